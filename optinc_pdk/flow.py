@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optinc_pdk.assemble import check_buildable, draft_circuit, input_labels
+from optinc_pdk.assemble import check_buildable, draft_circuit
 from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
 from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
@@ -125,7 +125,7 @@ def build(
     clock = _Clock(on_stage)
     with clock.stage("read"):
         onn, name = _read(weights, name)
-        inputs = _amplitudes(onn, input_amplitudes)
+        _check_amplitudes(onn, input_amplitudes)
         card = load_process(process)
         directory = Path(directory)
         # not at the top: it imports klayout
@@ -145,7 +145,7 @@ def build(
     )
 
     with clock.stage("factor"):
-        factors = factorise(onn)
+        factors = factorise(onn, input_amplitudes)
     with clock.stage("assemble"):
         draft = draft_circuit(onn, card, name)
     with clock.stage("layout"):
@@ -156,7 +156,7 @@ def build(
     gds = out.path(".gds")
     write_gds(layout, gds)
     write_netlist(circuit, out.path(".pic.yml"))
-    signed = _sign_off(circuit, onn, factors, card, out, clock, inputs)
+    signed = _sign_off(circuit, onn, factors, card, out, clock, input_amplitudes)
     numbers: dict[str, Any] = {
         "schema": 1,
         "name": name,
@@ -195,7 +195,7 @@ def _sign_off(
     card: Process,
     out: _Files,
     clock: _Clock,
-    inputs: dict[str, float] | None,
+    inputs: Sequence[float] | None,
 ) -> _SignOff:
     """Check the written layout: design rules, netlist, and the function of the extracted circuit."""
     from optinc_pdk.extract import extract
@@ -272,21 +272,16 @@ def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]
     return onn, chosen
 
 
-def _amplitudes(onn: Onn, amplitudes: Sequence[float] | None) -> dict[str, float] | None:
-    """Check the amplitudes of level 3 by symbol, and return them by label of the input fibre."""
+def _check_amplitudes(onn: Onn, amplitudes: Sequence[float] | None) -> None:
+    """Check the amplitudes of level 3 by symbol."""
+    task = onn.task
     if amplitudes is None:
-        return None
-    symbols = onn.task.symbols
-    if len(amplitudes) != symbols or not all(0.0 < amplitude <= 1.0 for amplitude in amplitudes):
+        return
+    if len(amplitudes) != task.symbols or not all(0.0 < amplitude <= 1.0 for amplitude in amplitudes):
         raise InputError(
-            f"input amplitudes {[float(a) for a in amplitudes]}: give {symbols}, one for each symbol, above 0 and at "
-            "most 1, the carrier's amplitude"
+            f"input amplitudes {[float(a) for a in amplitudes]}: give {task.symbols}, one for each symbol, above 0 and "
+            "at most 1, the carrier's amplitude"
         )
-    return {
-        label: float(amplitude)
-        for row in input_labels(onn.task)
-        for label, amplitude in zip(row, amplitudes, strict=True)
-    }
 
 
 def _pictures(gds: Path, process: Process, onn: Onn, function: FunctionResult | None) -> dict[str, bytes]:

@@ -10,7 +10,6 @@ from optinc_pdk.assemble.network_circuit import (
     assemble,
     complete_circuit,
     draft_circuit,
-    input_labels,
     mesh_chip,
 )
 from optinc_pdk.assemble.weight_blocks import WeightBlock, layer_blocks
@@ -27,7 +26,6 @@ __all__ = [
     "check_weights",
     "complete_circuit",
     "draft_circuit",
-    "input_labels",
     "layer_blocks",
     "mesh_chip",
     "rectangular_slots",

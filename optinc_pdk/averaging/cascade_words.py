@@ -9,8 +9,8 @@ import numpy as np
 from optinc_pdk.averaging.array_checks import Integers
 from optinc_pdk.averaging.task import Averaging
 
-BATCH = 1 << 13
-"""Largest number of word sets in a batch."""
+BATCH_WORDS = 1 << 17
+"""Number of words in a batch, of all servers together."""
 MAX_QUOTIENTS = 1 << 10
 """Largest number of averages whose neighbourhood the corner cases contain."""
 
@@ -29,7 +29,7 @@ def cascade_words(task: Averaging, random_sets: int, seed: int) -> Iterator[Inte
         seed: Seed of the random generator.
 
     Yields:
-        Words, shape (at most 8192, N, N), the servers of a unit on the last axis.
+        Words, shape (B, N, N), the servers of a unit on the last axis; about 2^17 words in a batch.
 
     Raises:
         ValueError: The number of random sets is negative.
@@ -39,12 +39,13 @@ def cascade_words(task: Averaging, random_sets: int, seed: int) -> Iterator[Inte
     rng = np.random.default_rng(seed)
     count, largest = task.servers**2, (1 << task.bits) - 1
     sums = _corner_sums(task, rng)
-    for start in range(0, len(sums), BATCH):
-        part = sums[start : start + BATCH]
+    batch = max(BATCH_WORDS // count, 1)
+    for start in range(0, len(sums), batch):
+        part = sums[start : start + batch]
         for words in (_even(part, count), _filled(part, count, largest), _random(part, count, largest, rng)):
             yield words.reshape(-1, task.servers, task.servers)
-    for start in range(0, random_sets, BATCH):
-        size = min(BATCH, random_sets - start)
+    for start in range(0, random_sets, batch):
+        size = min(batch, random_sets - start)
         uniform = rng.integers(0, largest + 1, (size - size // 2, count))
         spread = _random(rng.integers(0, count * largest + 1, size // 2), count, largest, rng)
         yield np.concatenate([uniform, spread]).reshape(-1, task.servers, task.servers)

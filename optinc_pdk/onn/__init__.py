@@ -6,7 +6,7 @@ PyTorch, safetensors and ONNX are imported only where they are used.
 from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.closed_form.proof import ExactnessProof, ProofError, prove
 from optinc_pdk.onn.closed_form.unary import unary_chain
-from optinc_pdk.onn.factorisation import LayerFactor, factorise
+from optinc_pdk.onn.factorisation import LayerFactor, default_amplitude, factorise
 from optinc_pdk.onn.network import Activation, FactorMethod, Layer, Onn, WeightsError
 from optinc_pdk.onn.normalisation import (
     NormalisedOnn,
@@ -29,6 +29,7 @@ __all__ = [
     "WeightsError",
     "bundled_weights",
     "carry_chain",
+    "default_amplitude",
     "factorise",
     "input_error_accuracy",
     "lattice_score",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
 from optinc_pdk.drive import DenseCrosstalk, SharedGround, compensate, drive_heaters, readback
 from optinc_pdk.factor.mesh import wrap
-from optinc_pdk.onn import LayerFactor, Onn
+from optinc_pdk.onn import LayerFactor, Onn, default_amplitude, factorise
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
 from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
 from optinc_pdk.simulate.heater_drive.phases import heater_parameters
@@ -22,7 +22,7 @@ from optinc_pdk.simulate.programming.initial_phases import set_initial_phases
 from optinc_pdk.simulate.programming.light_paths import PathTracer
 from optinc_pdk.simulate.programming.phase_alignment import align_phases, contribution_shares
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, fit_phases, matrix_errors, solve_fields
-from optinc_pdk.simulate.programming.targets import default_amplitudes, layer_targets
+from optinc_pdk.simulate.programming.targets import layer_targets
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ def program(
     ground: SharedGround | None = None,
     crosstalk: Floats | None = None,
     factors: Sequence[LayerFactor] | None = None,
-    inputs: Mapping[str, float] | None = None,
+    inputs: Sequence[float] | None = None,
 ) -> Programming:
     """Find the bias with which a chip computes a network.
 
@@ -79,8 +79,8 @@ def program(
             the heaters at their positions, see :func:`optinc_pdk.simulate.heater_drive.crosstalk.nominal_crosstalk`.
             Give the identity for no crosstalk.
         factors: Factorisation of the network; None to compute it with :func:`optinc_pdk.onn.factorise`.
-        inputs: Amplitude of level 3 by label of the input, which the bias then states. None if the largest value of any
-            input has amplitude 1. The gains of the first layer compensate for smaller amplitudes.
+        inputs: (M,) amplitude of level 3 of each symbol in the input fibres, for which ``factors`` are computed; the
+            bias states it. None if the largest value of any input has amplitude 1.
 
     Raises:
         NetlistError: A heater has no channel of its own.
@@ -90,8 +90,8 @@ def program(
     carrier = float(process.guide.wavelength_nm) if wavelength_nm is None else wavelength_nm
     structure = analyse(circuit)
     _refuse_shared_channels(structure)
-    inputs = default_amplitudes(onn, board) if inputs is None else inputs
-    problem = ProgrammingProblem(structure, board, layer_targets(onn, board, factors, inputs), carrier, process)
+    factors = factorise(onn, inputs) if factors is None else factors
+    problem = ProgrammingProblem(structure, board, layer_targets(onn, board, factors), carrier, process)
     phases = aligned_initial_phases(problem)
     light = solve_fields(problem, phases)
     before = matrix_errors(problem, light)
@@ -102,7 +102,7 @@ def program(
         bias,
         activations=activations(light, problem.targets, board, process),
         outputs=output_scales(light, problem.targets[-1], process),
-        inputs=dict(inputs),
+        inputs=_input_amplitudes(onn, board, inputs),
     )
     return Programming(
         bias=bias,
@@ -153,6 +153,14 @@ def initial_phases(problem: ProgrammingProblem, kept: tuple[Floats, ...] | None 
         share = None if kept is None else kept[target.index]
         set_initial_phases(walker, problem.channel, problem.board, target, phases, share)
     return phases
+
+
+def _input_amplitudes(onn: Onn, board: Board, inputs: Sequence[float] | None) -> dict[str, float]:
+    """Amplitude of level 3 by label of the input; empty if all are 1."""
+    amplitudes = [default_amplitude(onn.task)] * onn.task.symbols if inputs is None else inputs
+    if all(amplitude == 1.0 for amplitude in amplitudes):
+        return {}
+    return {label: float(a) for row in board.inputs for label, a in zip(row, amplitudes, strict=True)}
 
 
 def _refuse_shared_channels(structure: CircuitOptics) -> None:
