@@ -18,7 +18,7 @@ def check_buildable(onn: Onn) -> None:
     """Check that this package can assemble a circuit for a network.
 
     The network must have one input per symbol, no cascade options, at most ``MAX_LATTICE`` lattice points, weights in
-    range, two or more layers, and a zero bias vector in the last layer.
+    range, and two or more layers.
 
     Args:
         onn: Network.
@@ -43,12 +43,6 @@ def check_buildable(onn: Onn) -> None:
     if len(onn.layers) < 2:
         remedy = "add a hidden layer" if task.servers > 1 else "average over 2 or more servers (--servers)"
         raise InputError(f"the network has one layer; a chip has at least two, joined by activations; {remedy}")
-    last = len(onn.layers) - 1
-    if onn.layers[last].bias.any():
-        raise InputError(
-            f"layers.{last}.bias is not zero: receivers see |field|² and nothing adds a constant to light; give the "
-            "last hidden layer one more unit of weights 0 and bias 1, and its column in the last weight this bias"
-        )
 
 
 def check_fan_out(onn: Onn, process: Process) -> None:

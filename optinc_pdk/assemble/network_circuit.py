@@ -18,7 +18,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board, Circuit, CircuitBuilder, Neuron
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Onn
+from optinc_pdk.onn import Onn, without_output_bias
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ def assemble(onn: Onn, process: Process, name: str, plan: DiePlan = CARRIER_TREE
 def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     """Assemble the parts of a network's circuit that do not depend on the distribution over dies.
 
+    An output bias becomes a constant unit, see :func:`optinc_pdk.onn.without_output_bias`.
+
     Args:
         onn: Network.
         process: Process that provides the devices and states whether activations are on or off the chip.
@@ -80,6 +82,7 @@ def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     """
     check_devices(process)
     check_buildable(onn)
+    onn = without_output_bias(onn)
     check_fan_out(onn, process)
     blocks = tuple(layer_blocks(onn, index) for index in range(len(onn.layers)))
     check_crossings(process, blocks)

@@ -15,6 +15,7 @@ from optinc_pdk.onn.normalisation import (
     matrix_error_accuracy,
     normalise,
 )
+from optinc_pdk.onn.output_bias import without_output_bias
 from optinc_pdk.onn.weight_files import bundled_weights
 
 __all__ = [
@@ -37,4 +38,5 @@ __all__ = [
     "prove",
     "regenerating_chain",
     "unary_chain",
+    "without_output_bias",
 ]
