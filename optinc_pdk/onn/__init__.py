@@ -4,6 +4,7 @@ PyTorch, safetensors and ONNX are imported only where they are used.
 """
 
 from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
+from optinc_pdk.onn.closed_form.comparators import comparator_network, saturation_margins
 from optinc_pdk.onn.closed_form.proof import ExactnessProof, ProofError, prove
 from optinc_pdk.onn.closed_form.unary import unary_chain
 from optinc_pdk.onn.factorisation import LayerFactor, factorise
@@ -29,6 +30,7 @@ __all__ = [
     "WeightsError",
     "bundled_weights",
     "carry_chain",
+    "comparator_network",
     "factorise",
     "input_error_accuracy",
     "lattice_score",
@@ -36,5 +38,6 @@ __all__ = [
     "normalise",
     "prove",
     "regenerating_chain",
+    "saturation_margins",
     "unary_chain",
 ]
