@@ -196,7 +196,12 @@ class Onn:
 
     @classmethod
     def load(
-        cls, path: str | Path, bits: int | None = None, servers: int | None = None, groups: int | None = None
+        cls,
+        path: str | Path,
+        bits: int | None = None,
+        servers: int | None = None,
+        groups: int | None = None,
+        activation: Activation | None = None,
     ) -> Onn:
         """Reads a network from a weight file: .npz, .safetensors or .onnx. Never unpickles objects.
 
@@ -205,13 +210,15 @@ class Onn:
             bits: Bits of a word; needed for .safetensors and .onnx files, which contain no task.
             servers: Number of servers; needed for the same files.
             groups: Number of network inputs; needed for the same files.
+            activation: Activation of the hidden layers. .npz and .onnx files state it, and must agree with it;
+                .safetensors files state it at most in their metadata, and are read with "relu" by default.
 
         Raises:
-            WeightsError: The file is missing, damaged or unusable, or its task contradicts the arguments.
+            WeightsError: The file is missing, damaged or unusable, or its task or activation contradicts the arguments.
         """
         from optinc_pdk.onn.weight_files import load
 
-        return load(Path(path), bits, servers, groups)
+        return load(Path(path), bits, servers, groups, activation)
 
     def save(self, path: str | Path) -> None:
         """Writes the network to a .npz file, atomically. Equal networks give equal bytes.
