@@ -37,21 +37,25 @@ def input_paths(
     if target.index > 0:
         sources = [label_tuple(neuron.to) for neuron in board.neurons if neuron.layer == target.index - 1]
         return [[walk.source(sources[column][block.place[0]]) for column in block.columns] for block in target.blocks]
-    averages = [_average(walk, channel, board, symbol, phases) for symbol in range(len(board.inputs[0]))]
+    averages = [_average(walk, channel, board, target, column, phases) for column in range(target.mesh_weight.shape[1])]
     copies = [walk.branches(path) for path in averages]
     return [_copies(walk, channel, block, copies) for block in target.blocks]
 
 
-def _average(walk: PathTracer, channel: dict[str, int], board: Board, symbol: int, phases: Floats) -> LightPath:
-    """Path of one symbol's light behind the combiner tree; sets the trims of all servers."""
-    paths = [walk.source(server[symbol]) for server in board.inputs]
-    weakest = min(abs(path.transmission) for path in paths)
-    for server, path in enumerate(paths):
+def _average(
+    walk: PathTracer, channel: dict[str, int], board: Board, target: LayerTarget, column: int, phases: Floats
+) -> LightPath:
+    """Path of one group's light behind its combiner tree; sets the trims of all servers and symbols."""
+    symbols = len(board.inputs[0])
+    sources = [divmod(int(source), symbols) for source in np.flatnonzero(target.column == column)]
+    paths = [walk.source(board.inputs[server][symbol]) for server, symbol in sources]
+    strength = np.array([abs(path.transmission) for path in paths]) / target.share[target.column == column]
+    for (server, symbol), path, surplus in zip(sources, paths, strength / strength.min(), strict=True):
         trim = heater_number(channel, f"trim_s{server}_m{symbol}")
         if path.port != paths[0].port or trim not in path.heaters:
             raise ValueError(f"symbol {symbol} of server {server} does not reach the others' coupler through its trim")
-        # detuned to alternate sides, so that the in-phase parts of all servers are equal
-        detuning = float(np.arccos(weakest / abs(path.transmission)))
+        # detuned to alternate sides, so that the in-phase parts of all servers have the ratio of their weights
+        detuning = float(np.arccos(1.0 / surplus))
         phases[trim] = (detuning if server % 2 else -detuning) - static_phase(path) + static_phase(paths[0])
     return paths[0]
 
