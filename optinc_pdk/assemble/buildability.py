@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 
@@ -41,6 +44,30 @@ def check_buildable(onn: Onn) -> None:
             f"layers.{last}.bias is not zero: receivers see |field|² and nothing adds a constant to light; give the "
             "last hidden layer one more unit of weights 0 and bias 1, and its column in the last weight this bias"
         )
+
+
+def check_fan_out(onn: Onn, process: Process) -> None:
+    """Check that no pair of detectors drives more neurons than the electronics of a process allow.
+
+    Args:
+        onn: Network.
+        process: Process with the limit ``activation.fan_out_max``; it may have none.
+
+    Raises:
+        InputError: A row of detectors has too many neurons; the message names the layer, their number and the limit.
+    """
+    if process.activation.fan_out_max is None:
+        return
+    limit = int(process.activation.fan_out_max)
+    for index in range(len(onn.layers) - 1):
+        rows = onn.detector_rows(index)
+        most = int(np.bincount(rows[rows >= 0], minlength=1).max())
+        if most > limit:
+            raise InputError(
+                f"layers.{index} has {most} units with proportional weights, which share one pair of detectors; "
+                f"activation.fan_out_max of process {process.name!r} is {limit}: raise it, or use a network whose rows "
+                "differ"
+            )
 
 
 def check_weights(onn: Onn) -> None:

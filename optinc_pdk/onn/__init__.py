@@ -7,7 +7,7 @@ from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.closed_form.proof import ExactnessProof, ProofError, prove
 from optinc_pdk.onn.closed_form.unary import unary_chain
 from optinc_pdk.onn.factorisation import LayerFactor, factorise
-from optinc_pdk.onn.network import FactorMethod, Layer, Onn, WeightsError
+from optinc_pdk.onn.network import Activation, FactorMethod, Layer, Onn, WeightsError
 from optinc_pdk.onn.normalisation import (
     NormalisedOnn,
     input_error_accuracy,
@@ -18,6 +18,7 @@ from optinc_pdk.onn.normalisation import (
 from optinc_pdk.onn.weight_files import bundled_weights
 
 __all__ = [
+    "Activation",
     "ExactnessProof",
     "FactorMethod",
     "Layer",

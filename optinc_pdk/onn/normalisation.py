@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging, Score, score
-from optinc_pdk.onn.network import Layer, Onn, WeightsError, propagate
+from optinc_pdk.onn.network import Activation, Layer, Onn, WeightsError, activate, propagate
 
 Floats = NDArray[np.float64]
 
@@ -33,12 +33,14 @@ class NormalisedOnn:
             for its remaining units.
         kept: For each hidden layer, the indices of the remaining units in the original network.
         task: The averaging task of the original network.
+        activation: Activation of the hidden layers.
     """
 
     layers: tuple[Layer, ...]
     scales: tuple[Floats, ...]
     kept: tuple[NDArray[np.int64], ...]
     task: Averaging
+    activation: Activation = "relu"
 
     def forward(self, inputs: Floats) -> Floats:
         """Compute the outputs of the network for raw inputs, which are normalised here.
@@ -49,7 +51,7 @@ class NormalisedOnn:
         Returns:
             (..., M) output values in levels, one per symbol; they are not rounded.
         """
-        return propagate(self.layers, np.asarray(inputs, dtype=np.float64) / self.scales[0])
+        return propagate(self.layers, np.asarray(inputs, dtype=np.float64) / self.scales[0], self.activation)
 
 
 def normalise(onn: Onn) -> NormalisedOnn:
@@ -80,7 +82,7 @@ def normalise(onn: Onn) -> NormalisedOnn:
         Layer(layer.weight[np.ix_(row, column)] * scale / divisor[:, None], layer.bias[row] / divisor)
         for layer, row, column, scale, divisor in zip(onn.layers, rows, columns, scales, divisors, strict=True)
     )
-    return NormalisedOnn(layers, scales, kept, onn.task)
+    return NormalisedOnn(layers, scales, kept, onn.task, onn.activation)
 
 
 def hidden_maxima(onn: Onn) -> list[Floats]:
@@ -88,7 +90,7 @@ def hidden_maxima(onn: Onn) -> list[Floats]:
     maxima = [np.zeros(layer.outputs) for layer in onn.layers[:-1]]
     for signal in onn.task.batches():
         for layer, maximum in zip(onn.layers[:-1], maxima, strict=True):
-            signal = np.maximum(signal @ layer.weight.T + layer.bias, 0.0)
+            signal = activate(signal @ layer.weight.T + layer.bias, onn.activation)
             np.maximum(maximum, signal.max(axis=0), out=maximum)
     return maxima
 
@@ -130,7 +132,7 @@ def matrix_error_accuracy(onn: Onn, epsilon: float, draws: int = 10, seed: int =
         layers = tuple(Layer(_with_error(layer.weight, epsilon, rng), layer.bias) for layer in normalised.layers)
         exact = inputs = 0
         for points in onn.task.batches(BATCH) if sample is None else [onn.task.sample(sample, rng)]:
-            outputs = propagate(layers, points / normalised.scales[0])
+            outputs = propagate(layers, points / normalised.scales[0], onn.activation)
             exact += score(outputs, onn.task.targets(points), onn.task.output_resolution).exact
             inputs += len(points)
         shares.append(exact / inputs)

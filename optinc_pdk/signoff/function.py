@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from optinc_pdk.averaging import Averaging, assign_random, assign_worst, error_counts
 from optinc_pdk.averaging.word_score import accuracy, score_words
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Board, Circuit, label_tuple
+from optinc_pdk.circuit import Bias, Board, Circuit, detector_groups, label_tuple
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_writing import write_atomic
@@ -212,9 +212,7 @@ def _all_symbols(task: Averaging) -> NDArray[np.int64]:
     return np.asarray(task.encode(words), dtype=np.int64)
 
 
-def server_errors(
-    s: Scattering, board: Board, bias: Bias, task: Averaging | None = None
-) -> NDArray[np.float64]:
+def server_errors(s: Scattering, board: Board, bias: Bias, task: Averaging | None = None) -> NDArray[np.float64]:
     """Compute the relative error of the weight of each server's symbol in the preprocessing unit.
 
     A weight is the small-signal response at the first layer's detectors. Its error is relative to the ideal weight
@@ -229,7 +227,7 @@ def server_errors(
     Returns:
         (servers, M) errors; 0 for a symbol that no neuron uses.
     """
-    first = [neuron for neuron in board.neurons if neuron.layer == 0]
+    first, _ = detector_groups([neuron for neuron in board.neurons if neuron.layer == 0])
     inputs = [label for row in board.inputs for label in row]
     flat = np.zeros((len(first), len(inputs)))
     for sign, detectors in ((1.0, [label_tuple(n.plus) for n in first]), (-1.0, [label_tuple(n.minus) for n in first])):
@@ -241,10 +239,10 @@ def server_errors(
         flat += sign * weight[:, np.newaxis] * np.add.reduceat(signal, starts, axis=0)
     flat *= [bias.inputs.get(label, 1.0) for label in inputs]
     ideal = np.ones(1) if task is None else task.symbol_shares
-    response = flat.reshape(len(first), len(board.inputs), -1, ideal.size)
-    fitted = (response * ideal).sum(axis=(1, 3), keepdims=True) / (len(board.inputs) * np.sum(ideal**2))
-    response = (response / ideal).reshape(len(first), len(board.inputs), -1)
-    mean = np.repeat(fitted[..., 0], ideal.size, axis=2)
+    grouped = flat.reshape(len(first), len(board.inputs), -1, ideal.size)
+    fitted = (grouped * ideal).sum(axis=(1, 3)) / (len(board.inputs) * np.sum(ideal**2))
+    response = (grouped / ideal).reshape(len(first), len(board.inputs), -1)
+    mean = np.repeat(fitted, ideal.size, axis=1)[:, np.newaxis]
     power = np.sum(mean**2, axis=0)
     # a symbol that no neuron uses has no error
     share = np.sum(response * mean, axis=0) / np.where(power > 0, power, 1.0)
@@ -293,7 +291,8 @@ def hop_losses_db(s: Scattering, board: Board) -> tuple[float, ...]:
     losses = []
     for layer in range(board.layers):
         neurons = [neuron for neuron in board.neurons if neuron.layer == layer]
-        detectors = [[label for n in neurons for names in (n.plus, n.minus) for label in label_tuple(names)]]
+        rows, _ = detector_groups(neurons)
+        detectors = [[label for n in rows for names in (n.plus, n.minus) for label in label_tuple(names)]]
         sources = [[label_tuple(n.to) for n in board.neurons if n.layer == layer - 1]]
         if not layer:
             sources = [[(label,) for label in row] for row in board.inputs]
