@@ -17,7 +17,7 @@ SMALLEST = 1e-30
 def check_buildable(onn: Onn) -> None:
     """Check that this package can assemble a circuit for a network.
 
-    The network must have one input per symbol, no cascade options, at most ``MAX_LATTICE`` lattice points, weights in
+    The network must have no cascade options, at most ``MAX_LATTICE`` lattice points, weights in
     range, and two or more layers.
 
     Args:
@@ -27,11 +27,6 @@ def check_buildable(onn: Onn) -> None:
         InputError: A condition is not met; the message states the value and what can be built.
     """
     task = onn.task
-    if task.groups != task.bits // 2:
-        raise InputError(
-            f"groups is {task.groups}: symbols weighted base 4 within a group have no combiner circuit yet; "
-            f"use one group per symbol, {task.bits // 2}"
-        )
     if task.remainder or task.finer_input:
         raise InputError("remainder and finer_input belong to cascades, which have no circuit yet; set them to false")
     if task.lattice_size > MAX_LATTICE:
