@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,7 @@ class _Clock:
     """Measures the seconds of each stage and reports its begin."""
 
     on_stage: Callable[[str], None] | None
+    on_progress: Callable[[str, int, int], None] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
@@ -79,6 +81,11 @@ class _Clock:
         start = time.perf_counter()
         yield
         self.seconds[name] = round(time.perf_counter() - start, 3)
+
+    def steps(self, stage: str, done: int, total: int) -> None:
+        """Report the progress within a long stage."""
+        if self.on_progress is not None:
+            self.on_progress(stage, done, total)
 
 
 @dataclass
@@ -109,6 +116,7 @@ def build(
     name: str | None = None,
     process: str = DEFAULT_PROCESS,
     on_stage: Callable[[str], None] | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Build:
     """Build a chip from trained weights and check it.
 
@@ -120,6 +128,7 @@ def build(
         name: Chip name, 1 to 32 letters, digits and underscores; by default the stem of the weight file, or "chip".
         process: Process name, or a folder with process cards.
         on_stage: Called with the name of each stage, one of ``STAGES``, when it begins.
+        on_progress: Called within a long stage with its name, the number of steps done and their total.
 
     Returns:
         The build; its ``passed`` states whether every check passed.
@@ -127,7 +136,7 @@ def build(
     Raises:
         InputError: The weights, the name or the process cannot be used; nothing is written.
     """
-    clock = _Clock(on_stage)
+    clock = _Clock(on_stage, on_progress)
     with clock.stage("read"):
         onn, name = _read(weights, name)
         notes = _changes(onn)
@@ -233,7 +242,14 @@ def _sign_off(
                 electrical = check_electrical(card.rules, wiring, programming.bias)
             with clock.stage("function"):
                 function = check_function(
-                    extraction.circuit, circuit.board, programming.bias, onn.task, card, wiring.common_ground
+                    extraction.circuit,
+                    circuit.board,
+                    programming.bias,
+                    onn.task,
+                    card,
+                    wiring.common_ground,
+                    onn=onn,
+                    on_progress=partial(clock.steps, "function"),
                 )
             write_function(function, out.path(".function.npz"))
         except RangeError as fault:
@@ -288,11 +304,11 @@ def _pictures(gds: Path, process: Process, onn: Onn, function: FunctionResult | 
         "detail": layout_png(gds, layers, window_um=detail_window(gds, layers["heater"], 700.0, 420.0)),
     }
     if function is not None:
-        ideal = onn.task.encode(function.ideal)
-        levels = np.broadcast_to(ideal[np.newaxis, :, np.newaxis], function.outputs.shape)
-        symbols = function.outputs.shape[-1]
+        levels = np.broadcast_to(function.levels[np.newaxis, :, np.newaxis], function.outputs.shape)
         pictures["outputs"] = outputs_png(
-            function.outputs.reshape(-1, symbols), levels.reshape(-1, symbols).astype(float)
+            function.outputs.reshape(-1, onn.task.symbols),
+            levels.reshape(-1, onn.task.symbols).astype(float),
+            onn.task.output_resolution,
         )
     return pictures
 
