@@ -98,6 +98,8 @@ def factorise(onn: Onn, inputs: Sequence[float] | None = None) -> tuple[LayerFac
 
     An output bias is realised as :func:`optinc_pdk.onn.without_output_bias` describes.
 
+    An output bias is realised as :func:`optinc_pdk.onn.without_output_bias` describes.
+
     Returns:
         One factorisation per layer.
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from optinc_pdk.averaging import decide_steps
 
+MAX_POINTS = 2**19
+"""Largest number of points that a plot of outputs draws."""
 _RIGHT, _WRONG, _INK = "#2f6fb0", "#d3302f", "#444c54"
 
 
@@ -71,12 +73,21 @@ def _draw_output(
     axes.spines[["top", "right"]].set_visible(False)
 
 
+def _drawn_points(error: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Numbers of the points that are drawn, ascending."""
+    if error.size <= MAX_POINTS:
+        return np.arange(error.size)
+    regular = np.arange(0, error.size, -(-2 * error.size // MAX_POINTS))
+    return np.union1d(regular, np.argpartition(-error, MAX_POINTS // 2)[: MAX_POINTS // 2])
+
+
 def outputs_png(
     outputs: NDArray[np.float64], levels: NDArray[np.float64], resolution: NDArray[np.int64] | None = None
 ) -> bytes:
     """Plot every output against its ideal level, with the decision thresholds and the worst point, as PNG.
 
-    The margin is 0.5 − |output − level| in levels. A symbol that is decided wrongly is red.
+    The margin is 0.5 − |output − level| in levels. A symbol that is decided wrongly is red. Of more than `MAX_POINTS`
+    points, those with the smallest margins and points at equal distances are drawn.
 
     Args:
         outputs: (points, M) values at the receivers, in levels, most significant symbol first.
@@ -94,6 +105,8 @@ def outputs_png(
         raise ValueError(f"outputs, levels: shapes {outputs.shape}, {levels.shape}; both must be (points, M)")
     if not (np.isfinite(outputs).all() and np.isfinite(levels).all()):
         raise ValueError("outputs, levels: a value is not finite; only finite values can be drawn")
+    drawn = _drawn_points(np.max(np.abs(outputs - levels) * (1 if resolution is None else resolution), axis=1))
+    outputs, levels = outputs[drawn], levels[drawn]
     columns = min(outputs.shape[1], 4)
     rows = -(-outputs.shape[1] // columns)
     figure = Figure(figsize=(2.4 + 2.4 * max(columns, 2), 3.2 * rows), layout="constrained", facecolor="white")

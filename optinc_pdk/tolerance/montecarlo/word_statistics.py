@@ -114,8 +114,7 @@ def unusable_outcome(inputs: FunctionInputs, board: Board, fault: str) -> WordOu
         board: Board netlist that joins the chip's fibres.
         fault: Why the chip is unusable.
     """
-    # for a lattice, every input is tried with two assignments
-    each = len(board.outputs) * (1 if inputs.exhaustive else 2)
+    each = len(board.outputs) * inputs.assignments
     errors = error_counts(np.zeros_like(inputs.ideal), inputs.ideal)
     return WordOutcome(
         inputs=len(inputs.ideal),
