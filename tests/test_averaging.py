@@ -204,7 +204,7 @@ def test_units_of_level_1_average_to_every_lattice_point_of_level_2(task: Averag
         assert np.all(symbols[..., :-1] == np.clip(np.rint(symbols[..., :-1]), 0, 3))
         fraction = symbols[..., -1] * task.servers
         np.testing.assert_allclose(fraction, np.rint(fraction), atol=1e-9)
-        assert 0 <= fraction.min() and fraction.max() <= 4 * task.servers - 1
+        assert fraction.min() >= 0 and fraction.max() <= 4 * task.servers - 1
 
 
 def test_averages_with_a_remainder_count_steps_of_the_last_output() -> None:

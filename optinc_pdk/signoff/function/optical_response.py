@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.averaging import assign_worst
+from optinc_pdk.averaging import Averaging, assign_worst
 from optinc_pdk.circuit import Bias, Board, detector_groups, label_tuple
 from optinc_pdk.signoff.function.inputs import FunctionInputs
 from optinc_pdk.simulate import Scattering
