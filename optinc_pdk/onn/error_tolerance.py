@@ -125,12 +125,13 @@ def matrix_error_tolerance(onn: Onn, draws: int = 100, words: int = 4096, seed: 
     return _largest(share, EXACT_SHARE)
 
 
-def field_noise_tolerance(onn: Onn, seed: int = 0) -> float:
+def field_noise_tolerance(onn: Onn, seed: int = 0, fewest: float = FIT_RATES[-1]) -> float:
     """Measures σ*, the largest field noise with a word-error rate of 1e-6.
 
     Args:
         onn: The network.
         seed: Seed of noise and words.
+        fewest: Smallest word-error rate that is counted, at most 1e-3; smaller ones take longer and are more exact.
 
     Returns:
         σ*, extrapolated as the module describes. 0 if a word is wrong at the smallest noise considered.
@@ -150,7 +151,7 @@ def field_noise_tolerance(onn: Onn, seed: int = 0) -> float:
         return 0.0
     measured: list[tuple[float, float]] = []
     sigma = start
-    for aim in FIT_RATES:
+    for aim in [one for one in FIT_RATES if one >= fewest]:
         if len(measured) > 1:
             sigma = _extrapolated(measured, aim)
         elif measured:

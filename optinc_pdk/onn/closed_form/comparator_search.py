@@ -28,8 +28,10 @@ REGENERATED = (1, 3, 7)
 """Largest peaks of regenerated signals that are tried."""
 SPANS = (0, 40, 30, 20, 15, 12, 10, 8, 6, 5, 4)
 """Numbers of steps per analogue unit that are tried; 0 for one unit."""
-EVALUATIONS = 1500
-"""Number of networks after which the search stops; about 5 ms each for 8 bits."""
+EFFORT = 1500.0
+"""Number of networks after which the search stops, where larger networks count more."""
+UNIT_EFFORT = 500.0
+"""Number of MZIs up to which a network counts as one; evaluated in about 5 ms."""
 SIGMA_WEIGHT = 2.0
 """A field noise counts as much as a matrix error of this multiple: the ratio of the two at equal effort."""
 
@@ -62,7 +64,7 @@ def choose(task: Averaging, gain: float, limit: int | None = None) -> Candidate:
     """Chooses a comparator network.
 
     Starts from programs with equal choices for all groups, and improves the best one by single changes, of a group's
-    bank or split, of a layer's span, or of the regenerated peaks, until none helps or `EVALUATIONS` are spent.
+    bank or split, of a layer's span, or of the regenerated peaks, until none helps or `EFFORT` is spent.
 
     Args:
         task: The averaging task.
@@ -94,7 +96,7 @@ class _Search:
     """Evaluated choices of one task, and how they are compared."""
 
     def __init__(self, task: Averaging, limit: int | None) -> None:
-        self.task, self.limit, self.left = task, limit, EVALUATIONS
+        self.task, self.limit, self.left = task, limit, EFFORT
         self.known: dict[tuple[ProgramVariant, Placement], Candidate | None] = {}
         self.sizes: list[int] = []
         self.fault: InputError | None = None
@@ -111,11 +113,11 @@ class _Search:
     def evaluate(self, variant: ProgramVariant, placement: Placement) -> Candidate | None:
         """A candidate; None if it exceeds the limit."""
         if (variant, placement) not in self.known:
-            self.left -= 1
             self.known[variant, placement] = self._candidate(variant, placement)
         return self.known[variant, placement]
 
     def _candidate(self, variant: ProgramVariant, placement: Placement) -> Candidate | None:
+        self.left -= 1.0
         try:
             closed = compile_comparators(comparator_program(self.task, variant), self.task, placement)
         except InputError as fault:
@@ -127,6 +129,7 @@ class _Search:
         layers = optical_layers(closed.layers, self.task.input_maxima)
         mzis = sum(svd_mzis(*layer.matrix.shape) for layer in layers)
         self.sizes.append(mzis)
+        self.left -= mzis / UNIT_EFFORT
         if mzis > limit:
             return None
         tolerance = predict_tolerance(closed, self.task)
