@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optinc_pdk.averaging.array_checks import Integers, as_integers
+from optinc_pdk.averaging.array_checks import Floats, Integers, as_integers
 from optinc_pdk.averaging.task import Averaging
 
 
@@ -37,17 +37,17 @@ def assign_random(task: Averaging, steps: ArrayLike, seed: int) -> Integers:
 
 
 def assign_worst(task: Averaging, steps: ArrayLike, errors: ArrayLike) -> Integers:
-    """Return the server symbols of each lattice point for which an imbalance of P causes the largest error.
+    """Return the server symbols of each lattice point for which errors of P's weights cause the largest error.
 
-    For each input, the servers' group values x_s maximise |Σ_s e_s x_s| for the sum that the lattice point fixes. The
-    objective is linear, so that the optimum fills the servers in ascending or in descending order of their errors; the
-    order with the larger absolute value is taken.
+    For each input, the symbols σ of its group maximise |Σ e σ w| for the sum Σ σ w that the lattice point fixes, w =
+    4^(g-1) … 1. For given sums of each place over the servers, the optimum fills the servers in the order of their
+    errors; the sums of the places are found by dynamic programming over the carries between places.
 
     Args:
         task: Averaging task without `finer_input`.
         steps: Lattice points in integer steps of 1/N, shape (points, K).
-        errors: Error e_s of each server's weight in P, shape (servers,), or shape (servers, K) if the errors differ
-            between inputs.
+        errors: Relative error e of each weight in P, shape (servers,), (servers, K) or (servers, M): one per server,
+            per server and input, or per server and symbol.
 
     Returns:
         Symbols 0 ... 3, shape (points, servers, M), as `Averaging.preprocess` takes them.
@@ -56,21 +56,51 @@ def assign_worst(task: Averaging, steps: ArrayLike, errors: ArrayLike) -> Intege
         ValueError: A step is out of range, a shape is wrong, or the task has `finer_input`.
     """
     total = _steps(task, steps)
-    weights = np.asarray(errors, dtype=np.float64)
-    if weights.shape not in ((task.servers,), (task.servers, task.groups)):
+    given = np.asarray(errors, dtype=np.float64)
+    if given.shape not in ((task.servers,), (task.servers, task.groups), (task.servers, task.symbols)):
         raise ValueError(
-            f"errors of shape {weights.shape} must be one per server, ({task.servers},), "
-            f"or per server and input, ({task.servers}, {task.groups})"
+            f"errors of shape {given.shape} must be one per server, ({task.servers},), per server and input, "
+            f"({task.servers}, {task.groups}), or per server and symbol, ({task.servers}, {task.symbols})"
         )
-    weights = np.broadcast_to(weights.reshape(task.servers, -1), (task.servers, task.groups))
-    before = task.full_scale * np.arange(task.servers)[:, None]
-    filled = np.clip(total[:, None, :] - before, 0, task.full_scale)
-    order = np.argsort(weights, axis=0, kind="stable")
-    place = np.argsort(order, axis=0, kind="stable")[None]
-    low = np.take_along_axis(filled, place, axis=1)
-    high = np.take_along_axis(filled, task.servers - 1 - place, axis=1)
-    take_high = np.abs((weights * high).sum(axis=1)) >= np.abs((weights * low).sum(axis=1))
-    return _share_symbols(task, np.where(take_high[:, None, :], high, low))
+    given = given.reshape(task.servers, -1)
+    each = np.repeat(given, task.symbols // given.shape[1], axis=1).reshape(task.servers, task.groups, -1)
+    symbols = np.empty((total.shape[0], task.servers, task.groups, task.group_symbols), dtype=np.int64)
+    for group in range(task.groups):
+        high, above = _largest_error(total[:, group], each[:, group])
+        low, below = _largest_error(total[:, group], -each[:, group])
+        symbols[:, :, group] = np.where((above >= below)[:, None, None], high, low)
+    return symbols.reshape(total.shape[0], task.servers, task.symbols)
+
+
+def _largest_error(total: Integers, errors: Floats) -> tuple[Integers, Floats]:
+    """Symbols (points, servers, g) of one group that maximise Σ e σ w for the given totals, and the maxima (points,).
+
+    The sum of a place j over the servers is S_j = digit_j + 4 c_(j-1) - c_j with carries c_j from the place below, 0
+    behind the last place and in front of the first one, whose digit is all that is left of the total.
+    """
+    servers, places = errors.shape
+    shift = 2 * np.arange(places - 1, -1, -1)
+    digit = (total[None] >> shift[:, None]) & np.where(np.arange(places) > 0, 3, -1)[:, None]
+    rank = np.argsort(np.argsort(-errors, axis=0, kind="stable"), axis=0, kind="stable")
+    # (3 N + 1, servers, g) symbols for each sum of a place
+    filled = np.clip(np.arange(3 * servers + 1)[:, None, None] - 3 * rank, 0, 3)
+    worth = (filled * errors).sum(axis=1) * 4.0 ** (shift // 2)
+    best = np.zeros((1, total.size))
+    chosen: list[Integers] = []
+    for j in range(places - 1, -1, -1):
+        out, into = np.arange(servers if j else 1)[:, None, None], np.arange(len(best))[None, :, None]
+        sums = digit[j] + 4 * out - into
+        inside = (sums >= 0) & (sums <= 3 * servers)
+        value = np.where(inside, worth[:, j][np.clip(sums, 0, 3 * servers)] + best, -np.inf)
+        chosen.append(value.argmax(axis=1))
+        best = value.max(axis=1)
+    carry = np.zeros(total.size, dtype=np.int64)
+    symbols = np.empty((total.size, servers, places), dtype=np.int64)
+    for j in range(places):
+        below = chosen[places - 1 - j][carry, np.arange(total.size)]
+        symbols[:, :, j] = filled[digit[j] + 4 * carry - below, :, j]
+        carry = below
+    return symbols, best[0]
 
 
 def _share_symbols(task: Averaging, shares: Integers) -> Integers:

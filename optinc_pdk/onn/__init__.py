@@ -16,6 +16,7 @@ from optinc_pdk.onn.normalisation import (
     matrix_error_accuracy,
     normalise,
 )
+from optinc_pdk.onn.output_bias import without_output_bias
 from optinc_pdk.onn.weight_files import bundled_weights
 
 __all__ = [
@@ -40,4 +41,5 @@ __all__ = [
     "regenerating_chain",
     "saturation_margins",
     "unary_chain",
+    "without_output_bias",
 ]

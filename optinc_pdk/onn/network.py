@@ -148,7 +148,7 @@ class Onn:
 
         Units of a hidden layer whose weights are equal up to a positive factor read the same detectors: only their
         gains and offsets differ, which are electronic. Rows are numbered by their first unit. Units of the last layer
-        and of layers that are approximated by blocks have a row each.
+        and of layers that are approximated by blocks have a row each, apart from units without weights at the end.
 
         Args:
             index: Number of the layer, from 0.
@@ -157,9 +157,12 @@ class Onn:
             (out,) number of each unit's row; -1 for a hidden unit whose weights are all 0, which needs no detector.
         """
         weight = self.layers[index].weight
-        if index == len(self.layers) - 1 or self.factor[index] != "svd":
+        if index == len(self.layers) - 1:
             return np.arange(len(weight))
-        return shared_rows(weight)
+        if self.factor[index] == "svd":
+            return shared_rows(weight)
+        used = 1 + int(np.flatnonzero(weight.any(axis=1)).max(initial=-1))
+        return np.where(np.arange(len(weight)) < used, np.arange(len(weight)), -1)
 
     @property
     def mzis(self) -> int:

@@ -196,7 +196,7 @@ def symbol_assignments(inputs: FunctionInputs, s: Scattering, board: Board, bias
     """
     if inputs.exhaustive:
         return inputs.symbols[np.newaxis]
-    worst = assign_worst(inputs.task, _steps(inputs.task), server_errors(s, board, bias))
+    worst = assign_worst(inputs.task, _steps(inputs.task), server_errors(s, board, bias, inputs.task))
     return np.stack([inputs.symbols, worst])
 
 
@@ -212,16 +212,17 @@ def _all_symbols(task: Averaging) -> NDArray[np.int64]:
     return np.asarray(task.encode(words), dtype=np.int64)
 
 
-def server_errors(s: Scattering, board: Board, bias: Bias) -> NDArray[np.float64]:
-    """Compute the relative error of each server's weight in the preprocessing unit.
+def server_errors(s: Scattering, board: Board, bias: Bias, task: Averaging | None = None) -> NDArray[np.float64]:
+    """Compute the relative error of the weight of each server's symbol in the preprocessing unit.
 
-    A weight is the small-signal response at the first layer's detectors; its error is relative to the mean over
-    servers.
+    A weight is the small-signal response at the first layer's detectors. Its error is relative to the ideal weight
+    times the response of the group, fitted by least squares: the mean over servers for groups of one symbol.
 
     Args:
         s: S-parameters of the chip.
         board: Connections outside the chip.
         bias: Settings of neurons and inputs.
+        task: Average that the chip computes, with the groups of symbols; None for groups of one symbol.
 
     Returns:
         (servers, M) errors; 0 for a symbol that no neuron uses.
@@ -237,8 +238,11 @@ def server_errors(s: Scattering, board: Board, bias: Bias) -> NDArray[np.float64
         starts = np.cumsum([0, *(len(pairs) for pairs in detectors[:-1])])
         flat += sign * weight[:, np.newaxis] * np.add.reduceat(signal, starts, axis=0)
     flat *= [bias.inputs.get(label, 1.0) for label in inputs]
-    response = flat.reshape(len(first), len(board.inputs), -1)
-    mean = response.mean(axis=1, keepdims=True)
+    ideal = np.ones(1) if task is None else task.symbol_shares
+    grouped = flat.reshape(len(first), len(board.inputs), -1, ideal.size)
+    fitted = (grouped * ideal).sum(axis=(1, 3)) / (len(board.inputs) * np.sum(ideal**2))
+    response = (grouped / ideal).reshape(len(first), len(board.inputs), -1)
+    mean = np.repeat(fitted, ideal.size, axis=1)[:, np.newaxis]
     power = np.sum(mean**2, axis=0)
     # a symbol that no neuron uses has no error
     share = np.sum(response * mean, axis=0) / np.where(power > 0, power, 1.0)
