@@ -4,9 +4,9 @@ A comparator [t ≥ k] of an integer signal t is one unit, z = g (t - k + 1/2) +
 (1 - g) / 2 where the bit is 0 and at least (1 + g) / 2 where it is 1, so that errors of t below (g - 1) / 2g have no
 effect. All comparators of one signal read the same optical row, and differ in their biases only.
 
-A floor is a sum of comparators, ⌊t / n⌋ = Σ_j [t ≥ j n], and every layer contains all floors that can be computed. Signals
-that wait for a later layer pass as t / peak, in one or in several equal units of one row: m units divide the norm of
-the row that reads them by √m. Signals of small peak are regenerated instead, as the bits [t ≥ 1], [t ≥ 2], ...
+A floor is a sum of comparators, ⌊t / n⌋ = Σ_j [t ≥ j n], and every layer contains all floors that can be computed.
+Signals that wait for a later layer pass as t / peak, in one or in several equal units of one row: m units divide the
+norm of the row that reads them by √m. Signals of small peak are regenerated instead, as the bits [t ≥ 1], [t ≥ 2], ...
 """
 
 from __future__ import annotations
