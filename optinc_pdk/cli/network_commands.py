@@ -41,46 +41,63 @@ def synth(
     groups: TaskGroups = None,
     remainder: Remainder = False,
     finer_input: FinerInput = False,
+    activation: Annotated[
+        str | None,
+        typer.Option(
+            help="Activation of the hidden units: clipped_relu for comparators, relu for the forms with --copies, "
+            "--amplifiers and --unary. Default: clipped_relu, or relu with one of these options."
+        ),
+    ] = None,
+    mzis: Annotated[
+        int | None,
+        typer.Option(
+            help="Take the most tolerant network of comparators with at most this many MZIs by the paper's count. "
+            "Default: the largest tolerance per MZI."
+        ),
+    ] = None,
+    gain: Annotated[
+        float | None,
+        typer.Option(
+            help="Slope of the comparators per step of their signals, at least 1; they remove errors below "
+            "(gain - 1) / 2 gain of a step. Default: 8."
+        ),
+    ] = None,
     copies: Annotated[
         int | None,
         typer.Option(
-            help="Regenerate signals; each signal that waits is carried by this many units, 1 or more. "
+            help="ReLU: regenerate signals; each signal that waits is carried by this many units, 1 or more. "
             "Default with --amplifiers: 1."
         ),
     ] = None,
     amplifiers: Annotated[
         int | None,
         typer.Option(
-            help="Regenerate signals; the gain of a staircase is spread over this many layers, 1 or more. "
+            help="ReLU: regenerate signals; the gain of a staircase is spread over this many layers, 1 or more. "
             "Default with --copies or --unary: 3."
         ),
     ] = None,
-    unary: Annotated[
-        bool, typer.Option(help="Carry every signal as single bits: the largest network, which tolerates most.")
-    ] = False,
+    unary: Annotated[bool, typer.Option(help="ReLU: carry every signal as single bits, the largest network.")] = False,
     as_json: Json = False,
 ) -> None:
     """Write an exact network in closed form, and prove that it is exact on its whole lattice of inputs.
 
-    Without further options it is the smallest network. With --copies or --amplifiers it regenerates its signals, has
-    more layers and tolerates far larger errors of its matrices. With --unary it carries single bits only and tolerates
-    the largest errors.
+    Its hidden units are comparators, which clip at 0 and 1 and share detectors. With --activation relu it is the
+    smallest network of ReLUs, with --copies or --amplifiers one that regenerates its signals and tolerates larger
+    errors of its matrices, and with --unary one of single bits, which tolerates the largest errors of these forms.
     """
     _check_weights_path(output)
     task = _task(bits, servers, groups, remainder, finer_input)
 
     from optinc_pdk.assemble import check_buildable
-    from optinc_pdk.onn import ProofError, carry_chain, prove, regenerating_chain, unary_chain
+    from optinc_pdk.onn import ProofError, prove
 
+    relu = {"--copies": copies is not None, "--amplifiers": amplifiers is not None, "--unary": unary}
+    clipped = {"--mzis": mzis is not None, "--gain": gain is not None}
     try:
-        if unary and copies is not None:
-            raise ValueError("--unary and --copies exclude each other: single bits need no copies; drop one")
-        if unary:
-            onn = unary_chain(task, 3 if amplifiers is None else amplifiers)
-        elif copies is None and amplifiers is None:
-            onn = carry_chain(task)
+        if _synth_activation(activation, relu, clipped) == "clipped_relu":
+            onn = _comparators(task, mzis, gain)
         else:
-            onn = regenerating_chain(task, 1 if copies is None else copies, 3 if amplifiers is None else amplifiers)
+            onn = _relu_form(task, copies, amplifiers, unary)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
     try:
@@ -300,6 +317,52 @@ def search(
     one.onn.save(output / "best.npz")
     structure = "-".join(map(str, one.onn.structure))
     print(f"{output / 'best.npz'}: {structure}, {one.mzis:,} MZIs, {one.share:.3%} exact at ε = {epsilon:g}")
+
+
+def _synth_activation(activation: str | None, relu: dict[str, bool], clipped: dict[str, bool]) -> str:
+    """The activation of a closed form, from the option and from those that belong to one activation only.
+
+    Args:
+        activation: Value of --activation, or None.
+        relu: Options of ReLU networks, and whether they are given.
+        clipped: The same for clipped networks.
+
+    Raises:
+        InputError: The activation is unknown, or an option belongs to the other one.
+    """
+    from optinc_pdk.onn.network import ACTIVATIONS
+
+    if activation is not None and activation not in ACTIVATIONS:
+        raise InputError(f"--activation {activation}: use one of {', '.join(ACTIVATIONS)}")
+    chosen = activation or ("relu" if any(relu.values()) else "clipped_relu")
+    for option, given in (clipped if chosen == "relu" else relu).items():
+        if given:
+            raise InputError(f"{option} has no effect with the activation {chosen}; drop it, or change --activation")
+    return chosen
+
+
+def _comparators(task: Averaging, mzis: int | None, gain: float | None) -> Onn:
+    """The network of comparators."""
+    from optinc_pdk.onn import comparator_network
+
+    return comparator_network(task, mzis) if gain is None else comparator_network(task, mzis, gain)
+
+
+def _relu_form(task: Averaging, copies: int | None, amplifiers: int | None, unary: bool) -> Onn:
+    """The closed form with ReLUs that the options choose.
+
+    Raises:
+        ValueError: The options exclude each other, or one is out of range.
+    """
+    from optinc_pdk.onn import carry_chain, regenerating_chain, unary_chain
+
+    if unary and copies is not None:
+        raise ValueError("--unary and --copies exclude each other: single bits need no copies; drop one")
+    if unary:
+        return unary_chain(task, 3 if amplifiers is None else amplifiers)
+    if copies is None and amplifiers is None:
+        return carry_chain(task)
+    return regenerating_chain(task, 1 if copies is None else copies, 3 if amplifiers is None else amplifiers)
 
 
 def _check_weights_path(path: Path) -> None:
