@@ -11,7 +11,7 @@ from optinc_pdk.assemble.copies_and_sums import check_crossings, copy_inputs, su
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, DiePlan
 from optinc_pdk.assemble.grounds import add_common_grounds, add_divided_grounds
 from optinc_pdk.assemble.layer_parts import add_fibre, add_linear_block, add_mixers, add_modulators
-from optinc_pdk.assemble.mesh_circuit import BlockBuilder, add_pad
+from optinc_pdk.assemble.mesh_circuit import BlockBuilder
 from optinc_pdk.assemble.preprocessing import add_preprocessing
 from optinc_pdk.assemble.splitter_trees import add_tree
 from optinc_pdk.assemble.weight_blocks import WeightBlock, layer_blocks
@@ -19,7 +19,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board, Circuit, CircuitBuilder, Neuron
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Onn
+from optinc_pdk.onn import Onn, without_output_bias
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,8 @@ def assemble(onn: Onn, process: Process, name: str, plan: DiePlan = CARRIER_TREE
 def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     """Assemble the parts of a network's circuit that do not depend on the distribution over dies.
 
+    An output bias becomes a constant unit, see :func:`optinc_pdk.onn.without_output_bias`.
+
     Args:
         onn: Network.
         process: Process that provides the devices and states whether activations are on or off the chip.
@@ -81,6 +83,7 @@ def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     """
     check_devices(process)
     check_buildable(onn)
+    onn = without_output_bias(onn)
     check_fan_out(onn, process)
     blocks = tuple(layer_blocks(onn, index) for index in range(len(onn.layers)))
     check_crossings(process, blocks)
@@ -185,8 +188,12 @@ def input_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
 
 
 def output_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
-    """Return the labels of the output fibres as ``labels[server][symbol]``, such as ``out_s0_m1``."""
-    return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
+    """Return the labels of the output fibres as ``labels[server][symbol]``, such as ``out_s0_m1``.
+
+    The outputs of level 1 of a cascade go to one unit of level 2 only; their labels are those of server 0.
+    """
+    receivers = 1 if task.remainder else task.servers
+    return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(receivers))
 
 
 def _fibres(b: CircuitBuilder, block: WeightBlock) -> list[tuple[str, str]]:
@@ -195,12 +202,10 @@ def _fibres(b: CircuitBuilder, block: WeightBlock) -> list[tuple[str, str]]:
 
 
 def _outputs(b: CircuitBuilder, task: Averaging, rows: list[str]) -> None:
-    """Add T, the distribution: a splitter tree from every output symbol to every server."""
+    """Add T, the distribution: a splitter tree from every output symbol to every receiver."""
+    labels = output_labels(task)
     for symbol in range(task.symbols):
-        leaves = [
-            add_fibre(b, f"out_s{server}_m{symbol}", "t", symbol * task.servers + server)[0]
-            for server in range(task.servers)
-        ]
+        leaves = [add_fibre(b, row[symbol], "t", symbol * len(labels) + server)[0] for server, row in enumerate(labels)]
         add_tree(b, f"t_m{symbol}", "t", rows[symbol], leaves)
 
 

@@ -52,7 +52,7 @@ def build(
         if weights is not None and (bits, servers, groups) != (None, None, None):
             source = Onn.load(weights, bits, servers, groups)
             name = weights.stem if name is None else name
-        result = flow.build(source, output, name, process, report_stage)
+        result = flow.build(source, output, name, process, report_stage, report_stage.within)
     if as_json:
         print(result.report.to_json(), end="")
     else:

@@ -97,6 +97,8 @@ def _summary(report: Report) -> str:
     parts = []
     if (function := report.function) is not None:
         parts.append(f"{function.exact:,} of {function.inputs:,} words exact, margin {function.margin:.3f} levels")
+        if function.basis is not None:
+            parts.append(function.basis)
     if report.drc is not None:
         parts.append(f"{report.drc.violations:,} violations of {report.drc.rules} design rules")
     if report.lvs is not None:

@@ -47,7 +47,7 @@ class TaskNumbers(_Strict):
 
 
 class OnnNumbers(_Strict):
-    """The network in floating point, evaluated on its whole lattice.
+    """The network in floating point, evaluated on its whole lattice, or on a sample of one above 2^25 points.
 
     Attributes:
         structure: Number of units of each layer, from inputs to outputs.
@@ -212,6 +212,25 @@ class ErrorNumbers(_Strict):
     share: Fraction
 
 
+class CertificateNumbers(_Strict):
+    """Bounds on the errors of the extracted chip for all words and all assignments of symbols to servers.
+
+    Attributes:
+        margin: Lower bound of the margin in levels; the certificate holds if it is above 0.
+        margins: Lower bound of the margin of each symbol, most significant symbol first.
+        layer_errors: Upper bound of the error of a pre-activation, by hidden layer; 1 is a modulator's full scale.
+        layer_reserves: Smallest difference between the error that a comparator removes and its error bound, by hidden
+            layer; None for a layer without comparators.
+        signal_errors: Upper bound of the error of a modulator's amplitude, by hidden layer.
+    """
+
+    margin: float
+    margins: list[float]
+    layer_errors: list[NotNegative]
+    layer_reserves: list[float | None]
+    signal_errors: list[NotNegative]
+
+
 class FunctionNumbers(_Strict):
     """Result of the function check, which compares the extracted circuit with the ideal average.
 
@@ -224,6 +243,12 @@ class FunctionNumbers(_Strict):
         margins: Smallest margin of each symbol in levels, most significant symbol first; None in files of earlier
             versions.
         errors: Wrong words by error value, the most frequent first; None in files of earlier versions.
+        coverage: Which inputs were tried: all combinations of symbols at the fibres, all points of the lattice, or a
+            sample of random words and corner cases; None in files of earlier versions.
+        corners: Number of corner cases among the inputs of a sample; None in files of earlier versions.
+        certificate: Bounds for all words; None if there is no certificate.
+        no_certificate: Why there is no certificate; None if there is one, or in files of earlier versions.
+        basis: What the verdict on the function rests on, as text; None in files of earlier versions.
     """
 
     inputs: Count
@@ -233,6 +258,16 @@ class FunctionNumbers(_Strict):
     words: Count | None = None
     margins: list[float] | None = None
     errors: list[ErrorNumbers] | None = None
+    coverage: Literal["combinations", "lattice", "sample"] | None = None
+    corners: Count | None = None
+    certificate: CertificateNumbers | None = None
+    no_certificate: str | None = None
+    basis: str | None = None
+
+    @property
+    def sampled_only(self) -> bool:
+        """Whether the inputs are a sample, and no certificate holds for all words."""
+        return self.coverage == "sample" and (self.certificate is None or self.certificate.margin <= 0.0)
 
 
 class Report(_Strict):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from optinc_pdk.assemble import WeightBlock, layer_blocks
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import Board, Labels, Neuron, detector_groups, label_tuple
-from optinc_pdk.onn import LayerFactor, Onn, factorise
+from optinc_pdk.onn import LayerFactor, Onn, factorise, without_output_bias
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -151,15 +151,9 @@ def layer_targets(onn: Onn, board: Board, factors: Sequence[LayerFactor] | None 
         The target of each layer.
 
     Raises:
-        ValueError: The network or the factors do not match the board, the last layer has a bias vector, or a layer has
-            no effect.
+        ValueError: The network or the factors do not match the board, or a layer has no effect.
     """
-    if np.any(onn.layers[-1].bias):
-        raise ValueError(
-            f"layers.{len(onn.layers) - 1}.bias is not zero: receivers see |field|² and nothing adds a "
-            "constant to a field; give the last hidden layer one more unit with weights 0 and bias 1, "
-            "and its column this bias"
-        )
+    onn = without_output_bias(onn)
     _check_board(onn, board)
     factors = factorise(onn) if factors is None else factors
     _check_factors(onn, factors)

@@ -1,0 +1,44 @@
+"""Certificate of a chip whose network is a closed form of comparators: proof of the network, bounds of the chip."""
+
+from __future__ import annotations
+
+from optinc_pdk.circuit import Bias, Board
+from optinc_pdk.onn import Onn, ProofError, prove
+from optinc_pdk.signoff.function.certificate import Certificate, certify
+from optinc_pdk.simulate import Scattering
+from optinc_pdk.simulate.transmission.detection import network_of
+
+PROOF_SAMPLES = 2**12
+"""Random lattice points that the proof of the network evaluates besides."""
+
+
+class NoCertificateError(ValueError):
+    """The network admits no certificate; the message states why."""
+
+
+def certify_closed_form(s: Scattering, board: Board, bias: Bias, onn: Onn) -> Certificate:
+    """Prove that a network is exact, and bound the errors of the chip that realises it.
+
+    Args:
+        s: S-parameters of the whole chip at one wavelength.
+        board: Connections outside the chip.
+        bias: Settings of neurons and receivers.
+        onn: Network that the chip realises.
+
+    Raises:
+        NoCertificateError: The network is not a closed form of comparators, cannot be proved exact, or is not the one
+            of the chip.
+    """
+    if onn.activation != "clipped_relu":
+        raise NoCertificateError("the network is a ReLU network, in which no unit removes errors")
+    try:
+        prove(onn, samples=PROOF_SAMPLES)
+    except ProofError as fault:
+        raise NoCertificateError(f"the network has no proof: {fault}") from fault
+    from optinc_pdk.onn.closed_form.comparators import saturation_margins
+
+    margins = saturation_margins(onn)
+    try:
+        return certify(network_of(s, board, bias, 0), board, bias, onn, margins)
+    except ValueError as fault:
+        raise NoCertificateError(str(fault)) from fault
