@@ -17,8 +17,8 @@ SMALLEST = 1e-30
 def check_buildable(onn: Onn) -> None:
     """Check that this package can assemble a circuit for a network.
 
-    The network must have one input per symbol, no cascade options, at most ``MAX_INPUT_FIBRES`` inputs of servers,
-    weights in range, two or more layers, and a zero bias vector in the last layer.
+    The network must have no cascade options, at most ``MAX_INPUT_FIBRES`` inputs of servers, weights in range, and two
+    or more layers.
 
     Args:
         onn: Network.
@@ -27,11 +27,6 @@ def check_buildable(onn: Onn) -> None:
         InputError: A condition is not met; the message states the value and what can be built.
     """
     task = onn.task
-    if task.groups != task.bits // 2:
-        raise InputError(
-            f"groups is {task.groups}: symbols weighted base 4 within a group have no combiner circuit yet; "
-            f"use one group per symbol, {task.bits // 2}"
-        )
     if task.remainder or task.finer_input:
         raise InputError("remainder and finer_input belong to cascades, which have no circuit yet; set them to false")
     if task.servers * task.symbols > MAX_INPUT_FIBRES:
@@ -43,12 +38,6 @@ def check_buildable(onn: Onn) -> None:
     if len(onn.layers) < 2:
         remedy = "add a hidden layer" if task.servers > 1 else "average over 2 or more servers (--servers)"
         raise InputError(f"the network has one layer; a chip has at least two, joined by activations; {remedy}")
-    last = len(onn.layers) - 1
-    if onn.layers[last].bias.any():
-        raise InputError(
-            f"layers.{last}.bias is not zero: receivers see |field|² and nothing adds a constant to light; give the "
-            "last hidden layer one more unit of weights 0 and bias 1, and its column in the last weight this bias"
-        )
 
 
 def check_fan_out(onn: Onn, process: Process) -> None:

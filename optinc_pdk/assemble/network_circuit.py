@@ -12,13 +12,14 @@ from optinc_pdk.assemble.die_plan import CARRIER_TREE, DiePlan
 from optinc_pdk.assemble.grounds import add_common_grounds, add_divided_grounds
 from optinc_pdk.assemble.layer_parts import add_fibre, add_linear_block, add_mixers, add_modulators
 from optinc_pdk.assemble.mesh_circuit import BlockBuilder, add_pad
+from optinc_pdk.assemble.preprocessing import add_preprocessing
 from optinc_pdk.assemble.splitter_trees import add_tree
 from optinc_pdk.assemble.weight_blocks import WeightBlock, layer_blocks
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board, Circuit, CircuitBuilder, Neuron
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Onn
+from optinc_pdk.onn import Onn, without_output_bias
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ def assemble(onn: Onn, process: Process, name: str, plan: DiePlan = CARRIER_TREE
 def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     """Assemble the parts of a network's circuit that do not depend on the distribution over dies.
 
+    An output bias becomes a constant unit, see :func:`optinc_pdk.onn.without_output_bias`.
+
     Args:
         onn: Network.
         process: Process that provides the devices and states whether activations are on or off the chip.
@@ -80,12 +83,13 @@ def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     """
     check_devices(process)
     check_buildable(onn)
+    onn = without_output_bias(onn)
     check_fan_out(onn, process)
     blocks = tuple(layer_blocks(onn, index) for index in range(len(onn.layers)))
     check_crossings(process, blocks)
     cells = composite_circuits(process)
     b = CircuitBuilder(name, component_types(process, cells), cells)
-    light = _preprocess(b, onn.task)
+    light = add_preprocessing(b, onn.task, process)
     feeds = copy_inputs(b, "l0", blocks[0], light)
     roots: dict[str, str] = {}
     neurons: list[Neuron] = []
@@ -186,31 +190,6 @@ def input_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
 def output_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
     """Return the labels of the output fibres as ``labels[server][symbol]``, such as ``out_s0_m1``."""
     return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
-
-
-def _preprocess(b: CircuitBuilder, task: Averaging) -> list[str]:
-    """Add P, the preprocessing: per symbol, the servers' fields pass trims into a balanced combiner tree.
-
-    Returns:
-        The port of each symbol's sum.
-    """
-    light: list[str] = []
-    size = 1 << (task.servers - 1).bit_length()
-    for symbol in range(task.symbols):
-        leaves: list[str] = []
-        for server in range(size):
-            at = ("p", 0, symbol * size + server)
-            if server >= task.servers:
-                # a tree of fewer servers than leaves would weight them unequally
-                leaves.append(b.add(f"p_dark_s{server}_m{symbol}", "terminator", at) + ",o1")
-                continue
-            port, _ = add_fibre(b, f"in_s{server}_m{symbol}", "p", symbol * size + server)
-            trim = b.add(f"trim_s{server}_m{symbol}", "phase_shifter", at)
-            b.connect(port, f"{trim},o1")
-            add_pad(b, trim, f"{trim},e2", f"{trim},e1")
-            leaves.append(f"{trim},o2")
-        light.append(add_tree(b, f"p_m{symbol}", "p", None, leaves))
-    return light
 
 
 def _fibres(b: CircuitBuilder, block: WeightBlock) -> list[tuple[str, str]]:

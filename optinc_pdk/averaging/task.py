@@ -111,6 +111,15 @@ class Averaging:
         return int(4**self.group_symbols) - 1
 
     @property
+    def symbol_shares(self) -> Floats:
+        """Share of each symbol in its group's value at full scale, 3 · 4^(g-1-j) / (4^g - 1), shape (g,); their sum is 1.
+
+        The weights are 4^(g-1), … 4, 1.
+        """
+        weights = 4.0 ** np.arange(self.group_symbols - 1, -1, -1)
+        return np.asarray(weights / weights.sum(), dtype=np.float64)
+
+    @property
     def input_resolution(self) -> Integers:
         """Number of lattice steps per unit of each network input, shape (K,): N, or N² for a finer last input."""
         resolution = np.full(self.groups, self.servers, dtype=np.int64)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from optinc_pdk.factor import BlockFactor, SvdFactor, svd_generic, unitary_diagonal
 from optinc_pdk.onn.network import Onn, WeightsError
 from optinc_pdk.onn.normalisation import DEAD_FRACTION, hidden_maxima
+from optinc_pdk.onn.output_bias import without_output_bias
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -81,12 +82,15 @@ def factorise(onn: Onn) -> tuple[LayerFactor, ...]:
     maximum, because this approximation cannot scale columns separately. Null vectors of singular value decompositions
     are random; the seed is the index of the layer, so that equal networks have equal factors.
 
+    An output bias is realised as :func:`optinc_pdk.onn.without_output_bias` describes.
+
     Returns:
         One factorisation per layer.
 
     Raises:
         WeightsError: A layer has no effect: its weights, or all signals into or out of it, are 0 over the lattice.
     """
+    onn = without_output_bias(onn)
     scales = _hidden_scales(onn)
     headroom = HEADROOM if onn.activation == "relu" else 1.0
     factors = []

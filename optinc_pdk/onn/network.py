@@ -148,7 +148,7 @@ class Onn:
 
         Units of a hidden layer whose weights are equal up to a positive factor read the same detectors: only their
         gains and offsets differ, which are electronic. Rows are numbered by their first unit. Units of the last layer
-        and of layers that are approximated by blocks have a row each.
+        and of layers that are approximated by blocks have a row each, apart from units without weights at the end.
 
         Args:
             index: Number of the layer, from 0.
@@ -157,9 +157,12 @@ class Onn:
             (out,) number of each unit's row; -1 for a hidden unit whose weights are all 0, which needs no detector.
         """
         weight = self.layers[index].weight
-        if index == len(self.layers) - 1 or self.factor[index] != "svd":
+        if index == len(self.layers) - 1:
             return np.arange(len(weight))
-        return shared_rows(weight)
+        if self.factor[index] == "svd":
+            return shared_rows(weight)
+        used = 1 + int(np.flatnonzero(weight.any(axis=1)).max(initial=-1))
+        return np.where(np.arange(len(weight)) < used, np.arange(len(weight)), -1)
 
     @property
     def mzis(self) -> int:
@@ -193,7 +196,12 @@ class Onn:
 
     @classmethod
     def load(
-        cls, path: str | Path, bits: int | None = None, servers: int | None = None, groups: int | None = None
+        cls,
+        path: str | Path,
+        bits: int | None = None,
+        servers: int | None = None,
+        groups: int | None = None,
+        activation: Activation | None = None,
     ) -> Onn:
         """Reads a network from a weight file: .npz, .safetensors or .onnx. Never unpickles objects.
 
@@ -202,13 +210,15 @@ class Onn:
             bits: Bits of a word; needed for .safetensors and .onnx files, which contain no task.
             servers: Number of servers; needed for the same files.
             groups: Number of network inputs; needed for the same files.
+            activation: Activation of the hidden layers. .npz and .onnx files state it, and must agree with it;
+                .safetensors files state it at most in their metadata, and are read with "relu" by default.
 
         Raises:
-            WeightsError: The file is missing, damaged or unusable, or its task contradicts the arguments.
+            WeightsError: The file is missing, damaged or unusable, or its task or activation contradicts the arguments.
         """
         from optinc_pdk.onn.weight_files import load
 
-        return load(Path(path), bits, servers, groups)
+        return load(Path(path), bits, servers, groups, activation)
 
     def save(self, path: str | Path) -> None:
         """Writes the network to a .npz file, atomically. Equal networks give equal bytes.

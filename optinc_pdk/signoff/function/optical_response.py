@@ -33,22 +33,20 @@ def symbol_assignments(
     if inputs.exhaustive:
         return inputs.symbols[np.newaxis]
     task = inputs.task
-    # the error of a group's weight: that of its symbols, weighted base 4
-    weights = 4.0 ** np.arange(task.group_symbols - 1, -1, -1)
-    errors = server_errors(s, board, bias).reshape(task.servers, task.groups, -1) @ (weights / weights.sum())
-    return np.array([inputs.symbols, assign_worst(task, inputs.steps, errors)])
+    return np.array([inputs.symbols, assign_worst(task, inputs.steps, server_errors(s, board, bias, task))])
 
 
-def server_errors(s: Scattering, board: Board, bias: Bias) -> NDArray[np.float64]:
-    """Compute the relative error of each server's weight in the preprocessing unit.
+def server_errors(s: Scattering, board: Board, bias: Bias, task: Averaging | None = None) -> NDArray[np.float64]:
+    """Compute the relative error of the weight of each server's symbol in the preprocessing unit.
 
-    A weight is the small-signal response at the first layer's detectors; its error is relative to the mean over
-    servers.
+    A weight is the small-signal response at the first layer's detectors. Its error is relative to the ideal weight
+    times the response of the group, fitted by least squares: the mean over servers for groups of one symbol.
 
     Args:
         s: S-parameters of the chip.
         board: Connections outside the chip.
         bias: Settings of neurons and inputs.
+        task: Average that the chip computes, with the groups of symbols; None for groups of one symbol.
 
     Returns:
         (servers, M) errors; 0 for a symbol that no neuron uses.
@@ -64,8 +62,11 @@ def server_errors(s: Scattering, board: Board, bias: Bias) -> NDArray[np.float64
         starts = np.cumsum([0, *(len(pairs) for pairs in detectors[:-1])])
         flat += sign * weight[:, np.newaxis] * np.add.reduceat(signal, starts, axis=0)
     flat *= [bias.inputs.get(label, 1.0) for label in inputs]
-    response = flat.reshape(len(first), len(board.inputs), -1)
-    mean = response.mean(axis=1, keepdims=True)
+    ideal = np.ones(1) if task is None else task.symbol_shares
+    grouped = flat.reshape(len(first), len(board.inputs), -1, ideal.size)
+    fitted = (grouped * ideal).sum(axis=(1, 3)) / (len(board.inputs) * np.sum(ideal**2))
+    response = (grouped / ideal).reshape(len(first), len(board.inputs), -1)
+    mean = np.repeat(fitted, ideal.size, axis=1)[:, np.newaxis]
     power = np.sum(mean**2, axis=0)
     # a symbol that no neuron uses has no error
     share = np.sum(response * mean, axis=0) / np.where(power > 0, power, 1.0)

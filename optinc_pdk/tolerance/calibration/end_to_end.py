@@ -108,7 +108,8 @@ def sample_words(task: Averaging, layers: Sequence[BenchLayer]) -> WordSample:
     amplitude = symbols.reshape(len(symbols), -1) / TOP_LEVEL
     signal = amplitude
     for layer in layers[:-1]:
-        signal = np.maximum(signal @ layer.target.unit_weight.T + layer.target.bias, 0.0)
+        # modulators transmit at most everything, which networks with clipped activations use
+        signal = np.clip(signal @ layer.target.unit_weight.T + layer.target.bias, 0.0, 1.0)
     network_level = np.abs(signal @ layers[-1].target.unit_weight.T)
     return WordSample(amplitude, np.asarray(task.encode(ideal), dtype=np.int64), network_level)
 
