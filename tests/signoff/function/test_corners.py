@@ -53,8 +53,9 @@ def test_carries_run_through_all_digits() -> None:
     task = Averaging(16, 4, 8)
     points = corner_steps(task)
     total = points @ (4 ** np.arange(7, -1, -1))
-    for power in range(8):
+    for power in range(1, 8):
         for sign in (-1, 0):
             near = points[total == 4 * 4**power + sign]
-            assert len(near) >= 2
-            assert np.ptp(near[:, -1]) > 0
+            # least and most in the lowest input
+            assert near[:, -1].min() <= 3
+            assert near[:, -1].max() >= 9

@@ -33,7 +33,7 @@ def check_consistent(inputs: FunctionInputs) -> None:
         (Averaging(8, 4, 4), "lattice", 28_561),
         (Averaging(4, 4, 2, finer_input=True), "lattice", 13 * 61),
         (Averaging(16, 4, 4), "lattice", 61**4),
-        (Averaging(16, 4, 8), "sample", 2**20 + 75_632),
+        (Averaging(16, 4, 8), "sample", 2**20 + 2 * 75_632),
     ],
 )
 def test_the_coverage_follows_the_number_of_combinations_and_points(task: Averaging, coverage: str, total: int) -> None:
@@ -45,7 +45,8 @@ def test_the_coverage_follows_the_number_of_combinations_and_points(task: Averag
 
 
 @pytest.mark.parametrize(
-    "task", [Averaging(4, 2, 2), Averaging(8, 4, 4), Averaging(6, 3, 3, remainder=True), Averaging(4, 3, 2, finer_input=True)]
+    "task",
+    [Averaging(4, 2, 2), Averaging(8, 4, 4), Averaging(6, 3, 3, remainder=True), Averaging(4, 3, 2, finer_input=True)],
 )
 def test_batches_cover_every_input_once(task: Averaging) -> None:
     plan = plan_inputs(task)
@@ -66,11 +67,13 @@ def test_a_sample_is_all_corners_and_different_random_words() -> None:
     batches = list(plan.batches())
     for batch in batches:
         check_consistent(batch)
-        assert batch.assignments == 2
+        assert batch.assignments == 1
     steps = np.vstack([batch.steps for batch in batches])
     corners = corner_steps(task)
-    np.testing.assert_array_equal(steps[: len(corners)], corners)
-    words = np.concatenate([batch.symbols for batch in batches])[len(corners) :]
+    np.testing.assert_array_equal(steps[: 2 * len(corners)], np.vstack([corners, corners]))
+    worst = np.concatenate([batch.worst for batch in batches])
+    np.testing.assert_array_equal(np.flatnonzero(worst), np.arange(len(corners), 2 * len(corners)))
+    words = np.concatenate([batch.symbols for batch in batches])[2 * len(corners) :]
     assert len(np.unique(task.decode(words), axis=0)) == 30_000
     # uniform words: every symbol at every place is as frequent
     share = np.stack([(words == symbol).mean(axis=0) for symbol in range(4)])
@@ -80,10 +83,16 @@ def test_a_sample_is_all_corners_and_different_random_words() -> None:
 def test_studies_use_a_bounded_number_of_inputs_of_a_large_lattice() -> None:
     inputs = function_inputs(Averaging(16, 4, 8))
     assert inputs.coverage == "sample"
-    assert len(inputs.ideal) == 2 * STUDY_INPUTS
+    assert len(inputs.ideal) == 3 * STUDY_INPUTS
     check_consistent(inputs)
     few = function_inputs(Averaging(8, 16, 4))
     assert STUDY_INPUTS < len(few.ideal) < 2 * STUDY_INPUTS
+
+
+def test_a_certificate_replaces_the_enumeration_of_a_large_lattice() -> None:
+    assert plan_inputs(Averaging(8, 16, 4)).coverage == "lattice"
+    assert plan_inputs(Averaging(8, 16, 4), certified=True).coverage == "sample"
+    assert plan_inputs(Averaging(8, 8, 4), certified=True).coverage == "lattice"
 
 
 def test_inputs_are_reproducible() -> None:
