@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -117,6 +117,7 @@ def build(
     process: str = DEFAULT_PROCESS,
     on_stage: Callable[[str], None] | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
+    input_amplitudes: Sequence[float] | None = None,
 ) -> Build:
     """Build a chip from trained weights and check it.
 
@@ -129,16 +130,19 @@ def build(
         process: Process name, or a folder with process cards.
         on_stage: Called with the name of each stage, one of ``STAGES``, when it begins.
         on_progress: Called within a long stage with its name, the number of steps done and their total.
+        input_amplitudes: Amplitude of level 3 of each symbol in the input fibres, most significant first; 1 is the
+            carrier's amplitude in its fibre. By default the largest value of any input has amplitude 1.
 
     Returns:
         The build; its ``passed`` states whether every check passed.
 
     Raises:
-        InputError: The weights, the name or the process cannot be used; nothing is written.
+        InputError: The weights, the name, the process or the amplitudes cannot be used; nothing is written.
     """
     clock = _Clock(on_stage, on_progress)
     with clock.stage("read"):
         onn, name = _read(weights, name)
+        _check_amplitudes(onn, input_amplitudes)
         notes = _changes(onn)
         onn = without_output_bias(onn)
         card = load_process(process)
@@ -160,7 +164,7 @@ def build(
     )
 
     with clock.stage("factor"):
-        factors = factorise(onn)
+        factors = factorise(onn, input_amplitudes)
     with clock.stage("assemble"):
         draft = draft_circuit(onn, card, name)
     with clock.stage("layout"):
@@ -171,7 +175,7 @@ def build(
     gds = out.path(".gds")
     write_gds(layout, gds)
     write_netlist(circuit, out.path(".pic.yml"))
-    signed = _sign_off(circuit, onn, factors, card, out, clock)
+    signed = _sign_off(circuit, onn, factors, card, out, clock, input_amplitudes)
     numbers: dict[str, Any] = {
         "schema": 1,
         "name": name,
@@ -204,7 +208,13 @@ class _SignOff:
 
 
 def _sign_off(
-    circuit: Circuit, onn: Onn, factors: tuple[LayerFactor, ...], card: Process, out: _Files, clock: _Clock
+    circuit: Circuit,
+    onn: Onn,
+    factors: tuple[LayerFactor, ...],
+    card: Process,
+    out: _Files,
+    clock: _Clock,
+    inputs: Sequence[float] | None,
 ) -> _SignOff:
     """Check the written layout: design rules, netlist, and the function of the extracted circuit."""
     from optinc_pdk.extract import extract
@@ -235,7 +245,13 @@ def _sign_off(
             with clock.stage("program"):
                 wiring = wiring_of(extraction, card)
                 programming = program(
-                    extraction.circuit, circuit.board, onn, card, ground=wiring.common_ground, factors=factors
+                    extraction.circuit,
+                    circuit.board,
+                    onn,
+                    card,
+                    ground=wiring.common_ground,
+                    factors=factors,
+                    inputs=inputs,
                 )
             write_bias(programming.bias, out.path(".bias.yml"))
             with clock.stage("currents"):
@@ -280,6 +296,18 @@ def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]
             "underscores, a letter or digit first"
         )
     return onn, chosen
+
+
+def _check_amplitudes(onn: Onn, amplitudes: Sequence[float] | None) -> None:
+    """Check the amplitudes of level 3 by symbol."""
+    task = onn.task
+    if amplitudes is None:
+        return
+    if len(amplitudes) != task.symbols or not all(0.0 < amplitude <= 1.0 for amplitude in amplitudes):
+        raise InputError(
+            f"input amplitudes {[float(a) for a in amplitudes]}: give {task.symbols}, one for each symbol, above 0 and "
+            "at most 1, the carrier's amplitude"
+        )
 
 
 def _changes(onn: Onn) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.averaging import Averaging, assign_random, assign_worst, decide, error_counts, score
+from optinc_pdk.averaging import Averaging, assign_random, assign_worst, cascade_words, decide, error_counts, score
 
 
 @st.composite
@@ -195,10 +195,46 @@ def test_lattices_too_large_for_indices_are_sampled() -> None:
         task.sample(-1, np.random.default_rng(0))
 
 
-def test_level_2_of_a_cascade_has_no_server_symbols() -> None:
-    task = Averaging(4, 4, 2, finer_input=True)
-    with pytest.raises(ValueError, match="finer_input = true"):
-        assign_random(task, [[0, 0]], 0)
+@pytest.mark.parametrize("task", [Averaging(4, 4, 2, finer_input=True), Averaging(8, 3, 2, finer_input=True)])
+def test_units_of_level_1_average_to_every_lattice_point_of_level_2(task: Averaging) -> None:
+    steps = task.sample_steps(2000, np.random.default_rng(0))
+    steps[0], steps[1] = 0, task.input_steps
+    for symbols in (assign_random(task, steps, 0), assign_worst(task, steps, np.linspace(-1.0, 1.0, task.servers))):
+        np.testing.assert_allclose(task.preprocess(symbols) * task.input_resolution, steps, atol=1e-9)
+        assert np.all(symbols[..., :-1] == np.clip(np.rint(symbols[..., :-1]), 0, 3))
+        fraction = symbols[..., -1] * task.servers
+        np.testing.assert_allclose(fraction, np.rint(fraction), atol=1e-9)
+        assert 0 <= fraction.min() and fraction.max() <= 4 * task.servers - 1
+
+
+def test_averages_with_a_remainder_count_steps_of_the_last_output() -> None:
+    task = Averaging(4, 4, 2, remainder=True)
+    averages = np.arange(4 * 16)
+    levels = task.output_levels(averages)
+    np.testing.assert_array_equal(levels[4 * 7 + 3], [1.0, 3.75])
+    np.testing.assert_array_equal(task.combine_levels(levels), averages)
+    words = np.array([3, 5, 9, 0])
+    assert task.combine_levels(task.targets(task.preprocess(task.encode(words)))) == words.sum()
+    with pytest.raises(ValueError, match="15"):
+        task.combine_steps([0, 16])
+    plain = Averaging(4, 4, 2)
+    np.testing.assert_array_equal(plain.combine_steps(plain.encode(np.arange(16))), np.arange(16))
+
+
+@pytest.mark.parametrize("task", [Averaging(4, 2, 2), Averaging(12, 4, 6)])
+def test_words_of_a_cascade_include_the_corner_cases(task: Averaging) -> None:
+    batches = list(cascade_words(task, 1000, 0))
+    words = np.concatenate(batches)
+    largest, count = 2**task.bits - 1, task.servers**2
+    assert words.shape[1:] == (task.servers, task.servers)
+    assert words.min() == 0 and words.max() == largest
+    sums = words.sum(axis=(1, 2))
+    assert {0, 1, count - 1, count, count + 1, count * largest - 1, count * largest} <= set(sums.tolist())
+    uniform = sums[-500:]  # the last batch ends with words of a uniform sum
+    assert uniform.min() < 0.05 * count * largest and uniform.max() > 0.95 * count * largest
+    np.testing.assert_array_equal(np.concatenate(list(cascade_words(task, 1000, 0))), words)
+    with pytest.raises(ValueError, match="random_sets = -1"):
+        next(cascade_words(task, -1, 0))
 
 
 @given(words())

@@ -17,8 +17,8 @@ SMALLEST = 1e-30
 def check_buildable(onn: Onn) -> None:
     """Check that this package can assemble a circuit for a network.
 
-    The network must have no cascade options, at most ``MAX_INPUT_FIBRES`` inputs of servers, weights in range, and two
-    or more layers.
+    The network must have at most one cascade option, at most ``MAX_INPUT_FIBRES`` inputs of servers, weights in range,
+    and two or more layers.
 
     Args:
         onn: Network.
@@ -27,8 +27,11 @@ def check_buildable(onn: Onn) -> None:
         InputError: A condition is not met; the message states the value and what can be built.
     """
     task = onn.task
-    if task.remainder or task.finer_input:
-        raise InputError("remainder and finer_input belong to cascades, which have no circuit yet; set them to false")
+    if task.remainder and task.finer_input:
+        raise InputError(
+            "remainder and finer_input are both true, which is a middle level of three; a cascade has two levels: "
+            "level 1 has remainder = true, level 2 has finer_input = true"
+        )
     if task.servers * task.symbols > MAX_INPUT_FIBRES:
         raise InputError(
             f"{task.servers} servers of {task.symbols} symbols need {task.servers * task.symbols} input fibres; the "

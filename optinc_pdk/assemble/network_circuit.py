@@ -188,8 +188,12 @@ def input_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
 
 
 def output_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
-    """Return the labels of the output fibres as ``labels[server][symbol]``, such as ``out_s0_m1``."""
-    return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
+    """Return the labels of the output fibres as ``labels[server][symbol]``, such as ``out_s0_m1``.
+
+    The outputs of level 1 of a cascade go to one unit of level 2 only; their labels are those of server 0.
+    """
+    receivers = 1 if task.remainder else task.servers
+    return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(receivers))
 
 
 def _fibres(b: CircuitBuilder, block: WeightBlock) -> list[tuple[str, str]]:
@@ -198,12 +202,10 @@ def _fibres(b: CircuitBuilder, block: WeightBlock) -> list[tuple[str, str]]:
 
 
 def _outputs(b: CircuitBuilder, task: Averaging, rows: list[str]) -> None:
-    """Add T, the distribution: a splitter tree from every output symbol to every server."""
+    """Add T, the distribution: a splitter tree from every output symbol to every receiver."""
+    labels = output_labels(task)
     for symbol in range(task.symbols):
-        leaves = [
-            add_fibre(b, f"out_s{server}_m{symbol}", "t", symbol * task.servers + server)[0]
-            for server in range(task.servers)
-        ]
+        leaves = [add_fibre(b, row[symbol], "t", symbol * len(labels) + server)[0] for server, row in enumerate(labels)]
         add_tree(b, f"t_m{symbol}", "t", rows[symbol], leaves)
 
 

@@ -101,7 +101,7 @@ def chip_numbers(
             "neuron electronics": len(neurons),
             "neuron modulators": modulators,
             "server modulators": servers,
-            "server receivers": servers,
+            "server receivers": sum(len(row) for row in circuit.board.outputs),
             "heater DAC channels": len(programming.bias.labels),
         },
         **size_numbers(onn, process, dies, pads, power, function.hop_loss_db),
