@@ -22,7 +22,15 @@ from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
 from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import LayerFactor, Onn, bundled_weights, factorise, lattice_score, normalise
+from optinc_pdk.onn import (
+    LayerFactor,
+    Onn,
+    bundled_weights,
+    factorise,
+    lattice_score,
+    normalise,
+    without_output_bias,
+)
 
 if TYPE_CHECKING:
     from optinc_pdk.report.schema import Report
@@ -122,6 +130,8 @@ def build(
     clock = _Clock(on_stage)
     with clock.stage("read"):
         onn, name = _read(weights, name)
+        notes = _changes(onn)
+        onn = without_output_bias(onn)
         card = load_process(process)
         directory = Path(directory)
         # not at the top: it imports klayout
@@ -165,7 +175,7 @@ def build(
         "lvs": {"devices": signed.lvs.devices, "nets": signed.lvs.nets, "match": signed.lvs.match},
         "function": function_numbers(signed.function),
     }
-    notes = signed.notes + findings(signed.rules, signed.electrical, signed.lvs, signed.function, signed.programming)
+    notes += signed.notes + findings(signed.rules, signed.electrical, signed.lvs, signed.function, signed.programming)
     with clock.stage("report"):
         pictures = _pictures(gds, card, onn, signed.function)
     report = _write(numbers, out, pictures, notes, clock.seconds)
@@ -254,6 +264,15 @@ def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]
             "underscores, a letter or digit first"
         )
     return onn, chosen
+
+
+def _changes(onn: Onn) -> list[str]:
+    """What a build adds to a network, one line each."""
+    if without_output_bias(onn) is onn:
+        return []
+    last = len(onn.layers) - 1
+    note = f"layers.{last - 1} gets one more unit, a constant 1, whose column of layers.{last} is its bias"
+    return [note + ("" if onn.factor[last] == "svd" else f"; layers.{last} is factored by svd instead of in blocks")]
 
 
 def _pictures(gds: Path, process: Process, onn: Onn, function: FunctionResult | None) -> dict[str, bytes]:

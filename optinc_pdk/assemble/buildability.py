@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 
@@ -15,7 +18,7 @@ def check_buildable(onn: Onn) -> None:
     """Check that this package can assemble a circuit for a network.
 
     The network must have one input per symbol, no cascade options, at most ``MAX_LATTICE`` lattice points, weights in
-    range, two or more layers, and a zero bias vector in the last layer.
+    range, and two or more layers.
 
     Args:
         onn: Network.
@@ -40,12 +43,30 @@ def check_buildable(onn: Onn) -> None:
     if len(onn.layers) < 2:
         remedy = "add a hidden layer" if task.servers > 1 else "average over 2 or more servers (--servers)"
         raise InputError(f"the network has one layer; a chip has at least two, joined by activations; {remedy}")
-    last = len(onn.layers) - 1
-    if onn.layers[last].bias.any():
-        raise InputError(
-            f"layers.{last}.bias is not zero: receivers see |field|² and nothing adds a constant to light; give the "
-            "last hidden layer one more unit of weights 0 and bias 1, and its column in the last weight this bias"
-        )
+
+
+def check_fan_out(onn: Onn, process: Process) -> None:
+    """Check that no pair of detectors drives more neurons than the electronics of a process allow.
+
+    Args:
+        onn: Network.
+        process: Process with the limit ``activation.fan_out_max``; it may have none.
+
+    Raises:
+        InputError: A row of detectors has too many neurons; the message names the layer, their number and the limit.
+    """
+    if process.activation.fan_out_max is None:
+        return
+    limit = int(process.activation.fan_out_max)
+    for index in range(len(onn.layers) - 1):
+        rows = onn.detector_rows(index)
+        most = int(np.bincount(rows[rows >= 0], minlength=1).max())
+        if most > limit:
+            raise InputError(
+                f"layers.{index} has {most} units with proportional weights, which share one pair of detectors; "
+                f"activation.fan_out_max of process {process.name!r} is {limit}: raise it, or use a network whose rows "
+                "differ"
+            )
 
 
 def check_weights(onn: Onn) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from optinc_pdk.assemble.buildability import check_buildable
+from optinc_pdk.assemble.buildability import check_buildable, check_fan_out
 from optinc_pdk.assemble.component_library import check_devices, component_types, composite_circuits
 from optinc_pdk.assemble.copies_and_sums import check_crossings, copy_inputs, sum_outputs
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, DiePlan
@@ -18,7 +18,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board, Circuit, CircuitBuilder, Neuron
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Onn
+from optinc_pdk.onn import Onn, without_output_bias
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,9 @@ class CircuitDraft:
 def assemble(onn: Onn, process: Process, name: str, plan: DiePlan = CARRIER_TREE) -> Circuit:
     """Assemble the complete circuit of a network.
 
-    The shapes and factorisations of the weight matrices determine the circuit. The values of the matrices have no
-    effect on it; they determine the bias.
+    The shapes and factorisations of the weight matrices determine the circuit, and which units share a row of them, see
+    :meth:`optinc_pdk.onn.Onn.detector_rows`. Other values of the matrices have no effect on it; they determine the
+    bias.
 
     Args:
         onn: Network.
@@ -66,6 +67,8 @@ def assemble(onn: Onn, process: Process, name: str, plan: DiePlan = CARRIER_TREE
 def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     """Assemble the parts of a network's circuit that do not depend on the distribution over dies.
 
+    An output bias becomes a constant unit, see :func:`optinc_pdk.onn.without_output_bias`.
+
     Args:
         onn: Network.
         process: Process that provides the devices and states whether activations are on or off the chip.
@@ -79,6 +82,8 @@ def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     """
     check_devices(process)
     check_buildable(onn)
+    onn = without_output_bias(onn)
+    check_fan_out(onn, process)
     blocks = tuple(layer_blocks(onn, index) for index in range(len(onn.layers)))
     check_crossings(process, blocks)
     cells = composite_circuits(process)
@@ -89,7 +94,7 @@ def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     neurons: list[Neuron] = []
     onchip = process.activation.realisation == "onchip"
     for index in range(len(blocks) - 1):
-        activated, feeds = _hidden(b, index, blocks, feeds, roots, onchip)
+        activated, feeds = _hidden(b, index, blocks, onn.detector_rows(index).tolist(), feeds, roots, onchip)
         neurons += activated
     last = [add_linear_block(b, block, feed) for block, feed in zip(blocks[-1], feeds, strict=True)]
     _outputs(b, onn.task, sum_outputs(b, f"l{len(blocks) - 1}", blocks[-1], last))
@@ -139,11 +144,14 @@ def _hidden(
     b: CircuitBuilder,
     index: int,
     blocks: Sequence[Sequence[WeightBlock]],
+    unit_rows: list[int],
     feeds: list[list[str]],
     roots: dict[str, str],
     onchip: bool,
 ) -> tuple[list[Neuron], list[list[str]]]:
     """Add one hidden layer up to the inputs of the next; its oscillators' roots are added to ``roots``.
+
+    ``unit_rows`` is the row of the optical matrix that each unit of the layer reads, -1 for a constant.
 
     Returns:
         The layer's neurons, and the input ports of each block of the next layer.
@@ -158,7 +166,10 @@ def _hidden(
         sources = add_modulators(b, block) if onchip else _fibres(b, block)
         following.append([port for port, _ in sources])
         to.append(block.columns, [label for _, label in sources])
-    neurons = [Neuron(f"l{index}_r{row}", index, plus[row], minus[row], to[row]) for row in sorted(to)]
+    neurons = [
+        Neuron(f"l{index}_r{unit}", index, plus.get(row, ()), minus.get(row, ()), to[unit])
+        for unit, row in enumerate(unit_rows)
+    ]
     return neurons, following
 
 

@@ -15,7 +15,7 @@ class WeightBlock:
         name: Name of the block's section of the floorplan and prefix of its labels: ``l0``, or ``l0b3`` where the layer
             has several blocks.
         place: Row and column of the block in the layer's grid of blocks.
-        rows: Rows of the weight matrix in the block.
+        rows: Rows of the layer's optical matrix in the block, see :meth:`optinc_pdk.onn.Onn.detector_rows`.
         columns: Columns of the weight matrix in the block.
         modes: Number of modes of the mesh for unitary × diagonal (mesh, attenuators); modes beyond the block's columns
             carry no light, and modes beyond its rows are terminated. None for a singular value decomposition (mesh,
@@ -39,7 +39,7 @@ def layer_blocks(onn: Onn, index: int) -> tuple[WeightBlock, ...]:
     Returns:
         Blocks; a layer that is factored by singular value decomposition has one.
     """
-    rows, columns = onn.layers[index].weight.shape
+    rows, columns = int(onn.detector_rows(index).max()) + 1, onn.layers[index].inputs
     factor, name = onn.factor[index], f"l{index}"
     if factor == "svd":
         return (WeightBlock(name, (0, 0), range(rows), range(columns), None),)

@@ -195,12 +195,14 @@ class ActivationCard(StrictModel):
         gain_max: Largest gain of an activation.
         offset_max: Largest absolute offset of an activation, in units of the detected difference.
         resolution_bits: Significant bits to which gains, offsets, detector balances and receiver scales are rounded.
+        fan_out_max: Largest number of neurons that one pair of detectors and its amplifier drive; None for no limit.
     """
 
     realisation: Literal["offchip", "onchip"]
     gain_max: Positive
     offset_max: Positive
     resolution_bits: Positive
+    fan_out_max: Positive | None = None
 
 
 class BudgetCard(StrictModel):

@@ -1,7 +1,7 @@
 """Circuits: the netlist as integer arrays, the board netlist, the bias, and their files."""
 
 from optinc_pdk.circuit.bias import Activation, Bias, read_bias, write_bias
-from optinc_pdk.circuit.board import Board, Labels, Neuron, label_tuple
+from optinc_pdk.circuit.board import Board, Labels, Neuron, detector_groups, label_tuple
 from optinc_pdk.circuit.connectivity import UNCONNECTED
 from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.hierarchy import check_complete, flatten
@@ -20,6 +20,7 @@ __all__ = [
     "NetlistError",
     "Neuron",
     "check_complete",
+    "detector_groups",
     "flatten",
     "label_tuple",
     "named_nets",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -17,6 +17,10 @@ Labels: TypeAlias = str | tuple[str, ...]
 class Neuron:
     """One activation: pairs of balanced detectors with added currents, electronics, and modulators with one drive.
 
+    Several neurons of a layer may share detectors: then ``plus`` and ``minus`` of one are equal to those of the others.
+    Their amplifier drives the electronics of all of them, which differ in gain and offset. A neuron without detectors
+    drives its modulators with a constant.
+
     Labels are fibre labels if detectors and modulators are off the chip, and pad labels if they are on it. A field with
     one label may be a string. If there are several pairs of detectors, the i-th of ``plus`` and the i-th of ``minus``
     are behind one mixer.
@@ -24,12 +28,12 @@ class Neuron:
     Attributes:
         label: Key of the neuron's settings in the bias file.
         layer: Number of the layer whose output it activates, from 0.
-        plus: Labels of the detectors with positive sign.
-        minus: Labels of the detectors with negative sign.
+        plus: Labels of the detectors with positive sign; empty for a constant.
+        minus: Labels of the detectors with negative sign; empty for a constant.
         to: Labels of its modulators, one for each block of the next layer that uses the signal.
 
     Raises:
-        ValueError: A field has no label, or the numbers of positive and negative detectors differ.
+        ValueError: There is no modulator, or the numbers of positive and negative detectors differ.
     """
 
     label: str
@@ -42,7 +46,7 @@ class Neuron:
         """Check the labels, and store a single label as a string."""
         for key in ("plus", "minus", "to"):
             names = label_tuple(getattr(self, key))
-            if not names:
+            if not names and key == "to":
                 raise ValueError(f"neuron {self.label!r}: {key} is empty; give a label")
             object.__setattr__(self, key, names[0] if len(names) == 1 else names)
         if len(label_tuple(self.plus)) != len(label_tuple(self.minus)):
@@ -50,6 +54,31 @@ class Neuron:
                 f"neuron {self.label!r} has {len(label_tuple(self.plus))} positive and "
                 f"{len(label_tuple(self.minus))} negative detectors; give as many of one as of the other"
             )
+
+
+def detector_groups(neurons: Sequence[Neuron]) -> tuple[tuple[Neuron, ...], list[int]]:
+    """Group the neurons of one layer by their detectors.
+
+    Args:
+        neurons: Neurons of one layer.
+
+    Returns:
+        One neuron for each distinct set of detectors, by first occurrence; and for each neuron the number of its set,
+        -1 for a neuron without detectors.
+    """
+    first: dict[tuple[Labels, Labels], int] = {}
+    members: list[Neuron] = []
+    numbers: list[int] = []
+    for neuron in neurons:
+        if not label_tuple(neuron.plus):
+            numbers.append(-1)
+            continue
+        key = (neuron.plus, neuron.minus)
+        if key not in first:
+            first[key] = len(members)
+            members.append(neuron)
+        numbers.append(first[key])
+    return tuple(members), numbers
 
 
 def label_tuple(names: Labels) -> tuple[str, ...]:

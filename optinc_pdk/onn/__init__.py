@@ -4,10 +4,11 @@ PyTorch, safetensors and ONNX are imported only where they are used.
 """
 
 from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
+from optinc_pdk.onn.closed_form.comparators import comparator_network, saturation_margins
 from optinc_pdk.onn.closed_form.proof import ExactnessProof, ProofError, prove
 from optinc_pdk.onn.closed_form.unary import unary_chain
 from optinc_pdk.onn.factorisation import LayerFactor, factorise
-from optinc_pdk.onn.network import FactorMethod, Layer, Onn, WeightsError
+from optinc_pdk.onn.network import Activation, FactorMethod, Layer, Onn, WeightsError
 from optinc_pdk.onn.normalisation import (
     NormalisedOnn,
     input_error_accuracy,
@@ -15,9 +16,11 @@ from optinc_pdk.onn.normalisation import (
     matrix_error_accuracy,
     normalise,
 )
+from optinc_pdk.onn.output_bias import without_output_bias
 from optinc_pdk.onn.weight_files import bundled_weights
 
 __all__ = [
+    "Activation",
     "ExactnessProof",
     "FactorMethod",
     "Layer",
@@ -28,6 +31,7 @@ __all__ = [
     "WeightsError",
     "bundled_weights",
     "carry_chain",
+    "comparator_network",
     "factorise",
     "input_error_accuracy",
     "lattice_score",
@@ -35,5 +39,7 @@ __all__ = [
     "normalise",
     "prove",
     "regenerating_chain",
+    "saturation_margins",
     "unary_chain",
+    "without_output_bias",
 ]

@@ -3,8 +3,9 @@
 This is the only place where weights are decomposed for a chip. The report counts and measures these factors, and
 programming starts from their mesh phases and fits the chip to their matrices.
 
-A layer's weight in amplitudes is W = D Q. The electronics' gains make D, one gain per row; the optics makes Q, whose
-rows have norm 1, so that no row receives little light only because its weights are small.
+A layer's weight in amplitudes is W = D Q. The electronics' gains make D, one gain per unit; the optics makes Q, whose
+rows have norm 1, so that no row receives little light only because its weights are small. Units whose rows of W are
+equal up to a positive factor share one row of Q, and one detector (:meth:`optinc_pdk.onn.Onn.detector_rows`).
 """
 
 from __future__ import annotations
@@ -17,29 +18,35 @@ from numpy.typing import NDArray
 from optinc_pdk.factor import BlockFactor, SvdFactor, svd_generic, unitary_diagonal
 from optinc_pdk.onn.network import Onn, WeightsError
 from optinc_pdk.onn.normalisation import DEAD_FRACTION, hidden_maxima
+from optinc_pdk.onn.output_bias import without_output_bias
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 HEADROOM = 0.98
-"""Modulator amplitude of a hidden signal at its maximum over the lattice; the rest is reserve for imperfections."""
+"""Modulator amplitude of a ReLU network's hidden signal at its maximum over the lattice; the rest is reserve for
+imperfections. Clipped networks need none: they use the full scale, at which modulators clip."""
 
 
 @dataclass(frozen=True, eq=False)
 class LayerFactor:
     """Factorisation of one layer, with signals expressed as modulator amplitudes between 0 and 1.
 
-    The weight in amplitudes is W = D Q: the meshes and attenuators realise Q, the electronic gains D.
+    The weight in amplitudes is W[u] = row_norm[u] · Q[row[u]] for unit u: the meshes and attenuators realise Q, the
+    electronics the gains and the choice of rows.
 
     Attributes:
-        matrix: (out, in) optical matrix Q; its rows have norm 1, or 0 for units that are never positive.
-        row_norm: (out,) diagonal of D: the gains by which the electronics multiply the rows.
+        matrix: (rows, in) optical matrix Q; its rows have norm 1, or 0 for units that are never positive.
+        row: (out,) row of Q that each unit reads; -1 for a unit without weights, which is constant.
+        row_norm: (out,) gain by which the electronics of each unit multiply its row.
         bias: (out,) biases in units of amplitude, which the electronics add.
         illuminated: (in,) whether an input is positive for any point of the lattice.
         factor: Meshes and attenuators; their matrix is Q, or an approximation of Q by blocks.
     """
 
     matrix: Floats
+    row: Ints
     row_norm: Floats
     bias: Floats
     illuminated: Bools
@@ -47,13 +54,14 @@ class LayerFactor:
 
     @property
     def realised(self) -> Floats:
-        """Real part of the matrix of the ideal meshes and attenuators, (out, in), which homodyne detection reads."""
+        """Real part of the matrix of the ideal meshes and attenuators, (rows, in), which homodyne detection reads."""
         return np.asarray(self.factor.matrix().real, dtype=np.float64)
 
     @property
     def weight(self) -> Floats:
-        """Realised weight in amplitudes, D times ``realised``, (out, in); 0 for inputs that are never positive."""
-        return np.where(self.illuminated, self.row_norm[:, np.newaxis] * self.realised, 0.0)
+        """Realised weight in amplitudes, (out, in); 0 for inputs that are never positive."""
+        rows = np.where(self.row[:, np.newaxis] >= 0, self.realised[self.row], 0.0)
+        return np.where(self.illuminated, self.row_norm[:, np.newaxis] * rows, 0.0)
 
     @property
     def max_error(self) -> float:
@@ -69,10 +77,12 @@ class LayerFactor:
 def factorise(onn: Onn) -> tuple[LayerFactor, ...]:
     """Factor every layer of a network for the chip, by the methods in ``onn.factor``.
 
-    A hidden signal h is sent with the amplitude 0.98 h / (its maximum over the lattice), an input x with the amplitude
-    x / (its maximum). All inputs of a layer that is approximated by blocks use the same maximum, because this
-    approximation cannot scale columns separately. Null vectors of singular value decompositions are random; the seed is
-    the index of the layer, so that equal networks have equal factors.
+    A hidden signal h is sent with the amplitude h / (its maximum over the lattice), times 0.98 in ReLU networks; an
+    input x with the amplitude x / (its maximum). All inputs of a layer that is approximated by blocks use the same
+    maximum, because this approximation cannot scale columns separately. Null vectors of singular value decompositions
+    are random; the seed is the index of the layer, so that equal networks have equal factors.
+
+    An output bias is realised as :func:`optinc_pdk.onn.without_output_bias` describes.
 
     Returns:
         One factorisation per layer.
@@ -80,11 +90,13 @@ def factorise(onn: Onn) -> tuple[LayerFactor, ...]:
     Raises:
         WeightsError: A layer has no effect: its weights, or all signals into or out of it, are 0 over the lattice.
     """
+    onn = without_output_bias(onn)
     scales = _hidden_scales(onn)
+    headroom = HEADROOM if onn.activation == "relu" else 1.0
     factors = []
     for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True)):
-        above = HEADROOM / scales[index] if index < len(scales) else np.ones(layer.outputs)
-        below = scales[index - 1] / HEADROOM if index else onn.task.input_maxima
+        above = headroom / scales[index] if index < len(scales) else np.ones(layer.outputs)
+        below = scales[index - 1] / headroom if index else onn.task.input_maxima
         illuminated = np.isfinite(below)
         # the columns of a block are orthogonal only while all of them are there
         dark = 0.0 if method == "svd" else below[illuminated].max(initial=0.0)
@@ -95,13 +107,17 @@ def factorise(onn: Onn) -> tuple[LayerFactor, ...]:
                 "over the lattice, or all its weights are 0; train the network again"
             )
         norm = np.linalg.norm(weight, axis=1)
-        matrix = np.divide(weight, norm[:, np.newaxis], out=np.zeros_like(weight), where=norm[:, np.newaxis] > 0.0)
+        row = onn.detector_rows(index)
+        matrix = np.zeros((int(row.max()) + 1, layer.inputs))
+        # the first unit of each row defines it
+        units = np.flatnonzero(norm > 0.0)[::-1]
+        matrix[row[units]] = weight[units] / norm[units, np.newaxis]
         factor = (
             svd_generic(matrix, np.random.default_rng(index))
             if method == "svd"
             else unitary_diagonal(matrix, method[1])
         )
-        factors.append(LayerFactor(matrix, norm, above * layer.bias, illuminated, factor))
+        factors.append(LayerFactor(matrix, row, norm, above * layer.bias, illuminated, factor))
     return tuple(factors)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,12 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 FactorMethod = Literal["svd"] | tuple[Literal["approx"], int]
+Activation = Literal["relu", "clipped_relu"]
+ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
+SAME_ROW = 1e-9
+"""Largest difference of entries at which two rows of norm 1 count as equal."""
 
 
 class WeightsError(InputError):
@@ -68,7 +73,9 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Onn:
-    """Multilayer perceptron for one averaging task, with ReLU after every layer except the last.
+    """Multilayer perceptron for one averaging task, with an activation after every layer except the last.
+
+    The activation is max(z, 0) ("relu"), or min(max(z, 0), 1) ("clipped_relu"), as a modulator limits its amplitude.
 
     The K inputs are averages of groups of g symbols, 0 ... 4^g - 1 in steps of 1/N. The M outputs are levels 0 ... 3,
     most significant symbol first. Weights include any scaling.
@@ -79,18 +86,23 @@ class Onn:
         factor: For each layer, how its matrix is factored into meshes: "svd", or ("approx", block size) for unitary ×
             diagonal blocks. If empty, all layers use "svd".
         card: Origin and measured properties of the network as JSON values: recipe, seed, scores.
+        activation: Activation of the hidden layers.
 
     Raises:
-        ValueError: The sizes of layers do not match each other or the task, or `factor` does not match the layers.
+        ValueError: The sizes of layers do not match each other or the task, `factor` does not match the layers, or the
+            activation is unknown.
     """
 
     layers: tuple[Layer, ...]
     task: Averaging
     factor: tuple[FactorMethod, ...] = ()
     card: dict[str, Any] = field(default_factory=dict)
+    activation: Activation = "relu"
 
     def __post_init__(self) -> None:
-        """Check that layers, task and factor match."""
+        """Check that layers, task and factor match, and that the activation is known."""
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"activation is {self.activation!r}; use one of {', '.join(ACTIVATIONS)}")
         object.__setattr__(self, "layers", tuple(self.layers))
         object.__setattr__(self, "factor", tuple(self.factor) or ("svd",) * len(self.layers))
         if not self.layers:
@@ -131,14 +143,38 @@ class Onn:
         """Numbers of signals from the inputs to the outputs, such as (2, 6, 7, 2)."""
         return (self.layers[0].inputs, *(layer.outputs for layer in self.layers))
 
+    def detector_rows(self, index: int) -> Ints:
+        """Assign the units of a layer to rows of its optical matrix.
+
+        Units of a hidden layer whose weights are equal up to a positive factor read the same detectors: only their
+        gains and offsets differ, which are electronic. Rows are numbered by their first unit. Units of the last layer
+        and of layers that are approximated by blocks have a row each, apart from units without weights at the end.
+
+        Args:
+            index: Number of the layer, from 0.
+
+        Returns:
+            (out,) number of each unit's row; -1 for a hidden unit whose weights are all 0, which needs no detector.
+        """
+        weight = self.layers[index].weight
+        if index == len(self.layers) - 1:
+            return np.arange(len(weight))
+        if self.factor[index] == "svd":
+            return shared_rows(weight)
+        used = 1 + int(np.flatnonzero(weight.any(axis=1)).max(initial=-1))
+        return np.where(np.arange(len(weight)) < used, np.arange(len(weight)), -1)
+
     @property
     def mzis(self) -> int:
-        """Number of MZIs of all weights by the convention of arXiv 2603.28290, with each layer's factorisation."""
+        """Number of MZIs of all weights by the convention of arXiv 2603.28290, with each layer's factorisation.
+
+        Units that read the same detectors count as one row.
+        """
         return sum(
-            svd_mzis(layer.outputs, layer.inputs)
+            svd_mzis(int(self.detector_rows(index).max()) + 1, layer.inputs)
             if how == "svd"
             else unitary_diagonal_mzis(layer.outputs, layer.inputs, how[1])
-            for layer, how in zip(self.layers, self.factor, strict=True)
+            for index, (layer, how) in enumerate(zip(self.layers, self.factor, strict=True))
         )
 
     def forward(self, inputs: ArrayLike) -> Floats:
@@ -156,11 +192,16 @@ class Onn:
         points = np.asarray(inputs, dtype=np.float64)
         if points.ndim < 1 or points.shape[-1] != self.structure[0]:
             raise ValueError(f"inputs of shape {points.shape} must end in ({self.structure[0]},)")
-        return propagate(self.layers, points)
+        return propagate(self.layers, points, self.activation)
 
     @classmethod
     def load(
-        cls, path: str | Path, bits: int | None = None, servers: int | None = None, groups: int | None = None
+        cls,
+        path: str | Path,
+        bits: int | None = None,
+        servers: int | None = None,
+        groups: int | None = None,
+        activation: Activation | None = None,
     ) -> Onn:
         """Reads a network from a weight file: .npz, .safetensors or .onnx. Never unpickles objects.
 
@@ -169,13 +210,15 @@ class Onn:
             bits: Bits of a word; needed for .safetensors and .onnx files, which contain no task.
             servers: Number of servers; needed for the same files.
             groups: Number of network inputs; needed for the same files.
+            activation: Activation of the hidden layers. .npz and .onnx files state it, and must agree with it;
+                .safetensors files state it at most in their metadata, and are read with "relu" by default.
 
         Raises:
-            WeightsError: The file is missing, damaged or unusable, or its task contradicts the arguments.
+            WeightsError: The file is missing, damaged or unusable, or its task or activation contradicts the arguments.
         """
         from optinc_pdk.onn.weight_files import load
 
-        return load(Path(path), bits, servers, groups)
+        return load(Path(path), bits, servers, groups, activation)
 
     def save(self, path: str | Path) -> None:
         """Writes the network to a .npz file, atomically. Equal networks give equal bytes.
@@ -191,12 +234,50 @@ class Onn:
         save(self, Path(path))
 
 
-def propagate(layers: Sequence[Layer], points: Floats) -> Floats:
-    """Computes the outputs (..., out) of consecutive layers with ReLU between them, for inputs ``points`` (..., in)."""
+def shared_rows(weight: Floats) -> Ints:
+    """Assign rows that are equal up to a positive factor to one common row.
+
+    Args:
+        weight: (out, in) matrix.
+
+    Returns:
+        (out,) number of the common row of each row, numbered by first occurrence; -1 for rows of zeros.
+    """
+    norm = np.linalg.norm(weight, axis=1)
+    used = np.flatnonzero(norm > 0.0)
+    numbers = np.full(len(weight), -1, dtype=np.int64)
+    unit = weight[used] / norm[used, np.newaxis]
+    first: list[int] = []
+    for i, row in zip(used.tolist(), unit, strict=True):
+        same = np.flatnonzero(np.abs(unit[first] - row).max(axis=1) <= SAME_ROW) if first else np.zeros(0, np.int64)
+        if not same.size:
+            first.append(int(np.searchsorted(used, i)))
+        numbers[i] = same[0] if same.size else len(first) - 1
+    return numbers
+
+
+def activate(signal: Floats, activation: Activation) -> Floats:
+    """Apply an activation in place.
+
+    Args:
+        signal: Pre-activations of any shape; overwritten.
+        activation: "relu" for max(z, 0), "clipped_relu" for min(max(z, 0), 1).
+
+    Returns:
+        ``signal``.
+    """
+    return np.clip(signal, 0.0, 1.0 if activation == "clipped_relu" else None, out=signal)
+
+
+def propagate(layers: Sequence[Layer], points: Floats, activation: Activation = "relu") -> Floats:
+    """Computes the outputs (..., out) of consecutive layers for inputs ``points`` (..., in).
+
+    The activation is applied after every layer except the last.
+    """
     signal = points
     for i, layer in enumerate(layers):
         signal = signal @ layer.weight.T
         signal += layer.bias
         if i < len(layers) - 1:
-            np.maximum(signal, 0.0, out=signal)
+            activate(signal, activation)
     return signal

@@ -1,8 +1,10 @@
 """Normalisation of a network's signals, and its accuracy under matrix and input errors.
 
 With ReLU every hidden signal may be scaled by a positive factor that the next layer divides out again, so a statement
-about matrix errors needs a convention: inputs and hidden signals have the maximum 1 over the lattice, dead units are
-removed, biases are electronic and exact. A matrix error ε is W + ε ‖W‖₂ G/√n with G standard normal and n columns.
+about matrix errors needs a convention: inputs and hidden signals have the maximum 1 over the lattice, and dead units
+are removed. Units of a clipped network that clip keep their scale, because 1 is where they clip. The optics realises Q,
+the distinct rows of the normalised weights, scaled to norm 1; row gains and biases are electronic and exact. A matrix
+error ε is Q + ε ‖Q‖₂ G/√n with G standard normal and n columns.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging, Score, score
-from optinc_pdk.onn.network import Layer, Onn, WeightsError, propagate
+from optinc_pdk.onn.network import Activation, FactorMethod, Layer, Onn, WeightsError, activate, propagate, shared_rows
 
 Floats = NDArray[np.float64]
 
@@ -33,12 +35,16 @@ class NormalisedOnn:
             for its remaining units.
         kept: For each hidden layer, the indices of the remaining units in the original network.
         task: The averaging task of the original network.
+        activation: Activation of the hidden layers.
+        factor: For each layer, how its matrix is factored; if empty, all layers use "svd".
     """
 
     layers: tuple[Layer, ...]
     scales: tuple[Floats, ...]
     kept: tuple[NDArray[np.int64], ...]
     task: Averaging
+    activation: Activation = "relu"
+    factor: tuple[FactorMethod, ...] = ()
 
     def forward(self, inputs: Floats) -> Floats:
         """Compute the outputs of the network for raw inputs, which are normalised here.
@@ -49,7 +55,62 @@ class NormalisedOnn:
         Returns:
             (..., M) output values in levels, one per symbol; they are not rounded.
         """
-        return propagate(self.layers, np.asarray(inputs, dtype=np.float64) / self.scales[0])
+        return propagate(self.layers, np.asarray(inputs, dtype=np.float64) / self.scales[0], self.activation)
+
+
+@dataclass(frozen=True, eq=False)
+class OpticalLayer:
+    """One layer of a normalised network as optics and electronics: W[u] = gain[u] · Q[row[u]].
+
+    Attributes:
+        matrix: Q, (rows, in); its rows are distinct and have norm 1.
+        row: (out,) row that each unit reads; -1 for units without weights.
+        gain: (out,) gain of each unit; 0 for units without weights.
+        bias: (out,) bias of each unit.
+    """
+
+    matrix: Floats
+    row: NDArray[np.int64]
+    gain: Floats
+    bias: Floats
+
+    @property
+    def norm(self) -> float:
+        """‖Q‖₂, by which Q is divided on the chip, because passive optics has no gain."""
+        return float(np.linalg.norm(self.matrix, 2))
+
+    def layer(self, matrix: Floats | None = None) -> Layer:
+        """Return the layer's weights and biases.
+
+        Args:
+            matrix: (rows, in) matrix instead of Q, for example one with errors.
+        """
+        rows = (self.matrix if matrix is None else matrix)[self.row]
+        return Layer(self.gain[:, np.newaxis] * rows, self.bias)
+
+    def with_error(self, epsilon: float, rng: np.random.Generator) -> Layer:
+        """Return the layer with the random matrix error Q + ε ‖Q‖₂ G/√n."""
+        size = epsilon * self.norm / np.sqrt(self.matrix.shape[1])
+        return self.layer(self.matrix + size * rng.standard_normal(self.matrix.shape))
+
+
+def optical_layers(normalised: NormalisedOnn) -> tuple[OpticalLayer, ...]:
+    """Splits the layers of a normalised network into optical matrices with rows of norm 1 and electronics.
+
+    Hidden units whose weights are equal up to a positive factor read the same row, except in layers that are
+    approximated by blocks.
+    """
+    last = len(normalised.layers) - 1
+    result = []
+    for i, layer in enumerate(normalised.layers):
+        gain = np.linalg.norm(layer.weight, axis=1)
+        shared = i < last and (not normalised.factor or normalised.factor[i] == "svd")
+        row = shared_rows(layer.weight) if shared else np.arange(layer.outputs)
+        matrix = np.zeros((int(row.max()) + 1, layer.inputs))
+        units = np.flatnonzero(gain > 0.0)[::-1]  # the first unit of each row defines it
+        matrix[row[units]] = layer.weight[units] / gain[units, np.newaxis]
+        result.append(OpticalLayer(matrix, row, gain, layer.bias))
+    return tuple(result)
 
 
 def normalise(onn: Onn) -> NormalisedOnn:
@@ -80,17 +141,37 @@ def normalise(onn: Onn) -> NormalisedOnn:
         Layer(layer.weight[np.ix_(row, column)] * scale / divisor[:, None], layer.bias[row] / divisor)
         for layer, row, column, scale, divisor in zip(onn.layers, rows, columns, scales, divisors, strict=True)
     )
-    return NormalisedOnn(layers, scales, kept, onn.task)
+    return NormalisedOnn(layers, scales, kept, onn.task, onn.activation, onn.factor)
 
 
 def hidden_maxima(onn: Onn) -> list[Floats]:
-    """Computes the maximum of every hidden signal over the lattice: one (units,) array per hidden layer."""
+    """Computes the maximum of every hidden signal over the lattice: one (units,) array per hidden layer.
+
+    Where the lattice cannot be enumerated, the maxima of a clipped network are upper bounds by interval arithmetic, so
+    that no signal is ever scaled beyond 1, where it would clip. Those of a ReLU network are maxima of a sample.
+    """
+    if onn.activation == "clipped_relu" and not onn.task.enumerable:
+        return _upper_bounds(onn)
     maxima = [np.zeros(layer.outputs) for layer in onn.layers[:-1]]
     for signal in onn.task.batches():
         for layer, maximum in zip(onn.layers[:-1], maxima, strict=True):
-            signal = np.maximum(signal @ layer.weight.T + layer.bias, 0.0)
+            signal = activate(signal @ layer.weight.T + layer.bias, onn.activation)
             np.maximum(maximum, signal.max(axis=0), out=maximum)
     return maxima
+
+
+def _upper_bounds(onn: Onn) -> list[Floats]:
+    """Upper bounds of the hidden signals for all inputs within their ranges, one (units,) array per hidden layer."""
+    low, high = np.zeros(onn.task.groups), onn.task.input_maxima
+    bounds = []
+    for layer in onn.layers[:-1]:
+        positive, negative = np.maximum(layer.weight, 0.0), np.minimum(layer.weight, 0.0)
+        low, high = (
+            activate(positive @ one + negative @ other + layer.bias, onn.activation)
+            for one, other in ((low, high), (high, low))
+        )
+        bounds.append(high)
+    return bounds
 
 
 def lattice_score(onn: Onn) -> Score:
@@ -111,7 +192,7 @@ def matrix_error_accuracy(onn: Onn, epsilon: float, draws: int = 10, seed: int =
 
     Args:
         onn: The network.
-        epsilon: Relative matrix error ε: every W becomes W + ε ‖W‖₂ G/√n, G standard normal, n columns.
+        epsilon: Relative matrix error ε: every Q becomes Q + ε ‖Q‖₂ G/√n, G standard normal, n columns.
         draws: Number of networks with random errors.
         seed: Seed of the generator.
         sample: Number of lattice points drawn for each of these networks; the whole lattice by default.
@@ -124,13 +205,14 @@ def matrix_error_accuracy(onn: Onn, epsilon: float, draws: int = 10, seed: int =
     """
     _check("epsilon", epsilon, draws)
     normalised = normalise(onn)
+    parts = optical_layers(normalised)
     rng = np.random.default_rng(seed)
     shares = []
     for _ in range(draws):
-        layers = tuple(Layer(_with_error(layer.weight, epsilon, rng), layer.bias) for layer in normalised.layers)
+        layers = tuple(part.with_error(epsilon, rng) for part in parts)
         exact = inputs = 0
         for points in onn.task.batches(BATCH) if sample is None else [onn.task.sample(sample, rng)]:
-            outputs = propagate(layers, points / normalised.scales[0])
+            outputs = propagate(layers, points / normalised.scales[0], onn.activation)
             exact += score(outputs, onn.task.targets(points), onn.task.output_resolution).exact
             inputs += len(points)
         shares.append(exact / inputs)
@@ -162,13 +244,6 @@ def input_error_accuracy(onn: Onn, error: float, draws: int = 10, seed: int = 0)
             shift = error * onn.task.input_maxima * rng.uniform(-1.0, 1.0, points.shape)
             exact += score(onn.forward(points + shift), levels, onn.task.output_resolution).exact
     return exact / inputs
-
-
-def _with_error(weight: Floats, epsilon: float, rng: np.random.Generator) -> Floats:
-    """W + ε ‖W‖₂ G/√n."""
-    size = epsilon * float(np.linalg.norm(weight, 2)) / np.sqrt(weight.shape[1])
-    perturbed: Floats = weight + size * rng.standard_normal(weight.shape)
-    return perturbed
 
 
 def _check(name: str, value: float, draws: int) -> None:

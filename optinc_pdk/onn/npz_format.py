@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.onn.network import FactorMethod, Layer, Onn, WeightsError
+from optinc_pdk.onn.network import ACTIVATIONS, Activation, FactorMethod, Layer, Onn, WeightsError
 
 MAX_BYTES = 256 * 2**20
 """Largest unpacked size: eight times the largest network of arXiv 2603.28290 in float64."""
 
 TASK_KEYS = ("bits", "servers", "groups", "remainder", "finer_input")
+ACTIVATION_KEY = "activation"
 LAYER_KEY = re.compile(r"layers\.(0|[1-9][0-9]{0,3})\.(weight|bias)")
 TEXT_KEYS = ("task", "factor", "card")
 
@@ -40,14 +41,15 @@ def read(path: Path) -> Onn:
     """
     arrays = _read_arrays(path)
     for key in arrays:
-        if key not in TEXT_KEYS and not LAYER_KEY.fullmatch(key):
+        if key not in (*TEXT_KEYS, ACTIVATION_KEY) and not LAYER_KEY.fullmatch(key):
             raise WeightsError(
-                f"{path}: unknown key {key!r}; allowed are layers.<i>.weight, layers.<i>.bias and "
+                f"{path}: unknown key {key!r}; allowed are layers.<i>.weight, layers.<i>.bias, {ACTIVATION_KEY} and "
                 f"{', '.join(TEXT_KEYS)}"
             )
     if "task" not in arrays:
         raise WeightsError(f"{path}: no task; store it as a 0-d string array of JSON with the keys {list(TASK_KEYS)}")
     texts = {key: _json(path, key, arrays.pop(key)) for key in TEXT_KEYS if key in arrays}
+    activation = _activation(path, arrays.pop(ACTIVATION_KEY, None))
     _add_last_bias(arrays)
     layers = build_layers(path, arrays, "layers.{}.{}")
     task = _task(path, texts["task"])
@@ -56,7 +58,7 @@ def read(path: Path) -> Onn:
     if not isinstance(card, dict):
         raise WeightsError(f"{path}: card is a JSON {type(card).__name__}; make it an object")
     try:
-        return Onn(layers, task, factor, card)
+        return Onn(layers, task, factor, card, activation)
     except ValueError as fault:
         raise WeightsError(f"{path}: {fault}") from fault
 
@@ -89,6 +91,8 @@ def save(onn: Onn, path: Path) -> None:
     for i, layer in enumerate(onn.layers):
         arrays[f"layers.{i}.weight"], arrays[f"layers.{i}.bias"] = layer.weight, layer.bias
     arrays |= {key: np.array(text) for key, text in texts.items()}
+    if onn.activation != "relu":
+        arrays[ACTIVATION_KEY] = np.array(onn.activation)
     size = sum(array.nbytes for array in arrays.values())
     if size > MAX_BYTES:
         raise WeightsError(
@@ -137,6 +141,18 @@ def build_layers(path: Path, arrays: dict[str, NDArray[Any]], pattern: str, stri
     if not layers:
         raise WeightsError(f"{path}: no layers; store {pattern.format(0, 'weight')} and {pattern.format(0, 'bias')}")
     return tuple(layers)
+
+
+def _activation(path: Path, array: NDArray[Any] | None) -> Activation:
+    """Activation that a file names; "relu" where it names none."""
+    if array is None:
+        return "relu"
+    for known in ACTIVATIONS:
+        if array.ndim == 0 and array.dtype.kind == "U" and str(array) == known:
+            return known
+    raise WeightsError(
+        f"{path}: activation is {array.tolist()!r}; make it a 0-d string array with one of {', '.join(ACTIVATIONS)}"
+    )
 
 
 def _add_last_bias(arrays: dict[str, NDArray[Any]]) -> None:

@@ -75,13 +75,12 @@ def chip_numbers(
     if programming is None or function is None or circuit.board is None:
         return None
     flat = flatten(circuit)
-    neurons = len(circuit.board.neurons)
+    neurons = circuit.board.neurons
+    detectors = {label for n in neurons for label in label_tuple(n.plus)}
     # photodiodes and modulators on the chip have pads and count as devices
     offchip = not len(flat.instances_of("photodiode"))
-    pairs, modulators = (
-        sum(len(label_tuple(names)) for names in sides) if offchip else 0
-        for sides in ([n.plus for n in circuit.board.neurons], [n.to for n in circuit.board.neurons])
-    )
+    pairs = len(detectors) if offchip else 0
+    modulators = sum(len(label_tuple(n.to)) for n in neurons) if offchip else 0
     servers = sum(len(row) for row in circuit.board.inputs)
     pads, power = len(flat.instances_of("pad")), float(programming.bias.power_w.sum())
     dies = [(right - left, top - bottom) for left, bottom, right, top in chip.dies]
@@ -99,7 +98,7 @@ def chip_numbers(
         "offchip": {
             "laser": 1,
             "balanced detector pairs": pairs,
-            "neuron electronics": neurons,
+            "neuron electronics": len(neurons),
             "neuron modulators": modulators,
             "server modulators": servers,
             "server receivers": servers,

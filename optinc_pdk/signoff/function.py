@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from optinc_pdk.averaging import Averaging, assign_random, assign_worst, error_counts
 from optinc_pdk.averaging.word_score import accuracy, score_words
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Board, Circuit, label_tuple
+from optinc_pdk.circuit import Bias, Board, Circuit, detector_groups, label_tuple
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_writing import write_atomic
@@ -226,7 +226,7 @@ def server_errors(s: Scattering, board: Board, bias: Bias) -> NDArray[np.float64
     Returns:
         (servers, M) errors; 0 for a symbol that no neuron uses.
     """
-    first = [neuron for neuron in board.neurons if neuron.layer == 0]
+    first, _ = detector_groups([neuron for neuron in board.neurons if neuron.layer == 0])
     inputs = [label for row in board.inputs for label in row]
     flat = np.zeros((len(first), len(inputs)))
     for sign, detectors in ((1.0, [label_tuple(n.plus) for n in first]), (-1.0, [label_tuple(n.minus) for n in first])):
@@ -287,7 +287,8 @@ def hop_losses_db(s: Scattering, board: Board) -> tuple[float, ...]:
     losses = []
     for layer in range(board.layers):
         neurons = [neuron for neuron in board.neurons if neuron.layer == layer]
-        detectors = [[label for n in neurons for names in (n.plus, n.minus) for label in label_tuple(names)]]
+        rows, _ = detector_groups(neurons)
+        detectors = [[label for n in rows for names in (n.plus, n.minus) for label in label_tuple(names)]]
         sources = [[label_tuple(n.to) for n in board.neurons if n.layer == layer - 1]]
         if not layer:
             sources = [[(label,) for label in row] for row in board.inputs]

@@ -276,8 +276,9 @@ def test_neurons_of_several_detectors_and_modulators_are_read_as_written(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("plus", "minus", "reason"), [((), (), "plus"), (("p", "q"), "m", "has 2 positive and 1 negative")]
+    ("plus", "minus", "to", "reason"),
+    [((), (), (), "'n': to"), (("p", "q"), "m", "t", "has 2 positive and 1 negative"), ("p", (), "t", "1 .* 0")],
 )
-def test_neurons_without_pairs_are_refused(plus: Any, minus: Any, reason: str) -> None:
+def test_neurons_without_modulators_or_with_half_pairs_are_refused(plus: Any, minus: Any, to: Any, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        Neuron("n", 0, plus, minus, "t")
+        Neuron("n", 0, plus, minus, to)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.factor import BlockFactor, SvdFactor
+from optinc_pdk.factor import BlockFactor, SvdFactor, svd_mzis
 from optinc_pdk.onn import FactorMethod, Layer, Onn, WeightsError, factorise
 from optinc_pdk.onn.factorisation import HEADROOM
 
@@ -60,6 +60,7 @@ def test_dead_units_take_no_part() -> None:
 def test_blocks_that_are_exact_stay_exact_beside_dead_units() -> None:
     rng = np.random.default_rng(0)
     onn = random_network((2, 4, 4, 2), ("svd", ("approx", 4), ("approx", 2)))
+    onn = replace(onn, layers=(*onn.layers[:2], Layer(onn.layers[2].weight, np.zeros(2))))
     orthogonal = np.linalg.qr(rng.normal(size=(4, 4)))[0] * rng.uniform(0.5, 2.0, (4, 1))
     dead = Layer(np.vstack([onn.layers[0].weight[:3], [[-1.0, -1.0]]]), np.array([1.0, 2.0, 3.0, -1.0]))
     onn = replace(onn, layers=(dead, Layer(orthogonal, onn.layers[1].bias), onn.layers[2]))
@@ -86,3 +87,31 @@ def test_a_layer_without_effect_is_refused(scale: float) -> None:
     first = Layer(scale * np.abs(onn.layers[0].weight), -onn.layers[0].bias)
     with pytest.raises(WeightsError, match=r"layers\.0 "):
         factorise(replace(onn, layers=(first, *onn.layers[1:])))
+
+
+def test_units_with_proportional_weights_share_a_row_of_the_optical_matrix() -> None:
+    onn = random_network()
+    first = onn.layers[0]
+    weight = first.weight.copy()
+    weight[2], weight[4], weight[3] = 3.0 * weight[0], 0.0, -weight[1]
+    shared = replace(onn, layers=(Layer(weight, first.bias), *onn.layers[1:]))
+    np.testing.assert_array_equal(shared.detector_rows(0), [0, 1, 0, 2, -1])
+    factor = factorise(shared)[0]
+    np.testing.assert_array_equal(factor.row, [0, 1, 0, 2, -1])
+    assert factor.matrix.shape == (3, 2)
+    np.testing.assert_allclose(forward(shared), shared.forward(TASK.lattice()), atol=1e-9)
+    assert onn.mzis - shared.mzis == svd_mzis(5, 2) - svd_mzis(3, 2)
+
+
+def test_clipped_networks_use_the_full_scale() -> None:
+    onn = replace(random_network(), activation="clipped_relu")
+    layers = [Layer(0.02 * layer.weight, 0.1 * layer.bias) for layer in onn.layers]
+    layers[0] = Layer(np.vstack([layers[0].weight[:4], [[1.0, 1.0]]]), layers[0].bias)
+    onn = replace(onn, layers=tuple(layers))
+    signal = TASK.lattice() / TASK.input_maxima
+    for index, layer in enumerate(factorise(onn)):
+        signal = signal @ layer.weight.T + layer.bias
+        if index < 2:
+            signal = np.clip(signal, 0.0, 1.0)
+            np.testing.assert_allclose(signal.max(axis=0), 1.0)
+    np.testing.assert_allclose(signal, onn.forward(TASK.lattice()), atol=1e-9)

@@ -20,22 +20,59 @@ def wrong_words(onn: Onn, sigma: float, draws: int) -> int:
     for _ in range(draws):
         signal = points / normalised.scales[0]
         for i, layer in enumerate(normalised.layers):
-            passive = layer.weight / np.linalg.norm(layer.weight, 2)
-            field = signal @ passive.T + sigma * rng.standard_normal((len(points), layer.outputs))
-            signal = np.linalg.norm(layer.weight, 2) * field + layer.bias
-            signal = np.maximum(signal, 0.0) if i < len(normalised.layers) - 1 else signal
+            gain = np.linalg.norm(layer.weight, axis=1)
+            rows = layer.weight / gain[:, np.newaxis]
+            first = [int(np.argmax(np.all(np.isclose(rows, row), axis=1))) for row in rows]
+            last = i == len(normalised.layers) - 1
+            reads = np.arange(layer.outputs) if last else np.array(first)
+            norm = np.linalg.norm(rows[np.unique(reads)], 2)
+            field = signal @ (rows / norm).T + sigma * rng.standard_normal((len(points), layer.outputs))
+            signal = gain * norm * field[:, reads] + layer.bias
+            if not last:
+                signal = np.clip(signal, 0.0, 1.0 if onn.activation == "clipped_relu" else None)
         result = score(signal, onn.task.targets(points), onn.task.output_resolution)
         wrong += result.inputs - result.exact
     return wrong
 
 
-@pytest.mark.parametrize("file", [bundled_weights(), NETWORKS / "average_8bit_4servers_robust.npz"])
-def test_random_noise_changes_no_word_at_five_sigma_but_does_beyond(file: Path) -> None:
-    onn = Onn.load(file)
+def comparators() -> Onn:
+    """Clipped network for 4 bits and 4 servers: t₀ = s₀ and carries of ⌊t/4⌋ by comparators that share detectors."""
+    edges = np.array([4.0, 8.0, 12.0])
+    # inputs s/4, so that t = 4 x; clip(g (t - edge + 1/2) + 1/2) is [t >= edge]
+    first = Layer(np.vstack([np.tile([0.0, 16.0], (3, 1)), [1 / 3, 0.0]]), np.append(-4.0 * edges + 2.5, 0.0))
+    # the carry is the sum of the comparators, s₁ the waiting signal times 12; 0 ... 15 for t₁
+    total = np.array([1.0, 1.0, 1.0, 12.0])
+    second = Layer(np.vstack([np.tile(4.0 * total, (3, 1)), total / 15.0]), np.append(-4.0 * edges + 2.5, 0.0))
+    last = Layer(np.array([[1.0, 1.0, 1.0, 0.0], [-4.0, -4.0, -4.0, 15.0]]), np.zeros(2))
+    return Onn((first, second, last), Averaging(4, 4, 2), activation="clipped_relu")
+
+
+@pytest.mark.parametrize(
+    "onn",
+    [
+        Onn.load(bundled_weights()),
+        Onn.load(NETWORKS / "average_8bit_4servers_robust.npz"),
+        comparators(),
+    ],
+)
+def test_random_noise_changes_no_word_at_five_sigma_but_does_beyond(onn: Onn) -> None:
     sigma = tolerated_field_noise(onn, 5.0)
     draws = -(-20_000 // onn.task.lattice_size)
     assert wrong_words(onn, sigma, draws) == 0
-    assert wrong_words(onn, 3.0 * sigma, draws) > 0
+    assert wrong_words(onn, 5.0 * sigma, draws) > 0
+
+
+def test_comparators_tolerate_more_noise_than_relu() -> None:
+    """Noise reaches an output only through signals that do not saturate: by hand, the digit 15 w - 4 Σ b."""
+    onn = comparators()
+    rows = np.array([[1.0, 1.0, 1.0, 0.0], [-4.0, -4.0, -4.0, 15.0]])
+    gain = np.linalg.norm(rows, axis=1)
+    # σ at the server's own detector, at that of t₁ (w = t₁ / 15, norm of its row (1, 1, 1, 12)), and at that of s₁
+    last = gain[1] * np.linalg.norm(rows / gain[:, np.newaxis], 2)
+    noise = np.sqrt(last**2 + (1 + 1 + 1 + 144) + 144)
+    sigma = tolerated_field_noise(onn, 5.0)
+    assert sigma > 2.0 * tolerated_field_noise(Onn.load(bundled_weights()), 5.0)
+    assert sigma == pytest.approx(0.5 / (5.0 * noise), rel=1e-6)
 
 
 def test_one_layer_by_hand() -> None:

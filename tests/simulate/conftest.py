@@ -13,7 +13,7 @@ from optinc_pdk.assemble.component_library import device_types
 from optinc_pdk.cards import Quantity, load_process
 from optinc_pdk.circuit import CircuitBuilder, flatten
 from optinc_pdk.models import device_s, net_transmission
-from optinc_pdk.onn import Layer, carry_chain
+from optinc_pdk.onn import carry_chain, without_output_bias
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.s_parameters.files import write_scattering
 
@@ -149,18 +149,8 @@ def with_file(process, device, path, s, ports, wavelengths_nm):
     return process.model_copy(update={"devices": {**process.devices, device: card}})
 
 
-def without_output_bias(onn):
-    """The same network with the last bias on a constant hidden unit, as a chip needs it."""
-    *below, hidden, last = onn.layers
-    if not np.any(last.bias):
-        return onn
-    hidden = Layer(np.vstack([hidden.weight, np.zeros(hidden.inputs)]), np.append(hidden.bias, 1.0))
-    last = Layer(np.hstack([last.weight, last.bias[:, np.newaxis]]), np.zeros(last.outputs))
-    return replace(onn, layers=(*below, hidden, last), card={})
-
-
 def chain(task):
-    return without_output_bias(carry_chain(task))
+    return replace(without_output_bias(carry_chain(task)), card={})
 
 
 def with_geometry(circuit, seed, wire_ohm=80.0):

@@ -20,6 +20,8 @@ NEURONS = tuple(
     for layer in range(2)
     for i in range(WIDTH)
 )
+# one more neuron that shares detectors, and one without any
+NEURONS += (replace(NEURONS[3], label="l1_3", to="t13"), Neuron("l1_4", 1, (), (), "t14"))
 BOARD = Board("c", (), (), (("a0", "a1"), ("b0", "b1")), NEURONS, (("y0", "y1"),))
 RUNS = 4000
 
@@ -37,7 +39,7 @@ def chip():
     ]
     for layer, names in enumerate(sources):
         seen = [n for n in NEURONS if n.layer == layer]
-        for sides in [(n.plus[i], n.minus[i]) for n in seen for i in range(2)]:
+        for sides in [pair for n in seen for pair in zip(n.plus, n.minus, strict=True)]:
             oscillator = 0.2 + 0.05 * rng.random()
             weights = 0.1 * rng.standard_normal(len(names)) * np.exp(0.2j * rng.standard_normal(len(names)))
             for side, sign in zip(sides, (1, -1), strict=True):
@@ -62,7 +64,7 @@ def test_spread_is_that_of_many_runs(chip, kinds, inputs):
         receiver_a_per_sqrt_hz=2e-12,
         intensity_per_hz=1e-10,
         linewidth_hz=1e7,
-        fibre_phase_rad=0.02,
+        fibre_phase_rad=0.01,
     ).only(*kinds)
     word = np.array([[[3, 1], [2, 3]]])
     plain = transmit(word, chip, BOARD, bias)

@@ -14,7 +14,7 @@ from optinc_pdk.circuit import NetlistError
 from optinc_pdk.drive import DistanceCrosstalk
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import SvdFactor, svd_generic
-from optinc_pdk.onn import Layer, Onn, bundled_weights, factorise
+from optinc_pdk.onn import Layer, Onn, bundled_weights, factorise, without_output_bias
 from optinc_pdk.onn.normalisation import lattice_score
 from optinc_pdk.simulate import analyse, heater_phases, program, scattering, transmit
 from optinc_pdk.simulate.programming.detection_jacobian import (
@@ -30,7 +30,7 @@ from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, fit_ph
 from optinc_pdk.simulate.programming.program import aligned_initial_phases, initial_phases
 from optinc_pdk.simulate.programming.targets import layer_targets
 
-from .conftest import all_words, chain, chip, without_output_bias
+from .conftest import all_words, chain, chip
 
 TASK = Averaging(4, 4, 2)
 

@@ -114,20 +114,29 @@ class IntegerProgram:
 
 
 @dataclass
-class _ProgramBuilder:
-    """Instructions and peaks of a program under construction."""
+class ProgramBuilder:
+    """Instructions and peaks of a program under construction.
+
+    Attributes:
+        task: The averaging task.
+        late: As for `averaging_program`.
+        peaks: Largest value of every signal so far.
+        steps: Instructions so far.
+    """
 
     task: Averaging
-    late: bool
+    late: bool = True
     peaks: dict[str, int] = field(default_factory=dict)
     steps: list[FloorInstruction | SumInstruction] = field(default_factory=list)
 
     def floor(self, result: str, signal: str, divisor: int) -> str:
+        """Appends a floor division and returns the name of its result."""
         self.steps.append(FloorInstruction(result, signal, divisor))
         self.peaks[result] = self.peaks[signal] // divisor
         return result
 
     def sum(self, result: str, terms: dict[str, int], peak: int | None = None) -> str:
+        """Appends a sum and returns its name; `peak` as for `SumInstruction`."""
         self.steps.append(SumInstruction(result, terms, peak))
         highest = sum(factor * self.peaks[name] for name, factor in terms.items() if factor > 0)
         self.peaks[result] = highest if peak is None else min(peak, highest)
@@ -143,7 +152,7 @@ def averaging_program(task: Averaging, late: bool = False) -> IntegerProgram:
             read, because its computation needs gain. Otherwise it is computed two carries later, so that one signal
             is passed on instead of two.
     """
-    builder = _ProgramBuilder(task, late)
+    builder = ProgramBuilder(task, late)
     names = [f"s{k}" for k in range(task.groups - 1, -1, -1)]
     builder.peaks.update(zip(names, task.input_steps.tolist(), strict=True))
     places, half = divmod(task.servers.bit_length() - 1, 2)
@@ -159,7 +168,7 @@ def _widths(task: Averaging) -> list[int]:
     return [base * (task.servers if task.finer_input else 1), *[base] * (task.groups - 1)]
 
 
-def _carry(builder: _ProgramBuilder, k: int, width: int, carried: set[int]) -> None:
+def _carry(builder: ProgramBuilder, k: int, width: int, carried: set[int]) -> None:
     """Adds the carry from group k into the next one.
 
     A digit is formed two carries later at the earliest: its row would be by far the largest of the previous layer.
@@ -171,14 +180,14 @@ def _carry(builder: _ProgramBuilder, k: int, width: int, carried: set[int]) -> N
         builder.sum(f"t{k + 1}", {f"s{k + 1}": 1, f"c{k}": 1})
 
 
-def _digit(builder: _ProgramBuilder, k: int, width: int) -> str:
+def _digit(builder: ProgramBuilder, k: int, width: int) -> str:
     name = f"d{k}"
     if name in builder.peaks:
         return name
     return builder.sum(name, {f"t{k}" if k else "s0": 1, f"c{k}": -width}, width - 1)
 
 
-def _by_shift(builder: _ProgramBuilder, places: int, half: bool) -> list[tuple[dict[str, int], int]]:
+def _by_shift(builder: ProgramBuilder, places: int, half: bool) -> list[tuple[dict[str, int], int]]:
     """Outputs for 4^places servers, or twice as many if `half`, most significant first: sums and divisors."""
     task, widths = builder.task, _widths(builder.task)
     dropped = places * (2 if task.finer_input else 1)
@@ -221,7 +230,7 @@ def _by_shift(builder: _ProgramBuilder, places: int, half: bool) -> list[tuple[d
     return outputs
 
 
-def _upper_half(builder: _ProgramBuilder, digit: str) -> dict[str, int]:
+def _upper_half(builder: ProgramBuilder, digit: str) -> dict[str, int]:
     """floor(digit / 2) as a sum. For a digit u - 4 c it is floor(u / 2) - 2 c, which needs no gain."""
     if builder.peaks[digit] < 2:
         return {}
@@ -244,7 +253,7 @@ def _add_lower_half(
     return total
 
 
-def _by_division(builder: _ProgramBuilder) -> list[tuple[dict[str, int], int]]:
+def _by_division(builder: ProgramBuilder) -> list[tuple[dict[str, int], int]]:
     """Outputs for any number of servers, most significant first: sums and divisors."""
     task, widths = builder.task, _widths(builder.task)
     top = task.groups - 1

@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.chain import compile_program, regenerating_stage, smallest_stage
+from optinc_pdk.onn.closed_form.comparators import RECIPE, card_form, card_program
 from optinc_pdk.onn.closed_form.program import FloorInstruction, IntegerProgram, SumInstruction, averaging_program
-from optinc_pdk.onn.closed_form.stage import ClosedForm, Stage
+from optinc_pdk.onn.closed_form.stage import ROUNDING, ClosedForm, Stage, same_layers, unit_functions
 from optinc_pdk.onn.closed_form.unary import unary_stages
-from optinc_pdk.onn.network import Layer, Onn
+from optinc_pdk.onn.network import Activation, Onn, activate
 
 Floats = NDArray[np.float64]
-
-ROUNDING = 1e-9
-"""Largest accepted error of a signal of one layer, in its integer steps."""
 
 ACCUMULATED = 0.05
 """Largest accepted error of a whole network's outputs, in their steps: a long division of 16 symbols multiplies
@@ -57,7 +55,7 @@ def prove(onn: Onn, samples: int = 10_000, seed: int = 0) -> ExactnessProof:
     """Proves that a closed-form network is exact over its whole lattice.
 
     Args:
-        onn: Unchanged result of `carry_chain`, `regenerating_chain` or `unary_chain`.
+        onn: Unchanged result of `comparator_network`, `carry_chain`, `regenerating_chain` or `unary_chain`.
         samples: Number of random lattice points for which network and program are evaluated in addition.
         seed: Seed of these random points.
 
@@ -67,13 +65,16 @@ def prove(onn: Onn, samples: int = 10_000, seed: int = 0) -> ExactnessProof:
     Raises:
         ProofError: The network is not the closed form that its card names, or a stage fails.
     """
-    closed = _rebuilt(onn)
-    # The program determines the intermediate signals, not the result.
-    program = averaging_program(onn.task, late=onn.card["recipe"] != "carry_chain")
+    closed, program = _rebuilt(onn)
+    activation: Activation = "clipped_relu" if onn.card["recipe"] == RECIPE else "relu"
     largest = max((peak for stage in closed.stages for peak in stage.peaks.values()), default=0)
     if largest >= LARGEST_COUNT:
         raise ProofError(f"a signal has {largest + 1:,} values, the limit is {LARGEST_COUNT:,}; use more groups")
-    if not _same(onn, closed.layers) or any(how != "svd" for how in onn.factor):
+    if (
+        not same_layers(onn.layers, closed.layers)
+        or onn.activation != activation
+        or any(how != "svd" for how in onn.factor)
+    ):
         raise ProofError("the network is not the closed form that its card names; use an unchanged network")
     _check_peaks(program, onn.task)
     values = sum(map(check_stage, closed.stages))
@@ -91,28 +92,27 @@ def prove(onn: Onn, samples: int = 10_000, seed: int = 0) -> ExactnessProof:
     return ExactnessProof(len(closed.stages), values, samples)
 
 
-def _rebuilt(onn: Onn) -> ClosedForm:
-    """Closed form that the network's card names."""
+def _rebuilt(onn: Onn) -> tuple[ClosedForm, IntegerProgram]:
+    """Closed form that the network's card names, and a program that determines its signals."""
     card, task = onn.card, onn.task
     copies, amplifiers = card.get("copies"), card.get("amplifiers")
     recipe = card.get("recipe")
+    if recipe == RECIPE:
+        try:
+            return card_form(task, card), card_program(task, card)
+        except ValueError as fault:
+            raise ProofError(str(fault)) from fault
     if recipe == "carry_chain":
-        return compile_program(averaging_program(task), task, smallest_stage)
+        program = averaging_program(task)
+        return compile_program(program, task, smallest_stage), program
+    program = averaging_program(task, late=True)
     if isinstance(amplifiers, int) and amplifiers > 0:
         if recipe == "regenerating_chain" and isinstance(copies, int) and copies > 0:
             build = partial(regenerating_stage, copies=copies, amplifiers=amplifiers)
-            return compile_program(averaging_program(task, late=True), task, build)
+            return compile_program(program, task, build), program
         if recipe == "unary_chain":
-            return unary_stages(task, amplifiers)
+            return unary_stages(task, amplifiers), program
     raise ProofError("the network's card names no closed form; use a network of carry_chain or another closed form")
-
-
-def _same(onn: Onn, layers: tuple[Layer, ...]) -> bool:
-    """Whether a network has exactly these layers."""
-    return len(onn.layers) == len(layers) and all(
-        np.array_equal(layer.weight, same.weight) and np.array_equal(layer.bias, same.bias)
-        for layer, same in zip(onn.layers, layers, strict=True)
-    )
 
 
 def check_stage(stage: Stage) -> int:
@@ -127,11 +127,16 @@ def check_stage(stage: Stage) -> int:
     Raises:
         ProofError: A unit depends on several signals, or a result differs from its claim for a value.
     """
-    reads, values = _first_layer(stage)
+    try:
+        reads, before = unit_functions(stage)
+    except ValueError as fault:
+        raise ProofError(str(fault)) from fault
+    activation: Activation = "relu" if stage.comparators is None else "clipped_relu"
+    values = [activate(z, activation) for z in before]
     for layer in stage.layers[1:]:
         sources = [_source(reads, row, "a unit") for row in layer.weight]
         values = [
-            np.maximum(_affine(values, row, bias, 1 if source is None else stage.peaks[source] + 1), 0.0)
+            activate(_affine(values, row, bias, 1 if source is None else stage.peaks[source] + 1), activation)
             for row, bias, source in zip(layer.weight, layer.bias, sources, strict=True)
         ]
         reads = sources
@@ -147,28 +152,6 @@ def check_stage(stage: Stage) -> int:
             raise ProofError(f"{result} is wrong where {claim.source} is {wrong[0]}")
         count += value.size
     return count
-
-
-def _first_layer(stage: Stage) -> tuple[list[str | None], list[Floats]]:
-    """Per unit of a stage's first layer: the signal that it reads, and its output for each value of the signal."""
-    names = list(stage.before)
-    table = np.array([stage.before[name] for name in names])
-    square = np.einsum("ij,ij->i", table[:, :-1], table[:, :-1])
-    reads: list[str | None] = []
-    values: list[Floats] = []
-    for unit, (row, bias) in enumerate(zip(stage.layers[0].weight, stage.layers[0].bias, strict=True)):
-        # The row must be a multiple of one signal's row.
-        overlap = table[:, :-1] @ row
-        factor = np.divide(overlap, square, out=np.zeros_like(overlap), where=square > 0.0)
-        rest = np.abs(row - factor[:, None] * table[:, :-1]).max(axis=1)
-        multiples = np.flatnonzero((factor != 0.0) & (rest <= ROUNDING))
-        if multiples.size != 1:
-            raise ProofError(f"unit {unit} of the stage with {', '.join(stage.after)} does not read exactly one signal")
-        (index,) = multiples
-        value = np.arange(stage.peaks[names[index]] + 1)
-        reads.append(names[index])
-        values.append(np.maximum(factor[index] * (value - table[index, -1]) + bias, 0.0))
-    return reads, values
 
 
 def _source(reads: list[str | None], weights: Floats, what: str) -> str | None:
@@ -207,14 +190,16 @@ def _sum_bound(step: SumInstruction, bounds: dict[str, int], floors: dict[str, F
     if not negative:
         return sum(factor * bounds[name] for name, factor in step.terms.items())
     floor = floors.get(negative[0])
-    if (
-        floor is None
-        or len(step.terms) != 2
-        or step.terms[negative[0]] != -floor.divisor
-        or step.terms.get(floor.signal) != 1
-    ):
-        raise ProofError(f"sum {step.result} subtracts more than the floor of its signal: it may be negative")
-    return min(bounds[floor.signal], floor.divisor - 1)
+    (positive,) = (name for name in step.terms if name != negative[0]) if len(step.terms) == 2 else (None,)
+    if floor is not None and positive is not None and step.terms[positive] == 1:
+        factor = -step.terms[negative[0]]
+        if floor.signal == positive and floor.divisor == factor:
+            return min(bounds[positive], factor - 1)
+        # The difference of two floors of one signal: floor(t / n) - f floor(t / nf) is the remainder of floor(t / n).
+        finer = floors.get(positive)
+        if finer is not None and finer.signal == floor.signal and finer.divisor * factor == floor.divisor:
+            return min(bounds[positive], factor - 1)
+    raise ProofError(f"sum {step.result} subtracts more than the floor of its signal: it may be negative")
 
 
 def _check_links(closed: ClosedForm, onn: Onn) -> None:

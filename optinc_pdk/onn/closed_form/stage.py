@@ -12,6 +12,8 @@ from optinc_pdk.onn.network import Layer
 
 MAX_UNITS = 10_000
 """Largest number of units of a layer; its weight matrix then has at most 10^8 entries, 0.8 GB. Chips have hundreds."""
+ROUNDING = 1e-9
+"""Largest accepted error of a signal of one layer, in its integer steps."""
 Floats = NDArray[np.float64]
 Row = Floats
 """(units + 1,) affine function of a layer's units: a coefficient for each, and a constant at the end."""
@@ -44,6 +46,8 @@ class Stage:
         layers: The layers of the stage.
         after: Row of each signal that the stage computes or passes on, over the units of its last layer.
         claims: For each signal of `after`, the function of one signal of `before` that it must equal.
+        comparators: For a stage of one layer of clipped units, the mask (units,) of those that are always 0 or 1; None
+            for a stage of ReLUs.
     """
 
     reads: dict[str, dict[str, int]]
@@ -52,6 +56,7 @@ class Stage:
     layers: tuple[Layer, ...]
     after: dict[str, Row]
     claims: dict[str, StageClaim]
+    comparators: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +77,46 @@ class ClosedForm:
     def layers(self) -> tuple[Layer, ...]:
         """All layers of the network, including the output layer."""
         return (*(layer for stage in self.stages for layer in stage.layers), self.last)
+
+
+def same_layers(layers: tuple[Layer, ...], others: tuple[Layer, ...]) -> bool:
+    """Returns whether two sequences of layers have exactly the same weights and biases."""
+    return len(layers) == len(others) and all(
+        np.array_equal(layer.weight, other.weight) and np.array_equal(layer.bias, other.bias)
+        for layer, other in zip(layers, others, strict=True)
+    )
+
+
+def unit_functions(stage: Stage) -> tuple[list[str | None], list[Floats]]:
+    """Expresses every unit of a stage's first layer as a function of the one signal that it reads.
+
+    Args:
+        stage: The stage.
+
+    Returns:
+        Per unit, the signal that it reads, and its pre-activation for each value 0 ... peak of this signal.
+
+    Raises:
+        ValueError: A unit does not read exactly one signal.
+    """
+    names = list(stage.before)
+    table = np.array([stage.before[name] for name in names])
+    square = np.einsum("ij,ij->i", table[:, :-1], table[:, :-1])
+    reads: list[str | None] = []
+    values: list[Floats] = []
+    for unit, (row, bias) in enumerate(zip(stage.layers[0].weight, stage.layers[0].bias, strict=True)):
+        # The row must be a multiple of one signal's row.
+        overlap = table[:, :-1] @ row
+        factor = np.divide(overlap, square, out=np.zeros_like(overlap), where=square > 0.0)
+        rest = np.abs(row - factor[:, None] * table[:, :-1]).max(axis=1)
+        multiples = np.flatnonzero((factor != 0.0) & (rest <= ROUNDING))
+        if multiples.size != 1:
+            raise ValueError(f"unit {unit} of the stage with {', '.join(stage.after)} does not read exactly one signal")
+        (index,) = multiples
+        value = np.arange(stage.peaks[names[index]] + 1)
+        reads.append(names[index])
+        values.append(factor[index] * (value - table[index, -1]) + bias)
+    return reads, values
 
 
 def check_units(units: int) -> None:

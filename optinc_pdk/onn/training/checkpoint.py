@@ -51,7 +51,7 @@ def save_checkpoint(
         "random": trainer.random.get_state().numpy(),
         "hard": trainer.hard.cpu().numpy(),
     }
-    for i, value in enumerate((*trainer.weights, *trainer.biases)):
+    for i, value in enumerate(trainer.parameters):
         arrays[f"value.{i}"] = value.detach().cpu().numpy()
         arrays[f"average.{i}"] = trainer.averages[i].cpu().numpy()
     for i, moments in trainer.optimizer.state_dict()["state"].items():
@@ -97,9 +97,8 @@ def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Training
             )
     try:
         state = _json(path, arrays, "state")
-        values = [*trainer.weights, *trainer.biases]
         with torch.no_grad():
-            for i, value in enumerate(values):
+            for i, value in enumerate(trainer.parameters):
                 for name, tensor in (("value", value), ("average", trainer.averages[i])):
                     stored = arrays[f"{name}.{i}"]
                     if stored.shape != tuple(tensor.shape) or not np.isfinite(stored).all():
@@ -142,6 +141,7 @@ def _identity(start: Onn, schedule: TrainingSchedule, seed: int) -> str:
             "schema": 1,
             "task": asdict(start.task),
             "structure": list(start.structure),
+            "activation": start.activation,
             "schedule": json.loads(json.dumps(asdict(schedule))),
             "seed": seed,
             "start": digest.hexdigest()[:16],

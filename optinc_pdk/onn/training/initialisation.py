@@ -10,17 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.network import Layer, Onn
+from optinc_pdk.onn.network import Activation, Layer, Onn, activate
 from optinc_pdk.onn.normalisation import hidden_maxima, normalise
 
+ROW_NORM = 2.0
+"""Norm of the rows of random clipped layers: signals spread over most of the linear range."""
 
-def random_network(task: Averaging, hidden: Sequence[int], seed: int) -> Onn:
-    """Creates a network with random weights by He initialisation for normalised inputs.
+
+def random_network(task: Averaging, hidden: Sequence[int], seed: int, activation: Activation = "relu") -> Onn:
+    """Creates a network with random weights.
+
+    ReLU networks use He initialisation for normalised inputs. In clipped networks the rows of a layer are orthogonal as
+    far as possible, and the pre-activations are centred at 0.5, so that most units neither clip nor are dead.
 
     Args:
         task: The averaging task.
         hidden: Widths of the hidden layers.
         seed: Seed of the generator.
+        activation: Activation of the hidden layers.
 
     Raises:
         ValueError: A width is below 1.
@@ -29,14 +36,26 @@ def random_network(task: Averaging, hidden: Sequence[int], seed: int) -> Onn:
         raise ValueError(f"hidden = {tuple(hidden)} must be widths of at least 1")
     rng = np.random.default_rng(seed)
     widths = [task.groups, *hidden, task.symbols]
-    layers = []
-    for columns, rows in pairwise(widths):
-        weight = rng.standard_normal((rows, columns)) * np.sqrt(2.0 / columns)
-        layers.append(Layer(weight, rng.uniform(-0.5, 0.5, rows)))
-    # Receivers detect |field|², so the last layer has no bias.
+    create = _he_layer if activation == "relu" else _centred_layer
+    layers = [create(rows, columns, rng) for columns, rows in pairwise(widths)]
+    # Without training of the output bias there is none: receivers detect |field|².
     layers[-1] = Layer(layers[-1].weight, np.zeros(task.symbols))
     layers[0] = Layer(layers[0].weight / task.input_maxima, layers[0].bias)
-    return Onn(tuple(layers), task)
+    return Onn(tuple(layers), task, activation=activation)
+
+
+def _he_layer(rows: int, columns: int, rng: np.random.Generator) -> Layer:
+    weight = rng.standard_normal((rows, columns)) * np.sqrt(2.0 / columns)
+    return Layer(weight, rng.uniform(-0.5, 0.5, rows))
+
+
+def _centred_layer(rows: int, columns: int, rng: np.random.Generator) -> Layer:
+    """Rows of norm ROW_NORM, as orthogonal as possible; pre-activations around 0.5 for signals around 0.5."""
+    weight = rng.standard_normal((rows, columns))
+    if rows <= columns:
+        weight = np.linalg.qr(weight.T)[0].T
+    weight *= ROW_NORM / np.linalg.norm(weight, axis=1, keepdims=True)
+    return Layer(weight, 0.5 - 0.5 * weight.sum(axis=1) + 0.25 * ROW_NORM * rng.uniform(-1.0, 1.0, rows))
 
 
 def normalise_signals(onn: Onn) -> Onn:
@@ -54,8 +73,8 @@ def normalise_signals(onn: Onn) -> Onn:
 def balance_weights(onn: Onn, sweeps: int = 20) -> Onn:
     """Scales hidden units so that the incoming weights and bias of each have the same norm as its outgoing weights.
 
-    The function of the network does not change. Adam changes all weights at the same rate, so they should be of similar
-    size. The norms are equal in the limit of many sweeps.
+    The function of the network, which must be a ReLU network, does not change. Adam changes all weights at the same
+    rate, so they should be of similar size. The norms are equal in the limit of many sweeps.
 
     Args:
         onn: The network.
@@ -93,7 +112,7 @@ def prune_units(onn: Onn, units: int) -> Onn:
     for points in onn.task.batches():
         signals, signal = [], points
         for layer in onn.layers[:-1]:
-            signal = np.maximum(signal @ layer.weight.T + layer.bias, 0.0)
+            signal = activate(signal @ layer.weight.T + layer.bias, onn.activation)
             signals.append(signal)
         sums, squares = [part.sum(axis=0) for part in signals], [(part**2).sum(axis=0) for part in signals]
         total = sums if total is None else [one + other for one, other in zip(total, sums, strict=True)]

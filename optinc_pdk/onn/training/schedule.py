@@ -39,7 +39,9 @@ class TrainingSchedule:
 
     Attributes:
         steps: Number of optimiser steps.
-        noise: Relative matrix error ε of the normalised network (W + ε ‖W‖₂ G/√n), drawn again in every step.
+        noise: Relative matrix error ε of the normalised network, drawn again in every step.
+        errors: What a matrix error is: "rows", Q + ε ‖Q‖₂ G/√n for the distinct rows Q of norm 1, which units that
+            share them keep sharing; or "weights", W + ε ‖W‖₂ G/√n for all rows of the weights, each of its own.
         input_noise: Half-width of the uniform input error, as a fraction of each input's largest value.
         rate: Initial learning rate of Adam; it falls to a hundredth of this value along a cosine.
         allowance: Output error in levels that the margin loss does not penalise, 0 ... 0.5.
@@ -58,6 +60,11 @@ class TrainingSchedule:
         approximate: Indices of the layers, from 0, that are approximated by blocks of a diagonal times a unitary matrix
             of min(out, in) modes.
         project: Number of steps between projections of these layers onto such blocks; the result is projected too.
+        leak: In clipped networks, slope of the gradient just outside the linear range 0 ... 1, where the true gradient
+            is 0. It falls to 0 over the first 0.8 of the steps, and with the square of the distance.
+        condition: Condition number of every optical matrix Q above which it is penalised; None for no penalty.
+        output_bias: Whether the biases of the last layer are trained; otherwise they are 0. On the chip they need
+            another hidden unit.
         stop: Whether to end early, once every word is exact under matrix errors and the margin is at least 0.15.
 
     Raises:
@@ -81,6 +88,10 @@ class TrainingSchedule:
     approximate: tuple[int, ...] = ()
     project: int = 200
     stop: bool = False
+    errors: Literal["rows", "weights"] = "rows"
+    leak: float = 0.3
+    condition: float | None = None
+    output_bias: bool = False
 
     def __post_init__(self) -> None:
         """Check the ranges of all numbers."""
@@ -102,6 +113,14 @@ class TrainingSchedule:
             )
         if self.loss not in ("margin", "paper"):
             raise ValueError(f"loss = {self.loss!r} must be 'margin' or 'paper'")
+        if self.errors not in ("rows", "weights"):
+            raise ValueError(f"errors = {self.errors!r} must be 'rows' or 'weights'")
+        if not 0.0 <= self.leak <= 1.0:
+            raise ValueError(f"leak = {self.leak} must lie within 0 ... 1")
+        if self.condition is not None and not 1.0 < self.condition < 1e9:
+            raise ValueError(f"condition = {self.condition} must lie between 1 and 1e9")
+        if self.condition is not None and self.errors == "weights":
+            raise ValueError("condition needs errors = 'rows', because it is the condition number of their matrix")
         if self.drive_bits is not None and not 2 <= self.drive_bits <= 24:
             raise ValueError(f"drive_bits = {self.drive_bits} must lie within 2 ... 24")
         if any(layer < 0 for layer in self.approximate) or len(set(self.approximate)) < len(self.approximate):

@@ -2,8 +2,8 @@
 
 The loss is mean(max(|output - level| - allowance, 0)²): outputs need not be whole levels, only well inside their
 decision interval; plain mean squares stall. Every step draws several copies of the network with random matrix errors
-(W + ε ‖W‖₂ G/√n for inputs and hidden signals of maximum 1), so that the gradient includes the effect of each
-signal's scaling.
+(Q + ε ‖Q‖₂ G/√n with rows of norm 1, for inputs and hidden signals of maximum 1), so that the gradient includes the
+effect of each signal's scaling.
 """
 
 from __future__ import annotations
@@ -138,10 +138,10 @@ def _scaled(start: Onn, schedule: TrainingSchedule, seed: int) -> Onn:
     if not 0 <= seed < 2**63:
         raise InputError(f"seed is {seed}; give a whole number from 0 to 2^63 - 1")
     last = len(start.layers) - 1
-    if start.layers[last].bias.any():
+    if start.layers[last].bias.any() and not schedule.output_bias:
         raise InputError(
-            f"layers.{last}.bias is not zero: receivers detect |field|², so no constant can be added; start from a "
-            "network without this bias"
+            f"layers.{last}.bias is not zero, but output biases are not trained: start from a network without this "
+            "bias, or train it with output_bias (--output-bias)"
         )
     for layer in schedule.approximate:
         if layer > last:

@@ -50,7 +50,7 @@ def neuron_electronics(
 
     Args:
         detect: Function that returns a layer's detection coefficients, calculated or measured, at a given balance
-            (rows,), or at the best balance if it is None.
+            (rows,), or at the best balance if it is None. Neurons that share detectors have the same balance.
         found: Targets of all layers.
         board: Board with the neurons.
         process: Process of the cards.
@@ -68,18 +68,21 @@ def neuron_electronics(
         labels = [neuron.label for neuron in board.neurons if neuron.layer == target.index]
         balance = round_significant(detect(target, None).balance, bits)
         seen = detect(target, balance)
-        power = (np.asarray(seen.coefficient.real)[:, target.illuminated] ** 2).sum(axis=1)
-        gain = (seen.coefficient.real * target.weight)[:, target.illuminated].sum(axis=1) / power
-        flat = ~np.any(target.weight, axis=1)
-        # A unit without weights is a constant: a large offset at a small gain dominates the detected light.
+        weight = target.unit_weight[:, target.illuminated]
+        detected = target.by_unit(seen.coefficient.real)[:, target.illuminated]
+        flat = ~weight.any(axis=1)
+        power = (detected**2).sum(axis=1)
+        gain = np.divide((detected * weight).sum(axis=1), power, out=np.zeros_like(power), where=~flat)
+        # A unit without weights is a constant: a large offset at a small gain dominates what its detectors read.
         gain[flat] = np.maximum(target.bias[flat], 0.0) / float(card.offset_max)
         gain = round_significant(gain, bits)
-        offset = np.divide(target.bias, gain, out=np.zeros_like(gain), where=gain > 0.0) - seen.constant
+        offset = np.divide(target.bias, gain, out=np.zeros_like(gain), where=gain > 0.0) - target.by_unit(seen.constant)
         offset[flat] = float(card.offset_max)
         offset = round_significant(offset, bits)
         _check(labels, "gain", gain, 0.0, float(card.gain_max))
         _check(labels, "offset", offset, -float(card.offset_max), float(card.offset_max))
-        columns = (gain.tolist(), offset.tolist(), balance.tolist())
+        balances = np.where(target.unit_row >= 0, target.by_unit(balance), 1.0)
+        columns = (gain.tolist(), offset.tolist(), balances.tolist())
         result |= {label: Activation(*row) for label, *row in zip(labels, *columns, strict=True)}
     return result
 
@@ -96,7 +99,7 @@ def output_scales(light: SourceFields, target: LayerTarget, process: Process) ->
         Scales by receiver label.
     """
     field = np.asarray(linear_response(light, target).coefficient)[:, target.illuminated]
-    weight = np.tile(target.weight, (field.shape[0] // target.weight.shape[0], 1))[:, target.illuminated]
+    weight = np.tile(target.unit_weight, (field.shape[0] // target.weight.shape[0], 1))[:, target.illuminated]
     scale = np.abs((field * weight).sum(axis=1)) / (np.abs(field) ** 2).sum(axis=1)
     rounded = round_significant(scale, int(process.activation.resolution_bits))
     return dict(zip(target.plus, rounded.tolist(), strict=True))

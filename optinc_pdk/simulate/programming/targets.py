@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.assemble import WeightBlock, layer_blocks
-from optinc_pdk.circuit import Board, Labels, Neuron, label_tuple
-from optinc_pdk.onn import LayerFactor, Onn, factorise
+from optinc_pdk.circuit import Board, Labels, Neuron, detector_groups, label_tuple
+from optinc_pdk.onn import LayerFactor, Onn, factorise, without_output_bias
 from optinc_pdk.simulate.transmission.reception import TOP_LEVEL
 
 Complexes = NDArray[np.complex128]
@@ -22,7 +22,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class RowContribution:
-    """Contribution of one block to one row of a layer; called a *piece* elsewhere.
+    """Contribution of one block to one row of a layer's optical matrix; called a *piece* elsewhere.
 
     Attributes:
         block: The block.
@@ -44,9 +44,10 @@ class RowContribution:
 
 @dataclass(frozen=True, eq=False)
 class LayerTarget:
-    """Matrix that one layer has to realise between its J sources and its detectors.
+    """Matrix that one layer has to realise between its J sources and its detectors, and the units that read its rows.
 
     A piece is the contribution of one block to one row. A row has several pieces if the matrix is split into blocks.
+    Several units may read one row; they differ in gain and bias.
 
     Attributes:
         index: Index of the layer.
@@ -57,8 +58,10 @@ class LayerTarget:
         blocks: Blocks of the matrix.
         pieces: Contributions of the blocks to the rows, sorted by row.
         starts: (rows,) index of each row's first piece.
-        weight: (rows, J) target coefficient of each source's amplitude.
-        bias: (rows,) target constant.
+        weight: (rows, J) target coefficient of each source's amplitude: the realised optical matrix Q.
+        unit_row: (units,) row that each unit reads; -1 for a constant unit without detectors.
+        row_norm: (units,) factor of each unit on its row.
+        bias: (units,) target constant of each unit.
         illuminated: (J,) whether each source is ever on.
         mesh_weight: (rows, modes) the same matrix at the inputs of the mesh. In the first layer, all servers share
             them.
@@ -73,6 +76,8 @@ class LayerTarget:
     pieces: tuple[RowContribution, ...]
     starts: Ints
     weight: Floats
+    unit_row: Ints
+    row_norm: Floats
     bias: Floats
     illuminated: Bools
     mesh_weight: Floats
@@ -82,6 +87,22 @@ class LayerTarget:
     def last(self) -> bool:
         """Whether this is the last layer, with receivers in place of neurons."""
         return not self.minus
+
+    @property
+    def unit_weight(self) -> Floats:
+        """(units, J) target coefficients of the units: their factors times their rows; 0 for constant units."""
+        weight: Floats = self.row_norm[:, np.newaxis] * self.by_unit(self.weight)
+        return weight
+
+    @property
+    def first_unit(self) -> Ints:
+        """(rows,) first unit that reads each row."""
+        return np.array([np.argmax(self.unit_row == row) for row in range(len(self.weight))], dtype=np.int64)
+
+    def by_unit(self, values: Complexes | Floats) -> Any:
+        """Return values of the rows, along axis 0, for every unit that reads them; 0 for constant units."""
+        read = (self.unit_row >= 0).reshape(-1, *(1,) * (values.ndim - 1))
+        return np.where(read, values[self.unit_row], 0.0)
 
     @property
     def split(self) -> bool:
@@ -125,15 +146,9 @@ def layer_targets(onn: Onn, board: Board, factors: Sequence[LayerFactor] | None 
         The target of each layer.
 
     Raises:
-        ValueError: The network or the factors do not match the board, the last layer has a bias vector, or a layer has
-            no effect.
+        ValueError: The network or the factors do not match the board, or a layer has no effect.
     """
-    if np.any(onn.layers[-1].bias):
-        raise ValueError(
-            f"layers.{len(onn.layers) - 1}.bias is not zero: receivers see |field|² and nothing adds a "
-            "constant to a field; give the last hidden layer one more unit with weights 0 and bias 1, "
-            "and its column this bias"
-        )
+    onn = without_output_bias(onn)
     _check_board(onn, board)
     factors = factorise(onn) if factors is None else factors
     _check_factors(onn, factors)
@@ -141,22 +156,26 @@ def layer_targets(onn: Onn, board: Board, factors: Sequence[LayerFactor] | None 
 
 
 def _target(onn: Onn, board: Board, index: int, factor: LayerFactor) -> LayerTarget:
-    rows = onn.layers[index].outputs
+    rows = len(factor.matrix)
     neurons = [neuron for neuron in board.neurons if neuron.layer == index]
-    mesh_weight = factor.weight
+    detectors, unit_row = detector_groups(neurons)
+    mesh_weight = np.where(factor.illuminated, factor.realised, 0.0)
     inputs, weight = _sources(board, index, mesh_weight)
     blocks = layer_blocks(onn, index)
     pieces = tuple(RowContribution(block, row) for row in range(rows) for block in blocks if row in block.rows)
-    _check_detectors(neurons, pieces)
+    if neurons:
+        _check_detectors(neurons, detectors, unit_row, factor.row, pieces)
     return LayerTarget(
         index=index,
         inputs=inputs,
-        plus=_flat(n.plus for n in neurons) or _flat(board.outputs),
-        minus=_flat(n.minus for n in neurons),
+        plus=_flat(n.plus for n in detectors) or _flat(board.outputs),
+        minus=_flat(n.minus for n in detectors),
         blocks=blocks,
         pieces=pieces,
         starts=np.searchsorted([piece.row for piece in pieces], np.arange(rows)),
         weight=weight,
+        unit_row=factor.row,
+        row_norm=factor.row_norm,
         bias=factor.bias,
         illuminated=np.tile(factor.illuminated, len(inputs) // factor.illuminated.size),
         mesh_weight=mesh_weight,
@@ -176,8 +195,21 @@ def _sources(board: Board, index: int, mesh_weight: Floats) -> tuple[tuple[tuple
     return tuple((label,) for server in board.inputs for label in server), np.tile(mesh_weight / servers, servers)
 
 
-def _check_detectors(neurons: list[Neuron], pieces: tuple[RowContribution, ...]) -> None:
-    for row, neuron in enumerate(neurons):
+def _check_detectors(
+    neurons: list[Neuron],
+    detectors: Sequence[Neuron],
+    unit_row: list[int],
+    rows: Ints,
+    pieces: Sequence[RowContribution],
+) -> None:
+    """Check that the board's neurons share detectors as the units of the network share rows."""
+    for neuron, found, expected in zip(neurons, unit_row, rows.tolist(), strict=True):
+        if found != expected:
+            raise ValueError(
+                f"neuron {neuron.label!r} reads detectors {found} of its layer on the board, {expected} in the "
+                "network; give weights and netlist of one chip"
+            )
+    for row, neuron in enumerate(detectors):
         pieces_of_row = sum(piece.row == row for piece in pieces)
         if len(label_tuple(neuron.plus)) != pieces_of_row:
             raise ValueError(
@@ -187,7 +219,7 @@ def _check_detectors(neurons: list[Neuron], pieces: tuple[RowContribution, ...])
 
 
 def _check_factors(onn: Onn, factors: Sequence[LayerFactor]) -> None:
-    shapes = [layer.weight.shape for layer in onn.layers]
+    shapes = [(int(onn.detector_rows(i).max()) + 1, layer.inputs) for i, layer in enumerate(onn.layers)]
     blocks = [None if method == "svd" else method[1] for method in onn.factor]
     given = [factor.matrix.shape for factor in factors]
     given_blocks = [getattr(factor.factor, "block", None) for factor in factors]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.circuit import Bias, Board, NetlistError, label_tuple
+from optinc_pdk.circuit import Bias, Board, NetlistError, detector_groups, label_tuple
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.noise import DetectionSources, Noise, NoiseDraw
 
@@ -65,14 +65,15 @@ class DetectionMatrix:
 
 @dataclass(frozen=True, eq=False)
 class HiddenLayer:
-    """One hidden layer of n neurons with d pairs of detectors in total; the pairs of a neuron are adjacent.
+    """One hidden layer of n neurons that read r rows of d pairs of detectors in total; pairs of a row are adjacent.
 
-    A neuron drives its modulators with gain · max(Σ plus - balance · Σ minus + offset, 0), where the sums are over its
-    pairs.
+    A neuron drives its modulators with gain · max(Σ plus - balance · Σ minus + offset, 0), where the sums are over the
+    pairs of its row. Several neurons may read one row; a neuron without detectors drives them with gain · offset.
 
     Attributes:
         detection: Detection matrix of the d positive detectors, followed by the d negative ones.
-        starts: (n,) index of each neuron's first pair.
+        starts: (r,) index of each row's first pair.
+        row: (n,) row of each neuron; -1 for a neuron without detectors.
         gain: (n,) gains.
         offset: (n,) offsets.
         balance: (n,) weights of the negative detectors.
@@ -81,6 +82,7 @@ class HiddenLayer:
 
     detection: DetectionMatrix
     starts: Ints
+    row: Ints
     gain: Floats
     offset: Floats
     balance: Floats
@@ -89,12 +91,15 @@ class HiddenLayer:
     def difference(self, power: Floats) -> Floats:
         """Return the (B, n) detected differences, offsets included, for (B, 2 d) readings.
 
-        The difference of a neuron is Σ plus - balance · Σ minus + offset, with the sums over its pairs.
+        The difference of a neuron is Σ plus - balance · Σ minus + offset, with the sums over the pairs of its row.
         """
-        plus, minus = np.split(power, 2, axis=1)
-        if self.starts.size < plus.shape[1]:
-            plus, minus = (np.add.reduceat(each, self.starts, axis=1) for each in (plus, minus))
+        plus, minus = (self.by_neuron(each) for each in np.split(power, 2, axis=1))
         return np.asarray(plus - self.balance * minus + self.offset)
+
+    def by_neuron(self, values: Floats) -> Floats:
+        """Return (B, n) sums over each neuron's pairs of (B, d) values per pair; 0 for neurons without detectors."""
+        rows = np.add.reduceat(values, self.starts, axis=1) if self.starts.size < values.shape[1] else values
+        return np.asarray(np.where(self.row >= 0, rows[:, self.row], 0.0))
 
     def drive(self, power: Floats) -> Floats:
         """Return the (B, n) modulator amplitudes before saturation for (B, 2 d) readings."""
@@ -176,14 +181,16 @@ def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int
         if missing:
             raise NetlistError(f"the bias has no activation for neuron {missing[0]!r}")
         electronics = [bias.activations[neuron.label] for neuron in neurons]
+        rows, row = detector_groups(neurons)
         following = slice(source.stop, source.stop + len(neurons))
         layers.append(
             HiddenLayer(
                 detection=optics.to(
-                    [label for side in ("plus", "minus") for n in neurons for label in label_tuple(getattr(n, side))],
+                    [label for side in ("plus", "minus") for n in rows for label in label_tuple(getattr(n, side))],
                     source,
                 ),
-                starts=np.cumsum([0, *(len(label_tuple(n.plus)) for n in neurons[:-1])]),
+                starts=np.cumsum([0, *(len(label_tuple(n.plus)) for n in rows[:-1])]),
+                row=np.array(row, dtype=np.int64),
                 gain=np.array([e.gain for e in electronics]),
                 offset=np.array([e.offset for e in electronics]),
                 balance=np.array([e.balance for e in electronics]),

@@ -86,15 +86,18 @@ def _receivers(network: ChipNetwork) -> tuple[Floats, Floats]:
 def _weights(layer: HiddenLayer, power: Floats, variance: Floats, slope: Floats) -> Floats:
     """(B, O, D) derivatives of outputs by the layer's readings, from (B, O, n) those by its modulators' amplitudes."""
     pairs = power.shape[1] // 2
-    owner = np.repeat(np.arange(layer.starts.size), np.diff(np.append(layer.starts, pairs)))
-    balance = layer.balance[owner]
     difference = layer.difference(power)
-    independent = np.add.reduceat(variance[:, :pairs] + balance**2 * variance[:, pairs:], layer.starts, axis=1)
+    plus_variance, minus_variance = (layer.by_neuron(each) for each in np.split(variance, 2, axis=1))
+    independent = plus_variance + layer.balance**2 * minus_variance
     # without noise a neuron is on or off
     on = ndtr(difference / np.sqrt(np.maximum(independent, np.finfo(np.float64).tiny)))
     gain = np.where(layer.gain * difference < 1.0, layer.gain * on, 0.0)
-    plus = (slope * gain[:, np.newaxis])[:, :, owner]
-    return np.concatenate([plus, -plus * balance], axis=2)
+    # (n, d) whether a neuron reads a pair of detectors: neurons of one row share the noise of its detectors
+    owner = np.repeat(np.arange(layer.starts.size), np.diff(np.append(layer.starts, pairs)))
+    reads = (layer.row[:, np.newaxis] == owner).astype(np.float64)
+    plus = (slope * gain[:, np.newaxis]) @ reads
+    minus = (slope * (gain * layer.balance)[:, np.newaxis]) @ reads
+    return np.concatenate([plus, -minus], axis=2)
 
 
 def _sources(

@@ -108,8 +108,9 @@ def sample_words(task: Averaging, layers: Sequence[BenchLayer]) -> WordSample:
     amplitude = symbols.reshape(len(symbols), -1) / TOP_LEVEL
     signal = amplitude
     for layer in layers[:-1]:
-        signal = np.maximum(signal @ layer.target.weight.T + layer.target.bias, 0.0)
-    network_level = np.abs(signal @ layers[-1].target.weight.T)
+        # modulators transmit at most everything, which networks with clipped activations use
+        signal = np.clip(signal @ layer.target.unit_weight.T + layer.target.bias, 0.0, 1.0)
+    network_level = np.abs(signal @ layers[-1].target.unit_weight.T)
     return WordSample(amplitude, np.asarray(task.encode(ideal), dtype=np.int64), network_level)
 
 
@@ -186,6 +187,9 @@ def transmit_words(
 
 def _modulator_amplitudes(layer: BenchLayer, electronics: ElectronicsSettings, index: int, read: Floats) -> Floats:
     """Return (N, neurons) modulator amplitudes of a layer before saturation, from (N, all detectors) readings."""
-    plus, minus = (layer.target.by_row(read[:, detectors], axis=1) for detectors in (layer.plus, layer.minus))
+    target = layer.target
+    plus, minus = (
+        target.by_unit(target.by_row(read[:, detectors], axis=1).T).T for detectors in (layer.plus, layer.minus)
+    )
     detected = plus - electronics.balance[index] * minus + electronics.offset[index]
     return np.asarray(electronics.gain[index] * np.maximum(detected, 0.0))

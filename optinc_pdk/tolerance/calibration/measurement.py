@@ -301,7 +301,7 @@ def matrix_errors(layer: BenchLayer, response: LayerResponse) -> Floats:
         matrix = detection_coefficients(layer, response).coefficient
         rows = np.where(target.illuminated, matrix * source_levels(layer, matrix), 0.0)
         return np.asarray((_at_norm(rows, target.weight) - target.weight).reshape(-1) / norm)
-    weight = _receiver_weights(layer)
+    weight = _receiver_weights(layer, target.weight)
     one, other = np.triu_indices(layer.sources.size)
     pair_weight = np.where(one == other, 1.0, np.sqrt(2.0))
     target_products = pair_weight * weight[:, one] * weight[:, other]
@@ -329,14 +329,13 @@ def _at_norm(matrix: Complexes | Floats, target: Floats) -> Floats:
 
 def receiver_gains(layer: BenchLayer, response: LayerResponse) -> Floats:
     """Return the (receivers,) optical power per squared target level of each receiver, by least squares."""
-    weight = _receiver_weights(layer)
+    weight = _receiver_weights(layer, layer.target.unit_weight)
     gain: Floats = np.einsum("ri,rij,rj->r", weight, response.product, weight) / (weight**2).sum(axis=1) ** 2
     return gain
 
 
-def _receiver_weights(layer: BenchLayer) -> Floats:
-    """Return (receivers, J) target weights of the sources, repeated for every server."""
-    weight = layer.target.weight
+def _receiver_weights(layer: BenchLayer, weight: Floats) -> Floats:
+    """Return (receivers, J) weights of the sources: those of the outputs, repeated for every server."""
     return np.tile(weight, (layer.plus.size // weight.shape[0], 1))
 
 

@@ -38,7 +38,6 @@ from optinc_pdk.tolerance.calibration.measurement import (
     receiver_gains,
     source_levels,
 )
-from optinc_pdk.tolerance.calibration.row_equalisation import equalise_layers, equalise_problem
 from optinc_pdk.tolerance.calibration.twin_programming import program_by_twin
 from optinc_pdk.tolerance.calibration.word_tuning import TuningContext, tune_to_words
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
@@ -123,9 +122,7 @@ def calibrate(
     report = progress if progress is not None else _silent
     efficiency = measure_efficiencies(laboratory, layers, heaters, start)
     turn_rad = 2.0 * np.pi / efficiency
-    fitted, heaters = program_by_twin(
-        laboratory, equalise_problem(problem), equalise_layers(layers), heaters, efficiency
-    )
+    fitted, heaters = program_by_twin(laboratory, problem, layers, heaters, efficiency)
     report("fit", float(fitted.sizes.max()))
     session = CalibrationSession(laboratory, chip, problem, heaters, layers)
     result, history = session.tuned(fitted.voltage_v, turn_rad, sample_words(onn.task, layers), report)
@@ -227,10 +224,9 @@ class CalibrationSession:
             RangeError: A neuron needs a gain or offset beyond the card's range.
         """
         results, range_errors, history = list[StartResult](), list[RangeError](), list[Floats]()
-        equalised = equalise_layers(self.layers)
         enough_margin = SUFFICIENT_MARGIN * float(0.5 - np.abs(words.network_level - words.ideal_level).max())
         for restarts in (0, RESTARTS):
-            tuning = tune_layers(self.laboratory, equalised, self.heaters, turn_rad, voltage_v, report, restarts)
+            tuning = tune_layers(self.laboratory, self.layers, self.heaters, turn_rad, voltage_v, report, restarts)
             history.append(tuning.history)
             rounded = round_to_codes(self.laboratory, self.heaters, turn_rad, tuning.state)
             report("round", float(rounded.sizes.max()))

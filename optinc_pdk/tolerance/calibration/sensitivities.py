@@ -97,8 +97,9 @@ def _entries(layer: BenchLayer, response: LayerResponse, electronics: Electronic
     """Return (neurons, 1 + J) constant and detection matrix at the present balance, or (receivers, J, J) products."""
     if layer.target.last:
         return response.product
-    detection = detection_coefficients(layer, response, electronics.balance[index])
-    return np.concatenate([detection.constant[:, np.newaxis], detection.coefficient.real], axis=1)
+    detection = detection_coefficients(layer, response, electronics.balance[index][layer.target.first_unit])
+    rows = np.concatenate([detection.constant[:, np.newaxis], detection.coefficient.real], axis=1)
+    return np.asarray(layer.target.by_unit(rows))
 
 
 def linearise(

@@ -89,7 +89,8 @@ class VirtualBench:
         self.channels = chip.structure.channel
         self.sources = inputs + tuple(label_tuple(neuron.to) for neuron in board.neurons)
         pairs = (label for n in board.neurons for names in (n.plus, n.minus) for label in label_tuple(names))
-        self.detectors = (*pairs, *(label for row in board.outputs for label in row))
+        # neurons may share detectors
+        self.detectors = (*dict.fromkeys(pairs), *(label for row in board.outputs for label in row))
         self.full_scale_v = float(chip.process.drive.full_scale_v)
         self.step_v = 0.0 if effective_bits is None else drive_step_v(chip.process, effective_bits)
         self.settings = 0

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Board, Circuit, label_tuple
+from optinc_pdk.circuit import Bias, Board, Circuit, detector_groups, label_tuple
 from optinc_pdk.drive import RangeError, SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.models import read_measured
@@ -200,8 +200,7 @@ def oscillator_delays(
     for layer in range(board.layers - 1):
         detectors = [
             label
-            for n in board.neurons
-            if n.layer == layer
+            for n in detector_groups([n for n in board.neurons if n.layer == layer])[0]
             for ends in (n.plus, n.minus)
             for label in label_tuple(ends)
         ]

@@ -8,16 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import unitary_diagonal
 from optinc_pdk.onn import Layer, Onn, carry_chain, lattice_score, matrix_error_accuracy, normalise
 from optinc_pdk.onn.training.initialisation import balance_weights, random_network, without_small_units
+from optinc_pdk.onn.training.surrogate import leaky_clip
 from optinc_pdk.onn.training.train import TrainingProgress, TrainingSchedule, train
 
 TASK = Averaging(4, 4, 2)
-SHORT = TrainingSchedule(steps=300, noise=1e-3, rate=1e-2, copies=16, batch=64, evaluations=3)
+SHORT = TrainingSchedule(steps=300, noise=5e-3, rate=1e-2, copies=16, batch=64, evaluations=3)
 
 
 def test_training_raises_the_tolerance_keeps_the_function_and_is_reproducible() -> None:
@@ -26,8 +28,8 @@ def test_training_raises_the_tolerance_keeps_the_function_and_is_reproducible() 
     trained = train(start, SHORT, seed=1, progress=seen.append)
     assert lattice_score(trained).accuracy == 1.0
     assert lattice_score(trained).margin >= 0.15
-    assert matrix_error_accuracy(trained, 1e-3, draws=100, seed=9) > matrix_error_accuracy(
-        start, 1e-3, draws=100, seed=9
+    assert matrix_error_accuracy(trained, 5e-3, draws=100, seed=9) > matrix_error_accuracy(
+        start, 5e-3, draws=100, seed=9
     )
     again = train(start, SHORT, seed=1)
     for layer, same in zip(trained.layers, again.layers, strict=True):
@@ -36,6 +38,71 @@ def test_training_raises_the_tolerance_keeps_the_function_and_is_reproducible() 
     assert seen[0].best
     assert np.isnan(seen[0].loss)
     assert all(report.steps == 300 and report.loss > 0 for report in seen[1:])
+
+
+def comparators() -> Onn:
+    """Clipped network for 4 bits and 4 servers, three comparators of which share each detector."""
+    edges = np.array([4.0, 8.0, 12.0])
+    first = Layer(np.vstack([np.tile([0.0, 16.0], (3, 1)), [1 / 3, 0.0]]), np.append(-4.0 * edges + 2.5, 0.0))
+    total = np.array([1.0, 1.0, 1.0, 12.0])
+    second = Layer(np.vstack([np.tile(4.0 * total, (3, 1)), total / 15.0]), np.append(-4.0 * edges + 2.5, 0.0))
+    last = Layer(np.array([[1.0, 1.0, 1.0, 0.0], [-4.0, -4.0, -4.0, 15.0]]), np.zeros(2))
+    return Onn((first, second, last), TASK, activation="clipped_relu")
+
+
+def test_training_of_clipped_networks_keeps_shared_rows_and_raises_the_tolerance() -> None:
+    start = comparators()
+    assert start.mzis == 20
+    schedule = replace(SHORT, noise=2e-2, rate=3e-3, output_bias=True)
+    trained = train(start, schedule, seed=1)
+    assert trained.activation == "clipped_relu"
+    assert trained.mzis == 20
+    assert lattice_score(trained).accuracy == 1.0
+    assert not np.allclose(trained.layers[0].weight, start.layers[0].weight)
+    assert not np.allclose(trained.layers[0].weight[1], trained.layers[0].weight[0])
+    shares = [matrix_error_accuracy(onn, 2e-2, draws=100, seed=9) for onn in (start, trained)]
+    assert shares[1] > shares[0]
+
+
+def test_constant_units_stay_constant() -> None:
+    start = comparators()
+    first, second, last = start.layers
+    first = Layer(np.vstack([first.weight, np.zeros(2)]), np.append(first.bias, 1.0))
+    second = Layer(np.hstack([second.weight, np.full((4, 1), 0.1)]), second.bias - 0.1)
+    onn = replace(start, layers=(first, second, last), factor=())
+    trained = train(onn, replace(SHORT, steps=20, evaluations=1), seed=1)
+    np.testing.assert_array_equal(trained.detector_rows(0), [0, 0, 0, 1, -1])
+    assert not trained.layers[0].weight[4].any()
+
+
+def test_clipped_networks_learn_from_a_random_start() -> None:
+    start = random_network(Averaging(2, 4, 1), (12, 12), seed=1, activation="clipped_relu")
+    points = start.task.lattice() / 3.0
+    before = points @ (3.0 * start.layers[0].weight).T + start.layers[0].bias
+    assert np.all((before.max(axis=0) > 0.0) & (before.min(axis=0) < 1.0))
+    assert lattice_score(start).accuracy < 0.5
+    schedule = TrainingSchedule(steps=1500, noise=2e-3, rate=1e-2, batch=64, copies=2, condition=20.0, evaluations=5)
+    trained = train(start, schedule, seed=3)
+    assert lattice_score(trained).accuracy == 1.0
+    assert trained.activation == "clipped_relu"
+
+
+def test_the_surrogate_gradient_is_the_true_one_where_it_does_not_clip() -> None:
+    signal = torch.tensor([-2.0, -0.5, 0.25, 0.75, 1.5], requires_grad=True)
+    clipped = leaky_clip(signal, 0.3)
+    np.testing.assert_allclose(clipped.detach().numpy(), [0.0, 0.0, 0.25, 0.75, 1.0])
+    (2.0 * clipped).sum().backward()
+    np.testing.assert_allclose(signal.grad.numpy(), 2.0 * np.array([0.3 / 9, 0.3 / 2.25, 1.0, 1.0, 0.3 / 2.25]))
+
+
+def test_an_output_bias_is_trained_only_on_request() -> None:
+    start = comparators()
+    biased = replace(start, layers=(*start.layers[:-1], Layer(start.layers[-1].weight, np.array([0.1, -0.1]))))
+    with pytest.raises(InputError, match=r"layers\.2\.bias.*--output-bias"):
+        train(biased, SHORT, seed=1)
+    trained = train(biased, replace(SHORT, steps=100, output_bias=True, evaluations=1), seed=1)
+    assert lattice_score(trained).margin > lattice_score(biased).margin
+    assert trained.layers[-1].bias.any()
 
 
 def test_the_result_is_normalised() -> None:
@@ -100,7 +167,7 @@ def test_checkpoints_of_other_trainings_and_damaged_ones_are_refused(tmp_path: P
     train(carry_chain(TASK), short, 1, checkpoint=path)
     for other, schedule, seed, message in (
         (carry_chain(Averaging(4, 3, 2)), short, 1, "servers.*4.*3"),
-        (carry_chain(TASK), replace(short, noise=2e-3), 1, r"noise.*0\.001.*0\.002"),
+        (carry_chain(TASK), replace(short, noise=2e-3), 1, r"noise.*0\.005.*0\.002"),
         (carry_chain(TASK), short, 2, "seed.*1.*2"),
         (random_network(TASK, (6, 7), 0), short, 1, "start "),
     ):

@@ -1,0 +1,123 @@
+"""Exact networks of comparators: the default closed form, with units that clip at 0 and 1 and share detectors.
+
+`comparator_layers` describes the units, `comparator_programs` the arithmetic, `comparator_search` the choice of both.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.onn.closed_form.comparator_layers import GAIN, Placement, compile_comparators
+from optinc_pdk.onn.closed_form.comparator_programs import ProgramVariant, comparator_program
+from optinc_pdk.onn.closed_form.comparator_search import choose
+from optinc_pdk.onn.closed_form.program import IntegerProgram
+from optinc_pdk.onn.closed_form.stage import ClosedForm, same_layers, unit_functions
+from optinc_pdk.onn.network import Onn
+
+Floats = NDArray[np.float64]
+
+RECIPE = "comparators"
+
+
+def comparator_network(task: Averaging, mzis: int | None = None, gain: float = GAIN) -> Onn:
+    """Builds an exact network of comparators; for 4 bits and 4 servers it has 20 MZIs.
+
+    Of many programs and placements, it takes the one with the largest predicted tolerance of matrix errors and field
+    noise per MZI, or the most tolerant one within a limit. The choice is deterministic, and part of the card.
+
+    Args:
+        task: Any averaging task, including those of a cascade.
+        mzis: Largest number of MZIs, by the convention of arXiv 2603.28290 and of distinct rows only. None for the
+            network with the largest tolerance per MZI.
+        gain: Slope of the comparators per step of their signals, at least 1: they remove errors below
+            (gain - 1) / 2 gain of a step.
+
+    Returns:
+        The network, with the activation "clipped_relu"; its margin is 0.5 and its last layer has no bias.
+
+    Raises:
+        ValueError: `gain` is not a finite number of at least 1, or `mzis` is below 1.
+        InputError: No network is within the limit, or a layer would have more than
+            `optinc_pdk.onn.closed_form.stage.MAX_UNITS` units.
+    """
+    if not 1.0 <= gain < math.inf:
+        raise ValueError(f"gain = {gain} must be a finite number of at least 1")
+    if mzis is not None and mzis < 1:
+        raise ValueError(f"mzis = {mzis} must be at least 1")
+    chosen = choose(task, float(gain), mzis)
+    variant, placement = chosen.variant, chosen.placement
+    card = {
+        "recipe": RECIPE,
+        "gain": placement.gain,
+        "banks": list(variant.banks),
+        "splits": list(variant.splits),
+        "regenerate": placement.regenerate,
+        "spans": list(placement.spans),
+    }
+    closed = compile_comparators(comparator_program(task, variant), task, placement)
+    return Onn(closed.layers, task, card=card, activation="clipped_relu")
+
+
+def card_program(task: Averaging, card: dict[str, Any]) -> IntegerProgram:
+    """Returns the integer program of the comparator network that a card describes.
+
+    Raises:
+        ValueError: The card does not describe a comparator network of the task.
+    """
+    return comparator_program(task, _choices(card)[0])
+
+
+def card_form(task: Averaging, card: dict[str, Any]) -> ClosedForm:
+    """Returns the stages of the comparator network that a card describes.
+
+    Raises:
+        ValueError: The card does not describe a comparator network of the task.
+    """
+    variant, placement = _choices(card)
+    return compile_comparators(comparator_program(task, variant), task, placement)
+
+
+def _choices(card: dict[str, Any]) -> tuple[ProgramVariant, Placement]:
+    if card.get("recipe") != RECIPE:
+        raise ValueError("the network's card names no network of comparators; use a result of comparator_network")
+    gain, regenerate = card.get("gain"), card.get("regenerate")
+    lists = {name: card.get(name) for name in ("banks", "splits", "spans")}
+    whole = isinstance(regenerate, int) and all(
+        isinstance(values, list) and all(isinstance(v, int) or (v is None and name == "splits") for v in values)
+        for name, values in lists.items()
+    )
+    if not whole or not isinstance(gain, int | float) or not 1.0 <= gain < math.inf:
+        raise ValueError("the network's card has a damaged description of its comparators; use an unchanged network")
+    banks, splits, spans = (tuple(values or ()) for values in lists.values())
+    assert isinstance(regenerate, int)
+    return ProgramVariant(banks, splits), Placement(float(gain), regenerate, spans)
+
+
+def saturation_margins(onn: Onn) -> tuple[Floats, ...]:
+    """Computes how far the comparators of a network are from the linear part of their characteristic.
+
+    Args:
+        onn: Unchanged result of `comparator_network`.
+
+    Returns:
+        For each hidden layer a (units,) array: the largest m ≥ 0 such that the ideal pre-activation z of the unit is at
+        most -m or at least 1 + m for every value of the signal that it reads, and so for every lattice point. NaN for
+        analogue units.
+
+    Raises:
+        ValueError: The network is not the comparator network that its card names.
+    """
+    closed = card_form(onn.task, onn.card)
+    if not same_layers(onn.layers, closed.layers) or onn.activation != "clipped_relu":
+        raise ValueError("the network is not the comparator network that its card names; use an unchanged network")
+    margins = []
+    for stage in closed.stages:
+        _, before = unit_functions(stage)
+        margin = np.array([float(np.maximum(-z, z - 1.0).min()) for z in before])
+        margins.append(margin if stage.comparators is None else np.where(stage.comparators, margin, np.nan))
+    return tuple(margins)

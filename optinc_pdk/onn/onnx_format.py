@@ -1,0 +1,198 @@
+"""Reading networks from .onnx files: a chain of linear nodes with clamps between them, whose bounds are the activation.
+
+ReLU is a clamp to 0 and infinity, clipped ReLU one to 0 and 1. PyTorch writes the latter as ``Clip`` for
+``Hardtanh(0, 1)`` and ``clamp(x, 0, 1)``; ``Relu`` followed by ``Clip`` or ``Min`` is the same function. Consecutive
+clamps are combined to one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.onn.network import Activation, Layer, WeightsError
+
+Arrays = dict[str, NDArray[Any]]
+Bounds = tuple[float, float]
+
+LINEAR = ("Gemm", "MatMul")
+CLAMPS = ("Relu", "Clip", "Max", "Min")
+UNBOUNDED: Bounds = (-np.inf, np.inf)
+ACTIVATION_OF: dict[Bounds, Activation] = {(0.0, np.inf): "relu", (0.0, 1.0): "clipped_relu"}
+
+
+def parse(path: Path, data: bytes) -> tuple[tuple[Layer, ...], Activation | None]:
+    """Parse the layers and the activation of an .onnx file.
+
+    Args:
+        path: The file, for messages.
+        data: Its content.
+
+    Returns:
+        The layers, and the activation of the hidden layers; None for a single layer.
+
+    Raises:
+        WeightsError: The file is damaged, stores weights elsewhere, or is no chain of linear nodes with one activation.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        graph = onnx.load_model_from_string(data).graph
+    except DecodeError as fault:
+        raise WeightsError(f"{path}: is not a valid .onnx model ({fault}); export it again") from fault
+    constants = _constants(path, graph)
+    inputs = [value.name for value in graph.input if value.name not in constants]
+    if len(inputs) != 1 or len(graph.output) != 1:
+        raise WeightsError(
+            f"{path}: has {len(inputs)} inputs and {len(graph.output)} outputs; a network has one of each"
+        )
+    return _chain(path, graph, constants, inputs[0])
+
+
+def _constants(path: Path, graph: Any) -> Arrays:
+    """Arrays of initialisers, of Constant nodes, and of Identity nodes of these, by name."""
+    import onnx
+
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    constants: Arrays = {}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            for item in node.attribute:
+                value = onnx.helper.get_attribute_value(item)
+                if item.name == "value":
+                    tensors[node.output[0]] = value
+                elif item.name in ("value_float", "value_int", "value_floats", "value_ints"):
+                    constants[node.output[0]] = np.array(value)
+    for name, tensor in tensors.items():
+        if tensor.external_data or tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise WeightsError(f"{path}: stores {name!r} in another file; export it with its weights inside")
+        try:
+            constants[name] = onnx.numpy_helper.to_array(tensor)
+        except (ValueError, TypeError) as fault:
+            raise WeightsError(f"{path}: one of its weights is damaged ({fault}); export it again") from fault
+    for node in graph.node:
+        if node.op_type == "Identity" and node.input[0] in constants:
+            constants[node.output[0]] = constants[node.input[0]]
+    return constants
+
+
+def _chain(path: Path, graph: Any, constants: Arrays, signal: str) -> tuple[tuple[Layer, ...], Activation | None]:
+    """Layers and activation of a graph's chain of linear nodes and clamps, from the input named `signal`."""
+    layers: list[Layer] = []
+    activations: list[Activation] = []
+    bounds = UNBOUNDED
+    last: tuple[int, Any] = (0, None)
+    for index, node in enumerate(graph.node):
+        if node.output[0] in constants:
+            continue
+        linear = node.op_type in LINEAR and (not layers or bounds != UNBOUNDED)
+        expected = "Relu or Clip(0, 1)" if layers and bounds == UNBOUNDED else "Gemm"
+        clamp = node.op_type in CLAMPS and bool(layers)
+        names = list(node.input)
+        connected = signal in names if node.op_type in ("Max", "Min") else names[:1] == [signal]
+        if not (linear or clamp) or not connected:
+            raise WeightsError(
+                f"{path}: node {index} is {node.op_type} of {names}, not {expected} of {signal!r}; use a chain of "
+                "Gemm or MatMul with Relu or Clip(0, 1) between them"
+            )
+        if linear:
+            if layers:
+                activations.append(_activation(path, last, bounds, activations))
+            layers.append(_gemm(path, node, constants))
+            bounds = UNBOUNDED
+        else:
+            bounds = _clamped(bounds, _bounds(path, index, node, signal, constants))
+            last = (index, node)
+        signal = node.output[0]
+    if not layers or bounds != UNBOUNDED or signal != graph.output[0].name:
+        raise WeightsError(
+            f"{path}: the chain does not end in a Gemm or MatMul that is the output {graph.output[0].name!r}; "
+            "export the network without further nodes"
+        )
+    return tuple(layers), activations[0] if activations else None
+
+
+def _clamped(first: Bounds, second: Bounds) -> Bounds:
+    """Bounds of a clamp that follows another one."""
+    low, high = (min(max(bound, second[0]), second[1]) for bound in first)
+    return low, high
+
+
+def _activation(path: Path, last: tuple[int, Any], bounds: Bounds, before: list[Activation]) -> Activation:
+    """Activation of clamps with the given bounds, which end at a node; it equals those of the layers before."""
+    where = f"{path}: node {last[0]}, {last[1].op_type} {last[1].name!r},"
+    if bounds not in ACTIVATION_OF:
+        raise WeightsError(
+            f"{where} limits signals to {bounds[0]:g} ... {bounds[1]:g}, but modulators transmit 0 ... 1; use Relu or "
+            "Clip(0, 1), and scale the weights"
+        )
+    activation = ACTIVATION_OF[bounds]
+    if before and activation != before[0]:
+        raise WeightsError(
+            f"{where} is {activation} (bounds {bounds[0]:g} ... {bounds[1]:g}), but the layers before it use "
+            f"{before[0]}; use one activation for all hidden layers"
+        )
+    return activation
+
+
+def _bounds(path: Path, index: int, node: Any, signal: str, constants: Arrays) -> Bounds:
+    """Bounds of a Relu, Clip, Max or Min node."""
+    from onnx.helper import get_attribute_value
+
+    if node.op_type == "Relu":
+        return 0.0, np.inf
+    if node.op_type == "Clip":
+        values: dict[str, Any] = {item.name: get_attribute_value(item) for item in node.attribute}
+        values |= {key: name for key, name in zip(("min", "max"), list(node.input)[1:], strict=False) if name}
+    else:
+        others = [name for name in node.input if name != signal]
+        if len(others) != 1:
+            raise WeightsError(
+                f"{path}: node {index}, {node.op_type} {node.name!r}, has {len(node.input)} inputs; use a signal and a "
+                "constant, or Clip(0, 1)"
+            )
+        values = {"min" if node.op_type == "Max" else "max": others[0]}
+    bounds = [
+        _scalar(path, index, node, key, values.get(key, default), constants)
+        for key, default in zip(("min", "max"), UNBOUNDED, strict=True)
+    ]
+    return bounds[0], bounds[1]
+
+
+def _scalar(path: Path, index: int, node: Any, key: str, value: Any, constants: Arrays) -> float:
+    """Bound of a node, given as a number or as the name of a constant."""
+    where = f"{path}: node {index}, {node.op_type} {node.name!r},"
+    if isinstance(value, str):
+        if value not in constants:
+            raise WeightsError(f"{where} takes its {key} from {value!r}, which is not stored; use constant bounds")
+        value = constants[value]
+    values = np.unique(np.asarray(value, dtype=np.float64))
+    if values.size != 1 or np.isnan(values[0]):
+        raise WeightsError(f"{where} has {key} = {values.tolist()}; use one number for all units, 0 and 1")
+    # Exporters write the largest number of a type for no bound.
+    return float(values[0]) if abs(values[0]) < np.finfo(np.float32).max else float(np.sign(values[0]) * np.inf)
+
+
+def _gemm(path: Path, node: Any, constants: Arrays) -> Layer:
+    """Layer alpha A B + beta C of a Gemm, or A B of a MatMul, with A the signal."""
+    from onnx.helper import get_attribute_value
+
+    attributes = {item.name: get_attribute_value(item) for item in node.attribute}
+    names = list(node.input)[1:]
+    if attributes.get("transA", 0) or not names or any(name not in constants for name in names):
+        raise WeightsError(
+            f"{path}: {node.op_type} {node.name!r} must multiply the signal by stored weights; export it again"
+        )
+    weight = constants[names[0]]
+    if not attributes.get("transB", 0):
+        weight = weight.T
+    try:
+        bias = constants[names[1]] if len(names) > 1 else np.zeros(weight.shape[:1])
+        layer = Layer(weight, bias)
+    except ValueError as fault:
+        raise WeightsError(f"{path}: {node.op_type} {node.name!r}: {fault}") from fault
+    return Layer(layer.weight * attributes.get("alpha", 1.0), layer.bias * attributes.get("beta", 1.0))

@@ -1,0 +1,31 @@
+"""Output biases: a constant hidden unit that supplies them, because light has no constant."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from optinc_pdk.onn.network import Layer, Onn
+
+
+def without_output_bias(onn: Onn) -> Onn:
+    """Return a network with the same function whose last layer has no bias.
+
+    Receivers detect the field of the last layer, to which no electronics can add a constant. The bias therefore becomes
+    the column of one more unit of the last hidden layer, which has weights 0 and bias 1. On the chip this unit is a
+    modulator with a constant drive; it needs no detector. If the last layer is approximated by blocks, it is factored
+    by singular value decomposition instead, as a column of its own has no unitary block.
+
+    Args:
+        onn: The network; it is not changed.
+
+    Returns:
+        The network itself if its output bias is zero or it has no hidden layer; otherwise one with the constant unit.
+    """
+    if len(onn.layers) < 2 or not onn.layers[-1].bias.any():
+        return onn
+    *lower, below, last = onn.layers
+    constant = Layer(np.vstack([below.weight, np.zeros((1, below.inputs))]), np.append(below.bias, 1.0))
+    output = Layer(np.column_stack([last.weight, last.bias]), np.zeros(last.outputs))
+    return replace(onn, layers=(*lower, constant, output), factor=(*onn.factor[:-1], "svd"))
