@@ -116,9 +116,8 @@ def certify(network: ChipNetwork, board: Board, bias: Bias, onn: Onn, saturation
     source = inputs
     for index, (layer, margin) in enumerate(zip(network.layers, saturation, strict=True)):
         weight = np.zeros((layer.gain.size, network.sources))
-        weight[:, source] = onn.layers[index].weight
-        if not index:
-            weight[:, source] = onn.layers[0].weight @ input_matrix(onn.task, top[inputs])
+        read = np.eye(onn.layers[index].inputs) if index else input_matrix(onn.task, top[inputs])
+        weight[:, source] = onn.layers[index].weight @ read
         found = hidden_error(layer, weight, onn.layers[index].bias, top, error)
         errors.append(float(found.largest.max()))
         reserves.append(float(np.min((margin - found.largest)[~np.isnan(margin)], initial=np.inf)))
@@ -173,13 +172,17 @@ def hidden_error(layer: HiddenLayer, weight: Floats, bias: Floats, top: Floats, 
         p, m = plus[:, pairs], minus[:, pairs]
         # |fields|² of all sources: products[j, k] a_j a_k, with source 0 the carrier
         products = layer.gain[n] * ((p.conj() @ p.T).real - layer.balance[n] * (m.conj() @ m.T).real)
-        response = np.zeros(weight.shape[1])
-        response[reaching[1:]] = 2.0 * products[0, 1:]
+        linear, most, least = (np.zeros(weight.shape[1]) for _ in range(3))
+        linear[reaching[1:]] = 2.0 * products[0, 1:]
+        quadratic = products[1:, 1:] * top[reaching[1:]]
+        most[reaching[1:]] = np.maximum(quadratic, 0.0).sum(axis=1)
+        least[reaching[1:]] = np.minimum(quadratic, 0.0).sum(axis=1)
+        linear -= weight[n]
         constant = products[0, 0] + layer.gain[n] * layer.offset[n] - bias[n]
-        quadratic = products[1:, 1:] * top[reaching[1:], np.newaxis] * top[reaching[1:]]
-        total = _linear(response - weight[n], top) + _propagated(weight[n], error)
-        low[n] = constant + total.low + np.minimum(quadratic, 0.0).sum() - ROUNDING
-        high[n] = constant + total.high + np.maximum(quadratic, 0.0).sum() + ROUNDING
+        passed = _propagated(weight[n], error)
+        # Σ_j a_j (linear_j + Σ_k products_jk a_k), with bounds of the factor of each a_j
+        low[n] = constant + passed.low + np.minimum(linear + least, 0.0) @ top - ROUNDING
+        high[n] = constant + passed.high + np.maximum(linear + most, 0.0) @ top + ROUNDING
     return Interval(low, high)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optinc_pdk.circuit import Bias, Board
-from optinc_pdk.onn import Onn, ProofError, prove
+from optinc_pdk.onn import Onn, ProofError, prove, saturation_margins
 from optinc_pdk.signoff.function.certificate import Certificate, certify
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.detection import network_of
@@ -33,11 +33,9 @@ def certify_closed_form(s: Scattering, board: Board, bias: Bias, onn: Onn) -> Ce
         raise NoCertificateError("the network is a ReLU network, in which no unit removes errors")
     try:
         prove(onn, samples=PROOF_SAMPLES)
-    except ProofError as fault:
+        margins = saturation_margins(onn)
+    except (ProofError, ValueError) as fault:
         raise NoCertificateError(f"the network has no proof: {fault}") from fault
-    from optinc_pdk.onn.closed_form.comparators import saturation_margins
-
-    margins = saturation_margins(onn)
     try:
         return certify(network_of(s, board, bias, 0), board, bias, onn, margins)
     except ValueError as fault:
