@@ -13,8 +13,6 @@ from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.options import DEFAULT, Json, ProcessName, parse_output
 from optinc_pdk.cli.paths import output_folder
 
-RANDOM_SETS = 100_000
-
 
 @app.command()
 def cascade(
@@ -38,8 +36,11 @@ def cascade(
     ] = None,
     process: ProcessName = DEFAULT,
     words: Annotated[
-        int, typer.Option(min=0, help="Number of random sets of N² words that are checked beside the corner cases.")
-    ] = RANDOM_SETS,
+        int | None,
+        typer.Option(
+            min=0, help="Number of random sets of N² words that are checked beside the corner cases. Default: 100,000."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random words, from 0.")] = 0,
     loss: Annotated[
         float, typer.Option(min=0.0, help="Loss of a fibre between the levels in dB, with its connectors.")
@@ -53,12 +54,13 @@ def cascade(
     """
     output_folder(output)
 
-    from optinc_pdk.cascade_build import CASCADE_STAGES, build_cascade
+    from optinc_pdk.cascade_build import CASCADE_STAGES, RANDOM_SETS, build_cascade
     from optinc_pdk.report.cascade_report import cascade_table
 
+    sets = RANDOM_SETS if words is None else words
     with stage_progress(CASCADE_STAGES) as report_stage:
         result = build_cascade(
-            bits, servers, first, second, output, name, process, words, seed, loss, on_stage=report_stage
+            bits, servers, first, second, output, name, process, sets, seed, loss, on_stage=report_stage
         )
     if as_json:
         print(result.report.to_json(), end="")
