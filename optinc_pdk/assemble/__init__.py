@@ -5,6 +5,7 @@ from optinc_pdk.assemble.component_library import check_devices
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, LOCAL_STRIPS, DiePlan
 from optinc_pdk.assemble.grounds import strip_names
 from optinc_pdk.assemble.mesh_circuit import rectangular_slots
+from optinc_pdk.assemble.preprocessing import preprocessing_loss_db, symbol_levels
 from optinc_pdk.assemble.network_circuit import (
     CircuitDraft,
     assemble,
@@ -28,6 +29,8 @@ __all__ = [
     "draft_circuit",
     "layer_blocks",
     "mesh_chip",
+    "preprocessing_loss_db",
     "rectangular_slots",
     "strip_names",
+    "symbol_levels",
 ]

@@ -11,7 +11,7 @@ from optinc_pdk.assemble.copies_and_sums import check_crossings, copy_inputs, su
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, DiePlan
 from optinc_pdk.assemble.grounds import add_common_grounds, add_divided_grounds
 from optinc_pdk.assemble.layer_parts import add_fibre, add_linear_block, add_mixers, add_modulators
-from optinc_pdk.assemble.mesh_circuit import BlockBuilder, add_pad
+from optinc_pdk.assemble.mesh_circuit import BlockBuilder
 from optinc_pdk.assemble.preprocessing import add_preprocessing
 from optinc_pdk.assemble.splitter_trees import add_tree
 from optinc_pdk.assemble.weight_blocks import WeightBlock, layer_blocks

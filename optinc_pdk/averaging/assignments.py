@@ -75,8 +75,8 @@ def assign_worst(task: Averaging, steps: ArrayLike, errors: ArrayLike) -> Intege
         high, above = _largest_error(total[:, group], each[:, group], parts)
         low, below = _largest_error(total[:, group], -each[:, group], parts)
         symbols[:, :, group] = np.where((above >= below)[:, None, None], high, low)
-    symbols = symbols.reshape(total.shape[0], task.servers, task.symbols)
-    return symbols if task.finer_input else symbols.astype(np.int64)
+    flat = symbols.reshape(total.shape[0], task.servers, task.symbols)
+    return flat if task.finer_input else flat.astype(np.int64)
 
 
 def _largest_error(total: Integers, errors: Floats, parts: int) -> tuple[Floats, Floats]:

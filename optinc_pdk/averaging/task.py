@@ -112,7 +112,7 @@ class Averaging:
 
     @property
     def symbol_shares(self) -> Floats:
-        """Share of each symbol in its group's value at full scale, 3 · 4^(g-1-j) / (4^g - 1), shape (g,); their sum is 1.
+        """Share of each symbol in its group's value at full scale, shape (g,): 3 · 4^(g-1-j) / (4^g - 1); sum 1.
 
         The weights are 4^(g-1), … 4, 1.
         """

@@ -53,11 +53,13 @@ class OnnNumbers(_Strict):
         structure: Number of units of each layer, from inputs to outputs.
         accuracy: Fraction of exact words.
         margin: Smallest margin in levels.
+        activation: Activation of the hidden layers.
     """
 
     structure: list[Count]
     accuracy: Fraction
     margin: float
+    activation: Literal["relu", "clipped_relu"] = "relu"
 
 
 class FactorNumbers(_Strict):

@@ -118,7 +118,7 @@ def check_scattering(
         coverage=plan.coverage if inputs is None else inputs.coverage,
         corners=len(plan.corners) if inputs is None else 0,
         loss_db=path_loss_db(s, board),
-        hop_loss_db=hop_losses_db(s, board),
+        hop_loss_db=hop_losses_db(s, board, task.group_symbols),
         certificate=certificate,
         no_certificate=missing,
     )
