@@ -271,18 +271,37 @@ def test_random_assignments_average_to_the_lattice_point(task: Averaging, seed: 
 
 
 @settings(max_examples=40)
-@given(st.integers(1, 4), st.integers(0, 2**32 - 1))
-def test_worst_assignments_are_the_worst_of_all(servers: int, seed: int) -> None:
-    task = Averaging(4, servers, 2)
-    errors = np.random.default_rng(seed).normal(size=(servers, 2))
-    steps = np.repeat(np.arange(3 * servers + 1)[:, None], 2, axis=1)
+@given(st.integers(1, 4), st.sampled_from([(4, 2), (2, 1), (4, 1)]), st.integers(0, 2**32 - 1))
+def test_worst_assignments_are_the_worst_of_all(servers: int, size: tuple[int, int], seed: int) -> None:
+    task = Averaging(size[0], min(servers, 3) if size == (4, 1) else servers, size[1])
+    errors = np.random.default_rng(seed).normal(size=(task.servers, task.symbols))
+    steps = np.repeat(np.arange(task.full_scale * task.servers + 1)[:, None], task.groups, axis=1)
     symbols = assign_worst(task, steps, errors)
-    np.testing.assert_array_equal(symbols.sum(axis=1), steps)
-    every = np.array(list(itertools.product(range(4), repeat=servers)))
-    for k in range(2):
-        for total, found in zip(steps[:, k], symbols[:, :, k], strict=True):
-            worst = np.abs(every[every.sum(axis=1) == total] @ errors[:, k]).max()
-            assert abs(found @ errors[:, k]) == pytest.approx(worst)
+    np.testing.assert_allclose(task.preprocess(symbols) * task.servers, steps)
+    place = 4 ** np.arange(task.group_symbols - 1, -1, -1)
+    every = np.array(list(itertools.product(range(4), repeat=task.servers * task.group_symbols)))
+    totals = (every.reshape(len(every), task.servers, -1) @ place).sum(axis=1)
+    for k in range(task.groups):
+        own = slice(k * task.group_symbols, (k + 1) * task.group_symbols)
+        weight = (errors[:, own] * place).reshape(-1)
+        for total, found in zip(steps[:, k], symbols[:, :, own].reshape(len(steps), -1), strict=True):
+            worst = np.abs(every[totals == total] @ weight).max()
+            assert abs(found @ weight) == pytest.approx(worst)
+
+
+def test_worst_assignment_of_long_groups_is_no_better_than_random_ones() -> None:
+    """A group of four symbols: servers and carries beyond what can be tried."""
+    task = Averaging(16, 5, 2)
+    rng = np.random.default_rng(3)
+    errors = rng.normal(size=(5, 8))
+    steps = task.sample_steps(200, rng)
+    weight = (errors.reshape(5, 2, 4) * 4.0 ** np.arange(3, -1, -1)).reshape(5, 8)
+    symbols = assign_worst(task, steps, errors)
+    np.testing.assert_allclose(task.preprocess(symbols) * task.servers, steps)
+    worst = np.abs((symbols * weight).reshape(200, 5, 2, 4).sum(axis=(1, 3)))
+    for seed in range(20):
+        tried = np.abs((assign_random(task, steps, seed) * weight).reshape(200, 5, 2, 4).sum(axis=(1, 3)))
+        assert np.all(tried <= worst + 1e-9)
 
 
 def test_worst_assignment_takes_one_error_per_server_and_groups_of_symbols() -> None:
@@ -295,6 +314,8 @@ def test_assignments_refuse_bad_arguments() -> None:
     task = Averaging(4, 4, 2)
     with pytest.raises(ValueError, match=r"errors of shape \(3,\)"):
         assign_worst(task, [[0, 0]], [0.1, 0.2, 0.3])
+    with pytest.raises(ValueError, match=r"errors of shape \(2, 3\).*\(2, 4\)"):
+        assign_worst(Averaging(8, 2, 2), [[0, 0]], np.zeros((2, 3)))
     with pytest.raises(ValueError, match=r"steps must lie within 0 ... 12"):
         assign_random(task, [[13, 0]], 0)
     with pytest.raises(ValueError, match=r"must be \(points, 2\)"):

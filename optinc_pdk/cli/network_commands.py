@@ -13,6 +13,7 @@ import typer
 from optinc_pdk.cli.app import app, progress_counter
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.options import (
+    ActivationName,
     FinerInput,
     Json,
     Remainder,
@@ -28,7 +29,7 @@ from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.onn import Onn
+    from optinc_pdk.onn import Activation, Onn
     from optinc_pdk.onn.training.schedule import TrainingProgress
 
 
@@ -139,6 +140,13 @@ def train(
         str | None,
         typer.Option(help="Start from random weights, with hidden layers of these widths, such as 24-24-20."),
     ] = None,
+    activation: Annotated[
+        Literal["relu", "clipped_relu"] | None,
+        typer.Option(
+            help="Activation of the hidden layers: relu, or clipped_relu for units that clip at 0 and 1. Default: that "
+            "of --start, otherwise relu."
+        ),
+    ] = None,
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 20_000,
     noise: Annotated[
         float, typer.Option(help="Matrix error ε during training, relative to the 2-norm of each matrix.")
@@ -155,6 +163,16 @@ def train(
     loss: Annotated[
         str, typer.Option(help="Loss function: margin, or paper for the two stages of arXiv 2603.28290.")
     ] = "margin",
+    leak: Annotated[
+        float, typer.Option(help="Slope of the gradient outside 0 to 1 in clipped networks; it falls to 0.")
+    ] = 0.3,
+    condition: Annotated[
+        float | None,
+        typer.Option(help="Penalise condition numbers of the optical matrices above this one. Default: no penalty."),
+    ] = None,
+    output_bias: Annotated[
+        bool, typer.Option(help="Train biases of the last layer; the chip needs another hidden unit for them.")
+    ] = False,
     approximate: Annotated[
         str | None,
         typer.Option(
@@ -200,6 +218,9 @@ def train(
             input_noise=input_noise,
             amplitude_noise=amplitude_noise,
             drive_bits=drive_bits,
+            leak=leak,
+            condition=condition,
+            output_bias=output_bias,
             loss=cast(Literal["margin", "paper"], loss),
             approximate=_numbers("--approximate", approximate, ","),
             rate=rate,
@@ -207,7 +228,7 @@ def train(
             ramp=ramp,
             stop=stop,
         )
-        first = _initial_network(task, start, hidden, seed)
+        first = _initial_network(task, start, hidden, seed, activation)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
     with progress_counter(remaining=True) as report:
@@ -246,6 +267,7 @@ def search(
         list[Path] | None,
         typer.Option(help="Weight file to compare with the networks found; may be given several times."),
     ] = None,
+    activation: ActivationName = None,
 ) -> None:
     """Search for the network with the fewest MZIs that tolerates a matrix error; needs the extra 'train' (PyTorch).
 
@@ -259,7 +281,7 @@ def search(
     from optinc_pdk.onn.training.search import SearchCandidate, evaluate_candidate, pareto_front, write_candidates
     from optinc_pdk.onn.training.search import search as run
 
-    others = [(path, Onn.load(path, bits, servers, groups)) for path in also or []]
+    others = [(path, Onn.load(path, bits, servers, groups, activation)) for path in also or []]
     for path, onn in others:
         if onn.task != task:
             raise InputError(f"{path}: the network computes {onn.task}, not {task}; leave it out")
@@ -363,20 +385,22 @@ def _task(bits: int, servers: int, groups: int | None, remainder: bool, finer_in
         raise InputError(str(fault)) from fault
 
 
-def _initial_network(task: Averaging, start: Path | None, hidden: str | None, seed: int) -> Onn:
+def _initial_network(
+    task: Averaging, start: Path | None, hidden: str | None, seed: int, activation: Activation | None
+) -> Onn:
     """The network that training starts from: of a file, with random weights, or in closed form."""
-    from optinc_pdk.onn import Onn, carry_chain
+    from optinc_pdk.onn import Onn, carry_chain, comparator_network
     from optinc_pdk.onn.training.initialisation import random_network
 
     if start is not None and hidden is not None:
         raise InputError("--start and --hidden exclude each other: start from a file, or from random weights")
     if hidden is not None:
-        return random_network(task, _numbers("--hidden", hidden, "-"), seed)
+        return random_network(task, _numbers("--hidden", hidden, "-"), seed, activation or "relu")
     if start is None:
-        return carry_chain(task)
+        return comparator_network(task) if activation == "clipped_relu" else carry_chain(task)
     if start.suffix != ".npz":
-        return replace(Onn.load(start, task.bits, task.servers, task.groups), task=task)
-    onn = Onn.load(start)
+        return replace(Onn.load(start, task.bits, task.servers, task.groups, activation), task=task)
+    onn = Onn.load(start, activation=activation)
     if onn.task != task:
         raise InputError(f"{start}: the network computes {onn.task}, not {task}; give its bits, servers and groups")
     return onn

@@ -56,7 +56,7 @@ def _average(
     sources = [divmod(int(source), symbols) for source in np.flatnonzero(target.column == column)]
     paths = [walk.source(board.inputs[server][symbol]) for server, symbol in sources]
     strength = np.array([abs(path.transmission) for path in paths])
-    turned = _detunings(strength, target.share[target.column == column]).tolist()
+    turned = detunings(strength, target.share[target.column == column]).tolist()
     for (server, symbol), path, detuning in zip(sources, paths, turned, strict=True):
         trim = heater_number(channel, f"trim_s{server}_m{symbol}")
         if path.port != paths[0].port or trim not in path.heaters:
@@ -65,7 +65,7 @@ def _average(
     return paths[0]
 
 
-def _detunings(strength: Floats, share: Floats) -> Floats:
+def detunings(strength: Floats, share: Floats) -> Floats:
     """Phases that give the in-phase parts of fields the ratio of their shares, and cancel their parts in quadrature.
 
     A part in quadrature that remained would turn the phase to which local oscillators are aligned. The in-phase parts
