@@ -741,7 +741,7 @@ def test_synth_writes_an_exact_network(tmp_path: Path) -> None:
     for options in (("--mzis", 19), ("--gain", 0.5), ("--activation", "tanh"), ("--unary", "--gain", 4)):
         refused = run("synth", "--bits", 4, "--servers", 4, *options, "-o", tmp_path / "v.npz")
         assert refused.returncode == 2
-        assert str(options[-1]).strip("-") in refused.stderr
+        assert options[-2] in refused.stderr or options[0].strip("-") in refused.stderr
     assert run("synth", "--bits", 5, "--servers", 4, "-o", tmp_path / "v.npz").returncode == 2
     assert run("synth", "--bits", 4, "--servers", 0, "-o", tmp_path / "v.npz").returncode == 2
     assert run("synth", "--bits", 32, "--servers", 1, "--groups", 1, "-o", tmp_path / "v.npz").returncode == 2
