@@ -4,10 +4,10 @@
     python benchmarks/closed_forms.py 8/4 8/16        # some of them
     python benchmarks/closed_forms.py --forms relu    # ReLU networks only
 
-ε* and σ* are those of `optinc_pdk.onn.error_tolerance`, with 100 draws of errors, and noise counted down to a word-error
-rate of 1e-4. Every network is proved exact. "Gain" is the largest factor between a detected field and a modulator's
-amplitude, both relative to full scale; "margin" is the distance of comparators from their linear part, in steps of
-their signals. MZIs are counted by the convention of arXiv 2603.28290, on distinct optical rows.
+ε* and σ* are those of `optinc_pdk.onn.error_tolerance`, with 100 draws of errors, and noise counted down to a
+word-error rate of 1e-4. Every network is proved exact. "Gain" is the largest factor between a detected field and a
+modulator's amplitude, both relative to full scale. "Margin" is the distance of comparators from their linear part, in
+steps of their signals. MZIs are counted by the convention of arXiv 2603.28290, on distinct optical rows.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def row(name: str, form: str, onn: Onn) -> str:
     prove(onn, samples=1000)
     layers = perturbed_network(onn).layers
     shapes = " ".join(f"{one.matrix.shape[0]}×{one.matrix.shape[1]}" for one in layers)
-    gain = max(float(np.abs(one.gain).max()) for one in layers)
+    gain = max(float(one.gain.max()) * one.norm for one in layers)
     margin = "–"
     if onn.activation == "clipped_relu":
         margins = np.concatenate([*saturation_margins(onn), [np.inf]])

@@ -22,8 +22,7 @@ from scipy.special import ndtri
 
 from optinc_pdk.averaging import Averaging, decide
 from optinc_pdk.onn.network import Activation, Onn, activate
-from optinc_pdk.onn.normalisation import normalise
-from optinc_pdk.onn.optical_layers import OpticalLayer, optical_layers
+from optinc_pdk.onn.normalisation import OpticalLayer, normalise, optical_layers
 
 Floats = NDArray[np.float64]
 
@@ -48,7 +47,7 @@ class PerturbedNetwork:
     """Network in optical form, to be evaluated with errors.
 
     Attributes:
-        layers: Optical layers for inputs and hidden signals of 0 to 1.
+        layers: Layers for inputs and hidden signals of 0 to 1.
         task: The averaging task.
         activation: Activation of the hidden layers.
     """
@@ -72,13 +71,11 @@ class PerturbedNetwork:
         signal = points / self.task.input_maxima
         matrices, noise = np.random.default_rng((seed, 0)), np.random.default_rng((seed, 1))
         for index, layer in enumerate(self.layers):
-            matrix = layer.matrix
-            if epsilon:
-                matrix = matrix + epsilon / np.sqrt(matrix.shape[1]) * matrices.standard_normal(matrix.shape)
-            fields = signal @ matrix.T
+            part = layer.with_error(epsilon, matrices) if epsilon else layer.layer()
+            signal = signal @ part.weight.T + part.bias
             if sigma:
-                fields += sigma * noise.standard_normal(fields.shape)
-            signal = layer.units(fields)
+                fields = noise.standard_normal((len(points), len(layer.matrix)))
+                signal += sigma * layer.norm * layer.gain * fields[:, layer.row]
             if index < len(self.layers) - 1:
                 activate(signal, self.activation)
         return signal
@@ -93,9 +90,7 @@ class PerturbedNetwork:
 
 def perturbed_network(onn: Onn) -> PerturbedNetwork:
     """Brings a network into optical form with signals of 0 to 1, without dead units."""
-    normalised = normalise(onn)
-    layers = optical_layers(normalised.layers, factor=onn.factor)
-    return PerturbedNetwork(layers, onn.task, normalised.activation)
+    return PerturbedNetwork(optical_layers(normalise(onn)), onn.task, onn.activation)
 
 
 def matrix_error_tolerance(onn: Onn, draws: int = 100, words: int = 4096, seed: int = 0) -> float:

@@ -12,7 +12,6 @@ from scipy.stats import norm
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import Layer, Onn, carry_chain
 from optinc_pdk.onn.error_tolerance import field_noise_tolerance, matrix_error_tolerance, perturbed_network
-from optinc_pdk.onn.optical_layers import optical_layers
 
 
 def identity() -> Onn:
@@ -36,16 +35,16 @@ def test_matrix_errors_of_one_row_are_proportional_to_the_signal() -> None:
     assert matrix_error_tolerance(identity(), draws=2000, words=16) == pytest.approx(expected, rel=0.08)
 
 
-def test_errors_are_relative_to_the_largest_singular_value_of_distinct_rows() -> None:
-    weight = np.array([[3.0, 0.0], [0.3, 0.0], [1.0, 1.0], [0.0, 0.0]])
-    last = np.array([[1.0, 2.0, -1.0, 0.5]])
-    first, second = optical_layers((Layer(weight, np.arange(4.0)), Layer(last, np.zeros(1))), np.array([2.0, 2.0]))
-    assert first.row.tolist() == [0, 0, 1, -1]
-    assert np.linalg.norm(first.matrix, axis=1)[0] == pytest.approx(np.linalg.norm(first.matrix, axis=1)[1])
-    assert np.linalg.norm(first.matrix, 2) == pytest.approx(1.0)
-    assert np.linalg.norm(second.matrix, 2) == pytest.approx(1.0)
-    x = np.array([[0.3, 0.9], [1.0, 0.2]])
-    assert first.units(x @ first.matrix.T) == pytest.approx(x @ (2.0 * weight).T + np.arange(4.0))
+def test_units_that_share_a_detector_share_its_noise() -> None:
+    # The noise of one detector reaches the output with the sum of the weights, 3; that of the output with their norm.
+    task = Averaging(2, 1, 1)
+    first = Layer(np.array([[1 / 3], [1 / 3]]), np.array([0.0, 0.0]))
+    last = Layer(np.array([[2.0, 1.0]]), np.zeros(1))
+    shared = perturbed_network(Onn((first, last), task, activation="clipped_relu"))
+    assert len(shared.layers[0].matrix) == 1
+    points = np.full((200_000, 1), 1.0)
+    spread = np.std(shared.outputs(points, 0.0, 1e-3, 0))
+    assert spread == pytest.approx(1e-3 * np.sqrt(3.0**2 + 5.0), rel=0.01)
 
 
 def test_without_errors_outputs_are_those_of_the_network() -> None:

@@ -11,8 +11,11 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.factor import svd_mzis, unitary_mzis
 from optinc_pdk.onn.closed_form.comparator_layers import Placement, compile_comparators
 from optinc_pdk.onn.closed_form.comparator_programs import ProgramVariant, comparator_program
-from optinc_pdk.onn.closed_form.tolerance_prediction import PredictedTolerance, predict_tolerance
-from optinc_pdk.onn.optical_layers import optical_layers
+from optinc_pdk.onn.closed_form.tolerance_prediction import (
+    PredictedTolerance,
+    comparator_optics,
+    predict_tolerance,
+)
 
 LARGEST = 8
 """Networks of more than this multiple of the smallest one's MZIs are not evaluated."""
@@ -126,8 +129,7 @@ class _Search:
         limit = self.limit or LARGEST * min(self.sizes, default=10**9)
         if sum(unitary_mzis(layer.inputs) for layer in closed.layers) > limit:
             return None
-        layers = optical_layers(closed.layers, self.task.input_maxima)
-        mzis = sum(svd_mzis(*layer.matrix.shape) for layer in layers)
+        mzis = sum(svd_mzis(*layer.matrix.shape) for layer in comparator_optics(closed, self.task))
         self.sizes.append(mzis)
         self.left -= mzis / UNIT_EFFORT
         if mzis > limit:
