@@ -51,6 +51,7 @@ def test_networks_are_exact_small_and_proved(task: Averaging, mzis: int) -> None
     onn = comparator_network(task)
     assert onn.activation == "clipped_relu"
     assert onn.mzis <= mzis
+    assert max(np.bincount(onn.detector_rows(i)).max() for i in range(len(onn.layers))) <= 32
     assert not onn.layers[-1].bias.any()
     if task.lattice_size < 100_000:
         score = lattice_score(onn)
@@ -59,7 +60,7 @@ def test_networks_are_exact_small_and_proved(task: Averaging, mzis: int) -> None
     assert prove(onn, samples=2000).stages == len(onn.layers) - 1
 
 
-@pytest.mark.parametrize("task", [Averaging(16, 4, 8), Averaging(16, 4, 4), Averaging(32, 4, 16)], ids=str)
+@pytest.mark.parametrize("task", [Averaging(16, 4, 8), Averaging(16, 4, 4), Averaging(32, 4, 8)], ids=str)
 def test_large_lattices_are_proved(task: Averaging) -> None:
     onn = comparator_network(task)
     assert task.bits > 16 or onn.mzis <= 700
