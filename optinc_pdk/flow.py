@@ -181,14 +181,21 @@ def build(
         "name": name,
         "verdict": "fail",
         "task": task_numbers(onn.task),
-        "onn": {"structure": list(onn.structure), "accuracy": score.accuracy, "margin": score.margin},
+        "onn": {
+            "structure": list(onn.structure),
+            "accuracy": score.accuracy,
+            "margin": score.margin,
+            "activation": onn.activation,
+        },
         "factor": factor_numbers(onn, factors),
         "chip": chip_numbers(circuit, chip, onn, card, signed.programming, signed.function),
         "drc": drc_numbers(signed.rules, signed.electrical),
         "lvs": {"devices": signed.lvs.devices, "nets": signed.lvs.nets, "match": signed.lvs.match},
         "function": function_numbers(signed.function),
     }
-    notes += signed.notes + findings(signed.rules, signed.electrical, signed.lvs, signed.function, signed.programming)
+    notes += signed.notes + findings(
+        signed.rules, signed.electrical, signed.lvs, signed.function, onn.activation, signed.programming
+    )
     with clock.stage("report"):
         pictures = _pictures(gds, card, onn, signed.function)
     report = _write(numbers, out, pictures, notes, clock.seconds)

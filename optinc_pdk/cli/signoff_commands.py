@@ -282,7 +282,7 @@ def check(
         print(f"{result.exact:,}/{result.inputs:,} words exact, margin {result.margin:.3f} levels")
         print("margins by symbol: " + ", ".join(f"{margin:.3f}" for margin in result.symbol_margins))
         print(function_basis(result))
-        for line in function_findings(result):
+        for line in function_findings(result, onn.activation):
             print(line)
     raise typer.Exit(PASSED if result.passed else FAILED)
 

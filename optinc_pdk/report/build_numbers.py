@@ -12,7 +12,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, flatten, label_tuple
 from optinc_pdk.factor.counts import svd_mzis
-from optinc_pdk.onn import LayerFactor, Onn
+from optinc_pdk.onn import Activation, LayerFactor, Onn
 from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
 from optinc_pdk.report.formatting import error_numbers, format_errors
 from optinc_pdk.report.light_budget import light_budget, light_numbers
@@ -262,6 +262,7 @@ def findings(
     electrical: ElectricalResult | None,
     match: LvsResult,
     function: FunctionResult | None,
+    activation: Activation,
     programming: Programming | None,
 ) -> list[str]:
     """List the findings of all checks as text, one line each.
@@ -271,6 +272,7 @@ def findings(
         electrical: Results of the electrical rules; None without a bias.
         match: Result of LVS; its first five differences are listed.
         function: Result of the function check; None if it did not run.
+        activation: Activation of the network.
         programming: Result of programming, whose matrix errors are listed; None if the chip was not programmed.
 
     Returns:
@@ -287,7 +289,7 @@ def findings(
     if match.total_differences > 5:
         lines.append(f"lvs: {match.total_differences - 5} more differences in the .lvs.json file")
     if function is not None:
-        lines += function_findings(function)
+        lines += function_findings(function, activation)
     if programming is not None:
         errors = ", ".join(f"{error:.1e}" for error in programming.driven_error)
         lines.append(f"matrix error as driven, rms over the 2-norm, by layer: {errors}")
@@ -301,8 +303,13 @@ def difference_line(difference: Difference) -> str:
     return f"{difference.kind}{where}: {difference.message}" + (f" [{sides}]" if sides else "")
 
 
-def function_findings(function: FunctionResult) -> list[str]:
-    """List wrong words, with an example, and clipped modulator amplitudes as text; empty if there are none."""
+def function_findings(function: FunctionResult, activation: Activation) -> list[str]:
+    """List wrong words, with an example, and clipped modulator amplitudes as text; empty if there are none.
+
+    Args:
+        function: Result of the function check.
+        activation: Activation of the network; modulators of clipped networks clip on purpose, which is no finding.
+    """
     lines: list[str] = []
     if not function.passed:
         wrong = np.flatnonzero(np.any(function.words != function.ideal[:, np.newaxis], axis=(0, 2)))
@@ -313,6 +320,6 @@ def function_findings(function: FunctionResult) -> list[str]:
             f"{function.symbols[0, first].tolist()}, ideal word {function.ideal[first]}, read {read}"
         )
         lines.append(f"function: errors of words by value: {format_errors(error_numbers(function.errors))}")
-    if function.saturated:
+    if function.saturated and activation == "relu":
         lines.append(f"function: {function.saturated} modulator amplitudes were clipped to full scale")
     return lines

@@ -237,11 +237,11 @@ def test_bias_of_the_last_layer_is_refused_with_the_remedy() -> None:
         assemble(replace(onn, layers=(*onn.layers[:-1], biased)), PROCESS, "chip")
 
 
-def test_weights_out_of_range_and_too_large_lattices_are_refused() -> None:
+def test_weights_out_of_range_and_too_many_servers_are_refused() -> None:
     onn = network(4, (2, 3, 2))
     for scale in (0.0, 1e300, 1e-300):
         layer = replace(onn.layers[0], weight=onn.layers[0].weight * scale)
         with pytest.raises(InputError, match=r"layers\.0\.weight.*1e-30.*1e\+30"):
             assemble(replace(onn, layers=(layer, *onn.layers[1:])), PROCESS, "chip")
-    with pytest.raises(InputError, match=r"\b100000000\b"):
+    with pytest.raises(InputError, match=r"\b200000000\b.*\b16384\b"):
         assemble(replace(onn, task=Averaging(4, 10**8, 2)), PROCESS, "chip")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,10 +19,15 @@ from optinc_pdk.onn import Onn
 from optinc_pdk.signoff.function.closed_form import NoCertificateError, certify_closed_form
 from optinc_pdk.signoff.function.inputs import FunctionInputs, plan_inputs
 from optinc_pdk.signoff.function.optical_response import hop_losses_db, path_loss_db, symbol_assignments
-from optinc_pdk.signoff.function.result import FunctionResult, FunctionTally
+from optinc_pdk.signoff.function.result import FunctionResult, FunctionTally, Readings
 from optinc_pdk.simulate import Scattering, scattering, transmit
 
 Progress = Callable[[int, int], None]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+THREADS = min(os.cpu_count() or 1, 4)
+"""Batches of inputs that are evaluated at the same time."""
 
 
 def check_function(
@@ -92,29 +101,46 @@ def check_scattering(
         inputs: Inputs to try; by default those of a complete check.
         on_progress: Called with the number of inputs that were tried, and their total.
     """
-    plan = plan_inputs(task)
-    batches: Iterable[FunctionInputs] = plan.batches() if inputs is None else [inputs]
-    tally = FunctionTally(task, plan.total if inputs is None else len(inputs.ideal))
-    coverage = plan.coverage if inputs is None else inputs.coverage
-    for batch in batches:
-        symbols = symbol_assignments(batch, s, board, bias)
-        received = [transmit(assignment, s, board, bias) for assignment in symbols]
-        outputs = np.stack([reception.outputs for reception in received])
-        words = task.combine_steps(decide_steps(outputs, task.output_resolution))
-        tally.add(batch, symbols, words, outputs, sum(reception.saturated for reception in received))
-        if on_progress is not None:
-            on_progress(tally.inputs, tally.total)
     certificate, missing = None, ""
     if onn is not None:
         try:
             certificate = certify_closed_form(s, board, bias, onn)
         except NoCertificateError as fault:
             missing = str(fault)
+    plan = plan_inputs(task, certified=certificate is not None and certificate.holds)
+    batches = plan.batches() if inputs is None else iter([inputs])
+    tally = FunctionTally(task, plan.total if inputs is None else len(inputs.ideal))
+    for readings in _in_threads(lambda batch: _read(batch, s, board, bias), batches):
+        tally.add(readings)
+        if on_progress is not None:
+            on_progress(tally.inputs, tally.total)
     return tally.result(
-        coverage=coverage,
+        coverage=plan.coverage if inputs is None else inputs.coverage,
         corners=len(plan.corners) if inputs is None else 0,
         loss_db=path_loss_db(s, board),
         hop_loss_db=hop_losses_db(s, board, task.group_symbols),
         certificate=certificate,
         no_certificate=missing,
     )
+
+
+def _read(inputs: FunctionInputs, s: Scattering, board: Board, bias: Bias) -> Readings:
+    """Send a batch of inputs through the chip."""
+    task = inputs.task
+    symbols = symbol_assignments(inputs, s, board, bias)
+    received = [transmit(assignment, s, board, bias) for assignment in symbols]
+    outputs = np.stack([reception.outputs for reception in received])
+    words = task.combine_steps(decide_steps(outputs, task.output_resolution))
+    return Readings(inputs, symbols, words, outputs, sum(reception.saturated for reception in received))
+
+
+def _in_threads(function: Callable[[Item], Result], items: Iterator[Item]) -> Iterator[Result]:
+    """Results of a function for all items, in their order; at most `THREADS` + 1 items are in memory."""
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(THREADS) as pool:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > THREADS:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

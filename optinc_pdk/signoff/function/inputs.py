@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -20,12 +20,14 @@ Coverage = Literal["combinations", "lattice", "sample"]
 
 EXHAUSTIVE = 2**20
 """Largest number of combinations of symbols that are all tried."""
+MAX_ENUMERATED_IF_CERTIFIED = 2**20
+"""Largest lattice that is enumerated although a certificate holds for all words and assignments."""
 RANDOM_INPUTS = 2**20
-"""Number of random inputs, each of one word per server, that stand for a lattice above `MAX_ENUMERATED` points."""
+"""Number of random inputs, each of one word per server, that are tried of a lattice that is not enumerated."""
 STUDY_POINTS = 2**20
 """Largest lattice that studies, which evaluate many chips or rates, hold in memory and evaluate completely."""
 STUDY_INPUTS = 2**15
-"""Number of inputs that studies use for a larger lattice: as many random inputs, and as many corner cases at most."""
+"""Number of random inputs, and largest number of corner cases, that studies use for a larger lattice."""
 BATCH = 2**15
 """Inputs of one batch."""
 SEED = 2603
@@ -43,6 +45,8 @@ class FunctionInputs:
         steps: (I, K) lattice points of the inputs in integer steps of 1/`input_resolution`.
         ideal: (I,) words of the ideal average; with a remainder, averages in steps, see `Averaging.combine_steps`.
         levels: (I, M) ideal output levels.
+        worst: (I,) whether an input is tried with the assignment of symbols to servers that the imbalance of the chip
+            affects most, in place of that of ``symbols``.
         coverage: "combinations" if the inputs are all combinations of symbols at the fibres, "lattice" if they are all
             points of the lattice, "sample" if they are random words and corner cases.
     """
@@ -52,6 +56,7 @@ class FunctionInputs:
     steps: Ints
     ideal: Ints
     levels: Ints | Floats
+    worst: NDArray[np.bool_]
     coverage: Coverage
 
     @property
@@ -61,11 +66,11 @@ class FunctionInputs:
 
     @property
     def assignments(self) -> int:
-        """Number of assignments of symbols to servers that are tried for each input: 1 if all combinations are tried.
+        """Number of assignments of symbols to servers that are tried for each input.
 
-        Otherwise 2: that of ``symbols``, and the one that the chip's imbalance affects most.
+        For points of the lattice 2: that of ``symbols``, and the one that the chip's imbalance affects most.
         """
-        return 1 if self.exhaustive else 2
+        return 2 if self.coverage == "lattice" else 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +81,8 @@ class InputPlan:
         task: Average that the chip computes.
         coverage: See `FunctionInputs`.
         random: Number of random inputs.
-        corners: (C, K) corner cases of the lattice, in steps; none if every input is tried.
+        corners: (C, K) corner cases of the lattice, in steps; none if every input is tried. Each is two inputs: with
+            symbols assigned to servers at random, and in the way that the chip's imbalance affects most.
     """
 
     task: Averaging
@@ -89,7 +95,7 @@ class InputPlan:
         """Number of inputs."""
         if self.coverage == "combinations":
             return int(source_values(self.task) ** self.task.servers)
-        return self.task.lattice_size if self.coverage == "lattice" else self.random + len(self.corners)
+        return self.task.lattice_size if self.coverage == "lattice" else self.random + 2 * len(self.corners)
 
     def batches(self, size: int = BATCH) -> Iterator[FunctionInputs]:
         """Generate the inputs in batches.
@@ -108,30 +114,33 @@ class InputPlan:
         if self.coverage == "lattice":
             steps = task.lattice_steps(start, stop)
             return _of_symbols(task, assign_random(task, steps, seed), self.coverage)
-        # corner cases first
-        corners = self.corners[start:stop]
-        random = max(stop - max(start, len(self.corners)), 0)
+        # corner cases first, those with the worst assignment after all with a random one
+        places = np.arange(start, min(stop, 2 * len(self.corners)))
+        corners = self.corners[places % max(len(self.corners), 1)]
+        random = stop - start - len(places)
         values = np.random.default_rng(seed).integers(0, source_values(task), (random, task.servers))
         symbols = np.concatenate([assign_random(task, corners, seed), source_symbols(task, values)])
-        return _of_symbols(task, symbols, self.coverage)
+        inputs = _of_symbols(task, symbols, self.coverage)
+        return replace(inputs, worst=np.append(places >= len(self.corners), np.zeros(random, dtype=bool)))
 
 
-def plan_inputs(task: Averaging, random: int = RANDOM_INPUTS) -> InputPlan:
+def plan_inputs(task: Averaging, certified: bool = False) -> InputPlan:
     """Choose the inputs of a complete function check.
 
     They are all combinations of symbols at the fibres if there are at most `EXHAUSTIVE`; otherwise all points of the
-    lattice if it has at most `MAX_ENUMERATED`; otherwise random words and all corner cases.
+    lattice if it has at most `MAX_ENUMERATED`, or `MAX_ENUMERATED_IF_CERTIFIED`; otherwise random words and all corner
+    cases.
 
     Args:
         task: Average that the chip computes.
-        random: Number of random inputs for a lattice that is not enumerated.
+        certified: Whether a certificate holds for all words.
     """
     none = np.zeros((0, task.groups), dtype=np.int64)
     if not task.finer_input and source_values(task) ** task.servers <= EXHAUSTIVE:
         return InputPlan(task, "combinations", 0, none)
-    if task.lattice_size <= MAX_ENUMERATED:
+    if task.lattice_size <= (MAX_ENUMERATED_IF_CERTIFIED if certified else MAX_ENUMERATED):
         return InputPlan(task, "lattice", 0, none)
-    return InputPlan(task, "sample", random, corner_steps(task))
+    return InputPlan(task, "sample", RANDOM_INPUTS, corner_steps(task))
 
 
 def function_inputs(task: Averaging) -> FunctionInputs:
@@ -157,7 +166,8 @@ def function_inputs(task: Averaging) -> FunctionInputs:
 def _of_symbols(task: Averaging, symbols: Ints | Floats, coverage: Coverage) -> FunctionInputs:
     steps = np.rint(task.preprocess(symbols) * task.input_resolution).astype(np.int64)
     levels = task.targets(steps / task.input_resolution)
-    return FunctionInputs(task, symbols, steps, task.combine_levels(levels), levels, coverage)
+    worst = np.zeros(len(steps), dtype=bool)
+    return FunctionInputs(task, symbols, steps, task.combine_levels(levels), levels, worst, coverage)
 
 
 def _combinations(task: Averaging, start: int, stop: int) -> Ints | Floats:

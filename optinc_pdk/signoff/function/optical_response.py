@@ -18,8 +18,8 @@ def symbol_assignments(
 ) -> NDArray[np.int64] | NDArray[np.float64]:
     """Return the symbols at the fibres for every input and every assignment of symbols to servers.
 
-    If the inputs are all combinations of symbols, there is one assignment. Otherwise there are two: the one of the
-    inputs, and the one that the imbalance of this chip's preprocessing unit affects most.
+    Points of the lattice have two assignments: the one of the inputs, and the one that the imbalance of this chip's
+    preprocessing unit affects most. Otherwise there is one.
 
     Args:
         inputs: I inputs of the function check.
@@ -28,12 +28,16 @@ def symbol_assignments(
         bias: Settings of neurons and receivers.
 
     Returns:
-        (A, I, servers, M) symbols, 0 ... 3.
+        (A, I, servers, M) symbols, 0 ... 3, with fractions for a finer input.
     """
-    if inputs.exhaustive:
+    if inputs.coverage != "lattice" and not inputs.worst.any():
         return inputs.symbols[np.newaxis]
-    task = inputs.task
-    return np.array([inputs.symbols, assign_worst(task, inputs.steps, server_errors(s, board, bias, task))])
+    errors = server_errors(s, board, bias, inputs.task)
+    if inputs.coverage == "lattice":
+        return np.array([inputs.symbols, assign_worst(inputs.task, inputs.steps, errors)])
+    symbols = inputs.symbols.copy()
+    symbols[inputs.worst] = assign_worst(inputs.task, inputs.steps[inputs.worst], errors)
+    return symbols[np.newaxis]
 
 
 def server_errors(s: Scattering, board: Board, bias: Bias, task: Averaging | None = None) -> NDArray[np.float64]:
@@ -102,8 +106,9 @@ def hop_losses_db(s: Scattering, board: Board, group_symbols: int = 1) -> tuple[
 
     The S-parameters of a layer are its matrix divided by its 2-norm, times the amplitude transmission of couplers,
     guides and splitters. So their largest singular value is that transmission. The two detectors of a neuron count
-    together. For the first layer, the fields of the servers and of the symbols of a group are added, because an input is
-    at full scale if all of them are. For the last layer, the worst server counts, because each server has its own receivers.
+    together. For the first layer, the fields of the servers and of the symbols of a group are added, because an input
+    is at full scale if all of them are. For the last layer, the worst server counts, because each server has its own
+    receivers.
 
     Args:
         s: S-parameters of the chip at one wavelength.

@@ -98,6 +98,25 @@ class FunctionResult:
         return self.exact == self.inputs
 
 
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """What the servers read of a batch of I inputs with A assignments of symbols to servers each.
+
+    Attributes:
+        inputs: The batch.
+        symbols: (A, I, servers, M) symbols at the fibres.
+        words: (A, I, receivers) words read.
+        outputs: (A, I, receivers, M) output levels before the decision.
+        saturated: Number of modulator amplitudes that were clipped to full scale.
+    """
+
+    inputs: FunctionInputs
+    symbols: Ints | Floats
+    words: Ints
+    outputs: Floats
+    saturated: int
+
+
 @dataclass(eq=False)
 class _Rows:
     """Rows of inputs that are kept."""
@@ -159,21 +178,14 @@ class FunctionTally:
         """Start with no inputs."""
         self._symbol_margins = np.full(self.task.symbols, np.inf)
 
-    def add(self, inputs: FunctionInputs, symbols: Ints | Floats, words: Ints, outputs: Floats, saturated: int) -> None:
-        """Count a batch of I inputs.
-
-        Args:
-            inputs: The batch.
-            symbols: (A, I, servers, M) symbols at the fibres.
-            words: (A, I, servers) words that the servers read.
-            outputs: (A, I, servers, M) output levels before the decision.
-            saturated: Number of modulator amplitudes that were clipped to full scale.
-        """
-        task = inputs.task
+    def add(self, readings: Readings) -> None:
+        """Count a batch of inputs."""
+        task, inputs = self.task, readings.inputs
+        words, outputs = readings.words, readings.outputs
         margins = output_margins(outputs, inputs.levels[:, np.newaxis], task.output_resolution).min(axis=(0, 2))
         rows = _Rows(
             self.inputs + np.arange(len(inputs.ideal)),
-            symbols.astype(np.float32 if task.finer_input else np.uint8),
+            readings.symbols.astype(np.float32 if task.finer_input else np.uint8),
             inputs.ideal,
             inputs.levels,
             words,
@@ -183,7 +195,7 @@ class FunctionTally:
         self.inputs += len(inputs.ideal)
         self._exact += int((words == inputs.ideal[:, np.newaxis]).all(axis=(0, 2)).sum())
         self._word_count += words.size
-        self._saturated += saturated
+        self._saturated += readings.saturated
         self._errors.update(error_counts(words, inputs.ideal[:, np.newaxis]))
         self._symbol_margins = np.minimum(self._symbol_margins, margins.min(axis=0, initial=np.inf))
         self._keep(rows)
