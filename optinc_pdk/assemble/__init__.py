@@ -5,7 +5,6 @@ from optinc_pdk.assemble.component_library import check_devices
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, LOCAL_STRIPS, DiePlan
 from optinc_pdk.assemble.grounds import strip_names
 from optinc_pdk.assemble.mesh_circuit import rectangular_slots
-from optinc_pdk.assemble.preprocessing import preprocessing_loss_db, symbol_levels
 from optinc_pdk.assemble.network_circuit import (
     CircuitDraft,
     assemble,
@@ -13,6 +12,7 @@ from optinc_pdk.assemble.network_circuit import (
     draft_circuit,
     mesh_chip,
 )
+from optinc_pdk.assemble.preprocessing import preprocessing_loss_db, symbol_levels
 from optinc_pdk.assemble.weight_blocks import WeightBlock, layer_blocks
 
 __all__ = [

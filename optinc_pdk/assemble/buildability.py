@@ -9,7 +9,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 
 MAX_INPUT_FIBRES = 2**14
-"""Largest number of input fibres, servers times symbols; one die has some hundreds. Larger circuits only fill memory."""
+"""Largest number of input fibres, servers times symbols; one die has some hundreds."""
 SMALLEST = 1e-30
 """Lower limit of a weight matrix's largest entry; the upper limit is its reciprocal."""
 

@@ -106,8 +106,9 @@ def hop_losses_db(s: Scattering, board: Board, group_symbols: int = 1) -> tuple[
 
     The S-parameters of a layer are its matrix divided by its 2-norm, times the amplitude transmission of couplers,
     guides and splitters. So their largest singular value is that transmission. The two detectors of a neuron count
-    together. For the first layer, the fields of the servers and of the symbols of a group are added, because an input is
-    at full scale if all of them are. For the last layer, the worst server counts, because each server has its own receivers.
+    together. For the first layer, the fields of the servers and of the symbols of a group are added, because an input
+    is at full scale if all of them are. For the last layer, the worst server counts, because each server has its own
+    receivers.
 
     Args:
         s: S-parameters of the chip at one wavelength.
