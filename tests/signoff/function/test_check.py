@@ -17,20 +17,28 @@ from optinc_pdk.report.schema import FunctionNumbers
 from optinc_pdk.signoff.function import FunctionResult, check_scattering, inputs
 from optinc_pdk.signoff.function.closed_form import NoCertificateError, certify_closed_form, pre_activations
 from optinc_pdk.simulate import Scattering, program, scattering
+from optinc_pdk.simulate.transmission.noise import noise_of
+from optinc_pdk.tolerance.error_rates import gaussian_error_rate
+from optinc_pdk.tolerance.montecarlo.word_statistics import read_words, unusable_outcome
 
 TASK = Averaging(4, 4, 2)
 Chip = tuple[Scattering, Board, Bias, Onn]
 
 
-@pytest.fixture(scope="module")
-def chip() -> Chip:
-    """The 4-bit chip of comparators on the default process, as assembled and programmed."""
+def chip_of(task: Averaging) -> Chip:
+    """A chip of comparators on the default process, as assembled and programmed."""
     process = load_process()
-    onn = comparator_network(TASK)
+    onn = comparator_network(task)
     circuit = assemble(onn, process, "chip")
     assert circuit.board is not None
     bias = program(circuit, circuit.board, onn, process).bias
     return scattering(circuit, bias, float(process.guide.wavelength_nm), process), circuit.board, bias, onn
+
+
+@pytest.fixture(scope="module")
+def chip() -> Chip:
+    """The 4-bit chip of comparators."""
+    return chip_of(TASK)
 
 
 @pytest.fixture
@@ -60,6 +68,36 @@ def test_the_certified_margin_is_a_tight_lower_bound(chip: Chip) -> None:
     assert result.certificate.margin > 0.4
     assert min(result.certificate.layer_reserves) > 1.0
     assert function_basis(result) == "enumerated: every combination of symbols at the fibres"
+
+
+@pytest.mark.parametrize(
+    "task", [Averaging(4, 2, 1), Averaging(4, 2, 2, remainder=True), Averaging(4, 2, 2, finer_input=True)]
+)
+def test_groups_of_symbols_and_both_levels_of_a_cascade_are_certified(task: Averaging) -> None:
+    s, board, bias, onn = chip_of(task)
+    result = check_scattering(s, board, bias, task, onn=onn)
+    assert result.passed and result.certificate is not None
+    assert np.all(result.certificate.symbol_margins > 0.0)
+    assert np.all(result.certificate.symbol_margins <= result.symbol_margins)
+    assert 0.5 - result.certificate.margin < 3.0 * (0.5 - result.margin)
+
+
+@pytest.mark.usefixtures("sampled")
+def test_studies_of_a_large_lattice_use_a_sample(chip: Chip, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "STUDY_POINTS", 10)
+    monkeypatch.setattr(inputs, "STUDY_INPUTS", 100)
+    s, board, bias, _ = chip
+    tried = inputs.function_inputs(TASK)
+    assert (tried.coverage, len(tried.ideal)) == ("sample", 300)
+    outcome = read_words(s, tried, board, bias)
+    assert (outcome.inputs, outcome.exact, outcome.words) == (300, 300, 1200)
+    unusable = unusable_outcome(tried, board, "no gain")
+    assert unusable.words == 1200 and unusable.exact == int((tried.ideal == 0).sum())
+    result = check_scattering(s, board, bias, TASK, inputs=tried)
+    assert (result.inputs, result.exact, result.coverage) == (300, 300, "sample")
+    assert result.margin == pytest.approx(outcome.margin, abs=1e-8)
+    noise = noise_of(load_process(), laser_w=1e-6, symbol_rate_bd=1e6)
+    assert 0.0 <= gaussian_error_rate(s, tried, board, bias, noise) < 1.0
 
 
 @pytest.mark.usefixtures("sampled")
