@@ -39,7 +39,8 @@ class LayerFactor:
     electronics the gains and the choice of rows.
 
     Attributes:
-        matrix: (rows, in) optical matrix Q; its rows have norm 1, or 0 for units that are never positive.
+        matrix: (rows, in) optical matrix Q; its rows have norm 1, or 0 for units that are never positive. In the last
+            layer of level 1 of a cascade, the norms are at most 1.
         row: (out,) row of Q that each unit reads; -1 for a unit without weights, which is constant.
         row_norm: (out,) gain by which the electronics of each unit multiply its row.
         bias: (out,) biases in units of amplitude, which the electronics add.
@@ -90,15 +91,13 @@ def factorise(onn: Onn, inputs: Sequence[float] | None = None) -> tuple[LayerFac
     A hidden signal h is sent with the amplitude h / (its maximum over the lattice), times 0.98 in ReLU networks; an
     input x with the amplitude ``inputs`` x / (4^g - 1). All inputs of a layer that is approximated by blocks use the
     same maximum, because this approximation cannot scale columns separately. Null vectors of singular value
-    decompositions are random; the seed is the index of the layer, so that equal networks have equal factors.
+    decompositions are random; the seed is the index of the layer, so that equal networks have equal factors. The
+    outputs of level 1 of a cascade have equal fields per level, so that errors of all symbols count alike at level 2.
+    An output bias is realised as :func:`optinc_pdk.onn.without_output_bias` describes.
 
     Args:
         onn: Network.
         inputs: (K,) amplitude of the value 4^g - 1 of each input, above 0; by default `default_amplitude` for all.
-
-    An output bias is realised as :func:`optinc_pdk.onn.without_output_bias` describes.
-
-    An output bias is realised as :func:`optinc_pdk.onn.without_output_bias` describes.
 
     Returns:
         One factorisation per layer.
@@ -125,6 +124,8 @@ def factorise(onn: Onn, inputs: Sequence[float] | None = None) -> tuple[LayerFac
                 "over the lattice, or all its weights are 0; train the network again"
             )
         norm = np.linalg.norm(weight, axis=1)
+        if onn.task.remainder and index == len(scales):
+            norm = np.full_like(norm, norm.max())
         row = onn.detector_rows(index)
         matrix = np.zeros((int(row.max()) + 1, layer.inputs))
         # the first unit of each row defines it

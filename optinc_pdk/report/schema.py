@@ -16,7 +16,9 @@ NotNegative = Annotated[float, Field(ge=0)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class _Strict(BaseModel):
+class StrictModel(BaseModel):
+    """A model that accepts only its own fields, with their exact types."""
+
     model_config = ConfigDict(
         strict=True,
         frozen=True,
@@ -27,7 +29,7 @@ class _Strict(BaseModel):
     )
 
 
-class TaskNumbers(_Strict):
+class TaskNumbers(StrictModel):
     """The averaging task.
 
     Attributes:
@@ -46,7 +48,7 @@ class TaskNumbers(_Strict):
     finer_input: bool
 
 
-class OnnNumbers(_Strict):
+class OnnNumbers(StrictModel):
     """The network in floating point, evaluated on its whole lattice, or on a sample of one above 2^25 points.
 
     Attributes:
@@ -62,7 +64,7 @@ class OnnNumbers(_Strict):
     activation: Literal["relu", "clipped_relu"] = "relu"
 
 
-class FactorNumbers(_Strict):
+class FactorNumbers(StrictModel):
     """Factorisation of the weight matrices; MZIs by the convention of arXiv 2603.28290, weights only.
 
     Attributes:
@@ -78,7 +80,7 @@ class FactorNumbers(_Strict):
     max_error: NotNegative
 
 
-class LimitNumbers(_Strict):
+class LimitNumbers(StrictModel):
     """A quantity and its limit.
 
     Attributes:
@@ -96,7 +98,7 @@ class LimitNumbers(_Strict):
     assumption: str
 
 
-class LightNumbers(_Strict):
+class LightNumbers(StrictModel):
     """The light budget.
 
     Attributes:
@@ -118,7 +120,7 @@ class LightNumbers(_Strict):
     symbol_rate_bd: Positive
 
 
-class CrosstalkNumbers(_Strict):
+class CrosstalkNumbers(StrictModel):
     """Thermal crosstalk that the process card states.
 
     Attributes:
@@ -130,7 +132,7 @@ class CrosstalkNumbers(_Strict):
     distance_um: Positive
 
 
-class ChipNumbers(_Strict):
+class ChipNumbers(StrictModel):
     """The chip: numbers of parts on the dies and off-chip, dimensions, power, loss and limits.
 
     Attributes:
@@ -167,7 +169,7 @@ class ChipNumbers(_Strict):
     crosstalk: CrosstalkNumbers | None = None
 
 
-class DrcNumbers(_Strict):
+class DrcNumbers(StrictModel):
     """Results of the design-rule check.
 
     Attributes:
@@ -186,7 +188,7 @@ class DrcNumbers(_Strict):
     ground_rise_mv: NotNegative | None = None
 
 
-class LvsNumbers(_Strict):
+class LvsNumbers(StrictModel):
     """Result of LVS.
 
     Attributes:
@@ -200,7 +202,7 @@ class LvsNumbers(_Strict):
     match: bool
 
 
-class ErrorNumbers(_Strict):
+class ErrorNumbers(StrictModel):
     """Wrong words with one error value.
 
     Attributes:
@@ -214,7 +216,7 @@ class ErrorNumbers(_Strict):
     share: Fraction
 
 
-class CertificateNumbers(_Strict):
+class CertificateNumbers(StrictModel):
     """Bounds on the errors of the extracted chip for all words and all assignments of symbols to servers.
 
     Attributes:
@@ -233,7 +235,7 @@ class CertificateNumbers(_Strict):
     signal_errors: list[NotNegative]
 
 
-class FunctionNumbers(_Strict):
+class FunctionNumbers(StrictModel):
     """Result of the function check, which compares the extracted circuit with the ideal average.
 
     Attributes:
@@ -272,7 +274,7 @@ class FunctionNumbers(_Strict):
         return self.coverage == "sample" and (self.certificate is None or self.certificate.margin <= 0.0)
 
 
-class Report(_Strict):
+class Report(StrictModel):
     """Content of `report.json`.
 
     A section is None if the build did not reach its stage; the verdict is then "fail".

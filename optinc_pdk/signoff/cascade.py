@@ -104,6 +104,8 @@ def check_cascade(chips: LinkedChips, tasks: Sequence[Averaging], random_sets: i
         random_sets: Number of random word sets beside the corner cases, see
             :func:`optinc_pdk.averaging.cascade_words`.
         seed: Seed of the random words.
+        on_sets: Called after each batch with the number of word sets that were checked, and the number of random ones,
+            which come last.
 
     Raises:
         UnsettledError: Amplitudes do not converge, because reflections couple the layers.

@@ -8,8 +8,9 @@ in the amplitudes, z' = aᵀ Q a + A a + b':
     error = (A - W) a + W (a - h) + aᵀ Q a + b' - b
 
 Every term has an interval: the first from the positive and the negative entries of A - W, as any a is possible; the
-second from the interval of the previous layer's error a - h; the third from the entries of Q. Light from modulators of
-other layers, which reflections and crosstalk add, is in A with W = 0.
+second from the interval of the previous layer's error a - h; the third from the entries of Q. Parts of A - W and Q that
+are proportional to W, as an error of the gain is, have tighter bounds, because the interval of W a is known. Light from
+modulators of other layers, which reflections and crosstalk add, is in A with W = 0.
 
 A comparator, whose ideal z never lies in (-m, 1 + m), removes errors up to m: its amplitude is then exactly 0 or 1.
 Any other unit passes its error on, as clipping never enlarges it.
@@ -89,7 +90,14 @@ class Interval:
         return np.maximum(np.abs(self.low), np.abs(self.high))
 
 
-def certify(network: ChipNetwork, board: Board, bias: Bias, onn: Onn, saturation: Sequence[Floats]) -> Certificate:
+def certify(
+    network: ChipNetwork,
+    board: Board,
+    bias: Bias,
+    onn: Onn,
+    saturation: Sequence[Floats],
+    ideal: Sequence[Interval],
+) -> Certificate:
     """Bound the outputs of an extracted chip for all words and all assignments of symbols to servers.
 
     Args:
@@ -99,6 +107,7 @@ def certify(network: ChipNetwork, board: Board, bias: Bias, onn: Onn, saturation
         onn: Network that the chip realises, with clipped hidden signals. It is exact.
         saturation: For each hidden layer, (units,) m > 0 of each comparator, whose pre-activation never lies in
             (-m, 1 + m), and NaN for the other units.
+        ideal: For each hidden layer, bounds of the ideal pre-activations.
 
     Raises:
         ValueError: The chip does not have the network's layers and units.
@@ -114,11 +123,11 @@ def certify(network: ChipNetwork, board: Board, bias: Bias, onn: Onn, saturation
     error = Interval(np.zeros(network.sources), np.zeros(network.sources))
     errors, reserves, signals = [], [], []
     source = inputs
-    for index, (layer, margin) in enumerate(zip(network.layers, saturation, strict=True)):
+    for index, (layer, margin, values) in enumerate(zip(network.layers, saturation, ideal, strict=True)):
         weight = np.zeros((layer.gain.size, network.sources))
         read = np.eye(onn.layers[index].inputs) if index else input_matrix(onn.task, top[inputs])
         weight[:, source] = onn.layers[index].weight @ read
-        found = hidden_error(layer, weight, onn.layers[index].bias, top, error)
+        found = hidden_error(layer, weight, onn.layers[index].bias, top, error, values)
         errors.append(float(found.largest.max()))
         reserves.append(float(np.min((margin - found.largest)[~np.isnan(margin)], initial=np.inf)))
         passed = signal_error(found, margin)
@@ -150,7 +159,9 @@ def input_matrix(task: Averaging, top: Floats) -> Floats:
     return np.asarray(np.tile(one_server * symbol_maxima(task), task.servers) / top)
 
 
-def hidden_error(layer: HiddenLayer, weight: Floats, bias: Floats, top: Floats, error: Interval) -> Interval:
+def hidden_error(
+    layer: HiddenLayer, weight: Floats, bias: Floats, top: Floats, error: Interval, ideal: Interval
+) -> Interval:
     """Bound the errors of the pre-activations of a hidden layer.
 
     Args:
@@ -159,31 +170,58 @@ def hidden_error(layer: HiddenLayer, weight: Floats, bias: Floats, top: Floats, 
         bias: (n,) ideal biases.
         top: (F,) largest amplitude of each source; that of the carrier, source 0, is constant.
         error: (F,) bounds of the sources' amplitudes minus the ideal ones.
+        ideal: (n,) bounds of the ideal pre-activations.
 
     Returns:
         (n,) bounds of chip minus ideal.
     """
     low, high = (np.empty(layer.gain.size) for _ in range(2))
-    plus, minus = np.split(_fields(layer.detection), 2, axis=1)
-    reaching = layer.detection.reaching
+    field = np.zeros((weight.shape[1], layer.detection.field.shape[1] // 2), dtype=np.complex128)
+    field[layer.detection.reaching] = _fields(layer.detection)
+    plus, minus = np.split(field, 2, axis=1)
     ends = np.append(layer.starts[1:], plus.shape[1])
     for n, row in enumerate(layer.row.tolist()):
         pairs = slice(layer.starts[row], ends[row]) if row >= 0 else slice(0, 0)
         p, m = plus[:, pairs], minus[:, pairs]
         # |fields|² of all sources: products[j, k] a_j a_k, with source 0 the carrier
         products = layer.gain[n] * ((p.conj() @ p.T).real - layer.balance[n] * (m.conj() @ m.T).real)
-        linear, most, least = (np.zeros(weight.shape[1]) for _ in range(3))
-        linear[reaching[1:]] = 2.0 * products[0, 1:]
-        quadratic = products[1:, 1:] * top[reaching[1:]]
-        most[reaching[1:]] = np.maximum(quadratic, 0.0).sum(axis=1)
-        least[reaching[1:]] = np.minimum(quadratic, 0.0).sum(axis=1)
-        linear -= weight[n]
         constant = products[0, 0] + layer.gain[n] * layer.offset[n] - bias[n]
-        passed = _propagated(weight[n], error)
-        # Σ_j a_j (linear_j + Σ_k products_jk a_k), with bounds of the factor of each a_j
-        low[n] = constant + passed.low + np.minimum(linear + least, 0.0) @ top - ROUNDING
-        high[n] = constant + passed.high + np.maximum(linear + most, 0.0) @ top + ROUNDING
+        signal = _propagated(weight[n], error)
+        read = Interval(ideal.low[n] - bias[n] + signal.low, ideal.high[n] - bias[n] + signal.high)
+        linear = 2.0 * products[0, 1:] - weight[n, 1:]
+        deviation = _deviation(linear, products[1:, 1:], weight[n, 1:], top[1:], read)
+        low[n] = constant + signal.low + deviation.low - ROUNDING
+        high[n] = constant + signal.high + deviation.high + ROUNDING
     return Interval(low, high)
+
+
+def _deviation(linear: Floats, quadratic: Floats, weight: Floats, top: Floats, read: Interval) -> Interval:
+    """Bounds of linear · a + aᵀ quadratic a over all amplitudes a between 0 and ``top``, for which weight · a is known.
+
+    What is proportional to the signal weight · a is bounded by the signal's interval ``read``, because the weights
+    cancel in it: linear = α weight + rest, and quadratic = weight κᵀ + κ weightᵀ + rest. The rest is bounded entry by
+    entry, and so is everything where that is tighter.
+    """
+    plain = _quadratic(linear, quadratic, top)
+    square = float(weight @ weight)
+    if square == 0.0:
+        return plain
+    box = _linear(weight, top)
+    low, high = max(float(read.low), float(box.low)), min(float(read.high), float(box.high))
+    alpha = float(linear @ weight) / square
+    kappa = quadratic @ weight / square
+    own = weight != 0.0
+    delta = float(kappa @ weight) / square
+    kappa = np.where(own, 0.5 * delta * weight, kappa)
+    other = _linear(np.where(own, 0.0, 2.0 * kappa), top)
+    # signal · (alpha + delta · signal + other)
+    factors = [alpha + min(delta * low, delta * high) + other.low, alpha + max(delta * low, delta * high) + other.high]
+    corners = [signal * factor for signal in (low, high) for factor in factors]
+    rest = _quadratic(linear - alpha * weight, quadratic - np.outer(weight, kappa) - np.outer(kappa, weight), top)
+    return Interval(
+        np.maximum(plain.low, min(corners) + rest.low),
+        np.minimum(plain.high, max(corners) + rest.high),
+    )
 
 
 def signal_error(error: Interval, margin: Floats) -> Interval:
@@ -232,6 +270,12 @@ def _fields(detection: DetectionMatrix) -> Complexes:
     """(L, D) complex field at each detector for each source that reaches one."""
     real, imaginary = np.split(detection.field, 2, axis=1)
     return np.asarray(real + 1j * imaginary)
+
+
+def _quadratic(linear: Floats, quadratic: Floats, top: Floats) -> Interval:
+    """Bounds of linear · a + aᵀ quadratic a over all amplitudes a between 0 and ``top``: of the factor of each a."""
+    least, most = np.minimum(quadratic, 0.0) @ top, np.maximum(quadratic, 0.0) @ top
+    return Interval(np.minimum(linear + least, 0.0) @ top, np.maximum(linear + most, 0.0) @ top)
 
 
 def _linear(rows: Floats, top: Floats) -> Interval:

@@ -113,6 +113,16 @@ def chip_of(onn: Onn, board: Any, bias: Any, size: float, rng: np.random.Generat
     return ChipNetwork(layers, receivers, scale, count)
 
 
+def true_ranges(onn: Onn) -> list[Interval]:
+    """For each hidden unit, the smallest and largest pre-activation over the lattice."""
+    signal, found = onn.task.lattice(), []
+    for layer in onn.layers[:-1]:
+        z = signal @ layer.weight.T + layer.bias
+        found.append(Interval(z.min(axis=0), z.max(axis=0)))
+        signal = np.clip(z, 0.0, 1.0)
+    return found
+
+
 def true_margins(onn: Onn) -> list[Floats]:
     """For each hidden unit, the largest m for which no lattice point has a pre-activation in (-m, 1 + m), or NaN."""
     signal, found = onn.task.lattice(), []
@@ -149,7 +159,7 @@ def certified(task: Averaging, size: float, seed: int) -> tuple[Certificate, lis
     onn = random_network(task, rng)
     board, bias = board_and_bias(task, rng)
     chip = chip_of(onn, board, bias, size, rng)
-    certificate = certify(chip, board, bias, onn, true_margins(onn))
+    certificate = certify(chip, board, bias, onn, true_margins(onn), true_ranges(onn))
     return certificate, *worst_errors(onn, chip, board, bias)
 
 
@@ -193,9 +203,11 @@ def test_reserves_tell_which_layer_passes_errors_on() -> None:
     board, bias = board_and_bias(TASKS[0], rng)
     chip = chip_of(onn, board, bias, 0.0, rng)
     margins = [np.full(4, np.nan), np.array([np.nan, np.nan, 0.25, np.nan])]
-    assert certify(chip, board, bias, onn, margins).layer_reserves == pytest.approx((np.inf, 0.25), abs=1e-6)
+    assert certify(chip, board, bias, onn, margins, true_ranges(onn)).layer_reserves == pytest.approx(
+        (np.inf, 0.25), abs=1e-6
+    )
     shifted = replace(chip.layers[1], offset=chip.layers[1].offset + 0.75 / chip.layers[1].gain)
-    moved = certify(replace(chip, layers=[chip.layers[0], shifted]), board, bias, onn, margins)
+    moved = certify(replace(chip, layers=[chip.layers[0], shifted]), board, bias, onn, margins, true_ranges(onn))
     assert moved.layer_errors[1] == pytest.approx(0.75, abs=1e-6)
     assert moved.layer_reserves[1] == pytest.approx(-0.5, abs=1e-6)
 
@@ -206,7 +218,7 @@ def test_a_chip_of_other_sizes_is_refused() -> None:
     board, bias = board_and_bias(TASKS[0], rng)
     chip = chip_of(onn, board, bias, 0.0, rng)
     with pytest.raises(ValueError, match=r"\[4\].*\[4, 4\]"):
-        certify(replace(chip, layers=chip.layers[:1]), board, bias, onn, true_margins(onn))
+        certify(replace(chip, layers=chip.layers[:1]), board, bias, onn, true_margins(onn), true_ranges(onn))
 
 
 def test_random_and_combined_inputs_of_the_first_layer_agree() -> None:
