@@ -15,6 +15,7 @@ class MatrixError(torch.nn.Module):
     """Random errors of 0.2 % of each weight matrix in every training step."""
 
     def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        """Return the weight with new errors."""
         size = 2e-3 * torch.linalg.matrix_norm(weight, ord=2).detach()
         return weight + size * torch.randn_like(weight) / weight.shape[1] ** 0.5
 
