@@ -20,7 +20,7 @@ NAMES = sorted(path.stem for path in NETWORKS.glob("*.npz"))
 
 def test_every_network_of_the_package_has_a_recipe() -> None:
     assert sorted(recipe.name for recipe in recipes.recipes()) == NAMES
-    assert [bundled_weights().stem, bundled_weights(8, 4).stem] == NAMES[:2]
+    assert [bundled_weights().stem, bundled_weights(8, 4).stem] == ["average_4bit_4servers", "average_8bit_4servers"]
     assert bundled_weights(8, 8).stem == "average_8bit_8servers"
     with pytest.raises(ValueError, match=r"bits = 6, servers = 4.*average_4bit"):
         bundled_weights(6, 4)
@@ -53,9 +53,12 @@ def test_structures_are_within_their_limits(bits: int, widths: tuple[int, ...]) 
 def test_cards_contain_the_recipe_and_the_measured_values(name: str) -> None:
     onn = Onn.load(NETWORKS / f"{name}.npz")
     (recipe,) = (recipe for recipe in recipes.recipes() if recipe.name == name)
-    assert onn.card["recipe"] == name
-    assert onn.card["seed"] == recipe.seed
-    assert TrainingSchedule(**onn.card["schedule"]) == recipe.schedule
+    if recipe.schedule is None:
+        assert onn.card["recipe"] == "comparators"
+    else:
+        assert onn.card["recipe"] == name
+        assert onn.card["seed"] == recipe.seed
+        assert TrainingSchedule(**onn.card["schedule"]) == recipe.schedule
     measured = recipes.measure(onn)
     assert onn.card["structure"] == measured["structure"] == list(onn.structure)
     assert onn.card["accuracy"] == measured["accuracy"] == 1.0
@@ -66,8 +69,10 @@ def test_cards_contain_the_recipe_and_the_measured_values(name: str) -> None:
 
 
 TOLERATED_ERRORS = {
-    "average_4bit_4servers": 3e-4,
-    "average_8bit_4servers": 3e-4,
+    "average_4bit_4servers": 6e-3,
+    "average_4bit_4servers_relu": 3e-4,
+    "average_8bit_4servers": 6e-3,
+    "average_8bit_4servers_relu": 3e-4,
     "average_8bit_4servers_robust": 1e-3,
     "average_8bit_4servers_unary": 3e-3,
     "average_8bit_4servers_wide": 3e-3,
