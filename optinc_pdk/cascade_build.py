@@ -197,22 +197,8 @@ def _plan(
     loss_db: float,
 ) -> _Plan:
     """Read and check everything that can be refused before a chip is built."""
-    given = [
-        None if source is None else (source if isinstance(source, Onn) else Onn.load(source))
-        for source in (first, second)
-    ]
-    origins = tuple(
-        "comparators" if source is None else ("network" if isinstance(source, Onn) else Path(source).name)
-        for source in (first, second)
-    )
-    networks = _networks(bits, servers, given, [str(origin) for origin in origins])
-    task = networks[0].task
-    chosen = f"cascade_{task.bits}bit_{task.servers}servers" if name is None else name
-    if not CASCADE_NAME.fullmatch(chosen):
-        raise InputError(
-            f"name {chosen!r}: the names of chips and files begin with it; use 1 to 25 letters, digits and "
-            "underscores, a letter or digit first"
-        )
+    if name is not None:
+        _check_name(name)
     if random_sets < 0:
         raise InputError(f"random word sets: {random_sets} is below 0; give 0 or more")
     if seed < 0:
@@ -220,12 +206,34 @@ def _plan(
     if not (math.isfinite(loss_db) and loss_db >= 0.0):
         raise InputError(f"loss between the levels: {loss_db:g} dB; give a finite loss of at least 0 dB")
     card = load_process(process)
+    sources = (first, second)
+    given = [Onn.load(source) if isinstance(source, str | Path) else source for source in sources]
+    origins = (_origin(first), _origin(second))
+    networks = _networks(bits, servers, given, origins)
+    task = networks[0].task
+    chosen = f"cascade_{task.bits}bit_{task.servers}servers" if name is None else name
+    _check_name(chosen)
     for level, onn in enumerate(networks, 1):
         try:
             draft_circuit(onn, card, f"{chosen}_level{level}")
         except InputError as fault:
             raise InputError(f"level {level}, {origins[level - 1]}: {fault}") from fault
-    return _Plan(networks, (origins[0], origins[1]), chosen, process, card, random_sets, seed, loss_db)
+    return _Plan(networks, origins, chosen, process, card, random_sets, seed, loss_db)
+
+
+def _check_name(name: str) -> None:
+    if not CASCADE_NAME.fullmatch(name):
+        raise InputError(
+            f"name {name!r}: the names of chips and files begin with it; use 1 to 25 letters, digits and underscores, "
+            "a letter or digit first"
+        )
+
+
+def _origin(source: Source | None) -> str:
+    """Where the weights of a level come from, for messages and the report."""
+    if source is None:
+        return "comparators"
+    return "network" if isinstance(source, Onn) else Path(source).name
 
 
 def _networks(

@@ -34,6 +34,7 @@ NETLISTS = Path(__file__).parent.parent / "netlists"
 
 COMMANDS = (
     "build",
+    "cascade",
     "cells",
     "check",
     "deck",

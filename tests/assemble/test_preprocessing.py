@@ -28,7 +28,6 @@ def with_loss(loss_db: float) -> Process:
     )
 
 
-
 @st.composite
 def tasks(draw: st.DrawFn) -> Averaging:
     groups, size = draw(st.integers(1, 3)), draw(st.integers(1, 4))

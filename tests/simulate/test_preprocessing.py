@@ -81,7 +81,7 @@ def test_trims_give_base_4_weights_whose_quadratures_cancel(task):
         # the local oscillator is aligned to the sum weighted with the shares
         assert abs(np.angle(share @ fields)) < 0.01
         # most light is detected
-        strongest = fields[:: size]
+        strongest = fields[::size]
         assert np.all(strongest.real > 0.95 * np.abs(strongest))
 
 
