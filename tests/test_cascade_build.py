@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import optinc_pdk
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.cascade_build import CASCADE_STAGES, CascadeBuild, build_cascade
+from optinc_pdk.cascade_build import CASCADE_STAGES, CascadeBuild, build_cascade, pipeline
 from optinc_pdk.circuit import read_bias
 from optinc_pdk.cli.commands import app
 from optinc_pdk.errors import InputError
@@ -137,17 +137,15 @@ def test_unusable_input_writes_nothing_and_leaves_an_earlier_build(chips: Cascad
 def test_a_refusal_during_the_second_build_leaves_an_earlier_build(
     chips: CascadeBuild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from optinc_pdk import cascade_build
-
     before = contents(chips.directory)
-    builds = cascade_build.build
+    builds = pipeline.build
 
     def refuse_second(onn: Onn, directory: Path, name: str, *arguments: object, **options: object) -> object:
         if name.endswith("2"):
             raise InputError("the chip does not fit")
         return builds(onn, directory, name, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(cascade_build, "build", refuse_second)
+    monkeypatch.setattr(pipeline, "build", refuse_second)
     with pytest.raises(InputError, match="does not fit"):
         build_cascade(2, 2, directory=chips.directory, name=NAME)
     assert contents(chips.directory) == before
