@@ -34,6 +34,7 @@ NETLISTS = Path(__file__).parent.parent / "netlists"
 
 COMMANDS = (
     "build",
+    "cascade",
     "cells",
     "check",
     "deck",
@@ -169,6 +170,8 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
         ("build", none),
         ("build", "--name", "a/b"),
         ("build", "--process", "nowhere"),
+        ("cascade", *task, "--process", "nowhere"),
+        ("cascade", *task, "--name", "a/b"),
         ("factor", none),
         ("size", none),
         ("drc", none, "--process", "nowhere"),
