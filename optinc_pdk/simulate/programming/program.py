@@ -91,7 +91,7 @@ def program(
     phases = aligned_initial_phases(problem)
     light = solve_fields(problem, phases)
     before = matrix_errors(problem, light)
-    fitted = fit_phases(problem, phases, light, progress)
+    fitted = fit_phases(problem, phases, progress)
     bias, driven = _drive(structure, wrap(fitted.phases), process, ground, crosstalk)
     light = solve_fields(problem, driven)
     bias = replace(

@@ -99,7 +99,7 @@ def _programmed(
     """Program the twin from (H,) starting phases in at most ``steps`` iterations and measure the chip at the result."""
     chip = replace(twin.problem_at(unknown), quadrature_weight=QUADRATURE_WEIGHT)
     start = np.where(twin.efficiency > 0.0, start, twin.phases(unknown, np.zeros_like(start)))
-    phases = fit_phases(chip, start, solve_fields(chip, start), iterations=steps).phases
+    phases = fit_phases(chip, start, iterations=steps).phases
     return measure_setting(laboratory, twin.layers, twin.fitted_heaters(unknown), twin.voltages(unknown, phases))
 
 
