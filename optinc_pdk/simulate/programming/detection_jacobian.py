@@ -20,6 +20,7 @@ from optinc_pdk.circuit import Board
 from optinc_pdk.simulate.programming.targets import LayerTarget
 from optinc_pdk.simulate.s_parameters.sparse_solver import FieldSolution
 
+Bools = NDArray[np.bool_]
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -121,6 +122,9 @@ def source_fields(
     light = SourceFields(solution, carrier, solution.modulator_fields(carrier), {})
     for target in found:
         light.layers[target.index] = _layer_fields(light, target, (heaters or {}).get(target.index))
+        if heaters is None:
+            # without derivatives, the factors are not needed again
+            solution.systems.release()
     return light
 
 
@@ -185,7 +189,8 @@ def residual(coefficient: Complexes | Floats, target: LayerTarget) -> Floats:
     """Compute the relative matrix error coefficient / c - weight, over the 2-norm of the target matrix.
 
     The factor c of each row is free, because gains and scales of the electronics provide it; see :func:`row_scales`.
-    Errors of inputs that are never on are 0.
+    Errors of inputs that are never on are 0, and those of hidden units without weights, which are constants: their
+    electronics have a gain of almost 0.
 
     Args:
         coefficient: (rows, J) detection coefficients.
@@ -196,7 +201,7 @@ def residual(coefficient: Complexes | Floats, target: LayerTarget) -> Floats:
     """
     scales = row_scales(coefficient, target)
     error = coefficient / scales[:, np.newaxis] - _rows(target)
-    error = np.where(target.illuminated, error, 0.0) / np.linalg.norm(target.mesh_weight, 2)
+    error = np.where(_counted(target), error, 0.0) / np.linalg.norm(target.mesh_weight, 2)
     return _real(error)
 
 
@@ -220,7 +225,7 @@ def jacobian(light: SourceFields, target: LayerTarget, heaters: Ints) -> Floats:
     power = (weight**2).sum(axis=1)
     along = np.einsum("hkj,kj->hk", slope, weight) / np.where(power == 0.0, 1.0, power)
     slope = (slope - along[..., np.newaxis] * (seen.coefficient / scales)) / scales
-    slope = np.where(target.illuminated, slope, 0.0) / np.linalg.norm(target.mesh_weight, 2)
+    slope = np.where(_counted(target), slope, 0.0) / np.linalg.norm(target.mesh_weight, 2)
     return _real(slope).reshape(heaters.size, -1).T
 
 
@@ -293,6 +298,13 @@ def _through(light: SourceFields, target: LayerTarget, heaters: Ints, detectors:
     ports = solution.structure.heater_port[heaters].reshape(-1)
     out = solution.fields_at(ports, [(label,) for label in detectors]).reshape(heaters.size, 2, -1)
     return solution.derivative(out, light.at_heaters(target, heaters), heaters)
+
+
+def _counted(target: LayerTarget) -> Bools:
+    """(rows, J) or (J,) mask of the coefficients whose errors count."""
+    if target.last:
+        return target.illuminated
+    return np.asarray(target.weight.any(axis=1, keepdims=True) & target.illuminated)
 
 
 def _rows(target: LayerTarget) -> Floats:

@@ -9,7 +9,7 @@ from optinc_pdk.circuit import Board
 from optinc_pdk.factor import BlockFactor, SvdFactor
 from optinc_pdk.simulate.programming.input_paths import input_paths
 from optinc_pdk.simulate.programming.light_paths import LightPath, PathTracer
-from optinc_pdk.simulate.programming.mode_tracking import ModeTracker
+from optinc_pdk.simulate.programming.mode_tracking import MeshRecord, ModeTracker
 from optinc_pdk.simulate.programming.targets import LayerTarget
 
 Floats = NDArray[np.float64]
@@ -25,7 +25,7 @@ def set_initial_phases(
     target: LayerTarget,
     phases: Floats,
     shares: Floats | None = None,
-) -> None:
+) -> dict[str, MeshRecord]:
     """Set the initial phases of one layer, except those of its local oscillators and of trims of sums over blocks.
 
     The phases are those of the ideal meshes, corrected for static phases of the chip.
@@ -38,31 +38,37 @@ def set_initial_phases(
         phases: (H,) phases in rad, written in place and not wrapped.
         shares: (pieces,) factor on the field transmission of each piece, 0 ... 1; None for 1.
 
+    Returns:
+        Devices of the layer's meshes, by prefix of their pad labels.
+
     Raises:
         ValueError: The circuit does not belong to this network.
     """
     paths_in = input_paths(walker, channel, board, target, phases)
     factor = target.factor.factor
     if isinstance(factor, SvdFactor):
-        _svd(walker, channel, target.blocks[0].name, factor, paths_in[0], phases)
-        return
+        return _svd(walker, channel, target.blocks[0].name, factor, paths_in[0], phases)
+    recorded: dict[str, MeshRecord] = {}
     attenuation = _attenuations(target, factor, shares)
     for block, paths, mesh, diagonal in zip(target.blocks, paths_in, factor.unitary, attenuation, strict=True):
         modes = ModeTracker(walker, channel, dict(enumerate(paths)), dict.fromkeys(range(mesh.modes), 0.0), phases)
         modes.ends |= dict.fromkeys(range(len(paths), mesh.modes))
         modes.mesh(f"{block.name}_v", mesh)
         modes.attenuate(f"{block.name}_att", FIRST_TRANSMISSION * diagonal[: len(block.rows)])
+        recorded |= modes.recorded
+    return recorded
 
 
 def _svd(
     walker: PathTracer, channel: dict[str, int], name: str, factor: SvdFactor, paths_in: list[LightPath], phases: Floats
-) -> None:
+) -> dict[str, MeshRecord]:
     modes = ModeTracker(walker, channel, dict(enumerate(paths_in)), dict.fromkeys(range(len(paths_in)), 0.0), phases)
     modes.mesh(f"{name}_v", factor.v)
     modes.attenuate(f"{name}_att", FIRST_TRANSMISSION * factor.attenuation)
     for row in range(factor.s.size, factor.u.modes):
         modes.ends[row], modes.error[row] = None, 0.0
     modes.mesh(f"{name}_u", factor.u)
+    return modes.recorded
 
 
 def _attenuations(target: LayerTarget, factor: BlockFactor, shares: Floats | None) -> Floats:

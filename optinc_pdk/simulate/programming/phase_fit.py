@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Board
 from optinc_pdk.circuit.connectivity import component_labels
+from optinc_pdk.factor import BlockFactor
 from optinc_pdk.simulate.circuit_optics import CircuitOptics
 from optinc_pdk.simulate.programming.detection_jacobian import (
     SourceFields,
@@ -36,6 +37,8 @@ TOLERANCE = 1e-5
 1e-5 to 1e-4."""
 PATIENCE = 12
 """Iterations within which an error has to fall by a tenth; else the layer is not fitted further."""
+JACOBIAN_NUMBERS = 1 << 22
+"""Entries of a layer's Jacobian, 32 MB, up to which Levenberg–Marquardt fits it; above, its meshes are fitted."""
 MAX_STEP_RAD = 0.7
 FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-12
 
@@ -126,6 +129,13 @@ class PhaseFit:
     iterations: int
 
 
+def is_large(problem: ProgrammingProblem, target: LayerTarget) -> bool:
+    """Return whether the Jacobian of a layer of blocks is too large for Levenberg–Marquardt."""
+    entries = target.mesh_weight.size * (2 if target.last else 1)
+    blocks = isinstance(target.factor.factor, BlockFactor)
+    return blocks and not target.last and entries * problem.heaters(target.index).size > JACOBIAN_NUMBERS
+
+
 def solve_fields(
     problem: ProgrammingProblem, phases: Floats, layers: Ints | None = None, *, heaters: bool = False
 ) -> SourceFields:
@@ -195,7 +205,11 @@ def fit_phases(
         if progress is not None:
             progress(taken, error)
 
-    for layers in problem.groups:
+    for group in problem.groups:
+        # the meshes of large layers are fitted one by one, see :mod:`mesh_fit`
+        layers = np.array([i for i in group.tolist() if not is_large(problem, problem.targets[i])], dtype=np.int64)
+        if not layers.size:
+            continue
         phases, steps = _fit_layers(problem, phases, layers, report, iterations)
         most = max(most, steps)
     return PhaseFit(phases, solve_fields(problem, phases), most)

@@ -110,6 +110,10 @@ class PartSystems:
             self.factors[part] = _factorise(self._system(part), self.entries, part)
         return self.factors[part]
 
+    def release(self) -> None:
+        """Free the memory of the LU factors; later use factorises again."""
+        self.factors.clear()
+
     def _system(self, part: int) -> Any:
         from scipy.sparse import coo_array
 
