@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from optinc_pdk import collective as collective
     from optinc_pdk import factor, interconnect, simulate
     from optinc_pdk.averaging import Averaging
+    from optinc_pdk.cascade_build import build_cascade
     from optinc_pdk.circuit import Circuit
     from optinc_pdk.flow import build
     from optinc_pdk.onn import Onn
@@ -22,13 +23,25 @@ if TYPE_CHECKING:
     PDK: Pdk
     __version__: str
 
-__all__ = ["PDK", "Averaging", "Circuit", "Onn", "build", "factor", "get_pdk", "interconnect", "simulate"]
+__all__ = [
+    "PDK",
+    "Averaging",
+    "Circuit",
+    "Onn",
+    "build",
+    "build_cascade",
+    "factor",
+    "get_pdk",
+    "interconnect",
+    "simulate",
+]
 
 _PACKAGE_OF = {
     "Averaging": "averaging",
     "Circuit": "circuit",
     "Onn": "onn",
     "build": "flow",
+    "build_cascade": "cascade_build",
     "get_pdk": "pdk",
 }
 

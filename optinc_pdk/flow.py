@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,7 @@ class _Clock:
     """Measures the seconds of each stage and reports its begin."""
 
     on_stage: Callable[[str], None] | None
+    on_progress: Callable[[str, int, int], None] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
@@ -79,6 +81,11 @@ class _Clock:
         start = time.perf_counter()
         yield
         self.seconds[name] = round(time.perf_counter() - start, 3)
+
+    def steps(self, stage: str, done: int, total: int) -> None:
+        """Report the progress within a long stage."""
+        if self.on_progress is not None:
+            self.on_progress(stage, done, total)
 
 
 @dataclass
@@ -109,6 +116,8 @@ def build(
     name: str | None = None,
     process: str = DEFAULT_PROCESS,
     on_stage: Callable[[str], None] | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
+    input_amplitudes: Sequence[float] | None = None,
 ) -> Build:
     """Build a chip from trained weights and check it.
 
@@ -120,16 +129,20 @@ def build(
         name: Chip name, 1 to 32 letters, digits and underscores; by default the stem of the weight file, or "chip".
         process: Process name, or a folder with process cards.
         on_stage: Called with the name of each stage, one of ``STAGES``, when it begins.
+        on_progress: Called within a long stage with its name, the number of steps done and their total.
+        input_amplitudes: Amplitude of level 3 of each symbol in the input fibres, most significant first; 1 is the
+            carrier's amplitude in its fibre. By default the largest value of any input has amplitude 1.
 
     Returns:
         The build; its ``passed`` states whether every check passed.
 
     Raises:
-        InputError: The weights, the name or the process cannot be used; nothing is written.
+        InputError: The weights, the name, the process or the amplitudes cannot be used; nothing is written.
     """
-    clock = _Clock(on_stage)
+    clock = _Clock(on_stage, on_progress)
     with clock.stage("read"):
         onn, name = _read(weights, name)
+        _check_amplitudes(onn, input_amplitudes)
         notes = _changes(onn)
         onn = without_output_bias(onn)
         card = load_process(process)
@@ -151,7 +164,7 @@ def build(
     )
 
     with clock.stage("factor"):
-        factors = factorise(onn)
+        factors = factorise(onn, input_amplitudes)
     with clock.stage("assemble"):
         draft = draft_circuit(onn, card, name)
     with clock.stage("layout"):
@@ -162,20 +175,27 @@ def build(
     gds = out.path(".gds")
     write_gds(layout, gds)
     write_netlist(circuit, out.path(".pic.yml"))
-    signed = _sign_off(circuit, onn, factors, card, out, clock)
+    signed = _sign_off(circuit, onn, factors, card, out, clock, input_amplitudes)
     numbers: dict[str, Any] = {
         "schema": 1,
         "name": name,
         "verdict": "fail",
         "task": task_numbers(onn.task),
-        "onn": {"structure": list(onn.structure), "accuracy": score.accuracy, "margin": score.margin},
+        "onn": {
+            "structure": list(onn.structure),
+            "accuracy": score.accuracy,
+            "margin": score.margin,
+            "activation": onn.activation,
+        },
         "factor": factor_numbers(onn, factors),
         "chip": chip_numbers(circuit, chip, onn, card, signed.programming, signed.function),
         "drc": drc_numbers(signed.rules, signed.electrical),
         "lvs": {"devices": signed.lvs.devices, "nets": signed.lvs.nets, "match": signed.lvs.match},
         "function": function_numbers(signed.function),
     }
-    notes += signed.notes + findings(signed.rules, signed.electrical, signed.lvs, signed.function, signed.programming)
+    notes += signed.notes + findings(
+        signed.rules, signed.electrical, signed.lvs, signed.function, onn.activation, signed.programming
+    )
     with clock.stage("report"):
         pictures = _pictures(gds, card, onn, signed.function)
     report = _write(numbers, out, pictures, notes, clock.seconds)
@@ -195,7 +215,13 @@ class _SignOff:
 
 
 def _sign_off(
-    circuit: Circuit, onn: Onn, factors: tuple[LayerFactor, ...], card: Process, out: _Files, clock: _Clock
+    circuit: Circuit,
+    onn: Onn,
+    factors: tuple[LayerFactor, ...],
+    card: Process,
+    out: _Files,
+    clock: _Clock,
+    inputs: Sequence[float] | None,
 ) -> _SignOff:
     """Check the written layout: design rules, netlist, and the function of the extracted circuit."""
     from optinc_pdk.extract import extract
@@ -226,14 +252,27 @@ def _sign_off(
             with clock.stage("program"):
                 wiring = wiring_of(extraction, card)
                 programming = program(
-                    extraction.circuit, circuit.board, onn, card, ground=wiring.common_ground, factors=factors
+                    extraction.circuit,
+                    circuit.board,
+                    onn,
+                    card,
+                    ground=wiring.common_ground,
+                    factors=factors,
+                    inputs=inputs,
                 )
             write_bias(programming.bias, out.path(".bias.yml"))
             with clock.stage("currents"):
                 electrical = check_electrical(card.rules, wiring, programming.bias)
             with clock.stage("function"):
                 function = check_function(
-                    extraction.circuit, circuit.board, programming.bias, onn.task, card, wiring.common_ground
+                    extraction.circuit,
+                    circuit.board,
+                    programming.bias,
+                    onn.task,
+                    card,
+                    wiring.common_ground,
+                    onn=onn,
+                    on_progress=partial(clock.steps, "function"),
                 )
             write_function(function, out.path(".function.npz"))
         except RangeError as fault:
@@ -266,6 +305,18 @@ def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]
     return onn, chosen
 
 
+def _check_amplitudes(onn: Onn, amplitudes: Sequence[float] | None) -> None:
+    """Check the amplitudes of level 3 by symbol."""
+    task = onn.task
+    if amplitudes is None:
+        return
+    if len(amplitudes) != task.symbols or not all(0.0 < amplitude <= 1.0 for amplitude in amplitudes):
+        raise InputError(
+            f"input amplitudes {[float(a) for a in amplitudes]}: give {task.symbols}, one for each symbol, above 0 and "
+            "at most 1, the carrier's amplitude"
+        )
+
+
 def _changes(onn: Onn) -> list[str]:
     """What a build adds to a network, one line each."""
     if without_output_bias(onn) is onn:
@@ -288,11 +339,11 @@ def _pictures(gds: Path, process: Process, onn: Onn, function: FunctionResult | 
         "detail": layout_png(gds, layers, window_um=detail_window(gds, layers["heater"], 700.0, 420.0)),
     }
     if function is not None:
-        ideal = onn.task.encode(function.ideal)
-        levels = np.broadcast_to(ideal[np.newaxis, :, np.newaxis], function.outputs.shape)
-        symbols = function.outputs.shape[-1]
+        levels = np.broadcast_to(function.levels[np.newaxis, :, np.newaxis], function.outputs.shape)
         pictures["outputs"] = outputs_png(
-            function.outputs.reshape(-1, symbols), levels.reshape(-1, symbols).astype(float)
+            function.outputs.reshape(-1, onn.task.symbols),
+            levels.reshape(-1, onn.task.symbols).astype(float),
+            onn.task.output_resolution,
         )
     return pictures
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.averaging import Averaging, assign_random, assign_worst, decide, error_counts, score
+from optinc_pdk.averaging import Averaging, assign_random, assign_worst, cascade_words, decide, error_counts, score
 
 
 @st.composite
@@ -195,10 +195,46 @@ def test_lattices_too_large_for_indices_are_sampled() -> None:
         task.sample(-1, np.random.default_rng(0))
 
 
-def test_level_2_of_a_cascade_has_no_server_symbols() -> None:
-    task = Averaging(4, 4, 2, finer_input=True)
-    with pytest.raises(ValueError, match="finer_input = true"):
-        assign_random(task, [[0, 0]], 0)
+@pytest.mark.parametrize("task", [Averaging(4, 4, 2, finer_input=True), Averaging(8, 3, 2, finer_input=True)])
+def test_units_of_level_1_average_to_every_lattice_point_of_level_2(task: Averaging) -> None:
+    steps = task.sample_steps(2000, np.random.default_rng(0))
+    steps[0], steps[1] = 0, task.input_steps
+    for symbols in (assign_random(task, steps, 0), assign_worst(task, steps, np.linspace(-1.0, 1.0, task.servers))):
+        np.testing.assert_allclose(task.preprocess(symbols) * task.input_resolution, steps, atol=1e-9)
+        assert np.all(symbols[..., :-1] == np.clip(np.rint(symbols[..., :-1]), 0, 3))
+        fraction = symbols[..., -1] * task.servers
+        np.testing.assert_allclose(fraction, np.rint(fraction), atol=1e-9)
+        assert fraction.min() >= 0 and fraction.max() <= 4 * task.servers - 1
+
+
+def test_averages_with_a_remainder_count_steps_of_the_last_output() -> None:
+    task = Averaging(4, 4, 2, remainder=True)
+    averages = np.arange(4 * 16)
+    levels = task.output_levels(averages)
+    np.testing.assert_array_equal(levels[4 * 7 + 3], [1.0, 3.75])
+    np.testing.assert_array_equal(task.combine_levels(levels), averages)
+    words = np.array([3, 5, 9, 0])
+    assert task.combine_levels(task.targets(task.preprocess(task.encode(words)))) == words.sum()
+    with pytest.raises(ValueError, match="15"):
+        task.combine_steps([0, 16])
+    plain = Averaging(4, 4, 2)
+    np.testing.assert_array_equal(plain.combine_steps(plain.encode(np.arange(16))), np.arange(16))
+
+
+@pytest.mark.parametrize("task", [Averaging(4, 2, 2), Averaging(12, 4, 6)])
+def test_words_of_a_cascade_include_the_corner_cases(task: Averaging) -> None:
+    batches = list(cascade_words(task, 1000, 0))
+    words = np.concatenate(batches)
+    largest, count = 2**task.bits - 1, task.servers**2
+    assert words.shape[1:] == (task.servers, task.servers)
+    assert words.min() == 0 and words.max() == largest
+    sums = words.sum(axis=(1, 2))
+    assert {0, 1, count - 1, count, count + 1, count * largest - 1, count * largest} <= set(sums.tolist())
+    uniform = sums[-500:]  # the last batch ends with words of a uniform sum
+    assert uniform.min() < 0.05 * count * largest and uniform.max() > 0.95 * count * largest
+    np.testing.assert_array_equal(np.concatenate(list(cascade_words(task, 1000, 0))), words)
+    with pytest.raises(ValueError, match="random_sets = -1"):
+        next(cascade_words(task, -1, 0))
 
 
 @given(words())
@@ -235,18 +271,37 @@ def test_random_assignments_average_to_the_lattice_point(task: Averaging, seed: 
 
 
 @settings(max_examples=40)
-@given(st.integers(1, 4), st.integers(0, 2**32 - 1))
-def test_worst_assignments_are_the_worst_of_all(servers: int, seed: int) -> None:
-    task = Averaging(4, servers, 2)
-    errors = np.random.default_rng(seed).normal(size=(servers, 2))
-    steps = np.repeat(np.arange(3 * servers + 1)[:, None], 2, axis=1)
+@given(st.integers(1, 4), st.sampled_from([(4, 2), (2, 1), (4, 1)]), st.integers(0, 2**32 - 1))
+def test_worst_assignments_are_the_worst_of_all(servers: int, size: tuple[int, int], seed: int) -> None:
+    task = Averaging(size[0], min(servers, 3) if size == (4, 1) else servers, size[1])
+    errors = np.random.default_rng(seed).normal(size=(task.servers, task.symbols))
+    steps = np.repeat(np.arange(task.full_scale * task.servers + 1)[:, None], task.groups, axis=1)
     symbols = assign_worst(task, steps, errors)
-    np.testing.assert_array_equal(symbols.sum(axis=1), steps)
-    every = np.array(list(itertools.product(range(4), repeat=servers)))
-    for k in range(2):
-        for total, found in zip(steps[:, k], symbols[:, :, k], strict=True):
-            worst = np.abs(every[every.sum(axis=1) == total] @ errors[:, k]).max()
-            assert abs(found @ errors[:, k]) == pytest.approx(worst)
+    np.testing.assert_allclose(task.preprocess(symbols) * task.servers, steps)
+    place = 4 ** np.arange(task.group_symbols - 1, -1, -1)
+    every = np.array(list(itertools.product(range(4), repeat=task.servers * task.group_symbols)))
+    totals = (every.reshape(len(every), task.servers, -1) @ place).sum(axis=1)
+    for k in range(task.groups):
+        own = slice(k * task.group_symbols, (k + 1) * task.group_symbols)
+        weight = (errors[:, own] * place).reshape(-1)
+        for total, found in zip(steps[:, k], symbols[:, :, own].reshape(len(steps), -1), strict=True):
+            worst = np.abs(every[totals == total] @ weight).max()
+            assert abs(found @ weight) == pytest.approx(worst)
+
+
+def test_worst_assignment_of_long_groups_is_no_better_than_random_ones() -> None:
+    """A group of four symbols: servers and carries beyond what can be tried."""
+    task = Averaging(16, 5, 2)
+    rng = np.random.default_rng(3)
+    errors = rng.normal(size=(5, 8))
+    steps = task.sample_steps(200, rng)
+    weight = (errors.reshape(5, 2, 4) * 4.0 ** np.arange(3, -1, -1)).reshape(5, 8)
+    symbols = assign_worst(task, steps, errors)
+    np.testing.assert_allclose(task.preprocess(symbols) * task.servers, steps)
+    worst = np.abs((symbols * weight).reshape(200, 5, 2, 4).sum(axis=(1, 3)))
+    for seed in range(20):
+        tried = np.abs((assign_random(task, steps, seed) * weight).reshape(200, 5, 2, 4).sum(axis=(1, 3)))
+        assert np.all(tried <= worst + 1e-9)
 
 
 def test_worst_assignment_takes_one_error_per_server_and_groups_of_symbols() -> None:
@@ -259,6 +314,8 @@ def test_assignments_refuse_bad_arguments() -> None:
     task = Averaging(4, 4, 2)
     with pytest.raises(ValueError, match=r"errors of shape \(3,\)"):
         assign_worst(task, [[0, 0]], [0.1, 0.2, 0.3])
+    with pytest.raises(ValueError, match=r"errors of shape \(2, 3\).*\(2, 4\)"):
+        assign_worst(Averaging(8, 2, 2), [[0, 0]], np.zeros((2, 3)))
     with pytest.raises(ValueError, match=r"steps must lie within 0 ... 12"):
         assign_random(task, [[13, 0]], 0)
     with pytest.raises(ValueError, match=r"must be \(points, 2\)"):

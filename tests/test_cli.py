@@ -302,10 +302,11 @@ def test_drc_counts_warnings_and_violations_alike_in_table_and_summary(chip: Pat
 
 
 def test_factor_warns_of_networks_that_no_chip_is_built_from(tmp_path: Path) -> None:
-    biased, cascade, whole = tmp_path / "biased.npz", tmp_path / "cascade.npz", bundled_weights()
+    biased, middle, whole = tmp_path / "biased.npz", tmp_path / "middle.npz", bundled_weights()
     np.savez(biased, **arrays(layers__1__bias=np.ones(2)))  # type: ignore[arg-type]
-    assert run("synth", "--bits", 4, "--servers", 2, "--remainder", "-o", cascade).returncode == 0
-    for path, reason in ((biased, "layers.1.bias"), (cascade, "remainder")):
+    options = ("--remainder", "--finer-input")
+    assert run("synth", "--bits", 4, "--servers", 2, *options, "-o", middle).returncode == 0
+    for path, reason in ((biased, "layers.1.bias"), (middle, "remainder")):
         result = run("factor", path, "--json")
         assert result.returncode == 0 and json.loads(result.stdout)["layers"]
         assert result.stderr.startswith(f"optinc: {path}: ") and reason in result.stderr

@@ -12,6 +12,7 @@ from optinc_pdk.assemble.network_circuit import (
     draft_circuit,
     mesh_chip,
 )
+from optinc_pdk.assemble.preprocessing import preprocessing_loss_db, symbol_levels
 from optinc_pdk.assemble.weight_blocks import WeightBlock, layer_blocks
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "draft_circuit",
     "layer_blocks",
     "mesh_chip",
+    "preprocessing_loss_db",
     "rectangular_slots",
     "strip_names",
+    "symbol_levels",
 ]

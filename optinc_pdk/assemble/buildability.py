@@ -8,8 +8,8 @@ from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 
-MAX_LATTICE = 2**25
-"""Largest number of lattice points that a build checks."""
+MAX_INPUT_FIBRES = 2**14
+"""Largest number of input fibres, servers times symbols; one die has some hundreds."""
 SMALLEST = 1e-30
 """Lower limit of a weight matrix's largest entry; the upper limit is its reciprocal."""
 
@@ -17,8 +17,8 @@ SMALLEST = 1e-30
 def check_buildable(onn: Onn) -> None:
     """Check that this package can assemble a circuit for a network.
 
-    The network must have one input per symbol, no cascade options, at most ``MAX_LATTICE`` lattice points, weights in
-    range, and two or more layers.
+    The network must have at most one cascade option, at most ``MAX_INPUT_FIBRES`` inputs of servers, weights in range,
+    and two or more layers.
 
     Args:
         onn: Network.
@@ -27,17 +27,15 @@ def check_buildable(onn: Onn) -> None:
         InputError: A condition is not met; the message states the value and what can be built.
     """
     task = onn.task
-    if task.groups != task.bits // 2:
+    if task.remainder and task.finer_input:
         raise InputError(
-            f"groups is {task.groups}: symbols weighted base 4 within a group have no combiner circuit yet; "
-            f"use one group per symbol, {task.bits // 2}"
+            "remainder and finer_input are both true, which is a middle level of three; a cascade has two levels: "
+            "level 1 has remainder = true, level 2 has finer_input = true"
         )
-    if task.remainder or task.finer_input:
-        raise InputError("remainder and finer_input belong to cascades, which have no circuit yet; set them to false")
-    if task.lattice_size > MAX_LATTICE:
+    if task.servers * task.symbols > MAX_INPUT_FIBRES:
         raise InputError(
-            f"the lattice of {task.servers} servers and {task.groups} inputs has {task.lattice_size} points; a build "
-            f"checks every one, up to {MAX_LATTICE}; use fewer servers or bits"
+            f"{task.servers} servers of {task.symbols} symbols need {task.servers * task.symbols} input fibres; the "
+            f"limit is {MAX_INPUT_FIBRES}: use fewer servers, or a cascade"
         )
     check_weights(onn)
     if len(onn.layers) < 2:

@@ -11,7 +11,8 @@ from optinc_pdk.assemble.copies_and_sums import check_crossings, copy_inputs, su
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, DiePlan
 from optinc_pdk.assemble.grounds import add_common_grounds, add_divided_grounds
 from optinc_pdk.assemble.layer_parts import add_fibre, add_linear_block, add_mixers, add_modulators
-from optinc_pdk.assemble.mesh_circuit import BlockBuilder, add_pad
+from optinc_pdk.assemble.mesh_circuit import BlockBuilder
+from optinc_pdk.assemble.preprocessing import add_preprocessing
 from optinc_pdk.assemble.splitter_trees import add_tree
 from optinc_pdk.assemble.weight_blocks import WeightBlock, layer_blocks
 from optinc_pdk.averaging import Averaging
@@ -88,7 +89,7 @@ def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     check_crossings(process, blocks)
     cells = composite_circuits(process)
     b = CircuitBuilder(name, component_types(process, cells), cells)
-    light = _preprocess(b, onn.task)
+    light = add_preprocessing(b, onn.task, process)
     feeds = copy_inputs(b, "l0", blocks[0], light)
     roots: dict[str, str] = {}
     neurons: list[Neuron] = []
@@ -187,33 +188,12 @@ def input_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
 
 
 def output_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
-    """Return the labels of the output fibres as ``labels[server][symbol]``, such as ``out_s0_m1``."""
-    return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
+    """Return the labels of the output fibres as ``labels[server][symbol]``, such as ``out_s0_m1``.
 
-
-def _preprocess(b: CircuitBuilder, task: Averaging) -> list[str]:
-    """Add P, the preprocessing: per symbol, the servers' fields pass trims into a balanced combiner tree.
-
-    Returns:
-        The port of each symbol's sum.
+    The outputs of level 1 of a cascade go to one unit of level 2 only; their labels are those of server 0.
     """
-    light: list[str] = []
-    size = 1 << (task.servers - 1).bit_length()
-    for symbol in range(task.symbols):
-        leaves: list[str] = []
-        for server in range(size):
-            at = ("p", 0, symbol * size + server)
-            if server >= task.servers:
-                # a tree of fewer servers than leaves would weight them unequally
-                leaves.append(b.add(f"p_dark_s{server}_m{symbol}", "terminator", at) + ",o1")
-                continue
-            port, _ = add_fibre(b, f"in_s{server}_m{symbol}", "p", symbol * size + server)
-            trim = b.add(f"trim_s{server}_m{symbol}", "phase_shifter", at)
-            b.connect(port, f"{trim},o1")
-            add_pad(b, trim, f"{trim},e2", f"{trim},e1")
-            leaves.append(f"{trim},o2")
-        light.append(add_tree(b, f"p_m{symbol}", "p", None, leaves))
-    return light
+    receivers = 1 if task.remainder else task.servers
+    return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(receivers))
 
 
 def _fibres(b: CircuitBuilder, block: WeightBlock) -> list[tuple[str, str]]:
@@ -222,12 +202,10 @@ def _fibres(b: CircuitBuilder, block: WeightBlock) -> list[tuple[str, str]]:
 
 
 def _outputs(b: CircuitBuilder, task: Averaging, rows: list[str]) -> None:
-    """Add T, the distribution: a splitter tree from every output symbol to every server."""
+    """Add T, the distribution: a splitter tree from every output symbol to every receiver."""
+    labels = output_labels(task)
     for symbol in range(task.symbols):
-        leaves = [
-            add_fibre(b, f"out_s{server}_m{symbol}", "t", symbol * task.servers + server)[0]
-            for server in range(task.servers)
-        ]
+        leaves = [add_fibre(b, row[symbol], "t", symbol * len(labels) + server)[0] for server, row in enumerate(labels)]
         add_tree(b, f"t_m{symbol}", "t", rows[symbol], leaves)
 
 

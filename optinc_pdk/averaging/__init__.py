@@ -1,7 +1,18 @@
 """The averaging task of a chip: words, PAM4 symbols, ideal averages, and comparison of outputs with the ideal."""
 
 from optinc_pdk.averaging.assignments import assign_random, assign_worst
-from optinc_pdk.averaging.score import Score, decide, error_counts, score
+from optinc_pdk.averaging.cascade_words import cascade_words
+from optinc_pdk.averaging.score import Score, decide, decide_steps, error_counts, score
 from optinc_pdk.averaging.task import Averaging
 
-__all__ = ["Averaging", "Score", "assign_random", "assign_worst", "decide", "error_counts", "score"]
+__all__ = [
+    "Averaging",
+    "Score",
+    "assign_random",
+    "assign_worst",
+    "cascade_words",
+    "decide",
+    "decide_steps",
+    "error_counts",
+    "score",
+]

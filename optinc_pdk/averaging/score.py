@@ -46,6 +46,20 @@ def decide(outputs: ArrayLike, resolution: ArrayLike = 1) -> Floats:
     return nearest
 
 
+def decide_steps(outputs: ArrayLike, resolution: ArrayLike = 1) -> Integers:
+    """Return the decided level of each output as an integer number of steps of 1/resolution.
+
+    Args:
+        outputs: Real fields in levels, any shape, without NaN.
+        resolution: Decision steps per level, as for `decide`.
+
+    Returns:
+        Steps 0 ... 4 resolution - 1, of the same shape.
+    """
+    steps: Integers = np.rint(decide(outputs, resolution) * np.asarray(resolution)).astype(np.int64)
+    return steps
+
+
 def score(outputs: ArrayLike, levels: ArrayLike, resolution: ArrayLike = 1) -> Score:
     """Compare network outputs with the ideal levels.
 

@@ -111,6 +111,15 @@ class Averaging:
         return int(4**self.group_symbols) - 1
 
     @property
+    def symbol_shares(self) -> Floats:
+        """Share of each symbol in its group's value at full scale, shape (g,): 3 · 4^(g-1-j) / (4^g - 1); sum 1.
+
+        The weights are 4^(g-1), … 4, 1.
+        """
+        weights = 4.0 ** np.arange(self.group_symbols - 1, -1, -1)
+        return np.asarray(weights / weights.sum(), dtype=np.float64)
+
+    @property
     def input_resolution(self) -> Integers:
         """Number of lattice steps per unit of each network input, shape (K,): N, or N² for a finer last input."""
         resolution = np.full(self.groups, self.servers, dtype=np.int64)
@@ -186,6 +195,52 @@ class Averaging:
         values = as_integers("symbols", symbols, 3)
         check_last_axes("symbols", values, (self.symbols,))
         return values @ (4 ** np.arange(self.symbols - 1, -1, -1, dtype=np.int64))
+
+    def combine_steps(self, steps: ArrayLike) -> Integers:
+        """Combine decided outputs into averages, as integers in steps of the last output.
+
+        Without a remainder, these are the words, as from `decode`. With one, they include the fraction of the average
+        and count steps of 1/N.
+
+        Args:
+            steps: Decided outputs as integer steps of 1/`output_resolution`, shape (..., M).
+
+        Returns:
+            Averages in steps, shape (...).
+
+        Raises:
+            ValueError: A value is not an integer or is out of range, or the last axis does not have length M.
+        """
+        finest = int(self.output_resolution[-1])
+        values = as_integers("steps", steps, 4 * finest - 1)
+        check_last_axes("steps", values, (self.symbols,))
+        place = 4 ** np.arange(self.symbols - 1, -1, -1, dtype=np.int64) * (finest // self.output_resolution)
+        return values @ place
+
+    def combine_levels(self, levels: ArrayLike) -> Integers:
+        """Combine output levels, shape (..., M) as from `targets`, into averages in steps as `combine_steps`."""
+        return self.combine_steps(np.rint(np.asarray(levels) * self.output_resolution).astype(np.int64))
+
+    def output_levels(self, averages: ArrayLike) -> Integers | Floats:
+        """Return the output levels of averages; the inverse of `combine_levels`.
+
+        Args:
+            averages: Averages in steps of the last output, shape (...).
+
+        Returns:
+            Levels, most significant first, shape (..., M); floats if the task has a remainder.
+
+        Raises:
+            ValueError: An average is not an integer or is out of range.
+        """
+        finest = int(self.output_resolution[-1])
+        words, rest = np.divmod(as_integers("averages", averages, finest * (1 << self.bits) - 1), finest)
+        symbols = self.encode(words)
+        if not self.remainder:
+            return symbols
+        levels = symbols.astype(np.float64)
+        levels[..., -1] += rest / finest
+        return levels
 
     def preprocess(self, symbols: ArrayLike) -> Floats:
         """Return the network inputs that the preprocessing unit P forms from the servers' symbols.
@@ -364,13 +419,8 @@ class Averaging:
         finest = self.input_resolution[-1]
         base = 4**self.group_symbols
         place = base ** np.arange(self.groups - 1, -1, -1, dtype=np.int64) * (finest // self.input_resolution)
-        words, rest = np.divmod(steps.astype(np.int64) @ place, finest)
-        symbols = self.encode(words)
-        if not self.remainder:
-            return symbols
-        levels = symbols.astype(np.float64)
-        levels[..., -1] += rest / finest
-        return levels
+        averages = steps.astype(np.int64) @ place
+        return self.output_levels(averages if self.remainder else averages // finest)
 
     def offset_binary(self, values: ArrayLike) -> Integers:
         """Convert signed integers v to words in offset binary, v + 2^(B-1).

@@ -22,8 +22,9 @@ class WordScore:
             servers.
         words: Number of decoded words: inputs × assignments × servers.
         wrong: Number of decoded words that differ from the ideal word.
-        margin: Minimum of 0.5 - |output - ideal level| in levels. It is negative if a symbol is wrong, and also if an
-            output is more than half a level above the highest level, although its symbol is right.
+        margin: Minimum of 0.5 - |output - ideal level| in levels, or in steps for an output that carries a remainder.
+            It is negative if a symbol is wrong, and also if an output is more than half a level above the highest
+            level, although its symbol is right.
         errors: Error (decoded minus ideal) to the number of words with this error, ascending; without correct words.
     """
 
@@ -55,14 +56,20 @@ def word_error_rate(wrong: int, words: int) -> float:
     return wrong / words
 
 
-def score_words(readings: Iterable[tuple[Integers, Floats]], ideal: Integers, levels: Integers) -> WordScore:
+def score_words(
+    readings: Iterable[tuple[Integers, Floats]],
+    ideal: Integers,
+    levels: Integers | Floats,
+    resolution: Integers | int = 1,
+) -> WordScore:
     """Compare the words that S servers decode for I inputs with the ideal words.
 
     Args:
         readings: For each assignment of symbols to servers, the decoded words (I, S) and the output levels before
             decision (I, S, M).
         ideal: (I,) ideal words.
-        levels: (I, M) symbols of the ideal words.
+        levels: (I, M) ideal output levels.
+        resolution: Decision steps per level, (M,) or one for all outputs; see `Averaging.output_resolution`.
 
     Returns:
         The score over all inputs, servers and assignments.
@@ -73,5 +80,17 @@ def score_words(readings: Iterable[tuple[Integers, Floats]], ideal: Integers, le
         exact &= (read == ideal[:, np.newaxis]).all(axis=1)
         errors.update(error_counts(read, ideal[:, np.newaxis]))
         words += read.size
-        margin = min(margin, float(np.min(0.5 - np.abs(outputs - levels[:, np.newaxis]))))
+        margin = min(margin, float(output_margins(outputs, levels[:, np.newaxis], resolution).min()))
     return WordScore(len(ideal), int(exact.sum()), words, errors.total(), margin, dict(sorted(errors.items())))
+
+
+def output_margins(outputs: Floats, levels: Integers | Floats, resolution: Integers | int = 1) -> Floats:
+    """Return the margin 0.5 - |output - ideal level| of every output, in decision steps.
+
+    Args:
+        outputs: Output levels before the decision, shape (..., M).
+        levels: Ideal output levels, broadcast against the outputs.
+        resolution: Decision steps per level, (M,) or one for all outputs.
+    """
+    margins: Floats = 0.5 - np.abs(outputs - levels) * resolution
+    return margins

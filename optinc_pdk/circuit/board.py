@@ -117,8 +117,10 @@ class Board:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All fibre and pad labels in the board netlist."""
-        neurons = (label for n in self.neurons for names in (n.plus, n.minus, n.to) for label in label_tuple(names))
+        """All fibre and pad labels in the board netlist; those of detectors that neurons share occur once."""
+        readers = {(n.layer, n.plus, n.minus): n for n in reversed(self.neurons)}
+        names = ((n.plus, n.minus, n.to) if n is readers[n.layer, n.plus, n.minus] else (n.to,) for n in self.neurons)
+        neurons = (label for each in names for one in each for label in label_tuple(one))
         fibres = (label for row in (*self.inputs, *self.outputs) for label in row)
         return (*self.unmodulated, *self.supplies, *self.monitors, *fibres, *neurons)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import typer
@@ -65,15 +66,36 @@ def progress_counter(remaining: bool = False) -> Iterator[Counter]:
         yield update
 
 
+@dataclass(frozen=True)
+class StageReport:
+    """Updates of a progress bar over named stages.
+
+    Attributes:
+        stages: Names of the stages in order.
+        report: Function that updates the bar.
+    """
+
+    stages: tuple[str, ...]
+    report: Counter
+
+    def __call__(self, stage: str) -> None:
+        """Show that a stage begins."""
+        self.report(stage, self.stages.index(stage), len(self.stages))
+
+    def within(self, stage: str, done: int, total: int) -> None:
+        """Show the number of steps that are done within a long stage, and their total."""
+        self.report(stage, done, total)
+
+
 @contextmanager
-def stage_progress(stages: tuple[str, ...]) -> Iterator[Callable[[str], None]]:
+def stage_progress(stages: tuple[str, ...]) -> Iterator[StageReport]:
     """Show a progress bar over named stages on stderr, if stderr is a terminal, within a ``with`` block.
 
     Args:
         stages: Names of the stages in order.
 
     Yields:
-        Function to call with the name of a stage when the stage begins.
+        Object to call with the name of a stage when the stage begins.
     """
     with progress_counter() as report:
-        yield lambda stage: report(stage, stages.index(stage), len(stages))
+        yield StageReport(stages, report)

@@ -11,7 +11,18 @@ import typer
 
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.options import DEFAULT, Bits, Gds, Groups, Json, ProcessName, Servers, Weights, parse_output
+from optinc_pdk.cli.options import (
+    DEFAULT,
+    ActivationName,
+    Bits,
+    Gds,
+    Groups,
+    Json,
+    ProcessName,
+    Servers,
+    Weights,
+    parse_output,
+)
 from optinc_pdk.cli.paths import errors_naming, output_folder, output_path
 from optinc_pdk.errors import InputError
 
@@ -36,6 +47,7 @@ def build(
     bits: Bits = None,
     servers: Servers = None,
     groups: Groups = None,
+    activation: ActivationName = None,
     as_json: Json = False,
 ) -> None:
     """Build a chip from trained weights and check it: design rules, netlist and function.
@@ -49,10 +61,10 @@ def build(
 
     with stage_progress(flow.STAGES) as report_stage:
         source: Path | Onn | None = weights
-        if weights is not None and (bits, servers, groups) != (None, None, None):
-            source = Onn.load(weights, bits, servers, groups)
+        if weights is not None and (bits, servers, groups, activation) != (None,) * 4:
+            source = Onn.load(weights, bits, servers, groups, activation)
             name = weights.stem if name is None else name
-        result = flow.build(source, output, name, process, report_stage)
+        result = flow.build(source, output, name, process, report_stage, report_stage.within)
     if as_json:
         print(result.report.to_json(), end="")
     else:
@@ -67,6 +79,7 @@ def factor(
     bits: Bits = None,
     servers: Servers = None,
     groups: Groups = None,
+    activation: ActivationName = None,
     as_json: Json = False,
 ) -> None:
     """Factor the weight matrices of a network into meshes; prints MZIs, phase shifters and errors of each layer.
@@ -77,7 +90,7 @@ def factor(
     from optinc_pdk.onn import Onn
 
     splitter_db = load_process(process).device("mmi1x2").parameter("loss_db")
-    onn = Onn.load(weights, bits, servers, groups)
+    onn = Onn.load(weights, bits, servers, groups, activation)
 
     from optinc_pdk.assemble import check_buildable
     from optinc_pdk.report.terminal_tables import factor_rows, factor_table
@@ -101,6 +114,7 @@ def size(
     bits: Bits = None,
     servers: Servers = None,
     groups: Groups = None,
+    activation: ActivationName = None,
     as_json: Json = False,
 ) -> None:
     """Estimate the chip size of networks without a layout: area, pads, heater power and optical power.
@@ -113,7 +127,7 @@ def size(
 
     card = load_process(process)
     check_devices(card)
-    networks = [(path, Onn.load(path, bits, servers, groups)) for path in weights]
+    networks = [(path, Onn.load(path, bits, servers, groups, activation)) for path in weights]
     for path, onn in networks:
         with errors_naming(path):
             check_weights(onn)

@@ -1,6 +1,7 @@
 """All commands of the command line: importing this module registers them with the application."""
 
 from optinc_pdk.cli import (
+    cascade_command,
     chip_commands,
     network_commands,
     noise_command,
@@ -12,6 +13,7 @@ from optinc_pdk.cli.app import app
 
 __all__ = [
     "app",
+    "cascade_command",
     "chip_commands",
     "network_commands",
     "noise_command",

@@ -13,6 +13,7 @@ import typer
 from optinc_pdk.cli.app import app, progress_counter
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.options import (
+    ActivationName,
     FinerInput,
     Json,
     Remainder,
@@ -28,7 +29,7 @@ from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.onn import Onn
+    from optinc_pdk.onn import Activation, Onn
     from optinc_pdk.onn.training.schedule import TrainingProgress
 
 
@@ -40,46 +41,63 @@ def synth(
     groups: TaskGroups = None,
     remainder: Remainder = False,
     finer_input: FinerInput = False,
+    activation: Annotated[
+        str | None,
+        typer.Option(
+            help="Activation of the hidden units: clipped_relu for comparators, relu for the forms with --copies, "
+            "--amplifiers and --unary. Default: clipped_relu, or relu with one of these options."
+        ),
+    ] = None,
+    mzis: Annotated[
+        int | None,
+        typer.Option(
+            help="Take the most tolerant network of comparators with at most this many MZIs by the paper's count. "
+            "Default: the largest tolerance per MZI."
+        ),
+    ] = None,
+    gain: Annotated[
+        float | None,
+        typer.Option(
+            help="Slope of the comparators per step of their signals, at least 1; they remove errors below "
+            "(gain - 1) / 2 gain of a step. Default: 8."
+        ),
+    ] = None,
     copies: Annotated[
         int | None,
         typer.Option(
-            help="Regenerate signals; each signal that waits is carried by this many units, 1 or more. "
+            help="ReLU: regenerate signals; each signal that waits is carried by this many units, 1 or more. "
             "Default with --amplifiers: 1."
         ),
     ] = None,
     amplifiers: Annotated[
         int | None,
         typer.Option(
-            help="Regenerate signals; the gain of a staircase is spread over this many layers, 1 or more. "
+            help="ReLU: regenerate signals; the gain of a staircase is spread over this many layers, 1 or more. "
             "Default with --copies or --unary: 3."
         ),
     ] = None,
-    unary: Annotated[
-        bool, typer.Option(help="Carry every signal as single bits: the largest network, which tolerates most.")
-    ] = False,
+    unary: Annotated[bool, typer.Option(help="ReLU: carry every signal as single bits, the largest network.")] = False,
     as_json: Json = False,
 ) -> None:
     """Write an exact network in closed form, and prove that it is exact on its whole lattice of inputs.
 
-    Without further options it is the smallest network. With --copies or --amplifiers it regenerates its signals, has
-    more layers and tolerates far larger errors of its matrices. With --unary it carries single bits only and tolerates
-    the largest errors.
+    Its hidden units are comparators, which clip at 0 and 1 and share detectors. With --activation relu it is the
+    smallest network of ReLUs, with --copies or --amplifiers one that regenerates its signals and tolerates larger
+    errors of its matrices, and with --unary one of single bits, which tolerates the largest errors of these forms.
     """
     _check_weights_path(output)
     task = _task(bits, servers, groups, remainder, finer_input)
 
     from optinc_pdk.assemble import check_buildable
-    from optinc_pdk.onn import ProofError, carry_chain, prove, regenerating_chain, unary_chain
+    from optinc_pdk.onn import ProofError, prove
 
+    relu = {"--copies": copies is not None, "--amplifiers": amplifiers is not None, "--unary": unary}
+    clipped = {"--mzis": mzis is not None, "--gain": gain is not None}
     try:
-        if unary and copies is not None:
-            raise ValueError("--unary and --copies exclude each other: single bits need no copies; drop one")
-        if unary:
-            onn = unary_chain(task, 3 if amplifiers is None else amplifiers)
-        elif copies is None and amplifiers is None:
-            onn = carry_chain(task)
+        if _synth_activation(activation, relu, clipped) == "clipped_relu":
+            onn = _comparators(task, mzis, gain)
         else:
-            onn = regenerating_chain(task, 1 if copies is None else copies, 3 if amplifiers is None else amplifiers)
+            onn = _relu_form(task, copies, amplifiers, unary)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
     try:
@@ -122,6 +140,13 @@ def train(
         str | None,
         typer.Option(help="Start from random weights, with hidden layers of these widths, such as 24-24-20."),
     ] = None,
+    activation: Annotated[
+        Literal["relu", "clipped_relu"] | None,
+        typer.Option(
+            help="Activation of the hidden layers: relu, or clipped_relu for units that clip at 0 and 1. Default: that "
+            "of --start, otherwise relu."
+        ),
+    ] = None,
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 20_000,
     noise: Annotated[
         float, typer.Option(help="Matrix error ε during training, relative to the 2-norm of each matrix.")
@@ -138,6 +163,16 @@ def train(
     loss: Annotated[
         str, typer.Option(help="Loss function: margin, or paper for the two stages of arXiv 2603.28290.")
     ] = "margin",
+    leak: Annotated[
+        float, typer.Option(help="Slope of the gradient outside 0 to 1 in clipped networks; it falls to 0.")
+    ] = 0.3,
+    condition: Annotated[
+        float | None,
+        typer.Option(help="Penalise condition numbers of the optical matrices above this one. Default: no penalty."),
+    ] = None,
+    output_bias: Annotated[
+        bool, typer.Option(help="Train biases of the last layer; the chip needs another hidden unit for them.")
+    ] = False,
     approximate: Annotated[
         str | None,
         typer.Option(
@@ -183,6 +218,9 @@ def train(
             input_noise=input_noise,
             amplitude_noise=amplitude_noise,
             drive_bits=drive_bits,
+            leak=leak,
+            condition=condition,
+            output_bias=output_bias,
             loss=cast(Literal["margin", "paper"], loss),
             approximate=_numbers("--approximate", approximate, ","),
             rate=rate,
@@ -190,7 +228,7 @@ def train(
             ramp=ramp,
             stop=stop,
         )
-        first = _initial_network(task, start, hidden, seed)
+        first = _initial_network(task, start, hidden, seed, activation)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
     with progress_counter(remaining=True) as report:
@@ -229,6 +267,7 @@ def search(
         list[Path] | None,
         typer.Option(help="Weight file to compare with the networks found; may be given several times."),
     ] = None,
+    activation: ActivationName = None,
 ) -> None:
     """Search for the network with the fewest MZIs that tolerates a matrix error; needs the extra 'train' (PyTorch).
 
@@ -242,7 +281,7 @@ def search(
     from optinc_pdk.onn.training.search import SearchCandidate, evaluate_candidate, pareto_front, write_candidates
     from optinc_pdk.onn.training.search import search as run
 
-    others = [(path, Onn.load(path, bits, servers, groups)) for path in also or []]
+    others = [(path, Onn.load(path, bits, servers, groups, activation)) for path in also or []]
     for path, onn in others:
         if onn.task != task:
             raise InputError(f"{path}: the network computes {onn.task}, not {task}; leave it out")
@@ -280,6 +319,52 @@ def search(
     print(f"{output / 'best.npz'}: {structure}, {one.mzis:,} MZIs, {one.share:.3%} exact at ε = {epsilon:g}")
 
 
+def _synth_activation(activation: str | None, relu: dict[str, bool], clipped: dict[str, bool]) -> str:
+    """The activation of a closed form, from the option and from those that belong to one activation only.
+
+    Args:
+        activation: Value of --activation, or None.
+        relu: Options of ReLU networks, and whether they are given.
+        clipped: The same for clipped networks.
+
+    Raises:
+        InputError: The activation is unknown, or an option belongs to the other one.
+    """
+    from optinc_pdk.onn.network import ACTIVATIONS
+
+    if activation is not None and activation not in ACTIVATIONS:
+        raise InputError(f"--activation {activation}: use one of {', '.join(ACTIVATIONS)}")
+    chosen = activation or ("relu" if any(relu.values()) else "clipped_relu")
+    for option, given in (clipped if chosen == "relu" else relu).items():
+        if given:
+            raise InputError(f"{option} has no effect with the activation {chosen}; drop it, or change --activation")
+    return chosen
+
+
+def _comparators(task: Averaging, mzis: int | None, gain: float | None) -> Onn:
+    """The network of comparators."""
+    from optinc_pdk.onn import comparator_network
+
+    return comparator_network(task, mzis) if gain is None else comparator_network(task, mzis, gain)
+
+
+def _relu_form(task: Averaging, copies: int | None, amplifiers: int | None, unary: bool) -> Onn:
+    """The closed form with ReLUs that the options choose.
+
+    Raises:
+        ValueError: The options exclude each other, or one is out of range.
+    """
+    from optinc_pdk.onn import carry_chain, regenerating_chain, unary_chain
+
+    if unary and copies is not None:
+        raise ValueError("--unary and --copies exclude each other: single bits need no copies; drop one")
+    if unary:
+        return unary_chain(task, 3 if amplifiers is None else amplifiers)
+    if copies is None and amplifiers is None:
+        return carry_chain(task)
+    return regenerating_chain(task, 1 if copies is None else copies, 3 if amplifiers is None else amplifiers)
+
+
 def _check_weights_path(path: Path) -> None:
     """Check the path of the weight file that a command writes."""
     if output_path(path).suffix != ".npz":
@@ -300,20 +385,22 @@ def _task(bits: int, servers: int, groups: int | None, remainder: bool, finer_in
         raise InputError(str(fault)) from fault
 
 
-def _initial_network(task: Averaging, start: Path | None, hidden: str | None, seed: int) -> Onn:
+def _initial_network(
+    task: Averaging, start: Path | None, hidden: str | None, seed: int, activation: Activation | None
+) -> Onn:
     """The network that training starts from: of a file, with random weights, or in closed form."""
-    from optinc_pdk.onn import Onn, carry_chain
+    from optinc_pdk.onn import Onn, carry_chain, comparator_network
     from optinc_pdk.onn.training.initialisation import random_network
 
     if start is not None and hidden is not None:
         raise InputError("--start and --hidden exclude each other: start from a file, or from random weights")
     if hidden is not None:
-        return random_network(task, _numbers("--hidden", hidden, "-"), seed)
+        return random_network(task, _numbers("--hidden", hidden, "-"), seed, activation or "relu")
     if start is None:
-        return carry_chain(task)
+        return comparator_network(task) if activation == "clipped_relu" else carry_chain(task)
     if start.suffix != ".npz":
-        return replace(Onn.load(start, task.bits, task.servers, task.groups), task=task)
-    onn = Onn.load(start)
+        return replace(Onn.load(start, task.bits, task.servers, task.groups, activation), task=task)
+    onn = Onn.load(start, activation=activation)
     if onn.task != task:
         raise InputError(f"{start}: the network computes {onn.task}, not {task}; give its bits, servers and groups")
     return onn

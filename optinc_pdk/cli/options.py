@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -45,6 +45,14 @@ Bits = Annotated[
 ]
 Servers = Annotated[int | None, typer.Option(help="Number of servers. Needed for .safetensors and .onnx files.")]
 Groups = Annotated[int | None, typer.Option(help="Number of network inputs. Needed for .safetensors and .onnx files.")]
+ActivationName = Annotated[
+    Literal["relu", "clipped_relu"] | None,
+    typer.Option(
+        "--activation",
+        help="Activation of hidden layers: relu, or clipped_relu for Hardtanh(0, 1). .npz and .onnx files state it; "
+        "give it for .safetensors files, which are read as relu otherwise.",
+    ),
+]
 TaskBits = Annotated[int, typer.Option("--bits", help="Bits of a word; even.")]
 TaskServers = Annotated[int, typer.Option("--servers", help="Number of servers whose words are averaged.")]
 TaskGroups = Annotated[

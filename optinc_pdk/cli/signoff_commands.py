@@ -247,16 +247,17 @@ def check(
 ) -> None:
     """Check that the extracted layout computes every word exactly; writes .function.npz.
 
-    Exit code 1 if a word is wrong.
+    If there are too many inputs to try each, random words and corner cases are tried; networks of comparators are
+    certified for all words besides. Exit code 1 if a word is wrong.
     """
     path = output_path(output or gds.with_suffix(".function.npz"), weights, gds, netlist, bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
 
-    card, task = load_process(process), Onn.load(weights).task
+    card, onn = load_process(process), Onn.load(weights)
 
-    from optinc_pdk.report.build_numbers import function_findings, function_numbers
+    from optinc_pdk.report.build_numbers import function_basis, function_findings, function_numbers
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.signoff.function import check_function, write_function
 
@@ -264,14 +265,24 @@ def check(
         report_stage("extract")
         chip = read_extracted_chip(gds, netlist, bias, card)
         report_stage("function")
-        result = check_function(chip.circuit, chip.board, chip.bias, task, card, chip.ground)
+        result = check_function(
+            chip.circuit,
+            chip.board,
+            chip.bias,
+            onn.task,
+            card,
+            chip.ground,
+            onn=onn,
+            on_progress=partial(report_stage.within, "function"),
+        )
     write_function(result, path)
     if as_json:
         print(json.dumps({"schema": 1} | (function_numbers(result) or {}), indent=2))
     else:
         print(f"{result.exact:,}/{result.inputs:,} words exact, margin {result.margin:.3f} levels")
-        print("margins by symbol: " + ", ".join(f"{margin:.3f}" for margin in result.margins.min(axis=0)))
-        for line in function_findings(result):
+        print("margins by symbol: " + ", ".join(f"{margin:.3f}" for margin in result.symbol_margins))
+        print(function_basis(result))
+        for line in function_findings(result, onn.activation):
             print(line)
     raise typer.Exit(PASSED if result.passed else FAILED)
 

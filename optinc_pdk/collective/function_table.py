@@ -50,6 +50,11 @@ def table_chip(
     file = Path(path)
     arrays = _read(file)
     symbols, words = arrays["symbols"], arrays["words"]
+    if "inputs" in arrays and int(arrays["inputs"]) != symbols.shape[1]:
+        raise InputError(
+            f"{file}: has rows of {symbols.shape[1]:,} of the {int(arrays['inputs']):,} inputs that were checked, not "
+            "of all; if the chip passed, use its weight file, which gives the same words"
+        )
     tried, inputs, servers, count = symbols.shape
     if words.shape != (tried, inputs, servers) or arrays["ideal"].shape != (inputs,) or tried not in (1, 2):
         raise InputError(
@@ -112,6 +117,11 @@ def _read(file: Path) -> dict[str, NDArray[np.generic]]:
             if not isinstance(schema, np.ndarray) or schema.shape != () or schema != SCHEMA:
                 raise InputError(f"{file}: schema {schema}; this version reads schema {SCHEMA}")
             arrays = {name: archive[name] for name in _ARRAYS}
+            if "inputs" in archive.files:
+                inputs = archive["inputs"]
+                if inputs.shape != () or inputs.dtype.kind != "i":
+                    raise InputError(f"{file}: inputs is not a number; write it again with optinc check")
+                arrays["inputs"] = inputs
     except OSError as fault:
         raise InputError(f"{file}: cannot be read ({fault.strerror or fault}); check the path") from fault
     except InputError:

@@ -154,7 +154,7 @@ class StripBuilder:
     def _preprocess(self, starts: dict[int, str]) -> None:
         """Place P: fibres, trims, combiner trees and copies for several blocks, with guides to the modes."""
         names = self.netlist.section("p")
-        fibres = [name for name in names if self.netlist.component[name] != "mmi1x2"]
+        fibres = [name for name in names if self.netlist.component[name] in ("grating_coupler", "phase_shifter")]
         rows = 1 + max(self.netlist.grid[name][2] for name in fibres)
         first = self._centre(rows)
         trims = sum(self.netlist.component[name] == "phase_shifter" for name in fibres)
@@ -166,12 +166,9 @@ class StripBuilder:
             component, y = self.netlist.component[name], first - self.netlist.grid[name][2] * self.fibre
             if component == "grating_coupler":
                 trees.place(name, component, -ground - shifter, y, rotation=180)
-            elif component == "phase_shifter":
+            else:
                 trees.place(name, component, -shifter, y)
                 leaves[f"{name},o2"] = [(0.0, y)]
-            else:
-                trees.place(name, component, 0.0, y, rotation=180)
-                leaves[f"{name},o1"] = [(0.0, y)]
         for name in fibres:
             if self.netlist.component[name] == "grating_coupler":
                 trees.join(f"{name},o1", self.netlist.partner[f"{name},o1"])

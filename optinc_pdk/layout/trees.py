@@ -46,6 +46,7 @@ class TreePlacer:
         self.r = float(process.guide.radius_um)
         self.turn = self.r + 0.5
         self.pitch = self.length + 2 * self.turn + float(process.floorplan.guide_space_um)
+        self.dark = False
 
     def place(self, port: str, leaves: dict[str, list[Point]]) -> PlacedTree:
         """Place the tree whose root is ``port`` and draw its guides, including those from the leaves.
@@ -81,11 +82,20 @@ class TreePlacer:
         gains: dict[str, float] = {}
         for root in roots:
             gains |= length_gains(trial.place(root, dict(leaves)).lengths, matched, least_gain(self.r))
+        if trial.dark:
+            # terminators at the first level extend towards the leaves
+            self.x = snap(self.x + self.side * trial.canvas.frames["terminator"].box[2])
         if not any(gains.values()):
-            return dict(leaves)
+            return self._moved(roots, leaves, {}) if trial.dark else dict(leaves)
         tallest = self._tallest([path[-1][1] for path in leaves.values()])
         heights = {leaf: tooth_heights(gains[leaf], tallest, self.r) for leaf in gains}
         self.x = snap(self.x + self.side * 4 * self.r * max(map(len, heights.values())))
+        return self._moved(roots, leaves, heights)
+
+    def _moved(
+        self, roots: Collection[str], leaves: Mapping[str, list[Point]], heights: Mapping[str, list[float]]
+    ) -> dict[str, list[Point]]:
+        """Return the leaves with guides that have teeth of the given heights and end at the trees' x."""
         moved = {
             leaf: [*path, *teeth(path[-1], self.side, heights.get(leaf, []), self.r), (self.x, path[-1][1])]
             for leaf, path in leaves.items()
@@ -113,18 +123,28 @@ class TreePlacer:
             path = leaves[port]
             return PlacedTree(port, *path[-1], {port: 0.0}), 0, path
         node = port.rpartition(",")[0]
-        upper = self._branch(self.netlist.partner[f"{node},o2"], leaves)
-        lower = self._branch(self.netlist.partner[f"{node},o3"], leaves)
-        height = max(upper[1], lower[1]) + 1
-        y = (upper[0].y + lower[0].y) / 2
+        names = [self.netlist.partner[f"{node},{name}"] for name in ("o2", "o3")]
+        branches = {
+            name: self._branch(far, leaves)
+            for name, far in zip(("o2", "o3"), names, strict=True)
+            if far in leaves or self.netlist.component[far.rpartition(",")[0]] != "terminator"
+        }
+        height = max(branch[1] for branch in branches.values()) + 1
+        y = sum(branch[0].y for branch in branches.values()) / len(branches)
+        if len(branches) == 1:
+            # the branch with light runs straight
+            y = snap(y - self._port_y(next(iter(branches))))
         near = self.x + self.side * (height * self.pitch - self.length)
         if self.side > 0:
             self.canvas.place(node, "mmi1x2", near + self.length, y, rotation=180, mirror=True)
         else:
             self.canvas.place(node, "mmi1x2", near - self.length, y)
         lengths: dict[str, float] = {}
-        for name, branch in (("o2", upper), ("o3", lower)):
-            end = self.canvas.port(f"{node},{name}")
+        for name, far in zip(("o2", "o3"), names, strict=True):
+            if name not in branches:
+                self._terminate(f"{node},{name}", far)
+                continue
+            branch, end = branches[name], self.canvas.port(f"{node},{name}")
             turn = end.x - self.side * self.turn
             corners = [*branch[2], (turn, branch[0].y), (turn, end.y), (end.x, end.y)]
             self.canvas.guide(*corners)
@@ -132,3 +152,17 @@ class TreePlacer:
             lengths |= {leaf: length + further for leaf, length in branch[0].lengths.items()}
         root = self.canvas.port(f"{node},o1")
         return PlacedTree(f"{node},o1", root.x, root.y, lengths), height, [(root.x, root.y)]
+
+    def _port_y(self, port: str) -> float:
+        """Return the y of a placed splitter's branch above its root; branches are not exchanged by the side."""
+        return self.canvas.frames["mmi1x2"].ports[port].y
+
+    def _terminate(self, port: str, dark: str) -> None:
+        """Place the terminator of a branch without light beside the branch with light, back towards the leaves."""
+        self.dark = True
+        at, step = self.canvas.port(port), 2 * self.r + float(self.process.floorplan.guide_space_um)
+        away = snap(at.y + (step if port.endswith("o2") else -step))
+        turn = at.x - self.side * self.turn
+        end = turn - self.side * self.turn
+        self.canvas.guide((at.x, at.y), (turn, at.y), (turn, away), (end, away))
+        self.canvas.place(dark.rpartition(",")[0], "terminator", end, away, rotation=180 if self.side > 0 else 0)

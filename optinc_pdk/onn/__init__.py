@@ -7,7 +7,7 @@ from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.closed_form.comparators import comparator_network, saturation_margins
 from optinc_pdk.onn.closed_form.proof import ExactnessProof, ProofError, prove
 from optinc_pdk.onn.closed_form.unary import unary_chain
-from optinc_pdk.onn.factorisation import LayerFactor, factorise
+from optinc_pdk.onn.factorisation import LayerFactor, default_amplitude, factorise
 from optinc_pdk.onn.network import Activation, FactorMethod, Layer, Onn, WeightsError
 from optinc_pdk.onn.normalisation import (
     NormalisedOnn,
@@ -32,6 +32,7 @@ __all__ = [
     "bundled_weights",
     "carry_chain",
     "comparator_network",
+    "default_amplitude",
     "factorise",
     "input_error_accuracy",
     "lattice_score",

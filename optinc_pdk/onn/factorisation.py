@@ -10,11 +10,13 @@ equal up to a positive factor share one row of Q, and one detector (:meth:`optin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import BlockFactor, SvdFactor, svd_generic, unitary_diagonal
 from optinc_pdk.onn.network import Onn, WeightsError
 from optinc_pdk.onn.normalisation import DEAD_FRACTION, hidden_maxima
@@ -37,7 +39,8 @@ class LayerFactor:
     electronics the gains and the choice of rows.
 
     Attributes:
-        matrix: (rows, in) optical matrix Q; its rows have norm 1, or 0 for units that are never positive.
+        matrix: (rows, in) optical matrix Q; its rows have norm 1, or 0 for units that are never positive. In the last
+            layer of level 1 of a cascade, the norms are at most 1.
         row: (out,) row of Q that each unit reads; -1 for a unit without weights, which is constant.
         row_norm: (out,) gain by which the electronics of each unit multiply its row.
         bias: (out,) biases in units of amplitude, which the electronics add.
@@ -74,15 +77,27 @@ class LayerFactor:
         return float(np.linalg.norm(self.realised - self.matrix) / np.linalg.norm(self.matrix))
 
 
-def factorise(onn: Onn) -> tuple[LayerFactor, ...]:
+def default_amplitude(task: Averaging) -> float:
+    """Return the amplitude of the largest group of symbols with which the largest value of any input has amplitude 1.
+
+    It is below 1 only for level 2 of a cascade, whose last input exceeds a group of symbols.
+    """
+    return float(task.full_scale / task.input_maxima.max())
+
+
+def factorise(onn: Onn, inputs: Sequence[float] | None = None) -> tuple[LayerFactor, ...]:
     """Factor every layer of a network for the chip, by the methods in ``onn.factor``.
 
     A hidden signal h is sent with the amplitude h / (its maximum over the lattice), times 0.98 in ReLU networks; an
-    input x with the amplitude x / (its maximum). All inputs of a layer that is approximated by blocks use the same
-    maximum, because this approximation cannot scale columns separately. Null vectors of singular value decompositions
-    are random; the seed is the index of the layer, so that equal networks have equal factors.
-
+    input x with the amplitude ``inputs`` x / (4^g - 1). All inputs of a layer that is approximated by blocks use the
+    same maximum, because this approximation cannot scale columns separately. Null vectors of singular value
+    decompositions are random; the seed is the index of the layer, so that equal networks have equal factors. The
+    outputs of level 1 of a cascade have equal fields per level, so that errors of all symbols count alike at level 2.
     An output bias is realised as :func:`optinc_pdk.onn.without_output_bias` describes.
+
+    Args:
+        onn: Network.
+        inputs: (K,) amplitude of the value 4^g - 1 of each input, above 0; by default `default_amplitude` for all.
 
     Returns:
         One factorisation per layer.
@@ -93,10 +108,12 @@ def factorise(onn: Onn) -> tuple[LayerFactor, ...]:
     onn = without_output_bias(onn)
     scales = _hidden_scales(onn)
     headroom = HEADROOM if onn.activation == "relu" else 1.0
+    amplitudes = default_amplitude(onn.task) if inputs is None else np.asarray(inputs, dtype=np.float64)
+    first = onn.task.full_scale / np.broadcast_to(amplitudes, onn.task.groups)
     factors = []
     for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True)):
         above = headroom / scales[index] if index < len(scales) else np.ones(layer.outputs)
-        below = scales[index - 1] / headroom if index else onn.task.input_maxima
+        below = scales[index - 1] / headroom if index else first
         illuminated = np.isfinite(below)
         # the columns of a block are orthogonal only while all of them are there
         dark = 0.0 if method == "svd" else below[illuminated].max(initial=0.0)
@@ -107,6 +124,8 @@ def factorise(onn: Onn) -> tuple[LayerFactor, ...]:
                 "over the lattice, or all its weights are 0; train the network again"
             )
         norm = np.linalg.norm(weight, axis=1)
+        if onn.task.remainder and index == len(scales):
+            norm = np.full_like(norm, norm.max())
         row = onn.detector_rows(index)
         matrix = np.zeros((int(row.max()) + 1, layer.inputs))
         # the first unit of each row defines it

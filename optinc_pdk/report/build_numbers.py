@@ -12,14 +12,14 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, flatten, label_tuple
 from optinc_pdk.factor.counts import svd_mzis
-from optinc_pdk.onn import LayerFactor, Onn
+from optinc_pdk.onn import Activation, LayerFactor, Onn
 from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
 from optinc_pdk.report.formatting import error_numbers, format_errors
 from optinc_pdk.report.light_budget import light_budget, light_numbers
 from optinc_pdk.report.size_limits import DieSize, area_limit, loss_limit, pads_limit, power_limit
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult
 from optinc_pdk.signoff.electrical.electrical_check import Currents, ElectricalResult, densest_ma_per_um
-from optinc_pdk.signoff.function import FunctionResult
+from optinc_pdk.signoff.function import Certificate, FunctionResult
 from optinc_pdk.signoff.lvs.comparison import LvsResult
 from optinc_pdk.signoff.lvs.differences import Difference
 from optinc_pdk.simulate import Programming
@@ -101,7 +101,7 @@ def chip_numbers(
             "neuron electronics": len(neurons),
             "neuron modulators": modulators,
             "server modulators": servers,
-            "server receivers": servers,
+            "server receivers": sum(len(row) for row in circuit.board.outputs),
             "heater DAC channels": len(programming.bias.labels),
         },
         **size_numbers(onn, process, dies, pads, power, function.hop_loss_db),
@@ -166,10 +166,52 @@ def function_numbers(function: FunctionResult | None) -> dict[str, Any] | None:
         "exact": function.exact,
         "accuracy": function.accuracy,
         "margin": function.margin,
-        "words": function.words.size,
-        "margins": function.margins.min(axis=0).tolist(),
+        "words": function.word_count,
+        "margins": function.symbol_margins.tolist(),
         "errors": error_numbers(function.errors),
+        "coverage": function.coverage,
+        "corners": function.corners,
+        "certificate": certificate_numbers(function.certificate),
+        "no_certificate": function.no_certificate or None,
+        "basis": function_basis(function),
     }
+
+
+def certificate_numbers(certificate: Certificate | None) -> dict[str, Any] | None:
+    """Return the ``certificate`` of the ``function`` section; the keys are the fields of `CertificateNumbers`."""
+    if certificate is None:
+        return None
+    return {
+        "margin": certificate.margin,
+        "margins": certificate.symbol_margins.tolist(),
+        "layer_errors": list(certificate.layer_errors),
+        "layer_reserves": [reserve if np.isfinite(reserve) else None for reserve in certificate.layer_reserves],
+        "signal_errors": list(certificate.signal_errors),
+    }
+
+
+def function_basis(function: FunctionResult) -> str:
+    """Format what the verdict on the function rests on: enumeration, a certificate, or a sample only."""
+    certificate = function.certificate
+    bounds = "" if certificate is None else f"certified margin {certificate.margin:.3f} levels"
+    if function.coverage == "combinations":
+        return "enumerated: every combination of symbols at the fibres"
+    if function.coverage == "lattice":
+        more = f"; certified for all assignments by interval bounds, {bounds}" if function.certified else ""
+        return f"enumerated: every input, with 2 assignments of symbols to servers each{more}"
+    sample = f"{function.inputs - function.corners:,} sampled inputs and {function.corners:,} corner cases"
+    if function.certified:
+        return f"certified for all words by interval bounds, {bounds}, and {sample}"
+    reason = function.no_certificate
+    if certificate is not None:
+        worst = int(np.argmin(certificate.layer_reserves))
+        reserve = certificate.layer_reserves[worst]
+        reason = f"the bounds are too wide, {bounds}"
+        if reserve < 0.0:
+            reason += (
+                f"; layer {worst} may pass errors of {certificate.layer_errors[worst]:.3g} on, {-reserve:.3g} too much"
+            )
+    return f"sampled only: {sample}; not a proof, because {reason or 'no certificate was computed'}"
 
 
 def drc_numbers(drc: DrcResult, electrical: ElectricalResult | None) -> dict[str, Any]:
@@ -220,6 +262,7 @@ def findings(
     electrical: ElectricalResult | None,
     match: LvsResult,
     function: FunctionResult | None,
+    activation: Activation,
     programming: Programming | None,
 ) -> list[str]:
     """List the findings of all checks as text, one line each.
@@ -229,6 +272,7 @@ def findings(
         electrical: Results of the electrical rules; None without a bias.
         match: Result of LVS; its first five differences are listed.
         function: Result of the function check; None if it did not run.
+        activation: Activation of the network.
         programming: Result of programming, whose matrix errors are listed; None if the chip was not programmed.
 
     Returns:
@@ -245,7 +289,7 @@ def findings(
     if match.total_differences > 5:
         lines.append(f"lvs: {match.total_differences - 5} more differences in the .lvs.json file")
     if function is not None:
-        lines += function_findings(function)
+        lines += function_findings(function, activation)
     if programming is not None:
         errors = ", ".join(f"{error:.1e}" for error in programming.driven_error)
         lines.append(f"matrix error as driven, rms over the 2-norm, by layer: {errors}")
@@ -259,18 +303,23 @@ def difference_line(difference: Difference) -> str:
     return f"{difference.kind}{where}: {difference.message}" + (f" [{sides}]" if sides else "")
 
 
-def function_findings(function: FunctionResult) -> list[str]:
-    """List wrong words, with an example, and clipped modulator amplitudes as text; empty if there are none."""
+def function_findings(function: FunctionResult, activation: Activation) -> list[str]:
+    """List wrong words, with an example, and clipped modulator amplitudes as text; empty if there are none.
+
+    Args:
+        function: Result of the function check.
+        activation: Activation of the network; modulators of clipped networks clip on purpose, which is no finding.
+    """
     lines: list[str] = []
     if not function.passed:
         wrong = np.flatnonzero(np.any(function.words != function.ideal[:, np.newaxis], axis=(0, 2)))
         first = int(wrong[0])
         read = sorted(set(function.words[:, first].ravel().tolist()))
         lines.append(
-            f"function: {len(wrong):,} inputs give a wrong word; the first has symbols "
+            f"function: {function.inputs - function.exact:,} inputs give a wrong word; one has symbols "
             f"{function.symbols[0, first].tolist()}, ideal word {function.ideal[first]}, read {read}"
         )
         lines.append(f"function: errors of words by value: {format_errors(error_numbers(function.errors))}")
-    if function.saturated:
+    if function.saturated and activation == "relu":
         lines.append(f"function: {function.saturated} modulator amplitudes were clipped to full scale")
     return lines

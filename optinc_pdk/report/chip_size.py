@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from optinc_pdk.assemble.grounds import LOCAL_PADS, PADS
+from optinc_pdk.assemble.preprocessing import preprocessing_loss_db
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.interferometers import attenuator_positions, mzi_positions
@@ -233,8 +234,9 @@ def _ends(mesh: LayerSize, out: int, into: int, task: Averaging, end: tuple[bool
     heaters = fibres = 0
     loss = mesh.loss_db
     if first:
-        # the fields of all servers add up in phase, through a tree of 2^levels leaves
-        loss += grating_db + levels * splitter_db + 10 * math.log10(2**levels / task.servers**2)
+        # the fields of all servers and of the symbols of a group add up in phase, each by its share
+        loss += grating_db + preprocessing_loss_db(task, process)[0]
+        loss += 20 * math.log10(float(task.symbol_shares[0]) / task.servers)
         heaters, fibres = words, words + task.servers + 3
     elif outside:
         loss, fibres = loss + grating_db, into

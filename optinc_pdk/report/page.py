@@ -97,6 +97,8 @@ def _summary(report: Report) -> str:
     parts = []
     if (function := report.function) is not None:
         parts.append(f"{function.exact:,} of {function.inputs:,} words exact, margin {function.margin:.3f} levels")
+        if function.basis is not None:
+            parts.append(function.basis)
     if report.drc is not None:
         parts.append(f"{report.drc.violations:,} violations of {report.drc.rules} design rules")
     if report.lvs is not None:
@@ -128,7 +130,8 @@ def _network(report: Report) -> list[tuple[str, str]]:
     task, onn, factor = report.task, report.onn, report.factor
     facts = [("Task", f"average of {task.servers} words of {task.bits} bits, {task.groups} inputs")]
     if onn is not None:
-        facts.append(("Network", f"{'-'.join(map(str, onn.structure))}, ReLU between layers"))
+        activation = {"relu": "ReLU", "clipped_relu": "clipped ReLU (0 to 1)"}[onn.activation]
+        facts.append(("Network", f"{'-'.join(map(str, onn.structure))}, {activation} between layers"))
         facts.append(("In floating point", f"{onn.accuracy:.4%} of the lattice, margin {onn.margin:.3f} levels"))
     if factor is not None:
         count = f"{factor.mzis:,} of {factor.mzis_full_svd:,} for full SVD ({factor.ratio:.1%}), weights only"

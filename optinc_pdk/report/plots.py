@@ -9,8 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from optinc_pdk.averaging import decide
+from optinc_pdk.averaging import decide_steps
 
+MAX_POINTS = 2**19
+"""Largest number of points that a plot of outputs draws."""
 _RIGHT, _WRONG, _INK = "#2f6fb0", "#d3302f", "#444c54"
 
 
@@ -45,35 +47,52 @@ def pareto_front_png(rows: list[tuple[str, int, float, bool]], epsilon: float) -
     return picture.getvalue()
 
 
-def _draw_output(axes: Axes, output: NDArray[np.float64], level: NDArray[np.float64], index: int) -> None:
-    error = np.abs(output - level)
-    right = decide(output) == level
+def _draw_output(
+    axes: Axes, output: NDArray[np.float64], level: NDArray[np.float64], index: int, resolution: int
+) -> None:
+    error = np.abs(output - level) * resolution
+    right = decide_steps(output, resolution) == np.rint(level * resolution)
     # the points of a level are spread sideways by their rank in the table, so that they do not hide each other
-    across = level + 0.7 * (np.arange(level.size) / max(level.size - 1, 1) - 0.5)
+    across = level + 0.7 / resolution * (np.arange(level.size) / max(level.size - 1, 1) - 0.5)
     for mask, color in ((right, _RIGHT), (~right, _WRONG)):
         axes.scatter(across[mask], output[mask], s=3, color=color, alpha=0.5, linewidths=0, rasterized=True)
-    for threshold in np.arange(np.floor(level.min()), np.ceil(level.max())) + 0.5:
+    for threshold in (
+        np.arange(np.floor(level.min() * resolution), np.ceil(level.max() * resolution)) + 0.5
+    ) / resolution:
         axes.axhline(threshold, color=_INK, linewidth=0.8, linestyle=(0, (5, 4)))
-    for ideal in np.unique(np.rint(level)):
-        axes.plot([ideal - 0.4, ideal + 0.4], [ideal, ideal], color=_INK, linewidth=0.6)
+    for ideal in np.unique(np.rint(level * resolution)) / resolution:
+        axes.plot([ideal - 0.4 / resolution, ideal + 0.4 / resolution], [ideal, ideal], color=_INK, linewidth=0.6)
     worst = int(np.argmax(error))
     margin = 0.5 - error[worst]
     color = _INK if right.all() else _WRONG
     axes.plot(across[worst], output[worst], "o", ms=9, mfc="none", mec=color, mew=1.2)
-    axes.set_title(f"output {index}: margin {margin:+.3f} levels", fontsize=10, color=color)
+    unit = "levels" if resolution == 1 else f"steps of 1/{resolution}"
+    axes.set_title(f"output {index}: margin {margin:+.3f} {unit}", fontsize=10, color=color)
     axes.set_xlabel("ideal level")
     axes.set_xticks(np.unique(np.rint(level)))
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def outputs_png(outputs: NDArray[np.float64], levels: NDArray[np.float64]) -> bytes:
+def _drawn_points(error: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Numbers of the points that are drawn, ascending."""
+    if error.size <= MAX_POINTS:
+        return np.arange(error.size)
+    regular = np.arange(0, error.size, -(-2 * error.size // MAX_POINTS))
+    return np.union1d(regular, np.argpartition(-error, MAX_POINTS // 2)[: MAX_POINTS // 2])
+
+
+def outputs_png(
+    outputs: NDArray[np.float64], levels: NDArray[np.float64], resolution: NDArray[np.int64] | None = None
+) -> bytes:
     """Plot every output against its ideal level, with the decision thresholds and the worst point, as PNG.
 
-    The margin is 0.5 − |output − level| in levels. A symbol that is decided wrongly is red.
+    The margin is 0.5 − |output − level| in levels. A symbol that is decided wrongly is red. Of more than `MAX_POINTS`
+    points, those with the smallest margins and points at equal distances are drawn.
 
     Args:
         outputs: (points, M) values at the receivers, in levels, most significant symbol first.
-        levels: (points, M) ideal levels, whole numbers.
+        levels: (points, M) ideal levels, multiples of 1/resolution.
+        resolution: (M,) decision steps per level of each output; None for 1.
 
     Returns:
         Content of the PNG file.
@@ -86,13 +105,16 @@ def outputs_png(outputs: NDArray[np.float64], levels: NDArray[np.float64]) -> by
         raise ValueError(f"outputs, levels: shapes {outputs.shape}, {levels.shape}; both must be (points, M)")
     if not (np.isfinite(outputs).all() and np.isfinite(levels).all()):
         raise ValueError("outputs, levels: a value is not finite; only finite values can be drawn")
+    drawn = _drawn_points(np.max(np.abs(outputs - levels) * (1 if resolution is None else resolution), axis=1))
+    outputs, levels = outputs[drawn], levels[drawn]
     columns = min(outputs.shape[1], 4)
     rows = -(-outputs.shape[1] // columns)
     figure = Figure(figsize=(2.4 + 2.4 * max(columns, 2), 3.2 * rows), layout="constrained", facecolor="white")
     grid = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
     for index, axes in enumerate(grid):
         if index < outputs.shape[1]:
-            _draw_output(axes, outputs[:, index], levels[:, index], index)
+            steps = 1 if resolution is None else int(resolution[index])
+            _draw_output(axes, outputs[:, index], levels[:, index], index, steps)
         else:
             axes.set_axis_off()
     for axes in grid[::columns]:

@@ -16,7 +16,9 @@ NotNegative = Annotated[float, Field(ge=0)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class _Strict(BaseModel):
+class StrictModel(BaseModel):
+    """A model that accepts only its own fields, with their exact types."""
+
     model_config = ConfigDict(
         strict=True,
         frozen=True,
@@ -27,7 +29,7 @@ class _Strict(BaseModel):
     )
 
 
-class TaskNumbers(_Strict):
+class TaskNumbers(StrictModel):
     """The averaging task.
 
     Attributes:
@@ -46,21 +48,23 @@ class TaskNumbers(_Strict):
     finer_input: bool
 
 
-class OnnNumbers(_Strict):
-    """The network in floating point, evaluated on its whole lattice.
+class OnnNumbers(StrictModel):
+    """The network in floating point, evaluated on its whole lattice, or on a sample of one above 2^25 points.
 
     Attributes:
         structure: Number of units of each layer, from inputs to outputs.
         accuracy: Fraction of exact words.
         margin: Smallest margin in levels.
+        activation: Activation of the hidden layers.
     """
 
     structure: list[Count]
     accuracy: Fraction
     margin: float
+    activation: Literal["relu", "clipped_relu"] = "relu"
 
 
-class FactorNumbers(_Strict):
+class FactorNumbers(StrictModel):
     """Factorisation of the weight matrices; MZIs by the convention of arXiv 2603.28290, weights only.
 
     Attributes:
@@ -76,7 +80,7 @@ class FactorNumbers(_Strict):
     max_error: NotNegative
 
 
-class LimitNumbers(_Strict):
+class LimitNumbers(StrictModel):
     """A quantity and its limit.
 
     Attributes:
@@ -94,7 +98,7 @@ class LimitNumbers(_Strict):
     assumption: str
 
 
-class LightNumbers(_Strict):
+class LightNumbers(StrictModel):
     """The light budget.
 
     Attributes:
@@ -116,7 +120,7 @@ class LightNumbers(_Strict):
     symbol_rate_bd: Positive
 
 
-class CrosstalkNumbers(_Strict):
+class CrosstalkNumbers(StrictModel):
     """Thermal crosstalk that the process card states.
 
     Attributes:
@@ -128,7 +132,7 @@ class CrosstalkNumbers(_Strict):
     distance_um: Positive
 
 
-class ChipNumbers(_Strict):
+class ChipNumbers(StrictModel):
     """The chip: numbers of parts on the dies and off-chip, dimensions, power, loss and limits.
 
     Attributes:
@@ -165,7 +169,7 @@ class ChipNumbers(_Strict):
     crosstalk: CrosstalkNumbers | None = None
 
 
-class DrcNumbers(_Strict):
+class DrcNumbers(StrictModel):
     """Results of the design-rule check.
 
     Attributes:
@@ -184,7 +188,7 @@ class DrcNumbers(_Strict):
     ground_rise_mv: NotNegative | None = None
 
 
-class LvsNumbers(_Strict):
+class LvsNumbers(StrictModel):
     """Result of LVS.
 
     Attributes:
@@ -198,7 +202,7 @@ class LvsNumbers(_Strict):
     match: bool
 
 
-class ErrorNumbers(_Strict):
+class ErrorNumbers(StrictModel):
     """Wrong words with one error value.
 
     Attributes:
@@ -212,7 +216,26 @@ class ErrorNumbers(_Strict):
     share: Fraction
 
 
-class FunctionNumbers(_Strict):
+class CertificateNumbers(StrictModel):
+    """Bounds on the errors of the extracted chip for all words and all assignments of symbols to servers.
+
+    Attributes:
+        margin: Lower bound of the margin in levels; the certificate holds if it is above 0.
+        margins: Lower bound of the margin of each symbol, most significant symbol first.
+        layer_errors: Upper bound of the error of a pre-activation, by hidden layer; 1 is a modulator's full scale.
+        layer_reserves: Smallest difference between the error that a comparator removes and its error bound, by hidden
+            layer; None for a layer without comparators.
+        signal_errors: Upper bound of the error of a modulator's amplitude, by hidden layer.
+    """
+
+    margin: float
+    margins: list[float]
+    layer_errors: list[NotNegative]
+    layer_reserves: list[float | None]
+    signal_errors: list[NotNegative]
+
+
+class FunctionNumbers(StrictModel):
     """Result of the function check, which compares the extracted circuit with the ideal average.
 
     Attributes:
@@ -224,6 +247,12 @@ class FunctionNumbers(_Strict):
         margins: Smallest margin of each symbol in levels, most significant symbol first; None in files of earlier
             versions.
         errors: Wrong words by error value, the most frequent first; None in files of earlier versions.
+        coverage: Which inputs were tried: all combinations of symbols at the fibres, all points of the lattice, or a
+            sample of random words and corner cases; None in files of earlier versions.
+        corners: Number of corner cases among the inputs of a sample; None in files of earlier versions.
+        certificate: Bounds for all words; None if there is no certificate.
+        no_certificate: Why there is no certificate; None if there is one, or in files of earlier versions.
+        basis: What the verdict on the function rests on, as text; None in files of earlier versions.
     """
 
     inputs: Count
@@ -233,9 +262,19 @@ class FunctionNumbers(_Strict):
     words: Count | None = None
     margins: list[float] | None = None
     errors: list[ErrorNumbers] | None = None
+    coverage: Literal["combinations", "lattice", "sample"] | None = None
+    corners: Count | None = None
+    certificate: CertificateNumbers | None = None
+    no_certificate: str | None = None
+    basis: str | None = None
+
+    @property
+    def sampled_only(self) -> bool:
+        """Whether the inputs are a sample, and no certificate holds for all words."""
+        return self.coverage == "sample" and (self.certificate is None or self.certificate.margin <= 0.0)
 
 
-class Report(_Strict):
+class Report(StrictModel):
     """Content of `report.json`.
 
     A section is None if the build did not reach its stage; the verdict is then "fail".

@@ -45,7 +45,10 @@ def summary_table(report: Report) -> Table:
     table.add_row("lvs", _lvs(report))
     table.add_row("function", _function(report))
     table.add_row("time", f"{sum(report.seconds.values()):.1f} s")
-    table.add_row("verdict", f"[{'green' if report.verdict == 'pass' else 'red'} bold]{report.verdict}[/]")
+    verdict = f"[{'green' if report.verdict == 'pass' else 'red'} bold]{report.verdict}[/]"
+    if report.function is not None and report.function.sampled_only:
+        verdict += ", the function on sampled words only"
+    table.add_row("verdict", verdict)
     return table
 
 
@@ -81,7 +84,8 @@ def _function(report: Report) -> str:
     if report.function is None:
         return "not run"
     f = report.function
-    return f"{f.exact:,}/{f.inputs:,} words exact, margin {f.margin:.3f} levels"
+    line = f"{f.exact:,}/{f.inputs:,} words exact, margin {f.margin:.3f} levels"
+    return line if f.basis is None else f"{line}; {f.basis}"
 
 
 def factor_rows(onn: Onn, splitter_db: float = 0.0) -> list[dict[str, Any]]:

@@ -180,22 +180,30 @@ def gaussian_error_rate(s: Scattering, inputs: FunctionInputs, board: Board, bia
     for symbols in symbol_assignments(inputs, s, board, bias):
         outputs = transmit(symbols, s, board, bias).outputs
         spread = output_spread(symbols, s, board, bias, noise)
-        error_probability = _symbol_error_probability(outputs, spread, inputs.levels[:, np.newaxis], scale, noise)
+        error_probability = _symbol_error_probability(
+            outputs, spread, inputs.levels[:, np.newaxis], scale, noise, inputs.task.output_resolution
+        )
         # probability of a wrong word from those of its symbols; logarithms keep precision far below 1
         rates.append(float(np.mean(-np.expm1(np.log1p(-np.minimum(error_probability, 1.0 - 1e-12)).sum(axis=2)))))
     return float(np.mean(rates))
 
 
 def _symbol_error_probability(
-    outputs: Floats, spread: Floats, level: NDArray[np.int64], scale: Floats, noise: Noise
+    outputs: Floats,
+    spread: Floats,
+    level: NDArray[np.int64] | Floats,
+    scale: Floats,
+    noise: Noise,
+    resolution: NDArray[np.int64],
 ) -> Floats:
-    """Return (B, servers, M) probabilities that a symbol is decided wrongly."""
-    up, down = np.asarray(level + 0.5), np.asarray(np.abs(level - 0.5), dtype=np.float64)
+    """Return (B, receivers, M) probabilities that a symbol is decided wrongly."""
+    half = 0.5 / resolution
+    up, down = np.asarray(level + half), np.asarray(np.abs(level - half), dtype=np.float64)
     too_high = ndtr(-(up - outputs) / _sigma(outputs, up, spread, scale, noise))
     # a receiver detects the squared field, so a field may also cross the threshold beyond zero
     too_high += ndtr(-(up + outputs) / np.maximum(spread, TINY))
     too_low = ndtr(-(outputs - down) / _sigma(outputs, down, spread, scale, noise))
-    return np.where(level < TOP_LEVEL, too_high, 0.0) + np.where(level > 0, too_low, 0.0)
+    return np.where(up < TOP_LEVEL + 1 - half, too_high, 0.0) + np.where(level > 0, too_low, 0.0)
 
 
 def _sigma(outputs: Floats, threshold: Floats, spread: Floats, scale: Floats, noise: Noise) -> Floats:

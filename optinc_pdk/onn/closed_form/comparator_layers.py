@@ -4,9 +4,9 @@ A comparator [t ≥ k] of an integer signal t is one unit, z = g (t - k + 1/2) +
 (1 - g) / 2 where the bit is 0 and at least (1 + g) / 2 where it is 1, so that errors of t below (g - 1) / 2g have no
 effect. All comparators of one signal read the same optical row, and differ in their biases only.
 
-A floor is a sum of comparators, ⌊t / n⌋ = Σ_j [t ≥ j n], and every layer contains all floors that can be computed. Signals
-that wait for a later layer pass as t / peak, in one or in several equal units of one row: m units divide the norm of
-the row that reads them by √m. Signals of small peak are regenerated instead, as the bits [t ≥ 1], [t ≥ 2], ...
+A floor is a sum of comparators, ⌊t / n⌋ = Σ_j [t ≥ j n], and every layer contains all floors that can be computed.
+Signals that wait for a later layer pass as t / peak, in one or in several equal units of one row: m units divide the
+norm of the row that reads them by √m. Signals of small peak are regenerated instead, as the bits [t ≥ 1], [t ≥ 2], ...
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def compile_comparators(program: IntegerProgram, task: Averaging, placement: Pla
         zero = np.zeros(layer.outputs + 1)
         rows = {name: after.get(name, zero) for name in [*waiting, *(step.result for step in floors)]}
         claims = {name: StageClaim(name) for name in waiting}
-        claims |= {step.result: StageClaim(step.signal, step.divisor) for step in floors}
+        claims |= {step.result: StageClaim(step.signal, step.divisor, offset=step.offset) for step in floors}
         stages.append(
             Stage(
                 {name: sums[name] for name in before},
@@ -162,19 +162,24 @@ def _units(
     """The units of one layer, by the signals that they read."""
     units = []
     for name in before:
-        divisors = {step.divisor for step in floors if step.signal == name}
+        steps = [(step.divisor, step.offset) for step in floors if step.signal == name]
         copies = 0
         if name in waiting:
             if peaks[name] <= placement.regenerate:
-                divisors.add(1)
+                steps.append((1, 0))
             else:
                 copies = placement.copies(layer, peaks[name])
-        check_units(sum(peaks[name] // divisor for divisor in divisors))
-        edges = sorted({edge for divisor in divisors for edge in range(divisor, peaks[name] + 1, divisor)})
+        check_units(sum((peaks[name] + offset) // divisor for divisor, offset in steps) + copies)
+        edges = sorted({edge for divisor, offset in steps for edge in _edges(divisor, offset, peaks[name])})
         if edges or copies:
             units.append(_Units(name, tuple(edges), copies))
     check_units(sum(len(one.edges) + one.copies for one in units))
     return units
+
+
+def _edges(divisor: int, offset: int, peak: int) -> range:
+    """Values of a signal at which floor((signal + offset) / divisor) rises."""
+    return range(divisor - offset, peak + 1, divisor)
 
 
 def _layer(
@@ -195,7 +200,7 @@ def _layer(
         for step in floors:
             if step.signal == one.signal:
                 after[step.result] = np.zeros(len(table) + 1)
-                after[step.result][start : start + edges.size] = edges % step.divisor == 0
+                after[step.result][start : start + edges.size] = (edges + step.offset) % step.divisor == 0
         row = np.zeros(len(table) + 1)
         if one.copies:
             row[start + edges.size : start + edges.size + one.copies] = peaks[one.signal] / one.copies

@@ -6,7 +6,9 @@ a signal in analogue form has errors in proportion to its peak. Programs differ 
 - Carries: t_k = s_k + carries, ⌊t_k / b⌋ moves up. If a bank would have too many comparators, it is divided twice:
   h = ⌊t / nm⌋, then ⌊(t - nm h) / n⌋, where each part is a carry of its own.
 - Early splits: before any carry arrives, ⌊s_k / b 2^x⌋ moves up and s_k - b 2^x ⌊s_k / b 2^x⌋ waits instead of s_k, so
-  that the peak of the waiting signal, and with it its error, is smaller.
+  that the peak of the waiting signal, and with it its error, is smaller. The quotients q that become part of the
+  highest symbols wait next to the remainders. Rows that are not orthogonal cost light, so that they may be regenerated
+  from s + a q instead of q.
 - Symbols: for N = 2^n servers they are the bits above n, two at a time, of the groups' digits. A symbol that lies
   across two groups is the sum of two bits. Other numbers of servers divide from the top: q = ⌊u / N 4^j⌋, and the
   remainder r is regenerated as bits before it is multiplied in u = b r + d, as its errors would be multiplied as well.
@@ -29,10 +31,12 @@ class ProgramVariant:
     Attributes:
         banks: Largest number of comparators that read one signal of a group in one layer; at least 1.
         splits: Exponent x of the early split of each group; None for no early split.
+        lift: Factor a of the rows that regenerate the highest quotients of early splits; 0 if they wait as they are.
     """
 
     banks: tuple[int, ...]
     splits: tuple[int | None, ...]
+    lift: int = 0
 
 
 def comparator_program(task: Averaging, variant: ProgramVariant) -> IntegerProgram:
@@ -100,8 +104,21 @@ class _Chain:
                 continue
             self.bank = self.variant.banks[k]
             found, self.sums[k] = self.divide(f"s{k}", self.widths[k] << exponent)
-            pieces += [(self.weights[k] * part, name) for part, name in found]
+            for part, name in found:
+                weight = self.weights[k] * part
+                lifted = self.variant.lift and len(found) == 1 and weight >= self.weights[-1]
+                pieces.append((weight, self._lifted(f"s{k}", part, name) if lifted else name))
         self.carry(pieces)
+
+    def _lifted(self, signal: str, divisor: int, quotient: str) -> str:
+        """Regenerates the quotient from signal + a · quotient = remainder + (divisor + a) · quotient.
+
+        The row of this sum can be orthogonal to that of the remainder, signal - divisor · quotient, which the row of
+        the quotient is not. Its values have gaps of a, and comparators in the middle of them.
+        """
+        factor = self.variant.lift
+        total = self.builder.sum(self.name("x"), {signal: 1, quotient: factor})
+        return self.builder.floor(self.name("q"), total, divisor + factor, factor // 2)
 
     def divide(self, signal: str, size: int) -> tuple[list[tuple[int, str]], str]:
         """Divides a signal by `size` with banks of limited size.

@@ -8,17 +8,22 @@ from typing import TypeVar
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
-from optinc_pdk.factor import svd_mzis
+from optinc_pdk.factor import svd_mzis, unitary_mzis
 from optinc_pdk.onn.closed_form.comparator_layers import Placement, compile_comparators
 from optinc_pdk.onn.closed_form.comparator_programs import ProgramVariant, comparator_program
-from optinc_pdk.onn.closed_form.tolerance_prediction import PredictedTolerance, optical_layers, predict_tolerance
+from optinc_pdk.onn.closed_form.tolerance_prediction import PredictedTolerance, predict_tolerance
+from optinc_pdk.onn.optical_layers import optical_layers
 
+LARGEST = 8
+"""Networks of more than this multiple of the smallest one's MZIs are not evaluated."""
 T = TypeVar("T")
 
 BANKS = (3, 5, 7, 15, 31)
 """Largest banks that are tried; a floor of more steps is divided twice."""
 SPLITS = (0, 1, 2)
 """Exponents of early splits that are tried."""
+LIFTS = (0, 8, 12, 16, 24, 32, 48, 64)
+"""Factors of lifted rows that are tried."""
 REGENERATED = (1, 3, 7)
 """Largest peaks of regenerated signals that are tried."""
 SPANS = (0, 40, 30, 20, 15, 12, 10, 8, 6, 5, 4)
@@ -73,8 +78,10 @@ def choose(task: Averaging, gain: float, limit: int | None = None) -> Candidate:
     search = _Search(task, limit)
     best = search.best(_uniform(task, gain))
     if best is None:
-        smallest = min(search.sizes)
-        raise InputError(f"mzis = {limit}: the smallest comparator network found for this task has {smallest} MZIs")
+        if search.fault is not None and not search.sizes:
+            raise search.fault
+        smallest = f"has {min(search.sizes)} MZIs" if search.sizes else "is far larger"
+        raise InputError(f"mzis = {limit}: the smallest network of comparators found for this task {smallest}")
     while search.left > 0:
         better = search.best(_changes(best, task))
         if better is None or search.score(better) <= search.score(best):
@@ -90,6 +97,7 @@ class _Search:
         self.task, self.limit, self.left = task, limit, EVALUATIONS
         self.known: dict[tuple[ProgramVariant, Placement], Candidate | None] = {}
         self.sizes: list[int] = []
+        self.fault: InputError | None = None
 
     def score(self, one: Candidate) -> float:
         """What is maximised: tolerance, per MZI if there is no limit."""
@@ -104,16 +112,25 @@ class _Search:
         """A candidate; None if it exceeds the limit."""
         if (variant, placement) not in self.known:
             self.left -= 1
-            closed = compile_comparators(comparator_program(self.task, variant), self.task, placement)
-            layers = optical_layers(closed.layers, self.task.input_maxima)
-            mzis = sum(svd_mzis(*layer.matrix.shape) for layer in layers)
-            self.sizes.append(mzis)
-            candidate = None
-            if self.limit is None or mzis <= self.limit:
-                tolerance = predict_tolerance(closed, self.task)
-                candidate = Candidate(variant, placement, mzis, len(closed.stages), tolerance)
-            self.known[variant, placement] = candidate
+            self.known[variant, placement] = self._candidate(variant, placement)
         return self.known[variant, placement]
+
+    def _candidate(self, variant: ProgramVariant, placement: Placement) -> Candidate | None:
+        try:
+            closed = compile_comparators(comparator_program(self.task, variant), self.task, placement)
+        except InputError as fault:
+            self.fault = fault
+            return None
+        limit = self.limit or LARGEST * min(self.sizes, default=10**9)
+        if sum(unitary_mzis(layer.inputs) for layer in closed.layers) > limit:
+            return None
+        layers = optical_layers(closed.layers, self.task.input_maxima)
+        mzis = sum(svd_mzis(*layer.matrix.shape) for layer in layers)
+        self.sizes.append(mzis)
+        if mzis > limit:
+            return None
+        tolerance = predict_tolerance(closed, self.task)
+        return Candidate(variant, placement, mzis, len(closed.stages), tolerance)
 
 
 def _uniform(task: Averaging, gain: float) -> Iterator[tuple[ProgramVariant, Placement]]:
@@ -143,6 +160,8 @@ def _changes(one: Candidate, task: Averaging) -> Iterator[tuple[ProgramVariant, 
         place = SPANS.index(spans[layer])
         for span in SPANS[max(place - 1, 0) : place + 3]:
             yield variant, replace(placement, spans=_changed(spans, layer, span))
+    for lift in LIFTS:
+        yield replace(variant, lift=lift), placement
     for span in SPANS:
         yield variant, replace(placement, spans=(span,) * one.layers)
     for regenerate in REGENERATED:

@@ -56,6 +56,7 @@ def comparator_network(task: Averaging, mzis: int | None = None, gain: float = G
         "gain": placement.gain,
         "banks": list(variant.banks),
         "splits": list(variant.splits),
+        "lift": variant.lift,
         "regenerate": placement.regenerate,
         "spans": list(placement.spans),
     }
@@ -85,17 +86,16 @@ def card_form(task: Averaging, card: dict[str, Any]) -> ClosedForm:
 def _choices(card: dict[str, Any]) -> tuple[ProgramVariant, Placement]:
     if card.get("recipe") != RECIPE:
         raise ValueError("the network's card names no network of comparators; use a result of comparator_network")
-    gain, regenerate = card.get("gain"), card.get("regenerate")
+    gain, regenerate, lift = card.get("gain"), card.get("regenerate"), card.get("lift")
     lists = {name: card.get(name) for name in ("banks", "splits", "spans")}
-    whole = isinstance(regenerate, int) and all(
+    whole = all(isinstance(value, int) and value >= 0 for value in (regenerate, lift)) and all(
         isinstance(values, list) and all(isinstance(v, int) or (v is None and name == "splits") for v in values)
         for name, values in lists.items()
     )
     if not whole or not isinstance(gain, int | float) or not 1.0 <= gain < math.inf:
         raise ValueError("the network's card has a damaged description of its comparators; use an unchanged network")
     banks, splits, spans = (tuple(values or ()) for values in lists.values())
-    assert isinstance(regenerate, int)
-    return ProgramVariant(banks, splits), Placement(float(gain), regenerate, spans)
+    return ProgramVariant(banks, splits, int(str(lift))), Placement(float(gain), int(str(regenerate)), spans)
 
 
 def saturation_margins(onn: Onn) -> tuple[Floats, ...]:

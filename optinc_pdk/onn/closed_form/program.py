@@ -26,17 +26,19 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class FloorInstruction:
-    """Instruction ``result`` = floor(``signal`` / ``divisor``).
+    """Instruction ``result`` = floor((``signal`` + ``offset``) / ``divisor``).
 
     Attributes:
         result: Name of the signal that is computed.
         signal: Name of the signal that is divided.
         divisor: Positive integer.
+        offset: Integer from 0 to ``divisor`` - 1.
     """
 
     result: str
     signal: str
     divisor: int
+    offset: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class IntegerProgram:
         values = {name: steps[:, i] for i, name in enumerate(self.inputs)}
         for step in self.instructions:
             if isinstance(step, FloorInstruction):
-                values[step.result] = values[step.signal] // step.divisor
+                values[step.result] = (values[step.signal] + step.offset) // step.divisor
             else:
                 values[step.result] = self._sum(values, step.terms)
         return values
@@ -129,10 +131,10 @@ class ProgramBuilder:
     peaks: dict[str, int] = field(default_factory=dict)
     steps: list[FloorInstruction | SumInstruction] = field(default_factory=list)
 
-    def floor(self, result: str, signal: str, divisor: int) -> str:
+    def floor(self, result: str, signal: str, divisor: int, offset: int = 0) -> str:
         """Appends a floor division and returns the name of its result."""
-        self.steps.append(FloorInstruction(result, signal, divisor))
-        self.peaks[result] = self.peaks[signal] // divisor
+        self.steps.append(FloorInstruction(result, signal, divisor, offset))
+        self.peaks[result] = (self.peaks[signal] + offset) // divisor
         return result
 
     def sum(self, result: str, terms: dict[str, int], peak: int | None = None) -> str:

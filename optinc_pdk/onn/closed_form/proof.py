@@ -146,7 +146,9 @@ def check_stage(stage: Stage) -> int:
         if row[:-1].any() and _source(reads, row[:-1], result) != claim.source:
             raise ProofError(f"{result} does not depend on {claim.source}")
         value = np.arange(stage.peaks[claim.source] + 1)
-        expected = np.minimum(value // claim.divisor, value.size if claim.maximum is None else claim.maximum)
+        expected = np.minimum(
+            (value + claim.offset) // claim.divisor, value.size if claim.maximum is None else claim.maximum
+        )
         wrong = np.flatnonzero(np.abs(_affine(values, row[:-1], row[-1], value.size) - expected) > ROUNDING)
         if wrong.size:
             raise ProofError(f"{result} is wrong where {claim.source} is {wrong[0]}")
@@ -172,11 +174,13 @@ def _affine(values: list[Floats], weights: Floats, bias: float, size: int) -> Fl
 
 def _check_peaks(program: IntegerProgram, task: Averaging) -> None:
     """Checks by interval arithmetic that every signal is between 0 and its peak."""
-    floors = {step.result: step for step in program.instructions if isinstance(step, FloorInstruction)}
+    floors = {
+        step.result: step for step in program.instructions if isinstance(step, FloorInstruction) and not step.offset
+    }
     bounds = dict(zip(program.inputs, task.input_steps.tolist(), strict=True))
     for step in program.instructions:
         if isinstance(step, FloorInstruction):
-            bounds[step.result] = bounds[step.signal] // step.divisor
+            bounds[step.result] = (bounds[step.signal] + step.offset) // step.divisor
         else:
             bounds[step.result] = _sum_bound(step, bounds, floors)
     for name, bound in bounds.items():

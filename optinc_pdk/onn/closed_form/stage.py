@@ -21,17 +21,19 @@ Row = Floats
 
 @dataclass(frozen=True)
 class StageClaim:
-    """Claim that a result of a stage equals min(floor(source / divisor), maximum).
+    """Claim that a result of a stage equals min(floor((source + offset) / divisor), maximum).
 
     Attributes:
         source: Name of the signal that the stage reads.
         divisor: Positive integer.
         maximum: Upper limit of the result; None for no limit.
+        offset: Integer from 0 to divisor - 1.
     """
 
     source: str
     divisor: int = 1
     maximum: int | None = None
+    offset: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,6 @@ deviation ε |x| / √n for the n signals x of the layer below, or σ, in units 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,7 @@ from scipy.special import ndtr
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.stage import ClosedForm
-from optinc_pdk.onn.network import Layer, shared_rows
+from optinc_pdk.onn.optical_layers import optical_layers
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +28,9 @@ MATRIX_ERROR_WORDS = 1e-3
 NOISE_WORDS = 1e-6
 """Word-error rate at the largest tolerated field noise."""
 TINY = 1e-30
-"""Smallest standard deviation, so that words without signals can be divided by it."""
+"""Smallest variance, so that the distances of words without signals can be divided by it."""
+BISECTIONS = 14
+"""Halvings of the logarithmic range: the result is within 0.1 %."""
 RANGE = (1e-7, 1.0)
 """Smallest and largest error that is considered."""
 
@@ -45,42 +46,6 @@ class PredictedTolerance:
 
     epsilon: float
     sigma: float
-
-
-@dataclass(frozen=True, eq=False)
-class OpticalLayer:
-    """One layer as distinct rows of the 2-norm 1, and electronics.
-
-    Attributes:
-        matrix: (rows, in) optical matrix, divided by its 2-norm.
-        row: (out,) row that each unit reads.
-        gain: (out,) factor of each unit.
-        bias: (out,) offset of each unit.
-    """
-
-    matrix: Floats
-    row: NDArray[np.int64]
-    gain: Floats
-    bias: Floats
-
-
-def optical_layers(layers: tuple[Layer, ...], scale: Floats) -> tuple[OpticalLayer, ...]:
-    """Returns the optical matrices of layers whose units all have weights.
-
-    Args:
-        layers: The layers; every unit of them has a weight other than 0.
-        scale: (K,) maxima of the inputs; the first matrix then reads inputs of 0 to 1.
-    """
-    result = []
-    for index, layer in enumerate(layers):
-        weight = layer.weight * scale if index == 0 else layer.weight
-        norm = np.linalg.norm(weight, axis=1)
-        row = np.arange(len(weight)) if index == len(layers) - 1 else shared_rows(weight)
-        matrix = np.empty((int(row.max()) + 1, layer.inputs))
-        matrix[row[::-1]] = (weight / norm[:, None])[::-1]
-        largest = float(np.linalg.norm(matrix, 2))
-        result.append(OpticalLayer(matrix / largest, row, norm * largest, layer.bias))
-    return tuple(result)
 
 
 def predict_tolerance(closed: ClosedForm, task: Averaging, points: int = 200, seed: int = 0) -> PredictedTolerance:
@@ -117,24 +82,26 @@ def predict_tolerance(closed: ClosedForm, task: Averaging, points: int = 200, se
         effects = [effect[:, layer.row] * (layer.gain * ~comparators) for effect in effects]
         signals = np.clip(before, 0.0, 1.0)
     variance = np.array(power)
-
-    def wrong(epsilon: float, sigma: float) -> float:
-        total = np.zeros(points)
-        for nearest, squares in events:
-            spread = np.sqrt((epsilon**2 * variance[: len(squares)] + sigma**2).T @ squares) + TINY
-            total += ndtr(-nearest / spread).sum(axis=1)
-        return float(np.minimum(total, 1.0).mean())
-
+    # Distance to the nearest threshold in standard deviations, at an error of 1.
+    matrix = [nearest / np.sqrt(variance[: len(squares)].T @ squares + TINY) for nearest, squares in events]
+    noise = [nearest / np.sqrt(squares.sum(axis=0)) for nearest, squares in events]
     return PredictedTolerance(
-        _largest(lambda error: wrong(error, 0.0), MATRIX_ERROR_WORDS),
-        _largest(lambda error: wrong(0.0, error), NOISE_WORDS),
+        _largest(np.concatenate(matrix, axis=1), MATRIX_ERROR_WORDS),
+        _largest(np.concatenate(noise, axis=1), NOISE_WORDS),
     )
 
 
-def _largest(wrong: Callable[[float], float], limit: float) -> float:
-    """Largest error with at most this fraction of wrong words, by bisection of its logarithm."""
+def _largest(distances: Floats, limit: float) -> float:
+    """Largest error with at most this fraction of wrong words, by bisection of its logarithm.
+
+    Args:
+        distances: (points, rows) distances to the nearest thresholds in standard deviations, at an error of 1.
+        limit: Fraction of wrong words.
+    """
+    relevant = distances[:, np.isfinite(distances).any(axis=0)]
     low, high = np.log(RANGE[0]), np.log(RANGE[1])
-    for _ in range(16):
+    for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if wrong(float(np.exp(middle))) <= limit else (low, middle)
+        wrong = np.minimum(ndtr(-relevant / np.exp(middle)).sum(axis=1), 1.0).mean()
+        low, high = (middle, high) if wrong <= limit else (low, middle)
     return float(np.exp(low))

@@ -16,6 +16,9 @@ from optinc_pdk.onn.normalisation import hidden_maxima, normalise
 ROW_NORM = 2.0
 """Norm of the rows of random clipped layers: signals spread over most of the linear range."""
 
+READ = 0.01
+"""Weights with which a layer reads the new units of a widened network, relative to the norm of its rows."""
+
 
 def random_network(task: Averaging, hidden: Sequence[int], seed: int, activation: Activation = "relu") -> Onn:
     """Creates a network with random weights.
@@ -56,6 +59,57 @@ def _centred_layer(rows: int, columns: int, rng: np.random.Generator) -> Layer:
         weight = np.linalg.qr(weight.T)[0].T
     weight *= ROW_NORM / np.linalg.norm(weight, axis=1, keepdims=True)
     return Layer(weight, 0.5 - 0.5 * weight.sum(axis=1) + 0.25 * ROW_NORM * rng.uniform(-1.0, 1.0, rows))
+
+
+def widen(onn: Onn, hidden: Sequence[int], seed: int) -> Onn:
+    """Adds random units to the hidden layers of a clipped network, for training to use.
+
+    The weights of a new unit are orthogonal to those of the others as far as possible, so that the optical matrices are
+    well conditioned. The next layer reads new units with weights of `READ` times the norm of each row, in proportion
+    for units that share a row, so the function of the network changes slightly.
+
+    Args:
+        onn: The network.
+        hidden: Widths of the hidden layers, at least those of the network.
+        seed: Seed of the generator.
+
+    Raises:
+        ValueError: The network is not clipped, or a width is below that of the network.
+    """
+    present = onn.structure[1:-1]
+    if onn.activation != "clipped_relu":
+        raise ValueError(f"the network uses {onn.activation}, but only clipped_relu networks can be widened")
+    if len(hidden) != len(present) or any(width < least for width, least in zip(hidden, present, strict=True)):
+        raise ValueError(f"hidden = {tuple(hidden)} must be at least the widths {present} of the network")
+    rng = np.random.default_rng(seed)
+    scales = [onn.task.input_maxima, *(np.ones(width) for width in hidden)]
+    layers = []
+    for i, (layer, scale) in enumerate(zip(onn.layers, scales, strict=True)):
+        weight = np.zeros((layer.outputs, len(scale)))
+        weight[:, : layer.inputs] = layer.weight * scale[: layer.inputs]
+        row = onn.detector_rows(i)
+        read = READ * rng.standard_normal((int(row.max()) + 1, len(scale) - layer.inputs)) / np.sqrt(len(scale))
+        # the mean of a new signal is about 0.5
+        norm = np.where(row >= 0, np.linalg.norm(weight, axis=1), 0.0)
+        weight[:, layer.inputs :] = norm[:, np.newaxis] * read[row]
+        bias = layer.bias - 0.5 * weight[:, layer.inputs :].sum(axis=1)
+        if i < len(hidden):
+            new = _orthogonal_rows(weight, hidden[i] - layer.outputs, rng)
+            spread = 0.25 * ROW_NORM * rng.uniform(-1.0, 1.0, len(new))
+            weight, bias = np.vstack([weight, new]), np.append(bias, 0.5 - 0.5 * new.sum(axis=1) + spread)
+        layers.append(Layer(weight / scale, bias))
+    return replace(onn, layers=tuple(layers), factor=())
+
+
+def _orthogonal_rows(weight: NDArray[np.float64], count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Random rows of norm ROW_NORM, (count, in): orthogonal to those of a matrix while there are directions left."""
+    used = np.linalg.svd(weight, full_matrices=False)
+    basis = used[2][used[1] > 1e-9 * used[1][0]]
+    free = rng.standard_normal((count, weight.shape[1]))
+    orthogonal = min(count, weight.shape[1] - len(basis))
+    projected = free[:orthogonal] - free[:orthogonal] @ basis.T @ basis
+    free[:orthogonal] = np.linalg.qr(projected.T)[0].T if orthogonal else projected
+    return np.asarray(ROW_NORM * free / np.linalg.norm(free, axis=1, keepdims=True))
 
 
 def normalise_signals(onn: Onn) -> Onn:

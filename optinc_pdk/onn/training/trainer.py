@@ -86,7 +86,7 @@ class Trainer:
             self.factors.append(self._tensor(factor).requires_grad_(len(row) > len(weight)))
             if self.factors[-1].requires_grad:
                 # constant units stay without weights
-                self.factors[-1].register_hook(partial(torch.mul, self._tensor(row >= 0)))
+                self.factors[-1].register_hook(partial(torch.mul, self._tensor(row >= 0)))  # type: ignore[no-untyped-call]
         self.readers = [torch.as_tensor(row, device=device) for row in self.rows]
         self.biases = [self._tensor(layer.bias).requires_grad_() for layer in layers]
         self.biases[-1].requires_grad_(schedule.output_bias)
@@ -275,7 +275,8 @@ class Trainer:
             # Straight-through estimator: the gradient ignores the rounding.
             grid = norm.detach() * 2.0 ** (1 - self.schedule.drive_bits)
             rounding = (torch.round(matrix / grid) * grid - matrix).detach()
-        return rounding + size * draw
+        perturbation: Tensor = rounding + size * draw
+        return perturbation
 
     def _maxima(self, hidden: int, weights: list[Tensor]) -> Tensor:
         """Maxima over the lattice of the units of a hidden layer, differentiable in the parameters."""

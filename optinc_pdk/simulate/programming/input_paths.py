@@ -13,6 +13,12 @@ from optinc_pdk.simulate.programming.targets import LayerTarget
 
 Floats = NDArray[np.float64]
 
+DETUNING_RESERVE = 0.01
+"""Largest part of a group's in-phase field that is given up so that the parts in quadrature cancel."""
+DETUNING_TRIALS = 201
+QUADRATURE_TOLERANCE = 1e-6
+"""Tolerated sum of the parts in quadrature, relative to the sum of the fields."""
+
 
 def input_paths(
     walk: PathTracer, channel: dict[str, int], board: Board, target: LayerTarget, phases: Floats
@@ -37,23 +43,66 @@ def input_paths(
     if target.index > 0:
         sources = [label_tuple(neuron.to) for neuron in board.neurons if neuron.layer == target.index - 1]
         return [[walk.source(sources[column][block.place[0]]) for column in block.columns] for block in target.blocks]
-    averages = [_average(walk, channel, board, symbol, phases) for symbol in range(len(board.inputs[0]))]
+    averages = [_average(walk, channel, board, target, column, phases) for column in range(target.mesh_weight.shape[1])]
     copies = [walk.branches(path) for path in averages]
     return [_copies(walk, channel, block, copies) for block in target.blocks]
 
 
-def _average(walk: PathTracer, channel: dict[str, int], board: Board, symbol: int, phases: Floats) -> LightPath:
-    """Path of one symbol's light behind the combiner tree; sets the trims of all servers."""
-    paths = [walk.source(server[symbol]) for server in board.inputs]
-    weakest = min(abs(path.transmission) for path in paths)
-    for server, path in enumerate(paths):
+def _average(
+    walk: PathTracer, channel: dict[str, int], board: Board, target: LayerTarget, column: int, phases: Floats
+) -> LightPath:
+    """Path of one group's light behind its combiner tree; sets the trims of all servers and symbols."""
+    symbols = len(board.inputs[0])
+    sources = [divmod(int(source), symbols) for source in np.flatnonzero(target.column == column)]
+    paths = [walk.source(board.inputs[server][symbol]) for server, symbol in sources]
+    strength = np.array([abs(path.transmission) for path in paths])
+    turned = detunings(strength, target.share[target.column == column]).tolist()
+    for (server, symbol), path, detuning in zip(sources, paths, turned, strict=True):
         trim = heater_number(channel, f"trim_s{server}_m{symbol}")
         if path.port != paths[0].port or trim not in path.heaters:
             raise ValueError(f"symbol {symbol} of server {server} does not reach the others' coupler through its trim")
-        # detuned to alternate sides, so that the in-phase parts of all servers are equal
-        detuning = float(np.arccos(weakest / abs(path.transmission)))
-        phases[trim] = (detuning if server % 2 else -detuning) - static_phase(path) + static_phase(paths[0])
+        phases[trim] = detuning - static_phase(path) + static_phase(paths[0])
     return paths[0]
+
+
+def detunings(strength: Floats, share: Floats) -> Floats:
+    """Phases that give the in-phase parts of fields the ratio of their shares, and cancel their parts in quadrature.
+
+    A part in quadrature that remained would turn the phase to which local oscillators are aligned. The in-phase parts
+    are at most DETUNING_RESERVE weaker than the weakest field allows.
+
+    Args:
+        strength: (J,) amplitudes of the fields.
+        share: (J,) shares.
+
+    Returns:
+        (J,) phases in rad.
+    """
+    largest = float(np.min(strength / share))
+    in_phase = np.linspace(1.0, 1.0 - DETUNING_RESERVE, DETUNING_TRIALS) * largest
+    quadrature = share * _quadratures(in_phase, strength, share)
+    total, signs = np.zeros(DETUNING_TRIALS), np.ones_like(quadrature)
+    # the largest first, each against the sum of those before
+    for i in np.argsort(-quadrature[-1], kind="stable").tolist():
+        signs[:, i] = np.where(total > 0.0, -1.0, 1.0)
+        total += signs[:, i] * quadrature[:, i]
+    unbalanced = np.maximum(np.abs(total), QUADRATURE_TOLERANCE * float(share @ strength))
+    best = int(np.argmin(unbalanced))
+    sign = signs[best]
+    # with these signs, the sum may be zero between two trials
+    total = quadrature @ sign
+    if unbalanced[best] == abs(total[best]):
+        for k in np.flatnonzero(total[:-1] * total[1:] < 0.0)[:1].tolist():
+            in_phase[k] += (in_phase[k + 1] - in_phase[k]) * total[k] / (total[k] - total[k + 1])
+            best = k
+    turned = np.arctan2(_quadratures(in_phase[best], strength, share), in_phase[best] * share)
+    return np.asarray(sign * turned, dtype=np.float64)
+
+
+def _quadratures(in_phase: Floats | float, strength: Floats, share: Floats) -> Floats:
+    """Parts in quadrature (..., J) of fields whose parts in phase are ``in_phase`` (...) times their shares."""
+    rest: Floats = np.sqrt(np.maximum(strength**2 - np.multiply.outer(in_phase, share) ** 2, 0.0))
+    return rest
 
 
 def _copies(

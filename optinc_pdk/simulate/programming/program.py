@@ -12,7 +12,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
 from optinc_pdk.drive import DenseCrosstalk, SharedGround, compensate, drive_heaters, readback
 from optinc_pdk.factor.mesh import wrap
-from optinc_pdk.onn import LayerFactor, Onn
+from optinc_pdk.onn import LayerFactor, Onn, default_amplitude, factorise
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
 from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
 from optinc_pdk.simulate.heater_drive.phases import heater_parameters
@@ -68,6 +68,7 @@ def program(
     ground: SharedGround | None = None,
     crosstalk: Floats | None = None,
     factors: Sequence[LayerFactor] | None = None,
+    inputs: Sequence[float] | None = None,
 ) -> Programming:
     """Find the bias with which a chip computes a network.
 
@@ -86,6 +87,8 @@ def program(
             the heaters at their positions, see :func:`optinc_pdk.simulate.heater_drive.crosstalk.nominal_crosstalk`.
             Give the identity for no crosstalk.
         factors: Factorisation of the network; None to compute it with :func:`optinc_pdk.onn.factorise`.
+        inputs: (M,) amplitude of level 3 of each symbol in the input fibres, for which ``factors`` are computed; the
+            bias states it. None if the largest value of any input has amplitude 1.
 
     Raises:
         NetlistError: A heater has no channel of its own.
@@ -95,6 +98,7 @@ def program(
     carrier = float(process.guide.wavelength_nm) if wavelength_nm is None else wavelength_nm
     structure = analyse(circuit)
     _refuse_shared_channels(structure)
+    factors = factorise(onn, inputs) if factors is None else factors
     problem = ProgrammingProblem(structure, board, layer_targets(onn, board, factors), carrier, process)
     phases, recorded = aligned_start(problem)
     before = matrix_errors(problem, solve_fields(problem, phases))
@@ -108,6 +112,7 @@ def program(
         bias,
         activations=activations(light, problem.targets, board, process),
         outputs=output_scales(light, problem.targets[-1], process),
+        inputs=_input_amplitudes(onn, board, inputs),
     )
     return Programming(
         bias=bias,
@@ -169,6 +174,14 @@ def _traced(problem: ProgrammingProblem, kept: tuple[Floats, ...] | None) -> tup
         share = None if kept is None else kept[target.index]
         recorded |= set_initial_phases(walker, problem.channel, problem.board, target, phases, share)
     return phases, recorded
+
+
+def _input_amplitudes(onn: Onn, board: Board, inputs: Sequence[float] | None) -> dict[str, float]:
+    """Amplitude of level 3 by label of the input; empty if all are 1."""
+    amplitudes = [default_amplitude(onn.task)] * onn.task.symbols if inputs is None else inputs
+    if all(amplitude == 1.0 for amplitude in amplitudes):
+        return {}
+    return {label: float(a) for row in board.inputs for label, a in zip(row, amplitudes, strict=True)}
 
 
 def _refuse_shared_channels(structure: CircuitOptics) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.assemble import WeightBlock, layer_blocks
+from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import Board, Labels, Neuron, detector_groups, label_tuple
 from optinc_pdk.onn import LayerFactor, Onn, factorise, without_output_bias
-from optinc_pdk.simulate.transmission.reception import TOP_LEVEL
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -52,6 +52,9 @@ class LayerTarget:
     Attributes:
         index: Index of the layer.
         inputs: (J,) labels of each source; a source that drives several modulators has one label for each.
+        column: (J,) column of the mesh's matrix that each source enters.
+        share: (J,) share of each source in that column's input: 1 behind neurons; in the first layer, the weight of a
+            symbol in its group, divided by the number of servers.
         plus: Labels of the positive detectors, one for each piece; in the last layer of the receivers, one for each
             server and row.
         minus: Labels of the negative detectors, one for each piece; empty in the last layer.
@@ -63,13 +66,15 @@ class LayerTarget:
         row_norm: (units,) factor of each unit on its row.
         bias: (units,) target constant of each unit.
         illuminated: (J,) whether each source is ever on.
-        mesh_weight: (rows, modes) the same matrix at the inputs of the mesh. In the first layer, all servers share
-            them.
+        mesh_weight: (rows, modes) the same matrix at the inputs of the mesh. In the first layer, all servers and the
+            symbols of a group share them.
         factor: Factorisation that defines the matrix.
     """
 
     index: int
     inputs: tuple[tuple[str, ...], ...]
+    column: Ints
+    share: Floats
     plus: tuple[str, ...]
     minus: tuple[str, ...]
     blocks: tuple[WeightBlock, ...]
@@ -130,7 +135,7 @@ class LayerTarget:
         """Return the (J,) target coefficients of a piece: its row of the weight, zero outside its block's columns."""
         inside = np.zeros(self.mesh_weight.shape[1], dtype=bool)
         inside[piece.block.columns] = True
-        weight: Floats = np.where(np.tile(inside, self.weight.shape[1] // inside.size), self.weight[piece.row], 0.0)
+        weight: Floats = np.where(inside[self.column], self.weight[piece.row], 0.0)
         return weight
 
 
@@ -160,7 +165,7 @@ def _target(onn: Onn, board: Board, index: int, factor: LayerFactor) -> LayerTar
     neurons = [neuron for neuron in board.neurons if neuron.layer == index]
     detectors, unit_row = detector_groups(neurons)
     mesh_weight = np.where(factor.illuminated, factor.realised, 0.0)
-    inputs, weight = _sources(board, index, mesh_weight)
+    inputs, column, share = _sources(onn.task, board, index)
     blocks = layer_blocks(onn, index)
     pieces = tuple(RowContribution(block, row) for row in range(rows) for block in blocks if row in block.rows)
     if neurons:
@@ -168,16 +173,18 @@ def _target(onn: Onn, board: Board, index: int, factor: LayerFactor) -> LayerTar
     return LayerTarget(
         index=index,
         inputs=inputs,
+        column=column,
+        share=share,
         plus=_flat(n.plus for n in detectors) or _flat(board.outputs),
         minus=_flat(n.minus for n in detectors),
         blocks=blocks,
         pieces=pieces,
         starts=np.searchsorted([piece.row for piece in pieces], np.arange(rows)),
-        weight=weight,
+        weight=mesh_weight[:, column] * share,
         unit_row=factor.row,
         row_norm=factor.row_norm,
         bias=factor.bias,
-        illuminated=np.tile(factor.illuminated, len(inputs) // factor.illuminated.size),
+        illuminated=factor.illuminated[column],
         mesh_weight=mesh_weight,
         factor=factor,
     )
@@ -187,12 +194,15 @@ def _flat(names: Iterable[Labels]) -> tuple[str, ...]:
     return tuple(label for each in names for label in label_tuple(each))
 
 
-def _sources(board: Board, index: int, mesh_weight: Floats) -> tuple[tuple[tuple[str, ...], ...], Floats]:
-    """Labels of a layer's sources, and its matrix from their amplitudes; servers share each average."""
+def _sources(task: Averaging, board: Board, index: int) -> tuple[tuple[tuple[str, ...], ...], Ints, Floats]:
+    """Labels of a layer's J sources, (J,) columns that they enter, and (J,) their shares of the columns' inputs."""
     if index:
-        return tuple(label_tuple(neuron.to) for neuron in board.neurons if neuron.layer == index - 1), mesh_weight
-    servers = len(board.inputs)
-    return tuple((label,) for server in board.inputs for label in server), np.tile(mesh_weight / servers, servers)
+        to = tuple(label_tuple(neuron.to) for neuron in board.neurons if neuron.layer == index - 1)
+        return to, np.arange(len(to)), np.ones(len(to))
+    column = np.repeat(np.arange(task.groups), task.group_symbols)
+    share = np.tile(task.symbol_shares / task.servers, task.groups)
+    inputs = tuple((label,) for server in board.inputs for label in server)
+    return inputs, np.tile(column, task.servers), np.tile(share, task.servers)
 
 
 def _check_detectors(
@@ -232,8 +242,6 @@ def _check_factors(onn: Onn, factors: Sequence[LayerFactor]) -> None:
 
 def _check_board(onn: Onn, board: Board) -> None:
     task = onn.task
-    if task.full_scale != TOP_LEVEL:
-        raise ValueError(f"the task has groups of {task.group_symbols} symbols; a board sends one symbol per input")
     shape = (len(board.inputs), len(board.inputs[0]))
     if shape != (task.servers, task.symbols):
         raise ValueError(f"the board has (servers, symbols) = {shape}, the task ({task.servers}, {task.symbols})")

@@ -11,6 +11,7 @@ from optinc_pdk.circuit import Bias, Board, NetlistError, detector_groups, label
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.noise import DetectionSources, Noise, NoiseDraw
 
+Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -31,16 +32,25 @@ class DetectionMatrix:
     field: Floats
     feed: DetectionSources
 
-    def fields(self, light: Floats) -> Floats:
+    def fields(self, light: Floats | Complexes) -> Floats:
         """Return the (B, 2 D) fields at the detectors, real parts first, for (B, F) source amplitudes without noise."""
-        return np.asarray(light[:, self.reaching] @ self.field)
+        fields: Floats = light.real[:, self.reaching] @ self.field
+        if np.iscomplexobj(light):
+            fields += light.imag[:, self.reaching] @ self._turned
+        return fields
+
+    @property
+    def _turned(self) -> Floats:
+        """(L, 2 D) ``field`` for sources of amplitude i."""
+        count = self.feed.detectors
+        return np.hstack([-self.field[:, count:], self.field[:, :count]])
 
     def power(self, fields: Floats) -> Floats:
         """Return the (B, D) optical powers of (B, 2 D) fields, without noise."""
         count = self.feed.detectors
         return np.asarray(fields[:, :count] ** 2 + fields[:, count:] ** 2)
 
-    def powers(self, light: Floats, noise: Noise | None, drawn: NoiseDraw | None) -> Floats:
+    def powers(self, light: Floats | Complexes, noise: Noise | None, drawn: NoiseDraw | None) -> Floats:
         """Return the (B, D) readings of the detectors for (B, F) source amplitudes.
 
         The unit of a reading is the power of a field of amplitude 1.
@@ -52,14 +62,12 @@ class DetectionMatrix:
         """
         if noise is None or drawn is None:
             return self.power(self.fields(light))
-        count = self.feed.detectors
         sources = self.feed.sources
-        real, imaginary = light.copy(), np.zeros_like(light)
+        real, imaginary = light.real.copy(), light.imag.copy()
         real[:, 0] *= drawn.carrier
-        real[:, sources] = light[:, sources] * drawn.fields.real
-        imaginary[:, sources] = light[:, sources] * drawn.fields.imag
-        turned = np.hstack([-self.field[:, count:], self.field[:, :count]])
-        power = self.power(self.fields(real) + imaginary[:, self.reaching] @ turned)
+        noisy = light[:, sources] * drawn.fields
+        real[:, sources], imaginary[:, sources] = noisy.real, noisy.imag
+        power = self.power(self.fields(real) + imaginary[:, self.reaching] @ self._turned)
         return np.asarray(power + np.sqrt(noise.variance(power)) * drawn.readings)
 
 

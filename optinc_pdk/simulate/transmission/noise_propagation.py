@@ -1,7 +1,8 @@
 """Standard deviation of the outputs due to noise, to first order: derivatives of the network times each noise source.
 
-An active neuron passes the noise of its detectors on. Near its threshold, the noise is weighted by the probability that
-the noise activates the neuron. The independent noise of the receivers is not included, because it acts at the decision.
+A neuron in its linear range passes the noise of its detectors on; one that is off, or whose modulator transmits
+everything, does not. Near these two thresholds, the noise is weighted by the probability that it leaves the neuron in
+the linear range. The independent noise of the receivers is not included, because it acts at the decision.
 """
 
 from __future__ import annotations
@@ -89,9 +90,10 @@ def _weights(layer: HiddenLayer, power: Floats, variance: Floats, slope: Floats)
     difference = layer.difference(power)
     plus_variance, minus_variance = (layer.by_neuron(each) for each in np.split(variance, 2, axis=1))
     independent = plus_variance + layer.balance**2 * minus_variance
-    # without noise a neuron is on or off
-    on = ndtr(difference / np.sqrt(np.maximum(independent, np.finfo(np.float64).tiny)))
-    gain = np.where(layer.gain * difference < 1.0, layer.gain * on, 0.0)
+    # without noise a neuron is in its linear range, between 0 and full scale, or not
+    deviation = np.sqrt(np.maximum(independent, np.finfo(np.float64).tiny))
+    full = np.divide(1.0, layer.gain, out=np.full_like(layer.gain, np.inf), where=layer.gain > 0.0)
+    gain = layer.gain * (ndtr(difference / deviation) - ndtr((difference - full) / deviation))
     # (n, d) whether a neuron reads a pair of detectors: neurons of one row share the noise of its detectors
     owner = np.repeat(np.arange(layer.starts.size), np.diff(np.append(layer.starts, pairs)))
     reads = (layer.row[:, np.newaxis] == owner).astype(np.float64)

@@ -9,17 +9,22 @@ Reflected light from modulators of later layers at detectors of earlier ones is 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.averaging import decide_steps
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, network_of
 from optinc_pdk.simulate.transmission.noise import Noise, NoiseDraw, draw_noise
 
+Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
+Amplitudes = TypeVar("Amplitudes", Floats, Complexes)
+"""Source amplitudes, complex if the light of another chip is among them."""
 Ints = NDArray[np.int64]
 
 TOP_LEVEL = 3
@@ -40,8 +45,9 @@ class Reception:
     """Received levels of B words.
 
     Attributes:
-        outputs: (B, servers, M) output levels before the decision: receiver scale times field amplitude.
-        levels: (B, servers, M) decided levels, 0 … 3.
+        outputs: (B, receivers, M) output levels before the decision: receiver scale times field amplitude. There are
+            as many receivers as servers, or one if the outputs go to level 2 of a cascade.
+        levels: (B, receivers, M) decided levels in steps of 1/``resolution``, which are 0 … 3 without a remainder.
         hidden: For each hidden layer, (neurons,) largest modulator amplitude over all words, before saturation.
         saturated: Number of modulator amplitudes above 1, which were limited to 1.
     """
@@ -61,18 +67,20 @@ def transmit(
     *,
     noise: Noise | None = None,
     seed: int = 0,
+    resolution: ArrayLike = 1,
 ) -> Reception:
     """Send symbols through chip and board, and return the received levels.
 
     Args:
-        symbols: (B, servers, M) levels 0 … 3, most significant first. A symbol is sent with the amplitude symbol / 3
-            times the full-scale amplitude in ``bias.inputs``, which is 1 for labels that are missing there.
+        symbols: (B, servers, M) levels, most significant first. A symbol is sent with the amplitude symbol / 3 times
+            the amplitude of level 3 in ``bias.inputs``, which is 1 for labels that are missing there.
         scattering: S-parameters of the whole chip.
         board: Board netlist that joins the chip's fibres.
         bias: Electronics of the neurons and scales of the receivers.
         wavelength: Index of the carrier's wavelength in ``scattering``.
         noise: Noise model of laser, fibres and receivers; None for no noise.
         seed: Seed of the noise. The noise of a word depends only on the seed and the index of the word.
+        resolution: Decision steps per level, (M,) or one for all; see ``Averaging.output_resolution``.
 
     Raises:
         NetlistError: The bias lacks a neuron or a receiver.
@@ -93,17 +101,16 @@ def transmit(
         power = network.receivers.powers(light, noise, None if drawn is None else drawn[-1])
         outputs[start : start + CHUNK] = network.scale * np.sqrt(np.maximum(power, 0.0))
     received = outputs.reshape(-1, len(board.outputs), len(board.outputs[0]))
-    levels = np.clip(np.floor(received + 0.5), 0, TOP_LEVEL).astype(np.int64)
-    return Reception(received, levels, tuple(peaks), saturated)
+    return Reception(received, decide_steps(received, resolution), tuple(peaks), saturated)
 
 
 def server_amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:
     """Convert symbols to the amplitudes with which the servers send them.
 
     Args:
-        symbols: (B, servers, M) levels 0 … 3.
+        symbols: (B, servers, M) levels, 0 … 3 and a fraction.
         board: Board netlist with the servers' labels.
-        bias: Bias with the full-scale amplitude of each input; 1 for labels that are missing in ``bias.inputs``.
+        bias: Bias with the amplitude of level 3 of each input; 1 for labels that are missing in ``bias.inputs``.
 
     Returns:
         (B, servers · M) field amplitudes.
@@ -120,16 +127,34 @@ def server_amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:
     return found
 
 
+def output_fields(inputs: Amplitudes, network: ChipNetwork) -> Complexes:
+    """Return the fields in the output fibres of a chip, without noise.
+
+    Args:
+        inputs: (B, inputs) amplitudes in the input fibres; complex if their phases differ from that of the carrier.
+        network: The chip on its board.
+
+    Returns:
+        (B, outputs) complex fields.
+
+    Raises:
+        UnsettledError: Amplitudes do not converge.
+    """
+    light, _ = settled_amplitudes(inputs, network, None, None)
+    real, imaginary = np.split(network.receivers.fields(light), 2, axis=1)
+    return np.asarray(real + 1j * imaginary)
+
+
 def settled_amplitudes(
-    inputs: Floats, network: ChipNetwork, noise: Noise | None, drawn: list[NoiseDraw] | None
-) -> tuple[Floats, list[Floats]]:
+    inputs: Amplitudes, network: ChipNetwork, noise: Noise | None, drawn: list[NoiseDraw] | None
+) -> tuple[Amplitudes, list[Floats]]:
     """Calculate the amplitudes of all sources of a chip after its light has settled.
 
     Without reflections, one pass through the layers is exact. With reflections, light of later modulators reaches
     earlier detectors; passes are then repeated until no amplitude changes by more than ``SETTLED_CHANGE``.
 
     Args:
-        inputs: (B, inputs) amplitudes of the servers' modulators.
+        inputs: (B, inputs) amplitudes of the servers' modulators, or complex fields of other chips.
         network: The chip on its board.
         noise: Noise model; None for no noise.
         drawn: Random numbers of the noise for each layer; None for no noise.
@@ -141,7 +166,7 @@ def settled_amplitudes(
     Raises:
         UnsettledError: Amplitudes do not converge.
     """
-    light = np.zeros((inputs.shape[0], network.sources))
+    light = np.zeros_like(inputs, shape=(inputs.shape[0], network.sources))
     light[:, 0] = 1.0
     light[:, 1 : 1 + inputs.shape[1]] = inputs
     raw: list[Floats] = [np.zeros(0)] * len(network.layers)

@@ -96,11 +96,13 @@ def read_words(
     def readings() -> Iterator[tuple[Integers, Floats]]:
         nonlocal saturated
         for number, symbols in enumerate(symbol_assignments(inputs, s, board, bias)):
-            received = transmit(symbols, s, board, bias, noise=noise, seed=seed + number)
+            received = transmit(
+                symbols, s, board, bias, noise=noise, seed=seed + number, resolution=inputs.task.output_resolution
+            )
             saturated += received.saturated
-            yield inputs.task.decode(received.levels), received.outputs
+            yield inputs.task.combine_steps(received.levels), received.outputs
 
-    score = score_words(readings(), inputs.ideal, inputs.levels)
+    score = score_words(readings(), inputs.ideal, inputs.levels, inputs.task.output_resolution)
     return WordOutcome(**asdict(replace(score, margin=round(score.margin, DIGITS))), saturated=saturated)
 
 
@@ -112,15 +114,14 @@ def unusable_outcome(inputs: FunctionInputs, board: Board, fault: str) -> WordOu
         board: Board netlist that joins the chip's fibres.
         fault: Why the chip is unusable.
     """
-    # for a lattice, every input is tried with two assignments
-    each = len(board.outputs) * (1 if inputs.exhaustive else 2)
+    each = len(board.outputs) * inputs.assignments
     errors = error_counts(np.zeros_like(inputs.ideal), inputs.ideal)
     return WordOutcome(
         inputs=len(inputs.ideal),
         exact=int((inputs.ideal == 0).sum()),
         words=each * len(inputs.ideal),
         wrong=each * sum(errors.values()),
-        margin=0.5 - float(inputs.levels.max()),
+        margin=0.5 - float((inputs.levels * inputs.task.output_resolution).max()),
         saturated=0,
         errors={error: each * count for error, count in errors.items()},
         fault=fault,

@@ -20,7 +20,7 @@ from optinc_pdk.drive import RangeError, SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.models import read_measured
 from optinc_pdk.onn import Onn, factorise
-from optinc_pdk.signoff.function import check_board, check_scattering
+from optinc_pdk.signoff.function import check_board, check_scattering, function_inputs
 from optinc_pdk.simulate import (
     CircuitOptics,
     Scattering,
@@ -271,7 +271,8 @@ def _new_bias(subject: SweptChip) -> Callable[[float], WavelengthPoint]:
 def _evaluated(light: Scattering, subject: SweptChip, bias: Bias) -> WavelengthPoint:
     wavelength_nm = float(light.wavelengths_nm[0])
     try:
-        result = check_scattering(light, subject.board, bias, subject.onn.task)
+        task = subject.onn.task
+        result = check_scattering(light, subject.board, bias, task, inputs=function_inputs(task))
     except UnsettledError as fault:
         return _unusable(wavelength_nm, str(fault))
     return WavelengthPoint(wavelength_nm, result.inputs, result.exact, result.margin)

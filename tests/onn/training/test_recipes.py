@@ -70,6 +70,7 @@ TOLERATED_ERRORS = {
     "average_8bit_4servers": 3e-4,
     "average_8bit_4servers_robust": 1e-3,
     "average_8bit_4servers_unary": 3e-3,
+    "average_8bit_4servers_wide": 3e-3,
     "average_8bit_8servers": 1e-4,
     "cascade_8bit_4servers_level1": 3e-4,
     "cascade_8bit_4servers_level2": 3e-4,

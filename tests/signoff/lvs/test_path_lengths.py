@@ -90,11 +90,11 @@ def longer_at(extraction: Extraction, instance: str, own: int, extra_um: float) 
 @pytest.mark.parametrize(
     ("instance", "port", "far_end"),
     [
-        ("trim_s1_m0", 0, "p_m0_0_3 - fibre_in_s1_m0"),
-        ("trim_s1_m0", 1, "p_m0_0_3 - fibre_in_s1_m0"),
-        ("p_m0_2_3", 0, "p_m0_0_3 - fibre_in_s2_m0"),
-        ("p_m0_0_3", 0, None),
-        ("p_dark_s3_m0", 0, None),
+        ("trim_s1_m0", 0, "p_m0_0_2 - fibre_in_s1_m0"),
+        ("trim_s1_m0", 1, "p_m0_0_2 - fibre_in_s1_m0"),
+        ("p_m0_2_2_d1", 0, "p_m0_0_2 - fibre_in_s2_m0"),
+        ("p_m0_0_2", 0, None),
+        ("p_m0_dark_0", 0, None),
         ("t_m0_0_2", 1, None),
         ("l0_mix_r1", 1, None),
     ],
@@ -105,7 +105,7 @@ def test_paths_of_a_combiner(instance: str, port: int, far_end: str | None, extr
     if far_end is not None:
         near, far = differences[0].reference.split(", ")
         assert far == far_end
-        assert near.startswith("p_m0_0_3 - fibre_in_s")
+        assert near.startswith("p_m0_0_2 - fibre_in_s")
         assert near != far
 
 

@@ -1,0 +1,28 @@
+"""Function check of an extracted chip: every word, or sampled words and a certificate, against the ideal average."""
+
+from optinc_pdk.signoff.function.certificate import Certificate
+from optinc_pdk.signoff.function.check import check_board, check_function, check_scattering
+from optinc_pdk.signoff.function.files import write_function
+from optinc_pdk.signoff.function.inputs import FunctionInputs, function_inputs
+from optinc_pdk.signoff.function.optical_response import (
+    hop_losses_db,
+    path_loss_db,
+    server_errors,
+    symbol_assignments,
+)
+from optinc_pdk.signoff.function.result import FunctionResult
+
+__all__ = [
+    "Certificate",
+    "FunctionInputs",
+    "FunctionResult",
+    "check_board",
+    "check_function",
+    "check_scattering",
+    "function_inputs",
+    "hop_losses_db",
+    "path_loss_db",
+    "server_errors",
+    "symbol_assignments",
+    "write_function",
+]

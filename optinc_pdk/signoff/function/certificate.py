@@ -1,0 +1,293 @@
+"""Certificate: bounds on the errors of an extracted chip that hold for all words and all assignments to servers.
+
+The ideal network computes the average exactly, which its closed form proves. Its hidden signals h are within [0, 1].
+The chip computes pre-activations z' = z + error from amplitudes a, which are within [0, 1] as well, because modulators
+clip. For one layer, with the ideal affine map z = W h + b, and the response of the extracted chip, which is quadratic
+in the amplitudes, z' = aᵀ Q a + A a + b':
+
+    error = (A - W) a + W (a - h) + aᵀ Q a + b' - b
+
+Every term has an interval: the first from the positive and the negative entries of A - W, as any a is possible; the
+second from the interval of the previous layer's error a - h; the third from the entries of Q. Parts of A - W and Q that
+are proportional to W, as an error of the gain is, have tighter bounds, because the interval of W a is known. Light from
+modulators of other layers, which reflections and crosstalk add, is in A with W = 0.
+
+A comparator, whose ideal z never lies in (-m, 1 + m), removes errors up to m: its amplitude is then exactly 0 or 1.
+Any other unit passes its error on, as clipping never enlarges it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.averaging.fibre_words import symbol_maxima
+from optinc_pdk.circuit import Bias, Board
+from optinc_pdk.onn import Onn
+from optinc_pdk.simulate.transmission.detection import ChipNetwork, DetectionMatrix, HiddenLayer
+from optinc_pdk.simulate.transmission.reception import TOP_LEVEL
+
+Floats = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
+
+ROUNDING = 1e-8
+"""Added to every bound: rounding errors, and the last change of amplitudes that settle with reflections."""
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Bounds for all words and all assignments of symbols to servers.
+
+    Attributes:
+        symbol_margins: (M,) lower bound of every symbol's margin over words and servers, in levels; in steps for an
+            output that carries a remainder.
+        layer_errors: Upper bound of the error of a pre-activation, by hidden layer.
+        layer_reserves: Smallest difference between the error that a comparator removes and its error bound, by hidden
+            layer; infinite for a layer without comparators, negative if errors pass a comparator.
+        signal_errors: Upper bound of the error of a modulator's amplitude, by hidden layer; 0 if comparators remove
+            every error.
+    """
+
+    symbol_margins: Floats
+    layer_errors: tuple[float, ...]
+    layer_reserves: tuple[float, ...]
+    signal_errors: tuple[float, ...]
+
+    @property
+    def margin(self) -> float:
+        """Lower bound of the margin of all symbols."""
+        return float(self.symbol_margins.min())
+
+    @property
+    def holds(self) -> bool:
+        """Whether every server reads the ideal average of all words."""
+        return self.margin > 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """Lower and upper bounds of several values.
+
+    Attributes:
+        low: Lower bounds.
+        high: Upper bounds.
+    """
+
+    low: Floats
+    high: Floats
+
+    def __add__(self, other: Interval) -> Interval:
+        """Bounds of the sum of two values."""
+        return Interval(self.low + other.low, self.high + other.high)
+
+    @property
+    def largest(self) -> Floats:
+        """Upper bounds of the absolute values."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
+
+def certify(
+    network: ChipNetwork,
+    board: Board,
+    bias: Bias,
+    onn: Onn,
+    saturation: Sequence[Floats],
+    ideal: Sequence[Interval],
+) -> Certificate:
+    """Bound the outputs of an extracted chip for all words and all assignments of symbols to servers.
+
+    Args:
+        network: Layers of the extracted chip on its board.
+        board: Connections outside the chip.
+        bias: Full-scale amplitudes of the servers.
+        onn: Network that the chip realises, with clipped hidden signals. It is exact.
+        saturation: For each hidden layer, (units,) m > 0 of each comparator, whose pre-activation never lies in
+            (-m, 1 + m), and NaN for the other units.
+        ideal: For each hidden layer, bounds of the ideal pre-activations.
+
+    Raises:
+        ValueError: The chip does not have the network's layers and units.
+    """
+    units = [layer.gain.size for layer in network.layers]
+    if units != [layer.outputs for layer in onn.layers[:-1]]:
+        raise ValueError(
+            f"the chip has hidden layers of {units} neurons, the network {[x.outputs for x in onn.layers[:-1]]}"
+        )
+    top = np.ones(network.sources)
+    inputs = slice(1, 1 + sum(map(len, board.inputs)))
+    top[inputs] = input_amplitudes(onn.task, board, bias)
+    error = Interval(np.zeros(network.sources), np.zeros(network.sources))
+    errors, reserves, signals = [], [], []
+    source = inputs
+    for index, (layer, margin, values) in enumerate(zip(network.layers, saturation, ideal, strict=True)):
+        weight = np.zeros((layer.gain.size, network.sources))
+        read = np.eye(onn.layers[index].inputs) if index else input_matrix(onn.task, top[inputs])
+        weight[:, source] = onn.layers[index].weight @ read
+        found = hidden_error(layer, weight, onn.layers[index].bias, top, error, values)
+        errors.append(float(found.largest.max()))
+        reserves.append(float(np.min((margin - found.largest)[~np.isnan(margin)], initial=np.inf)))
+        passed = signal_error(found, margin)
+        signals.append(float(passed.largest.max()))
+        source = layer.source
+        error.low[source], error.high[source] = passed.low, passed.high
+    last = np.zeros((onn.task.symbols, network.sources))
+    last[:, source] = onn.layers[-1].weight
+    bound = output_error(network, last, onn.layers[-1].bias, top, error)
+    margins = (0.5 - bound.reshape(-1, onn.task.symbols) * onn.task.output_resolution).min(axis=0)
+    return Certificate(margins, tuple(errors), tuple(reserves), tuple(signals))
+
+
+def input_amplitudes(task: Averaging, board: Board, bias: Bias) -> Floats:
+    """Return the largest amplitude of each source at the input fibres, (servers · M,)."""
+    full = np.array([bias.inputs.get(label, 1.0) for row in board.inputs for label in row])
+    return np.asarray(full * np.tile(symbol_maxima(task), task.servers) / TOP_LEVEL)
+
+
+def input_matrix(task: Averaging, top: Floats) -> Floats:
+    """Return the (K, servers · M) matrix from amplitudes at the input fibres to the network's inputs.
+
+    Args:
+        task: Averaging task.
+        top: (servers · M,) amplitude of each source for its largest symbol.
+    """
+    weights = 4.0 ** np.arange(task.group_symbols - 1, -1, -1) / task.servers
+    one_server = np.kron(np.eye(task.groups), weights)
+    return np.asarray(np.tile(one_server * symbol_maxima(task), task.servers) / top)
+
+
+def hidden_error(
+    layer: HiddenLayer, weight: Floats, bias: Floats, top: Floats, error: Interval, ideal: Interval
+) -> Interval:
+    """Bound the errors of the pre-activations of a hidden layer.
+
+    Args:
+        layer: Response of the extracted chip, of F sources.
+        weight: (n, F) ideal weights of the sources' amplitudes; 0 for sources that the ideal layer does not read.
+        bias: (n,) ideal biases.
+        top: (F,) largest amplitude of each source; that of the carrier, source 0, is constant.
+        error: (F,) bounds of the sources' amplitudes minus the ideal ones.
+        ideal: (n,) bounds of the ideal pre-activations.
+
+    Returns:
+        (n,) bounds of chip minus ideal.
+    """
+    low, high = (np.empty(layer.gain.size) for _ in range(2))
+    field = np.zeros((weight.shape[1], layer.detection.field.shape[1] // 2), dtype=np.complex128)
+    field[layer.detection.reaching] = _fields(layer.detection)
+    plus, minus = np.split(field, 2, axis=1)
+    ends = np.append(layer.starts[1:], plus.shape[1])
+    for n, row in enumerate(layer.row.tolist()):
+        pairs = slice(layer.starts[row], ends[row]) if row >= 0 else slice(0, 0)
+        p, m = plus[:, pairs], minus[:, pairs]
+        # |fields|² of all sources: products[j, k] a_j a_k, with source 0 the carrier
+        products = layer.gain[n] * ((p.conj() @ p.T).real - layer.balance[n] * (m.conj() @ m.T).real)
+        constant = products[0, 0] + layer.gain[n] * layer.offset[n] - bias[n]
+        signal = _propagated(weight[n], error)
+        read = Interval(ideal.low[n] - bias[n] + signal.low, ideal.high[n] - bias[n] + signal.high)
+        linear = 2.0 * products[0, 1:] - weight[n, 1:]
+        deviation = _deviation(linear, products[1:, 1:], weight[n, 1:], top[1:], read)
+        low[n] = constant + signal.low + deviation.low - ROUNDING
+        high[n] = constant + signal.high + deviation.high + ROUNDING
+    return Interval(low, high)
+
+
+def _deviation(linear: Floats, quadratic: Floats, weight: Floats, top: Floats, read: Interval) -> Interval:
+    """Bounds of linear · a + aᵀ quadratic a over all amplitudes a between 0 and ``top``, for which weight · a is known.
+
+    What is proportional to the signal weight · a is bounded by the signal's interval ``read``, because the weights
+    cancel in it: linear = α weight + rest, and quadratic = weight κᵀ + κ weightᵀ + rest. The rest is bounded entry by
+    entry, and so is everything where that is tighter.
+    """
+    plain = _quadratic(linear, quadratic, top)
+    square = float(weight @ weight)
+    if square == 0.0:
+        return plain
+    box = _linear(weight, top)
+    low, high = max(float(read.low), float(box.low)), min(float(read.high), float(box.high))
+    alpha = float(linear @ weight) / square
+    kappa = quadratic @ weight / square
+    own = weight != 0.0
+    delta = float(kappa @ weight) / square
+    kappa = np.where(own, 0.5 * delta * weight, kappa)
+    other = _linear(np.where(own, 0.0, 2.0 * kappa), top)
+    # signal · (alpha + delta · signal + other)
+    factors = [alpha + min(delta * low, delta * high) + other.low, alpha + max(delta * low, delta * high) + other.high]
+    corners = [signal * factor for signal in (low, high) for factor in factors]
+    rest = _quadratic(linear - alpha * weight, quadratic - np.outer(weight, kappa) - np.outer(kappa, weight), top)
+    return Interval(
+        np.maximum(plain.low, min(corners) + rest.low),
+        np.minimum(plain.high, max(corners) + rest.high),
+    )
+
+
+def signal_error(error: Interval, margin: Floats) -> Interval:
+    """Bound the errors of amplitudes, clip(z'), from those of pre-activations.
+
+    Args:
+        error: (n,) bounds of the pre-activations' errors.
+        margin: (n,) m of units whose ideal pre-activation never lies in (-m, 1 + m); NaN for other units.
+    """
+    removed = np.maximum(np.nan_to_num(margin), 0.0)
+    low, high = np.minimum(error.low + removed, 0.0), np.maximum(error.high - removed, 0.0)
+    return Interval(np.maximum(low, -1.0), np.minimum(high, 1.0))
+
+
+def output_error(network: ChipNetwork, weight: Floats, bias: Floats, top: Floats, error: Interval) -> Floats:
+    """Bound the errors of the output levels, scale · |field| minus ideal level.
+
+    Args:
+        network: The extracted chip.
+        weight: (M, F) ideal weights of the sources' amplitudes.
+        bias: (M,) ideal biases.
+        top: (F,) largest amplitude of each source.
+        error: (F,) bounds of the sources' amplitudes minus the ideal ones.
+
+    Returns:
+        (receivers,) upper bounds of the absolute errors, in levels; all outputs of the first server first.
+    """
+    receivers, symbols = network.scale.size, len(bias)
+    response = np.zeros((weight.shape[1], receivers), dtype=np.complex128)
+    response[network.receivers.reaching] = _fields(network.receivers) * network.scale
+    ideal = np.tile(weight, (receivers // symbols, 1))
+    # the common phase that brings each receiver's fields closest to the ideal row; detection does not see it
+    overlap = (ideal * response.T).sum(axis=1)
+    field = response.T * np.exp(-1j * np.angle(overlap))[:, np.newaxis]
+    real, imaginary = field.real - ideal, field.imag
+    along = _linear(real[:, 1:], top[1:]) + _propagated(ideal, error)
+    across = _linear(imaginary[:, 1:], top[1:])
+    constant = real[:, 0] - np.tile(bias, receivers // symbols)
+    along = Interval(along.low + constant, along.high + constant)
+    across = Interval(across.low + imaginary[:, 0], across.high + imaginary[:, 0])
+    # | |level + along + i across| - level | <= |along + i across|
+    return np.hypot(along.largest, across.largest) + ROUNDING
+
+
+def _fields(detection: DetectionMatrix) -> Complexes:
+    """(L, D) complex field at each detector for each source that reaches one."""
+    real, imaginary = np.split(detection.field, 2, axis=1)
+    return np.asarray(real + 1j * imaginary)
+
+
+def _quadratic(linear: Floats, quadratic: Floats, top: Floats) -> Interval:
+    """Bounds of linear · a + aᵀ quadratic a over all amplitudes a between 0 and ``top``: of the factor of each a."""
+    least, most = np.minimum(quadratic, 0.0) @ top, np.maximum(quadratic, 0.0) @ top
+    return Interval(np.minimum(linear + least, 0.0) @ top, np.maximum(linear + most, 0.0) @ top)
+
+
+def _linear(rows: Floats, top: Floats) -> Interval:
+    """Bounds of rows · a over all amplitudes a between 0 and ``top``."""
+    scaled = rows * top
+    return Interval(np.minimum(scaled, 0.0).sum(axis=-1), np.maximum(scaled, 0.0).sum(axis=-1))
+
+
+def _propagated(rows: Floats, error: Interval) -> Interval:
+    """Bounds of rows · error."""
+    positive, negative = np.maximum(rows, 0.0), np.minimum(rows, 0.0)
+    return Interval(
+        positive @ error.low + negative @ error.high,
+        positive @ error.high + negative @ error.low,
+    )
