@@ -24,7 +24,9 @@ TWO = "soi220_two_metal"
 
 
 def network(servers: int, widths: tuple[int, ...]) -> Onn:
-    layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise(widths))
+    # rows that are no multiples of each other, so that every unit has a detector of its own
+    weights = [(-1.0) ** np.arange(b)[:, None] * (1.0 + np.outer(np.arange(b), np.arange(a))) for a, b in pairwise(widths)]
+    layers = tuple(Layer(weight, np.zeros(len(weight))) for weight in weights)
     return Onn(layers, Averaging(2 * widths[-1], servers, widths[-1]), ())
 
 
