@@ -53,7 +53,8 @@ def _pdk() -> None:
 @cache
 def circuit_of(servers: int, widths: tuple[int, ...], diagonal: bool) -> Circuit:
     # rows that are no multiples of each other, so that every unit has a detector of its own
-    weights = [(-1.0) ** np.arange(b)[:, None] * (1.0 + np.outer(np.arange(b), np.arange(a))) for a, b in pairwise(widths)]
+    units = [(np.arange(b)[:, np.newaxis], np.arange(a)) for a, b in pairwise(widths)]
+    weights = [(-1.0) ** unit * (1.0 + unit * signal) for unit, signal in units]
     layers = tuple(Layer(weight, np.zeros(len(weight))) for weight in weights)
     factor = tuple(("approx", layer.inputs) for layer in layers) if diagonal else ()
     task = Averaging(2 * widths[-1], servers, widths[-1])

@@ -25,7 +25,8 @@ TWO = "soi220_two_metal"
 
 def network(servers: int, widths: tuple[int, ...]) -> Onn:
     # rows that are no multiples of each other, so that every unit has a detector of its own
-    weights = [(-1.0) ** np.arange(b)[:, None] * (1.0 + np.outer(np.arange(b), np.arange(a))) for a, b in pairwise(widths)]
+    units = [(np.arange(b)[:, np.newaxis], np.arange(a)) for a, b in pairwise(widths)]
+    weights = [(-1.0) ** unit * (1.0 + unit * signal) for unit, signal in units]
     layers = tuple(Layer(weight, np.zeros(len(weight))) for weight in weights)
     return Onn(layers, Averaging(2 * widths[-1], servers, widths[-1]), ())
 
