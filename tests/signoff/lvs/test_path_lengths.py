@@ -23,9 +23,8 @@ ROOT, LEAF = "l0_lo_0_2", 2
 
 @cache
 def reference() -> Circuit:
-    """Three servers, so one fibre of P is unused; three oscillators, so their tree is unbalanced."""
-    weight = np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]])
-    layers = (Layer(weight, np.zeros(3)), Layer(weight.T, np.zeros(2)))
+    """Three servers, so a branch of every tree of P is unused; three oscillators, so their tree is unbalanced."""
+    layers = (Layer(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.zeros(3)), Layer(np.ones((2, 3)), np.zeros(2)))
     return assemble(Onn(layers, Averaging(4, 3, 2), ()), PROCESS, "three")
 
 
