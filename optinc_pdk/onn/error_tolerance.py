@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from optinc_pdk.averaging import Averaging, decide
 from optinc_pdk.onn.network import Activation, Onn, activate
@@ -160,6 +159,8 @@ def field_noise_tolerance(onn: Onn, seed: int = 0, fewest: float = FIT_RATES[-1]
 
 def _extrapolated(measured: list[tuple[float, float]], rate: float) -> float:
     """Noise at a word-error rate, from the line of the probit over 1 / σ through the last four measured rates."""
+    from scipy.special import ndtri
+
     sigmas, rates = np.array(measured[-4:]).T
     slope, offset = np.polyfit(1.0 / sigmas, ndtri(rates), 1)
     return float(slope / (ndtri(rate) - offset))

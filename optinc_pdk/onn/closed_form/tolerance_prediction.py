@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.stage import ClosedForm
@@ -107,6 +106,8 @@ def _largest(distances: Floats, limit: float) -> float:
         distances: (points, rows) distances to the nearest thresholds in standard deviations, at an error of 1.
         limit: Fraction of wrong words.
     """
+    from scipy.special import ndtr
+
     relevant = distances[:, np.isfinite(distances).any(axis=0)]
     low, high = np.log(RANGE[0]), np.log(RANGE[1])
     for _ in range(BISECTIONS):
