@@ -731,7 +731,17 @@ def test_networks_without_a_chip_are_written_and_refused_by_name(
 def test_synth_writes_an_exact_network(tmp_path: Path) -> None:
     out = tmp_path / "w.npz"
     assert run("synth", "--bits", 4, "--servers", 4, "-o", out).returncode == 0
+    assert Onn.load(out).activation == "clipped_relu"
     assert run("factor", out).returncode == 0
+    limited = run("synth", "--bits", 4, "--servers", 4, "--mzis", 30, "--gain", 4, "-o", out)
+    assert limited.returncode == 0
+    assert 20 < Onn.load(out).mzis <= 30 and Onn.load(out).card["gain"] == 4.0
+    assert run("synth", "--bits", 4, "--servers", 4, "--activation", "relu", "-o", out).returncode == 0
+    assert Onn.load(out).activation == "relu"
+    for options in (("--mzis", 19), ("--gain", 0.5), ("--activation", "tanh"), ("--unary", "--gain", 4)):
+        refused = run("synth", "--bits", 4, "--servers", 4, *options, "-o", tmp_path / "v.npz")
+        assert refused.returncode == 2
+        assert options[-2] in refused.stderr or options[0].strip("-") in refused.stderr
     assert run("synth", "--bits", 5, "--servers", 4, "-o", tmp_path / "v.npz").returncode == 2
     assert run("synth", "--bits", 4, "--servers", 0, "-o", tmp_path / "v.npz").returncode == 2
     assert run("synth", "--bits", 32, "--servers", 1, "--groups", 1, "-o", tmp_path / "v.npz").returncode == 2

@@ -93,6 +93,12 @@ class ModeTracker:
         for row in range(mesh.modes):
             self.error[row] -= float(mesh.output_phase[row])
 
+    def dummies(self, columns: int) -> None:
+        """Advance all modes through columns of dummy MZIs."""
+        for _ in range(columns):
+            for row in sorted(self.ends):
+                self._dummy(row)
+
     def _mzi(self, name: str, row: int, theta: float, phi: float) -> None:
         walk = self.walker
         outer, inner = heater_number(self.channel, f"{name}_phi"), heater_number(self.channel, f"{name}_theta")

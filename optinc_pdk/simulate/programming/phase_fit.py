@@ -71,7 +71,7 @@ class ProgrammingProblem:
 
     def heaters(self, layer: int) -> Ints:
         """Return the numbers of a layer's fitted heaters; trims of the preprocessing unit belong to layer 0."""
-        prefixes = (f"l{layer}_", f"l{layer}b", *(("trim_",) if layer == 0 else ()))
+        prefixes = (f"l{layer}_", f"l{layer}b", f"l{layer}c", *(("trim_",) if layer == 0 else ()))
         numbers = (
             i for label, i in self.channel.items() if label.startswith(prefixes) and label not in self.fixed_channels
         )
