@@ -271,9 +271,7 @@ def _quadrature(light: SourceFields, target: LayerTarget, mixed: Complexes) -> F
     )
 
 
-def _slopes(
-    light: SourceFields, target: LayerTarget, balance: Floats, heaters: Ints
-) -> Complexes | Floats:
+def _slopes(light: SourceFields, target: LayerTarget, balance: Floats, heaters: Ints) -> Complexes | Floats:
     """d coefficient / d phase, (heaters, rows, J)."""
     if target.last:
         return _through(light, target, heaters, target.plus)[..., 1:]

@@ -250,4 +250,3 @@ def _balanced(target: LayerTarget, meshes: list[_BlockMesh], light: SourceFields
         mesh.oscillator_static = mesh.oscillator_static + (after - before) / 2.0
         changed[mesh.oscillator] += (after - before) / 2.0
     return changed
-

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.simulate.programming.phase_fit import MAX_ITERATIONS, ProgrammingProblem, fit_phases, solve_fields
+from optinc_pdk.simulate.programming.phase_fit import MAX_ITERATIONS, ProgrammingProblem, fit_phases
 from optinc_pdk.simulate.programming.program import aligned_initial_phases
 from optinc_pdk.tolerance.calibration.digital_twin import DigitalTwin, build_twin
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel
