@@ -35,7 +35,8 @@ def main(
     """Fit one layer both ways; print seconds, rms matrix errors and the ratio of the times."""
     rng = np.random.default_rng(0)
     shapes = ((modes, 2), (modes, modes), (2, modes))
-    layers = tuple(Layer(rng.standard_normal(shape) / np.sqrt(shape[1]), np.full(shape[0], 3.0)) for shape in shapes[:2])
+    hidden = [rng.standard_normal(shape) / np.sqrt(shape[1]) for shape in shapes[:2]]
+    layers = tuple(Layer(weight, np.full(len(weight), 3.0)) for weight in hidden)
     last = Layer(rng.standard_normal(shapes[2]), np.zeros(2))
     onn = Onn((*layers, last), Averaging(4, 4, 2), ("svd", ("approx", modes), "svd"))
     card = load_process(process)

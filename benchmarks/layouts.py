@@ -43,14 +43,20 @@ NETWORKS = ROOT / "optinc_pdk" / "onn" / "networks"
 MODES = (4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128)
 WIRINGS = ("soi220", "soi220_flipchip", "soi220_two_metal")
 REALISED = ("soi220", "soi220_onchip", "soi220_flipchip", "soi220_flipchip_onchip")
-SHIPPED = ("average_4bit_4servers", "average_8bit_4servers", "average_8bit_4servers_robust")
+SHIPPED = (
+    "average_4bit_4servers",
+    "average_4bit_4servers_relu",
+    "average_8bit_4servers",
+    "average_8bit_4servers_relu",
+    "average_8bit_4servers_robust",
+)
 INTRODUCTION = """# Layouts
 
 `python benchmarks/layouts.py` generates this page. It lays out every chip of the table, writes it, checks it against
 all design rules of its process that need no bias, extracts the circuit from the polygons, and compares it with the
 netlist.
 
-- `mesh-N` is one mesh of N modes between fibres. `hidden-N` is a network for two servers with N hidden units: four
+- `mesh-N` is one mesh of N modes between fibres. `hidden-N` is a network for two servers and two symbols with N hidden units: four
   meshes, two of them with N modes, and N activations. The others are bundled networks.
 - The number of MZIs includes dummies and attenuators. Times were measured on two shared cores.
 - Warnings are violated recommendations, for example the size of a die, or a ground bus that is wider than a window of
@@ -107,12 +113,13 @@ def mesh(modes: int) -> Callable[[Process, str], CircuitAndChip]:
 
 
 def hidden(modes: int) -> Callable[[Process, str], CircuitAndChip]:
-    """Return the layout function of a network of two servers, one symbol and one hidden layer.
+    """Return the layout function of a network of two servers, two symbols and one hidden layer.
 
-    Its chip has ``modes`` activations and four meshes, two of them of ``modes`` modes.
+    Its chip has ``modes`` activations and four meshes, two of them of ``modes`` modes. No two rows are multiples of each
+    other, so every hidden unit has detectors of its own.
     """
-    layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise((1, modes, 1)))
-    onn = Onn(layers, Averaging(2, 2, 1))
+    weights = [1.0 + np.outer(np.arange(b), np.arange(a)) for a, b in pairwise((2, modes, 2))]
+    onn = Onn(tuple(Layer(weight, np.zeros(len(weight))) for weight in weights), Averaging(4, 2, 2))
     return lambda process, name: lay_out_network(onn, process, name)
 
 

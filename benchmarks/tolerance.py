@@ -41,7 +41,7 @@ from optinc_pdk.tolerance.montecarlo.yield_run import ChipFiles, YieldResults, c
 ROOT = Path(__file__).resolve().parent.parent
 NETWORKS = ROOT / "optinc_pdk" / "onn" / "networks"
 DOCS = ROOT / "docs"
-SHIPPED = ("average_4bit_4servers", "average_8bit_4servers", "average_8bit_4servers_robust")
+SHIPPED = ("average_4bit_4servers_relu", "average_8bit_4servers_relu", "average_8bit_4servers_robust")
 BITS = (16.0, 12.0, 8.5)
 STUDIES = ("alone", "without", "upto")
 RATES_BD = (1e6, 1e7, 1e8, 1e9)

@@ -21,6 +21,7 @@ from optinc_pdk.extract import extract
 from optinc_pdk.factor import SvdFactor
 from optinc_pdk.flow import Build, build
 from optinc_pdk.onn import LayerFactor, Onn, bundled_weights, carry_chain, factorise
+from optinc_pdk.onn.weight_files import NETWORKS
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, run_drc
 from optinc_pdk.signoff.electrical.electrical_check import Currents, bias_currents, check_electrical, ground_densities
 from optinc_pdk.signoff.electrical.wiring import read_wiring, wiring_of
@@ -40,6 +41,12 @@ def chip(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 
 @pytest.fixture(scope="module")
+def relu_chip(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """A chip with four times the heaters, a higher current, and a network that tolerates less."""
+    return build(NETWORKS / f"{NAME}_relu.npz", tmp_path_factory.mktemp("relu_chip"))
+
+
+@pytest.fixture(scope="module")
 def small_chip(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """A chip of 2-bit words, for checks that take long on a flat layout."""
     return build(carry_chain(Averaging(2, 4, 1)), tmp_path_factory.mktemp("small_chip"), "small")
@@ -53,14 +60,24 @@ def test_the_bundled_chip_passes(chip: Build) -> None:
     report = chip.report
     assert chip.passed, chip.findings
     assert report.drc is not None and report.drc.rules >= 20 and report.drc.violations == 0
-    assert report.lvs is not None and report.lvs.match and report.lvs.devices > 700
+    assert report.lvs is not None and report.lvs.match and report.lvs.devices > 240
     assert report.function is not None and report.function.inputs == 65_536 == report.function.exact
-    assert report.function.margin > 0.15
+    assert report.function.margin > 0.45
     assert report.chip is not None and report.chip.fit == "fits one die"
     assert report.chip.limits is not None and all(limit.holds for limit in report.chip.limits.values())
     assert report.chip.light is not None and len(report.chip.light.hop_loss_db) == 3
-    assert 1e6 < report.chip.light.symbol_rate_bd < 1e8
+    assert 1e8 < report.chip.light.symbol_rate_bd < 1e10
     assert json.loads(file(chip, ".report.json").read_text())["verdict"] == "pass"
+
+
+def test_the_relu_chip_passes_with_a_smaller_margin(relu_chip: Build) -> None:
+    report = relu_chip.report
+    assert relu_chip.passed, relu_chip.findings
+    assert report.lvs is not None and report.lvs.match and report.lvs.devices > 700
+    assert report.function is not None and report.function.inputs == 65_536 == report.function.exact
+    assert report.function.margin > 0.15
+    assert report.chip is not None and report.chip.light is not None
+    assert 1e6 < report.chip.light.symbol_rate_bd < 1e8
 
 
 def test_the_table_holds_every_combination_at_the_fibres(chip: Build) -> None:
@@ -216,8 +233,9 @@ def cut_wire(currents: Currents) -> kdb.Box:
 
 @pytest.mark.parametrize("cut", [cut_trunk, cut_bus, cut_wire])
 def test_thin_metal_violates_the_current_rule_at_its_position(
-    cut: Callable[[Currents], kdb.Box], chip: Build, tmp_path: Path
+    cut: Callable[[Currents], kdb.Box], relu_chip: Build, tmp_path: Path
 ) -> None:
+    chip = relu_chip
     process, bias = load_process(), read_bias(file(chip, ".bias.yml"))
     whole = bias_currents(read_wiring(file(chip, ".gds"), process), bias)
     gone = cut(whole)
@@ -242,7 +260,7 @@ def test_thin_metal_violates_the_current_rule_at_its_position(
 
 
 def test_swapped_heater_wires_are_named(chip: Build, tmp_path: Path) -> None:
-    labels = ("l1_u_c2_r0_theta", "l1_u_c2_r0_phi")
+    labels = ("l1_v_c0_r2_theta", "l1_v_c0_r2_phi")
 
     def swap(layout: kdb.Layout, top: kdb.Cell) -> None:
         # swapped labels are equivalent to swapped wires
@@ -277,7 +295,7 @@ def test_a_heater_moved_to_the_other_arm_loses_words(chip: Build, tmp_path: Path
     bias = read_bias(file(chip, ".bias.yml"))
     circuit = extract(file(chip, ".gds"), load_process()).circuit
     # the lowest MZI of a column, so that there is no heater below
-    label = "l1_u_c0_r4_theta"
+    label = "l1_v_c0_r2_theta"
     assert bias.phase_rad[bias.labels.index(label)] > 0.1
     net = circuit.electrical[circuit.ports[label]]
     shifter = next(
@@ -299,10 +317,14 @@ def test_a_heater_moved_to_the_other_arm_loses_words(chip: Build, tmp_path: Path
     assert words(chip, file(chip, ".gds")) == 65_536
 
 
-def test_a_bias_without_crosstalk_compensation_loses_words(chip: Build) -> None:
+@pytest.mark.parametrize(("suffix", "left"), [("", 0.99), ("_relu", 0.1)])
+def test_a_bias_without_crosstalk_compensation_loses_words(
+    suffix: str, left: float, request: pytest.FixtureRequest
+) -> None:
     """The bias is programmed for a process without thermal crosstalk and applied to a chip with it."""
+    chip: Build = request.getfixturevalue("relu_chip" if suffix else "chip")
     process, reference = load_process(), read_netlist(file(chip, ".pic.yml"))
-    extraction, onn = extract(file(chip, ".gds"), process), Onn.load(bundled_weights())
+    extraction, onn = extract(file(chip, ".gds"), process), Onn.load(NETWORKS / f"{NAME}{suffix}.npz")
     ground = wiring_of(extraction, process).common_ground
     without = process.model_copy(update={"imperfections": None})
     assert reference.board is not None
@@ -312,7 +334,7 @@ def test_a_bias_without_crosstalk_compensation_loses_words(chip: Build) -> None:
         return check_function(extraction.circuit, reference.board, bias, onn.task, card, ground).exact
 
     assert exact(without) == 65_536
-    assert exact(process) < 0.1 * 65_536
+    assert exact(process) < left * 65_536
     crosstalk = chip.report.chip and chip.report.chip.crosstalk
     assert crosstalk and (crosstalk.share, crosstalk.distance_um) == (0.029, 25.0)
 
@@ -347,27 +369,27 @@ def test_the_report_describes_the_factors_that_are_programmed(
 ) -> None:
     onn = carry_chain(Averaging(2, 4, 1))
 
-    def perturbed(network: Onn) -> tuple[LayerFactor, ...]:
-        first, *others = factorise(network)
-        assert isinstance(first.factor, SvdFactor)
-        mesh = first.factor.u
+    def perturbed(network: Onn, *amplitudes: object) -> tuple[LayerFactor, ...]:
+        *others, last = factorise(network)
+        assert isinstance(last.factor, SvdFactor)
+        mesh = last.factor.v
         moved = dataclasses.replace(mesh, theta=mesh.theta + 1e-3)
-        return (dataclasses.replace(first, factor=dataclasses.replace(first.factor, u=moved)), *others)
+        return (*others, dataclasses.replace(last, factor=dataclasses.replace(last.factor, v=moved)))
 
     monkeypatch.setattr("optinc_pdk.flow.factorise", perturbed)
     done = build(onn, tmp_path, "moved")
     assert small_chip.report.factor is not None and small_chip.report.factor.max_error < 1e-12
     assert done.report.factor is not None
-    assert done.report.factor.max_error == perturbed(onn)[0].max_error > 1e-4
+    assert done.report.factor.max_error == perturbed(onn)[-1].max_error > 1e-4
     one, two = (read_bias(file(each, ".bias.yml")) for each in (small_chip, done))
     changed = [label for label, a, b in zip(one.labels, one.code, two.code, strict=True) if abs(a - b) > 2]
-    assert any(label.startswith("l0_u") for label in changed)
+    assert any(label.startswith(f"l{len(onn.layers) - 1}_v") for label in changed)
 
 
 def test_a_chip_whose_light_does_not_settle_fails_with_a_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unsettled(*_: object) -> None:
+    def unsettled(*_: object, **__: object) -> None:
         raise UnsettledError("light does not settle within 20 passes")
 
     monkeypatch.setattr("optinc_pdk.signoff.function.check_function", unsettled)

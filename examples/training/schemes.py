@@ -21,7 +21,7 @@ from optinc_pdk.interconnect.training_time import compute_time
 from optinc_pdk.onn.weight_files import NETWORKS
 
 SERVERS = 4
-NETWORK = NETWORKS / "average_8bit_4servers.npz"
+NETWORK = NETWORKS / "average_8bit_4servers_relu.npz"
 COUPLERS_OFF = 0.08
 """Factor on the couplers' deviations of the process card; chosen so that about one word in a hundred is wrong."""
 TABLE_II_ROW = "3-6"
@@ -245,7 +245,7 @@ def step_s(result: Mapping[str, Any]) -> float:
 
 def step_at_chip_rate_s(result: Mapping[str, Any]) -> float:
     """Simulated time of a step in seconds with the extracted 8-bit chip at its noise-limited symbol rate."""
-    return _compute_s(result) + _optinc("optinc_star_8bit_chip")(_sizes(result), 0.0)
+    return _compute_s(result) + _optinc("optinc_star_8bit_chip_relu")(_sizes(result), 0.0)
 
 
 def step_on_same_ring_s(result: Mapping[str, Any]) -> float:

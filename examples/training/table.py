@@ -174,7 +174,7 @@ def other_systems(results: Mapping[str, Result]) -> list[str]:
     if "optinc-extracted" in results:
         seconds = schemes.step_at_chip_rate_s(results["optinc-extracted"])
         lines += [
-            "With the extracted chip at its noise-limited symbol rate (`optinc_star_8bit_chip`), a step takes "
+            "With the extracted chip at its noise-limited symbol rate (`optinc_star_8bit_chip_relu`), a step takes "
             f"{format_si(seconds, 's')}."
         ]
     if "wrht" in results:

@@ -4,7 +4,7 @@ from optinc_pdk.assemble.buildability import check_buildable, check_weights
 from optinc_pdk.assemble.component_library import check_devices
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, LOCAL_STRIPS, DiePlan
 from optinc_pdk.assemble.grounds import strip_names
-from optinc_pdk.assemble.mesh_circuit import rectangular_slots
+from optinc_pdk.assemble.mesh_circuit import mesh_depth, rectangular_slots
 from optinc_pdk.assemble.network_circuit import (
     CircuitDraft,
     assemble,
@@ -29,6 +29,7 @@ __all__ = [
     "draft_circuit",
     "layer_blocks",
     "mesh_chip",
+    "mesh_depth",
     "preprocessing_loss_db",
     "rectangular_slots",
     "strip_names",

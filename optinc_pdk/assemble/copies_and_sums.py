@@ -30,7 +30,7 @@ def check_crossings(process: Process, layers: Sequence[Sequence[WeightBlock]]) -
     Raises:
         InputError: The device is missing; the message names the process and the card to add.
     """
-    shares = any(block.place[0] for block in layers[0]) and any(block.columns.stop > 1 for block in layers[0])
+    shares = any(block.place[0] for block in layers[0]) and any(max(block.columns) > 0 for block in layers[0])
     sums = any(block.place[1] and len(block.rows) > 1 for block in layers[-1])
     if (shares or sums) and "crossing" not in process.devices:
         raise InputError(

@@ -16,7 +16,7 @@ PADS = 8
 """Ground pads of a die."""
 LOCAL_PADS = 2
 """Ground pads of a strip with a ground of its own."""
-_SECTION = re.compile(r"(l(\d+))(b\d+)?(_mix|_split|_sum)?")
+_SECTION = re.compile(r"(l(\d+))(?:(b\d+)|c\d+)?(_mix|_split|_sum|_in)?")
 
 
 def add_common_grounds(b: CircuitBuilder) -> None:
@@ -31,7 +31,8 @@ def add_common_grounds(b: CircuitBuilder) -> None:
 def strip_names(sections: Iterable[str]) -> dict[str, str]:
     """Return the strip to which each section of the floorplan belongs.
 
-    Every block of a hidden layer is a strip, because its signals enter and leave by fibres or electrically. All blocks
+    Every block of a hidden layer is a strip, because its signals enter and leave by fibres or electrically; the
+    independent parts of a layer's matrix are one strip. All blocks
     of the first layer form one strip together with the preprocessing unit (section ``p``). All blocks of the last layer
     form one strip together with the output splitter trees (section ``t``).
 

@@ -41,9 +41,11 @@ def add_linear_block(b: CircuitBuilder, block: WeightBlock, light: Sequence[str]
     rows, columns, name = len(block.rows), len(block.columns), block.name
     modes = BlockBuilder(b, name, dict(enumerate(light)))
     if block.modes is None:
+        modes.dummies(f"{name}_before", block.padding[0])
         modes.mesh(f"{name}_v", columns)
         modes.attenuators(f"{name}_att", min(rows, columns))
         modes.mesh(f"{name}_u", rows)
+        modes.dummies(f"{name}_behind", block.padding[1])
     else:
         modes.mesh(f"{name}_v", block.modes)
         modes.attenuators(f"{name}_att", rows)
@@ -55,8 +57,8 @@ def add_mixers(b: CircuitBuilder, name: str, rows: Sequence[str], onchip: bool) 
 
     Args:
         b: Circuit under construction.
-        name: Name of the block.
-        rows: Ports of the block's outputs, one for each row.
+        name: Name of the bank of mixers.
+        rows: Ports of the outputs of its blocks, one for each row.
         onchip: If true, the detectors are photodiodes on the chip, each with a pad. Otherwise they are on the board,
             and each mixer output leads to a fibre.
 
@@ -89,31 +91,33 @@ def _photodiode(b: CircuitBuilder, label: str, section: str, row: int) -> str:
     return f"{photodiode},o1"
 
 
-def add_modulators(b: CircuitBuilder, block: WeightBlock) -> list[tuple[str, str]]:
-    """Add a modulator with a labelled pad for each column of a block, and a splitter tree that feeds all of them.
+def add_modulators(b: CircuitBuilder, bank: str, section: str, count: int) -> list[tuple[str, str]]:
+    """Add a bank of modulators with a labelled pad each, and a splitter tree that feeds all of them.
 
-    The carrier enters the tree from one fibre, ``carrier_<block>``. The tree has a power of two of leaves, so that all
+    The carrier enters the tree from one fibre, ``carrier_<bank>``. The tree has a power of two of leaves, so that all
     modulators receive the same power; unused leaves are terminated.
 
     Args:
         b: Circuit under construction.
-        block: Block whose inputs are modulated.
+        bank: Prefix of the labels.
+        section: Section of the floorplan.
+        count: Number of modulators.
 
     Returns:
-        For each column, the modulator's output port and the label of its pad.
+        For each modulator, its output port and the label of its pad.
     """
     ends: list[tuple[str, str]] = []
     leaves: list[str] = []
-    for row in range(len(block.columns)):
-        label = f"{block.name}_in_r{row}"
-        modulator = b.add(f"modulator_{label}", "modulator", (block.name, 0, row))
+    for row in range(count):
+        label = f"{bank}_in_r{row}"
+        modulator = b.add(f"modulator_{label}", "modulator", (section, 0, row))
         add_pad(b, label, f"{modulator},e1", f"{modulator},e2")
         leaves.append(f"{modulator},o1")
         ends.append((f"{modulator},o2", label))
     # a tree whose number of leaves is no power of two would feed the modulators unequally
     for row in range(len(leaves), 1 << (len(leaves) - 1).bit_length()):
-        dark = b.add(f"{block.name}_carrier_dark_r{row}", "terminator", (block.name, 0, row))
+        dark = b.add(f"{bank}_carrier_dark_r{row}", "terminator", (section, 0, row))
         leaves.append(f"{dark},o1")
-    carrier, _ = add_fibre(b, f"carrier_{block.name}", block.name, len(leaves))
-    add_tree(b, f"{block.name}_carrier", block.name, carrier, leaves)
+    carrier, _ = add_fibre(b, f"carrier_{bank}", section, len(leaves))
+    add_tree(b, f"{bank}_carrier", section, carrier, leaves)
     return ends

@@ -35,12 +35,17 @@ def rectangular_slots(modes: int) -> list[MeshSlot]:
         Positions, column by column; in each column, MZIs come before dummies.
     """
     slots: list[MeshSlot] = []
-    for column in range(modes if modes > 2 else modes - 1):
+    for column in range(mesh_depth(modes)):
         uppers = range(column % 2, modes - 1, 2)
         covered = {row for upper in uppers for row in (upper, upper + 1)}
         slots += [MeshSlot(row, column, False) for row in uppers]
         slots += [MeshSlot(row, column, True) for row in range(modes) if row not in covered]
     return slots
+
+
+def mesh_depth(modes: int) -> int:
+    """Return the number of columns of a rectangular mesh of ``modes`` modes."""
+    return modes if modes > 2 else modes - 1
 
 
 class BlockBuilder:
@@ -89,6 +94,22 @@ class BlockBuilder:
             add_pad(b, f"{mzi}_phi", f"{mzi},e1", f"{mzi},e2")
             add_pad(b, f"{mzi}_theta", f"{mzi},e3", f"{mzi},e4")
         self.column += 1 + max((slot.column for slot in slots), default=-1)
+
+    def dummies(self, name: str, columns: int) -> None:
+        """Append columns of dummy MZIs on all modes.
+
+        Args:
+            name: Prefix of the instance names.
+            columns: Number of columns.
+        """
+        b = self.builder
+        for number in range(columns):
+            for row, end in sorted(self.ends.items()):
+                at = (self.section, self.column, row)
+                dummy = b.add(f"{name}_c{number}_r{row}_dummy", "mzi_dummy", at)
+                b.connect(end, f"{dummy},o1")
+                self.ends[row] = f"{dummy},o2"
+            self.column += 1
 
     def attenuators(self, name: str, modes: int) -> None:
         """Append an attenuator to each of the modes 0 to ``modes`` - 1, and a terminator to every other mode.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from optinc_pdk.assemble.buildability import check_buildable, check_fan_out
 from optinc_pdk.assemble.component_library import check_devices, component_types, composite_circuits
@@ -99,7 +100,8 @@ def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
         neurons += activated
     last = [add_linear_block(b, block, feed) for block, feed in zip(blocks[-1], feeds, strict=True)]
     _outputs(b, onn.task, sum_outputs(b, f"l{len(blocks) - 1}", blocks[-1], last))
-    carriers = tuple(f"carrier_{block.name}" for layer in blocks[1:] for block in layer) if onchip else ()
+    banks = dict.fromkeys(block.bank for layer in blocks[1:] for block in layer)
+    carriers = tuple(f"carrier_{bank}" for bank in banks) if onchip else ()
     return CircuitDraft(b, onn.task, blocks, roots, tuple(neurons), carriers)
 
 
@@ -158,15 +160,22 @@ def _hidden(
         The layer's neurons, and the input ports of each block of the next layer.
     """
     plus, minus, to = _LabelsByRow(), _LabelsByRow(), _LabelsByRow()
-    for block, feed in zip(blocks[index], feeds, strict=True):
-        roots[block.name], *detectors = add_mixers(b, block.name, add_linear_block(b, block, feed), onchip)
-        plus.append(block.rows, detectors[0])
-        minus.append(block.rows, detectors[1])
+    outputs = [add_linear_block(b, block, feed) for block, feed in zip(blocks[index], feeds, strict=True)]
+    for bank, members in _banks(blocks[index]).items():
+        rows = [row for member in members for row in blocks[index][member].rows]
+        light = [port for member in members for port in outputs[member]]
+        roots[bank], *detectors = add_mixers(b, bank, light, onchip)
+        plus.append(rows, detectors[0])
+        minus.append(rows, detectors[1])
     following: list[list[str]] = []
-    for block in blocks[index + 1]:
-        sources = add_modulators(b, block) if onchip else _fibres(b, block)
-        following.append([port for port, _ in sources])
-        to.append(block.columns, [label for _, label in sources])
+    for bank, members in _banks(blocks[index + 1]).items():
+        parts = [blocks[index + 1][member] for member in members]
+        section = bank if parts[0].name == bank else f"{bank}_in"
+        columns = [column for part in parts for column in part.columns]
+        sources = add_modulators(b, bank, section, len(columns)) if onchip else _fibres(b, bank, section, len(columns))
+        to.append(columns, [label for _, label in sources])
+        ports = iter(port for port, _ in sources)
+        following += [list(islice(ports, len(part.columns))) for part in parts]
     neurons = [
         Neuron(f"l{index}_r{unit}", index, plus.get(row, ()), minus.get(row, ()), to[unit])
         for unit, row in enumerate(unit_rows)
@@ -174,10 +183,18 @@ def _hidden(
     return neurons, following
 
 
+def _banks(blocks: Sequence[WeightBlock]) -> dict[str, list[int]]:
+    """Numbers of the blocks of each bank."""
+    banks: dict[str, list[int]] = {}
+    for number, block in enumerate(blocks):
+        banks.setdefault(block.bank, []).append(number)
+    return banks
+
+
 class _LabelsByRow(dict[int, tuple[str, ...]]):
     """Labels by row of a weight matrix; a row that several blocks compute has several labels."""
 
-    def append(self, rows: range, labels: list[str]) -> None:
+    def append(self, rows: Sequence[int], labels: list[str]) -> None:
         for row, label in zip(rows, labels, strict=True):
             self[row] = (*self.get(row, ()), label)
 
@@ -196,9 +213,9 @@ def output_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(receivers))
 
 
-def _fibres(b: CircuitBuilder, block: WeightBlock) -> list[tuple[str, str]]:
-    """Add a fibre per column of a block; return the guide port and label of each."""
-    return [add_fibre(b, f"{block.name}_in_r{row}", block.name, row) for row in range(len(block.columns))]
+def _fibres(b: CircuitBuilder, bank: str, section: str, count: int) -> list[tuple[str, str]]:
+    """Add fibres from the board's modulators; return the guide port and label of each."""
+    return [add_fibre(b, f"{bank}_in_r{row}", section, row) for row in range(count)]
 
 
 def _outputs(b: CircuitBuilder, task: Averaging, rows: list[str]) -> None:

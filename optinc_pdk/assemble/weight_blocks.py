@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from optinc_pdk.onn import Onn
+from optinc_pdk.assemble.mesh_circuit import mesh_depth
+from optinc_pdk.onn import LayerPart, Onn
 
 
 @dataclass(frozen=True)
@@ -12,21 +13,31 @@ class WeightBlock:
     """A block of a layer's weight matrix that one linear block of the chip realises.
 
     Attributes:
-        name: Name of the block's section of the floorplan and prefix of its labels: ``l0``, or ``l0b3`` where the layer
-            has several blocks.
-        place: Row and column of the block in the layer's grid of blocks.
+        name: Name of the block's section of the floorplan and prefix of its labels: ``l0``; ``l0b3`` where the layer is
+            approximated by several blocks; ``l0c3`` where its matrix has several independent parts.
+        bank: Prefix of the labels of the block's mixers and modulators. Independent parts of a layer share one bank.
+        place: Row and column of the block in the layer's grid of blocks; (0, 0) for independent parts.
         rows: Rows of the layer's optical matrix in the block, see :meth:`optinc_pdk.onn.Onn.detector_rows`.
-        columns: Columns of the weight matrix in the block.
+        columns: Columns of the weight matrix in the block, ascending.
+        padding: Numbers of dummy MZIs on every mode before the first and behind the second mesh, so that all parts of a
+            layer have equal numbers of columns.
         modes: Number of modes of the mesh for unitary × diagonal (mesh, attenuators); modes beyond the block's columns
             carry no light, and modes beyond its rows are terminated. None for a singular value decomposition (mesh,
             attenuators, mesh).
     """
 
     name: str
+    bank: str
     place: tuple[int, int]
     rows: range
-    columns: range
+    columns: range | tuple[int, ...]
     modes: int | None
+    padding: tuple[int, int] = (0, 0)
+
+    @property
+    def first_row(self) -> int:
+        """Row of the layer whose mixer is the first of the bank."""
+        return self.rows.start if self.bank == self.name else 0
 
 
 def layer_blocks(onn: Onn, index: int) -> tuple[WeightBlock, ...]:
@@ -37,21 +48,38 @@ def layer_blocks(onn: Onn, index: int) -> tuple[WeightBlock, ...]:
         index: Number of the layer, from 0.
 
     Returns:
-        Blocks; a layer that is factored by singular value decomposition has one.
+        Blocks; a layer that is factored by singular value decomposition has one for each independent part.
     """
     rows, columns = int(onn.detector_rows(index).max()) + 1, onn.layers[index].inputs
     factor, name = onn.factor[index], f"l{index}"
     if factor == "svd":
-        return (WeightBlock(name, (0, 0), range(rows), range(columns), None),)
+        return _parts(name, onn.layer_parts(index))
     size = factor[1]
     places = [(top, left) for top in range(0, rows, size) for left in range(0, columns, size)]
     return tuple(
         WeightBlock(
             name=f"{name}b{j}" if len(places) > 1 else name,
+            bank=f"{name}b{j}" if len(places) > 1 else name,
             place=(top // size, left // size),
             rows=range(top, min(top + size, rows)),
             columns=range(left, min(left + size, columns)),
             modes=size,
         )
         for j, (top, left) in enumerate(places)
+    )
+
+
+def _parts(name: str, parts: tuple[LayerPart, ...]) -> tuple[WeightBlock, ...]:
+    before, behind = ([mesh_depth(len(getattr(part, side))) for part in parts] for side in ("columns", "rows"))
+    return tuple(
+        WeightBlock(
+            name=f"{name}c{j}" if len(parts) > 1 else name,
+            bank=name,
+            place=(0, 0),
+            rows=part.rows,
+            columns=part.columns,
+            modes=None,
+            padding=(max(before) - before[j], max(behind) - behind[j]),
+        )
+        for j, part in enumerate(parts)
     )

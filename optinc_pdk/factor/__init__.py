@@ -3,6 +3,7 @@
 The import loads numpy only; numba and scipy are imported where they are used.
 """
 
+from optinc_pdk.factor.block_diagonal import BlockDiagonalFactor
 from optinc_pdk.factor.block_factors import BlockFactor, unitary_diagonal
 from optinc_pdk.factor.correction.layer_correction import LayerCorrection, correct_layer
 from optinc_pdk.factor.correction.mesh_correction import Correction, correct, correct_homodyne
@@ -25,6 +26,7 @@ from optinc_pdk.factor.svd import SvdFactor, svd, svd_generic, svd_search, total
 from optinc_pdk.factor.triangular import triangular
 
 __all__ = [
+    "BlockDiagonalFactor",
     "BlockFactor",
     "Correction",
     "LayerCorrection",

@@ -1,6 +1,6 @@
 """Structure of a matrix that saves MZIs: zero rows and columns, independent parts, permutations, rank.
 
-Counts and factors use it. The assembled chip does not: it has whole meshes.
+Counts and factors use it. The assembled chip uses the parts, with whole meshes for each of them.
 
 A zero row needs no output mode and a zero column no input mode. The other entries form parts that share no row and no
 column (connected components of the non-zero entries). A part of one entry is a waveguide with an attenuator; a

@@ -1,6 +1,6 @@
 """Factors of a matrix part by part, without the MZIs that its structure makes unnecessary.
 
-The assembled chip does not use them: it has the whole meshes of :func:`optinc_pdk.factor.svd`.
+The assembled chip does not use them: each part has the whole meshes of :func:`optinc_pdk.factor.svd`.
 """
 
 from __future__ import annotations

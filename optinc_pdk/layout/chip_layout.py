@@ -14,7 +14,7 @@ from optinc_pdk.layout.canvas import Canvas
 from optinc_pdk.layout.cell_frames import Box
 from optinc_pdk.layout.placement_view import PlacementView
 
-BLOCK = re.compile(r"l\d+(b\d+)?")
+BLOCK = re.compile(r"l\d+([bc]\d+)?")
 """Names of the sections of blocks."""
 GAP_UM = 60.0
 """Distance between strips, channels and the ground bus, in µm."""

@@ -67,10 +67,11 @@ def lay_out(draft: CircuitDraft, process: Process) -> tuple[Circuit, ChipLayout]
 def _planned(draft: CircuitDraft, process: Process) -> tuple[DiePlan, list[PlannedDie]]:
     """Plan the dies of a network with perimeter wiring.
 
-    A network of one block a layer and activations off the chip gets a carrier tree across one die. Where no die holds
-    that, and for every other network, strips are local, on as many dies as they need.
+    A network of one bank of mixers a layer and activations off the chip gets a carrier tree across one die. Where no
+    die holds that, and for every other network, strips are local, on as many dies as they need.
     """
-    if all(len(layer) == 1 for layer in draft.blocks) and process.activation.realisation == "offchip":
+    one_bank = all(len({block.bank for block in layer}) == 1 for layer in draft.blocks)
+    if one_bank and process.activation.realisation == "offchip":
         dies = _plan_dies(complete_circuit(draft, CARRIER_TREE), process)
         if dies[0].fit != NOT_BUILDABLE:
             return CARRIER_TREE, dies

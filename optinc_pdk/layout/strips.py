@@ -43,7 +43,10 @@ class StripBuilder:
         self, netlist: PlacementView, process: Process, name: str, sections: Sequence[str], frames: CellFrames
     ) -> None:
         """Prepare a strip; ``sections`` are those of its blocks."""
-        self.netlist, self.process, self.name, self.sections = netlist, process, name, sections
+        self.netlist, self.process, self.name = netlist, process, name
+        # independent parts of a layer share mixers and modulators
+        self.mixed = [bank for bank in dict.fromkeys((*sections, name)) if netlist.section(f"{bank}_mix")]
+        self.inputs = [section for section in (*sections, f"{name}_in") if netlist.section(section)]
         self.canvas = Canvas(frames)
         self.placer = MeshPlacer(netlist, process, sections, frames)
         self.fibre = float(process.floorplan.fibre_pitch_um)
@@ -63,14 +66,14 @@ class StripBuilder:
         self.right = self._clear_of(self.mesh.ends) if fold == 1 else right + self.clear
         starts = dict(sorted(self.mesh.starts.items()))
         source = self._source(next(iter(starts.values())))
-        if self.netlist.grid[source][0] not in self.sections:
+        if self.netlist.grid[source][0] not in self.inputs:
             self._preprocess(starts)
         elif self.netlist.component[source] == "modulator":
             self._modulators(starts)
         else:
             self._fibres(starts)
         root = None
-        if self.netlist.section(f"{self.sections[0]}_mix"):
+        if self.mixed:
             root = self._mixers()
         else:
             self._outputs(self.mesh.ends)
@@ -111,7 +114,7 @@ class StripBuilder:
         """Place the modulators and a carrier tree for each block, with guides to the modes."""
         length = self.canvas.frames["modulator"].ports["o2"].x
         modulators = {self._source(port): port for port in starts.values()}
-        rows = [leaf for section in self.sections for leaf in self._carrier_leaves(section, modulators)]
+        rows = [leaf for section in self.inputs for leaf in self._carrier_leaves(section, modulators)]
         first, count = self._centre(len(rows)), len(starts)
         wires = self._wires_width(self.mesh.first.signals_left) + pin_width(self.process)
         x = snap(self.left - max(self.fan_width(count), wires) - 2 * self.clear - length)
@@ -125,9 +128,12 @@ class StripBuilder:
             if leaf in modulators:
                 pairs.append(self._pair(f"{leaf},o2", modulators[leaf]))
         self.fan(pairs, x + length + self.clear)
-        for section in self.sections:
+        for section in self.inputs:
             here = self.netlist.section(section)
-            grating = next(name for name in here if self.netlist.component[name] == "grating_coupler")
+            gratings = [name for name in here if self.netlist.component[name] == "grating_coupler"]
+            if not gratings:
+                continue
+            grating = gratings[0]
             tree = TreePlacer(self.canvas, self.netlist, self.process, trees, -1)
             root = tree.place(self.netlist.partner[f"{grating},o1"], leaves)
             # the modulators' wires run over the trees, where no grating may be
@@ -204,7 +210,7 @@ class StripBuilder:
             The port at the root of the oscillators' tree; None where it is fed by a fibre.
         """
         ends, last, frames = self.mesh.ends, self.mesh.last, self.canvas.frames
-        rows = [(section, row) for section in self.sections for row in range(self._mixer_count(section))]
+        rows = [(bank, row) for bank in self.mixed for row in range(self._mixer_count(bank))]
         count, first, shifter = len(rows), self._centre(len(rows)), frames["phase_shifter"].ports["o2"].x
         wires = self._wires_width(last.signals_right) + self._wires_width(count) + facing_space(self.process)
         x = snap(max(self.right + self.fan_width(count) + 3 * self.r, last.right + wires))
@@ -219,9 +225,9 @@ class StripBuilder:
         end = far + size + pins + 2 * self.clear
         pairs: list[tuple[Point, Point]] = []
         leaves: dict[str, list[Point]] = {}
-        for i, ((section, row), light) in enumerate(zip(rows, (ends[mode] for mode in sorted(ends)), strict=True)):
+        for i, ((bank, row), light) in enumerate(zip(rows, (ends[mode] for mode in sorted(ends)), strict=True)):
             y = first - i * self.fibre
-            mixer, trim = f"{section}_mix_r{row}", f"{section}_lo_r{row}"
+            mixer, trim = f"{bank}_mix_r{row}", f"{bank}_lo_r{row}"
             self.canvas.place(mixer, "mmi2x2", x, y)
             oscillator = y - between
             self.canvas.place(trim, "phase_shifter", x, oscillator)
@@ -240,20 +246,20 @@ class StripBuilder:
         self.fan(pairs, self.right)
         return self._oscillators(leaves, far + self.fibre)
 
-    def _mixer_count(self, section: str) -> int:
-        return sum(self.netlist.component[name] == "mmi2x2" for name in self.netlist.section(f"{section}_mix"))
+    def _mixer_count(self, bank: str) -> int:
+        return sum(self.netlist.component[name] == "mmi2x2" for name in self.netlist.section(f"{bank}_mix"))
 
     def _oscillators(self, leaves: dict[str, list[Point]], fibres: float) -> str | None:
-        """Place the local oscillators' tree of every block, and its fibre at ``fibres`` or right of it.
+        """Place the local oscillators' tree of every bank of mixers, and its fibre at ``fibres`` or right of it.
 
         Returns:
             The port at the root of the tree; None where it is fed by a fibre.
         """
         placer = TreePlacer(self.canvas, self.netlist, self.process, max(path[-1][0] for path in leaves.values()), +1)
         roots = []
-        for section in self.sections:
-            nodes = [n for n in self.netlist.section(f"{section}_mix") if self.netlist.component[n] == "mmi1x2"]
-            roots.append(f"{nodes[-1]},o1" if nodes else f"{section}_lo_r0,o2")
+        for bank in self.mixed:
+            nodes = [n for n in self.netlist.section(f"{bank}_mix") if self.netlist.component[n] == "mmi1x2"]
+            roots.append(f"{nodes[-1]},o1" if nodes else f"{bank}_lo_r0,o2")
         leaves = placer.match_lengths(roots, leaves)
         for port in roots:
             tree = placer.place(port, leaves)

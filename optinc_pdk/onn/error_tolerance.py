@@ -18,12 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from optinc_pdk.averaging import Averaging, decide
 from optinc_pdk.onn.network import Activation, Onn, activate
-from optinc_pdk.onn.normalisation import normalise
-from optinc_pdk.onn.optical_layers import OpticalLayer, optical_layers
+from optinc_pdk.onn.normalisation import OpticalLayer, normalise, optical_layers
 
 Floats = NDArray[np.float64]
 
@@ -48,7 +46,7 @@ class PerturbedNetwork:
     """Network in optical form, to be evaluated with errors.
 
     Attributes:
-        layers: Optical layers for inputs and hidden signals of 0 to 1.
+        layers: Layers for inputs and hidden signals of 0 to 1.
         task: The averaging task.
         activation: Activation of the hidden layers.
     """
@@ -72,13 +70,11 @@ class PerturbedNetwork:
         signal = points / self.task.input_maxima
         matrices, noise = np.random.default_rng((seed, 0)), np.random.default_rng((seed, 1))
         for index, layer in enumerate(self.layers):
-            matrix = layer.matrix
-            if epsilon:
-                matrix = matrix + epsilon / np.sqrt(matrix.shape[1]) * matrices.standard_normal(matrix.shape)
-            fields = signal @ matrix.T
+            part = layer.with_error(epsilon, matrices) if epsilon else layer.layer()
+            signal = signal @ part.weight.T + part.bias
             if sigma:
-                fields += sigma * noise.standard_normal(fields.shape)
-            signal = layer.units(fields)
+                fields = noise.standard_normal((len(points), len(layer.matrix)))
+                signal += sigma * layer.norm * layer.gain * fields[:, layer.row]
             if index < len(self.layers) - 1:
                 activate(signal, self.activation)
         return signal
@@ -93,9 +89,7 @@ class PerturbedNetwork:
 
 def perturbed_network(onn: Onn) -> PerturbedNetwork:
     """Brings a network into optical form with signals of 0 to 1, without dead units."""
-    normalised = normalise(onn)
-    layers = optical_layers(normalised.layers, factor=onn.factor)
-    return PerturbedNetwork(layers, onn.task, normalised.activation)
+    return PerturbedNetwork(optical_layers(normalise(onn)), onn.task, onn.activation)
 
 
 def matrix_error_tolerance(onn: Onn, draws: int = 100, words: int = 4096, seed: int = 0) -> float:
@@ -125,12 +119,13 @@ def matrix_error_tolerance(onn: Onn, draws: int = 100, words: int = 4096, seed: 
     return _largest(share, EXACT_SHARE)
 
 
-def field_noise_tolerance(onn: Onn, seed: int = 0) -> float:
+def field_noise_tolerance(onn: Onn, seed: int = 0, fewest: float = FIT_RATES[-1]) -> float:
     """Measures σ*, the largest field noise with a word-error rate of 1e-6.
 
     Args:
         onn: The network.
         seed: Seed of noise and words.
+        fewest: Smallest word-error rate that is counted, at most 1e-3; smaller ones take longer and are more exact.
 
     Returns:
         σ*, extrapolated as the module describes. 0 if a word is wrong at the smallest noise considered.
@@ -150,7 +145,7 @@ def field_noise_tolerance(onn: Onn, seed: int = 0) -> float:
         return 0.0
     measured: list[tuple[float, float]] = []
     sigma = start
-    for aim in FIT_RATES:
+    for aim in [one for one in FIT_RATES if one >= fewest]:
         if len(measured) > 1:
             sigma = _extrapolated(measured, aim)
         elif measured:
@@ -164,6 +159,8 @@ def field_noise_tolerance(onn: Onn, seed: int = 0) -> float:
 
 def _extrapolated(measured: list[tuple[float, float]], rate: float) -> float:
     """Noise at a word-error rate, from the line of the probit over 1 / σ through the last four measured rates."""
+    from scipy.special import ndtri
+
     sigmas, rates = np.array(measured[-4:]).T
     slope, offset = np.polyfit(1.0 / sigmas, ndtri(rates), 1)
     return float(slope / (ndtri(rate) - offset))

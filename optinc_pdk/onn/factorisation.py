@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.factor import BlockFactor, SvdFactor, svd_generic, unitary_diagonal
-from optinc_pdk.onn.network import Onn, WeightsError
+from optinc_pdk.factor import BlockDiagonalFactor, BlockFactor, SvdFactor, svd_generic, unitary_diagonal
+from optinc_pdk.onn.network import LayerPart, Onn, WeightsError
 from optinc_pdk.onn.normalisation import DEAD_FRACTION, hidden_maxima
 from optinc_pdk.onn.output_bias import without_output_bias
 
@@ -45,7 +45,8 @@ class LayerFactor:
         row_norm: (out,) gain by which the electronics of each unit multiply its row.
         bias: (out,) biases in units of amplitude, which the electronics add.
         illuminated: (in,) whether an input is positive for any point of the lattice.
-        factor: Meshes and attenuators; their matrix is Q, or an approximation of Q by blocks.
+        factor: Meshes and attenuators; their matrix is Q, or an approximation of Q by blocks. Independent parts of Q
+            (:meth:`optinc_pdk.onn.Onn.layer_parts`) are factored separately.
     """
 
     matrix: Floats
@@ -53,7 +54,7 @@ class LayerFactor:
     row_norm: Floats
     bias: Floats
     illuminated: Bools
-    factor: SvdFactor | BlockFactor
+    factor: SvdFactor | BlockDiagonalFactor | BlockFactor
 
     @property
     def realised(self) -> Floats:
@@ -131,13 +132,26 @@ def factorise(onn: Onn, inputs: Sequence[float] | None = None) -> tuple[LayerFac
         # the first unit of each row defines it
         units = np.flatnonzero(norm > 0.0)[::-1]
         matrix[row[units]] = weight[units] / norm[units, np.newaxis]
-        factor = (
-            svd_generic(matrix, np.random.default_rng(index))
-            if method == "svd"
-            else unitary_diagonal(matrix, method[1])
-        )
+        factor: SvdFactor | BlockDiagonalFactor | BlockFactor
+        if method == "svd":
+            factor = _svd_by_parts(matrix, onn.layer_parts(index), np.random.default_rng(index))
+        else:
+            factor = unitary_diagonal(matrix, method[1])
         factors.append(LayerFactor(matrix, row, norm, above * layer.bias, illuminated, factor))
     return tuple(factors)
+
+
+def _svd_by_parts(
+    matrix: Floats, parts: Sequence[LayerPart], rng: np.random.Generator
+) -> SvdFactor | BlockDiagonalFactor:
+    if len(parts) == 1:
+        return svd_generic(matrix, rng)
+    # a part of dead units transmits nothing, but a factorisation needs a matrix other than 0
+    pieces = [matrix[np.ix_(part.rows, part.columns)] for part in parts]
+    factors = tuple(svd_generic(piece if piece.any() else np.ones_like(piece), rng) for piece in pieces)
+    return BlockDiagonalFactor(
+        factors, tuple(part.rows for part in parts), tuple(part.columns for part in parts), matrix.shape
+    )
 
 
 def _hidden_scales(onn: Onn) -> list[Floats]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
-from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
+from optinc_pdk.factor import find_structure, svd_mzis, unitary_diagonal_mzis
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -69,6 +70,19 @@ class Layer:
     def inputs(self) -> int:
         """Number of inputs, which is the number of columns of the weight."""
         return int(self.weight.shape[1])
+
+
+@dataclass(frozen=True)
+class LayerPart:
+    """Independent part of a layer's optical matrix.
+
+    Attributes:
+        rows: Its rows of the optical matrix.
+        columns: Its columns, ascending.
+    """
+
+    rows: range
+    columns: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +161,9 @@ class Onn:
         """Assign the units of a layer to rows of its optical matrix.
 
         Units of a hidden layer whose weights are equal up to a positive factor read the same detectors: only their
-        gains and offsets differ, which are electronic. Rows are numbered by their first unit. Units of the last layer
-        and of layers that are approximated by blocks have a row each, apart from units without weights at the end.
+        gains and offsets differ, which are electronic. Rows are numbered part by part (:meth:`layer_parts`). Units of
+        the last layer and of layers that are approximated by blocks have a row each, apart from units without weights
+        at the end.
 
         Args:
             index: Number of the layer, from 0.
@@ -156,22 +171,56 @@ class Onn:
         Returns:
             (out,) number of each unit's row; -1 for a hidden unit whose weights are all 0, which needs no detector.
         """
-        weight = self.layers[index].weight
-        if index == len(self.layers) - 1:
-            return np.arange(len(weight))
-        if self.factor[index] == "svd":
-            return shared_rows(weight)
-        used = 1 + int(np.flatnonzero(weight.any(axis=1)).max(initial=-1))
-        return np.where(np.arange(len(weight)) < used, np.arange(len(weight)), -1)
+        return self._optical_layers[index][0]
+
+    def layer_parts(self, index: int) -> tuple[LayerPart, ...]:
+        """Return the independent parts of a layer's optical matrix, in the order of its rows.
+
+        A part is a set of rows and columns that share no weight with the others, so that it has meshes of its own. A
+        layer that is approximated by blocks counts as one part. Parts of the first layer have consecutive columns and
+        parts of the last layer consecutive rows, so that no guides cross.
+
+        Args:
+            index: Number of the layer, from 0.
+
+        Returns:
+            Parts; every column and every row belongs to one of them.
+        """
+        return self._optical_layers[index][1]
+
+    @cached_property
+    def _optical_layers(self) -> tuple[tuple[Ints, tuple[LayerPart, ...]], ...]:
+        """Rows of the units, and parts, of every layer."""
+        last = len(self.layers) - 1
+        layers: list[tuple[Ints, tuple[LayerPart, ...]]] = []
+        for index, layer in enumerate(self.layers):
+            weight, hidden = layer.weight, index < last
+            if self.factor[index] != "svd":
+                used = 1 + int(np.flatnonzero(weight.any(axis=1)).max(initial=-1)) if hidden else layer.outputs
+                rows = np.where(np.arange(layer.outputs) < used, np.arange(layer.outputs), -1)
+                layers.append((rows, (LayerPart(range(used), tuple(range(layer.inputs))),)))
+                continue
+            rows = shared_rows(weight) if hidden else np.arange(layer.outputs)
+            first = np.array([np.argmax(rows == row) for row in range(int(rows.max()) + 1)], dtype=np.int64)
+            parts = independent_parts(weight[first], index == 0, not hidden)
+            number = np.empty(first.size, dtype=np.int64)
+            start = 0
+            found = []
+            for members, columns in parts:
+                number[members] = np.arange(start, start + len(members))
+                found.append(LayerPart(range(start, start + len(members)), columns))
+                start += len(members)
+            layers.append((np.where(rows >= 0, number[rows], -1) if first.size else rows, tuple(found)))
+        return tuple(layers)
 
     @property
     def mzis(self) -> int:
         """Number of MZIs of all weights by the convention of arXiv 2603.28290, with each layer's factorisation.
 
-        Units that read the same detectors count as one row.
+        Units that read the same detectors count as one row, and independent parts of a layer count separately.
         """
         return sum(
-            svd_mzis(int(self.detector_rows(index).max()) + 1, layer.inputs)
+            sum(svd_mzis(len(part.rows), len(part.columns)) for part in self.layer_parts(index))
             if how == "svd"
             else unitary_diagonal_mzis(layer.outputs, layer.inputs, how[1])
             for index, (layer, how) in enumerate(zip(self.layers, self.factor, strict=True))
@@ -254,6 +303,56 @@ def shared_rows(weight: Floats) -> Ints:
             first.append(int(np.searchsorted(used, i)))
         numbers[i] = same[0] if same.size else len(first) - 1
     return numbers
+
+
+def independent_parts(
+    matrix: Floats, consecutive_columns: bool, consecutive_rows: bool
+) -> list[tuple[list[int], tuple[int, ...]]]:
+    """Divide a matrix into parts whose rows and columns share no non-zero entry with other parts.
+
+    Args:
+        matrix: (rows, columns) matrix.
+        consecutive_columns: Whether the columns of every part must be consecutive; parts between them are merged.
+        consecutive_rows: The same for rows.
+
+    Returns:
+        Rows and columns of each part, both ascending; parts are in the order of their first columns if these are
+        consecutive, otherwise of their first rows. A row or column of zeros belongs to the part next to it.
+    """
+    found = find_structure(matrix)
+    if not found.parts:
+        return [(list(range(found.shape[0])), tuple(range(found.shape[1])))]
+    row, column = (np.full(size, -1, dtype=np.int64) for size in found.shape)
+    for number, part in enumerate(found.parts):
+        row[part.rows], column[part.columns] = number, number
+    row, column = row[_nearest(row >= 0)], column[_nearest(column >= 0)]
+    for asked, order in ((consecutive_columns, column), (consecutive_rows, row)):
+        if asked:
+            merged = _merged(order)
+            row, column = merged[row], merged[column]
+    order = column if consecutive_columns else row
+    return [
+        (np.flatnonzero(row == part).tolist(), tuple(np.flatnonzero(column == part).tolist()))
+        for part in dict.fromkeys(order.tolist())
+    ]
+
+
+def _nearest(used: NDArray[np.bool_]) -> Ints:
+    """For every entry, the last used entry up to it; for entries before the first used one, that one."""
+    last = np.maximum.accumulate(np.where(used, np.arange(used.size), -1))
+    return np.where(last < 0, int(used.argmax()), last)
+
+
+def _merged(label: Ints) -> Ints:
+    """New label of every label, equal for labels whose ranges of positions overlap."""
+    new = np.arange(label.max() + 1)
+    end, current = -1, -1
+    for position, each in enumerate(label.tolist()):
+        if position > end:
+            current = each
+        new[each] = current
+        end = max(end, int(np.flatnonzero(label == each)[-1]))
+    return new
 
 
 def activate(signal: Floats, activation: Activation) -> Floats:

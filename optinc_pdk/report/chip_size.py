@@ -129,7 +129,8 @@ def onn_size(name: str, onn: Onn, process: Process) -> NetworkSize:
         process: Process card.
     """
     noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
-    return network_size(name, onn.task, onn.structure, onn.factor, process, noise)
+    rows = [int(onn.detector_rows(index).max()) + 1 for index in range(len(onn.layers))]
+    return network_size(name, onn.task, onn.structure, onn.factor, process, noise, rows)
 
 
 def paper_sizes(task: Averaging, process: Process) -> list[NetworkSize]:
@@ -160,7 +161,13 @@ def paper_sizes(task: Averaging, process: Process) -> list[NetworkSize]:
 
 
 def network_size(
-    name: str, task: Averaging, structure: Sequence[int], factor: Sequence[FactorMethod], process: Process, noise: float
+    name: str,
+    task: Averaging,
+    structure: Sequence[int],
+    factor: Sequence[FactorMethod],
+    process: Process,
+    noise: float,
+    rows: Sequence[int] | None = None,
 ) -> NetworkSize:
     """Estimate the size of a network from its structure, without its weights.
 
@@ -172,10 +179,11 @@ def network_size(
         process: Process card.
         noise: Standard deviation of the field noise that the network tolerates, relative to full scale; 0 if it
             tolerates none.
+        rows: Number of detectors of each layer, fewer than units where units share one; by default one for each unit.
     """
     last = len(factor) - 1
     layers = []
-    for i, (into, out, method) in enumerate(zip(structure, structure[1:], factor, strict=False)):
+    for i, (into, out, method) in enumerate(zip(structure, rows or structure[1:], factor, strict=False)):
         layers.append(_ends(_mesh(out, into, method, process), out, into, task, (i == 0, i == last), process))
     dies, outline, fit = _dies(layers, process)
     loss = tuple(layer.loss_db for layer in layers)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
-from optinc_pdk.assemble import check_weights, rectangular_slots
-from optinc_pdk.factor import SvdFactor, factor_by_parts
+from optinc_pdk.assemble import check_weights, mesh_depth, rectangular_slots
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.factor import BlockFactor, SvdFactor, factor_by_parts
 from optinc_pdk.onn import LayerFactor, Onn, factorise
 from optinc_pdk.report.formatting import format_short, format_si
 from optinc_pdk.report.schema import LightNumbers, LimitNumbers, Report
@@ -27,7 +28,8 @@ def summary_table(report: Report) -> Table:
     table.add_row("task", f"average of {task.servers} words of {task.bits} bits")
     if onn is not None:
         structure = "-".join(map(str, onn.structure))
-        table.add_row("network", f"{structure}, {onn.accuracy:.2%} exact, margin {onn.margin:.3f} levels")
+        sample = "" if Averaging(**task.model_dump()).enumerable else " of sampled inputs"
+        table.add_row("network", f"{structure}, {onn.accuracy:.2%}{sample} exact, margin {onn.margin:.3f} levels")
     if report.factor is not None:
         f = report.factor
         table.add_row("factor", f"{f.mzis} MZIs (weights only, {f.ratio:.1%} of full SVD), error {f.max_error:.1e}")
@@ -115,10 +117,19 @@ def factor_rows(onn: Onn, splitter_db: float = 0.0) -> list[dict[str, Any]]:
 def _factor_row(index: int, layer: LayerFactor, splitter_db: float) -> dict[str, Any]:
     out, into = layer.matrix.shape
     factor = layer.factor
-    meshes: tuple[int, ...] = (into, out)
-    joined, loss = 0, 0.0
-    if isinstance(factor, SvdFactor):
-        method, attenuators = "svd", min(out, into)
+    meshes: tuple[int, ...]
+    joined, loss, padding = 0, 0.0, 0
+    if not isinstance(factor, BlockFactor):
+        parts = (factor,) if isinstance(factor, SvdFactor) else factor.parts
+        sizes = [(part.v.modes, part.u.modes) for part in parts]
+        method, attenuators = "svd", sum(map(min, sizes))
+        meshes = tuple(modes for size in sizes for modes in size)
+        # dummies make all parts as long as the longest one
+        padding = sum(
+            modes * (max(map(mesh_depth, side)) - mesh_depth(modes))
+            for side in zip(*sizes, strict=True)
+            for modes in side
+        )
         thrifty = factor_by_parts(layer.matrix)
         needed, saved = thrifty.mzis, thrifty.mzis_saved_by_structure
         blocks = np.array([layer.relative_error])
@@ -138,7 +149,7 @@ def _factor_row(index: int, layer: LayerFactor, splitter_db: float) -> dict[str,
         "shape": [out, into],
         "method": method,
         "mzis": factor.mzis,
-        "mzis_on_chip": len(slots) + attenuators,
+        "mzis_on_chip": len(slots) + attenuators + padding,
         "mzis_needed": needed,
         "mzis_saved": factor.mzis - needed,
         "mzis_saved_by_structure": saved,

@@ -21,10 +21,10 @@ PROCESS = load_process()
 
 def with_loss(loss_db: float) -> Process:
     splitter = PROCESS.device("mmi1x2")
-    parameters = splitter.model.parameters | {"loss_db": Quantity(loss_db, "test")}
+    parameters = {**splitter.model.parameters, "loss_db": Quantity(loss_db, "test")}
     model = splitter.model.model_copy(update={"parameters": parameters})
     return PROCESS.model_copy(
-        update={"devices": PROCESS.devices | {"mmi1x2": splitter.model_copy(update={"model": model})}}
+        update={"devices": {**PROCESS.devices, "mmi1x2": splitter.model_copy(update={"model": model})}}
     )
 
 

@@ -69,7 +69,7 @@ def test_ideal_cascade_equals_one_level_for_all_servers(bits, servers):
     assert np.array_equal(cascade.average(words(one)), one.average(words(one)))
 
 
-@pytest.mark.parametrize("name", ["average_4bit_4servers", "average_8bit_4servers"])
+@pytest.mark.parametrize("name", ["average_4bit_4servers", "average_8bit_4servers", "average_8bit_4servers_relu"])
 def test_exact_network_is_the_ideal_average(name):
     onn = network(name)
     chip, ideal = network_chip(onn), ideal_chip(onn.task.bits, onn.task.servers)
@@ -77,7 +77,7 @@ def test_exact_network_is_the_ideal_average(name):
 
 
 def test_network_chip_reproduces_the_errors_of_its_network():
-    onn = network("average_4bit_4servers")
+    onn = network("average_4bit_4servers_relu")
     last = replace(onn.layers[-1], bias=np.add(onn.layers[-1].bias, [0.3, -0.4]))
     shifted = replace(onn, layers=(*onn.layers[:-1], last))
     chip, task = network_chip(shifted), onn.task

@@ -29,8 +29,9 @@ def mesh(process: Process, modes: int) -> ChipLayout:
 
 
 def hidden(process: Process, units: int) -> ChipLayout:
-    layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise((1, units, 1)))
-    return lay_out_network(Onn(layers, Averaging(2, 2, 1)), process, "chip")[1]
+    # rows that are no multiples of each other, so that every unit has a detector of its own
+    layers = tuple(Layer(1.0 + np.outer(np.arange(b), np.arange(a)), np.zeros(b)) for a, b in pairwise((2, units, 2)))
+    return lay_out_network(Onn(layers, Averaging(4, 2, 2)), process, "chip")[1]
 
 
 def dies(process: Process) -> ChipLayout:

@@ -48,7 +48,10 @@ class WrittenChip(NamedTuple):
 
 
 def _network(widths: tuple[int, ...], blocks: tuple[int, ...] = (), servers: int = 2) -> Onn:
-    layers = [Layer(np.ones((b, a)), np.ones(b)) for a, b in pairwise(widths)]
+    # rows that are no multiples of each other, so that every unit has a detector of its own
+    units = [(np.arange(b)[:, np.newaxis], np.arange(a)) for a, b in pairwise(widths)]
+    weights = [(-1.0) ** unit * (1.0 + unit * signal) for unit, signal in units]
+    layers = [Layer(weight, np.ones(len(weight))) for weight in weights]
     layers[-1] = Layer(layers[-1].weight, np.zeros(widths[-1]))
     factor = tuple(("approx", size) for size in blocks)
     return Onn(tuple(layers), Averaging(2 * widths[-1], servers, widths[-1]), factor)  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ NETWORKS = {
     "blocks, two metals": ("soi220_two_metal", *BLOCKS),
     "blocks of one mode": ("soi220_flipchip_onchip", (1, 2, 1), (1, 1)),
     "blocks on both sides of a hidden layer": ("soi220_onchip", (2, 4, 3, 2), (2, 3, 2)),
-    "whole layers on the chip": ("soi220_onchip", (1, 3, 1)),
+    "whole layers on the chip": ("soi220_onchip", (2, 3, 2)),
 }
 
 

@@ -41,7 +41,7 @@ SHAPES: dict[str, Shape] = {
     "one mesh a layer": (2, (2, 2, 2), True),
     "a die of its own size, low and full of fibres": (16, (1, 2, 1), False),
     "one server and an odd mesh": (1, (2, 3, 2), False),
-    "trunks as wide as pads, and more corners of ground than a record holds": (2, (1, 24, 1), False),
+    "trunks as wide as pads, and more corners of ground than a record holds": (2, (2, 24, 2), False),
 }
 
 
@@ -52,7 +52,10 @@ def _pdk() -> None:
 
 @cache
 def circuit_of(servers: int, widths: tuple[int, ...], diagonal: bool) -> Circuit:
-    layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise(widths))
+    # rows that are no multiples of each other, so that every unit has a detector of its own
+    units = [(np.arange(b)[:, np.newaxis], np.arange(a)) for a, b in pairwise(widths)]
+    weights = [(-1.0) ** unit * (1.0 + unit * signal) for unit, signal in units]
+    layers = tuple(Layer(weight, np.zeros(len(weight))) for weight in weights)
     factor = tuple(("approx", layer.inputs) for layer in layers) if diagonal else ()
     task = Averaging(2 * widths[-1], servers, widths[-1])
     return assemble(Onn(layers, task, factor), PROCESS, NAME)  # type: ignore[arg-type]

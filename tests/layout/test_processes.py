@@ -24,7 +24,10 @@ TWO = "soi220_two_metal"
 
 
 def network(servers: int, widths: tuple[int, ...]) -> Onn:
-    layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise(widths))
+    # rows that are no multiples of each other, so that every unit has a detector of its own
+    units = [(np.arange(b)[:, np.newaxis], np.arange(a)) for a, b in pairwise(widths)]
+    weights = [(-1.0) ** unit * (1.0 + unit * signal) for unit, signal in units]
+    layers = tuple(Layer(weight, np.zeros(len(weight))) for weight in weights)
     return Onn(layers, Averaging(2 * widths[-1], servers, widths[-1]), ())
 
 

@@ -51,6 +51,7 @@ def comparators() -> Onn:
     "onn",
     [
         Onn.load(bundled_weights()),
+        Onn.load(NETWORKS / "average_4bit_4servers_relu.npz"),
         Onn.load(NETWORKS / "average_8bit_4servers_robust.npz"),
         comparators(),
     ],
@@ -71,7 +72,7 @@ def test_comparators_tolerate_more_noise_than_relu() -> None:
     last = gain[1] * np.linalg.norm(rows / gain[:, np.newaxis], 2)
     noise = np.sqrt(last**2 + (1 + 1 + 1 + 144) + 144)
     sigma = tolerated_field_noise(onn, 5.0)
-    assert sigma > 2.0 * tolerated_field_noise(Onn.load(bundled_weights()), 5.0)
+    assert sigma > 2.0 * tolerated_field_noise(Onn.load(NETWORKS / "average_4bit_4servers_relu.npz"), 5.0)
     assert sigma == pytest.approx(0.5 / (5.0 * noise), rel=1e-6)
 
 

@@ -10,8 +10,10 @@ from optinc_pdk.report.terminal_tables import factor_rows, factor_table
 def network() -> Onn:
     rng = np.random.default_rng(0)
     weights = [rng.normal(size=(8, 4)), np.kron(np.eye(2), np.ones((4, 4))), rng.normal(size=(4, 8))]
-    # biases that keep every unit alive
-    layers = tuple(Layer(weight, np.full(weight.shape[0], 1e3)) for weight in weights)
+    # biases that keep every hidden unit alive; one at the outputs would need another hidden unit
+    layers = tuple(
+        Layer(weight, np.full(len(weight), bias)) for weight, bias in zip(weights, (1e3, 1e3, 0.0), strict=True)
+    )
     return Onn(layers, Averaging(8, 4, 4), ("svd", ("approx", 4), ("approx", 4)))
 
 

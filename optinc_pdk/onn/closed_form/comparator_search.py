@@ -6,14 +6,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import numpy as np
+
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import svd_mzis, unitary_mzis
 from optinc_pdk.onn.closed_form.comparator_layers import Placement, compile_comparators
 from optinc_pdk.onn.closed_form.comparator_programs import ProgramVariant, comparator_program
-from optinc_pdk.onn.closed_form.tolerance_prediction import PredictedTolerance, predict_tolerance
-from optinc_pdk.onn.optical_layers import optical_layers
+from optinc_pdk.onn.closed_form.tolerance_prediction import (
+    PredictedTolerance,
+    comparator_optics,
+    predict_tolerance,
+)
 
+FAN_OUT = 32
+"""Largest number of units per row, if possible: limit of the process cards that ship, `activation.fan_out_max`."""
 LARGEST = 8
 """Networks of more than this multiple of the smallest one's MZIs are not evaluated."""
 T = TypeVar("T")
@@ -28,8 +35,10 @@ REGENERATED = (1, 3, 7)
 """Largest peaks of regenerated signals that are tried."""
 SPANS = (0, 40, 30, 20, 15, 12, 10, 8, 6, 5, 4)
 """Numbers of steps per analogue unit that are tried; 0 for one unit."""
-EVALUATIONS = 1500
-"""Number of networks after which the search stops; about 5 ms each for 8 bits."""
+EFFORT = 1500.0
+"""Number of networks after which the search stops, where larger networks count more."""
+UNIT_EFFORT = 500.0
+"""Number of MZIs up to which a network counts as one; evaluated in about 5 ms."""
 SIGMA_WEIGHT = 2.0
 """A field noise counts as much as a matrix error of this multiple: the ratio of the two at equal effort."""
 
@@ -43,6 +52,7 @@ class Candidate:
         placement: Choices of its layers.
         mzis: Number of MZIs by the convention of arXiv 2603.28290.
         layers: Number of its hidden layers.
+        fan_out: Largest number of units that read one row.
         tolerance: Predicted largest errors.
     """
 
@@ -50,6 +60,7 @@ class Candidate:
     placement: Placement
     mzis: int
     layers: int
+    fan_out: int
     tolerance: PredictedTolerance
 
     @property
@@ -62,7 +73,7 @@ def choose(task: Averaging, gain: float, limit: int | None = None) -> Candidate:
     """Chooses a comparator network.
 
     Starts from programs with equal choices for all groups, and improves the best one by single changes, of a group's
-    bank or split, of a layer's span, or of the regenerated peaks, until none helps or `EVALUATIONS` are spent.
+    bank or split, of a layer's span, or of the regenerated peaks, until none helps or `EFFORT` is spent.
 
     Args:
         task: The averaging task.
@@ -78,10 +89,7 @@ def choose(task: Averaging, gain: float, limit: int | None = None) -> Candidate:
     search = _Search(task, limit)
     best = search.best(_uniform(task, gain))
     if best is None:
-        if search.fault is not None and not search.sizes:
-            raise search.fault
-        smallest = f"has {min(search.sizes)} MZIs" if search.sizes else "is far larger"
-        raise InputError(f"mzis = {limit}: the smallest network of comparators found for this task {smallest}")
+        raise _no_network(search, gain)
     while search.left > 0:
         better = search.best(_changes(best, task))
         if better is None or search.score(better) <= search.score(best):
@@ -90,18 +98,29 @@ def choose(task: Averaging, gain: float, limit: int | None = None) -> Candidate:
     return best
 
 
+def _no_network(search: _Search, gain: float) -> InputError:
+    """The error for a search without a result: a layer has too many units, or the limit is too low."""
+    unlimited = _Search(search.task, None)
+    if search.limit is None or unlimited.best(_uniform(search.task, gain)) is None:
+        return unlimited.fault or search.fault or InputError(f"{search.task} has no network of comparators")
+    return InputError(
+        f"mzis = {search.limit}: the smallest network of comparators found for this task has "
+        f"{min(unlimited.sizes):,} MZIs; raise the limit (--mzis), or use fewer bits or servers"
+    )
+
+
 class _Search:
     """Evaluated choices of one task, and how they are compared."""
 
     def __init__(self, task: Averaging, limit: int | None) -> None:
-        self.task, self.limit, self.left = task, limit, EVALUATIONS
+        self.task, self.limit, self.left = task, limit, EFFORT
         self.known: dict[tuple[ProgramVariant, Placement], Candidate | None] = {}
         self.sizes: list[int] = []
         self.fault: InputError | None = None
 
-    def score(self, one: Candidate) -> float:
-        """What is maximised: tolerance, per MZI if there is no limit."""
-        return one.merit if self.limit is not None else one.merit / one.mzis
+    def score(self, one: Candidate) -> tuple[bool, float]:
+        """What is maximised: tolerance, per MZI if there is no limit; a fan-out above `FAN_OUT` is the last resort."""
+        return one.fan_out <= FAN_OUT, one.merit if self.limit is not None else one.merit / one.mzis
 
     def best(self, choices: Iterable[tuple[ProgramVariant, Placement]]) -> Candidate | None:
         """The best of some choices; None if all exceed the limit."""
@@ -111,11 +130,11 @@ class _Search:
     def evaluate(self, variant: ProgramVariant, placement: Placement) -> Candidate | None:
         """A candidate; None if it exceeds the limit."""
         if (variant, placement) not in self.known:
-            self.left -= 1
             self.known[variant, placement] = self._candidate(variant, placement)
         return self.known[variant, placement]
 
     def _candidate(self, variant: ProgramVariant, placement: Placement) -> Candidate | None:
+        self.left -= 1.0
         try:
             closed = compile_comparators(comparator_program(self.task, variant), self.task, placement)
         except InputError as fault:
@@ -124,13 +143,15 @@ class _Search:
         limit = self.limit or LARGEST * min(self.sizes, default=10**9)
         if sum(unitary_mzis(layer.inputs) for layer in closed.layers) > limit:
             return None
-        layers = optical_layers(closed.layers, self.task.input_maxima)
+        layers = comparator_optics(closed, self.task)
         mzis = sum(svd_mzis(*layer.matrix.shape) for layer in layers)
         self.sizes.append(mzis)
+        self.left -= mzis / UNIT_EFFORT
         if mzis > limit:
             return None
         tolerance = predict_tolerance(closed, self.task)
-        return Candidate(variant, placement, mzis, len(closed.stages), tolerance)
+        fan_out = max(int(np.bincount(layer.row).max()) for layer in layers)
+        return Candidate(variant, placement, mzis, len(closed.stages), fan_out, tolerance)
 
 
 def _uniform(task: Averaging, gain: float) -> Iterator[tuple[ProgramVariant, Placement]]:

@@ -6,7 +6,8 @@ a word is wrong if the error of a row exceeds the distance to the nearest thresh
 threshold of an output. The sum of these probabilities bounds the word-error rate from above.
 
 Matrix errors ε and field noise σ are defined as in `optinc_pdk.onn.error_tolerance`: a row's error has the standard
-deviation ε |x| / √n for the n signals x of the layer below, or σ, in units of the matrix with the 2-norm 1.
+deviation ε |x| / √n for the n signals x of the layer below, or σ, times the 2-norm of the layer's matrix, whose rows
+have norm 1.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.stage import ClosedForm
-from optinc_pdk.onn.optical_layers import optical_layers
+from optinc_pdk.onn.network import Layer
+from optinc_pdk.onn.normalisation import NormalisedOnn, OpticalLayer, optical_layers
 
 Floats = NDArray[np.float64]
 
@@ -48,6 +49,13 @@ class PredictedTolerance:
     sigma: float
 
 
+def comparator_optics(closed: ClosedForm, task: Averaging) -> tuple[OpticalLayer, ...]:
+    """Returns the layers of a network of comparators as optics and electronics, for inputs and signals of 0 to 1."""
+    first, *others = closed.layers
+    layers = (Layer(first.weight * task.input_maxima, first.bias), *others)
+    return optical_layers(NormalisedOnn(layers, (task.input_maxima,), (), task, "clipped_relu"))
+
+
 def predict_tolerance(closed: ClosedForm, task: Averaging, points: int = 200, seed: int = 0) -> PredictedTolerance:
     """Predicts the largest matrix error and field noise that a network of comparators tolerates.
 
@@ -58,14 +66,14 @@ def predict_tolerance(closed: ClosedForm, task: Averaging, points: int = 200, se
         seed: Seed of these points.
     """
     signals = task.sample(points, np.random.default_rng(seed)) / task.input_maxima
-    layers = optical_layers(closed.layers, task.input_maxima)
+    layers = comparator_optics(closed, task)
     power: list[Floats] = []
     # For each layer so far, the effect (rows of it, inputs of this layer) of its rows' errors.
     effects: list[Floats] = []
     events: list[tuple[Floats, Floats]] = []
     for index, layer in enumerate(layers):
         power.append((signals**2).sum(axis=1) / layer.matrix.shape[1])
-        effects = [effect @ layer.matrix.T for effect in effects] + [np.eye(len(layer.matrix))]
+        effects = [effect @ layer.matrix.T for effect in effects] + [layer.norm * np.eye(len(layer.matrix))]
         before = (signals @ layer.matrix.T)[:, layer.row] * layer.gain + layer.bias
         if index < len(closed.stages):
             comparators = closed.stages[index].comparators
@@ -98,6 +106,8 @@ def _largest(distances: Floats, limit: float) -> float:
         distances: (points, rows) distances to the nearest thresholds in standard deviations, at an error of 1.
         limit: Fraction of wrong words.
     """
+    from scipy.special import ndtr
+
     relevant = distances[:, np.isfinite(distances).any(axis=0)]
     low, high = np.log(RANGE[0]), np.log(RANGE[1])
     for _ in range(BISECTIONS):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.assemble import WeightBlock
 from optinc_pdk.circuit import Board
 from optinc_pdk.factor import BlockFactor, SvdFactor
 from optinc_pdk.simulate.programming.input_paths import input_paths
@@ -46,9 +47,12 @@ def set_initial_phases(
     """
     paths_in = input_paths(walker, channel, board, target, phases)
     factor = target.factor.factor
-    if isinstance(factor, SvdFactor):
-        return _svd(walker, channel, target.blocks[0].name, factor, paths_in[0], phases)
     recorded: dict[str, MeshRecord] = {}
+    if not isinstance(factor, BlockFactor):
+        parts = (factor,) if isinstance(factor, SvdFactor) else factor.parts
+        for block, part, paths in zip(target.blocks, parts, paths_in, strict=True):
+            recorded |= _svd(walker, channel, block, part, paths, phases)
+        return recorded
     attenuation = _attenuations(target, factor, shares)
     for block, paths, mesh, diagonal in zip(target.blocks, paths_in, factor.unitary, attenuation, strict=True):
         modes = ModeTracker(walker, channel, dict(enumerate(paths)), dict.fromkeys(range(mesh.modes), 0.0), phases)
@@ -60,9 +64,16 @@ def set_initial_phases(
 
 
 def _svd(
-    walker: PathTracer, channel: dict[str, int], name: str, factor: SvdFactor, paths_in: list[LightPath], phases: Floats
+    walker: PathTracer,
+    channel: dict[str, int],
+    block: WeightBlock,
+    factor: SvdFactor,
+    paths_in: list[LightPath],
+    phases: Floats,
 ) -> dict[str, MeshRecord]:
+    name = block.name
     modes = ModeTracker(walker, channel, dict(enumerate(paths_in)), dict.fromkeys(range(len(paths_in)), 0.0), phases)
+    modes.dummies(block.padding[0])
     modes.mesh(f"{name}_v", factor.v)
     modes.attenuate(f"{name}_att", FIRST_TRANSMISSION * factor.attenuation)
     for row in range(factor.s.size, factor.u.modes):

@@ -147,6 +147,12 @@ class ModeTracker:
         for row in range(mesh.modes):
             self.error[row] -= float(mesh.output_phase[row])
 
+    def dummies(self, columns: int) -> None:
+        """Advance all modes through columns of dummy MZIs."""
+        for _ in range(columns):
+            for row in sorted(self.ends):
+                self._dummy(row, None)
+
     def _mzi(self, name: str, row: int, theta: float, phi: float, record: MeshRecord, at: int) -> None:
         walk = self.walker
         outer, inner = heater_number(self.channel, f"{name}_phi"), heater_number(self.channel, f"{name}_theta")
@@ -169,7 +175,7 @@ class ModeTracker:
         record.inner[at] = abs(heated.transmission), abs(plain.transmission)
         record.outer[at] = [1.0 if path is None else abs(path.transmission) for path in (upper, lower)]
 
-    def _dummy(self, row: int, record: MeshRecord) -> None:
+    def _dummy(self, row: int, record: MeshRecord | None) -> None:
         path = self.arrive(row)
         if path is None:
             return
@@ -181,7 +187,8 @@ class ModeTracker:
         passed += walk.amplitude(across, path.port) * two.transmission * walk.amplitude(out, two.port)
         self.error[row] += static_phase(path) + float(np.angle(passed))
         self.ends[row] = out
-        record.idle.append(abs(path.transmission * passed))
+        if record is not None:
+            record.idle.append(abs(path.transmission * passed))
 
     def attenuate(self, name: str, attenuation: Floats) -> None:
         """Advance the modes through a column of attenuators and set their phases.

@@ -82,7 +82,7 @@ class ProgrammingProblem:
 
     @cached_property
     def _heaters(self) -> tuple[Ints, ...]:
-        prefix = re.compile(r"l(\d+)[_b]|(trim_)")
+        prefix = re.compile(r"l(\d+)[_bc]|(trim_)")
         found: list[list[int]] = [[] for _ in self.targets]
         fixed = set(self.fixed_channels)
         for label, number in self.channel.items():

@@ -39,7 +39,7 @@ class RowContribution:
             what: ``lo`` for the heater of the local oscillator, ``sum`` for the phase shifter in front of the sum of
                 blocks.
         """
-        return f"{self.block.name}_{what}_r{self.row - self.block.rows.start}"
+        return f"{self.block.bank}_{what}_r{self.row - self.block.first_row}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ class LayerTarget:
     def weights(self, piece: RowContribution) -> Floats:
         """Return the (J,) target coefficients of a piece: its row of the weight, zero outside its block's columns."""
         inside = np.zeros(self.mesh_weight.shape[1], dtype=bool)
-        inside[piece.block.columns] = True
+        inside[list(piece.block.columns)] = True
         weight: Floats = np.where(inside[self.column], self.weight[piece.row], 0.0)
         return weight
 

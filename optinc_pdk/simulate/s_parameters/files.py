@@ -20,7 +20,7 @@ from optinc_pdk.simulate.s_parameters.scattering import Progress, Scattering, sc
 
 SCHEMA = 1
 MAX_WAVELENGTHS = 10_001
-_LAYER = re.compile(r"(?:lo_|carrier_)?l(\d+)(?:b\d+)?(?:_|$)")
+_LAYER = re.compile(r"(?:lo_|carrier_)?l(\d+)(?:[bc]\d+)?(?:_|$)")
 
 
 def parse_wavelengths(text: str | None, default_nm: float) -> NDArray[np.float64]:

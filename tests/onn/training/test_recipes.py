@@ -20,7 +20,7 @@ NAMES = sorted(path.stem for path in NETWORKS.glob("*.npz"))
 
 def test_every_network_of_the_package_has_a_recipe() -> None:
     assert sorted(recipe.name for recipe in recipes.recipes()) == NAMES
-    assert [bundled_weights().stem, bundled_weights(8, 4).stem] == NAMES[:2]
+    assert [bundled_weights().stem, bundled_weights(8, 4).stem] == ["average_4bit_4servers", "average_8bit_4servers"]
     assert bundled_weights(8, 8).stem == "average_8bit_8servers"
     with pytest.raises(ValueError, match=r"bits = 6, servers = 4.*average_4bit"):
         bundled_weights(6, 4)
@@ -40,10 +40,12 @@ def test_exact_over_the_lattice_with_margin_also_when_normalised(name: str) -> N
     assert normalised.margin == pytest.approx(result.margin, abs=1e-9)
 
 
-@pytest.mark.parametrize(("bits", "widths"), [(4, (6, 7)), (8, (32,) * 4)])
-def test_structures_are_within_their_limits(bits: int, widths: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("bits", "widths", "mzis"), [(4, (4, 4), 20), (8, (6,) * 4, 104)])
+def test_structures_are_within_their_limits(bits: int, widths: tuple[int, ...], mzis: int) -> None:
     onn = Onn.load(bundled_weights(bits))
     assert onn.task == Averaging(bits, 4, bits // 2)
+    assert onn.activation == "clipped_relu"
+    assert onn.mzis <= mzis
     hidden = onn.structure[1:-1]
     assert len(hidden) == len(widths)
     assert all(width <= limit for width, limit in zip(hidden, widths, strict=True))
@@ -53,9 +55,16 @@ def test_structures_are_within_their_limits(bits: int, widths: tuple[int, ...]) 
 def test_cards_contain_the_recipe_and_the_measured_values(name: str) -> None:
     onn = Onn.load(NETWORKS / f"{name}.npz")
     (recipe,) = (recipe for recipe in recipes.recipes() if recipe.name == name)
-    assert onn.card["recipe"] == name
-    assert onn.card["seed"] == recipe.seed
-    assert TrainingSchedule(**onn.card["schedule"]) == recipe.schedule
+    if recipe.schedule is None:
+        closed = recipe.closed(recipe.task)
+        assert {key: onn.card[key] for key in closed.card} == closed.card
+        for ours, theirs in zip(onn.layers, closed.layers, strict=True):
+            np.testing.assert_allclose(ours.weight, theirs.weight, atol=1e-12)
+            np.testing.assert_allclose(ours.bias, theirs.bias, atol=1e-12)
+    else:
+        assert onn.card["recipe"] == name
+        assert onn.card["seed"] == recipe.seed
+        assert TrainingSchedule(**onn.card["schedule"]) == recipe.schedule
     measured = recipes.measure(onn)
     assert onn.card["structure"] == measured["structure"] == list(onn.structure)
     assert onn.card["accuracy"] == measured["accuracy"] == 1.0
@@ -66,8 +75,10 @@ def test_cards_contain_the_recipe_and_the_measured_values(name: str) -> None:
 
 
 TOLERATED_ERRORS = {
-    "average_4bit_4servers": 3e-4,
-    "average_8bit_4servers": 3e-4,
+    "average_4bit_4servers": 6e-3,
+    "average_4bit_4servers_relu": 3e-4,
+    "average_8bit_4servers": 6e-3,
+    "average_8bit_4servers_relu": 3e-4,
     "average_8bit_4servers_robust": 1e-3,
     "average_8bit_4servers_unary": 3e-3,
     "average_8bit_4servers_wide": 3e-3,
@@ -101,7 +112,8 @@ def test_saving_again_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
 def test_recipes_run_from_the_command_line_and_are_reproducible(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (first, *_) = recipes.recipes()
+    first = next(recipe for recipe in recipes.recipes() if recipe.schedule is not None)
+    assert first.schedule is not None
     short = replace(first, schedule=replace(first.schedule, steps=4, evaluations=1))
     monkeypatch.setattr(recipes, "recipes", lambda: (short,))
     for folder in ("a", "b"):

@@ -27,8 +27,9 @@ PROCESS = "soi220_flipchip_onchip"
 def chip(units: int) -> tuple[Circuit, ChipLayout]:
     """One hidden layer, with a number of oscillators from one fibre."""
     get_pdk(PROCESS).activate()
-    layers = (Layer(np.ones((units, 1)), np.zeros(units)), Layer(np.ones((1, units)), np.zeros(1)))
-    return lay_out_network(Onn(layers, Averaging(2, 2, 1), ()), load_process(PROCESS), "chip")
+    weight = 1.0 + np.outer(np.arange(units), np.arange(2))
+    layers = (Layer(weight, np.zeros(units)), Layer(weight.T, np.zeros(2)))
+    return lay_out_network(Onn(layers, Averaging(4, 2, 2), ()), load_process(PROCESS), "chip")
 
 
 def found(drawn: ChipLayout, circuit: Circuit, folder: Path) -> LvsResult:
@@ -48,7 +49,8 @@ def test_an_unbalanced_tree_of_oscillators_is_matched(oscillators: int, tmp_path
 
 def test_pads_distinguish_branches_that_no_fibre_distinguishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     get_pdk(PROCESS).activate()
-    circuit, drawn = lay_out_network(Onn.load(bundled_weights()), load_process(PROCESS), "chip")
+    onn = Onn.load(bundled_weights().with_name("average_4bit_4servers_relu.npz"))
+    circuit, drawn = lay_out_network(onn, load_process(PROCESS), "chip")
     assert found(drawn, circuit, tmp_path).match
     # without pads, the first permutation that fits the neighbours is chosen, which is a wrong one
     monkeypatch.setattr(Walk, "map_landmarks", lambda self: None)

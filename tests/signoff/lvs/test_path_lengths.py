@@ -23,9 +23,9 @@ ROOT, LEAF = "l0_lo_0_2", 2
 
 @cache
 def reference() -> Circuit:
-    """Three servers, so one fibre of P is unused; three oscillators, so their tree is unbalanced."""
-    layers = (Layer(np.ones((3, 1)), np.zeros(3)), Layer(np.ones((1, 3)), np.zeros(1)))
-    return assemble(Onn(layers, Averaging(2, 3, 1), ()), PROCESS, "three")
+    """Three servers, so a branch of every tree of P is unused; three oscillators, so their tree is unbalanced."""
+    layers = (Layer(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.zeros(3)), Layer(np.ones((2, 3)), np.zeros(2)))
+    return assemble(Onn(layers, Averaging(4, 3, 2), ()), PROCESS, "three")
 
 
 def extracted(chip: ChipLayout, folder: Path) -> Extraction:

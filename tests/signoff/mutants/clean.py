@@ -53,8 +53,10 @@ def chip(rng: Rng, process: Process) -> tuple[Circuit, ChipLayout, str]:
         return circuit, floorplan(circuit, process), f"mesh of {modes}"
     symbols, servers = int(rng.integers(1, 3)), int(rng.integers(1, 4))
     hidden = min(modes, 5)
+    # with one symbol, units share two detectors; with more, every unit has its own
+    unit, symbol = np.ogrid[:hidden, :symbols]
     layers = (
-        Layer(np.ones((hidden, symbols)), np.zeros(hidden)),
+        Layer((-1.0) ** unit * (1.0 + unit * symbol), np.zeros(hidden)),
         Layer(np.ones((symbols, hidden)), np.zeros(symbols)),
     )
     blocks = (("approx", symbols),) * 2 if what == 2 else ("svd", "svd")
