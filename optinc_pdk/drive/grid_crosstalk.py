@@ -132,7 +132,7 @@ def _smooth(distance: Floats, width: float) -> Floats:
 
     limit = 2.0 / (width * np.sqrt(np.pi))
     safe = np.where(distance > 0.0, distance, 1.0)
-    return np.where(distance > 0.0, erf(distance / width) / safe, limit)
+    return np.asarray(np.where(distance > 0.0, erf(distance / width) / safe, limit))
 
 
 def _grid(position: Floats, width: float, amplitude_um: float) -> _Grid:
@@ -145,9 +145,8 @@ def _grid(position: Floats, width: float, amplitude_um: float) -> _Grid:
     shape = tuple((first.max(axis=0) + ORDER).tolist())
     across, along = (_lagrange(place[:, axis] - first[:, axis]) for axis in (0, 1))
     offset = np.arange(ORDER)
-    node = (first[:, 0, np.newaxis] + offset)[:, :, np.newaxis] * shape[1] + (first[:, 1, np.newaxis] + offset)[
-        :, np.newaxis
-    ]
+    row, column = (first[:, axis, np.newaxis] + offset for axis in (0, 1))
+    node = row[:, :, np.newaxis] * shape[1] + column[:, np.newaxis]
     weight = across[:, :, np.newaxis] * along[:, np.newaxis]
     rows = np.repeat(np.arange(len(position)), ORDER**2)
     size = (len(position), shape[0] * shape[1])
