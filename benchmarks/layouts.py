@@ -56,8 +56,8 @@ INTRODUCTION = """# Layouts
 all design rules of its process that need no bias, extracts the circuit from the polygons, and compares it with the
 netlist.
 
-- `mesh-N` is one mesh of N modes between fibres. `hidden-N` is a network for two servers and two symbols with N hidden units: four
-  meshes, two of them with N modes, and N activations. The others are bundled networks.
+- `mesh-N` is one mesh of N modes between fibres. `hidden-N` is a network for two servers and two symbols with N
+  hidden units: four meshes, two of them with N modes, and N activations. The others are bundled networks.
 - The number of MZIs includes dummies and attenuators. Times were measured on two shared cores.
 - Warnings are violated recommendations, for example the size of a die, or a ground bus that is wider than a window of
   the density rule.
@@ -115,8 +115,8 @@ def mesh(modes: int) -> Callable[[Process, str], CircuitAndChip]:
 def hidden(modes: int) -> Callable[[Process, str], CircuitAndChip]:
     """Return the layout function of a network of two servers, two symbols and one hidden layer.
 
-    Its chip has ``modes`` activations and four meshes, two of them of ``modes`` modes. No two rows are multiples of each
-    other, so every hidden unit has detectors of its own.
+    Its chip has ``modes`` activations and four meshes, two of them of ``modes`` modes. No two rows are multiples of
+    each other, so every hidden unit has detectors of its own.
     """
     weights = [1.0 + np.outer(np.arange(b), np.arange(a)) for a, b in pairwise((2, modes, 2))]
     onn = Onn(tuple(Layer(weight, np.zeros(len(weight))) for weight in weights), Averaging(4, 2, 2))
