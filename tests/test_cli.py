@@ -170,6 +170,8 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
         ("build", none),
         ("build", "--name", "a/b"),
         ("build", "--process", "nowhere"),
+        ("cascade", *task, "--process", "nowhere"),
+        ("cascade", *task, "--name", "a/b"),
         ("factor", none),
         ("size", none),
         ("drc", none, "--process", "nowhere"),
@@ -768,6 +770,31 @@ def test_level_1_trains_on_from_a_pytorch_file(tmp_path: Path) -> None:
     result = run(*common, "--start", tmp_path / "net.safetensors")
     assert result.returncode == 1, result.stderr
     assert Onn.load(tmp_path / "w.npz").task.remainder
+
+
+def test_the_activation_of_pytorch_files_is_an_option(tmp_path: Path) -> None:
+    hardtanh = torch.nn.Hardtanh(0.0, 1.0)
+    net = torch.nn.Sequential(torch.nn.Linear(1, 8), hardtanh, torch.nn.Linear(8, 1))
+    path, out = tmp_path / "net.safetensors", tmp_path / "w.npz"
+    save_file(net.state_dict(), path)
+    task = ("--bits", 2, "--servers", 2)
+    steps = ("--steps", 2, "--output-bias", "--start", path, "-o", out)
+    assert run("train", *task, *steps, "--activation", "clipped_relu").returncode == 1
+    assert Onn.load(out).activation == "clipped_relu"
+    assert run("train", *task, *steps).returncode == 1
+    assert Onn.load(out).activation == "relu"
+    for arguments in (
+        ("factor", out, "--activation", "clipped_relu"),
+        ("size", out, "--activation", "clipped_relu"),
+        ("build", out, "--activation", "clipped_relu", "-o", tmp_path / "out"),
+        ("train", *task, "--start", out, "--activation", "clipped_relu", "--output-bias", "-o", tmp_path / "v.npz"),
+    ):
+        refused = run(*arguments)
+        assert refused.returncode == 2, refused.stderr
+        assert "activation = relu, but clipped_relu was given" in refused.stderr
+    unknown = run("factor", path, *task, "--groups", 1, "--activation", "tanh")
+    assert unknown.returncode == 2 and "tanh" in unknown.stderr
+    assert not (tmp_path / "out").exists() and not (tmp_path / "v.npz").exists()
 
 
 def test_the_bias_file_has_phases_and_codes_within_range(chip: Path) -> None:

@@ -20,3 +20,13 @@ def test_a_network_from_pytorch_becomes_a_chip_that_passes(tmp_path: Path) -> No
     # the margin may differ a little on another machine
     assert done.stdout.startswith("pass inputs=256 exact=256 accuracy=1.0 margin=0."), done.stdout
     assert (tmp_path / "mine_out" / "mine.gds").is_file()
+
+
+@pytest.mark.slow
+def test_a_hardtanh_network_with_an_output_bias_becomes_a_chip_that_passes(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "hardtanh_to_chip.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("pass inputs=256 exact=256 accuracy=1.0 margin=0."), done.stdout
+    assert (tmp_path / "clipped.onnx").is_file() and (tmp_path / "clipped.safetensors").is_file()

@@ -55,7 +55,6 @@ def cascade(
     output_folder(output)
 
     from optinc_pdk.cascade_build import CASCADE_STAGES, RANDOM_SETS, build_cascade
-    from optinc_pdk.report.cascade_report import cascade_table
 
     sets = RANDOM_SETS if words is None else words
     with stage_progress(CASCADE_STAGES) as report_stage:
@@ -65,6 +64,8 @@ def cascade(
     if as_json:
         print(result.report.to_json(), end="")
     else:
+        from optinc_pdk.report.cascade_report import cascade_table
+
         print_table(cascade_table(result.report))
         for line in result.report.findings:
             print(line, file=sys.stderr)

@@ -255,29 +255,38 @@ def compensate(operator: CrosstalkOperator, target_rad: ArrayLike) -> Floats:
 
 
 class _Subspace:
-    """Directions p and their products X p; the products are orthonormal."""
+    """Directions p and their products X p; the products are orthonormal. The oldest direction makes room for a new."""
 
     def __init__(self, heaters: int) -> None:
-        self._direction = np.zeros((0, heaters))
-        self._product = np.zeros((0, heaters))
+        self._count, self._taken = 0, 0
+        self._directions = np.empty((16, heaters))
+        self._products = np.empty((16, heaters))
 
     def solve(self, residual: Floats) -> Floats:
         """Return the step in the subspace that minimises the residual, and subtract its product from the residual."""
-        share = self._product @ residual
-        residual -= share @ self._product
-        return np.asarray(share @ self._direction)
+        direction, product = self._directions[: self._count], self._products[: self._count]
+        share = product @ residual
+        residual -= share @ product
+        return np.asarray(share @ direction)
 
     def extend(self, direction: Floats, product: Floats) -> bool:
         """Add a direction; False if its product lies in the subspace already."""
         size = float(np.linalg.norm(product))
+        directions, products = self._directions[: self._count], self._products[: self._count]
         # twice, because once loses orthogonality to rounding
         for _ in range(2):
-            share = self._product @ product
-            product = product - share @ self._product
-            direction = direction - share @ self._direction
+            share = products @ product
+            product = product - share @ products
+            direction = direction - share @ directions
         norm = float(np.linalg.norm(product))
         if norm <= _ROUNDING * size:
             return False
-        self._direction = np.vstack([self._direction[-DIRECTIONS + 1 :], direction / norm])
-        self._product = np.vstack([self._product[-DIRECTIONS + 1 :], product / norm])
+        place = self._taken % DIRECTIONS
+        if place == len(self._directions):
+            more = (min(2 * place, DIRECTIONS) - place, direction.size)
+            self._directions = np.concatenate([self._directions, np.empty(more)])
+            self._products = np.concatenate([self._products, np.empty(more)])
+        self._directions[place], self._products[place] = direction / norm, product / norm
+        self._taken += 1
+        self._count = min(self._taken, DIRECTIONS)
         return True

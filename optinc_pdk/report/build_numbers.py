@@ -199,7 +199,10 @@ def function_basis(function: FunctionResult) -> str:
     if function.coverage == "lattice":
         more = f"; certified for all assignments by interval bounds, {bounds}" if function.certified else ""
         return f"enumerated: every input, with 2 assignments of symbols to servers each{more}"
-    sample = f"{function.inputs - function.corners:,} sampled inputs and {function.corners:,} corner cases"
+    sample = (
+        f"{function.inputs - 2 * function.corners:,} random inputs and {function.corners:,} corner cases with 2 "
+        "assignments of symbols to servers each"
+    )
     if function.certified:
         return f"certified for all words by interval bounds, {bounds}, and {sample}"
     reason = function.no_certificate

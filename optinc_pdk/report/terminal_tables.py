@@ -9,6 +9,7 @@ import numpy as np
 from rich.table import Table
 
 from optinc_pdk.assemble import check_weights, mesh_depth, rectangular_slots
+from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import BlockFactor, SvdFactor, factor_by_parts
 from optinc_pdk.onn import LayerFactor, Onn, factorise
 from optinc_pdk.report.formatting import format_short, format_si
@@ -27,7 +28,8 @@ def summary_table(report: Report) -> Table:
     table.add_row("task", f"average of {task.servers} words of {task.bits} bits")
     if onn is not None:
         structure = "-".join(map(str, onn.structure))
-        table.add_row("network", f"{structure}, {onn.accuracy:.2%} exact, margin {onn.margin:.3f} levels")
+        sample = "" if Averaging(**task.model_dump()).enumerable else " of sampled inputs"
+        table.add_row("network", f"{structure}, {onn.accuracy:.2%}{sample} exact, margin {onn.margin:.3f} levels")
     if report.factor is not None:
         f = report.factor
         table.add_row("factor", f"{f.mzis} MZIs (weights only, {f.ratio:.1%} of full SVD), error {f.max_error:.1e}")

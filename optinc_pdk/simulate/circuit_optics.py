@@ -14,11 +14,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit import UNCONNECTED, Circuit, NetlistError, check_complete, flatten
+from optinc_pdk.circuit.connectivity import component_labels
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -83,6 +85,38 @@ class CircuitOptics:
     def modulators(self) -> tuple[str, ...]:
         """Labels of modulators, sorted."""
         return tuple(self.labels[i] for i in np.flatnonzero(self.carrier_port != UNCONNECTED))
+
+    @cached_property
+    def part(self) -> Ints:
+        """(n,) part of the circuit that each port belongs to; no light travels between parts.
+
+        Fibres and modulators separate parts, because the light that they launch is a source. Chips whose electronics
+        lie outside have one part for each layer or block, and one for the distribution of the carrier.
+        """
+        one = np.flatnonzero(self.partner != UNCONNECTED)
+        tails, heads = [one], [self.partner[one]]
+        for group in self.devices:
+            if group.name != MODULATOR:
+                for port in group.port.T[1:]:
+                    tails.append(group.port[:, 0])
+                    heads.append(port)
+        return np.asarray(component_labels(self.ports, np.concatenate(tails), np.concatenate(heads)), dtype=np.int64)
+
+    @cached_property
+    def part_ports(self) -> tuple[Ints, ...]:
+        """Ports of each part, ascending."""
+        order = np.argsort(self.part, kind="stable")
+        return tuple(
+            np.split(order, np.searchsorted(self.part[order], np.arange(1, int(self.part.max(initial=-1)) + 1)))
+        )
+
+    @cached_property
+    def place_in_part(self) -> Ints:
+        """(n,) index of each port among the ports of its part."""
+        place = np.empty(self.ports, dtype=np.int64)
+        for ports in self.part_ports:
+            place[ports] = np.arange(ports.size)
+        return place
 
     def label_positions(self, labels: Sequence[str]) -> Ints:
         """Return the indices of given labels in the attribute ``labels``.

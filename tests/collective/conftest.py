@@ -35,7 +35,8 @@ import pytest
 import optinc_pdk.onn
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import Onn
-from optinc_pdk.signoff.function import FunctionResult, function_inputs, write_function
+from optinc_pdk.signoff.function import function_inputs, write_function
+from optinc_pdk.signoff.function.result import FunctionTally, Readings
 
 WORLD = 4
 ENGINE_SECONDS = 60.0
@@ -193,26 +194,16 @@ def onn_4bit() -> Onn:
 def _write_table(path: Path, task: Averaging, errors: dict[tuple[int, int, int], int]) -> None:
     """Write a table of ideal words plus errors, given by (assignment, input, server)."""
     inputs = function_inputs(task)
-    assignments = 1 if inputs.exhaustive else 2
-    words = np.tile(inputs.ideal[:, None], (assignments, 1, task.servers))
+    words = np.tile(inputs.ideal[:, None], (inputs.assignments, 1, task.servers))
     for position, error in errors.items():
         words[position] += error
-    shape = (assignments, *inputs.symbols.shape)
-    write_function(
-        FunctionResult(
-            symbols=np.broadcast_to(inputs.symbols, shape).astype(np.uint8),
-            ideal=inputs.ideal,
-            words=words,
-            outputs=np.zeros(shape),
-            exact=0,
-            margin=0.0,
-            saturated=0,
-            loss_db=0.0,
-            exhaustive=inputs.exhaustive,
-            margins=np.zeros(inputs.symbols.shape[::2]),
-        ),
-        path,
+    shape = (inputs.assignments, *inputs.symbols.shape)
+    tally = FunctionTally(task, len(inputs.ideal))
+    tally.add(Readings(inputs, np.broadcast_to(inputs.symbols, shape), words, np.zeros(shape), 0))
+    result = tally.result(
+        coverage=inputs.coverage, corners=0, loss_db=0.0, hop_loss_db=(), certificate=None, no_certificate=""
     )
+    write_function(result, path)
 
 
 @pytest.fixture(scope="session")

@@ -140,12 +140,12 @@ def test_tolerance_is_independent_of_the_scaling_and_falls_with_the_error() -> N
     first, second, third = onn.layers
     first = Layer(first.weight * scale[:, None], first.bias * scale)
     scaled = Onn((first, Layer(second.weight / scale, second.bias), third), TASK)
-    shares = [matrix_error_accuracy(onn, epsilon, draws=20) for epsilon in (0.0, 1e-3, 1e-2)]
+    shares = [matrix_error_accuracy(onn, epsilon, draws=20) for epsilon in (0.0, 1e-2, 5e-2)]
     assert shares[0] == 1.0
     assert shares[0] > shares[1] > shares[2]
-    assert matrix_error_accuracy(scaled, 1e-3, draws=20) == pytest.approx(shares[1])
-    assert matrix_error_accuracy(onn, 1e-3, draws=20) == shares[1]
-    assert matrix_error_accuracy(onn, 1e-3, draws=20, seed=2) != shares[1]
+    assert matrix_error_accuracy(scaled, 1e-2, draws=20) == pytest.approx(shares[1])
+    assert matrix_error_accuracy(onn, 1e-2, draws=20) == shares[1]
+    assert matrix_error_accuracy(onn, 1e-2, draws=20, seed=2) != shares[1]
 
 
 def test_tolerance_draws_the_defined_matrix_error() -> None:

@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 from safetensors.torch import save_file
 
 from optinc_pdk.onn import Onn, WeightsError
+from optinc_pdk.onn.weight_files import NETWORKS
 
 TASK: dict[str, Any] = {"bits": 4, "servers": 4, "groups": 2}
 
@@ -50,8 +51,7 @@ def assert_same_function(onn: Onn, model: Clamped) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("opset", [9, 17])
-@pytest.mark.parametrize("name", CLIPPED)
+@pytest.mark.parametrize(("name", "opset"), [*((name, 17) for name in CLIPPED), ("hardtanh", 9)])
 def test_clipped_relu_of_torch_is_recognised(name: str, opset: int, tmp_path: Path) -> None:
     model, path = Clamped(CLIPPED[name]), tmp_path / "w.onnx"
     torch.onnx.export(model, (torch.zeros(1, 2),), str(path), dynamo=False, opset_version=opset)
@@ -80,6 +80,31 @@ def test_a_contradiction_is_refused(tmp_path: Path) -> None:
     Onn.load(path, **TASK).save(npz)
     with pytest.raises(WeightsError, match="activation = relu, but clipped_relu"):
         Onn.load(npz, activation="clipped_relu")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_trained_network_survives_both_formats_of_pytorch(tmp_path: Path) -> None:
+    onn = Onn.load(NETWORKS / "average_8bit_4servers_wide.npz")
+    assert onn.structure == (4, 32, 32, 32, 32, 4) and onn.layers[-1].bias.any()
+    parts: list[torch.nn.Module] = []
+    for layer in onn.layers:
+        linear = torch.nn.Linear(layer.inputs, layer.outputs, dtype=torch.float64)
+        linear.load_state_dict({"weight": torch.tensor(layer.weight), "bias": torch.tensor(layer.bias)})
+        parts += [linear, torch.nn.Hardtanh(0.0, 1.0)]
+    model = torch.nn.Sequential(*parts[:-1])
+    save_file(model.state_dict(), tmp_path / "w.safetensors")
+    torch.onnx.export(model, (torch.zeros(1, 4, dtype=torch.float64),), str(tmp_path / "w.onnx"), dynamo=False)
+    task = {"bits": 8, "servers": 4, "groups": 4}
+    for found in (
+        Onn.load(tmp_path / "w.onnx", **task),
+        Onn.load(tmp_path / "w.safetensors", **task, activation="clipped_relu"),
+    ):
+        assert found.activation == "clipped_relu"
+        # units that share a detector still do
+        assert found.mzis == onn.mzis
+        for layer, expected in zip(found.layers, onn.layers, strict=True):
+            np.testing.assert_array_equal(layer.weight, expected.weight)
+            np.testing.assert_array_equal(layer.bias, expected.bias)
 
 
 def test_safetensors_use_the_argument_or_their_metadata(tmp_path: Path) -> None:

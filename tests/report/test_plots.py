@@ -7,6 +7,7 @@ import pytest
 from matplotlib.image import imread
 from numpy.typing import NDArray
 
+from optinc_pdk.report import plots
 from optinc_pdk.report.plots import outputs_png
 
 
@@ -43,6 +44,17 @@ def test_outputs_plot_is_reproducible_for_any_number_of_outputs() -> None:
     for repeats in (1, 2, 4):
         wide = outputs_png(np.tile(outputs, repeats)[:, 1:], np.tile(levels, repeats)[:, 1:])
         assert pixels(wide).shape[1] > 900
+
+
+def test_of_many_points_the_worst_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    levels, outputs = levels_and_outputs()
+    levels, outputs = np.tile(levels, (40, 1)), np.tile(outputs, (40, 1))
+    outputs[333, 1] += 0.9
+    whole = outputs_png(outputs, levels)
+    monkeypatch.setattr(plots, "MAX_POINTS", 100)
+    few = outputs_png(outputs, levels)
+    assert count(few, "#d3302f") > 0
+    assert (pixels(few) == 255).sum() > (pixels(whole) == 255).sum()
 
 
 def test_faulty_outputs_are_refused() -> None:

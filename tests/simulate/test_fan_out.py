@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from optinc_pdk.assemble import draft_circuit
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.circuit import Board, detector_groups, label_tuple
+from optinc_pdk.circuit import Board, NetlistError, detector_groups, label_tuple, read_netlist, write_netlist
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Layer, Onn, lattice_score
 from optinc_pdk.simulate import program, scattering, transmit
@@ -81,3 +82,15 @@ def test_fan_out_beyond_the_cards_limit_is_refused(process) -> None:
     )
     with pytest.raises(InputError, match=r"layers\.0 has 2 .*fan_out_max .* 1"):
         draft_circuit(comparators(), limited, "chip")
+
+
+def test_a_netlist_file_may_share_detectors_but_not_in_part(programmed, tmp_path: Path) -> None:
+    _, circuit, board, _ = programmed
+    path = tmp_path / "c.pic.yml"
+    write_netlist(replace(circuit, board=board), path)
+    assert read_netlist(path).board == board
+    first = next(neuron for neuron in board.neurons if board.neurons[0].plus == neuron.plus)
+    others = tuple(replace(n, minus=first.to) if n is first else n for n in board.neurons)
+    write_netlist(replace(circuit, board=replace(board, neurons=others)), path)
+    with pytest.raises(NetlistError, match="twice"):
+        read_netlist(path)

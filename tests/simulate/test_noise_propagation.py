@@ -11,8 +11,9 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Bias, Board, Neuron
 from optinc_pdk.circuit.bias import Activation
 from optinc_pdk.simulate import Scattering, noise_of, transmit
+from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.simulate.transmission.noise import KINDS
-from optinc_pdk.simulate.transmission.noise_propagation import output_spread
+from optinc_pdk.simulate.transmission.noise_propagation import _weights, output_spread
 
 WIDTH, OUTPUTS = 3, 2
 NEURONS = tuple(
@@ -75,3 +76,33 @@ def test_spread_is_that_of_many_runs(chip, kinds, inputs):
     expected = np.hypot(output_spread(word, chip, BOARD, bias, noise), own)[0]
     assert np.all(expected > 1e-4)
     assert found == pytest.approx(expected, rel=0.06)
+
+
+@pytest.mark.parametrize("gain", [1.2, 40.0])
+def test_neurons_at_full_scale_pass_no_noise(chip, gain):
+    """Neurons of the second layer, driven far beyond full scale, regenerate the signals; near it, some noise passes."""
+    none = np.zeros(0)
+    scale = {"y0": 3.0, "y1": 4.0}
+    electronics = {n.label: Activation(1.2 if n.layer == 0 else gain, 0.4, 0.95) for n in NEURONS}
+    bias = Bias("soi220", "toy", 16, (), none, none, none, none.astype(int), electronics, scale, {})
+    noise = replace(noise_of(load_process(), 1e-6, 1e6), receiver_a_per_sqrt_hz=2e-12).only("shot", "receiver")
+    word = np.array([[[3, 1], [2, 3]]])
+    driven = transmit(word, chip, BOARD, bias).hidden[1]
+    spread = output_spread(word, chip, BOARD, bias, noise)
+    assert np.all(driven > 1.0) if gain > 10.0 else np.all(driven < 1.0)
+    assert np.all(spread < 1e-12) if gain > 10.0 else np.all(spread > 1e-6)
+
+
+def test_noise_at_both_thresholds_is_weighted_by_the_probability_that_it_passes(chip):
+    """One neuron of gain 2: linear for differences of its detectors from 0 to 1/2."""
+    none = np.zeros(0)
+    electronics = {n.label: Activation(2.0, 0.0, 1.0) for n in NEURONS}
+    bias = Bias("soi220", "toy", 16, (), none, none, none, none.astype(int), electronics, {"y0": 3.0, "y1": 4.0}, {})
+    first = network_of(chip, BOARD, bias, 0).layers[0]
+    one = {"gain": np.array([2.0]), "offset": np.array([0.0]), "balance": np.array([1.0])}
+    layer = replace(first, starts=np.array([0]), row=np.array([0]), **one)
+    difference = np.array([-1.0, 0.0, 0.25, 0.5, 1.0])
+    power = np.column_stack([1.0 + difference, np.ones(5)])
+    weights = _weights(layer, power, np.full((5, 2), 1e-6), np.full((5, 1, 1), 3.0))
+    expected = 3.0 * 2.0 * np.array([0.0, 0.5, 1.0, 0.5, 0.0])
+    assert weights[:, 0] == pytest.approx(np.column_stack([expected, -expected]), abs=1e-12)

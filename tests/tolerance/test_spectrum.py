@@ -219,10 +219,10 @@ def test_a_window_narrower_than_the_resolution_asks_for_a_finer_one(found):
 
 
 def test_light_that_does_not_settle_is_reported_and_the_sweep_continues(subject, monkeypatch):
-    def unsettled(light, *more):
+    def unsettled(light, *more, **named):
         if light.wavelengths_nm[0] == 1549.0:
             raise UnsettledError("light does not settle")
-        return check_scattering(light, *more)
+        return check_scattering(light, *more, **named)
 
     monkeypatch.setattr(sweep, "check_scattering", unsettled)
     found = found_of(subject, channels=1)

@@ -112,7 +112,7 @@ def recipes() -> tuple[Recipe, ...]:
 
 def _wide_comparators(task: Averaging) -> Onn:
     """Comparators among random units, 32 units in each hidden layer."""
-    start = comparator_network(task)
+    start = comparator_network(task, gain=4.0)
     onn = widen(start, (32,) * (len(start.layers) - 1), seed=1)
     return replace(onn, card=start.card | {"widened": 32})
 

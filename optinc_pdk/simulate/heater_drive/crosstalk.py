@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from optinc_pdk.cards import Process
 from optinc_pdk.drive import DistanceCrosstalk
+from optinc_pdk.drive.crosstalk import STORED
+from optinc_pdk.drive.grid_crosstalk import GridCrosstalk
 from optinc_pdk.simulate.circuit_optics import CircuitOptics
 
 
-def nominal_crosstalk(structure: CircuitOptics, process: Process) -> DistanceCrosstalk | None:
+def nominal_crosstalk(structure: CircuitOptics, process: Process) -> DistanceCrosstalk | GridCrosstalk | None:
     """Return the thermal crosstalk that the process card states, between the heaters at their positions.
 
     Args:
@@ -15,11 +17,12 @@ def nominal_crosstalk(structure: CircuitOptics, process: Process) -> DistanceCro
         process: Process of the cards.
 
     Returns:
-        The crosstalk operator. None if the card states no crosstalk, or the circuit has no positions or resistances,
+        The crosstalk operator; for thousands of heaters one whose time and memory are linear in their number. None if the card states no crosstalk, or the circuit has no positions or resistances,
         which only extraction from a layout provides.
     """
     circuit = structure.circuit
     if process.imperfections is None or not circuit.position_um.size or "resistance_ohm" not in circuit.settings:
         return None
     card = process.imperfections.crosstalk
-    return DistanceCrosstalk(circuit.position_um[structure.heater], float(card.share), float(card.distance_um))
+    direct = DistanceCrosstalk(circuit.position_um[structure.heater], float(card.share), float(card.distance_um))
+    return GridCrosstalk(direct) if direct.heaters**2 > STORED else direct

@@ -10,6 +10,7 @@ Where several blocks contribute to a neuron, each has a pair of detectors, and D
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,47 +20,76 @@ from optinc_pdk.circuit import Board
 from optinc_pdk.simulate.programming.targets import LayerTarget
 from optinc_pdk.simulate.s_parameters.sparse_solver import FieldSolution
 
+Bools = NDArray[np.bool_]
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerFields:
+    """Fields of one layer for light of unit amplitude from each of its 1 + J sources: the carrier, then its inputs.
+
+    Attributes:
+        row: Row of ``s`` by detector label.
+        s: (detectors, 1 + J) fields at the layer's detectors.
+        near: (h, 2, 1 + J) waves into both ports of the layer's heaters, and the (h,) numbers of these heaters; None if
+            they have not been kept.
+    """
+
+    row: dict[str, int]
+    s: Complexes
+    near: tuple[Complexes, Ints] | None
 
 
 @dataclass(frozen=True, eq=False)
 class SourceFields:
-    """Fields in a solved chip for light of unit amplitude from each source in turn.
+    """Fields in a solved chip for light of unit amplitude from the sources of some layers.
 
-    Source 0 is the carrier, that is, all carrier fibres together. The other sources are the inputs of layers.
+    Each layer has its own sources: first the carrier, that is, all carrier fibres together, then its inputs. Fields are
+    kept at its detectors and heaters only, so that memory does not grow with the product of ports and sources.
 
     Attributes:
         solution: The chip at one wavelength and one set of phases.
-        column: Number of each source, by its labels.
-        s: (labels, sources) fields at all labels.
-        near: (H, 2, sources) fields at both ports of each heater.
-        waves: (ports, sources) fields at all ports.
+        carrier: Labels of the carrier's fibres.
+        strength: Field of each modulator at amplitude 1, by label.
+        layers: Fields by index of the layer.
     """
 
     solution: FieldSolution
-    column: dict[tuple[str, ...], int]
-    s: Complexes
-    near: Complexes
-    waves: Complexes
-
-    def sources(self, target: LayerTarget) -> NDArray[np.int64]:
-        """Return (1 + J,) the source numbers of the carrier and of the J inputs of a layer."""
-        return np.array([0, *(self.column[names] for names in target.inputs)], dtype=np.int64)
+    carrier: tuple[str, ...]
+    strength: dict[str, complex]
+    layers: dict[int, LayerFields]
 
     def at_detectors(self, detectors: tuple[str, ...], target: LayerTarget) -> tuple[Complexes, Complexes]:
         """Return the fields at some detectors.
 
         Args:
-            detectors: Labels of D detectors.
+            detectors: Labels of D detectors of the layer.
             target: Layer with J inputs.
 
         Returns:
             (D,) fields from the carrier, and (D, J) fields from the layer's inputs.
         """
-        rows = self.solution.structure.label_positions(detectors)
-        s = self.s[np.ix_(rows, self.sources(target))]
+        layer = self.layers[target.index]
+        s = layer.s[[layer.row[label] for label in detectors]]
         return s[:, 0], s[:, 1:]
+
+    def at_heaters(self, target: LayerTarget, heaters: Ints) -> Complexes:
+        """Return the (h, 2, 1 + J) waves into both ports of some heaters for the sources of a layer."""
+        kept = self.layers[target.index].near
+        if kept is not None and np.array_equal(kept[1], heaters):
+            return kept[0]
+        return self._at_ports(target, self.solution.structure.heater_port[heaters].reshape(-1)).reshape(
+            heaters.size, 2, -1
+        )
+
+    def waves(self, target: LayerTarget) -> Complexes:
+        """Return the (ports, 1 + J) waves into all devices of the chip for the sources of a layer."""
+        return self._at_ports(target, np.arange(self.solution.structure.ports))
+
+    def _at_ports(self, target: LayerTarget, ports: Ints) -> Complexes:
+        return self.solution.fields_at(ports, [self.carrier, *target.inputs], self.strength)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,25 +107,36 @@ class LinearResponse:
     constant: Floats
 
 
-def source_fields(solution: FieldSolution, board: Board, found: tuple[LayerTarget, ...]) -> SourceFields:
-    """Solve for the fields of every source: all carrier fibres together, then each input.
+def source_fields(
+    solution: FieldSolution, board: Board, found: tuple[LayerTarget, ...], heaters: Mapping[int, Ints] | None = None
+) -> SourceFields:
+    """Solve for the fields of the sources of some layers.
 
     Args:
         solution: The chip at one wavelength and one set of phases.
         board: Labels of the carrier's fibres.
-        found: Targets of the layers whose inputs are included.
+        found: Targets of the layers.
+        heaters: For layers whose fields at heaters are kept, the numbers of these heaters.
     """
-    sources = [board.unmodulated, *(names for target in found for names in target.inputs)]
-    flat = [label for names in sources for label in names]
-    fields = solution.fields(flat)
-    strength = solution.strength(flat, fields[:, : len(board.unmodulated)].sum(axis=1))
-    if strength is not None:
-        fields *= strength
-    if len(flat) > len(sources):
-        starts = np.cumsum([0, *(len(names) for names in sources[:-1])])
-        fields = np.add.reduceat(fields, starts, axis=1)
-    column = {names: i for i, names in enumerate(sources)}
-    return SourceFields(solution, column, solution.s(fields), solution.at_heaters(fields), fields)
+    carrier = tuple(board.unmodulated)
+    light = SourceFields(solution, carrier, solution.modulator_fields(carrier), {})
+    for target in found:
+        light.layers[target.index] = _layer_fields(light, target, (heaters or {}).get(target.index))
+        if heaters is None:
+            # without derivatives, the factors are not needed again
+            solution.systems.release()
+    return light
+
+
+def _layer_fields(light: SourceFields, target: LayerTarget, heaters: Ints | None) -> LayerFields:
+    structure, detectors = light.solution.structure, (*target.plus, *target.minus)
+    leaving = light.solution.leaving[structure.label_positions(detectors)]
+    seen = np.unique(leaving.indices)
+    near = np.zeros(0, dtype=np.int64) if heaters is None else structure.heater_port[heaters].reshape(-1)
+    waves = light.solution.fields_at(np.concatenate([seen, near]), [light.carrier, *target.inputs], light.strength)
+    kept = None if heaters is None else (waves[seen.size :].reshape(heaters.size, 2, -1), heaters)
+    row = {label: i for i, label in enumerate(detectors)}
+    return LayerFields(row, np.asarray(leaving[:, seen] @ waves[: seen.size]), kept)
 
 
 def linear_response(light: SourceFields, target: LayerTarget, balance: Floats | None = None) -> LinearResponse:
@@ -148,7 +189,8 @@ def residual(coefficient: Complexes | Floats, target: LayerTarget) -> Floats:
     """Compute the relative matrix error coefficient / c - weight, over the 2-norm of the target matrix.
 
     The factor c of each row is free, because gains and scales of the electronics provide it; see :func:`row_scales`.
-    Errors of inputs that are never on are 0.
+    Errors of inputs that are never on are 0, and those of hidden units without weights, which are constants: their
+    electronics have a gain of almost 0.
 
     Args:
         coefficient: (rows, J) detection coefficients.
@@ -159,11 +201,11 @@ def residual(coefficient: Complexes | Floats, target: LayerTarget) -> Floats:
     """
     scales = row_scales(coefficient, target)
     error = coefficient / scales[:, np.newaxis] - _rows(target)
-    error = np.where(target.illuminated, error, 0.0) / np.linalg.norm(target.mesh_weight, 2)
+    error = np.where(_counted(target), error, 0.0) / np.linalg.norm(target.mesh_weight, 2)
     return _real(error)
 
 
-def jacobian(light: SourceFields, target: LayerTarget, heaters: NDArray[np.int64]) -> Floats:
+def jacobian(light: SourceFields, target: LayerTarget, heaters: Ints) -> Floats:
     """Compute the derivative of :func:`residual` with respect to heater phases, at fixed balance.
 
     With R the coefficients and W the weights of a row, c = <R, W> / |W|² and d(R/c) = (dR - R/c · <dR, W> / |W|²) / c.
@@ -183,7 +225,7 @@ def jacobian(light: SourceFields, target: LayerTarget, heaters: NDArray[np.int64
     power = (weight**2).sum(axis=1)
     along = np.einsum("hkj,kj->hk", slope, weight) / np.where(power == 0.0, 1.0, power)
     slope = (slope - along[..., np.newaxis] * (seen.coefficient / scales)) / scales
-    slope = np.where(target.illuminated, slope, 0.0) / np.linalg.norm(target.mesh_weight, 2)
+    slope = np.where(_counted(target), slope, 0.0) / np.linalg.norm(target.mesh_weight, 2)
     return _real(slope).reshape(heaters.size, -1).T
 
 
@@ -206,7 +248,7 @@ def quadrature(light: SourceFields, target: LayerTarget) -> Floats:
     return _quadrature(light, target, mixed)
 
 
-def quadrature_jacobian(light: SourceFields, target: LayerTarget, heaters: NDArray[np.int64]) -> Floats:
+def quadrature_jacobian(light: SourceFields, target: LayerTarget, heaters: Ints) -> Floats:
     """Compute the derivative of :func:`quadrature` with respect to heater phases, at fixed balance and row scales.
 
     Args:
@@ -229,9 +271,7 @@ def _quadrature(light: SourceFields, target: LayerTarget, mixed: Complexes) -> F
     )
 
 
-def _slopes(
-    light: SourceFields, target: LayerTarget, balance: Floats, heaters: NDArray[np.int64]
-) -> Complexes | Floats:
+def _slopes(light: SourceFields, target: LayerTarget, balance: Floats, heaters: Ints) -> Complexes | Floats:
     """d coefficient / d phase, (heaters, rows, J)."""
     if target.last:
         return _through(light, target, heaters, target.plus)[..., 1:]
@@ -239,7 +279,7 @@ def _slopes(
     return slopes
 
 
-def _changes(light: SourceFields, target: LayerTarget, balance: Floats, heaters: NDArray[np.int64]) -> Complexes:
+def _changes(light: SourceFields, target: LayerTarget, balance: Floats, heaters: Ints) -> Complexes:
     """d mixed / d phase, (heaters, pieces, J)."""
 
     def mixed(detectors: tuple[str, ...]) -> Complexes:
@@ -250,13 +290,19 @@ def _changes(light: SourceFields, target: LayerTarget, balance: Floats, heaters:
     return mixed(target.plus) - balance[target.owner, np.newaxis] * mixed(target.minus)
 
 
-def _through(
-    light: SourceFields, target: LayerTarget, heaters: NDArray[np.int64], detectors: tuple[str, ...]
-) -> Complexes:
+def _through(light: SourceFields, target: LayerTarget, heaters: Ints, detectors: tuple[str, ...]) -> Complexes:
     """d field / d phase, (heaters, detectors, 1 + J), of the carrier and of a layer's inputs."""
     solution = light.solution
-    out = solution.at_heaters(solution.fields(detectors))[heaters]
-    return solution.derivative(out, light.near[heaters][:, :, light.sources(target)], heaters)
+    ports = solution.structure.heater_port[heaters].reshape(-1)
+    out = solution.fields_at(ports, [(label,) for label in detectors]).reshape(heaters.size, 2, -1)
+    return solution.derivative(out, light.at_heaters(target, heaters), heaters)
+
+
+def _counted(target: LayerTarget) -> Bools:
+    """(rows, J) or (J,) mask of the coefficients whose errors count."""
+    if target.last:
+        return target.illuminated
+    return np.asarray(target.weight.any(axis=1, keepdims=True) & target.illuminated)
 
 
 def _rows(target: LayerTarget) -> Floats:

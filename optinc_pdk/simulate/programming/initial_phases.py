@@ -10,7 +10,7 @@ from optinc_pdk.circuit import Board
 from optinc_pdk.factor import BlockFactor, SvdFactor
 from optinc_pdk.simulate.programming.input_paths import input_paths
 from optinc_pdk.simulate.programming.light_paths import LightPath, PathTracer
-from optinc_pdk.simulate.programming.mode_tracking import ModeTracker
+from optinc_pdk.simulate.programming.mode_tracking import MeshRecord, ModeTracker
 from optinc_pdk.simulate.programming.targets import LayerTarget
 
 Floats = NDArray[np.float64]
@@ -26,7 +26,7 @@ def set_initial_phases(
     target: LayerTarget,
     phases: Floats,
     shares: Floats | None = None,
-) -> None:
+) -> dict[str, MeshRecord]:
     """Set the initial phases of one layer, except those of its local oscillators and of trims of sums over blocks.
 
     The phases are those of the ideal meshes, corrected for static phases of the chip.
@@ -39,22 +39,28 @@ def set_initial_phases(
         phases: (H,) phases in rad, written in place and not wrapped.
         shares: (pieces,) factor on the field transmission of each piece, 0 ... 1; None for 1.
 
+    Returns:
+        Devices of the layer's meshes, by prefix of their pad labels.
+
     Raises:
         ValueError: The circuit does not belong to this network.
     """
     paths_in = input_paths(walker, channel, board, target, phases)
     factor = target.factor.factor
+    recorded: dict[str, MeshRecord] = {}
     if not isinstance(factor, BlockFactor):
         parts = (factor,) if isinstance(factor, SvdFactor) else factor.parts
         for block, part, paths in zip(target.blocks, parts, paths_in, strict=True):
-            _svd(walker, channel, block, part, paths, phases)
-        return
+            recorded |= _svd(walker, channel, block, part, paths, phases)
+        return recorded
     attenuation = _attenuations(target, factor, shares)
     for block, paths, mesh, diagonal in zip(target.blocks, paths_in, factor.unitary, attenuation, strict=True):
         modes = ModeTracker(walker, channel, dict(enumerate(paths)), dict.fromkeys(range(mesh.modes), 0.0), phases)
         modes.ends |= dict.fromkeys(range(len(paths), mesh.modes))
         modes.mesh(f"{block.name}_v", mesh)
         modes.attenuate(f"{block.name}_att", FIRST_TRANSMISSION * diagonal[: len(block.rows)])
+        recorded |= modes.recorded
+    return recorded
 
 
 def _svd(
@@ -64,7 +70,7 @@ def _svd(
     factor: SvdFactor,
     paths_in: list[LightPath],
     phases: Floats,
-) -> None:
+) -> dict[str, MeshRecord]:
     name = block.name
     modes = ModeTracker(walker, channel, dict(enumerate(paths_in)), dict.fromkeys(range(len(paths_in)), 0.0), phases)
     modes.dummies(block.padding[0])
@@ -73,6 +79,7 @@ def _svd(
     for row in range(factor.s.size, factor.u.modes):
         modes.ends[row], modes.error[row] = None, 0.0
     modes.mesh(f"{name}_u", factor.u)
+    return modes.recorded
 
 
 def _attenuations(target: LayerTarget, factor: BlockFactor, shares: Floats | None) -> Floats:

@@ -6,16 +6,18 @@ e^{i δ_{k+1}}; so phase errors are carried along mode by mode to the outputs, w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.assemble import rectangular_slots
 from optinc_pdk.factor import Mesh
+from optinc_pdk.factor.devices import MeshDevices
 from optinc_pdk.simulate.programming.light_paths import COUPLER, LightPath, PathTracer
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 def heater_number(channel: dict[str, int], label: str) -> int:
@@ -52,6 +54,51 @@ def first_coupler(walk: PathTracer, channel: dict[str, int], name: str) -> int:
     raise ValueError(f"channels {name}_phi and {name}_theta do not heat one MZI of this circuit")
 
 
+@dataclass(eq=False)
+class MeshRecord:
+    """Devices of a mesh as its modes pass them.
+
+    Attributes:
+        heater: (MZIs, 2) numbers of the outer and the inner heater of each MZI, in the order of the ideal mesh.
+        coupler: (MZIs, 2, 2) magnitudes of bar and cross transmission of the first and the second coupler.
+        inner: (MZIs, 2) magnitudes of the transmission of the arms between the couplers, heated one first.
+        outer: (MZIs, 2) magnitudes of the transmission of the input arms, heated one first; 1 for a dark one.
+        idle: Magnitudes of the transmission of modes through dummies.
+        attenuation: Phase differences of the arms of the attenuators behind the mesh, in rad.
+    """
+
+    heater: Ints
+    coupler: Floats
+    inner: Floats
+    outer: Floats
+    idle: list[float] = field(default_factory=list)
+    attenuation: list[float] = field(default_factory=list)
+
+    def devices(self, mesh: Mesh) -> MeshDevices:
+        """Return the devices as a mesh that propagates light from left to right without reflections.
+
+        Phases are relative to those of the ideal mesh, so that its static phases are 0.
+
+        Args:
+            mesh: The ideal mesh, which gives the positions of the MZIs.
+        """
+        power = np.sum(self.coupler**2, axis=2)
+        angle = np.arctan2(self.coupler[:, :, 1], self.coupler[:, :, 0])
+        count = mesh.row.size
+        return MeshDevices(
+            modes=mesh.modes,
+            row=mesh.row,
+            column=mesh.column,
+            first=angle[:, 0],
+            second=angle[:, 1],
+            theta_offset=np.zeros(count),
+            phi_offset=np.zeros(count),
+            inner=np.minimum(self.inner * np.sqrt(power[:, 1:]), 1.0),
+            outer=np.minimum(self.outer * np.sqrt(power[:, :1]), 1.0),
+            idle=min(float(np.mean(self.idle)), 1.0) if self.idle else 1.0,
+        )
+
+
 @dataclass
 class ModeTracker:
     """Follows the modes of a mesh from left to right, and sets each heater when they reach it.
@@ -63,6 +110,7 @@ class ModeTracker:
             for a mode without light.
         error: For each mode, its phase in rad relative to the ideal mesh, δ.
         phases: (H,) phases in rad, written in place.
+        recorded: Devices of each mesh that the modes have passed, by prefix of its pad labels.
     """
 
     walker: PathTracer
@@ -70,6 +118,7 @@ class ModeTracker:
     ends: dict[int, LightPath | int | None]
     error: dict[int, float]
     phases: Floats
+    recorded: dict[str, MeshRecord] = field(default_factory=dict)
 
     def arrive(self, row: int) -> LightPath | None:
         """Return the path of a mode's light to the next coupler; None for a mode without light."""
@@ -83,13 +132,18 @@ class ModeTracker:
             name: Prefix of the pad labels of the mesh.
             mesh: Ideal phases of the mesh.
         """
+        count = mesh.row.size
+        record = MeshRecord(
+            np.zeros((count, 2), dtype=np.int64), np.ones((count, 2, 2)), np.ones((count, 2)), np.ones((count, 2))
+        )
+        self.recorded[name] = record
         theta = {(c, r): i for i, (c, r) in enumerate(zip(mesh.column.tolist(), mesh.row.tolist(), strict=True))}
         for slot in rectangular_slots(mesh.modes):
             if slot.dummy:
-                self._dummy(slot.row)
+                self._dummy(slot.row, record)
                 continue
             at = theta[slot.column, slot.row]
-            self._mzi(f"{name}_c{slot.column}_r{slot.row}", slot.row, mesh.theta[at], mesh.phi[at])
+            self._mzi(f"{name}_c{slot.column}_r{slot.row}", slot.row, mesh.theta[at], mesh.phi[at], record, at)
         for row in range(mesh.modes):
             self.error[row] -= float(mesh.output_phase[row])
 
@@ -97,9 +151,9 @@ class ModeTracker:
         """Advance all modes through columns of dummy MZIs."""
         for _ in range(columns):
             for row in sorted(self.ends):
-                self._dummy(row)
+                self._dummy(row, None)
 
-    def _mzi(self, name: str, row: int, theta: float, phi: float) -> None:
+    def _mzi(self, name: str, row: int, theta: float, phi: float, record: MeshRecord, at: int) -> None:
         walk = self.walker
         outer, inner = heater_number(self.channel, f"{name}_phi"), heater_number(self.channel, f"{name}_theta")
         upper, lower = self.arrive(row), self.arrive(row + 1)
@@ -115,8 +169,13 @@ class ModeTracker:
         self.phases[inner] = theta - (static_phase(heated) - static_phase(plain))
         self.error[row] = self.error[row + 1] = below + static_phase(plain)
         self.ends[row], self.ends[row + 1] = walk.bar(heated.port), walk.cross(heated.port)
+        record.heater[at] = outer, inner
+        for i, port in enumerate((first, heated.port)):
+            record.coupler[at, i] = [abs(walk.amplitude(out(port), port)) for out in (walk.bar, walk.cross)]
+        record.inner[at] = abs(heated.transmission), abs(plain.transmission)
+        record.outer[at] = [1.0 if path is None else abs(path.transmission) for path in (upper, lower)]
 
-    def _dummy(self, row: int) -> None:
+    def _dummy(self, row: int, record: MeshRecord | None) -> None:
         path = self.arrive(row)
         if path is None:
             return
@@ -128,6 +187,8 @@ class ModeTracker:
         passed += walk.amplitude(across, path.port) * two.transmission * walk.amplitude(out, two.port)
         self.error[row] += static_phase(path) + float(np.angle(passed))
         self.ends[row] = out
+        if record is not None:
+            record.idle.append(abs(path.transmission * passed))
 
     def attenuate(self, name: str, attenuation: Floats) -> None:
         """Advance the modes through a column of attenuators and set their phases.
@@ -138,7 +199,7 @@ class ModeTracker:
             name: Prefix of the attenuators' pad labels.
             attenuation: (r,) magnitudes of the field transmission, 0 ... 1.
         """
-        walk = self.walker
+        walk, record = self.walker, list(self.recorded.values())[-1]
         for row in sorted(self.ends):
             if row >= attenuation.size:
                 del self.ends[row], self.error[row]
@@ -150,6 +211,7 @@ class ModeTracker:
             heated, plain = walk.follow(walk.bar(path.port)), walk.follow(walk.cross(path.port))
             theta = 2.0 * float(np.arcsin(attenuation[row]))
             self.phases[attenuator] = theta - (static_phase(heated) - static_phase(plain))
+            record.attenuation.append(theta)
             self.error[row] += static_phase(path) + (np.pi + theta) / 2.0 + static_phase(plain)
             self.ends[row] = walk.bar(heated.port)
 

@@ -1,15 +1,19 @@
-"""Levenberg–Marquardt fit of all layers' phases; the layers share each solution of the chip, each has its own step."""
+"""Levenberg–Marquardt fit of the layers' phases; each layer is solved by itself and has its own step."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Board
+from optinc_pdk.circuit import UNCONNECTED, Board
+from optinc_pdk.circuit.connectivity import component_labels
+from optinc_pdk.factor import BlockFactor
 from optinc_pdk.simulate.circuit_optics import CircuitOptics
 from optinc_pdk.simulate.programming.detection_jacobian import (
     SourceFields,
@@ -21,7 +25,7 @@ from optinc_pdk.simulate.programming.detection_jacobian import (
     source_fields,
 )
 from optinc_pdk.simulate.programming.targets import LayerTarget
-from optinc_pdk.simulate.s_parameters.sparse_solver import solve
+from optinc_pdk.simulate.s_parameters.sparse_solver import CircuitEntries, circuit_entries
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -33,6 +37,8 @@ TOLERANCE = 1e-5
 1e-5 to 1e-4."""
 PATIENCE = 12
 """Iterations within which an error has to fall by a tenth; else the layer is not fitted further."""
+JACOBIAN_NUMBERS = 1 << 22
+"""Entries of a layer's Jacobian, 32 MB, up to which Levenberg–Marquardt fits it; above, its meshes are fitted."""
 MAX_STEP_RAD = 0.7
 FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-12
 
@@ -64,18 +70,48 @@ class ProgrammingProblem:
     fixed_channels: tuple[str, ...] = ()
     quadrature_weight: float = 0.0
 
-    @property
+    @cached_property
     def channel(self) -> dict[str, int]:
         """Heater number by pad label."""
         return {label: i for i, label in enumerate(self.structure.channel)}
 
+    @cached_property
+    def entries(self) -> CircuitEntries:
+        """Entries of the chip's linear systems."""
+        return circuit_entries(self.structure, self.wavelength_nm, self.process, self.devices, self.guides)
+
+    @cached_property
+    def _heaters(self) -> tuple[Ints, ...]:
+        prefix = re.compile(r"l(\d+)[_bc]|(trim_)")
+        found: list[list[int]] = [[] for _ in self.targets]
+        fixed = set(self.fixed_channels)
+        for label, number in self.channel.items():
+            match = prefix.match(label)
+            if match and label not in fixed:
+                found[int(match[1] or 0)].append(number)
+        return tuple(np.array(numbers, dtype=np.int64) for numbers in found)
+
     def heaters(self, layer: int) -> Ints:
         """Return the numbers of a layer's fitted heaters; trims of the preprocessing unit belong to layer 0."""
-        prefixes = (f"l{layer}_", f"l{layer}b", f"l{layer}c", *(("trim_",) if layer == 0 else ()))
-        numbers = (
-            i for label, i in self.channel.items() if label.startswith(prefixes) and label not in self.fixed_channels
-        )
-        return np.array(list(numbers), dtype=np.int64)
+        return self._heaters[layer]
+
+    @cached_property
+    def groups(self) -> tuple[Ints, ...]:
+        """Numbers of the layers that are fitted together: those whose heaters or detectors share parts of the chip."""
+        structure, layers = self.structure, len(self.targets)
+        one, other = [], []
+        for target in self.targets:
+            ports = structure.heater_port[self.heaters(target.index), 0]
+            labels = structure.label_positions((*target.plus, *target.minus))
+            inner = structure.partner[structure.label_port[labels]]
+            fibres = structure.label_port[labels]
+            ports = np.concatenate([ports, np.where(inner == UNCONNECTED, fibres, inner)])
+            parts = np.unique(structure.part[ports])
+            one.append(np.full(parts.size, target.index))
+            other.append(layers + parts)
+        size = layers + len(structure.part_ports)
+        group = component_labels(size, np.concatenate(one), np.concatenate(other))[:layers]
+        return tuple(np.flatnonzero(group == number) for number in dict.fromkeys(group.tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,20 +129,31 @@ class PhaseFit:
     iterations: int
 
 
-def solve_fields(problem: ProgrammingProblem, phases: Floats, layers: Ints | None = None) -> SourceFields:
+def is_large(problem: ProgrammingProblem, target: LayerTarget) -> bool:
+    """Return whether the Jacobian of a layer of blocks is too large for Levenberg–Marquardt."""
+    entries = target.mesh_weight.size * (2 if target.last else 1)
+    blocks = isinstance(target.factor.factor, BlockFactor)
+    return blocks and not target.last and entries * problem.heaters(target.index).size > JACOBIAN_NUMBERS
+
+
+def solve_fields(
+    problem: ProgrammingProblem, phases: Floats, layers: Ints | None = None, *, heaters: bool = False
+) -> SourceFields:
     """Solve the chip at given phases for the carrier and for the inputs of some layers.
 
     Args:
         problem: The chip.
         phases: (H,) phases in rad.
         layers: Numbers of the layers whose inputs are included; None for all.
+        heaters: Whether the fields at the layers' heaters are kept, for derivatives.
 
     Raises:
         InputError: Phases that are not finite, or a lossless resonance.
     """
-    solution = solve(problem.structure, phases, problem.wavelength_nm, problem.process, problem.devices, problem.guides)
+    solution = problem.entries.at(phases)
     selected = problem.targets if layers is None else tuple(problem.targets[i] for i in layers.tolist())
-    return source_fields(solution, problem.board, selected)
+    kept = {target.index: problem.heaters(target.index) for target in selected} if heaters else None
+    return source_fields(solution, problem.board, selected, kept)
 
 
 def matrix_errors(problem: ProgrammingProblem, light: SourceFields) -> Floats:
@@ -137,35 +184,62 @@ def _error_vector(problem: ProgrammingProblem, light: SourceFields, target: Laye
 def fit_phases(
     problem: ProgrammingProblem,
     phases: Floats,
-    light: SourceFields,
     progress: Callable[[int, float], None] | None = None,
     iterations: int = MAX_ITERATIONS,
 ) -> PhaseFit:
     """Fit the phases until the error of every layer is below TOLERANCE or does not decrease any more.
 
+    Layers that share no part of the chip are fitted one after the other; each needs the fields of its own part only.
+
     Args:
         problem: The chip and its targets.
         phases: (H,) initial phases in rad.
-        light: The chip solved with these phases.
-        progress: Called after every iteration with its number, from 1, and the largest error of a layer.
-        iterations: Largest number of iterations.
+        progress: Called after every iteration with its number, from 1, and the largest error of a layer in work.
+        iterations: Largest number of iterations of a layer.
     """
-    layers = len(problem.targets)
-    damping = Damping(np.full(layers, FIRST_DAMPING), np.full(layers, 2.0))
-    groups = [problem.heaters(target.index) for target in problem.targets]
-    history = [np.array([_rms(_error_vector(problem, light, target)) for target in problem.targets])]
+    phases, taken, most = phases.copy(), 0, 0
+
+    def report(_: int, error: float) -> None:
+        nonlocal taken
+        taken += 1
+        if progress is not None:
+            progress(taken, error)
+
+    for group in problem.groups:
+        # the meshes of large layers are fitted one by one, see :mod:`mesh_fit`
+        layers = np.array([i for i in group.tolist() if not is_large(problem, problem.targets[i])], dtype=np.int64)
+        if not layers.size:
+            continue
+        phases, steps = _fit_layers(problem, phases, layers, report, iterations)
+        most = max(most, steps)
+    return PhaseFit(phases, solve_fields(problem, phases), most)
+
+
+def _fit_layers(
+    problem: ProgrammingProblem,
+    phases: Floats,
+    layers: Ints,
+    progress: Callable[[int, float], None],
+    iterations: int,
+) -> tuple[Floats, int]:
+    """Fit the phases of layers that share parts of the chip; return all phases and the number of iterations."""
+    light = solve_fields(problem, phases, layers, heaters=True)
+    targets = [problem.targets[i] for i in layers.tolist()]
+    damping = Damping(np.full(layers.size, FIRST_DAMPING), np.full(layers.size, 2.0))
+    groups = [problem.heaters(target.index) for target in targets]
+    history = [np.array([_rms(_error_vector(problem, light, target)) for target in targets])]
     for iteration in range(1, iterations + 1):
         cost = history[-1]
         active = np.flatnonzero((cost > TOLERANCE) & ~_stalled(history))
         if not active.size:
-            return PhaseFit(phases, solve_fields(problem, phases), iteration - 1)
+            return phases, iteration - 1
         trial, predicted, seen = phases.copy(), cost.copy(), cost.copy()
         for i in active.tolist():
-            step, predicted[i] = _step(problem, light, problem.targets[i], groups[i], float(damping.value[i]))
+            step, predicted[i] = _step(problem, light, targets[i], groups[i], float(damping.value[i]))
             trial[groups[i]] += step
-        tried = solve_fields(problem, trial, active)
+        tried = solve_fields(problem, trial, layers[active], heaters=True)
         for i in active.tolist():
-            seen[i] = _rms(_error_vector(problem, tried, problem.targets[i]))
+            seen[i] = _rms(_error_vector(problem, tried, targets[i]))
         better = active[seen[active] < cost[active]]
         damping.update(active, cost**2 - seen**2, cost**2 - predicted**2)
         phases = phases.copy()
@@ -174,11 +248,10 @@ def fit_phases(
         if better.size == active.size:
             light = tried
         elif better.size:
-            light = solve_fields(problem, phases, active)
-        history.append(np.where(np.isin(np.arange(layers), better), seen, cost))
-        if progress is not None:
-            progress(iteration, float(history[-1].max()))
-    return PhaseFit(phases, solve_fields(problem, phases), iterations)
+            light = solve_fields(problem, phases, layers[active], heaters=True)
+        history.append(np.where(np.isin(np.arange(layers.size), better), seen, cost))
+        progress(iteration, float(history[-1].max()))
+    return phases, iterations
 
 
 @dataclass

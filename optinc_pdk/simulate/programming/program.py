@@ -20,8 +20,16 @@ from optinc_pdk.simulate.programming.detection_jacobian import linear_response, 
 from optinc_pdk.simulate.programming.electronics import activations, output_scales
 from optinc_pdk.simulate.programming.initial_phases import set_initial_phases
 from optinc_pdk.simulate.programming.light_paths import PathTracer
+from optinc_pdk.simulate.programming.mesh_fit import fit_meshes
+from optinc_pdk.simulate.programming.mode_tracking import MeshRecord
 from optinc_pdk.simulate.programming.phase_alignment import align_phases, contribution_shares
-from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, fit_phases, matrix_errors, solve_fields
+from optinc_pdk.simulate.programming.phase_fit import (
+    ProgrammingProblem,
+    fit_phases,
+    is_large,
+    matrix_errors,
+    solve_fields,
+)
 from optinc_pdk.simulate.programming.targets import layer_targets
 
 Floats = NDArray[np.float64]
@@ -92,10 +100,12 @@ def program(
     _refuse_shared_channels(structure)
     factors = factorise(onn, inputs) if factors is None else factors
     problem = ProgrammingProblem(structure, board, layer_targets(onn, board, factors), carrier, process)
-    phases = aligned_initial_phases(problem)
-    light = solve_fields(problem, phases)
-    before = matrix_errors(problem, light)
-    fitted = fit_phases(problem, phases, light, progress)
+    phases, recorded = aligned_start(problem)
+    before = matrix_errors(problem, solve_fields(problem, phases))
+    for target in problem.targets:
+        if is_large(problem, target):
+            phases = fit_meshes(problem, target, recorded, phases, progress)
+    fitted = fit_phases(problem, phases, progress)
     bias, driven = _drive(structure, wrap(fitted.phases), process, ground, crosstalk)
     light = solve_fields(problem, driven)
     bias = replace(
@@ -127,12 +137,17 @@ def aligned_initial_phases(problem: ProgrammingProblem) -> Floats:
     Returns:
         (H,) phases in rad.
     """
-    phases = initial_phases(problem)
+    return aligned_start(problem)[0]
+
+
+def aligned_start(problem: ProgrammingProblem) -> tuple[Floats, dict[str, MeshRecord]]:
+    """Compute the phases of :func:`aligned_initial_phases`, and the devices of all meshes by prefix of their labels."""
+    phases, recorded = _traced(problem, None)
     phases = align_phases(problem, solve_fields(problem, phases), phases)
     if not any(target.split for target in problem.targets):
-        return phases
-    phases = initial_phases(problem, contribution_shares(problem, solve_fields(problem, phases)))
-    return align_phases(problem, solve_fields(problem, phases), phases)
+        return phases, recorded
+    phases, recorded = _traced(problem, contribution_shares(problem, solve_fields(problem, phases)))
+    return align_phases(problem, solve_fields(problem, phases), phases), recorded
 
 
 def initial_phases(problem: ProgrammingProblem, kept: tuple[Floats, ...] | None = None) -> Floats:
@@ -147,12 +162,18 @@ def initial_phases(problem: ProgrammingProblem, kept: tuple[Floats, ...] | None 
     Returns:
         (H,) phases in rad.
     """
+    return _traced(problem, kept)[0]
+
+
+def _traced(problem: ProgrammingProblem, kept: tuple[Floats, ...] | None) -> tuple[Floats, dict[str, MeshRecord]]:
+    """Phases as of :func:`initial_phases`, and the devices of the meshes."""
     phases = np.zeros(problem.structure.heater.size)
     walker = PathTracer(problem.structure, problem.wavelength_nm, problem.process, problem.guides)
+    recorded: dict[str, MeshRecord] = {}
     for target in problem.targets:
         share = None if kept is None else kept[target.index]
-        set_initial_phases(walker, problem.channel, problem.board, target, phases, share)
-    return phases
+        recorded |= set_initial_phases(walker, problem.channel, problem.board, target, phases, share)
+    return phases, recorded
 
 
 def _input_amplitudes(onn: Onn, board: Board, inputs: Sequence[float] | None) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,19 +21,118 @@ Floats = NDArray[np.float64]
 
 SINGULAR = 1e-13
 """Smallest over largest pivot of a system; below, a solution would consist of rounding errors."""
+COLUMN_NUMBERS = 1 << 21
+"""Waves of one part that are solved for at a time: 32 MB."""
 NUDGE = 1e-15
 """Added to the diagonal of a system with a zero pivot, to locate it."""
 
 
 @dataclass(frozen=True, eq=False)
+class CircuitEntries:
+    """Non-zero entries of a circuit's linear systems with all heaters off; they serve any phases.
+
+    Attributes:
+        structure: Optical structure of the circuit.
+        wavelength_nm: Wavelength in nm.
+        row: Port of each entry's equation, sorted by part.
+        column: Port of each entry's wave.
+        cold: The entries with all heaters off.
+        heater: Number of the heater whose phase turns each entry; -1 for none.
+        first: (parts + 1,) index of the first entry of each part.
+        outer: Row, column, value and heater of the entries that lead out of fibres.
+        entry: See :class:`FieldSolution`.
+        launched: See :class:`FieldSolution`.
+        inside: Row, column and value of the entries into photodiodes and through modulators.
+        transmission: (H,) field transmission of each heated waveguide with its heater off.
+        guides: See :class:`FieldSolution`.
+    """
+
+    structure: CircuitOptics
+    wavelength_nm: float
+    row: Ints
+    column: Ints
+    cold: Complexes
+    heater: Ints
+    first: Ints
+    outer: tuple[Ints, Ints, Complexes, Ints]
+    entry: Ints
+    launched: Complexes
+    inside: tuple[Ints, Ints, Complexes]
+    transmission: Complexes
+    guides: Complexes
+
+    def at(self, phases: Floats) -> FieldSolution:
+        """Return the linear systems at (H,) heater phases in rad; parts are factorised on first use."""
+        from scipy.sparse import coo_array, csr_array
+
+        place, arriving, value, heater = self.outer
+        rows, columns, through = self.inside
+        values = np.concatenate([value * _turn(phases, heater), through])
+        entries = (np.concatenate([place, rows]), np.concatenate([arriving, columns]))
+        shape = (self.structure.label_port.size, self.structure.ports)
+        return FieldSolution(
+            structure=self.structure,
+            systems=PartSystems(self, phases),
+            entry=self.entry,
+            launched=self.launched,
+            leaving=csr_array(coo_array((values, entries), shape=shape)),
+            heated=self.transmission * np.exp(1j * phases),
+            guides=self.guides,
+        )
+
+
+def _turn(phases: Floats, heater: Ints) -> Complexes:
+    """Phase factors of entries, by the number of their heater; 1 for -1."""
+    return np.where(heater == UNCONNECTED, 1.0, np.exp(1j * np.append(phases, 0.0)[heater]))
+
+
+@dataclass(eq=False)
+class PartSystems:
+    """Linear systems (1 - C S) a = e of the parts of a circuit, each factorised when it is first used.
+
+    Attributes:
+        entries: Entries of the systems.
+        phases: (H,) heater phases in rad.
+        factors: LU factors of the parts used so far, SuperLU objects.
+    """
+
+    entries: CircuitEntries
+    phases: Floats
+    factors: dict[int, Any] = field(default_factory=dict)
+
+    def factorised(self, part: int) -> Any:
+        """Return the LU factors of a part.
+
+        Raises:
+            InputError: The part is singular.
+        """
+        if part not in self.factors:
+            self.factors[part] = _factorise(self._system(part), self.entries, part)
+        return self.factors[part]
+
+    def release(self) -> None:
+        """Free the memory of the LU factors; later use factorises again."""
+        self.factors.clear()
+
+    def _system(self, part: int) -> Any:
+        from scipy.sparse import coo_array
+
+        given = self.entries
+        mine = slice(int(given.first[part]), int(given.first[part + 1]))
+        place, size = given.structure.place_in_part, given.structure.part_ports[part].size
+        value = given.cold[mine] * _turn(self.phases, given.heater[mine])
+        return coo_array((value, (place[given.row[mine]], place[given.column[mine]])), shape=(size, size)).tocsc()
+
+
+@dataclass(frozen=True, eq=False)
 class FieldSolution:
-    """Factorised linear system of a circuit at one wavelength and one bias; it gives the fields of any excitation.
+    """Factorised linear systems of a circuit at one wavelength and one bias; they give the fields of any excitation.
 
     All models are reciprocal. Hence the adjoint field of an output is the field of light launched into this output.
 
     Attributes:
         structure: Optical structure of the circuit.
-        factors: LU factors of the system 1 - C S, a SuperLU object; C connects ports, S holds the device S-matrices.
+        systems: Linear systems of its parts; C connects ports, S holds the device S-matrices.
         entry: (labels,) port at which the light of each label enters the circuit: the port of a fibre, or the port next
             to a modulator or photodiode.
         launched: (labels,) field transmission of the waveguide in front of that port; 1 for fibres.
@@ -43,7 +142,7 @@ class FieldSolution:
     """
 
     structure: CircuitOptics
-    factors: Any
+    systems: PartSystems
     entry: Ints
     launched: Complexes
     leaving: Any
@@ -61,25 +160,81 @@ class FieldSolution:
         Raises:
             NetlistError: The circuit lacks a label.
         """
-        place = self.structure.label_positions(labels)
-        light = np.zeros((self.structure.ports, place.size), dtype=np.complex128, order="F")
-        light[self.entry[place], np.arange(place.size)] = self.launched[place]
-        fields: Complexes = self.factors.solve(light)
-        return fields
+        return self.fields_at(np.arange(self.structure.ports), [(label,) for label in labels])
 
-    def strength(self, labels: Sequence[str], carrier: Complexes) -> Complexes | None:
-        """Return the (labels,) fields of sources at amplitude 1; None if none of them is a modulator.
+    def fields_at(
+        self, ports: Ints, sources: Sequence[Sequence[str]], strength: Mapping[str, complex] | None = None
+    ) -> Complexes:
+        """Compute the waves into devices at some ports; only the parts that the light enters are solved.
+
+        Memory is that of the result and of a few columns of one part.
 
         Args:
-            labels: Labels of the sources.
-            carrier: (ports,) waves of the carrier, as returned by :meth:`fields`.
+            ports: (p,) ports.
+            sources: Labels of each source; the labels of one source launch light together.
+            strength: Field that a label launches; 1 for labels that it does not contain.
+
+        Returns:
+            (p, sources) waves.
+
+        Raises:
+            NetlistError: The circuit lacks a label.
+            InputError: A part of the circuit is singular.
         """
+        labels = [label for names in sources for label in names]
+        column = np.repeat(np.arange(len(sources)), [len(names) for names in sources])
         place = self.structure.label_positions(labels)
-        driven = self.structure.carrier_port[place] != UNCONNECTED
-        if not driven.any():
-            return None
-        strength: Complexes = np.where(driven, self.s(carrier)[place], 1.0)
-        return strength
+        value = self.launched[place]
+        if strength:
+            value = value * np.array([strength.get(label, 1.0) for label in labels])
+        entry, part = self.entry[place], self.structure.part[ports]
+        part_of_entry = self.structure.part[entry]
+        result = np.zeros((ports.size, len(sources)), dtype=np.complex128)
+        for number in np.unique(part_of_entry).tolist():
+            seen = np.flatnonzero(part == number)
+            if not seen.size:
+                continue
+            mine = np.flatnonzero(part_of_entry == number)
+            columns, used = np.unique(column[mine], return_inverse=True)
+            light = (self.structure.place_in_part[entry[mine]], used.reshape(-1), value[mine])
+            result[np.ix_(seen, columns)] = self._solve(number, light, self.structure.place_in_part[ports[seen]])
+        return result
+
+    def _solve(self, part: int, light: tuple[Ints, Ints, Complexes], kept: Ints) -> Complexes:
+        """(kept, columns) waves in a part for light given by place in the part, column and value."""
+        place, column, value = light
+        factors, size = self.systems.factorised(part), self.structure.part_ports[part].size
+        columns = int(column.max()) + 1
+        waves = np.empty((kept.size, columns), dtype=np.complex128)
+        step = max(1, COLUMN_NUMBERS // size)
+        for start in range(0, columns, step):
+            count = min(step, columns - start)
+            excitation = np.zeros((size, count), dtype=np.complex128, order="F")
+            chosen = (column >= start) & (column < start + count)
+            np.add.at(excitation, (place[chosen], column[chosen] - start), value[chosen])
+            waves[:, start : start + count] = factors.solve(excitation)[kept]
+        return waves
+
+    def modulator_fields(self, carrier: Sequence[str]) -> dict[str, complex]:
+        """Return the field of each modulator at amplitude 1, by label.
+
+        Args:
+            carrier: Labels of the fibres that launch the unmodulated carrier.
+        """
+        modulators = self.structure.modulators
+        if not modulators:
+            return {}
+        fields = self.s_at(modulators, [tuple(carrier)])[:, 0]
+        return dict(zip(modulators, fields.tolist(), strict=True))
+
+    def s_at(
+        self, labels: Sequence[str], sources: Sequence[Sequence[str]], strength: Mapping[str, complex] | None = None
+    ) -> Complexes:
+        """Return the (labels, sources) fields at some labels; sources and strength as for :meth:`fields_at`."""
+        rows = self.leaving[self.structure.label_positions(labels)]
+        ports = np.unique(rows.indices)
+        s: Complexes = rows[:, ports] @ self.fields_at(ports, sources, strength)
+        return s
 
     def s(self, fields: Complexes) -> Complexes:
         """Return the (labels, excitations) fields at all labels for (ports, excitations) waves from :meth:`fields`."""
@@ -120,7 +275,7 @@ def solve(
     devices: Mapping[str, Complexes] | None = None,
     guides: Complexes | None = None,
 ) -> FieldSolution:
-    """Build and factorise the linear system of a circuit at one wavelength and one bias.
+    """Build the linear systems of a circuit at one wavelength and one bias; parts are factorised on first use.
 
     Args:
         structure: Optical structure of the circuit.
@@ -138,39 +293,55 @@ def solve(
         ModelError: A device has no model, or a wavelength is outside its range.
         InputError: The system is singular.
     """
-    from scipy.sparse import coo_array
+    return circuit_entries(structure, wavelength_nm, process, devices, guides).at(phases)
 
+
+def circuit_entries(
+    structure: CircuitOptics,
+    wavelength_nm: float,
+    process: Process,
+    devices: Mapping[str, Complexes] | None = None,
+    guides: Complexes | None = None,
+) -> CircuitEntries:
+    """Compute the entries of a circuit's linear systems at one wavelength, for any phases; arguments as for `solve`.
+
+    Raises:
+        ModelError: A device has no model, or a wavelength is outside its range.
+    """
     check_ports(structure, process)
     n = structure.ports
-    leaving, arriving, value = _device_entries(structure, phases, wavelength_nm, process, devices or {})
+    leaving, arriving, value, heater = _device_entries(structure, wavelength_nm, process, devices or {})
     row = structure.partner[leaving]
     inner = row != UNCONNECTED
+    outer = ~inner
     passed = net_transmission(process, structure.length_um, wavelength_nm) if guides is None else guides
     rows = np.concatenate([np.arange(n), row[inner]])
-    columns = np.concatenate([np.arange(n), arriving[inner]])
-    values = np.concatenate([np.ones(n, dtype=np.complex128), -passed[leaving[inner]] * value[inner]])
-    system = coo_array((values, (rows, columns)), shape=(n, n)).tocsc()
-    factors = _factorize(system, structure, wavelength_nm)
-    outer = ~inner
-    seen = _seen(structure, (leaving[outer], arriving[outer], value[outer]), wavelength_nm, process)
+    order = np.argsort(structure.part[rows], kind="stable")
+    place = np.full(n, UNCONNECTED, dtype=np.int64)
+    place[structure.label_port] = np.arange(structure.label_port.size)
     # light of photodiodes and modulators enters and leaves where their guide ends
     guided = structure.partner[structure.label_port] != UNCONNECTED
-    entry = np.where(guided, structure.partner[structure.label_port], structure.label_port)
-    launched = np.ones(entry.size, dtype=np.complex128)
+    launched = np.ones(guided.size, dtype=np.complex128)
     launched[guided] = passed[structure.label_port[guided]]
-    heated = _heated(structure, phases, wavelength_nm, process)
-    return FieldSolution(structure, factors, entry, launched, seen, heated, np.asarray(passed))
+    return CircuitEntries(
+        structure=structure,
+        wavelength_nm=wavelength_nm,
+        row=rows[order],
+        column=np.concatenate([np.arange(n), arriving[inner]])[order],
+        cold=np.concatenate([np.ones(n, dtype=np.complex128), -passed[leaving[inner]] * value[inner]])[order],
+        heater=np.concatenate([np.full(n, UNCONNECTED), heater[inner]])[order],
+        first=np.searchsorted(structure.part[rows[order]], np.arange(len(structure.part_ports) + 1)),
+        outer=(place[leaving[outer]], arriving[outer], value[outer], heater[outer]),
+        entry=np.where(guided, structure.partner[structure.label_port], structure.label_port),
+        launched=launched,
+        inside=_inside(structure, wavelength_nm, process),
+        transmission=_transmission(structure, wavelength_nm, process),
+        guides=np.asarray(passed),
+    )
 
 
-def _seen(
-    structure: CircuitOptics, fibres: tuple[Ints, Ints, Complexes], wavelength_nm: float, process: Process
-) -> Any:
-    """Sparse (labels, ports) matrix to waves out of fibres, into photodiodes, and through modulators."""
-    from scipy.sparse import coo_array, csr_array
-
-    leaving, arriving, value = fibres
-    place = np.full(structure.ports, UNCONNECTED, dtype=np.int64)
-    place[structure.label_port] = np.arange(structure.label_port.size)
+def _inside(structure: CircuitOptics, wavelength_nm: float, process: Process) -> tuple[Ints, Ints, Complexes]:
+    """Row, column and value of the entries from waves into photodiodes and through modulators to their labels."""
     modulated = structure.carrier_port != UNCONNECTED
     # a photodiode's only port; a modulator's carrier port
     inside = np.flatnonzero(structure.partner[structure.label_port] != UNCONNECTED)
@@ -178,15 +349,14 @@ def _seen(
     through = np.ones(inside.size, dtype=np.complex128)
     if modulated.any():
         through[modulated[inside]] = device_s(process, MODULATOR, wavelength_nm)[0, 1, 0]
-    rows = np.concatenate([place[leaving], inside])
-    columns, values = np.concatenate([arriving, port]), np.concatenate([value, through])
-    return csr_array(coo_array((values, (rows, columns)), shape=(structure.label_port.size, structure.ports)))
+    return inside, port, through
 
 
-def _factorize(system: Any, structure: CircuitOptics, wavelength_nm: float) -> Any:
+def _factorise(system: Any, entries: CircuitEntries, part: int) -> Any:
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import splu
 
+    structure = entries.structure
     if not np.isfinite(system.data).all():
         raise InputError(f"{structure.circuit.name}: its phases or S-parameters are not all finite")
     try:
@@ -196,44 +366,41 @@ def _factorize(system: Any, structure: CircuitOptics, wavelength_nm: float) -> A
         factors = splu(system + NUDGE * eye_array(system.shape[0], format="csc"))
     pivots = np.abs(factors.U.diagonal())
     if pivots.min() < SINGULAR * pivots.max():
-        raise singular_error(structure, wavelength_nm, int(np.flatnonzero(factors.perm_c == np.argmin(pivots))[0]))
+        place = int(np.flatnonzero(factors.perm_c == np.argmin(pivots))[0])
+        raise singular_error(structure, entries.wavelength_nm, int(structure.part_ports[part][place]))
     return factors
 
 
 def _device_entries(
-    structure: CircuitOptics,
-    phases: Floats,
-    wavelength_nm: float,
-    process: Process,
-    devices: Mapping[str, Complexes],
-) -> tuple[Ints, Ints, Complexes]:
-    """Non-zero entries of all devices' S-matrices: port of the wave out, port of the wave in, value."""
-    heater_of = dict(zip(structure.heater.tolist(), phases.tolist(), strict=True))
-    outs, ins, values = [], [], []
+    structure: CircuitOptics, wavelength_nm: float, process: Process, devices: Mapping[str, Complexes]
+) -> tuple[Ints, Ints, Complexes, Ints]:
+    """Non-zero entries of all devices' S-matrices: port of the wave out, port of the wave in, value, heater or -1."""
+    outs, ins, values, heaters = [], [], [], []
     for group in structure.devices:
         name = structure.circuit.instances[group.instance[0]]
         if group.name in devices:
             cold = devices[group.name]
         else:
             cold = device_s(process, group.name, wavelength_nm, instance=name)
-        turn = np.ones(group.instance.size, dtype=np.complex128)
-        if group.heated:
-            turn = np.exp(1j * np.array([heater_of[i] for i in group.instance.tolist()]))
+        unheated = np.full(group.instance.size, UNCONNECTED)
+        number = np.searchsorted(structure.heater, group.instance) if group.heated else unheated
         if group.name == MODULATOR:
             # transmission through a modulator is its light as a source
             cold = cold * np.eye(cold.shape[-1])
         for out, into in zip(*np.nonzero(cold.any(axis=0)), strict=True):
             outs.append(group.port[:, out])
             ins.append(group.port[:, into])
-            values.append(cold[:, out, into] * (turn if out != into else np.ones_like(turn)))
-    return np.concatenate(outs), np.concatenate(ins), np.concatenate(values)
+            values.append(np.broadcast_to(cold[:, out, into], group.instance.size))
+            heaters.append(number if out != into else unheated)
+    return np.concatenate(outs), np.concatenate(ins), np.concatenate(values), np.concatenate(heaters)
 
 
-def _heated(structure: CircuitOptics, phases: Floats, wavelength_nm: float, process: Process) -> Complexes:
+def _transmission(structure: CircuitOptics, wavelength_nm: float, process: Process) -> Complexes:
+    """(H,) field transmission of each heated waveguide with its heater off."""
     bare = np.zeros(structure.heater.size, dtype=np.complex128)
     for group in structure.devices:
         if group.heated:
-            cold = device_s(process, group.name, wavelength_nm)[0]
-            bare[np.searchsorted(structure.heater, group.instance)] = cold[1, 0]
-    heated: Complexes = bare * np.exp(1j * phases)
-    return heated
+            bare[np.searchsorted(structure.heater, group.instance)] = device_s(process, group.name, wavelength_nm)[
+                0, 1, 0
+            ]
+    return bare

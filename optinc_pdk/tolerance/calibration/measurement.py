@@ -162,7 +162,7 @@ def _shift_heaters(problem: ProgrammingProblem, light: SourceFields, target: Lay
     if not target.last:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     heaters = problem.heaters(target.index)
-    fields = np.abs(light.near[heaters][:, :, light.sources(target)[1:]]).max(axis=1)
+    fields = np.abs(light.at_heaters(target, heaters)[:, :, 1:]).max(axis=1)
     order = np.argsort(fields, axis=1)
     first = order[:, -1]
     strongest = fields[np.arange(first.size), first]

@@ -108,11 +108,16 @@ def calibrate(
 
     Raises:
         RangeError: No heater has any effect, or the range of the drive or of the electronics is too small.
-        InputError: The cards belong to a different process than the chip.
+        InputError: The cards belong to a different process than the chip, or the chip is a level of a cascade.
         ValueError: Chip, bench and network do not belong together.
     """
     if process.name != chip.process.name:
         raise InputError(f"the chip is of process {chip.process.name!r}, not {process.name!r}; give its cards")
+    if onn.task.remainder or onn.task.finer_input:
+        raise InputError(
+            "the chip is a level of a cascade, whose outputs or inputs have fractions of levels; calibration supports "
+            "single chips only: give remainder = false and finer_input = false"
+        )
     problem = ProgrammingProblem(
         chip.structure, chip.board, layer_targets(onn, chip.board), float(process.guide.wavelength_nm), process
     )

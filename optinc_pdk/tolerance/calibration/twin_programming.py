@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.simulate.programming.phase_fit import MAX_ITERATIONS, ProgrammingProblem, fit_phases, solve_fields
+from optinc_pdk.simulate.programming.phase_fit import MAX_ITERATIONS, ProgrammingProblem, fit_phases
 from optinc_pdk.simulate.programming.program import aligned_initial_phases
 from optinc_pdk.tolerance.calibration.digital_twin import DigitalTwin, build_twin
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel
@@ -99,7 +99,7 @@ def _programmed(
     """Program the twin from (H,) starting phases in at most ``steps`` iterations and measure the chip at the result."""
     chip = replace(twin.problem_at(unknown), quadrature_weight=QUADRATURE_WEIGHT)
     start = np.where(twin.efficiency > 0.0, start, twin.phases(unknown, np.zeros_like(start)))
-    phases = fit_phases(chip, start, solve_fields(chip, start), iterations=steps).phases
+    phases = fit_phases(chip, start, iterations=steps).phases
     return measure_setting(laboratory, twin.layers, twin.fitted_heaters(unknown), twin.voltages(unknown, phases))
 
 

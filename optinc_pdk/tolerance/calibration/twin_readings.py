@@ -80,8 +80,8 @@ def detector_fields(light: SourceFields, layer: BenchLayer) -> Complexes:
 
     Column 0 is the field of the carrier, the others are the fields of the layer's sources at amplitude 1.
     """
-    rows = light.solution.structure.label_positions(_detectors(layer))
-    return np.asarray(light.s[np.ix_(rows, light.sources(layer.target))])
+    carrier, inputs = light.at_detectors(_detectors(layer), layer.target)
+    return np.column_stack([carrier, inputs])
 
 
 def predicted_readings(light: SourceFields, layer: BenchLayer) -> Floats:
@@ -131,7 +131,7 @@ def _field_derivatives(
     parts = np.split(chosen, np.searchsorted(chosen, part_starts[1:]))
     chosen_by_type = [part - first for part, first in zip(parts, part_starts.tolist(), strict=True)]
     back = light.solution.fields(_detectors(layer))
-    into = light.waves[:, light.sources(layer.target)]
+    into = light.waves(layer.target)
     by_heaters = _by_heaters(estimate, design_phase, light, (back, into), chosen_by_type[:3])
     return np.concatenate([*by_heaters, *_by_devices(estimate, light, (back, into), chosen_by_type[3:])])
 

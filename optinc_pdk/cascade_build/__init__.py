@@ -1,0 +1,6 @@
+"""Build and check of a cascade: two levels of chips that average the words of N² servers."""
+
+from optinc_pdk.cascade_build.pipeline import CASCADE_STAGES, RANDOM_SETS, CascadeBuild, build_cascade
+from optinc_pdk.cascade_build.plan import CascadePlan
+
+__all__ = ["CASCADE_STAGES", "RANDOM_SETS", "CascadeBuild", "CascadePlan", "build_cascade"]
