@@ -48,7 +48,7 @@ def test_counts_equal_those_of_the_assembled_chip(file: Path) -> None:
     ],
 )
 def test_losses_are_near_to_those_of_the_extracted_chip(name: str, extracted_db: list[float]) -> None:
-    """Extracted chips lose more between modulators and detectors, by their guides between cells; an MZI loses 0.75 dB."""
+    """Extracted chips lose more between modulators and detectors, by guides between cells; an MZI loses 0.75 dB."""
     losses = [layer.loss_db for layer in onn_size("x", Onn.load(NETWORKS / f"{name}.npz"), load_process()).layers]
     guides_db = np.subtract(extracted_db, losses)
     assert np.all((guides_db > 0.15) & (guides_db < 0.85)), guides_db

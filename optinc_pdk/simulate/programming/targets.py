@@ -163,13 +163,13 @@ def layer_targets(onn: Onn, board: Board, factors: Sequence[LayerFactor] | None 
 def _target(onn: Onn, board: Board, index: int, factor: LayerFactor) -> LayerTarget:
     rows = len(factor.matrix)
     neurons = [neuron for neuron in board.neurons if neuron.layer == index]
-    detectors, unit_row = detector_groups(neurons)
+    detectors = _detectors_of_rows(neurons, factor.row) if neurons else ()
     mesh_weight = np.where(factor.illuminated, factor.realised, 0.0)
     inputs, column, share = _sources(onn.task, board, index)
     blocks = layer_blocks(onn, index)
     pieces = tuple(RowContribution(block, row) for row in range(rows) for block in blocks if row in block.rows)
     if neurons:
-        _check_detectors(neurons, detectors, unit_row, factor.row, pieces)
+        _check_pieces(detectors, pieces)
     return LayerTarget(
         index=index,
         inputs=inputs,
@@ -205,20 +205,22 @@ def _sources(task: Averaging, board: Board, index: int) -> tuple[tuple[tuple[str
     return inputs, np.tile(column, task.servers), np.tile(share, task.servers)
 
 
-def _check_detectors(
-    neurons: list[Neuron],
-    detectors: Sequence[Neuron],
-    unit_row: list[int],
-    rows: Ints,
-    pieces: Sequence[RowContribution],
-) -> None:
-    """Check that the board's neurons share detectors as the units of the network share rows."""
-    for neuron, found, expected in zip(neurons, unit_row, rows.tolist(), strict=True):
-        if found != expected:
+def _detectors_of_rows(neurons: Sequence[Neuron], rows: Ints) -> tuple[Neuron, ...]:
+    """For every row of a layer, a neuron that reads its detectors; checks that all units of the row read the same."""
+    groups, group = detector_groups(neurons)
+    found = [group[int(np.argmax(rows == row))] for row in range(int(rows.max()) + 1)]
+    for neuron, read, row in zip(neurons, group, rows.tolist(), strict=True):
+        expected = found[row] if row >= 0 else -1
+        if read != expected or (row >= 0 and (read < 0 or found.index(read) != row)):
             raise ValueError(
-                f"neuron {neuron.label!r} reads detectors {found} of its layer on the board, {expected} in the "
+                f"neuron {neuron.label!r} reads detectors {read} of its layer on the board, {expected} in the "
                 "network; give weights and netlist of one chip"
             )
+    return tuple(groups[number] for number in found)
+
+
+def _check_pieces(detectors: Sequence[Neuron], pieces: Sequence[RowContribution]) -> None:
+    """Check that the detectors of every row have as many pairs as the factorisation has blocks in this row."""
     for row, neuron in enumerate(detectors):
         pieces_of_row = sum(piece.row == row for piece in pieces)
         if len(label_tuple(neuron.plus)) != pieces_of_row:
