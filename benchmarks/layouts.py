@@ -56,8 +56,8 @@ INTRODUCTION = """# Layouts
 all design rules of its process that need no bias, extracts the circuit from the polygons, and compares it with the
 netlist.
 
-- `mesh-N` is one mesh of N modes between fibres. `hidden-N` is a network for two servers and two symbols with N
-  hidden units: four meshes, two of them with N modes, and N activations. The others are bundled networks.
+- `mesh-N` is one mesh of N modes between fibres. `hidden-N` is a network for two servers and two symbols with N hidden
+  units: four meshes, two of them with N modes, and N activations. The others are bundled networks.
 - The number of MZIs includes dummies and attenuators. Times were measured on two shared cores.
 - Warnings are violated recommendations, for example the size of a die, or a ground bus that is wider than a window of
   the density rule.

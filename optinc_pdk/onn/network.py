@@ -20,6 +20,8 @@ Ints = NDArray[np.int64]
 FactorMethod = Literal["svd"] | tuple[Literal["approx"], int]
 Activation = Literal["relu", "clipped_relu"]
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
+SMALLEST_MESH = 3
+"""Smallest number of modes of a mesh with modes that are not at its edge."""
 SAME_ROW = 1e-9
 """Largest difference of entries at which two rows of norm 1 count as equal."""
 
@@ -176,8 +178,8 @@ class Onn:
     def layer_parts(self, index: int) -> tuple[LayerPart, ...]:
         """Return the independent parts of a layer's optical matrix, in the order of its rows.
 
-        A part is a set of rows and columns that share no weight with the others, so that it has meshes of its own. A
-        layer that is approximated by blocks counts as one part. Parts of the first layer have consecutive columns and
+        A part is a set of rows and columns that share no weight with the others, so that it has meshes of its own, see
+        :func:`independent_parts`. A layer that is approximated by blocks counts as one part. Parts of the first layer have consecutive columns and
         parts of the last layer consecutive rows, so that no guides cross.
 
         Args:
@@ -315,6 +317,9 @@ def independent_parts(
         consecutive_columns: Whether the columns of every part must be consecutive; parts between them are merged.
         consecutive_rows: The same for rows.
 
+    Parts that are smaller than the largest one, but have rows or columns in their middle, are merged with it, because
+    their meshes could not be made equally long by dummy MZIs.
+
     Returns:
         Rows and columns of each part, both ascending; parts are in the order of their first columns if these are
         consecutive, otherwise of their first rows. A row or column of zeros belongs to the part next to it.
@@ -326,10 +331,17 @@ def independent_parts(
     for number, part in enumerate(found.parts):
         row[part.rows], column[part.columns] = number, number
     row, column = row[_nearest(row >= 0)], column[_nearest(column >= 0)]
-    for asked, order in ((consecutive_columns, column), (consecutive_rows, row)):
-        if asked:
-            merged = _merged(order)
+    merging = True
+    while merging:
+        before = int(np.unique(row).size)
+        for asked, order in ((consecutive_columns, column), (consecutive_rows, row)):
+            if asked:
+                merged = _merged(order)
+                row, column = merged[row], merged[column]
+        for order in (column, row):
+            merged = _without_padding(order, len(found.parts))
             row, column = merged[row], merged[column]
+        merging = np.unique(row).size < before
     order = column if consecutive_columns else row
     return [
         (np.flatnonzero(row == part).tolist(), tuple(np.flatnonzero(column == part).tolist()))
@@ -341,6 +353,16 @@ def _nearest(used: NDArray[np.bool_]) -> Ints:
     """For every entry, the last used entry up to it; for entries before the first used one, that one."""
     last = np.maximum.accumulate(np.where(used, np.arange(used.size), -1))
     return np.where(last < 0, int(used.argmax()), last)
+
+
+def _without_padding(label: Ints, count: int) -> Ints:
+    """New label of each of ``count`` labels: that of the largest part for parts of 3 or more modes that are smaller.
+
+    On the chip all parts of a layer are as long as the largest one, and only modes at the edge of a part have space for
+    the dummy MZIs that make them so.
+    """
+    sizes = np.bincount(label, minlength=count)
+    return np.where((sizes >= SMALLEST_MESH) & (sizes < sizes.max()), sizes.argmax(), np.arange(count))
 
 
 def _merged(label: Ints) -> Ints:

@@ -134,6 +134,10 @@ def certify(
         signals.append(float(passed.largest.max()))
         source = layer.source
         error.low[source], error.high[source] = passed.low, passed.high
+        # the amplitude of a unit without weights is its bias, but for its error
+        constant = ~onn.layers[index].weight.any(axis=1)
+        highest = np.clip(onn.layers[index].bias, 0.0, 1.0) + passed.high
+        top[source] = np.where(constant, np.minimum(highest, 1.0), 1.0)
     last = np.zeros((onn.task.symbols, network.sources))
     last[:, source] = onn.layers[-1].weight
     bound = output_error(network, last, onn.layers[-1].bias, top, error)

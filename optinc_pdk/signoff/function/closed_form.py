@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.circuit import Bias, Board
-from optinc_pdk.onn import Onn, ProofError, prove, saturation_margins
+from optinc_pdk.onn import Layer, Onn, ProofError, prove, saturation_margins
 from optinc_pdk.onn.closed_form.comparators import card_form
 from optinc_pdk.onn.closed_form.stage import unit_functions
+from optinc_pdk.onn.normalisation import DEAD_FRACTION, hidden_maxima
 from optinc_pdk.signoff.function.certificate import Certificate, Interval, certify
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.detection import network_of
+
+Floats = NDArray[np.float64]
 
 PROOF_SAMPLES = 2**12
 """Random lattice points that the proof of the network evaluates besides."""
@@ -37,13 +44,55 @@ def certify_closed_form(s: Scattering, board: Board, bias: Bias, onn: Onn) -> Ce
         raise NoCertificateError("the network is a ReLU network, in which no unit removes errors")
     try:
         prove(onn, samples=PROOF_SAMPLES)
-        margins, ideal = saturation_margins(onn), pre_activations(onn)
+        margins, ideal = list(saturation_margins(onn)), pre_activations(onn)
     except (ProofError, ValueError) as fault:
         raise NoCertificateError(f"the network has no proof: {fault}") from fault
+    scales = amplitude_scales(onn)
+    for index, scale in enumerate(scales):
+        dead = scale == 0.0
+        divisor = np.where(dead, 1.0, scale)
+        margins[index] = np.where(scale == 1.0, margins[index], np.nan)
+        low, high = (np.where(dead, 0.0, bound / divisor) for bound in (ideal[index].low, ideal[index].high))
+        ideal[index] = Interval(low, high)
     try:
-        return certify(network_of(s, board, bias, 0), board, bias, onn, margins, ideal)
+        network = network_of(s, board, bias, 0)
+        return certify(network, board, bias, scaled(onn, scales), margins, ideal)
     except ValueError as fault:
         raise NoCertificateError(str(fault)) from fault
+
+
+def amplitude_scales(onn: Onn) -> list[Floats]:
+    """Compute the hidden signals that the chip sends with amplitude 1: their maxima over all words.
+
+    The peaks of a closed form may be larger than what words produce. Then a signal's maximum is below 1, and it is 0
+    for a comparator of a carry that never occurs; programming leaves such a unit dark.
+
+    Args:
+        onn: Network.
+
+    Returns:
+        For each hidden layer, (units,) maxima over the enumerated lattice; 1 if the lattice is too large.
+    """
+    if not onn.task.enumerable:
+        return [np.ones(layer.outputs) for layer in onn.layers[:-1]]
+    return [np.where(maximum > DEAD_FRACTION, maximum, 0.0) for maximum in hidden_maxima(onn)]
+
+
+def scaled(onn: Onn, scales: Sequence[Floats]) -> Onn:
+    """Return a network with the same outputs for all words, whose hidden signals are divided by their maxima.
+
+    Args:
+        onn: Network with clipped signals.
+        scales: For each hidden layer, (units,) maxima; a unit with maximum 0 loses its weights, bias and columns.
+    """
+    above = [np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0) for scale in scales]
+    rows = [*above, np.ones(onn.layers[-1].outputs)]
+    columns = [np.ones(onn.layers[0].inputs), *scales]
+    layers = tuple(
+        Layer(layer.weight * row[:, np.newaxis] * column, layer.bias * row)
+        for layer, row, column in zip(onn.layers, rows, columns, strict=True)
+    )
+    return replace(onn, layers=layers)
 
 
 def pre_activations(onn: Onn) -> list[Interval]:

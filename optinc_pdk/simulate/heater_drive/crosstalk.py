@@ -17,8 +17,9 @@ def nominal_crosstalk(structure: CircuitOptics, process: Process) -> DistanceCro
         process: Process of the cards.
 
     Returns:
-        The crosstalk operator; for thousands of heaters one whose time and memory are linear in their number. None if the card states no crosstalk, or the circuit has no positions or resistances,
-        which only extraction from a layout provides.
+        The crosstalk operator; for thousands of heaters one whose time and memory are linear in their number. None if
+        the card states no crosstalk, or the circuit has no positions or resistances, which only extraction from a
+        layout provides.
     """
     circuit = structure.circuit
     if process.imperfections is None or not circuit.position_um.size or "resistance_ohm" not in circuit.settings:

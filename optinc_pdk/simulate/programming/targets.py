@@ -163,13 +163,13 @@ def layer_targets(onn: Onn, board: Board, factors: Sequence[LayerFactor] | None 
 def _target(onn: Onn, board: Board, index: int, factor: LayerFactor) -> LayerTarget:
     rows = len(factor.matrix)
     neurons = [neuron for neuron in board.neurons if neuron.layer == index]
-    detectors = _detectors_of_rows(neurons, factor.row) if neurons else ()
+    detectors = _detectors(neurons, factor.row)
     mesh_weight = np.where(factor.illuminated, factor.realised, 0.0)
     inputs, column, share = _sources(onn.task, board, index)
     blocks = layer_blocks(onn, index)
     pieces = tuple(RowContribution(block, row) for row in range(rows) for block in blocks if row in block.rows)
     if neurons:
-        _check_pieces(detectors, pieces)
+        _check_detectors(detectors, pieces)
     return LayerTarget(
         index=index,
         inputs=inputs,
@@ -205,22 +205,26 @@ def _sources(task: Averaging, board: Board, index: int) -> tuple[tuple[tuple[str
     return inputs, np.tile(column, task.servers), np.tile(share, task.servers)
 
 
-def _detectors_of_rows(neurons: Sequence[Neuron], rows: Ints) -> tuple[Neuron, ...]:
-    """For every row of a layer, a neuron that reads its detectors; checks that all units of the row read the same."""
-    groups, group = detector_groups(neurons)
-    found = [group[int(np.argmax(rows == row))] for row in range(int(rows.max()) + 1)]
-    for neuron, read, row in zip(neurons, group, rows.tolist(), strict=True):
-        expected = found[row] if row >= 0 else -1
-        if read != expected or (row >= 0 and (read < 0 or found.index(read) != row)):
+def _detectors(neurons: Sequence[Neuron], unit_row: Ints) -> list[Neuron]:
+    """First neuron of each row of a layer; checks that neurons share detectors as the network's units share rows."""
+    members, groups = detector_groups(neurons)
+    row_of_group: dict[int, int] = {}
+    for neuron, group, row in zip(neurons, groups, unit_row.tolist() if neurons else [], strict=True):
+        if row_of_group.setdefault(group, row) != row or (group < 0) != (row < 0):
             raise ValueError(
-                f"neuron {neuron.label!r} reads detectors {read} of its layer on the board, {expected} in the "
+                f"neuron {neuron.label!r} does not share its detectors on the board as its unit shares weights in the "
                 "network; give weights and netlist of one chip"
             )
-    return tuple(groups[number] for number in found)
+    if len(set(row_of_group.values())) < len(row_of_group):
+        raise ValueError(
+            "neurons of proportional weights have different detectors on the board; give weights and netlist of one "
+            "chip"
+        )
+    group_of_row = {row: group for group, row in row_of_group.items() if row >= 0}
+    return [members[group_of_row[row]] for row in sorted(group_of_row)]
 
 
-def _check_pieces(detectors: Sequence[Neuron], pieces: Sequence[RowContribution]) -> None:
-    """Check that the detectors of every row have as many pairs as the factorisation has blocks in this row."""
+def _check_detectors(detectors: Sequence[Neuron], pieces: Sequence[RowContribution]) -> None:
     for row, neuron in enumerate(detectors):
         pieces_of_row = sum(piece.row == row for piece in pieces)
         if len(label_tuple(neuron.plus)) != pieces_of_row:

@@ -15,7 +15,13 @@ from optinc_pdk.onn import Onn, carry_chain, comparator_network, saturation_marg
 from optinc_pdk.report.build_numbers import function_basis, function_numbers
 from optinc_pdk.report.schema import FunctionNumbers
 from optinc_pdk.signoff.function import FunctionResult, check_scattering, inputs
-from optinc_pdk.signoff.function.closed_form import NoCertificateError, certify_closed_form, pre_activations
+from optinc_pdk.signoff.function.closed_form import (
+    NoCertificateError,
+    amplitude_scales,
+    certify_closed_form,
+    pre_activations,
+    scaled,
+)
 from optinc_pdk.simulate import Scattering, program, scattering
 from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.tolerance.error_rates import gaussian_error_rate
@@ -154,6 +160,22 @@ def test_networks_that_are_no_closed_form_have_no_certificate(chip: Chip) -> Non
         certify_closed_form(s, board, bias, replace(onn, card={}))
     with pytest.raises(NoCertificateError):
         certify_closed_form(s, board, bias, comparator_network(Averaging(8, 4, 4)))
+
+
+def test_signals_in_units_of_their_maxima_give_the_same_outputs() -> None:
+    """For 8 servers, peaks of the closed form exceed what words produce: units are dark or below 1."""
+    onn = comparator_network(Averaging(6, 8, 3))
+    scales = amplitude_scales(onn)
+    values = np.concatenate(scales)
+    assert np.all((values >= 0.0) & (values <= 1.0)) and values.min() < 1.0
+    same, points = scaled(onn, scales), onn.task.lattice()
+    np.testing.assert_allclose(same.forward(points), onn.forward(points), atol=1e-9)
+    signal = points
+    for layer, scale in zip(same.layers[:-1], scales, strict=True):
+        signal = np.clip(signal @ layer.weight.T + layer.bias, 0.0, 1.0)
+        np.testing.assert_allclose(signal.max(axis=0), np.where(scale > 0.0, 1.0, 0.0), atol=1e-9)
+    large = comparator_network(Averaging(16, 4, 8))
+    assert all(np.all(scale == 1.0) for scale in amplitude_scales(large))
 
 
 def test_pre_activations_stay_within_their_stated_bounds() -> None:
