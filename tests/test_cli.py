@@ -298,8 +298,8 @@ def test_drc_counts_warnings_and_violations_alike_in_table_and_summary(chip: Pat
     gds, bias = chip.with_suffix(".gds"), chip.with_suffix(".bias.yml")
     result = run("drc", gds, "--bias", bias, "-o", tmp_path / "a.lyrdb")
     assert result.returncode == 0, result.stderr
-    assert " warning " in result.stdout and " 46 " in result.stdout
-    assert result.stdout.endswith("\n0 violations and 46 warnings of 47 rules\n")
+    assert " warning " in result.stdout and " 42 " in result.stdout
+    assert result.stdout.endswith("\n0 violations and 42 warnings of 47 rules\n")
     missing = run("drc", tmp_path / "none.gds")
     assert missing.returncode == 2 and missing.stderr.count("none.gds") == 1 and "Errno" not in missing.stderr
 
@@ -658,13 +658,13 @@ def test_size_compares_with_the_paper_and_refuses_a_missing_network(tmp_path: Pa
     result = run("size", bundled_weights(), weights, bundled_weights(8), "--json")
     assert result.returncode == 0, result.stderr
     networks = json.loads(result.stdout)["networks"]
-    assert [network["mzis"] for network in networks] == [106_512, 41_664, 20, 361, 104]
+    assert [network["mzis"] for network in networks] == [106_512, 41_664, 18, 361, 52]
     assert all(set(network["limits"]) == {"area", "pads", "power", "loss"} for network in networks)
     result = run("size", tmp_path / "missing.npz")
     assert (result.returncode, result.stdout) == (2, "") and "missing.npz" in result.stderr
 
 
-@pytest.mark.parametrize(("name", "mzis"), [("average_4bit_4servers", 20), ("average_4bit_4servers_relu", 89)])
+@pytest.mark.parametrize(("name", "mzis"), [("average_4bit_4servers", 18), ("average_4bit_4servers_relu", 89)])
 def test_factor_prints_the_papers_count(name: str, mzis: int) -> None:
     result = run("factor", bundled_weights().with_name(f"{name}.npz"), "--json")
     assert result.returncode == 0
@@ -799,7 +799,7 @@ def test_the_activation_of_pytorch_files_is_an_option(tmp_path: Path) -> None:
 
 def test_the_bias_file_has_phases_and_codes_within_range(chip: Path) -> None:
     bias = read_bias(chip.with_suffix(".bias.yml"))
-    assert bias.dac_bits == 16 and len(bias.labels) == 46
+    assert bias.dac_bits == 16 and len(bias.labels) == 42
     assert np.all((bias.phase_rad >= 0) & (bias.phase_rad < 2 * np.pi))
     assert np.all(bias.code < 2**16)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from optinc_pdk.assemble.grounds import LOCAL_PADS, PADS
 from optinc_pdk.assemble.preprocessing import preprocessing_loss_db
@@ -129,8 +130,10 @@ def onn_size(name: str, onn: Onn, process: Process) -> NetworkSize:
         process: Process card.
     """
     noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
-    rows = [int(onn.detector_rows(index).max()) + 1 for index in range(len(onn.layers))]
-    return network_size(name, onn.task, onn.structure, onn.factor, process, noise, rows)
+    parts = [
+        [(len(part.rows), len(part.columns)) for part in onn.layer_parts(index)] for index in range(len(onn.layers))
+    ]
+    return network_size(name, onn.task, onn.structure, onn.factor, process, noise, parts)
 
 
 def paper_sizes(task: Averaging, process: Process) -> list[NetworkSize]:
@@ -167,7 +170,7 @@ def network_size(
     factor: Sequence[FactorMethod],
     process: Process,
     noise: float,
-    rows: Sequence[int] | None = None,
+    parts: Sequence[Sequence[tuple[int, int]]] | None = None,
 ) -> NetworkSize:
     """Estimate the size of a network from its structure, without its weights.
 
@@ -179,12 +182,15 @@ def network_size(
         process: Process card.
         noise: Standard deviation of the field noise that the network tolerates, relative to full scale; 0 if it
             tolerates none.
-        rows: Number of detectors of each layer, fewer than units where units share one; by default one for each unit.
+        parts: Numbers of detectors and inputs of the independent parts of each layer; units may share detectors. By
+            default, each layer is one part with a detector for each unit.
     """
     last = len(factor) - 1
     layers = []
-    for i, (into, out, method) in enumerate(zip(structure, rows or structure[1:], factor, strict=False)):
-        layers.append(_ends(_mesh(out, into, method, process), out, into, task, (i == 0, i == last), process))
+    whole = [[(out, into)] for into, out in pairwise(structure)]
+    for i, (shapes, method) in enumerate(zip(parts or whole, factor, strict=True)):
+        out, into = sum(shape[0] for shape in shapes), sum(shape[1] for shape in shapes)
+        layers.append(_ends(_mesh(shapes, method, process), out, into, task, (i == 0, i == last), process))
     dies, outline, fit = _dies(layers, process)
     loss = tuple(layer.loss_db for layer in layers)
     return NetworkSize(
@@ -206,21 +212,29 @@ def _columns(modes: int) -> int:
     return modes if modes > 2 else modes - 1
 
 
-def _mesh(out: int, into: int, method: FactorMethod, process: Process) -> LayerSize:
-    """The size of the linear block alone: two meshes, or one mesh for each block and the trees that join the blocks."""
+def _mesh(parts: Sequence[tuple[int, int]], method: FactorMethod, process: Process) -> LayerSize:
+    """The size of the linear block alone: meshes of all parts, or of all blocks and the trees that join them.
+
+    A part has two meshes, a block has one. Dummies make the meshes of all parts as long as the longest one.
+    """
     if isinstance(method, str):
-        meshes, attenuators, mzis, trees_db = [into, out], min(out, into), svd_mzis(out, into), 0.0
+        attenuators, mzis, trees_db = sum(map(min, parts)), sum(svd_mzis(*part) for part in parts), 0.0
+        sides = [[into for _, into in parts], [out for out, _ in parts]]
+        depths = [max(map(_columns, side)) for side in sides]
+        meshes = [modes for side in sides for modes in side]
+        cells = sum(sum(side) * depth for side, depth in zip(sides, depths, strict=True))
         strips = 1
-        columns = _columns(into) + 1 + _columns(out)
+        columns = sum(depths) + 1
     else:
-        block = method[1]
+        (out, into), block = parts[0], method[1]
         count = -(-out // block) * -(-into // block)
         meshes, attenuators, strips = [block] * count, block * count, count
         mzis = unitary_diagonal_mzis(out, into, block)
         trees_db = block_trees(out, into, block, process.device("mmi1x2").parameter("loss_db")).loss_db
         columns = _columns(block) + 1
+        cells = sum(modes * _columns(modes) for modes in meshes)
     pitch = float(process.floorplan.mode_pitch_um)
-    length = mzi_positions(process).end * sum(modes * _columns(modes) for modes in meshes)
+    length = mzi_positions(process).end * cells
     length += attenuator_positions(process).end * attenuators
     return LayerSize(
         strips=strips,

@@ -41,12 +41,17 @@ def test_counts_equal_those_of_the_assembled_chip(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "extracted_db"),
-    [("average_4bit_4servers", [9.7, 16.4, 23.6]), ("average_4bit_4servers_relu", [13.3, 23.0, 25.9])],
+    [
+        ("average_4bit_4servers", [8.4, 16.4, 23.6]),
+        ("average_4bit_4servers_relu", [13.3, 23.0, 25.9]),
+        ("average_8bit_4servers", [8.4, 16.4, 17.9, 17.9, 23.6]),
+    ],
 )
 def test_losses_are_near_to_those_of_the_extracted_chip(name: str, extracted_db: list[float]) -> None:
-    """Losses of the extracted chips from modulators to detectors, with guides between cells."""
+    """Extracted chips lose more between modulators and detectors, by guides between cells; an MZI loses 0.75 dB."""
     losses = [layer.loss_db for layer in onn_size("x", Onn.load(NETWORKS / f"{name}.npz"), load_process()).layers]
-    np.testing.assert_allclose(losses, extracted_db, atol=0.7)
+    guides_db = np.subtract(extracted_db, losses)
+    assert np.all((guides_db > 0.15) & (guides_db < 0.85)), guides_db
 
 
 def test_the_papers_networks_have_the_published_counts_and_the_expected_area_and_power() -> None:
@@ -104,4 +109,4 @@ def test_the_documented_tables_are_up_to_date(process: str) -> None:
     sizes = paper_sizes(Averaging(8, 4, 4), card)
     sizes += [onn_size(name, Onn.load(NETWORKS / f"{name}.npz"), card) for name in EIGHT_BIT]
     assert size_markdown(sizes, card) in DOCS.read_text(), "docs/size.md: replace the table by what its command prints"
-    assert [row["mzis"] for row in size_rows(sizes)] == [106_512, 41_664, 104, 361, 773, 30_569]
+    assert [row["mzis"] for row in size_rows(sizes)] == [106_512, 41_664, 52, 361, 773, 30_569]

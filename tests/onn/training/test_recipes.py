@@ -40,7 +40,7 @@ def test_exact_over_the_lattice_with_margin_also_when_normalised(name: str) -> N
     assert normalised.margin == pytest.approx(result.margin, abs=1e-9)
 
 
-@pytest.mark.parametrize(("bits", "widths", "mzis"), [(4, (4, 4), 20), (8, (6,) * 4, 104)])
+@pytest.mark.parametrize(("bits", "widths", "mzis"), [(4, (4, 4), 18), (8, (6,) * 4, 52)])
 def test_structures_are_within_their_limits(bits: int, widths: tuple[int, ...], mzis: int) -> None:
     onn = Onn.load(bundled_weights(bits))
     assert onn.task == Averaging(bits, 4, bits // 2)
