@@ -174,6 +174,83 @@ def run(names: list[str]) -> None:
         print("  ", json.dumps(row), flush=True)
 
 
+INTRODUCTION = """# Scenarios
+
+`make scenarios` builds the chip of every row and writes this page. A row is a complete build: weights, netlist, layout,
+design rules, extraction, LVS, programming, and the function of the extracted chip. Networks are comparators in closed
+form (`optinc synth`), except for the last three. All chips of a row are on the process that it names; `low_loss` is a
+test card ([tests/processes/low_loss](../tests/processes/low_loss/process.yml)) of a process with low loss, not of a
+foundry.
+
+- **MZIs** by the convention of arXiv 2603.28290 (weights only, distinct rows, independent parts separately), and on the
+  die with dummies and attenuators.
+- **Words**: inputs that were tried on the extracted chip; every one was read exactly where the verdict is *pass*.
+  **Basis** states whether they are all inputs, or a sample, and whether interval bounds over the extracted matrices
+  certify all words (with the certified margin), see [function check](function_check.md).
+- **Margin**: smallest distance of an output from its decision threshold on the extracted chip, in levels; for a cascade
+  through both levels.
+- **ε\\***: largest matrix error with 99.9 % exact words. **σ\\***: largest field noise with a word-error rate of 1e-6
+  ([glossary](glossary.md)).
+- **Loss** from the worst source to the detector that receives most of its light. **Power** of the heaters.
+- **Seconds** of all stages of the build, on two shared cores; **memory** is the largest resident size of the process.
+"""
+
+
+def page(results: dict[str, Any]) -> str:
+    """Returns the page with a row for each scenario that was run."""
+    head = [
+        "bits/servers", "network", "process", "MZIs, paper", "MZIs, die", "heaters", "dies", "power, W", "loss, dB",
+        "words", "basis", "margin", "ε\\*", "σ\\*", "DRC", "LVS", "verdict", "seconds", "memory, GB",
+    ]  # fmt: skip
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    for name, row in results.items():
+        if "failure" in row:
+            lines.append(
+                f"| {name} | {' | '.join([''] * (len(head) - 5))} | not built: {' '.join(row['failure'])} | | | |"
+            )
+            continue
+        cells = [
+            name,
+            _structure(row["structure"]),
+            row["process"],
+            f"{row['mzis']:,}",
+            _number(row["mzis_on_die"], ",d"),
+            _number(row["heaters"], ",d"),
+            f"{row['dies']}, {row['fit']}",
+            _number(row["power_w"], ".2f"),
+            _number(row["loss_db"], ".1f"),
+            f"{row['exact']:,} of {row['inputs']:,}" if row["inputs"] else "none",
+            _basis(row),
+            _number(row["margin"], ".3f"),
+            _number(row.get("epsilon"), ".2e"),
+            _number(row.get("sigma"), ".2e"),
+            "clean" if not row["drc"] else f"{row['drc']} errors",
+            "match" if row["lvs"] else "differs",
+            row["verdict"],
+            _number(row["seconds"], ".1f"),
+            _number(row["peak_gb"], ".2f"),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return INTRODUCTION + "\n" + "\n".join(lines) + "\n"
+
+
+def _structure(structure: list[Any]) -> str:
+    """Numbers of signals of one network, or of both networks of a cascade."""
+    if structure and isinstance(structure[0], list):
+        return " and ".join(map(_structure, structure))
+    return "-".join(map(str, structure))
+
+
+def _basis(row: dict[str, Any]) -> str:
+    if row["certified"] is not None and row["certified"] > 0.0:
+        return f"{row['basis'].split(';')[0]}; certified, {row['certified']:.3f}"
+    return str(row["basis"])
+
+
+def _number(value: float | None, pattern: str) -> str:
+    return "" if value is None else format(value, pattern)
+
+
 def main() -> None:
     """Runs scenarios, or writes the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

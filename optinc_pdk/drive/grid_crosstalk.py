@@ -59,6 +59,11 @@ class GridCrosstalk:
         """Description of fraction and distance, for messages."""
         return self.direct.strength
 
+    @property
+    def matrix(self) -> Floats:
+        """(H, H) matrix of the direct sums; its memory grows as the square of the number of heaters."""
+        return self.direct.matrix
+
     def apply(self, own_rad: Floats) -> Floats:
         """Return the total phases of the guides.
 
