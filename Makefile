@@ -5,6 +5,7 @@
 # make mutants   inject every kind of fault into three chips and write docs/mutants.md (20 minutes)
 # make trainings  train small networks with every scheme and write docs/training.md (an hour)
 # make imperfections  write docs/imperfections.md from the process card
+# make scenarios  build a chip for every scenario of the paper and write docs/scenarios.md (an hour)
 # make interconnect  simulate all-reduces on every system and write docs/interconnect.md (minutes)
 # Each makes its own environment in .venv; a Python from 3.11 to 3.13 is all they need.
 
@@ -20,7 +21,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: chip test quick lint unit golden rules mutants trainings imperfections interconnect
+.PHONY: chip test quick lint unit golden rules mutants trainings imperfections interconnect scenarios
 
 chip: $(VENV)/.chip
 	$(BIN)/optinc build
@@ -60,6 +61,10 @@ trainings: $(VENV)/.dev
 
 imperfections: $(VENV)/.chip
 	$(BIN)/python -m optinc_pdk.tolerance.variation.docs_page docs/imperfections.md
+
+scenarios: $(VENV)/.chip
+	$(BIN)/python benchmarks/scenarios.py run
+	$(BIN)/python benchmarks/scenarios.py table
 
 interconnect: $(VENV)/.chip
 	$(BIN)/python benchmarks/interconnect.py

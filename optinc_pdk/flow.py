@@ -23,6 +23,7 @@ from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
 from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
+from optinc_pdk.memory_limit import refuse_beyond_memory
 from optinc_pdk.onn import (
     LayerFactor,
     Onn,
@@ -32,6 +33,8 @@ from optinc_pdk.onn import (
     normalise,
     without_output_bias,
 )
+from optinc_pdk.onn.build_memory import estimated_memory_gb
+from optinc_pdk.onn.conditioning import check_gains
 
 if TYPE_CHECKING:
     from optinc_pdk.report.schema import Report
@@ -163,8 +166,14 @@ def build(
         task_numbers,
     )
 
+    refuse_beyond_memory(
+        estimated_memory_gb(onn),
+        f"a chip of {onn.mzis:,} MZIs",
+        "use a machine with more memory, fewer or narrower layers, or 'factor' with smaller blocks",
+    )
     with clock.stage("factor"):
         factors = factorise(onn, input_amplitudes)
+        check_gains(factors, card)
     with clock.stage("assemble"):
         draft = draft_circuit(onn, card, name)
     with clock.stage("layout"):

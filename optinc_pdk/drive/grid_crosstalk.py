@@ -59,6 +59,11 @@ class GridCrosstalk:
         """Description of fraction and distance, for messages."""
         return self.direct.strength
 
+    @property
+    def matrix(self) -> Floats:
+        """(H, H) matrix of the direct sums; its memory grows as the square of the number of heaters."""
+        return self.direct.matrix
+
     def apply(self, own_rad: Floats) -> Floats:
         """Return the total phases of the guides.
 
@@ -132,7 +137,7 @@ def _smooth(distance: Floats, width: float) -> Floats:
 
     limit = 2.0 / (width * np.sqrt(np.pi))
     safe = np.where(distance > 0.0, distance, 1.0)
-    return np.where(distance > 0.0, erf(distance / width) / safe, limit)
+    return np.asarray(np.where(distance > 0.0, erf(distance / width) / safe, limit))
 
 
 def _grid(position: Floats, width: float, amplitude_um: float) -> _Grid:
@@ -145,9 +150,8 @@ def _grid(position: Floats, width: float, amplitude_um: float) -> _Grid:
     shape = tuple((first.max(axis=0) + ORDER).tolist())
     across, along = (_lagrange(place[:, axis] - first[:, axis]) for axis in (0, 1))
     offset = np.arange(ORDER)
-    node = (first[:, 0, np.newaxis] + offset)[:, :, np.newaxis] * shape[1] + (first[:, 1, np.newaxis] + offset)[
-        :, np.newaxis
-    ]
+    row, column = (first[:, axis, np.newaxis] + offset for axis in (0, 1))
+    node = row[:, :, np.newaxis] * shape[1] + column[:, np.newaxis]
     weight = across[:, :, np.newaxis] * along[:, np.newaxis]
     rows = np.repeat(np.arange(len(position)), ORDER**2)
     size = (len(position), shape[0] * shape[1])

@@ -179,8 +179,8 @@ class Onn:
         """Return the independent parts of a layer's optical matrix, in the order of its rows.
 
         A part is a set of rows and columns that share no weight with the others, so that it has meshes of its own, see
-        :func:`independent_parts`. A layer that is approximated by blocks counts as one part. Parts of the first layer have consecutive columns and
-        parts of the last layer consecutive rows, so that no guides cross.
+        :func:`independent_parts`. A layer that is approximated by blocks counts as one part. Parts of the first layer
+        have consecutive columns and parts of the last layer consecutive rows, so that no guides cross.
 
         Args:
             index: Number of the layer, from 0.

@@ -106,9 +106,8 @@ class CircuitOptics:
     def part_ports(self) -> tuple[Ints, ...]:
         """Ports of each part, ascending."""
         order = np.argsort(self.part, kind="stable")
-        return tuple(
-            np.split(order, np.searchsorted(self.part[order], np.arange(1, int(self.part.max(initial=-1)) + 1)))
-        )
+        starts = np.searchsorted(self.part[order], np.arange(1, int(self.part.max(initial=-1)) + 1))
+        return tuple(np.split(order, starts))
 
     @cached_property
     def place_in_part(self) -> Ints:

@@ -12,7 +12,7 @@ from optinc_pdk.assemble import draft_circuit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import Board, NetlistError, detector_groups, label_tuple, read_netlist, write_netlist
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Layer, Onn, lattice_score
+from optinc_pdk.onn import Layer, Onn, comparator_network, lattice_score
 from optinc_pdk.simulate import program, scattering, transmit
 from optinc_pdk.simulate.programming.targets import layer_targets
 
@@ -64,6 +64,26 @@ def test_every_word_is_exact(programmed, process) -> None:
     ideal = onn.task.encode(onn.task.ideal(onn.task.decode(symbols)))[:, np.newaxis]
     assert np.array_equal(received.levels, np.broadcast_to(ideal, received.levels.shape))
     assert 0.5 - np.abs(received.outputs - ideal).max() > 0.45
+
+
+def test_units_of_parts_in_any_order(process) -> None:
+    onn = comparator_network(Averaging(4, 2, 2))
+    layers = list(onn.layers)
+    for index, below in enumerate(layers[:-1]):
+        order = np.arange(below.outputs)[::-1]
+        layers[index] = Layer(below.weight[order], below.bias[order])
+        layers[index + 1] = Layer(layers[index + 1].weight[:, order], layers[index + 1].bias)
+    onn = replace(onn, layers=tuple(layers), card={})
+    circuit, board = chip(onn, process)
+    groups = [detector_groups([n for n in board.neurons if n.layer == index])[1] for index in range(len(layers) - 1)]
+    # the board numbers detectors by neuron, the network by part
+    assert any(group != onn.detector_rows(index).tolist() for index, group in enumerate(groups))
+    programming = program(circuit, board, onn, process)
+    assert programming.error.max() < 2e-4
+    symbols = all_words(onn.task)
+    received = transmit(symbols, scattering(circuit, programming.bias, 1550.0, process), board, programming.bias)
+    ideal = onn.task.encode(onn.task.ideal(onn.task.decode(symbols)))[:, np.newaxis]
+    assert np.array_equal(received.levels, np.broadcast_to(ideal, received.levels.shape))
 
 
 def test_a_board_that_shares_other_detectors_is_refused(programmed) -> None:

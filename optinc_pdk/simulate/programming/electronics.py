@@ -11,6 +11,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board
 from optinc_pdk.circuit.bias import Activation
 from optinc_pdk.drive import RangeError
+from optinc_pdk.onn.conditioning import describe_rows
 from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, SourceFields, linear_response
 from optinc_pdk.simulate.programming.targets import LayerTarget
 
@@ -79,8 +80,8 @@ def neuron_electronics(
         offset = np.divide(target.bias, gain, out=np.zeros_like(gain), where=gain > 0.0) - target.by_unit(seen.constant)
         offset[flat] = float(card.offset_max)
         offset = round_significant(offset, bits)
-        _check(labels, "gain", gain, 0.0, float(card.gain_max))
-        _check(labels, "offset", offset, -float(card.offset_max), float(card.offset_max))
+        _check(labels, "gain", gain, 0.0, float(card.gain_max), target)
+        _check(labels, "offset", offset, -float(card.offset_max), float(card.offset_max), target)
         balances = np.where(target.unit_row >= 0, target.by_unit(balance), 1.0)
         columns = (gain.tolist(), offset.tolist(), balances.tolist())
         result |= {label: Activation(*row) for label, *row in zip(labels, *columns, strict=True)}
@@ -114,7 +115,7 @@ def round_significant(values: Floats, bits: int) -> Floats:
     return np.ldexp(np.rint(mantissa * 2.0**bits) / 2.0**bits, exponent)
 
 
-def _check(labels: list[str], what: str, values: Floats, low: float, high: float) -> None:
+def _check(labels: list[str], what: str, values: Floats, low: float, high: float, target: LayerTarget) -> None:
     wrong = np.flatnonzero(~((values >= low) & (values <= high)))
     if wrong.size:
         remedy = "lower the chip's loss or widen the electronics' range"
@@ -122,5 +123,5 @@ def _check(labels: list[str], what: str, values: Floats, low: float, high: float
             remedy = "the chip realises its row with the opposite sign: use more DAC bits, or program it again"
         raise RangeError(
             f"neuron {labels[wrong[0]]!r} needs {what} {values[wrong[0]]:.4g}, "
-            f"the card allows {low:g} … {high:g}; {remedy}"
+            f"the card allows {low:g} … {high:g}; layer {target.index}: {describe_rows(target.weight)}; {remedy}"
         )

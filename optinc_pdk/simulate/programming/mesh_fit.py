@@ -213,7 +213,7 @@ def _follow_phases(target: LayerTarget, meshes: list[_BlockMesh], light: SourceF
 def _gains(found: Floats, wanted: Floats) -> Floats:
     """(rows,) factor of the wanted rows that fits the found ones best; 1 for rows without weights."""
     power = np.sum(wanted**2, axis=1)
-    return np.divide(np.sum(found * wanted, axis=1), power, out=np.ones_like(power), where=power > 0.0)
+    return np.asarray(np.divide(np.sum(found * wanted, axis=1), power, out=np.ones_like(power), where=power > 0.0))
 
 
 def _retarget(target: LayerTarget, meshes: list[_BlockMesh], light: SourceFields) -> None:

@@ -400,7 +400,6 @@ def _transmission(structure: CircuitOptics, wavelength_nm: float, process: Proce
     bare = np.zeros(structure.heater.size, dtype=np.complex128)
     for group in structure.devices:
         if group.heated:
-            bare[np.searchsorted(structure.heater, group.instance)] = device_s(process, group.name, wavelength_nm)[
-                0, 1, 0
-            ]
+            through = device_s(process, group.name, wavelength_nm)[0, 1, 0]
+            bare[np.searchsorted(structure.heater, group.instance)] = through
     return bare

@@ -1,0 +1,272 @@
+"""Every scenario of the paper as a chip: builds each one and writes docs/scenarios.md.
+
+    python benchmarks/scenarios.py run [NAME ...]     build the named scenarios, or all, one after another
+    python benchmarks/scenarios.py table              write docs/scenarios.md from the results of all runs
+
+A run builds the chip in a process of its own, measures ε* and σ* of its network, and replaces the scenario's entry in
+docs/scenarios.json. Numbers of a chip are those of its report: they come from the extracted layout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.onn import Onn, comparator_network
+from optinc_pdk.onn.weight_files import NETWORKS
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "scenarios.json"
+PAGE = ROOT / "docs" / "scenarios.md"
+LOW_LOSS = ROOT / "tests" / "processes" / "low_loss"
+PAPER = Path(__file__).with_name("paper_8bit_4servers.npz")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One row of the table.
+
+    Attributes:
+        bits: Bits of a word.
+        servers: Servers of one chip.
+        network: Function that makes the network; None for a cascade of comparators.
+        process: Process name, or folder of process cards.
+        tolerance: Whether ε* and σ* are measured.
+    """
+
+    bits: int
+    servers: int
+    network: Callable[[], Onn] | None
+    process: str = "soi220"
+    tolerance: bool = True
+
+
+def _comparators(bits: int, servers: int, groups: int, mzis: int | None = None) -> Scenario:
+    return Scenario(bits, servers, lambda: comparator_network(Averaging(bits, servers, groups), mzis))
+
+
+def scenarios() -> dict[str, Scenario]:
+    """Returns all scenarios by name, in the order of the table."""
+    low_loss = str(LOW_LOSS)
+    return {
+        "4/4": _comparators(4, 4, 2),
+        "8/4": _comparators(8, 4, 4),
+        "8/8": _comparators(8, 8, 4),
+        "8/16": _comparators(8, 16, 4, 600),
+        "16/4, K = 4": _comparators(16, 4, 4, 700),
+        "16/4, K = 8": _comparators(16, 4, 8),
+        "4/16": _comparators(4, 16, 2),
+        "8/3": _comparators(8, 3, 4),
+        "8/5": _comparators(8, 5, 4),
+        "8/6": _comparators(8, 6, 4),
+        "cascade, 4 bits": Scenario(4, 4, None),
+        "cascade, 8 bits": Scenario(8, 4, None),
+        "4-32-32-32-32-4": Scenario(
+            8, 4, lambda: Onn.load(NETWORKS / "average_8bit_4servers_wide.npz"), "soi220_flipchip"
+        ),
+        "4-64-128-256-128-64-4": Scenario(8, 4, lambda: Onn.load(PAPER), low_loss),
+        "8/8, trained": Scenario(8, 8, lambda: Onn.load(NETWORKS / "average_8bit_8servers.npz"), low_loss),
+    }
+
+
+def build_row(name: str) -> dict[str, Any]:
+    """Builds one scenario in this process and returns its numbers."""
+    scenario = scenarios()[name]
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        row = _chip(scenario, folder) if scenario.network is not None else _cascade(scenario, folder)
+    row["wall_s"] = round(time.perf_counter() - start, 1)
+    row["peak_gb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
+    process = Path(scenario.process)
+    row["process"] = process.name if process.is_dir() else scenario.process
+    if scenario.tolerance and scenario.network is not None:
+        row |= _tolerances(scenario.network())
+    return row
+
+
+def _chip(scenario: Scenario, folder: str) -> dict[str, Any]:
+    from optinc_pdk.flow import build
+
+    assert scenario.network is not None
+    onn = scenario.network()
+    report = build(onn, folder, "scenario", scenario.process).report.model_dump()
+    return {"structure": list(onn.structure)} | _numbers(report)
+
+
+def _numbers(report: dict[str, Any]) -> dict[str, Any]:
+    """Numbers of one chip's report."""
+    chip, function = report["chip"] or {}, report["function"] or {}
+    certificate = function.get("certificate")
+    return {
+        "mzis": report["factor"]["mzis"],
+        "mzis_on_die": chip.get("mzis"),
+        "heaters": chip.get("phase_shifters"),
+        "fit": chip.get("fit"),
+        "dies": chip.get("dies"),
+        "power_w": chip.get("power_w"),
+        "loss_db": chip.get("loss_db"),
+        "inputs": function.get("inputs"),
+        "exact": function.get("exact"),
+        "basis": function.get("basis"),
+        "margin": function.get("margin"),
+        "certified": certificate["margin"] if certificate else None,
+        "no_certificate": function.get("no_certificate"),
+        "drc": report["drc"]["violations"],
+        "lvs": report["lvs"]["match"],
+        "verdict": report["verdict"],
+        "seconds": round(sum(report["seconds"].values()), 1),
+        "programming_s": report["seconds"].get("program"),
+    }
+
+
+def _cascade(scenario: Scenario, folder: str) -> dict[str, Any]:
+    from optinc_pdk.cascade_build import build_cascade
+
+    result = build_cascade(scenario.bits, scenario.servers, directory=folder, process=scenario.process)
+    report = result.report.model_dump()
+    chips = [_numbers(chip.report.model_dump()) for chip in (result.first, result.second)]
+    words = report["words"] or {}
+    total = {key: sum(chip[key] or 0 for chip in chips) for key in ("mzis", "mzis_on_die", "heaters", "power_w", "drc")}
+    return total | {
+        "structure": [level["structure"] for level in report["levels"]],
+        "fit": " and ".join(dict.fromkeys(str(chip["fit"]) for chip in chips)),
+        "dies": 2,
+        "loss_db": max(chip["loss_db"] or 0.0 for chip in chips),
+        "inputs": words.get("sets"),
+        "exact": words.get("exact"),
+        "basis": "word sets of 16 servers through both levels; each level alone enumerated",
+        "margin": words.get("margin"),
+        "certified": None,
+        "lvs": all(chip["lvs"] for chip in chips),
+        "verdict": report["verdict"],
+        "seconds": round(sum(chip["seconds"] for chip in chips), 1),
+    }
+
+
+def _tolerances(onn: Onn) -> dict[str, Any]:
+    from optinc_pdk.onn.error_tolerance import field_noise_tolerance, matrix_error_tolerance
+
+    return {"epsilon": matrix_error_tolerance(onn), "sigma": field_noise_tolerance(onn)}
+
+
+def run(names: list[str]) -> None:
+    """Builds scenarios, each in a process of its own, and records their results."""
+    for name in names or list(scenarios()):
+        print(name, flush=True)
+        found = subprocess.run(
+            [sys.executable, __file__, "one", name], check=False, capture_output=True, text=True, cwd=ROOT
+        )
+        lines = found.stdout.strip().splitlines()
+        row = json.loads(lines[-1]) if not found.returncode else {"failure": found.stderr.strip().splitlines()[-1:]}
+        results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        results[name] = row
+        RESULTS.write_text(json.dumps({key: results[key] for key in scenarios() if key in results}, indent=1) + "\n")
+        print("  ", json.dumps(row), flush=True)
+
+
+INTRODUCTION = """# Scenarios
+
+`make scenarios` builds the chip of every row and writes this page. A row is a complete build: weights, netlist, layout,
+design rules, extraction, LVS, programming, and the function of the extracted chip. Networks are comparators in closed
+form (`optinc synth`), except for the last three. All chips of a row are on the process that it names; `low_loss` is a
+test card ([tests/processes/low_loss](../tests/processes/low_loss/process.yml)) of a process with low loss, not of a
+foundry.
+
+- **MZIs** by the convention of arXiv 2603.28290 (weights only, distinct rows, independent parts separately), and on the
+  die with dummies and attenuators.
+- **Words**: inputs that were tried on the extracted chip; every one was read exactly where the verdict is *pass*.
+  **Basis** states whether they are all inputs, or a sample, and whether interval bounds over the extracted matrices
+  certify all words (with the certified margin), see [function check](function_check.md).
+- **Margin**: smallest distance of an output from its decision threshold on the extracted chip, in levels; for a cascade
+  through both levels.
+- **ε\\***: largest matrix error with 99.9 % exact words. **σ\\***: largest field noise with a word-error rate of 1e-6
+  ([glossary](glossary.md)).
+- **Loss** from the worst source to the detector that receives most of its light. **Power** of the heaters.
+- **Seconds** of all stages of the build, on two shared cores; **memory** is the largest resident size of the process.
+"""
+
+
+def page(results: dict[str, Any]) -> str:
+    """Returns the page with a row for each scenario that was run."""
+    head = [
+        "bits/servers", "network", "process", "MZIs, paper", "MZIs, die", "heaters", "dies", "power, W", "loss, dB",
+        "words", "basis", "margin", "ε\\*", "σ\\*", "DRC", "LVS", "verdict", "seconds", "memory, GB",
+    ]  # fmt: skip
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    for name, row in results.items():
+        if "failure" in row:
+            lines.append(
+                f"| {name} | {' | '.join([''] * (len(head) - 5))} | not built: {' '.join(row['failure'])} | | | |"
+            )
+            continue
+        cells = [
+            name,
+            _structure(row["structure"]),
+            row["process"],
+            f"{row['mzis']:,}",
+            _number(row["mzis_on_die"], ",d"),
+            _number(row["heaters"], ",d"),
+            f"{row['dies']}, {row['fit']}",
+            _number(row["power_w"], ".2f"),
+            _number(row["loss_db"], ".1f"),
+            f"{row['exact']:,} of {row['inputs']:,}" if row["inputs"] else "none",
+            _basis(row),
+            _number(row["margin"], ".3f"),
+            _number(row.get("epsilon"), ".2e"),
+            _number(row.get("sigma"), ".2e"),
+            "clean" if not row["drc"] else f"{row['drc']} errors",
+            "match" if row["lvs"] else "differs",
+            row["verdict"],
+            _number(row["seconds"], ".1f"),
+            _number(row["peak_gb"], ".2f"),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return INTRODUCTION + "\n" + "\n".join(lines) + "\n"
+
+
+def _structure(structure: list[Any]) -> str:
+    """Numbers of signals of one network, or of both networks of a cascade."""
+    if structure and isinstance(structure[0], list):
+        return " and ".join(map(_structure, structure))
+    return "-".join(map(str, structure))
+
+
+def _basis(row: dict[str, Any]) -> str:
+    if row["certified"] is not None and row["certified"] > 0.0:
+        return f"{row['basis'].split(';')[0]}; certified, {row['certified']:.3f}"
+    return str(row["basis"])
+
+
+def _number(value: float | None, pattern: str) -> str:
+    return "" if value is None else format(value, pattern)
+
+
+def main() -> None:
+    """Runs scenarios, or writes the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("run", "one", "table"))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {'; '.join(scenarios())}; all by default")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in scenarios()]
+    if unknown:
+        parser.error(f"there is no scenario {unknown[0]!r}, only {'; '.join(scenarios())}")
+    if options.command == "run":
+        run(options.names)
+    elif options.command == "one":
+        print(json.dumps(build_row(options.names[0])))
+    else:
+        PAGE.write_text(page(json.loads(RESULTS.read_text())))
+
+
+if __name__ == "__main__":
+    main()

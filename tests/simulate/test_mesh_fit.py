@@ -1,0 +1,42 @@
+"""Fit of large layers' meshes, against Levenberg–Marquardt with the layer's Jacobian."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from optinc_pdk.simulate.programming import phase_fit
+from optinc_pdk.simulate.programming.mesh_fit import fit_meshes
+from optinc_pdk.simulate.programming.phase_fit import is_large, matrix_errors, solve_fields
+from optinc_pdk.simulate.programming.program import aligned_start
+
+from .test_program import problem_of, random_onn
+
+
+# one block for each row, and two blocks beside each other, whose pieces of a row add up
+@pytest.mark.parametrize(("hidden", "block", "layer"), [((6, 6), 6, 1), ((8, 4), 4, 1)])
+def test_meshes_are_fitted_without_a_jacobian(process, monkeypatch, hidden, block, layer):
+    problem = problem_of(random_onn(hidden, ("svd", ("approx", block), "svd")), process)
+    target = problem.targets[layer]
+    assert not is_large(problem, target)
+    monkeypatch.setattr(phase_fit, "JACOBIAN_NUMBERS", 0)
+    assert is_large(problem, target)
+    assert [is_large(problem, other) for other in problem.targets].count(True) == 1
+    phases, recorded = aligned_start(problem)
+    before = matrix_errors(problem, solve_fields(problem, phases))[layer]
+    errors = []
+    fitted = fit_meshes(problem, target, recorded, phases, lambda _, error: errors.append(error))
+    after = matrix_errors(problem, solve_fields(problem, fitted))
+    assert after[layer] == pytest.approx(min(errors))
+    assert after[layer] < min(1e-3, 0.3 * before)
+    moved = np.flatnonzero(fitted != phases)
+    assert np.isin(moved, problem.heaters(layer)).all()
+
+
+def test_deviation_of_the_chip_from_the_model_is_corrected(process, monkeypatch):
+    monkeypatch.setattr(phase_fit, "JACOBIAN_NUMBERS", 0)
+    problem = problem_of(random_onn((6, 6), ("svd", ("approx", 6), "svd")), process)
+    phases, recorded = aligned_start(problem)
+    errors = []
+    fit_meshes(problem, problem.targets[1], recorded, phases, lambda _, error: errors.append(error))
+    assert min(errors[1:]) < errors[0]

@@ -1,0 +1,51 @@
+"""Refusal of work beyond the machine's memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from optinc_pdk import flow, memory_limit
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.errors import InputError
+from optinc_pdk.onn import Layer, Onn, bundled_weights
+from optinc_pdk.onn.build_memory import estimated_memory_gb
+
+
+def test_memory_of_the_machine_is_known():
+    assert 0.1 < memory_limit.machine_memory_gb() < 1e5
+
+
+def test_cgroup_limits_the_memory(tmp_path, monkeypatch):
+    limit = tmp_path / "memory.max"
+    limit.write_text("2000000000\n")
+    monkeypatch.setattr(memory_limit, "CGROUP_LIMITS", (limit,))
+    assert memory_limit.machine_memory_gb() <= 2.0
+    limit.write_text("max\n")
+    assert memory_limit.machine_memory_gb() > 2.0
+
+
+def test_a_chip_beyond_memory_is_refused_before_work_starts(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory_limit, "machine_memory_gb", lambda: 0.3)
+    stages = []
+    with pytest.raises(InputError, match=r"0\.3 GB") as fault:
+        flow.build(bundled_weights(4, 4), tmp_path / "out", on_stage=stages.append)
+    assert "MZIs" in str(fault.value) and stages == ["read"]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("weights", "peak_gb"),
+    [("optinc_pdk/onn/networks/average_4bit_4servers.npz", 0.53)],
+)
+def test_estimates_agree_with_measured_peaks(weights, peak_gb):
+    assert peak_gb <= estimated_memory_gb(Onn.load(weights)) <= 1.4 * peak_gb
+
+
+def test_the_jacobian_of_a_wide_layer_counts():
+    rng = np.random.default_rng(0)
+    layers = (Layer(rng.random((256, 4)), np.ones(256)), Layer(rng.random((4, 256)), np.zeros(4)))
+    wide = Onn(layers, Averaging(8, 4, 4))
+    blocks = Onn(layers, Averaging(8, 4, 4), (("approx", 4), ("approx", 4)))
+    assert estimated_memory_gb(wide) > 3 * 8e-9 * 1024 * 65000
+    assert estimated_memory_gb(blocks) < 1.0
