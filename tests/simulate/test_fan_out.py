@@ -69,11 +69,13 @@ def test_every_word_is_exact(programmed, process) -> None:
 def test_units_of_parts_in_any_order(process) -> None:
     onn = comparator_network(Averaging(4, 2, 2))
     layers = list(onn.layers)
-    for index, below in enumerate(layers[:-1]):
+    for index in range(len(layers) - 1):
+        below = layers[index]
         order = np.arange(below.outputs)[::-1]
         layers[index] = Layer(below.weight[order], below.bias[order])
         layers[index + 1] = Layer(layers[index + 1].weight[:, order], layers[index + 1].bias)
     onn = replace(onn, layers=tuple(layers), card={})
+    assert lattice_score(onn).accuracy == 1.0
     circuit, board = chip(onn, process)
     groups = [detector_groups([n for n in board.neurons if n.layer == index])[1] for index in range(len(layers) - 1)]
     # the board numbers detectors by neuron, the network by part
