@@ -77,7 +77,7 @@ class Clock:
 def methods(gradients: list[torch.Tensor]) -> dict[str, Callable[[], object]]:
     """Methods of averaging the gradients, by name."""
     ddp = DistributedDataParallel(nn.Linear(1, 1))
-    onn = Onn.load(Path(optinc_pdk.onn.__file__).parent / "networks" / "average_8bit_4servers.npz")
+    onn = Onn.load(Path(optinc_pdk.onn.__file__).parent / "networks" / "average_8bit_4servers_relu.npz")
     chips: dict[str, AveragingChip] = {
         "hook, 8 bits, ideal": ideal_chip(8, RANKS),
         "hook, 8 bits, lattice table": network_chip(onn),

@@ -1,7 +1,7 @@
 """Word errors with one kind of noise at a time: the second table of docs/noise.md.
 
-    python benchmarks/noise_alone.py average_4bit_4servers.gds average_4bit_4servers.npz 1e7
-    python benchmarks/noise_alone.py average_8bit_4servers.gds average_8bit_4servers.npz 1e6
+    python benchmarks/noise_alone.py average_4bit_4servers.gds average_4bit_4servers.npz 316227766
+    python benchmarks/noise_alone.py average_8bit_4servers.gds average_8bit_4servers.npz 316227766
 
 Layouts come from `optinc build`, with netlist and bias beside them. Every input is sent once, seed 0.
 """

@@ -54,6 +54,14 @@ def dummies(modes: int) -> int:
     return 0 if modes <= 2 else modes * modes - 2 * mzis(modes)
 
 
+def detectors(onn: Onn, index: int) -> int:
+    """Number of rows of a layer that are read separately: hidden units of proportional weights share a detector."""
+    weight = onn.layers[index].weight
+    if index == len(onn.layers) - 1 or onn.factor[index] != "svd":
+        return len(weight)
+    return len(np.unique(np.round(weight / np.linalg.norm(weight, axis=1, keepdims=True), 9), axis=0))
+
+
 many = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -62,7 +70,7 @@ many = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 def test_every_layer_has_its_meshes_attenuators_and_dumps(onn: Onn) -> None:
     circuit = assemble(onn, PROCESS, "chip")
     for index, (layer, factor) in enumerate(zip(onn.layers, onn.factor, strict=True)):
-        rows, columns = layer.weight.shape
+        rows, columns = detectors(onn, index), layer.inputs
         meshes = [columns, rows] if factor == "svd" else [max(rows, columns)]
         name = f"l{index}"
         assert count(circuit, "mzi", name) == sum(map(mzis, meshes))
@@ -137,7 +145,10 @@ def test_board_uses_every_fibre_once(onn: Onn) -> None:
     assert len({n.label for n in board.neurons}) == len(board.neurons)
     used = [board.carrier, *board.supplies, *board.monitors]
     used += [label for row in (*board.inputs, *board.outputs) for label in row]
-    used += [label for n in board.neurons for label in (n.plus, n.minus, n.to)]
+    shared = {(n.plus, n.minus) for n in board.neurons}
+    assert len(shared) == sum(detectors(onn, index) for index in range(len(hidden)))
+    used += [label for pair in shared for label in pair]
+    used += [n.to for n in board.neurons]
     light = circuit.optical_mask()
     assert sorted(used) == sorted(label for label, port in circuit.ports.items() if light[port])
 
@@ -230,11 +241,13 @@ def test_sub_circuits_are_in_the_circuit_once() -> None:
     )
 
 
-def test_bias_of_the_last_layer_is_refused_with_the_remedy() -> None:
+def test_bias_of_the_last_layer_becomes_a_neuron_without_detectors() -> None:
     onn = network(4, (2, 3, 2))
     biased = replace(onn.layers[-1], bias=np.array([0.0, 0.1]))
-    with pytest.raises(InputError, match=r"layers\.1\.bias.*\b0\b.*\b1\b"):
-        assemble(replace(onn, layers=(*onn.layers[:-1], biased)), PROCESS, "chip")
+    board = assemble(replace(onn, layers=(*onn.layers[:-1], biased)), PROCESS, "chip").board
+    assert board is not None
+    assert [bool(neuron.plus) for neuron in board.neurons] == [True, True, True, False]
+    assert board.neurons[-1].minus == () and board.neurons[-1].to == "l1_in_r3"
 
 
 def test_weights_out_of_range_and_too_many_servers_are_refused() -> None:

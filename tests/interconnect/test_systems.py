@@ -40,7 +40,7 @@ def test_there_is_a_card_of_every_kind():
         ("fat_tree", "levels: {value: 3", "levels: {value: 1.0e+18", r"levels: 1e\+18 "),
         ("fat_tree", "up_ports: {value: 64", "up_ports: {value: 1.0e+18", r"with 1e\+18 ports"),
         ("optinc_star", "value: 0.6", "value: 1.2", r"server\.utilisation: .*at most 1"),
-        ("optinc_star_8bit_chip", "value: 1.1e+8", "value: .nan", r"chip\.symbol_rate_bd: "),
+        ("optinc_star_8bit_chip", "value: 2.3e+8", "value: .nan", r"chip\.symbol_rate_bd: "),
     ],
 )
 def test_invalid_cards_are_refused(tmp_path, card, old, new, message):

@@ -73,7 +73,8 @@ def test_a_mutant_of_every_kind_is_caught_or_shown_equivalent(
     kind: str, base: Callable[[str], Base], tmp_path: Path
 ) -> None:
     judged = (judge(base(name), kind, 0, tmp_path, thorough=False) for name in order(kind))
-    verdict = next(v for v in judged if v is not None)
+    # a spur may lie inside a wider body, which leaves the layout as it is; the next chip then counts
+    verdict = next(v for v in judged if v is not None and (v.outcome != SAME or kind != "spur on a guide"))
     assert verdict.outcome != HOLE, verdict.reason
     if kind in SYMMETRIC:
         assert verdict.outcome == SAME
