@@ -112,7 +112,7 @@ def _numbers(report: dict[str, Any]) -> dict[str, Any]:
         "mzis_on_die": chip.get("mzis"),
         "heaters": chip.get("phase_shifters"),
         "fit": chip.get("fit"),
-        "dies": chip.get("dies"),
+        "size_mm": f"{chip['width_um'] / 1e3:.1f} × {chip['height_um'] / 1e3:.1f}" if chip else None,
         "power_w": chip.get("power_w"),
         "loss_db": chip.get("loss_db"),
         "inputs": function.get("inputs"),
@@ -140,7 +140,7 @@ def _cascade(scenario: Scenario, folder: str) -> dict[str, Any]:
     return total | {
         "structure": [level["structure"] for level in report["levels"]],
         "fit": " and ".join(dict.fromkeys(str(chip["fit"]) for chip in chips)),
-        "dies": 2,
+        "size_mm": " and ".join(str(chip["size_mm"]) for chip in chips),
         "loss_db": max(chip["loss_db"] or 0.0 for chip in chips),
         "inputs": words.get("sets"),
         "exact": words.get("exact"),
@@ -199,7 +199,7 @@ foundry.
 def page(results: dict[str, Any]) -> str:
     """Returns the page with a row for each scenario that was run."""
     head = [
-        "bits/servers", "network", "process", "MZIs, paper", "MZIs, die", "heaters", "dies", "power, W", "loss, dB",
+        "bits/servers", "network", "process", "MZIs, paper", "MZIs, die", "heaters", "size, mm", "power, W", "loss, dB",
         "words", "basis", "margin", "ε\\*", "σ\\*", "DRC", "LVS", "verdict", "seconds", "memory, GB",
     ]  # fmt: skip
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
@@ -216,7 +216,7 @@ def page(results: dict[str, Any]) -> str:
             f"{row['mzis']:,}",
             _number(row["mzis_on_die"], ",d"),
             _number(row["heaters"], ",d"),
-            f"{row['dies']}, {row['fit']}",
+            f"{row['fit']}, {row['size_mm']}",
             _number(row["power_w"], ".2f"),
             _number(row["loss_db"], ".1f"),
             f"{row['exact']:,} of {row['inputs']:,}" if row["inputs"] else "none",
