@@ -126,8 +126,8 @@ def test_every_word_is_exact(process, block, realisation, local):
     circuit = assemble(onn, process, "chip", DiePlan(carrier_tree=not local))
     programmed = program(circuit, circuit.board, onn, process)
     assert programmed.error[:-1].max() < TOLERANCE
-    # crossings leak into the sums of the last layer
-    assert programmed.error[-1] < 4e-3
+    # crossings leak into the sums of the last layer, whose rows are programmed at norm 1
+    assert programmed.error[-1] < 7e-3
     found = check_function(circuit, circuit.board, programmed.bias, TASK, process)
     assert (found.exact, found.inputs, found.saturated) == (256, 256, 0)
     assert found.margin > 0.05
