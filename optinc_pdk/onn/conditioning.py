@@ -13,6 +13,8 @@ from optinc_pdk.onn.factorisation import LayerFactor
 
 Floats = NDArray[np.float64]
 
+RANK_LIMIT = 1e-12
+"""Smallest over largest singular value below which rows are linearly dependent."""
 DETECTED = 2.0
 """Largest detection coefficient of a layer without loss: twice the product of oscillator and signal, each at most 1."""
 
@@ -47,7 +49,7 @@ def describe_rows(matrix: Floats) -> str:
     unit = matrix[used] / norm[used, np.newaxis]
     values = np.linalg.svd(unit, compute_uv=False)
     rank = min(unit.shape)
-    condition = float("inf") if values[rank - 1] == 0.0 else float(values[0] / values[rank - 1])
+    condition = float("inf") if values[rank - 1] < RANK_LIMIT * values[0] else float(values[0] / values[rank - 1])
     cosine = np.abs(unit @ unit.T)
     np.fill_diagonal(cosine, 0.0)
     one, other = (int(used[i]) for i in np.unravel_index(int(np.argmax(cosine)), cosine.shape))
