@@ -20,7 +20,7 @@ Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 SINGULAR = 1e-13
-"""Smallest over largest pivot of a system; below, a solution would consist of rounding errors."""
+"""Smallest pivot over the largest one, or over 1; below, a solution would consist of rounding errors."""
 COLUMN_NUMBERS = 1 << 21
 """Waves of one part that are solved for at a time: 32 MB."""
 NUDGE = 1e-15
@@ -287,11 +287,10 @@ def solve(
         guides: (ports,) field transmission of the waveguide at each optical port; by default the card's.
 
     Returns:
-        The factorised system; its methods compute fields.
+        The systems; methods that compute fields raise InputError where a part that light enters is singular.
 
     Raises:
         ModelError: A device has no model, or a wavelength is outside its range.
-        InputError: The system is singular.
     """
     return circuit_entries(structure, wavelength_nm, process, devices, guides).at(phases)
 
@@ -365,7 +364,8 @@ def _factorise(system: Any, entries: CircuitEntries, part: int) -> Any:
         # a pivot is zero; a perturbed system shows which
         factors = splu(system + NUDGE * eye_array(system.shape[0], format="csc"))
     pivots = np.abs(factors.U.diagonal())
-    if pivots.min() < SINGULAR * pivots.max():
+    # the diagonal of 1 - C S is 1, so that all pivots of a part are small only at a resonance
+    if pivots.min() < SINGULAR * max(1.0, pivots.max()):
         place = int(np.flatnonzero(factors.perm_c == np.argmin(pivots))[0])
         raise singular_error(structure, entries.wavelength_nm, int(structure.part_ports[part][place]))
     return factors

@@ -12,6 +12,7 @@ import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
+from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
 from optinc_pdk.onn import Layer, carry_chain, matrix_error_accuracy
 from optinc_pdk.onn.training.initialisation import prune_units
 from optinc_pdk.onn.training.search import (
@@ -82,9 +83,12 @@ def test_the_front_has_the_candidates_that_no_other_dominates(tmp_path: Path) ->
 
 def test_mzis_follow_the_papers_convention() -> None:
     onn = carry_chain(Averaging(8, 4, 4))
-    assert onn.mzis == 361
-    assert evaluate_candidate("x", onn, 1e-4).mzis == 361
-    assert replace(onn, factor=("svd", "svd", ("approx", 9), "svd", "svd")).mzis < 361
+    parts = [[(len(part.rows), len(part.columns)) for part in onn.layer_parts(i)] for i in range(len(onn.layers))]
+    assert onn.mzis == sum(svd_mzis(*shape) for shapes in parts for shape in shapes) == 128
+    assert evaluate_candidate("x", onn, 1e-4).mzis == 128
+    layer, saved = onn.layers[2], sum(svd_mzis(*shape) for shape in parts[2])
+    blocks = unitary_diagonal_mzis(layer.outputs, layer.inputs, 9)
+    assert replace(onn, factor=("svd", "svd", ("approx", 9), "svd", "svd")).mzis == 128 - saved + blocks
 
 
 def test_pruning_removes_unused_units_first() -> None:

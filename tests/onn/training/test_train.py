@@ -52,10 +52,11 @@ def comparators() -> Onn:
 
 def test_training_of_clipped_networks_keeps_shared_rows_and_raises_the_tolerance() -> None:
     start = comparators()
-    assert start.mzis == 20
+    assert start.mzis == 18
     schedule = replace(SHORT, noise=2e-2, rate=3e-3, output_bias=True)
     trained = train(start, schedule, seed=1)
     assert trained.activation == "clipped_relu"
+    # rows stay shared; weights that were 0 do not stay 0, so that the parts of the first layer are joined
     assert trained.mzis == 20
     assert lattice_score(trained).accuracy == 1.0
     assert not np.allclose(trained.layers[0].weight, start.layers[0].weight)
@@ -71,7 +72,7 @@ def test_constant_units_stay_constant() -> None:
     second = Layer(np.hstack([second.weight, np.full((4, 1), 0.1)]), second.bias - 0.1)
     onn = replace(start, layers=(first, second, last), factor=())
     trained = train(onn, replace(SHORT, steps=20, evaluations=1), seed=1)
-    np.testing.assert_array_equal(trained.detector_rows(0), [0, 0, 0, 1, -1])
+    np.testing.assert_array_equal(trained.detector_rows(0), onn.detector_rows(0))
     assert not trained.layers[0].weight[4].any()
 
 
@@ -100,7 +101,8 @@ def test_an_output_bias_is_trained_only_on_request() -> None:
     biased = replace(start, layers=(*start.layers[:-1], Layer(start.layers[-1].weight, np.array([0.1, -0.1]))))
     with pytest.raises(InputError, match=r"layers\.2\.bias.*--output-bias"):
         train(biased, SHORT, seed=1)
-    trained = train(biased, replace(SHORT, steps=100, output_bias=True, evaluations=1), seed=1)
+    schedule = replace(SHORT, steps=100, noise=2e-2, rate=3e-3, allowance=0.02, output_bias=True, evaluations=1)
+    trained = train(biased, schedule, seed=1)
     assert lattice_score(trained).margin > lattice_score(biased).margin
     assert trained.layers[-1].bias.any()
 
