@@ -8,7 +8,8 @@ from optinc_pdk.onn.closed_form.comparators import comparator_network, saturatio
 from optinc_pdk.onn.closed_form.proof import ExactnessProof, ProofError, prove
 from optinc_pdk.onn.closed_form.unary import unary_chain
 from optinc_pdk.onn.factorisation import LayerFactor, default_amplitude, factorise
-from optinc_pdk.onn.network import Activation, FactorMethod, Layer, LayerPart, Onn, WeightsError
+from optinc_pdk.onn.layer_parts import LayerPart
+from optinc_pdk.onn.network import Activation, FactorMethod, Layer, Onn, WeightsError
 from optinc_pdk.onn.normalisation import (
     NormalisedOnn,
     input_error_accuracy,

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import BlockDiagonalFactor, BlockFactor, SvdFactor, svd_generic, unitary_diagonal
-from optinc_pdk.onn.network import LayerPart, Onn, WeightsError
+from optinc_pdk.onn.layer_parts import LayerPart
+from optinc_pdk.onn.network import Onn, WeightsError
 from optinc_pdk.onn.normalisation import DEAD_FRACTION, hidden_maxima
 from optinc_pdk.onn.output_bias import without_output_bias
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging, Score, score
-from optinc_pdk.onn.network import Activation, FactorMethod, Layer, Onn, WeightsError, activate, propagate, shared_rows
+from optinc_pdk.onn.layer_parts import shared_rows
+from optinc_pdk.onn.network import Activation, FactorMethod, Layer, Onn, WeightsError, activate, propagate
 
 Floats = NDArray[np.float64]
 

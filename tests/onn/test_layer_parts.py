@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import BlockDiagonalFactor, SvdFactor, svd_mzis
 from optinc_pdk.onn import Layer, LayerPart, Onn, comparator_network, factorise
-from optinc_pdk.onn.network import SMALLEST_MESH, independent_parts
+from optinc_pdk.onn.layer_parts import SMALLEST_MESH, independent_parts
 
 TASK = Averaging(8, 4, 4)
 

@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from optinc_pdk.factor import unitary_diagonal
-from optinc_pdk.onn.network import FactorMethod, Layer, Onn, shared_rows
+from optinc_pdk.onn.layer_parts import shared_rows
+from optinc_pdk.onn.network import FactorMethod, Layer, Onn
 from optinc_pdk.onn.training.initialisation import balance_weights, without_small_units
 from optinc_pdk.onn.training.schedule import TrainingSchedule
 from optinc_pdk.onn.training.surrogate import leaky_clip
