@@ -13,7 +13,9 @@ with unequal outputs cannot reach: at 2 % imbalance and 128 modes 2 % of the MZI
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,9 +37,9 @@ Ints = NDArray[np.int64]
 
 IN_PHASE = 0.99
 """Share a of the field that is in phase with the local oscillator at the start; 14 % are in quadrature."""
-FIRST_STEPS, MORE_STEPS = 800, 400
+FIRST_STEPS, MORE_STEPS = 2000, 1600
 """L-BFGS steps of the first and of each later round."""
-ROUNDS = 4
+ROUNDS = 5
 LEAST_GAIN = 0.95
 """A round that leaves more than this share of the error is the last one."""
 SEED = 20
@@ -115,8 +117,8 @@ def fit_meshes(
     best, least = phases, np.inf
     phases = phases.copy()
     for number in range(1, ROUNDS + 1):
+        _fit_together(meshes, FIRST_STEPS if number == 1 else MORE_STEPS)
         for mesh in meshes:
-            mesh.x, _ = fit_lbfgs(mesh.problem, mesh.x, FIRST_STEPS if number == 1 else MORE_STEPS)
             mesh.write(phases)
         light = solve_fields(problem, phases, layer)
         if target.split:
@@ -132,6 +134,14 @@ def fit_meshes(
             break
         _retarget(target, meshes, light)
     return best
+
+
+def _fit_together(meshes: list[_BlockMesh], steps: int) -> None:
+    """Fit the meshes of a layer side by side; the compiled kernels release the interpreter's lock."""
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        fits = pool.map(lambda mesh: fit_lbfgs(mesh.problem, mesh.x, steps)[0], meshes)
+        for mesh, x in zip(meshes, fits, strict=True):
+            mesh.x = x
 
 
 def _meshes(
