@@ -155,6 +155,11 @@ def build(
 
         check_golden(card)
         score = lattice_score(onn)
+        if score.exact < score.inputs:
+            notes.append(
+                f"network: without any error it computes {score.exact:,} of {score.inputs:,} inputs exactly, with the "
+                f"activation {onn.activation}; train it again, or give the right one (--activation)"
+            )
     from optinc_pdk.layout import lay_out, to_layout, write_gds
     from optinc_pdk.pdk import get_pdk
     from optinc_pdk.report.build_numbers import (

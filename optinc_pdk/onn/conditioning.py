@@ -52,6 +52,8 @@ def describe_rows(matrix: Floats) -> str:
     condition = float("inf") if values[rank - 1] < RANK_LIMIT * values[0] else float(values[0] / values[rank - 1])
     cosine = np.abs(unit @ unit.T)
     np.fill_diagonal(cosine, 0.0)
+    if cosine.max() < RANK_LIMIT:
+        return "its rows are orthogonal"
     one, other = (int(used[i]) for i in np.unravel_index(int(np.argmax(cosine)), cosine.shape))
     return (
         f"its rows of norm 1 have condition number {condition:.3g}; rows {min(one, other)} and {max(one, other)} are "
@@ -76,6 +78,6 @@ def check_gains(factors: Sequence[LayerFactor], process: Process) -> None:
         if gains[unit] > limit:
             raise InputError(
                 f"layers.{index}: unit {unit} needs a gain of at least {gains[unit]:.4g} even without loss, the card "
-                f"allows {limit:g} (activation.gain_max); {describe_rows(factor.matrix)}. Nearly parallel rows are the "
-                "usual cause: merge them or train with smaller weights"
+                f"allows {limit:g} (activation.gain_max); {describe_rows(factor.matrix)}. Use smaller weights, and "
+                "merge rows that are nearly parallel"
             )

@@ -9,14 +9,21 @@ to the outputs with the network's derivative at each point of the lattice.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.network import Activation, Onn, activate
 from optinc_pdk.onn.normalisation import OpticalLayer, normalise, optical_layers
 
 Floats = NDArray[np.float64]
 
+SAMPLE = 1 << 18
+"""Largest number of lattice points that are evaluated; larger lattices are represented by as many random points."""
+PRECISION = 1.1
+"""Largest ratio of the bounds of σ at the end of the bisection."""
 PIECE = 4096
 """Lattice points evaluated at a time."""
 
@@ -25,8 +32,8 @@ def tolerated_field_noise(onn: Onn, sigmas: float) -> float:
     """Computes the largest field noise for which every output stays a number of standard deviations from its threshold.
 
     The estimate is of first order in the noise. A hidden unit passes noise on where it is active, that is, neither at 0
-    nor, in a clipped network, at 1; or where it is so close to such a threshold that the noise of its own detector,
-    with the first estimate of σ, may carry it there.
+    nor, in a clipped network, at 1; or where it is so close to such a threshold that the noise of its own detector may
+    carry it there. How many units pass noise depends on σ itself, which is therefore found by bisection.
 
     Args:
         onn: The network.
@@ -43,19 +50,37 @@ def tolerated_field_noise(onn: Onn, sigmas: float) -> float:
         raise ValueError(f"sigmas = {sigmas} must be a finite number above 0")
     normalised = normalise(onn)
     parts = optical_layers(normalised)
-    estimate = 0.0
-    # The first estimate determines which units are close to their thresholds, the second includes them.
-    for _ in range(2):
-        reach = [sigmas * estimate * part.norm * part.gain for part in parts]
-        estimate = np.inf
-        for points in onn.task.batches(PIECE):
+
+    def tolerated(sigma: float) -> float:
+        """Largest noise if the units that pass noise are those of a noise ``sigma``; it falls with ``sigma``."""
+        reach = [sigmas * sigma * part.norm * part.gain for part in parts]
+        least = np.inf
+        for points in _points(onn.task):
             outputs, active = _propagate(parts, points / normalised.scales[0], reach, onn.activation)
             distance = 0.5 / onn.task.output_resolution - np.abs(outputs - onn.task.targets(points))
             noise = _output_noise(parts, active, outputs.shape)
-            estimate = min(estimate, float(np.min(distance / noise)) / sigmas)
-        if estimate <= 0.0:
-            return 0.0
-    return estimate
+            least = min(least, float(np.min(distance / noise)) / sigmas)
+        return least
+
+    high = tolerated(0.0)
+    if high <= 0.0:
+        return 0.0
+    low = tolerated(high)
+    while high > PRECISION * low:
+        middle = float(np.sqrt(low * high))
+        found = tolerated(middle)
+        low, high = (max(low, middle), min(high, found)) if found >= middle else (max(low, found), middle)
+    return low
+
+
+def _points(task: Averaging) -> Iterator[Floats]:
+    """Lattice points in pieces: all of them, or a sample of a lattice above `SAMPLE` points."""
+    if task.lattice_size <= SAMPLE:
+        yield from task.batches(PIECE)
+        return
+    rng = np.random.default_rng(0)
+    for _ in range(SAMPLE // PIECE):
+        yield task.sample(PIECE, rng)
 
 
 def _propagate(

@@ -116,3 +116,12 @@ def test_a_netlist_file_may_share_detectors_but_not_in_part(programmed, tmp_path
     write_netlist(replace(circuit, board=replace(board, neurons=others)), path)
     with pytest.raises(NetlistError, match="twice"):
         read_netlist(path)
+
+
+def test_different_balances_of_shared_detectors_are_refused(programmed, process) -> None:
+    _, circuit, board, programming = programmed
+    settings = dict(programming.bias.activations)
+    settings["l0_r1"] = replace(settings["l0_r1"], balance=2.0)
+    bias = replace(programming.bias, activations=settings)
+    with pytest.raises(NetlistError, match=r"'l0_r0' and 'l0_r1'.* 2;"):
+        transmit(np.zeros((1, 4, 1)), scattering(circuit, bias, 1550.0, process), board, bias)

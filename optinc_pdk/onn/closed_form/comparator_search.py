@@ -105,7 +105,8 @@ def _no_network(search: _Search, gain: float) -> InputError:
         return unlimited.fault or search.fault or InputError(f"{search.task} has no network of comparators")
     return InputError(
         f"mzis = {search.limit}: the smallest network of comparators found for this task has "
-        f"{min(unlimited.sizes):,} MZIs; raise the limit (--mzis), or use fewer bits or servers"
+        f"{min(unlimited.sizes):,} MZIs, counted with the meshes of whole layers; raise the limit (--mzis), or use "
+        "fewer bits or servers"
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.circuit import Bias, Board, NetlistError, detector_groups, label_tuple
+from optinc_pdk.circuit import Bias, Board, NetlistError, Neuron, detector_groups, label_tuple
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.noise import DetectionSources, Noise, NoiseDraw
 
@@ -177,7 +178,7 @@ def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int
         wavelength: Index of the wavelength in ``scattering``.
 
     Raises:
-        NetlistError: The bias lacks a neuron or a receiver.
+        NetlistError: The bias lacks a neuron or a receiver, or neurons that share detectors differ in balance.
     """
     receivers = [label for row in board.outputs for label in row]
     optics = _Optics(scattering, board, wavelength)
@@ -190,6 +191,7 @@ def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int
             raise NetlistError(f"the bias has no activation for neuron {missing[0]!r}")
         electronics = [bias.activations[neuron.label] for neuron in neurons]
         rows, row = detector_groups(neurons)
+        _check_balances(neurons, row, bias)
         following = slice(source.stop, source.stop + len(neurons))
         layers.append(
             HiddenLayer(
@@ -211,3 +213,16 @@ def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int
         raise NetlistError(f"the bias has no receiver scale for fibre {missing[0]!r}")
     scale = np.array([bias.outputs[label] for label in receivers])
     return ChipNetwork(layers, optics.to(receivers, source), scale, source.stop)
+
+
+def _check_balances(neurons: Sequence[Neuron], row: Sequence[int], bias: Bias) -> None:
+    """Check that neurons that share detectors have the same balance, which is a property of the detectors."""
+    first: dict[int, Neuron] = {}
+    for neuron, number in zip(neurons, row, strict=True):
+        other = first.setdefault(number, neuron)
+        balances = [bias.activations[each.label].balance for each in (other, neuron)]
+        if number >= 0 and balances[0] != balances[1]:
+            raise NetlistError(
+                f"neurons {other.label!r} and {neuron.label!r} share detectors, but the bias has balances "
+                f"{balances[0]:g} and {balances[1]:g}; give them one"
+            )
