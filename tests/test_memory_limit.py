@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from optinc_pdk import flow, memory_limit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Layer, Onn, bundled_weights
+from optinc_pdk.onn import Layer, Onn, bundled_weights, comparator_network, weight_files
 from optinc_pdk.onn.build_memory import estimated_memory_gb
 
 
@@ -34,12 +37,27 @@ def test_a_chip_beyond_memory_is_refused_before_work_starts(tmp_path, monkeypatc
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("weights", "peak_gb"),
-    [("optinc_pdk/onn/networks/average_4bit_4servers.npz", 0.53)],
-)
-def test_estimates_agree_with_measured_peaks(weights, peak_gb):
-    assert peak_gb <= estimated_memory_gb(Onn.load(weights)) <= 1.4 * peak_gb
+SCENARIOS = json.loads((Path(__file__).parents[1] / "docs" / "scenarios.json").read_text())
+NETWORKS = {
+    "4/4": lambda: comparator_network(Averaging(4, 4, 2)),
+    "8/4": lambda: comparator_network(Averaging(8, 4, 4)),
+    "8/8": lambda: comparator_network(Averaging(8, 8, 4)),
+    "16/4, K = 8": lambda: comparator_network(Averaging(16, 4, 8)),
+    "4-32-32-32-32-4": lambda: Onn.load(bundled("average_8bit_4servers_wide")),
+    "8/8, trained": lambda: Onn.load(bundled("average_8bit_8servers")),
+    "4-64-128-256-128-64-4": lambda: Onn.load(PAPER),
+}
+PAPER = Path(__file__).parents[1] / "benchmarks" / "paper_8bit_4servers.npz"
+
+
+def bundled(name):
+    return weight_files.NETWORKS / f"{name}.npz"
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_estimates_agree_with_measured_peaks(name):
+    peak_gb = SCENARIOS[name]["peak_gb"]
+    assert peak_gb <= estimated_memory_gb(NETWORKS[name]()) <= 1.5 * peak_gb
 
 
 def test_the_jacobian_of_a_wide_layer_counts():

@@ -6,12 +6,16 @@ from optinc_pdk.onn.network import Onn
 
 BASE_GB = 0.55
 """Interpreter, libraries and a chip of a hundred heaters."""
-HEATER_GB = 20e-6
-"""Layout, rule check and extraction, per heater."""
+HEATER_GB = 30e-6
+"""Layout, rule check, extraction and programming, per heater."""
 SYMBOL_GB = 60e-9
-"""Function check, per symbol of a word at a fibre."""
-MOST_WORDS = 2**20
-"""Words of the function check that are in memory at a time; each is checked with two assignments to the servers."""
+"""Function check with a table of all inputs, per symbol of a word at a fibre."""
+TABLE_SYMBOLS = 2**25
+"""Largest number of symbols of such a table; larger checks run in batches."""
+BATCHES_GB = 0.3
+"""Function check in batches."""
+COMBINATIONS = 2**20
+"""Largest number of combinations of words that are all checked."""
 JACOBIAN_COPIES = 3
 """Jacobian of a layer, its normal matrix and their intermediate results, at a time."""
 
@@ -19,7 +23,7 @@ JACOBIAN_COPIES = 3
 def estimated_memory_gb(onn: Onn) -> float:
     """Estimate the peak memory of a build.
 
-    The constants are fits to measured peaks of builds, see ``benchmarks/README.md``; tests compare them with builds.
+    The constants were fitted to the measured peaks in ``docs/scenarios.json``; a test compares them.
 
     Args:
         onn: The network.
@@ -28,17 +32,19 @@ def estimated_memory_gb(onn: Onn) -> float:
         Memory in GB.
     """
     task = onn.task
-    points = min(task.lattice_size, MOST_WORDS)
-    symbols = 2 * points * task.servers * task.symbols
-    return BASE_GB + HEATER_GB * 2 * onn.mzis + SYMBOL_GB * symbols + max(_jacobians_gb(onn), default=0.0)
+    combinations = 2 ** (task.bits * task.servers)
+    words = combinations if combinations <= COMBINATIONS else 2 * task.lattice_size
+    symbols = words * task.servers * task.symbols
+    check = SYMBOL_GB * symbols if symbols <= TABLE_SYMBOLS else BATCHES_GB
+    return BASE_GB + HEATER_GB * 2 * onn.mzis + check + max(_jacobians_gb(onn))
 
 
 def _jacobians_gb(onn: Onn) -> list[float]:
-    """GB of each layer that is fitted with its Jacobian: those with singular values; blocks are fitted without."""
+    """GB of each layer's Jacobian; 0 for layers of blocks, which are fitted without."""
     sizes = []
-    for index, layer in enumerate(onn.layers):
-        if onn.factor[index] == "svd":
-            rows, columns = layer.weight.shape
-            heaters = rows * (rows - 1) + columns * (columns - 1) + min(rows, columns)
-            sizes.append(JACOBIAN_COPIES * 8e-9 * rows * columns * heaters)
+    for index, method in enumerate(onn.factor):
+        shapes = [(len(part.rows), len(part.columns)) for part in onn.layer_parts(index)]
+        heaters = sum(rows * (rows - 1) + columns * (columns - 1) + min(rows, columns) for rows, columns in shapes)
+        entries = sum(rows for rows, _ in shapes) * sum(columns for _, columns in shapes)
+        sizes.append(JACOBIAN_COPIES * 8e-9 * entries * heaters if method == "svd" else 0.0)
     return sizes
