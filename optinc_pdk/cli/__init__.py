@@ -5,7 +5,10 @@ import is reported like any other. Every command imports what it needs inside it
 arguments and read the small input files, so that help, usage errors and unusable files are answered at once.
 """
 
+import errno
+import signal
 import sys
+from types import FrameType
 
 from optinc_pdk.cli.exit_codes import INTERNAL, INTERRUPTED, UNUSABLE
 from optinc_pdk.errors import InputError
@@ -15,6 +18,10 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line in ``sys.argv`` and exit; errors are reported on stderr and by the exit code."""
+    # by default, these signals end a process without the cleaning up of hidden files
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
     try:
         from optinc_pdk.cli.commands import app
 
@@ -31,10 +38,9 @@ def main() -> None:
             print("optinc: interrupted", file=sys.stderr)
         raise
     except OSError as fault:
-        print(
-            f"optinc: {fault.filename or ''}: {fault.strerror}; check the path and its permissions",
-            file=sys.stderr,
-        )
+        full = fault.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        remedy = "make room, or write to another disk" if full else "check the path and its permissions"
+        print(f"optinc: {fault.filename or ''}: {fault.strerror}; {remedy}", file=sys.stderr)
         sys.exit(UNUSABLE)
     except Exception:
         import traceback
@@ -42,3 +48,9 @@ def main() -> None:
         traceback.print_exc()
         print("optinc: internal error; please report it with the lines above", file=sys.stderr)
         sys.exit(INTERNAL)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End the process with the exit code that shells report for a signal, after cleaning up."""
+    print(f"optinc: ended by {signal.Signals(number).name}", file=sys.stderr)
+    sys.exit(128 + number)
