@@ -6,11 +6,10 @@ arguments and read the small input files, so that help, usage errors and unusabl
 """
 
 import errno
-import signal
 import sys
-from types import FrameType
 
 from optinc_pdk.cli.exit_codes import INTERNAL, INTERRUPTED, UNUSABLE
+from optinc_pdk.cli.signals import signals_clean_up
 from optinc_pdk.errors import InputError
 
 __all__ = ["main"]
@@ -18,14 +17,11 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line in ``sys.argv`` and exit; errors are reported on stderr and by the exit code."""
-    # by default, these signals end a process without the cleaning up of hidden files
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _end)
     try:
         from optinc_pdk.cli.commands import app
 
-        app(standalone_mode=True)
+        with signals_clean_up():
+            app(standalone_mode=True)
     except InputError as fault:
         print(f"optinc: {fault}", file=sys.stderr)
         sys.exit(UNUSABLE)
@@ -48,9 +44,3 @@ def main() -> None:
         traceback.print_exc()
         print("optinc: internal error; please report it with the lines above", file=sys.stderr)
         sys.exit(INTERNAL)
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    """End the process with the exit code that shells report for a signal, after cleaning up."""
-    print(f"optinc: ended by {signal.Signals(number).name}", file=sys.stderr)
-    sys.exit(128 + number)

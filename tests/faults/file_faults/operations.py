@@ -162,9 +162,9 @@ def run_forked(work: Callable[[], None], folder: Path, fault: str = "", at: int 
 
 def _run(work: Callable[[], None], operations: Operations, writer: int) -> None:
     """Run the work as the command line does, report the operations, and exit."""
-    from optinc_pdk.cli import _end
+    from optinc_pdk.cli.signals import end_by_signal
 
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, end_by_signal)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # the message of a signal is not a result
     silent = os.open(os.devnull, os.O_WRONLY)
