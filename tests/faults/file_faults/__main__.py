@@ -10,6 +10,7 @@ from pathlib import Path
 
 from file_faults.concurrency import Rounds, builds_at_once, replays_at_once
 from file_faults.operations import FAULTS
+from file_faults.power import fail_power
 from file_faults.scenarios import OVER_AN_EARLIER_BUILD, SCENARIOS
 from file_faults.sweep import Row, limit_file_sizes, sweep
 
@@ -35,6 +36,7 @@ def main() -> int:
                 print(f"{scenario.name} ...", file=sys.stderr)
                 rows += sweep(scenario, scratch / "work", FAULTS, 11 if sample else 1)
                 rows.append(limit_file_sizes(scenario, scratch / "work", 3 if sample else 40))
+                rows.append(fail_power(scenario, scratch / "work", 2 if sample else 20))
                 if scenario.name == OVER_AN_EARLIER_BUILD:
                     rounds.append(replays_at_once(scenario, scratch / "at_once", 5 if sample else 200))
         if not only:

@@ -52,9 +52,9 @@ def sweep(scenario: Scenario, folder: Path, faults: Iterable[str], every: int = 
     rows = [row]
     for first, fault in enumerate(faults):
         row = Row(scenario.name, fault, clean.kinds)
-        for number, kind in list(enumerate(clean.order))[first % every :: every]:
+        for number, (kind, path, *_) in list(enumerate(clean.steps))[first % every :: every]:
             if applies(fault, kind):
-                _try(scenario, folder, row, f"{fault} at operation {number} ({kind})", fault, number)
+                _try(scenario, folder, row, f"{fault} at operation {number} ({kind} {path})", fault, number)
         rows.append(row)
     return rows
 
