@@ -14,7 +14,7 @@ import typer
 from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights, parse_output
-from optinc_pdk.cli.paths import errors_naming, output_path
+from optinc_pdk.cli.paths import default_output, errors_naming, output_path, warn_of_changes
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def drc(
 
     Exit code 1 if a rule is violated.
     """
-    path = output_path(output or gds.with_suffix(".drc.lyrdb"), gds, bias)
+    path = output_path(output or default_output(gds, ".drc.lyrdb"), gds, bias, in_place=True)
+    warn_of_changes(gds, bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate.heater_drive.phases import read_drive
@@ -117,10 +118,11 @@ def lvs(
 
     Exit code 1 if they differ.
     """
-    path = output_path(output or gds.with_suffix(".lvs.json"), gds, netlist)
+    path = output_path(output or default_output(gds, ".lvs.json"), gds, netlist)
     if path.suffix == ".lyrdb":
         raise InputError(f"{path}: the marker database gets this name; give the result the ending .json")
-    output_path(path.with_suffix(".lyrdb"), gds, netlist)
+    markers = output_path(path.with_suffix(".lyrdb"), gds, netlist)
+    warn_of_changes(gds, netlist)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_netlist
@@ -128,6 +130,7 @@ def lvs(
     card, reference = load_process(process), read_netlist(netlist)
 
     from optinc_pdk.extract import extract
+    from optinc_pdk.file_sets import StagedFiles
     from optinc_pdk.report.build_numbers import difference_line
     from optinc_pdk.signoff.lvs import klayout_comparer
     from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
@@ -138,8 +141,10 @@ def lvs(
         check_netlist(reference, extraction, card)
     result = compare(reference, extraction, card)
     other = klayout_comparer.compare_with_klayout(reference, extraction.circuit, card) if second_opinion else None
-    write_lvs(result, path)
-    write_lvs_lyrdb(result, gds, path.with_suffix(".lyrdb"))
+    with StagedFiles(path.parent) as staged:
+        write_lvs_lyrdb(result, gds, staged.path(markers.name))
+        write_lvs(result, staged.path(path.name))
+        staged.publish([path.name])
     if as_json:
         opinion = {"second_opinion": asdict(other)} if other else {}
         print(json.dumps(result.to_json() | opinion, indent=2))
@@ -184,6 +189,7 @@ def simulate(
 ) -> None:
     """Calculate the S-matrices of the linear blocks under a bias; writes .s.npz, or Touchstone with -o FILE.sNp."""
     path = output_path(output or source.with_name(f"{_stem(source)}.s.npz"), source, bias)
+    warn_of_changes(source, bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_netlist
@@ -250,7 +256,8 @@ def check(
     If there are too many inputs to try each, random words and corner cases are tried; networks of comparators are
     certified for all words besides. Exit code 1 if a word is wrong.
     """
-    path = output_path(output or gds.with_suffix(".function.npz"), weights, gds, netlist, bias)
+    path = output_path(output or default_output(gds, ".function.npz"), weights, gds, netlist, bias, in_place=True)
+    warn_of_changes(gds, netlist, bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
