@@ -43,13 +43,15 @@ def write_gallery(process: str, path: Path) -> int:
 
     # gdsfactory takes more than a second to import
     from optinc_pdk.cells import cells_of
-    from optinc_pdk.pdk import get_pdk
+    from optinc_pdk.pdk import active_pdk
 
-    get_pdk(process).activate()
     cells = cells_of(card)
-    for name, cell in cells.items():
-        write_atomic(path.with_suffix("") / f"{name}.png", cell_picture(card, cell()))
-    write_atomic(path, render_gallery(card, path.stem).encode())
+    with active_pdk(process):
+        pictures = {name: cell_picture(card, cell()) for name, cell in cells.items()}
+        page = render_gallery(card, path.stem)
+    for name, picture in pictures.items():
+        write_atomic(path.with_suffix("") / f"{name}.png", picture)
+    write_atomic(path, page.encode())
     return len(cells)
 
 
