@@ -209,7 +209,6 @@ def build_staged(
                 f"activation {onn.activation}; train it again, or give the right one (--activation)"
             )
     from optinc_pdk.layout import lay_out, to_layout, write_gds
-    from optinc_pdk.pdk import get_pdk
     from optinc_pdk.report.build_numbers import (
         chip_numbers,
         drc_numbers,
@@ -230,7 +229,6 @@ def build_staged(
     with clock.stage("assemble"):
         draft = draft_circuit(onn, card, name)
     with clock.stage("layout"):
-        get_pdk(process).activate()
         circuit, chip = lay_out(draft, card)
         layout = to_layout(chip, card, name)
     gds = out.path(".gds")

@@ -162,9 +162,9 @@ def run_forked(work: Callable[[], None], folder: Path, fault: str = "", at: int 
 
 def _run(work: Callable[[], None], operations: Operations, writer: int) -> None:
     """Run the work as the command line does, report the operations, and exit."""
-    from optinc_pdk.cli.signals import end_by_signal
+    from optinc_pdk.cli.interrupts import signals_interrupt
 
-    signal.signal(signal.SIGTERM, end_by_signal)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # the message of a signal is not a result
     silent = os.open(os.devnull, os.O_WRONLY)
@@ -172,11 +172,10 @@ def _run(work: Callable[[], None], operations: Operations, writer: int) -> None:
     code, error = 0, ""
     try:
         operations.install()
-        work()
-    except SystemExit as end:
-        code = int(end.code or 0)
+        with signals_interrupt() as received:
+            work()
     except KeyboardInterrupt:
-        code = 130
+        code = received.code
     except OSError as fault:
         code, error = 2, f"{fault.filename}: {fault.strerror}"
     except BaseException as fault:
