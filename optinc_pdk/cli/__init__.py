@@ -5,9 +5,11 @@ import is reported like any other. Every command imports what it needs inside it
 arguments and read the small input files, so that help, usage errors and unusable files are answered at once.
 """
 
+import errno
 import sys
 
 from optinc_pdk.cli.exit_codes import INTERNAL, INTERRUPTED, UNUSABLE
+from optinc_pdk.cli.signals import signals_clean_up
 from optinc_pdk.errors import InputError
 
 __all__ = ["main"]
@@ -18,7 +20,8 @@ def main() -> None:
     try:
         from optinc_pdk.cli.commands import app
 
-        app(standalone_mode=True)
+        with signals_clean_up():
+            app(standalone_mode=True)
     except InputError as fault:
         print(f"optinc: {fault}", file=sys.stderr)
         sys.exit(UNUSABLE)
@@ -31,10 +34,9 @@ def main() -> None:
             print("optinc: interrupted", file=sys.stderr)
         raise
     except OSError as fault:
-        print(
-            f"optinc: {fault.filename or ''}: {fault.strerror}; check the path and its permissions",
-            file=sys.stderr,
-        )
+        full = fault.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        remedy = "make room, or write to another disk" if full else "check the path and its permissions"
+        print(f"optinc: {fault.filename or ''}: {fault.strerror}; {remedy}", file=sys.stderr)
         sys.exit(UNUSABLE)
     except Exception:
         import traceback

@@ -11,7 +11,7 @@ import typer
 from optinc_pdk.cli.app import app, stage_progress
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Seed
-from optinc_pdk.cli.paths import output_path
+from optinc_pdk.cli.paths import output_path, warn_of_changes
 from optinc_pdk.errors import InputError
 
 
@@ -46,6 +46,7 @@ def noise(
     if table.suffix == ".png":
         raise InputError(f"{table}: the picture gets this name; give the table the ending .csv")
     picture = output_path(table.with_suffix(".png"), gds, netlist, bias, weights)
+    warn_of_changes(gds, netlist, bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
@@ -80,11 +81,10 @@ def noise(
             lambda bd: report_stage(format_si(bd, "Bd")),
         )
 
-    from optinc_pdk.file_writing import write_atomic
+    from optinc_pdk.file_sets import write_files
     from optinc_pdk.report.noise_curve import curve_csv, curve_png, point_line
 
-    write_atomic(table, curve_csv(curve))
-    write_atomic(picture, curve_png(curve, gds.stem))
+    write_files({picture: curve_png(curve, gds.stem), table: curve_csv(curve)})
     if as_json:
         numbers = {"schema": 1, "files": [str(table), str(picture)]} | curve.to_json() | faults_json(faults)
         print(json.dumps(numbers, indent=2))

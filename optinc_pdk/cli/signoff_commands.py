@@ -15,7 +15,7 @@ from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progres
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights, parse_output
-from optinc_pdk.cli.paths import errors_naming, output_path
+from optinc_pdk.cli.paths import default_output, errors_naming, output_path, warn_of_changes
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def drc(
     With a bias, heaters without pad, ground or channel, channels without heater, shorts and labels that are used twice
     are reported as well. Exit code 1 if there is one, or if a rule is violated.
     """
-    path = output_path(output or gds.with_suffix(".drc.lyrdb"), gds, bias)
+    path = output_path(output or default_output(gds, ".drc.lyrdb"), gds, bias, in_place=True)
+    warn_of_changes(gds, bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate.heater_drive.phases import read_drive
@@ -129,10 +130,11 @@ def lvs(
 
     Exit code 1 if they differ.
     """
-    path = output_path(output or gds.with_suffix(".lvs.json"), gds, netlist)
+    path = output_path(output or default_output(gds, ".lvs.json"), gds, netlist)
     if path.suffix == ".lyrdb":
         raise InputError(f"{path}: the marker database gets this name; give the result the ending .json")
-    output_path(path.with_suffix(".lyrdb"), gds, netlist)
+    markers = output_path(path.with_suffix(".lyrdb"), gds, netlist)
+    warn_of_changes(gds, netlist)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_netlist
@@ -140,6 +142,7 @@ def lvs(
     card, reference = load_process(process), read_netlist(netlist)
 
     from optinc_pdk.extract import extract
+    from optinc_pdk.file_sets import StagedFiles
     from optinc_pdk.report.build_numbers import difference_line
     from optinc_pdk.signoff.lvs import klayout_comparer
     from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
@@ -149,8 +152,10 @@ def lvs(
     with errors_naming(netlist):
         check_netlist(reference, extraction, card)
     result = compare(reference, extraction, card)
-    write_lvs(result, path)
-    write_lvs_lyrdb(result, gds, path.with_suffix(".lyrdb"))
+    with StagedFiles(path.parent) as staged:
+        write_lvs_lyrdb(result, gds, staged.path(markers.name))
+        write_lvs(result, staged.path(path.name))
+        staged.publish([path.name])
     # after the files, which are complete without it
     other = klayout_comparer.compare_with_klayout(reference, extraction.circuit, card) if second_opinion else None
     if as_json:
@@ -200,6 +205,7 @@ def simulate(
     Exit code 1 if the layout has faults that can affect the function and that the simulation does not include.
     """
     path = output_path(output or source.with_name(f"{_stem(source)}.s.npz"), source, bias)
+    warn_of_changes(source, bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_netlist
@@ -272,7 +278,8 @@ def check(
     certified for all words besides. Exit code 1 if a word is wrong, or if the layout has faults that can affect the
     function and that the simulation does not include.
     """
-    path = output_path(output or gds.with_suffix(".function.npz"), weights, gds, netlist, bias)
+    path = output_path(output or default_output(gds, ".function.npz"), weights, gds, netlist, bias, in_place=True)
+    warn_of_changes(gds, netlist, bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn

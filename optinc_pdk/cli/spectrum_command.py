@@ -11,7 +11,7 @@ import typer
 from optinc_pdk.cli.app import app, print_table, progress_counter
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
-from optinc_pdk.cli.paths import output_path
+from optinc_pdk.cli.paths import output_path, warn_of_changes
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def spectrum(
     if path.suffix != ".csv":
         raise InputError(f"{path}: the table is written as .csv, and a .png beside it; give the file this ending")
     picture = output_path(path.with_suffix(".png"), weights, gds, netlist, bias)
+    warn_of_changes(gds, netlist, bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.models.registry import check_wavelengths
@@ -82,12 +83,11 @@ def spectrum(
         )
         report("write", 0, None)
 
-        from optinc_pdk.file_writing import write_atomic
+        from optinc_pdk.file_sets import write_files
         from optinc_pdk.tolerance.spectrum.sweep_report import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
 
         image = spectrum_png(result, f"{gds.name}: exactness against the carrier's wavelength")
-    write_atomic(path, spectrum_csv(result).encode())
-    write_atomic(picture, image)
+    write_files({picture: image, path: spectrum_csv(result).encode()})
     if as_json:
         print(json.dumps({"files": [str(path), str(picture)]} | spectrum_json(result) | faults_json(faults), indent=2))
     else:
