@@ -139,7 +139,9 @@ def _bias(data: Mapping[str, Any]) -> Bias:
     if type(bits) is not int or not 1 <= bits <= MAX_DAC_BITS:
         raise NetlistError(f"dac_bits is {bits!r}, expected an integer in 1…{MAX_DAC_BITS}; {REMEDY}")
     channels = {label: _channel(f"channel {label!r}", each, bits) for label, each in _section(data, "channels")}
-    activations = {label: _numbers(f"activation {label!r}", each, _ACTIVATION) for label, each in _section(data, "activations")}
+    activations = {
+        label: _numbers(f"activation {label!r}", each, _ACTIVATION) for label, each in _section(data, "activations")
+    }
     outputs = {label: _numbers(f"output {label!r}", each, ("scale",)) for label, each in _section(data, "outputs")}
     columns = {key: np.array([each[key] for each in channels.values()], dtype=np.float64) for key in _CHANNEL[:3]}
     return Bias(

@@ -15,7 +15,17 @@ from optinc_pdk.circuit.board import Board
 from optinc_pdk.circuit.connectivity import UNCONNECTED
 from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType, named_nets
-from optinc_pdk.circuit.values import REMEDY, check_schema, entries_of, index_of, list_of, mapping_of, name_of, names_of, number_of
+from optinc_pdk.circuit.values import (
+    REMEDY,
+    check_schema,
+    entries_of,
+    index_of,
+    list_of,
+    mapping_of,
+    name_of,
+    names_of,
+    number_of,
+)
 from optinc_pdk.circuit.yaml_reader import read_object
 from optinc_pdk.circuit.yaml_writer import netlist_text
 from optinc_pdk.file_writing import write_atomic
@@ -96,7 +106,9 @@ def _circuit(data: Mapping[str, Any]) -> Circuit:
     check_schema(info.get("schema"), SCHEMA)
     entries_of("info", info, ("schema", "components"), ("cells", "grid", "board"))
     cells = {name: _cell(name, cell) for name, cell in mapping_of("info.cells", info.get("cells", {})).items()}
-    library = {name: _component(name, ports) for name, ports in mapping_of("info.components", info["components"]).items()}
+    library = {
+        name: _component(name, ports) for name, ports in mapping_of("info.components", info["components"]).items()
+    }
     library |= {name: composite_type(cell) for name, cell in cells.items()}
     builder = CircuitBuilder(name_of("name", data["name"]), library, cells)
     grid = {name: _place(name, place) for name, place in mapping_of("info.grid", info.get("grid", {})).items()}

@@ -188,7 +188,7 @@ def simulate(
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_netlist
     from optinc_pdk.models.registry import check_wavelengths
-    from optinc_pdk.simulate.heater_drive.phases import read_drive
+    from optinc_pdk.simulate.heater_drive.phases import check_phases, read_drive
     from optinc_pdk.simulate.s_parameters.files import (
         block_scattering,
         check_port_count,
@@ -217,6 +217,7 @@ def simulate(
 
             report("extract", 0, None)
             circuit, ground = extract_circuit_and_ground(source, card)
+            check_phases(bias, circuit, drive, card)
         report_wavelengths = partial(report, "wavelengths")
         if chosen is None:
             blocks = block_scattering(circuit, drive, wavelengths_nm, card, ground, report_wavelengths)

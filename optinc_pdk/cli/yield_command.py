@@ -234,11 +234,14 @@ def _task(chip: Path) -> Averaging:
     from pydantic import ValidationError
 
     from optinc_pdk.averaging import Averaging
+    from optinc_pdk.json_io import parse_json
     from optinc_pdk.report.schema import Report
 
     path = chip.with_name(f"{chip.stem}.report.json")
     try:
-        return Averaging(**Report.model_validate_json(path.read_bytes()).task.model_dump())
+        text = path.read_bytes()
+        parse_json(text)  # refuses duplicate keys, of which pydantic takes the last one
+        return Averaging(**Report.model_validate_json(text).task.model_dump())
     except FileNotFoundError:
         raise InputError(f"{path}: no report beside the layout; give the weight file with --weights") from None
     except ValidationError as fault:
@@ -247,7 +250,7 @@ def _task(chip: Path) -> Averaging:
             "give the weight file with --weights"
         ) from None
     except ValueError as fault:
-        raise InputError(f"{path}: task: {fault}; give the weight file with --weights") from None
+        raise InputError(f"{path}: {fault}; give the weight file with --weights") from None
 
 
 @contextmanager

@@ -194,7 +194,8 @@ class Onn:
                 continue
             rows = shared_rows(weight) if hidden else np.arange(layer.outputs)
             first = np.array([np.argmax(rows == row) for row in range(int(rows.max()) + 1)], dtype=np.int64)
-            parts = independent_parts(weight[first], index == 0, not hidden)
+            # a hidden layer without any weight has no part
+            parts = independent_parts(weight[first], index == 0, not hidden) if first.size else []
             number = np.empty(first.size, dtype=np.int64)
             start = 0
             found = []

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.json_io import parse_json
 from optinc_pdk.npz_io import read_npz
 from optinc_pdk.onn.network import ACTIVATIONS, Activation, FactorMethod, Layer, Onn, WeightsError
 
@@ -180,18 +181,9 @@ def _json(path: Path, key: str, array: NDArray[Any]) -> Any:
             f"{path}: {key} is an array of {array.dtype} and shape {array.shape}; make it a 0-d string array of JSON"
         )
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        keys = [name for name, _ in pairs]
-        if len(set(keys)) < len(keys):
-            raise ValueError("a key occurs twice")
-        return dict(pairs)
-
-    def no_constant(name: str) -> Any:
-        raise ValueError(f"{name} is not allowed")
-
     try:
-        return json.loads(str(array), object_pairs_hook=unique, parse_constant=no_constant)
-    except (ValueError, RecursionError) as fault:
+        return parse_json(str(array))
+    except ValueError as fault:
         raise WeightsError(f"{path}: {key} is not valid JSON ({fault}); correct it") from fault
 
 

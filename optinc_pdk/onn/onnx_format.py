@@ -97,7 +97,9 @@ def _tensor(path: Path, name: str, tensor: Any) -> NDArray[Any]:
     if tensor.external_data or tensor.data_location == onnx.TensorProto.EXTERNAL:
         raise WeightsError(f"{where} is stored in another file; export it with its weights inside")
     if tensor.HasField("segment") or any(length < 0 for length in tensor.dims):
-        raise WeightsError(f"{where} has the dimensions {reprlib.repr(list(tensor.dims))}, or is a segment; export it again")
+        raise WeightsError(
+            f"{where} has the dimensions {reprlib.repr(list(tensor.dims))}, or is a segment; export it again"
+        )
     if tensor.data_type not in NUMBERS:
         raise WeightsError(f"{where} has element type {tensor.data_type}, which is no real number; export it as float")
     try:
@@ -217,10 +219,11 @@ def _bounds(path: Path, index: int, node: Any, signal: str, constants: Arrays) -
     return bounds[0], bounds[1]
 
 
-def _scalar(path: Path, index: int, node: Any, key: str, value: Any, constants: Arrays) -> float:
+def _scalar(path: Path, index: int, node: Any, key: str, value: Any, constants: Mapping[Any, NDArray[Any]]) -> float:
     """Bound of a node, given as a number or as the name of a constant."""
     where = f"{path}: node {index}, {node.op_type} {node.name!r},"
-    if isinstance(value, str):
+    # a name that is no UTF-8 is bytes
+    if isinstance(value, str | bytes):
         if value not in constants:
             raise WeightsError(f"{where} takes its {key} from {value!r}, which is not stored; use constant bounds")
         value = constants[value]

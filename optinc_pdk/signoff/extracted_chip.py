@@ -11,7 +11,7 @@ from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
 from optinc_pdk.signoff.electrical.wiring import wiring_of
-from optinc_pdk.simulate.heater_drive.phases import read_drive
+from optinc_pdk.simulate.heater_drive.phases import check_phases, read_drive
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,8 @@ def read_extracted_chip(gds: str | Path, netlist: str | Path, bias: str | Path, 
         process: Process of all three files.
 
     Raises:
-        InputError: A file cannot be used, the netlist has no board, or the bias is of another process or circuit.
+        InputError: A file cannot be used, the netlist has no board, or the bias is of another process or circuit, or
+            its phases are not those of its powers on this layout.
     """
     reference = read_netlist(netlist)
     if reference.board is None:
@@ -52,6 +53,7 @@ def read_extracted_chip(gds: str | Path, netlist: str | Path, bias: str | Path, 
             f"{bias}: it drives circuit {drive.circuit!r}, the netlist is of {reference.name!r}; give those of one chip"
         )
     circuit, ground = extract_circuit_and_ground(gds, process)
+    check_phases(bias, circuit, drive, process)
     return ExtractedChip(circuit, reference.board, drive, ground)
 
 

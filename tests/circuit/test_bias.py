@@ -26,7 +26,9 @@ def biases(draw: st.DrawFn) -> Bias:
     bits = draw(st.integers(1, 32))
     # a phase within a turn; a power and a voltage of the same sign
     phase, power, voltage = (
-        st.lists(st.floats(low, 6.28), min_size=len(labels), max_size=len(labels)).map(lambda v: np.array(v, dtype=float))
+        st.lists(st.floats(low, 6.28), min_size=len(labels), max_size=len(labels)).map(
+            lambda v: np.array(v, dtype=float)
+        )
         for low in (0.0, 1e-9, 1e-9)
     )
     code = draw(st.lists(st.integers(0, 2**bits - 1), min_size=len(labels), max_size=len(labels)))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.json_io import parse_json
 from optinc_pdk.npz_io import read_npz
 from optinc_pdk.onn.network import FactorMethod, Layer, Onn
 from optinc_pdk.onn.training.schedule import TrainingSchedule
@@ -176,6 +177,6 @@ def _json(path: Path, arrays: dict[str, NDArray[Any]], key: str) -> Any:
     if key not in arrays:
         raise InputError(f"{path}: is not a checkpoint, {key} is missing; remove it and start again")
     try:
-        return json.loads(str(arrays[key]))
-    except (ValueError, RecursionError) as fault:
+        return parse_json(str(arrays[key]))
+    except ValueError as fault:
         raise InputError(f"{path}: its {key} is not JSON ({fault}); remove it and start again") from fault

@@ -77,7 +77,15 @@ class Supervisor:
             data = target.input(self.seed, number)
             self.keep(Finding(target.name, number, how, how, data))
             lost = number - start - counted
-            tally.add(Tally(inputs=lost + 1, refused=lost, findings=1, slowest_s=target.seconds if "time" in how else 0.0, slowest=number))
+            tally.add(
+                Tally(
+                    inputs=lost + 1,
+                    refused=lost,
+                    findings=1,
+                    slowest_s=target.seconds if "time" in how else 0.0,
+                    slowest=number,
+                )
+            )
             start = number + 1
 
     def keep(self, finding: Finding) -> None:
@@ -133,7 +141,9 @@ def main(
         print(f"{time.monotonic() - begun:,.0f} s", file=sys.stderr)
     if table is not None:
         table.write_text(text, encoding="utf-8")
-        numbers = {name: {k: v for k, v in asdict(one).items() if k != "messages"} for name, one in supervisor.tallies.items()}
+        numbers = {
+            name: {k: v for k, v in asdict(one).items() if k != "messages"} for name, one in supervisor.tallies.items()
+        }
         table.with_suffix(".json").write_text(json.dumps({"seed": seed, "targets": numbers}, indent=2) + "\n")
     lines = [f"{n:8d} {name}: {m}" for name, t in supervisor.tallies.items() for m, n in t.messages.most_common(40)]
     out.mkdir(parents=True, exist_ok=True)

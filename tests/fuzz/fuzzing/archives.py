@@ -13,13 +13,47 @@ from numpy.typing import NDArray
 
 from fuzzing.octets import TOKENS, mutate_bytes, mutate_text
 
-DTYPES = ("f8", "f4", "f2", ">f8", "i8", "i4", "u1", "b1", "c16", "U3", "S3", "O", "M8[s]", "V8", "f16", "U0", "S0", "2f8")
+DTYPES = (
+    "f8",
+    "f4",
+    "f2",
+    ">f8",
+    "i8",
+    "i4",
+    "u1",
+    "b1",
+    "c16",
+    "U3",
+    "S3",
+    "O",
+    "M8[s]",
+    "V8",
+    "f16",
+    "U0",
+    "S0",
+    "2f8",
+)
 SPECIAL = (np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-320, -0.0, 0.0, 1e16, -1.0)
 DESCRIPTIONS = (
     "'|O'", "'<f8'", "'>f8'", "'<f16'", "'<U4'", "'|S0'", "'<U0'", "[('a', '<f8')]", "None", "1", "'<f99'", "'<M8[s]'", "'|V8'", "'(2,)f8'",
     "__import__('os')", "'<U1000000000'",
 )  # fmt: skip
-SHAPES = ("()", "(0,)", "(-1,)", "(1,)", "(2, 2)", "(10**9,)", "(9999999999,)", "(2, -2)", "(0, 5)", "(True,)", "(1.5,)", "'a'", "None", "(1,)*40")
+SHAPES = (
+    "()",
+    "(0,)",
+    "(-1,)",
+    "(1,)",
+    "(2, 2)",
+    "(10**9,)",
+    "(9999999999,)",
+    "(2, -2)",
+    "(0, 5)",
+    "(True,)",
+    "(1.5,)",
+    "'a'",
+    "None",
+    "(1,)*40",
+)
 
 
 def split(data: bytes) -> dict[str, bytes]:
@@ -44,7 +78,19 @@ def mutate_archive(rng: Random, members: dict[str, bytes]) -> bytes:
         elif what == 2:
             items[at] = (name, items[rng.randrange(len(items))][1])
         elif what == 3:
-            odd = rng.choice((name[:-4], "../" + name, "a/" + name, name.replace("0", "1"), name + ".npy", "", "é", "x" * 5000, "\x07"))
+            odd = rng.choice(
+                (
+                    name[:-4],
+                    "../" + name,
+                    "a/" + name,
+                    name.replace("0", "1"),
+                    name + ".npy",
+                    "",
+                    "é",
+                    "x" * 5000,
+                    "\x07",
+                )
+            )
             items[at] = (odd, content)
         elif id(content) not in changed:  # a header that was changed may state any size
             items[at] = (name, mutate_array(rng, content))
@@ -96,7 +142,16 @@ def _array_changed(rng: Random, array: NDArray[Any], what: int) -> NDArray[Any]:
         shapes: list[tuple[int, ...]] = [(-1,), (1, *array.shape), (*array.shape, 1), array.shape[::-1]]
         return array.reshape(rng.choice(shapes))
     rows = array.reshape(-1) if array.ndim == 0 else array
-    return rng.choice((rows[:0], rows[:1], rows[:-1], np.concatenate([rows, rows]), rows[::-1].T, rows * 0 if rows.dtype.kind in "fiu" else rows))
+    return rng.choice(
+        (
+            rows[:0],
+            rows[:1],
+            rows[:-1],
+            np.concatenate([rows, rows]),
+            rows[::-1].T,
+            rows * 0 if rows.dtype.kind in "fiu" else rows,
+        )
+    )
 
 
 def _header_changed(rng: Random, content: bytes) -> bytes:

@@ -18,8 +18,18 @@ ARGUMENTS = {
     "check": "check fuzz.npz fuzz.gds fuzz.pic.yml --bias fuzz.bias.yml -o out.npz",
     "simulate": "simulate fuzz.gds --bias fuzz.bias.yml -o out.npz",
 }
-FILES = {"drc": (".gds", ".bias.yml"), "lvs": (".gds", ".pic.yml"), "check": (".gds", ".pic.yml", ".bias.yml", ".npz"), "simulate": (".gds", ".bias.yml")}
-MUTATORS: dict[str, tuple[Mutator, ...]] = {".gds": (_records, _records, _records, _bytes), ".pic.yml": YAML, ".bias.yml": YAML, ".npz": NPZ}
+FILES = {
+    "drc": (".gds", ".bias.yml"),
+    "lvs": (".gds", ".pic.yml"),
+    "check": (".gds", ".pic.yml", ".bias.yml", ".npz"),
+    "simulate": (".gds", ".bias.yml"),
+}
+MUTATORS: dict[str, tuple[Mutator, ...]] = {
+    ".gds": (_records, _records, _records, _bytes),
+    ".pic.yml": YAML,
+    ".bias.yml": YAML,
+    ".npz": NPZ,
+}
 
 
 def command_targets(folder: Path) -> dict[str, Target]:
@@ -31,7 +41,9 @@ def command_targets(folder: Path) -> dict[str, Target]:
         for ending in endings:
             name = f"optinc {command}: {ending}"
             share = 2.0 if ending == ".gds" else 1.0
-            found[name] = Target(name, f"fuzz{ending}", (files[ending],), MUTATORS[ending], _Command(command, files), share, 60.0)
+            found[name] = Target(
+                name, f"fuzz{ending}", (files[ending],), MUTATORS[ending], _Command(command, files), share, 60.0
+            )
     return found
 
 

@@ -112,7 +112,11 @@ def weights_onnx(folder: Path) -> list[bytes]:
             ],
         }[form]
         if form == 1:
-            nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), *clip, helper.make_node("MatMul", ["r", "v"], ["y"])]
+            nodes = [
+                helper.make_node("MatMul", ["x", "w"], ["h"]),
+                *clip,
+                helper.make_node("MatMul", ["r", "v"], ["y"]),
+            ]
         else:
             nodes = [
                 helper.make_node("Gemm", ["x", "w", "a"], ["h"], transB=1, alpha=1.0, beta=1.0),
@@ -145,7 +149,11 @@ def _layout(name: str) -> kdb.Layout:
     layout.read(str(CELLS / f"{name}.gds"))
     cell = layout.top_cell()
     top = layout.create_cell("top")
-    top.insert(kdb.CellInstArray(cell.cell_index(), kdb.Trans(1, True, 1000, 0), kdb.Vector(0, 90_000), kdb.Vector(90_000, 0), 2, 2))
+    top.insert(
+        kdb.CellInstArray(
+            cell.cell_index(), kdb.Trans(1, True, 1000, 0), kdb.Vector(0, 90_000), kdb.Vector(90_000, 0), 2, 2
+        )
+    )
     top.insert(kdb.CellInstArray(cell.cell_index(), kdb.ICplxTrans(1.0, 30.0, False, -90_000, 0)))
     layer = layout.layer(41, 0)
     top.shapes(layer).insert(kdb.Path([kdb.Point(0, 0), kdb.Point(0, 50_000), kdb.Point(9000, 50_000)], 4000))
@@ -167,14 +175,22 @@ def touchstone(ports: int) -> list[bytes]:
     text = touchstone_text(np.array([1540.0, 1550.0, 1560.0]), s, [f"o{i + 1}" for i in range(ports)])
     plain = "\n".join(line for line in text.splitlines() if not line.startswith("!"))
     rows = "\n".join(f"19{i}.5 " + " ".join(["-10 45.0"] * ports**2) for i in range(3))
-    return [text.encode(), plain.encode(), f"# THZ S DB R 50\n{rows}\n".encode(), f"# GHz S MA\n{rows}\n".replace("-10", "0.1").encode()]
+    return [
+        text.encode(),
+        plain.encode(),
+        f"# THZ S DB R 50\n{rows}\n".encode(),
+        f"# GHz S MA\n{rows}\n".replace("-10", "0.1").encode(),
+    ]
 
 
 def s_matrices(folder: Path) -> list[bytes]:
     """S-matrices of one block as ``optinc simulate`` writes them."""
     buffer = io.BytesIO()
     s = 0.5 * np.eye(2, dtype=complex)[::-1] * np.ones((3, 1, 1))
-    np.savez(buffer, **{"wavelengths_nm": np.array([1540.0, 1550, 1560]), "blocks.0.s": s, "blocks.0.ports": np.array(["o1", "o2"])})
+    np.savez(
+        buffer,
+        **{"wavelengths_nm": np.array([1540.0, 1550, 1560]), "blocks.0.s": s, "blocks.0.ports": np.array(["o1", "o2"])},
+    )
     return [buffer.getvalue()]
 
 
@@ -194,7 +210,16 @@ def short_rules() -> bytes:
 
 def finished_samples() -> bytes:
     """The file of finished samples of a yield run."""
-    outcome = {"inputs": 16, "exact": 15, "words": 32, "wrong": 1, "margin": 0.1, "saturated": 0, "fault": "", "errors": {"1": 1}}
+    outcome = {
+        "inputs": 16,
+        "exact": 15,
+        "words": 32,
+        "wrong": 1,
+        "margin": 0.1,
+        "saturated": 0,
+        "fault": "",
+        "errors": {"1": 1},
+    }
     lines = [
         {"schema": 1, "header": {"seed": 1, "chip": {"name": "fuzz"}}},
         {"study": "all", "imperfection": "", "sample": 0, "result": {"tuned": outcome}},
@@ -206,7 +231,9 @@ def finished_samples() -> bytes:
 
 def process_card() -> bytes:
     """The card of a whole process, without comments and names of sources."""
-    return yaml.safe_dump(yaml.safe_load((CARDS / "soi220" / "process.yml").read_text(encoding="utf-8")), sort_keys=False).encode()
+    return yaml.safe_dump(
+        yaml.safe_load((CARDS / "soi220" / "process.yml").read_text(encoding="utf-8")), sort_keys=False
+    ).encode()
 
 
 def system_cards() -> list[bytes]:

@@ -9,7 +9,25 @@ from google.protobuf.message import Message
 
 INTS = (0, 1, -1, 2, 3, 7, 10, 255, 2**31 - 1, -(2**31), 2**40, 2**63 - 1, -(2**63))
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, 1e38, -1e38, 1e-40, float("nan"), float("inf"), float("-inf"))
-TEXTS = ("", "a", "x", "Gemm", "Relu", "Clip", "MatMul", "Add", "Constant", "Identity", "Max", "Min", "alpha", "beta", "transB", "é", "x" * 10_000)
+TEXTS = (
+    "",
+    "a",
+    "x",
+    "Gemm",
+    "Relu",
+    "Clip",
+    "MatMul",
+    "Add",
+    "Constant",
+    "Identity",
+    "Max",
+    "Min",
+    "alpha",
+    "beta",
+    "transB",
+    "é",
+    "x" * 10_000,
+)
 INT32 = (2**31 - 1, -(2**31))
 
 
@@ -81,4 +99,6 @@ def _scalar(rng: Random, field: Any, fields: list[tuple[Any, Any, Any]]) -> Any:
         return rng.choice(used) if used and rng.random() < 0.5 else rng.choice(TEXTS)
     if field.cpp_type == field.CPPTYPE_BOOL:
         return rng.random() < 0.5
-    return rng.choice(INT32 if field.cpp_type in (field.CPPTYPE_INT32, field.CPPTYPE_ENUM) and rng.random() < 0.3 else INTS)
+    return rng.choice(
+        INT32 if field.cpp_type in (field.CPPTYPE_INT32, field.CPPTYPE_ENUM) and rng.random() < 0.3 else INTS
+    )

@@ -34,7 +34,9 @@ def mutate_bytes(rng: Random, data: bytes) -> bytes:
         elif what == 4:
             del buffer[at : at + rng.choice((1, 2, 4, 64, 1024))]
         elif what == 5:
-            buffer[at : at + 4] = rng.choice((0, 1, 127, 128, 255, 2**31, 2**32 - 1)).to_bytes(4, rng.choice(("big", "little")))
+            buffer[at : at + 4] = rng.choice((0, 1, 127, 128, 255, 2**31, 2**32 - 1)).to_bytes(
+                4, rng.choice(("big", "little"))
+            )
         elif what == 6:
             run = buffer[at : at + rng.choice((2, 8, 64, 512))]
             target = rng.randrange(size + 1)
@@ -42,7 +44,9 @@ def mutate_bytes(rng: Random, data: bytes) -> bytes:
         elif what == 7:
             del buffer[at:]
         else:
-            buffer[at : at + 8] = rng.choice((2**63, 2**64 - 1, 2**62, 2**40, 2**32)).to_bytes(8, rng.choice(("big", "little")))
+            buffer[at : at + 8] = rng.choice((2**63, 2**64 - 1, 2**62, 2**40, 2**32)).to_bytes(
+                8, rng.choice(("big", "little"))
+            )
         del buffer[MAX_BYTES:]
     return bytes(buffer)
 

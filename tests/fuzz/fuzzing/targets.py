@@ -100,7 +100,10 @@ def _tree(parse: Callable[[bytes], Any], dump: Callable[[Any], bytes]) -> Mutato
 
 def _lines(rng: Random, files: Sequence[bytes]) -> bytes:
     """Lines of JSON, of which some are changed."""
-    rows = [trees.mutate_tree(rng, json.loads(line)) if rng.random() < 0.4 else json.loads(line) for line in rng.choice(files).splitlines()]
+    rows = [
+        trees.mutate_tree(rng, json.loads(line)) if rng.random() < 0.4 else json.loads(line)
+        for line in rng.choice(files).splitlines()
+    ]
     return b"\n".join(map(trees.json_bytes, rows)) + b"\n" * (rng.random() < 0.9)
 
 
@@ -216,11 +219,21 @@ def targets(folder: Path) -> dict[str, Target]:
     names = [path.stem for path in sorted((corpus.CARDS / "soi220" / "devices").glob("*.yml"))]
     found = [
         Target("weights .npz", "w.npz", tuple(corpus.weights_npz(folder)), NPZ, _weights, 12),
-        Target("weights .safetensors", "w.safetensors", tuple(corpus.weights_safetensors(folder)), (_safetensors,) * 3 + (_bytes,), _weights, 10),
+        Target(
+            "weights .safetensors",
+            "w.safetensors",
+            tuple(corpus.weights_safetensors(folder)),
+            (_safetensors,) * 3 + (_bytes,),
+            _weights,
+            10,
+        ),
         Target("weights .onnx", "w.onnx", tuple(corpus.weights_onnx(folder)), (_onnx,) * 3 + (_bytes,), _weights, 10),
         Target("netlist", "n.pic.yml", netlists, YAML, _netlist, 6),
         Target("bias", "b.bias.yml", (chip.bias,), YAML, _bias, 10),
-        *(Target(f"device card {n}", f"{n}.yml", (d,), YAML, _device, 0.8) for n, d in zip(names, devices, strict=True)),
+        *(
+            Target(f"device card {n}", f"{n}.yml", (d,), YAML, _device, 0.8)
+            for n, d in zip(names, devices, strict=True)
+        ),
         Target("rule card", "rules.yml", (corpus.short_rules(),), YAML, _rules, 3),
         Target("process card", "process.yml", (corpus.process_card(),), YAML, _process, 2),
         Target("system card", "optinc_star.yml", tuple(corpus.system_cards()), YAML, _system, 5),
@@ -231,7 +244,9 @@ def targets(folder: Path) -> dict[str, Target]:
         Target("Touchstone .s2p", "m.s2p", tuple(corpus.touchstone(2)), (_text, _text, _bytes), _measured, 6),
         Target("S-matrices .npz", "m.npz", tuple(corpus.s_matrices(folder)), NPZ, _measured, 6),
         Target("function table .npz", "t.function.npz", (chip.function,), NPZ, _function, 6),
-        Target("finished samples", "y.jsonl", (corpus.finished_samples(),), (_lines, _lines, _text, _bytes), _samples, 6),
+        Target(
+            "finished samples", "y.jsonl", (corpus.finished_samples(),), (_lines, _lines, _text, _bytes), _samples, 6
+        ),
         Target("report", "r.report.json", (chip.report,), JSON, _report, 3),
     ]
     return {target.name: target for target in found}
