@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, StrictStr
 
-
 LARGEST = 1e30
 """Largest magnitude of a number; squares of larger ones would leave the range of double precision."""
 MAX_TEXT = 1000

@@ -178,7 +178,8 @@ def _channel(where: str, entry: Any, bits: int) -> dict[str, float]:
         raise NetlistError(f"{where}: phase_rad is {values['phase_rad']:.9g}, beyond 2π; {REMEDY}")
     if (values["power_w"] > 0.0) != (values["voltage_v"] > 0.0):
         raise NetlistError(
-            f"{where}: power_w is {values['power_w']:g} and voltage_v {values['voltage_v']:g}, of which only one is 0; {REMEDY}"
+            f"{where}: power_w is {values['power_w']:g} and voltage_v {values['voltage_v']:g}, of which only one is 0; "
+            f"{REMEDY}"
         )
     return values | {"code": code}
 

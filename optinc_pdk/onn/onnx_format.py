@@ -154,8 +154,8 @@ def _chain(path: Path, graph: Any, constants: Arrays, signal: str) -> tuple[tupl
         connected = signal in names if node.op_type in ("Max", "Min") else names[:1] == [signal]
         if not (linear or clamp) or not connected:
             raise WeightsError(
-                f"{path}: node {index} is {node.op_type} of {reprlib.repr(names)}, not {expected} of {signal!r}; use a chain of "
-                "Gemm or MatMul with Relu or Clip(0, 1) between them"
+                f"{path}: node {index} is {node.op_type} of {reprlib.repr(names)}, not {expected} of {signal!r}; use a "
+                "chain of Gemm or MatMul with Relu or Clip(0, 1) between them"
             )
         if linear:
             if layers:

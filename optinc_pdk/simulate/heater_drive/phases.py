@@ -76,7 +76,8 @@ def read_drive(path: str | Path, process: Process) -> Bias:
 
     Raises:
         NetlistError: The file cannot be used, is for another process or number of DAC bits, has a voltage that
-            differs from its code by a step or more or is too low for its power, or a gain, offset or receiver scale outside the card's range.
+            differs from its code by a step or more or is too low for its power, or a gain, offset or receiver scale
+            outside the card's range.
     """
     bias = read_bias(path, process.name)
     bits = int(process.drive.dac_bits)
@@ -196,8 +197,8 @@ def check_phases(path: str | Path, circuit: Circuit, bias: Bias, process: Proces
         channel = channels[i]
         raise NetlistError(
             f"{path}: channel {bias.labels[channel]!r}: phase_rad is {bias.phase_rad[channel]:.6g}, but power_w "
-            f"{bias.power_w[channel]:.6g} and its neighbours give {np.mod(expected[i], 2.0 * np.pi):.6g}; give the bias "
-            "of this layout, or correct one of them"
+            f"{bias.power_w[channel]:.6g} and its neighbours give {np.mod(expected[i], 2.0 * np.pi):.6g}; give the "
+            "bias of this layout, or correct one of them"
         )
 
 

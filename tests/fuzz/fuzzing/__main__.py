@@ -22,6 +22,7 @@ from typing import Annotated
 import typer
 
 from fuzzing.commands import command_targets
+from fuzzing.corpus import build_chip, smallest
 from fuzzing.page import page
 from fuzzing.targets import Target, by_family, targets
 from fuzzing.worker import Finding, Tally, run
@@ -129,7 +130,8 @@ def main(
         (folder / "corpus").mkdir()
         # standard output belongs to the table
         supervisor = Supervisor(seed, folder, out.resolve())
-        for group, count in ((targets(folder / "corpus"), inputs), (command_targets(folder / "corpus"), commands)):
+        chip = build_chip(smallest(), folder / "corpus")
+        for group, count in ((targets(chip, folder / "corpus"), inputs), (command_targets(chip), commands)):
             shares = sum(target.share for target in group.values())
             for name, target in group.items():
                 if only in name:

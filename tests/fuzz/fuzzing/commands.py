@@ -6,7 +6,6 @@ import contextlib
 import io
 import sys
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from fuzzing import corpus
@@ -32,9 +31,8 @@ MUTATORS: dict[str, tuple[Mutator, ...]] = {
 }
 
 
-def command_targets(folder: Path) -> dict[str, Target]:
+def command_targets(chip: corpus.Chip) -> dict[str, Target]:
     """The commands as targets: the mutated file is that of the target, the others are unchanged."""
-    chip = corpus.build_chip(corpus.smallest(), folder)
     files = {".gds": chip.gds, ".pic.yml": chip.netlist, ".bias.yml": chip.bias, ".npz": chip.weights}
     found = {}
     for command, endings in FILES.items():

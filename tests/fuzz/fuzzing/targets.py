@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,9 @@ class Target:
     def input(self, seed: int, number: int) -> bytes:
         """The input of a number, which depends on nothing else than the seed and the corpus."""
         rng = Random(f"{self.name} {seed} {number}")
-        return rng.choice(self.mutators)(rng, self.corpus)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as those of NumPy's conversions
+            return rng.choice(self.mutators)(rng, self.corpus)
 
 
 def _bytes(rng: Random, files: Sequence[bytes]) -> bytes:
@@ -207,18 +210,18 @@ def _report(path: Path) -> object:
     return _task(path.with_name(path.name.replace(".report.json", ".gds")))
 
 
-def targets(folder: Path) -> dict[str, Target]:
+def targets(chip: corpus.Chip, folder: Path) -> dict[str, Target]:
     """All readers by name.
 
     Args:
-        folder: Folder for files that make the corpus, and for files that readers need beside theirs.
+        chip: Files of a chip.
+        folder: Folder for files that make the corpus.
     """
-    chip = corpus.build_chip(corpus.smallest(), folder)
     netlists = (chip.netlist,)
     devices = tuple(corpus.yaml_cards("soi220/devices/*.yml"))
     names = [path.stem for path in sorted((corpus.CARDS / "soi220" / "devices").glob("*.yml"))]
     found = [
-        Target("weights .npz", "w.npz", tuple(corpus.weights_npz(folder)), NPZ, _weights, 12),
+        Target("weights .npz", "w.npz", tuple(corpus.weights_npz(folder)), NPZ, _weights, 14),
         Target(
             "weights .safetensors",
             "w.safetensors",
@@ -227,22 +230,22 @@ def targets(folder: Path) -> dict[str, Target]:
             _weights,
             10,
         ),
-        Target("weights .onnx", "w.onnx", tuple(corpus.weights_onnx(folder)), (_onnx,) * 3 + (_bytes,), _weights, 10),
-        Target("netlist", "n.pic.yml", netlists, YAML, _netlist, 6),
+        Target("weights .onnx", "w.onnx", tuple(corpus.weights_onnx(folder)), (_onnx,) * 3 + (_bytes,), _weights, 12),
+        Target("netlist", "n.pic.yml", netlists, YAML, _netlist, 2),
         Target("bias", "b.bias.yml", (chip.bias,), YAML, _bias, 10),
         *(
             Target(f"device card {n}", f"{n}.yml", (d,), YAML, _device, 0.8)
             for n, d in zip(names, devices, strict=True)
         ),
-        Target("rule card", "rules.yml", (corpus.short_rules(),), YAML, _rules, 3),
-        Target("process card", "process.yml", (corpus.process_card(),), YAML, _process, 2),
+        Target("rule card", "rules.yml", (corpus.short_rules(),), YAML, _rules, 2),
+        Target("process card", "process.yml", (corpus.process_card(),), YAML, _process, 0.6),
         Target("system card", "optinc_star.yml", tuple(corpus.system_cards()), YAML, _system, 5),
         Target("recognition polygons", "golden/taper.json", (corpus.golden(),), JSON, _golden, 4),
-        Target("GDS2", "a.gds", tuple(corpus.layouts(folder)), (_records,) * 3 + (_bytes,), _layout, 12),
+        Target("GDS2", "a.gds", tuple(corpus.layouts(folder)), (_records,) * 3 + (_bytes,), _layout, 10),
         Target("OASIS", "a.oas", tuple(corpus.layouts_oasis(folder)), (_bytes,), _layout, 8),
-        Target("Touchstone .s1p", "m.s1p", tuple(corpus.touchstone(1)), (_text, _text, _bytes), _measured, 2),
-        Target("Touchstone .s2p", "m.s2p", tuple(corpus.touchstone(2)), (_text, _text, _bytes), _measured, 6),
-        Target("S-matrices .npz", "m.npz", tuple(corpus.s_matrices(folder)), NPZ, _measured, 6),
+        Target("Touchstone .s1p", "m.s1p", tuple(corpus.touchstone(1)), (_text, _text, _bytes), _measured, 4),
+        Target("Touchstone .s2p", "m.s2p", tuple(corpus.touchstone(2)), (_text, _text, _bytes), _measured, 10),
+        Target("S-matrices .npz", "m.npz", tuple(corpus.s_matrices(folder)), NPZ, _measured, 10),
         Target("function table .npz", "t.function.npz", (chip.function,), NPZ, _function, 6),
         Target(
             "finished samples", "y.jsonl", (corpus.finished_samples(),), (_lines, _lines, _text, _bytes), _samples, 6

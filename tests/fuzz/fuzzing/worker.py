@@ -18,9 +18,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 
-from optinc_pdk.errors import InputError
-
 from fuzzing.targets import Target, outcome, prepare
+from optinc_pdk.errors import InputError
 
 MAX_MEMORY = 2 * 2**30
 """Bytes by which the address space may grow while inputs are read."""
