@@ -210,7 +210,7 @@ def simulate(
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_netlist
     from optinc_pdk.models.registry import check_wavelengths
-    from optinc_pdk.simulate.heater_drive.phases import read_drive
+    from optinc_pdk.simulate.heater_drive.phases import check_phases, read_drive
     from optinc_pdk.simulate.s_parameters.files import (
         block_scattering,
         check_port_count,
@@ -241,6 +241,8 @@ def simulate(
             layout = read_extracted_layout(source, drive, card)
             circuit, ground = layout.circuit, layout.ground
             faults += layout.faults
+            if not faults:
+                check_phases(bias, circuit, drive, card)
         report_wavelengths = partial(report, "wavelengths")
         if chosen is None:
             blocks = block_scattering(circuit, drive, wavelengths_nm, card, ground, report_wavelengths)

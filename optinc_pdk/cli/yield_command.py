@@ -245,6 +245,7 @@ def _task(files: ChipFiles, onn: Onn | None) -> Averaging:
     from pydantic import ValidationError
 
     from optinc_pdk.averaging import Averaging
+    from optinc_pdk.json_io import parse_json
     from optinc_pdk.report.build_files import BUILD_ENDING, changed_files
     from optinc_pdk.report.schema import Report
 
@@ -252,7 +253,9 @@ def _task(files: ChipFiles, onn: Onn | None) -> Averaging:
     if onn is not None and not path.exists():
         return onn.task
     try:
-        report = Report.model_validate_json(path.read_bytes())
+        text = path.read_bytes()
+        parse_json(text)  # refuses duplicate keys, of which pydantic takes the last one
+        report = Report.model_validate_json(text)
         task = Averaging(**report.task.model_dump())
     except FileNotFoundError:
         raise InputError(f"{path}: no report beside the layout; give the weight file with --weights") from None
@@ -262,7 +265,7 @@ def _task(files: ChipFiles, onn: Onn | None) -> Averaging:
             f"{_REPLACED}"
         ) from None
     except ValueError as fault:
-        raise InputError(f"{path}: task: {fault}; {_REPLACED}") from None
+        raise InputError(f"{path}: {fault}; {_REPLACED}") from None
     if files.gds.name not in report.files:
         if onn is None:
             raise InputError(f"{path}: is not the report of {files.gds}; give the weight file with --weights")

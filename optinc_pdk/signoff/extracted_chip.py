@@ -13,7 +13,7 @@ from optinc_pdk.extract import extract
 from optinc_pdk.signoff.electrical.wiring import wiring_of
 from optinc_pdk.signoff.electrical.wiring_faults import connection_faults
 from optinc_pdk.signoff.layout_faults import LayoutFault, layout_faults_of
-from optinc_pdk.simulate.heater_drive.phases import read_drive
+from optinc_pdk.simulate.heater_drive.phases import check_phases, read_drive
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,8 @@ def read_extracted_chip(gds: str | Path, netlist: str | Path, bias: str | Path, 
         process: Process of all three files.
 
     Raises:
-        InputError: A file cannot be used, the netlist has no board, or the bias is of another process or circuit.
+        InputError: A file cannot be used, the netlist has no board, or the bias is of another process or circuit, or
+            its phases are not those of its powers on this layout.
     """
     reference = read_netlist(netlist)
     if reference.board is None:
@@ -76,7 +77,11 @@ def read_extracted_chip(gds: str | Path, netlist: str | Path, bias: str | Path, 
     # a missing label of a channel is a fault of the wiring already
     missing = sorted(set(reference.ports) - set(layout.circuit.ports) - set(drive.labels))
     lost = tuple(LayoutFault("label", f"label {label!r} of the netlist is not in the layout") for label in missing)
-    return ExtractedChip(layout.circuit, reference.board, drive, layout.ground, layout.faults + lost)
+    faults = layout.faults + lost
+    if not faults:
+        # on a faulty layout, heaters may be elsewhere than where the bias was computed for
+        check_phases(bias, layout.circuit, drive, process)
+    return ExtractedChip(layout.circuit, reference.board, drive, layout.ground, faults)
 
 
 def read_extracted_layout(gds: str | Path, bias: Bias, process: Process) -> ExtractedLayout:
