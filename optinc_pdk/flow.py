@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from optinc_pdk.signoff.drc.design_rule_check import DrcResult
     from optinc_pdk.signoff.electrical.electrical_check import ElectricalResult
     from optinc_pdk.signoff.function import FunctionResult
+    from optinc_pdk.signoff.layout_faults import LayoutFault
     from optinc_pdk.signoff.lvs.comparison import LvsResult
     from optinc_pdk.simulate import Programming
 
@@ -209,7 +210,6 @@ def build_staged(
                 f"activation {onn.activation}; train it again, or give the right one (--activation)"
             )
     from optinc_pdk.layout import lay_out, to_layout, write_gds
-    from optinc_pdk.pdk import get_pdk
     from optinc_pdk.report.build_numbers import (
         chip_numbers,
         drc_numbers,
@@ -230,7 +230,6 @@ def build_staged(
     with clock.stage("assemble"):
         draft = draft_circuit(onn, card, name)
     with clock.stage("layout"):
-        get_pdk(process).activate()
         circuit, chip = lay_out(draft, card)
         layout = to_layout(chip, card, name)
     gds = out.path(".gds")
@@ -253,9 +252,16 @@ def build_staged(
         "drc": drc_numbers(signed.rules, signed.electrical),
         "lvs": {"devices": signed.lvs.devices, "nets": signed.lvs.nets, "match": signed.lvs.match},
         "function": function_numbers(signed.function),
+        "faults": [fault.to_json() for fault in signed.faults],
     }
     notes += signed.notes + findings(
-        signed.rules, signed.electrical, signed.lvs, signed.function, onn.activation, signed.programming
+        signed.rules,
+        signed.electrical,
+        signed.faults,
+        signed.lvs,
+        signed.function,
+        onn.activation,
+        signed.programming,
     )
     with clock.stage("report"):
         pictures = _pictures(gds, card, onn, signed.function)
@@ -269,6 +275,7 @@ class _SignOff:
 
     rules: DrcResult
     electrical: ElectricalResult | None
+    faults: Sequence[LayoutFault]
     lvs: LvsResult
     programming: Programming | None
     function: FunctionResult | None
@@ -291,6 +298,7 @@ def _sign_off(
     from optinc_pdk.signoff.electrical.electrical_check import check_electrical
     from optinc_pdk.signoff.electrical.wiring import wiring_of
     from optinc_pdk.signoff.function import check_function, write_function
+    from optinc_pdk.signoff.layout_faults import layout_faults_of
     from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
     from optinc_pdk.simulate import UnsettledError, program
 
@@ -305,6 +313,7 @@ def _sign_off(
         write_lvs(lvs, out.path(".lvs.json"))
         write_lvs_lyrdb(lvs, out.target(".gds"), out.path(".lvs.lyrdb"))
     electrical: ElectricalResult | None = None
+    faults = layout_faults_of(extraction.faults)
     programming: Programming | None = None
     function: FunctionResult | None = None
     notes: list[str] = []
@@ -325,6 +334,8 @@ def _sign_off(
             write_bias(programming.bias, out.path(".bias.yml"))
             with clock.stage("currents"):
                 electrical = check_electrical(card.rules, wiring, programming.bias)
+                # those of the wiring are among those of the extraction
+                faults += tuple(fault for fault in electrical.faults if fault not in faults)
             with clock.stage("function"):
                 function = check_function(
                     extraction.circuit,
@@ -341,8 +352,11 @@ def _sign_off(
             notes.append(f"program: {fault}")
         except UnsettledError as fault:
             notes.append(f"function: {fault}")
-    write_lyrdb(rules, out.path(".drc.lyrdb"), electrical.rules if electrical else ())
-    return _SignOff(rules, electrical, lvs, programming, function, notes)
+    if electrical is None:
+        write_lyrdb(rules, out.path(".drc.lyrdb"))
+    else:
+        write_lyrdb(rules, out.path(".drc.lyrdb"), electrical.rules, electrical.faults)
+    return _SignOff(rules, electrical, faults, lvs, programming, function, notes)
 
 
 def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]:

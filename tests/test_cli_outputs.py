@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,8 +15,6 @@ import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cli import main
-from optinc_pdk.cli.signals import signals_clean_up
-from optinc_pdk.file_sets import StagedFiles
 from optinc_pdk.flow import build
 from optinc_pdk.onn import carry_chain
 from optinc_pdk.report.build_files import cascades_of, changed_files, claiming_report, file_digest
@@ -194,21 +191,15 @@ def test_a_cascade_does_not_keep_its_report_when_one_of_its_chips_is_built_again
 
 def test_a_terminated_process_deletes_its_hidden_folder(tmp_path: Path) -> None:
     code = (
-        "import os, signal, pathlib; from optinc_pdk.cli.signals import signals_clean_up\n"
+        "import os, signal\n"
+        "from optinc_pdk.cli.interrupts import signals_interrupt\n"
         "from optinc_pdk.file_sets import StagedFiles\n"
-        f"with signals_clean_up(), StagedFiles({str(tmp_path / 'out')!r}) as staged:\n"
+        f"with signals_interrupt(), StagedFiles({str(tmp_path / 'out')!r}) as staged:\n"
         "    staged.path('chip.gds').write_bytes(b'')\n"
         "    print(len(list(staged.directory.iterdir())), flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "    signal.pause()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "1\n")
-    assert "SIGTERM" in done.stderr and list(tmp_path.iterdir()) == []
-
-
-def test_signals_are_restored() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with signals_clean_up(), StagedFiles("nowhere"):
-        pass
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert done.stdout == "1\n" and "KeyboardInterrupt" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -51,8 +51,8 @@ def synth(
     mzis: Annotated[
         int | None,
         typer.Option(
-            help="Take the most tolerant network of comparators with at most this many MZIs by the paper's count, with "
-            "meshes for whole layers; independent parts of a layer need fewer. Default: the largest tolerance per MZI."
+            help="Take the most tolerant network of comparators with at most this many MZIs by the paper's count, as "
+            "optinc factor states them, for independent parts separately. Default: the largest tolerance per MZI."
         ),
     ] = None,
     gain: Annotated[

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from optinc_pdk.cli.app import app, stage_progress
-from optinc_pdk.cli.exit_codes import PASSED
+from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Seed
 from optinc_pdk.cli.paths import output_path, warn_of_changes
 from optinc_pdk.errors import InputError
@@ -38,7 +38,10 @@ def noise(
     process: ProcessName = DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Measure the word-error rate of the extracted layout against the symbol rate; writes .noise.csv and .noise.png."""
+    """Measure the word-error rate of the extracted layout against the symbol rate; writes .noise.csv and .noise.png.
+
+    Exit code 1 if the layout has faults that can affect the function and that the simulation does not include.
+    """
     table = output_path(output or gds.with_suffix(".noise.csv"), gds, netlist, bias, weights)
     if table.suffix == ".png":
         raise InputError(f"{table}: the picture gets this name; give the table the ending .csv")
@@ -58,9 +61,11 @@ def noise(
     from optinc_pdk.tolerance.error_rates import parse_rates, word_error_curve
 
     rates = parse_rates(symbol_rates, card)
-    with stage_progress(("extract", "light", *(format_si(rate, "Bd") for rate in sorted(set(rates))))) as report_stage:
+    stages = ("extract", "light", *(format_si(rate, "Bd") for rate in sorted(set(rates))))
+    with faults_explaining_errors(as_json) as faults, stage_progress(stages) as report_stage:
         report_stage("extract")
         chip = read_extracted_chip(gds, netlist, bias, card)
+        faults += chip.faults
         report_stage("light")
         s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
         curve = word_error_curve(
@@ -81,10 +86,12 @@ def noise(
 
     write_files({picture: curve_png(curve, gds.stem), table: curve_csv(curve)})
     if as_json:
-        print(json.dumps({"schema": 1, "files": [str(table), str(picture)]} | curve.to_json(), indent=2))
+        numbers = {"schema": 1, "files": [str(table), str(picture)]} | curve.to_json() | faults_json(faults)
+        print(json.dumps(numbers, indent=2))
     else:
         print(f"{format_si(curve.laser_w, 'W')} into every guide; readings integrated over one symbol")
         for point in curve.points:
             print(point_line(point))
         print(f"{table}, {picture}")
-    raise typer.Exit(PASSED)
+        print_faults(faults)
+    raise typer.Exit(exit_code(True, faults))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from optinc_pdk.cli.app import app, progress_counter, stage_progress
-from optinc_pdk.cli.exit_codes import PASSED
+from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, print_faults
 from optinc_pdk.cli.options import DEFAULT, Json, ProcessName, parse_output
 from optinc_pdk.cli.paths import output_folder
 from optinc_pdk.errors import InputError
@@ -111,7 +111,8 @@ def yield_(
 
     Every sample is measured with all imperfections. The first 50 are also measured with each imperfection alone and
     with all but this one (contributions); for the first 20, the largest amount of each imperfection alone that they
-    tolerate is found (tolerances). These two take most of the time; --no-contributions skips both.
+    tolerate is found (tolerances). These two take most of the time; --no-contributions skips both. Exit code 1 if the
+    layout has faults that can affect the function and that the simulation does not include.
     """
     _check_numbers(samples, seed, target)
     if not noise and (laser_w, symbol_rate) != (None, None):
@@ -124,12 +125,13 @@ def yield_(
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
+    from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.simulate.transmission.noise import noise_of
     from optinc_pdk.tolerance.montecarlo.executors import check_scheduler, open_executor
     from optinc_pdk.tolerance.montecarlo.study import YieldStudy
     from optinc_pdk.tolerance.montecarlo.yield_run import chip_files, header_of, run_yield
     from optinc_pdk.tolerance.variation.imperfections import imperfections
-    from optinc_pdk.tolerance.variation.nominal_chip import read_chip
+    from optinc_pdk.tolerance.variation.nominal_chip import chip_of
 
     check_scheduler(scheduler, workers)
     files, card = chip_files(chip, netlist, bias), load_process(process)
@@ -137,9 +139,11 @@ def yield_(
     task = _task(files, onn)
     physical = noise_of(card, laser_w, symbol_rate) if noise else None
     amounts = _amounts(card, imperfection or [], scale or [], dac_bits, noise)
-    with stage_progress(("extract",)) as report_stage:
+    with faults_explaining_errors(as_json) as faults, stage_progress(("extract",)) as report_stage:
         report_stage("extract")
-        extracted = read_chip(files.gds, files.netlist, files.bias, card)
+        built = read_extracted_chip(files.gds, files.netlist, files.bias, card)
+        faults += built.faults
+        extracted = chip_of(built.circuit, built.board, built.bias, card, built.ground)
     work = YieldStudy(
         chip=extracted,
         task=task,
@@ -150,14 +154,16 @@ def yield_(
         onn=onn if calibrate else None,
     )
     directory = chip.parent if output is None else output
-    with _samples() as report_samples:
+    with faults_explaining_errors(as_json) as explained, _samples() as report_samples:
+        explained += faults
         run, header = open_executor(work, scheduler, workers), header_of(files, card, work)
-        numbers = run_yield(work, header, samples, directory, run, resume, report_samples, contributions)
+        numbers = run_yield(work, header, samples, directory, run, resume, report_samples, contributions, faults)
     if as_json:
         print(json.dumps(numbers, indent=2))
     else:
         _print_summary(numbers, directory / files.name)
-    raise typer.Exit(PASSED)
+        print_faults(faults)
+    raise typer.Exit(exit_code(True, faults))
 
 
 def _check_numbers(samples: int, seed: int, target: float) -> None:
@@ -239,6 +245,7 @@ def _task(files: ChipFiles, onn: Onn | None) -> Averaging:
     from pydantic import ValidationError
 
     from optinc_pdk.averaging import Averaging
+    from optinc_pdk.json_io import parse_json
     from optinc_pdk.report.build_files import BUILD_ENDING, changed_files
     from optinc_pdk.report.schema import Report
 
@@ -246,7 +253,9 @@ def _task(files: ChipFiles, onn: Onn | None) -> Averaging:
     if onn is not None and not path.exists():
         return onn.task
     try:
-        report = Report.model_validate_json(path.read_bytes())
+        text = path.read_bytes()
+        parse_json(text)  # refuses duplicate keys, of which pydantic takes the last one
+        report = Report.model_validate_json(text)
         task = Averaging(**report.task.model_dump())
     except FileNotFoundError:
         raise InputError(f"{path}: no report beside the layout; give the weight file with --weights") from None
@@ -256,7 +265,7 @@ def _task(files: ChipFiles, onn: Onn | None) -> Averaging:
             f"{_REPLACED}"
         ) from None
     except ValueError as fault:
-        raise InputError(f"{path}: task: {fault}; {_REPLACED}") from None
+        raise InputError(f"{path}: {fault}; {_REPLACED}") from None
     if files.gds.name not in report.files:
         if onn is None:
             raise InputError(f"{path}: is not the report of {files.gds}; give the weight file with --weights")

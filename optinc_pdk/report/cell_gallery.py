@@ -43,13 +43,14 @@ def write_gallery(process: str, path: Path) -> int:
 
     # gdsfactory takes more than a second to import
     from optinc_pdk.cells import cells_of
-    from optinc_pdk.pdk import get_pdk
+    from optinc_pdk.pdk import active_pdk
 
-    get_pdk(process).activate()
     cells = cells_of(card)
     folder = path.with_suffix("")
-    pictures = {folder / f"{name}.png": cell_picture(card, cell()) for name, cell in cells.items()}
-    write_files(pictures | {path: render_gallery(card, path.stem).encode()})
+    with active_pdk(process):
+        pictures = {folder / f"{name}.png": cell_picture(card, cell()) for name, cell in cells.items()}
+        page = render_gallery(card, path.stem)
+    write_files(pictures | {path: page.encode()})
     return len(cells)
 
 

@@ -69,7 +69,7 @@ def test_a_chip_is_read_once(stem: Path, process: Process, monkeypatch: pytest.M
     [
         (".bias.yml", "circuit: tiny", "circuit: other", r"'other'.*'tiny'"),
         (".bias.yml", "process: soi220", "process: other", r"'other'.*'soi220'"),
-        (".pic.yml", "  board:", "  plank:", r"info\.board"),
+        (".pic.yml", "  board:", "  plank:", "'plank'"),
     ],
 )
 def test_files_that_do_not_belong_together_are_refused_before_the_layout_is_read(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_writing import errors_of, lock_descriptor, output_target, sync_folder, write_all
+from optinc_pdk.json_io import parse_json
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 
 SCHEMA = 1
@@ -183,7 +184,7 @@ def _outcomes(data: Any) -> Result:
 
 def _parse(path: Path, number: int, text: bytes) -> dict[str, Any]:
     try:
-        data = json.loads(text)
+        data = parse_json(text)
     except ValueError as fault:
         raise _damaged(path, number) from fault
     if not isinstance(data, dict):

@@ -18,6 +18,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_sets import output_targets, write_files
 from optinc_pdk.onn import Onn
+from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Records, Result, SampleJob
 from optinc_pdk.tolerance.montecarlo.study import (
     MAX_OCTAVE,
@@ -169,6 +170,7 @@ def run_yield(
     resume: bool = False,
     progress: Progress | None = None,
     contributions: bool = True,
+    faults: Sequence[LayoutFault] = (),
 ) -> dict[str, Any]:
     """Run the yield analysis of a chip and write all results into a folder.
 
@@ -181,6 +183,7 @@ def run_yield(
         resume: Continue an earlier run in the folder.
         progress: See :func:`run_jobs`.
         contributions: Whether single imperfections, their combinations and the tolerance of each are evaluated as well.
+        faults: Faults of the layout, which the samples do not include.
 
     Returns:
         The results, as written to ``.yield.json``.
@@ -197,7 +200,7 @@ def run_yield(
     with runner as run, Records(records_file, header, resume, report) as records:
         run_jobs(jobs, records, run, progress)
         results = YieldResults.of(work, jobs, records.done)
-        numbers = results.numbers(header, work.target)
+        numbers = results.numbers(header, work.target) | {"faults": [fault.to_json() for fault in faults]}
         files = {directory / f"{name}.{ending}": data for ending, data in results.files(numbers, work.target).items()}
         numbers["files"] = {path.name: hashlib.sha256(data).hexdigest() for path, data in files.items()}
         files[report] = (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode()

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from optinc_pdk.cli.signals import end_by_signal
+from optinc_pdk.cli.interrupts import signals_interrupt
 
 FAULTS = ("kill", "torn", "term", "interrupt", "full", "denied")
 """SIGKILL before an operation; SIGKILL in the middle of a write; SIGTERM; SIGINT; a disk that is full from an operation
@@ -180,17 +180,14 @@ def _run(work: Callable[[], None], operations: Operations, writer: int) -> None:
     """Run the work as the command line does, report the operations, and exit."""
     code, error = 3, ""
     try:
-        signal.signal(signal.SIGTERM, end_by_signal)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        # the message of a signal is not a result
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        operations.install()
-        work()
-        code = 0
-    except SystemExit as end:
-        code = int(end.code or 0)
+        with signals_interrupt() as received:
+            operations.install()
+            work()
+            code = 0
     except KeyboardInterrupt:
-        code = 130
+        code = received.code
     except OSError as fault:
         code, error = 2, f"{fault.filename}: {fault.strerror}"
     except BaseException as fault:
