@@ -48,12 +48,12 @@ def load_process(name: str = DEFAULT_PROCESS) -> Process:
     Raises:
         CardError: There is no such process, or one of its cards is unusable.
     """
-    return _loaded_process(name)
+    # the resolved path is a part of the key only: the current folder may change
+    return _loaded_process(name, Path(name).resolve())
 
 
-# a function of its own, because a cache would store the default and its name under two keys
 @cache
-def _loaded_process(name: str) -> Process:
+def _loaded_process(name: str, _: Path) -> Process:
     folders, data = _process_cards(_folder(name), ())
     path = folders[0] / "process.yml"
     layers = _parse(_Layers, {"layers": data.get("layers")}, path).layers

@@ -145,11 +145,18 @@ def heater_parameters(
             no ground rise.
 
     Raises:
+        NetlistError: The resistance of a wire is unknown, because it connects several heaters or pads.
         ValueError: The circuit lacks the columns, or a value is not a valid resistance.
     """
     for column in ("resistance_ohm", "wire_ohm"):
         if column not in circuit.settings:
             raise ValueError(f"circuit {circuit.name!r} has no column {column!r}; extract it from a layout first")
+    unknown = instances[np.isnan(circuit.settings["wire_ohm"][instances])]
+    if unknown.size:
+        raise NetlistError(
+            f"circuit {circuit.name!r}: the resistance of the wire of {circuit.instances[unknown[0]]!r} is unknown "
+            f"({unknown.size} such heaters): its wire connects several heaters or pads; give each a wire of its own"
+        )
     return HeaterArray(
         power_pi_w=process.device(device).parameter("power_pi_w"),
         resistance_ohm=circuit.settings["resistance_ohm"][instances],

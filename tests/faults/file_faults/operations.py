@@ -1,0 +1,185 @@
+"""File operations of this process: found by audit hooks and wrappers, counted, and made to fail.
+
+An operation is anything that changes a file or a folder below the watched one, and every ``fsync``. Opening for
+writing, renaming, deleting, truncating and making folders raise audit events of Python. ``os.write`` and ``os.fsync``
+do not; they are wrapped. A write that neither sees, by a buffered Python file, is refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FAULTS = ("kill", "torn", "term", "interrupt", "full", "denied")
+"""SIGKILL before an operation; SIGKILL in the middle of a write; SIGTERM; SIGINT; a disk that is full from an operation
+on; permissions that are missing from an operation on."""
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_EVENTS = {
+    "os.rename": "rename",
+    "os.remove": "delete",
+    "os.mkdir": "mkdir",
+    "os.rmdir": "rmdir",
+    "os.truncate": "truncate",
+    "os.link": "link",
+    "os.symlink": "link",
+    "os.chmod": "chmod",
+}
+_NEED_SPACE = ("open", "write", "mkdir", "link")
+_NEED_PERMISSION = ("open", "rename", "delete", "mkdir", "rmdir", "link", "chmod")
+
+
+@dataclass
+class Operations:
+    """Counter of file operations below a folder, with a fault at one of them.
+
+    Attributes:
+        folder: Folder to watch.
+        fault: One of ``FAULTS``; empty to count only.
+        at: Number of the operation, from 0, at which the fault begins.
+        kinds: Kind of each operation so far.
+    """
+
+    folder: Path
+    fault: str = ""
+    at: int = -1
+    kinds: list[str] = field(default_factory=list)
+    _active: bool = False
+
+    def install(self) -> None:
+        """Watch the operations of this process from now on; this cannot be undone, so a forked process does it."""
+        self._write, self._fsync = os.write, os.fsync
+        os.write = self._watched_write
+        os.fsync = self._watched_fsync
+        sys.addaudithook(self._audit)
+        self._active = True
+
+    def stop(self) -> None:
+        """Let all further operations pass uncounted."""
+        self._active = False
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self._active:
+            return
+        if event == "open":
+            path, mode, flags = arguments
+            if flags & _WRITING and self._watched(path):
+                if mode is not None:
+                    raise AssertionError(f"{path}: opened with mode {mode}; its writes are not seen")
+                self._step("open", path)
+        elif event in _EVENTS:
+            folder = arguments[-2] if event == "os.rename" else arguments[-1]
+            base = folder if isinstance(folder, int) and folder >= 0 and event != "os.truncate" else None
+            if self._watched(arguments[0], base):
+                self._step(_EVENTS[event], arguments[0])
+
+    def _watched(self, path: Any, folder: int | None = None) -> bool:
+        if isinstance(path, int):
+            # a path that cannot be read belongs to a descriptor that was closed
+            path = os.readlink(f"/proc/self/fd/{path}")
+        path = os.fsdecode(path)
+        if folder is not None:
+            path = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
+        return Path(os.path.abspath(path)).is_relative_to(self.folder)
+
+    def _watched_write(self, descriptor: int, data: Any) -> int:
+        if self._active and self._watched(descriptor):
+            number = len(self.kinds)
+            half = bytes(data)[: len(data) // 2]
+            if self.fault == "torn" and number == self.at:
+                self._write(descriptor, half)
+                os.kill(os.getpid(), signal.SIGKILL)
+            if self.fault == "full" and number == self.at:
+                self._write(descriptor, half)
+            self._step("write", descriptor)
+        return self._write(descriptor, data)
+
+    def _watched_fsync(self, descriptor: int) -> None:
+        if self._active and self._watched(descriptor):
+            self._step("fsync", descriptor)
+        self._fsync(descriptor)
+
+    def _step(self, kind: str, path: Any) -> None:
+        """Count an operation, and let it fail if it is the one to fail."""
+        number = len(self.kinds)
+        self.kinds.append(kind)
+        if self.fault == "full" and number >= self.at and kind in _NEED_SPACE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        if self.fault == "denied" and number >= self.at and kind in _NEED_PERMISSION:
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        if number == self.at and (number_of := _SIGNALS.get(self.fault)) is not None:
+            os.kill(os.getpid(), number_of)
+
+
+_SIGNALS = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "interrupt": signal.SIGINT}
+
+
+def applies(fault: str, kind: str) -> bool:
+    """Whether a fault at an operation of a kind differs from the same fault at the next operation."""
+    kinds = {"torn": ("write",), "full": _NEED_SPACE, "denied": _NEED_PERMISSION}
+    return kind in kinds.get(fault, (kind,))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended.
+
+    Attributes:
+        killed: Number of the signal that killed it; 0 if it exited.
+        code: Its exit code.
+        kinds: Kinds of its file operations; empty if it was killed.
+        error: Its exception, as text.
+    """
+
+    killed: int
+    code: int
+    kinds: Counter[str]
+    order: tuple[str, ...]
+    error: str
+
+
+def run_forked(work: Callable[[], None], folder: Path, fault: str = "", at: int = -1) -> Ended:
+    """Run work in a forked process with a fault at one of its file operations below a folder."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _run(work, Operations(folder, fault, at), writer)
+    os.close(writer)
+    with os.fdopen(reader) as stream:
+        first, _, error = stream.read().partition("\n")
+    status = os.waitpid(child, 0)[1]
+    order = tuple(first.split())
+    killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    return Ended(killed, os.WEXITSTATUS(status) if not killed else -1, Counter(order), order, error)
+
+
+def _run(work: Callable[[], None], operations: Operations, writer: int) -> None:
+    """Run the work as the command line does, report the operations, and exit."""
+    from optinc_pdk.cli.interrupts import signals_interrupt
+
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # the message of a signal is not a result
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 2)
+    code, error = 0, ""
+    try:
+        operations.install()
+        with signals_interrupt() as received:
+            work()
+    except KeyboardInterrupt:
+        code = received.code
+    except OSError as fault:
+        code, error = 2, f"{fault.filename}: {fault.strerror}"
+    except BaseException as fault:
+        code, error = 3, f"{type(fault).__name__}: {fault}"
+    operations.stop()
+    os.write(writer, f"{' '.join(operations.kinds)}\n{error}".encode())
+    os._exit(code)
