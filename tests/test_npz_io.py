@@ -63,7 +63,7 @@ def test_arrays_are_read_as_saved() -> None:
         (member(head()[:-3]), "not a valid"),
         # NumPy repairs this header of Python 2, with a warning
         (member(head(shape="(1L,)"), bytes(8)), "not a valid"),
-        (member(head() + " " * 9_990), "cut off or too long|not a valid"),
+        (member(head())[:40], "cut off or too long"),
         (member("[" * 5000), "not a valid"),
         (member("{'descr': '''"), "not a valid"),
         (member(head(), bytes(8), b"\x03\x00"), "not a valid"),
