@@ -5,11 +5,11 @@ Names, sizes and headers are checked before any array is created.
 
 from __future__ import annotations
 
+import ast
 import io
 import math
 import reprlib
 import struct
-import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 SAVE_AGAIN = "save it again with numpy.savez"
-# What zipfile and NumPy raise for damaged archives and headers; NumPy parses a header as a Python literal.
+MAX_HEADER = 10_000
+_MAGIC = b"\x93NUMPY"
+# What zipfile, NumPy and ast.literal_eval raise for damaged archives and headers.
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
-    tokenize.TokenError,
     struct.error,
     EOFError,
     RuntimeError,
@@ -86,40 +87,54 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo], max_bytes: int, e
     # zipfile reads at most the size that the directory declares
     size = sum(info.file_size for info in members)
     if size > max_bytes:
-        raise error(f"{path}: unpacks to {size:,} bytes, the limit is {max_bytes:,}; give a smaller file")
+        raise error(f"{path}: unpacks to {size} bytes, the limit is {max_bytes}; give a smaller file")
 
 
 def _array(path: Path, name: str, data: bytes, error: type[ValueError]) -> NDArray[Any]:
     """Return the array of a member; its header is checked against its size before the array is created."""
     where = f"{path}: member {reprlib.repr(name)}"
-    stream = io.BytesIO(data)
     try:
-        version = np.lib.format.read_magic(stream)
-        if version == (1, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-        elif version == (2, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
-        else:
-            raise ValueError(f"format version {version} is not (1, 0) or (2, 0)")
+        start, shape, fortran, dtype = _header(data)
     except _DAMAGE as fault:
         raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {SAVE_AGAIN}") from fault
     if dtype.hasobject:
         raise error(
             f"{where} holds Python objects (a pickle), which can run code; store floats, and text as a string array"
         )
-    body = data[stream.tell() :]
-    # bool is an int: NumPy accepts it as a length and cannot use it
-    plain = dtype.fields is None and dtype.subdtype is None and all(type(n) is int and n >= 0 for n in shape)
+    body = data[start:]
+    plain = dtype.fields is None and dtype.subdtype is None and all(n >= 0 for n in shape)
     expected = math.prod(shape, start=dtype.itemsize) if plain else -1
     if expected != len(body) or dtype.itemsize == 0:
         raise error(
-            f"{where} declares {reprlib.repr(shape)} of {reprlib.repr(str(dtype))}, which does not fit its "
-            f"{len(body):,} bytes; {SAVE_AGAIN}"
+            f"{where} declares {reprlib.repr(shape)} of {str(dtype)[:60]}, which does not fit its {len(body)} bytes; "
+            f"{SAVE_AGAIN}"
         )
     try:
         return np.frombuffer(body, dtype).reshape(shape, order="F" if fortran else "C")
     except _DAMAGE as fault:  # such as more dimensions than NumPy has
         raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {SAVE_AGAIN}") from fault
+
+
+def _header(data: bytes) -> tuple[int, tuple[int, ...], bool, np.dtype[Any]]:
+    """Return start of the values, shape, whether they are in Fortran order, and type, from the header of a .npy array.
+
+    NumPy's reader warns about some damaged headers instead of refusing them.
+    """
+    magic, size_bytes = data[: len(_MAGIC)], {1: 2, 2: 4}.get(data[6] if len(data) > 8 else 0)
+    if magic != _MAGIC or size_bytes is None or data[7]:
+        raise ValueError("it does not begin as a .npy array of format version 1.0 or 2.0")
+    start = 8 + size_bytes
+    end = start + int.from_bytes(data[8:start], "little")
+    if end > min(len(data), MAX_HEADER):
+        raise ValueError(f"its header of {end - start} bytes is cut off or too long")
+    header = ast.literal_eval(data[start:end].decode("latin-1").strip())
+    if not isinstance(header, dict) or set(header) != {"descr", "fortran_order", "shape"}:
+        raise ValueError("its header does not state descr, fortran_order and shape")
+    shape, fortran = header["shape"], header["fortran_order"]
+    # True is an int as well, but no length
+    if not isinstance(shape, tuple) or any(type(n) is not int for n in shape) or not isinstance(fortran, bool):
+        raise ValueError(f"its shape is {reprlib.repr(shape)}")
+    return end, shape, fortran, np.lib.format.descr_to_dtype(header["descr"])
 
 
 def _reason(fault: BaseException) -> str:

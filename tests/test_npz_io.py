@@ -47,7 +47,7 @@ def test_arrays_are_read_as_saved() -> None:
     ("content", "fault"),
     [
         (member(head("'|O'")), "Python objects"),
-        (member(head(shape="(2,)"), bytes(8)), r"declares \(2,\) of 'float64'.* 8 bytes"),
+        (member(head(shape="(2,)"), bytes(8)), r"declares \(2,\) of float64.* 8 bytes"),
         (member(head(shape="(9999999999,)")), "which does not fit its 0 bytes"),
         (member(head(shape="(-1,)"), bytes(8)), "which does not fit"),
         (member(head(shape="(-1, -1)"), bytes(8)), "which does not fit"),
@@ -61,8 +61,12 @@ def test_arrays_are_read_as_saved() -> None:
         (member(head("'<U1000000000'")), "not a valid"),
         (member(head("1")), "not a valid"),
         (member(head()[:-3]), "not a valid"),
+        # NumPy repairs this header of Python 2, with a warning
+        (member(head(shape="(1L,)"), bytes(8)), "not a valid"),
+        (member(head())[:40], "cut off or too long"),
+        (member("[" * 5000), "not a valid"),
         (member("{'descr': '''"), "not a valid"),
-        (member(head(), bytes(8), b"\x03\x00"), "format version"),
+        (member(head(), bytes(8), b"\x03\x00"), "not a valid"),
         (b"no array", "not a valid"),
         (b"", "not a valid"),
     ],
@@ -77,7 +81,7 @@ def test_members_that_are_no_plain_arrays_are_refused(content: bytes, fault: str
     [
         (b"", "not a valid .npz archive"),
         (b"\x80\x04", "is a pickle"),
-        (archive(x=b"x" * LIMIT, y=b"x"), "unpacks to 10,001 bytes, the limit is 10,000"),
+        (archive(x=bytes(LIMIT), y=b"x"), "unpacks to 10001 bytes, the limit is 10000"),
         (archive(**{"../x": b""}), "is in a folder"),
         (archive(x=b"x" * 50)[:-30], "not a valid .npz archive"),
     ],

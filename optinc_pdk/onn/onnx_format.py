@@ -23,7 +23,8 @@ Bounds = tuple[float, float]
 LINEAR = ("Gemm", "MatMul")
 CLAMPS = ("Relu", "Clip", "Max", "Min")
 UNBOUNDED: Bounds = (-np.inf, np.inf)
-GEMM_ATTRIBUTES = {"alpha": "FLOAT", "beta": "FLOAT", "transA": "INT", "transB": "INT"}
+# Models of opset 6 and before state that C is broadcast, which later ones imply.
+GEMM_ATTRIBUTES = {"alpha": "FLOAT", "beta": "FLOAT", "transA": "INT", "transB": "INT", "broadcast": "INT"}
 CONSTANT_ATTRIBUTES = {
     "value": "TENSOR",
     "value_float": "FLOAT",

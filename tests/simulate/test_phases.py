@@ -51,6 +51,10 @@ def test_codes_are_used_where_resistances_are_known(circuit, process):
             {"voltage_v": np.array([1.0, 2.0]) * 12.0 * 30000 / 65535 + 1.01 * 12.0 / 65535},
             "0.000183 V",
         ),
+        (
+            {"power_w": np.array([0.05, 0.04])},
+            "'pad_of_second': voltage_v is 5.49.*, but power_w 0.05 needs at least 7.45",
+        ),
         ({"dac_bits": 17}, "17 .*'soi220'.* 16"),
         ({"process": "other"}, "'other'"),
     ],
