@@ -126,7 +126,9 @@ FAULTY: dict[str, tuple[Callable[[Draft], None], set[str], bool]] = {
     "ground label missing": (of_kind("ground label missing"), {"label"}, True),
     "wire cut": (of_kind("wire cut by 11 um"), {"open_wire", "channel_without_heater"}, False),
     "wires bridged": (of_kind("wires bridged"), {"short", "shared_wire", "channel_without_heater"}, False),
-    "coupler moved": (of_kind("coupler moved by 1 nm along"), {"dangling"}, False),
+    "coupler moved": (of_kind("coupler moved by 1 nm along"), {"dangling", "open_port"}, False),
+    "terminator deleted": (of_kind("terminator deleted"), {"open_port"}, False),
+    "fibre label missing": (of_kind("fibre label missing"), {"label", "open_port"}, False),
 }
 
 
