@@ -35,6 +35,7 @@ from optinc_pdk.onn import (
 )
 from optinc_pdk.onn.build_memory import estimated_memory_gb
 from optinc_pdk.onn.conditioning import check_gains
+from optinc_pdk.validation import validate_arguments
 
 if TYPE_CHECKING:
     from optinc_pdk.report.schema import Report
@@ -113,6 +114,7 @@ class _Files:
         return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self.written}
 
 
+@validate_arguments
 def build(
     weights: str | Path | Onn | None = None,
     directory: str | Path = "gds_out",

@@ -88,6 +88,7 @@ def run_apart(code: str, *arguments: object) -> subprocess.CompletedProcess[str]
 
 
 MAIN = "from optinc_pdk.cli import main; main()"
+INTERRUPTED = "optinc: interrupted; every file is complete, or as it was before\n"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,11 @@ def test_an_interrupt_during_an_import_ends_with_130(package: str) -> None:
         "sys.meta_path.insert(0, Interrupt)\n"
     )
     result = run_apart(interrupt + MAIN, *SYNTH)
-    assert (result.returncode, result.stdout, result.stderr) == (130, "", "optinc: interrupted; every file is complete, or as it was before\n")
+    assert (result.returncode, result.stdout, result.stderr) == (
+        130,
+        "",
+        "optinc: interrupted; every file is complete, or as it was before\n",
+    )
 
 
 def loaded(commands: list[tuple[object, ...]]) -> tuple[list[int], set[str]]:

@@ -22,6 +22,7 @@ from optinc_pdk.signoff.drc import density, photonic_checks, shape_checks
 from optinc_pdk.signoff.drc.condensed_checks import CondensedChecks, prepare_condensed
 from optinc_pdk.signoff.drc.design import Design, read_design
 from optinc_pdk.signoff.drc.violation_grouping import Hierarchy, ViolationGroup, group_violations
+from optinc_pdk.validation import validate_api
 
 __all__ = ["CHECKS", "ELECTRICAL_KINDS", "DrcResult", "RuleResult", "check_chip", "run_drc"]
 
@@ -212,3 +213,6 @@ def _merged(violations: kdb.Region) -> list[kdb.Polygon]:
     """Violations merged and sorted, so that the result depends on neither the hierarchy nor the number of threads."""
     violations.flatten()
     return sorted(kdb.Region(list(violations.each())).merged().each())
+
+
+validate_api(__name__)
