@@ -754,7 +754,7 @@ def test_synth_writes_an_exact_network(tmp_path: Path) -> None:
     assert 20 < Onn.load(out).mzis <= 30 and Onn.load(out).card["gain"] == 4.0
     assert run("synth", "--bits", 4, "--servers", 4, "--activation", "relu", "-o", out).returncode == 0
     assert Onn.load(out).activation == "relu"
-    for options in (("--mzis", 19), ("--gain", 0.5), ("--activation", "tanh"), ("--unary", "--gain", 4)):
+    for options in (("--mzis", 17), ("--gain", 0.5), ("--activation", "tanh"), ("--unary", "--gain", 4)):
         refused = run("synth", "--bits", 4, "--servers", 4, *options, "-o", tmp_path / "v.npz")
         assert refused.returncode == 2
         assert options[-2] in refused.stderr or options[0].strip("-") in refused.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -112,7 +113,8 @@ def _rules(folders: tuple[Path, ...], layers: Mapping[str, tuple[int, int]]) -> 
     rules: dict[str, Rule] = {}
     for folder in folders[::-1]:
         path = folder / "rules.yml"
-        if folder == folders[-1] or path.is_file():
+        # a file that cannot be read must not leave the process without its own rules
+        if folder == folders[-1] or os.path.lexists(path):
             rules |= {rule.id: rule for rule in load_rules(path, layers)}
     return tuple(rules.values())
 
@@ -140,7 +142,9 @@ def _device(path: Path) -> DeviceCard:
 
 def _card(path: Path, schema: int) -> dict[str, Any]:
     data = load_yaml(path, CardError)
-    if data.pop("schema", None) != schema:
+    found = data.pop("schema", None)
+    # True equals 1
+    if type(found) is not int or found != schema:
         raise CardError(f"{path}: schema must be {schema}; correct it")
     return data
 

@@ -5,6 +5,7 @@ import is reported like any other. Every command imports what it needs inside it
 arguments and read the small input files, so that help, usage errors and unusable files are answered at once.
 """
 
+import errno
 import sys
 
 from optinc_pdk.cli.exit_codes import INTERNAL, INTERRUPTED, UNUSABLE
@@ -48,8 +49,10 @@ def _run() -> int:
     except MemoryError as fault:
         return _refused(f"out of memory ({fault}); use a machine with more memory, or smaller numbers")
     except OSError as fault:
+        full = fault.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        remedy = "make room, or write to another disk" if full else "check the path and its permissions"
         where = f"{fault.filename}: " if fault.filename else ""
-        return _refused(f"{where}{fault.strerror or fault}; check the path and its permissions")
+        return _refused(f"{where}{fault.strerror or fault}; {remedy}")
     except Exception:
         import traceback
 

@@ -53,8 +53,8 @@ def synth(
     mzis: Annotated[
         int | None,
         typer.Option(
-            help="Take the most tolerant network of comparators with at most this many MZIs by the paper's count, with "
-            "meshes for whole layers; independent parts of a layer need fewer. Default: the largest tolerance per MZI."
+            help="Take the most tolerant network of comparators with at most this many MZIs by the paper's count, as "
+            "optinc factor states them, for independent parts separately. Default: the largest tolerance per MZI."
         ),
     ] = None,
     gain: Annotated[
@@ -282,7 +282,7 @@ def search(
     task = _task(bits, servers, groups, remainder, finer_input)
 
     from optinc_pdk.onn import Onn
-    from optinc_pdk.onn.training.search import SearchCandidate, evaluate_candidate, pareto_front, write_candidates
+    from optinc_pdk.onn.training.search import SearchCandidate, candidates_csv, evaluate_candidate, pareto_front
     from optinc_pdk.onn.training.search import search as run
 
     others = [(path, Onn.load(path, bits, servers, groups, activation)) for path in also or []]
@@ -306,19 +306,23 @@ def search(
             print_candidate(candidates[-1])
         candidates += run(task, epsilon, steps, seed, output, print_candidate, report_training)
 
+    from optinc_pdk.file_sets import StagedFiles
     from optinc_pdk.file_writing import write_atomic
     from optinc_pdk.report.plots import pareto_front_png
 
     best = {id(one) for one in pareto_front(candidates)}
-    write_candidates(candidates, output / "front.csv")
     rows = [(one.name, one.mzis, one.tolerated, id(one) in best) for one in candidates]
-    write_atomic(output / "front.png", pareto_front_png(rows, epsilon))
     passed = [one for one in candidates if one.passed]
-    if not passed:
+    one = min(passed, key=lambda one: one.mzis, default=None)
+    with StagedFiles(output) as staged:
+        if one is not None:
+            one.onn.save(staged.path("best.npz"))
+        write_atomic(staged.path("front.png"), pareto_front_png(rows, epsilon))
+        write_atomic(staged.path("front.csv"), candidates_csv(candidates))
+        staged.publish(["front.csv"], ["best.npz"])
+    if one is None:
         print(f"{output / 'front.csv'}: {len(candidates)} networks, none exact for 99.9 % of words at ε = {epsilon:g}")
         raise typer.Exit(FAILED)
-    one = min(passed, key=lambda one: one.mzis)
-    one.onn.save(output / "best.npz")
     structure = "-".join(map(str, one.onn.structure))
     print(f"{output / 'best.npz'}: {structure}, {one.mzis:,} MZIs, {one.share:.3%} exact at ε = {epsilon:g}")
 

@@ -12,7 +12,7 @@ import klayout.db as kdb
 
 from optinc_pdk.cards import DeviceCard, Process, Quantity, load_process
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.file_sets import write_files
 from optinc_pdk.report.layout_pictures import COLORS, layout_png
 from optinc_pdk.report.rendering import render
 
@@ -46,12 +46,11 @@ def write_gallery(process: str, path: Path) -> int:
     from optinc_pdk.pdk import active_pdk
 
     cells = cells_of(card)
+    folder = path.with_suffix("")
     with active_pdk(process):
-        pictures = {name: cell_picture(card, cell()) for name, cell in cells.items()}
+        pictures = {folder / f"{name}.png": cell_picture(card, cell()) for name, cell in cells.items()}
         page = render_gallery(card, path.stem)
-    for name, picture in pictures.items():
-        write_atomic(path.with_suffix("") / f"{name}.png", picture)
-    write_atomic(path, page.encode())
+    write_files(pictures | {path: page.encode()})
     return len(cells)
 
 
