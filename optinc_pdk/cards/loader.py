@@ -40,7 +40,7 @@ def process_names() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in components_folder().glob("*/process.yml")))
 
 
-def load_process(name: str = DEFAULT_PROCESS) -> Process:
+def load_process(name: str | Path = DEFAULT_PROCESS) -> Process:
     """Load and check a process card with its rules and devices; the result is cached.
 
     Args:
@@ -50,7 +50,7 @@ def load_process(name: str = DEFAULT_PROCESS) -> Process:
         CardError: There is no such process, or one of its cards is unusable.
     """
     # the resolved path is a part of the key only: the current folder may change
-    return _loaded_process(name, Path(name).resolve())
+    return _loaded_process(str(name), Path(name).resolve())
 
 
 @cache
