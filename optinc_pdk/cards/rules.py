@@ -11,6 +11,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_validator
 
 from optinc_pdk.cards.errors import CardError, describe_fault
+from optinc_pdk.file_reading import CARD
 from optinc_pdk.yaml_io import load_yaml
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
@@ -328,7 +329,7 @@ def load_rules(path: Path, layers: Mapping[str, tuple[int, int]]) -> tuple[Rule,
         CardError: The file is unreadable, a key is duplicate, unknown or missing, a value is NaN, infinite, not
             positive or of the wrong type, an id is duplicate, or a layer or source is unknown.
     """
-    data = load_yaml(path, CardError)
+    data = load_yaml(path, CARD, CardError)
     try:
         file = _RuleFile.model_validate(data)
     except ValidationError as fault:

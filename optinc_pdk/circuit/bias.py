@@ -195,5 +195,5 @@ def _check_mapping(where: str, data: Any) -> None:
 
 def _number(label: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise NetlistError(f"{label!r}: {value!r} is not a finite number; {_REMEDY}")
+        raise NetlistError(f"{label!r}: {reprlib.repr(value)} is not a finite number; {_REMEDY}")
     return float(value)

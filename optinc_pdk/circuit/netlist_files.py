@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -120,7 +121,7 @@ def _circuit(data: Mapping[str, Any]) -> Circuit:
 
 def _finite(instance: str, key: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise NetlistError(f"instance {instance!r}: setting {key} is {value!r}, expected a finite number")
+        raise NetlistError(f"instance {instance!r}: setting {key} is {reprlib.repr(value)}, expected a finite number")
     return float(value)
 
 

@@ -234,13 +234,16 @@ def _task(chip: Path) -> Averaging:
     from pydantic import ValidationError
 
     from optinc_pdk.averaging import Averaging
+    from optinc_pdk.file_reading import REPORT, read_bytes
     from optinc_pdk.report.schema import Report
 
     path = chip.with_name(f"{chip.stem}.report.json")
+    if not path.exists():
+        raise InputError(f"{path}: no report beside the layout; give the weight file with --weights")
     try:
-        return Averaging(**Report.model_validate_json(path.read_bytes()).task.model_dump())
-    except FileNotFoundError:
-        raise InputError(f"{path}: no report beside the layout; give the weight file with --weights") from None
+        return Averaging(**Report.model_validate_json(read_bytes(path, REPORT)).task.model_dump())
+    except InputError:
+        raise
     except ValidationError as fault:
         raise InputError(
             f"{path}: not the report of a build ({fault.error_count()} faults, the first: {fault.errors()[0]['msg']}); "

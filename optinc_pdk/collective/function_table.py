@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.collective.chips import AveragingChip, ChipLevel, lattice_index_weights, mean_truncation
 from optinc_pdk.collective.error_histogram import ErrorHistogram
 from optinc_pdk.errors import InputError
+from optinc_pdk.file_reading import FUNCTION_TABLE
+from optinc_pdk.npz_reading import read_npz
 from optinc_pdk.validation import validate_arguments
 
 SCHEMA = 1
-MAX_BYTES = 2**31
-"""Maximum size of an unpacked array. For 16-bit words of 4 servers, twice the symbols at 13,845,841 lattice points are
-0.9 GB."""
-
 _ARRAYS = {"symbols": ("u", 4), "ideal": ("i", 1), "words": ("i", 3)}
 """Kind and number of dimensions of the arrays that are read."""
 
@@ -99,39 +94,19 @@ def _numbering(file: Path, servers: int, symbols: int, inputs: int) -> tuple[Ave
     )
 
 
-def _read(file: Path) -> dict[str, NDArray[np.generic]]:
+def _read(file: Path) -> dict[str, NDArray[Any]]:
     """Read the arrays. Sizes are checked before unpacking; nothing is unpickled."""
     if not file.name.endswith(".npz"):
         raise InputError(f"{file}: a chip's table is a .function.npz, as optinc build and optinc check write it")
-    try:
-        with file.open("rb") as stream, NpzFile(stream, allow_pickle=False) as archive:
-            missing = {"schema", *_ARRAYS} - set(archive.files)
-            if missing:
-                raise InputError(f"{file}: no {', '.join(sorted(missing))}; is it a .function.npz of optinc check?")
-            oversized = [info.filename for info in zipfile.ZipFile(stream).infolist() if info.file_size > MAX_BYTES]
-            if oversized:
-                raise InputError(
-                    f"{file}: {oversized[0]} has more than {MAX_BYTES} bytes; write it again with optinc check"
-                )
-            schema = archive["schema"]
-            if not isinstance(schema, np.ndarray) or schema.shape != () or schema != SCHEMA:
-                raise InputError(f"{file}: schema {schema}; this version reads schema {SCHEMA}")
-            arrays = {name: archive[name] for name in _ARRAYS}
-            if "inputs" in archive.files:
-                inputs = archive["inputs"]
-                if inputs.shape != () or inputs.dtype.kind != "i":
-                    raise InputError(f"{file}: inputs is not a number; write it again with optinc check")
-                arrays["inputs"] = inputs
-    except OSError as fault:
-        raise InputError(f"{file}: cannot be read ({fault.strerror or fault}); check the path") from fault
-    except InputError:
-        raise
-    except MemoryError as fault:
-        raise InputError(
-            f"{file}: not enough memory for an array ({fault}); free some, or write it again with optinc check"
-        ) from fault
-    except (ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as fault:
-        raise InputError(f"{file}: not a .npz archive of arrays ({fault}); write it again with optinc check") from fault
+    arrays = read_npz(file, FUNCTION_TABLE, only={"schema", "inputs", *_ARRAYS})
+    missing = {"schema", *_ARRAYS} - set(arrays)
+    if missing:
+        raise InputError(f"{file}: no {', '.join(sorted(missing))}; is it a .function.npz of optinc check?")
+    schema = arrays.pop("schema")
+    if schema.shape != () or schema != SCHEMA:
+        raise InputError(f"{file}: schema {schema}; this version reads schema {SCHEMA}")
+    if "inputs" in arrays and (arrays["inputs"].shape != () or arrays["inputs"].dtype.kind != "i"):
+        raise InputError(f"{file}: inputs is not a number; write it again with optinc check")
     for name, (kind, dimensions) in _ARRAYS.items():
         array = arrays[name]
         if array.dtype.kind != kind or array.ndim != dimensions or not array.size:

@@ -13,6 +13,7 @@ import numpy as np
 
 from optinc_pdk.cards import CardError, Process
 from optinc_pdk.extract.contours import Ints, pack_points
+from optinc_pdk.file_reading import GOLDEN, read_bytes
 
 SCHEMA = 1
 REWRITE = "write them with optinc_pdk.cells.golden_files.write_golden (CONTRIBUTING.md, 'Add a process')"
@@ -112,12 +113,14 @@ def _read(process: Process) -> Iterator[_Golden]:
     """Read the golden files of a process."""
     for path in process.files("golden/*.json"):
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_bytes(path, GOLDEN, CardError).decode("utf-8")
             name = str(_parsed(text)["name"])
             if name in process.devices:
                 ports = process.devices[name].ports
                 golden = _golden(text, ports.optical, ports.electrical, process.grating.layer)
-        except (OSError, KeyError, TypeError, ValueError) as fault:
+        except CardError:
+            raise
+        except (KeyError, TypeError, ValueError, RecursionError) as fault:
             reason = f"{type(fault).__name__} {fault}"
             raise CardError(f"{path}: not a valid golden device: {reason}; {REWRITE}") from fault
         if name not in process.devices:

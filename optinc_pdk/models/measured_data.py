@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.models.touchstone import parse_touchstone, port_count
+from optinc_pdk.file_reading import S_PARAMETERS, read_bytes
+from optinc_pdk.models.touchstone import MAX_PORTS, parse_touchstone, port_count
+from optinc_pdk.npz_reading import read_npz
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -84,10 +85,7 @@ def read_measured(path: Path) -> MeasuredSParameters:
 @lru_cache(maxsize=64)
 def _read(path: Path, changed_ns: int, size: int) -> MeasuredSParameters:
     if port_count(path) is not None:
-        try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError as fault:
-            raise MeasuredError(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
+        text = read_bytes(path, S_PARAMETERS, MeasuredError).decode("utf-8", errors="replace")
         wavelengths, s, ports = parse_touchstone(text, path)
     elif path.suffix == ".npz":
         wavelengths, s, ports = _read_npz(path)
@@ -99,21 +97,18 @@ def _read(path: Path, changed_ns: int, size: int) -> MeasuredSParameters:
 
 
 def _read_npz(path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
+    arrays = read_npz(path, S_PARAMETERS, MeasuredError)
+    if not {"wavelengths_nm", "blocks.0.s", "blocks.0.ports"} <= set(arrays) or "blocks.1.s" in arrays:
+        raise MeasuredError(
+            f"{path}: needs wavelengths_nm, blocks.0.s and blocks.0.ports, and no second block; "
+            f"it has {', '.join(sorted(arrays))}"
+        )
     try:
-        with np.load(path, allow_pickle=False) as data:
-            missing = {"wavelengths_nm", "blocks.0.s", "blocks.0.ports"} - set(data.files)
-            if missing or "blocks.1.s" in data.files:
-                raise MeasuredError(
-                    f"{path}: needs wavelengths_nm, blocks.0.s and blocks.0.ports, and no second block; "
-                    f"it has {', '.join(sorted(data.files))}"
-                )
-            wavelengths = np.atleast_1d(np.asarray(data["wavelengths_nm"], dtype=np.float64))
-            s = np.asarray(data["blocks.0.s"], dtype=np.complex128)
-            ports = tuple(str(name) for name in data["blocks.0.ports"].reshape(-1))
-    except (OSError, ValueError, zipfile.BadZipFile, TypeError) as fault:
-        if isinstance(fault, MeasuredError):
-            raise
-        raise MeasuredError(f"{path}: not a readable .npz file ({fault}); write it again") from fault
+        wavelengths = np.atleast_1d(np.asarray(arrays["wavelengths_nm"], dtype=np.float64))
+        s = np.asarray(arrays["blocks.0.s"], dtype=np.complex128)
+    except (ValueError, TypeError) as fault:
+        raise MeasuredError(f"{path}: its S-parameters are not numbers ({fault}); write it again") from fault
+    ports = tuple(str(name) for name in arrays["blocks.0.ports"].reshape(-1))
     if wavelengths.ndim != 1:
         raise MeasuredError(f"{path}: wavelengths_nm has shape {wavelengths.shape}; give a 1-D array")
     if s.shape != (wavelengths.size, len(ports), len(ports)) or not s.size:
@@ -121,6 +116,8 @@ def _read_npz(path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
             f"{path}: S-parameters have shape {s.shape}; {wavelengths.size} wavelengths and {len(ports)} ports need "
             f"({wavelengths.size}, {len(ports)}, {len(ports)})"
         )
+    if len(ports) > MAX_PORTS:
+        raise MeasuredError(f"{path}: has {len(ports)} ports, the limit is {MAX_PORTS}; give those of one device")
     for number, out, into in np.argwhere(~np.isfinite(s))[:1].tolist():
         raise MeasuredError(
             f"{path}: S from port {ports[into]} to port {ports[out]} at {wavelengths[number]:g} nm is "

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
-import zlib
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
+from optinc_pdk.file_reading import CHECKPOINT
 from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.npz_reading import read_npz
 from optinc_pdk.onn.network import FactorMethod, Layer, Onn
 from optinc_pdk.onn.training.schedule import TrainingSchedule
 
@@ -26,9 +26,6 @@ Rank = tuple[bool, float, float]
 """Whether the margin is sufficient, the share of exact words under errors, the margin in levels."""
 TrainingState = tuple[Onn, Rank, int, float]
 """The best network, its rank, the steps done, the seconds spent."""
-
-MAX_BYTES = 2**31
-"""Largest file that is read: five states of the paper's largest network in float64."""
 
 
 def save_checkpoint(
@@ -84,7 +81,7 @@ def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Training
     """
     import torch
 
-    arrays = _read(path)
+    arrays = read_npz(path, CHECKPOINT)
     expected, stored_identity = (
         _flat(json.loads(_identity(start, schedule, seed))),
         _flat(_json(path, arrays, "identity")),
@@ -155,23 +152,6 @@ def _flat(identity: Any) -> dict[str, Any]:
         return {}
     parts = [value if isinstance(value, dict) else {key: value} for key, value in identity.items()]
     return {key: value for part in parts for key, value in part.items()}
-
-
-def _read(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(
-                f"{path}: is larger than the limit of {MAX_BYTES} bytes; it is not a checkpoint, give another file"
-            )
-        with zipfile.ZipFile(path) as archive:
-            if sum(info.file_size for info in archive.infolist()) > MAX_BYTES:
-                raise InputError(
-                    f"{path}: unpacks to more than {MAX_BYTES} bytes; it is not a checkpoint, give another file"
-                )
-        with np.load(path, allow_pickle=False) as archive:
-            return dict(archive)
-    except (OSError, EOFError, ValueError, MemoryError, zlib.error, zipfile.BadZipFile) as fault:
-        raise InputError(f"{path}: is not a valid checkpoint ({fault}); remove it and start again") from fault
 
 
 def _json(path: Path, arrays: dict[str, NDArray[Any]], key: str) -> Any:
