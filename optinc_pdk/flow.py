@@ -35,6 +35,7 @@ from optinc_pdk.onn import (
 )
 from optinc_pdk.onn.build_memory import estimated_memory_gb
 from optinc_pdk.onn.conditioning import check_gains
+from optinc_pdk.validation import validate_arguments
 
 if TYPE_CHECKING:
     from optinc_pdk.report.schema import Report
@@ -126,6 +127,7 @@ class _Files:
         return {path.name: file_digest(path) for path in paths if path.exists()}
 
 
+@validate_arguments
 def build(
     weights: str | Path | Onn | None = None,
     directory: str | Path = "gds_out",

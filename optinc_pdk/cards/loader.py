@@ -16,6 +16,7 @@ from optinc_pdk.cards.errors import CardError, describe_fault
 from optinc_pdk.cards.process import DeviceCard, LayerCard, Process, inherited_files, quantities
 from optinc_pdk.cards.quantity import StrictModel
 from optinc_pdk.cards.rules import GuideSpaceRule, Polygons, Rule, load_rules
+from optinc_pdk.file_reading import CARD
 from optinc_pdk.yaml_io import load_yaml
 
 DEFAULT_PROCESS = "soi220"
@@ -40,7 +41,7 @@ def process_names() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in components_folder().glob("*/process.yml")))
 
 
-def load_process(name: str = DEFAULT_PROCESS) -> Process:
+def load_process(name: str | Path = DEFAULT_PROCESS) -> Process:
     """Load and check a process card with its rules and devices; the result is cached.
 
     Args:
@@ -50,7 +51,7 @@ def load_process(name: str = DEFAULT_PROCESS) -> Process:
         CardError: There is no such process, or one of its cards is unusable.
     """
     # the resolved path is a part of the key only: the current folder may change
-    return _loaded_process(name, Path(name).resolve())
+    return _loaded_process(str(name), Path(name).resolve())
 
 
 @cache
@@ -168,7 +169,7 @@ def _device(path: Path) -> DeviceCard:
 
 
 def _card(path: Path, schema: int) -> dict[str, Any]:
-    data = load_yaml(path, CardError)
+    data = load_yaml(path, CARD, CardError)
     found = data.pop("schema", None)
     # True equals 1
     if type(found) is not int or found != schema:

@@ -15,7 +15,7 @@ import typer
 
 from optinc_pdk.cli.app import app, progress_counter, stage_progress
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, print_faults
-from optinc_pdk.cli.options import DEFAULT, Json, ProcessName, parse_output
+from optinc_pdk.cli.options import DEFAULT, LARGEST_SEED, MOST, MOST_UNITS, Json, ProcessName, parse_output
 from optinc_pdk.cli.paths import output_folder
 from optinc_pdk.errors import InputError
 
@@ -42,9 +42,12 @@ def yield_(
         Path | None,
         typer.Option(help="Weight file, which states the task. Default: the task of the report beside the layout."),
     ] = None,
-    samples: Annotated[int, typer.Option(help="Number of sampled chips, 1 or more.")] = 1000,
+    samples: Annotated[int, typer.Option(max=MOST, help="Number of sampled chips, 1 or more.")] = 1000,
     seed: Annotated[
-        int, typer.Option(help="Seed of the random numbers, from 0; sample i depends on the seed and i only.")
+        int,
+        typer.Option(
+            max=LARGEST_SEED, help="Seed of the random numbers, from 0; sample i depends on the seed and i only."
+        ),
     ] = 0,
     target: Annotated[
         float, typer.Option(help="Share of the words that a chip has to compute exactly, above 0 and up to 1.")
@@ -101,7 +104,10 @@ def yield_(
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Number of processes with --scheduler local. Default: one for each processor.")
+        int | None,
+        typer.Option(
+            max=MOST_UNITS, help="Number of processes with --scheduler local. Default: one for each processor."
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an earlier run with the same options.")] = False,
     process: ProcessName = DEFAULT,
@@ -245,20 +251,21 @@ def _task(files: ChipFiles, onn: Onn | None) -> Averaging:
     from pydantic import ValidationError
 
     from optinc_pdk.averaging import Averaging
+    from optinc_pdk.file_reading import REPORT, read_bytes
     from optinc_pdk.json_io import parse_json
     from optinc_pdk.report.build_files import BUILD_ENDING, changed_files
     from optinc_pdk.report.schema import Report
 
     path = files.gds.with_name(f"{files.gds.stem}{BUILD_ENDING}")
-    if onn is not None and not path.exists():
-        return onn.task
+    if not path.exists():
+        if onn is not None:
+            return onn.task
+        raise InputError(f"{path}: no report beside the layout; give the weight file with --weights")
+    text = read_bytes(path, REPORT)
     try:
-        text = path.read_bytes()
         parse_json(text)  # refuses duplicate keys, of which pydantic takes the last one
         report = Report.model_validate_json(text)
         task = Averaging(**report.task.model_dump())
-    except FileNotFoundError:
-        raise InputError(f"{path}: no report beside the layout; give the weight file with --weights") from None
     except ValidationError as fault:
         raise InputError(
             f"{path}: not the report of a build ({fault.error_count()} faults, the first: {fault.errors()[0]['msg']}); "

@@ -24,7 +24,7 @@ FAR_CHORDS = 256
 # Rounding of corners to the grid changes the width of a curve by up to 0.14 nm on average, that of a guide along an
 # axis not at all. A guide whose mean width deviates by more shifts the phase of light, by 0.009 rad per nm and µm.
 MEAN_WIDTH_NM = 0.2
-# Width error times length, in nm², that is always allowed: 0.009 rad, the phase of 1 nm of length.
+# Width error times length, in nm², that is always allowed: 1 nm over 1 µm, 0.009 rad.
 FREE_EXCESS_NM2 = 1000.0
 
 # Lengths are summed as integers in units of 1 nm / ``UNITS_PER_NM``, the precision of doubles from 1 to 2. The sum is
