@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import klayout.db as kdb
@@ -11,13 +12,18 @@ from numpy.typing import NDArray
 from mutants.chips import Base, merged
 from optinc_pdk.circuit import flatten
 from optinc_pdk.extract import Extraction
-from optinc_pdk.signoff.function import FunctionResult
+from optinc_pdk.signoff.electrical.wiring import read_wiring
+from optinc_pdk.signoff.function import FunctionResult, check_function
 from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
 
 # Largest change of the margin in levels that lengths and resistances may cause; a wrong word needs a hundred times it.
 MARGIN_LEVELS = 0.005
 # Rounding of a length measured on polygons, in µm.
 ROUNDING_UM = 1e-3
+# Largest phase by the width of a guide, as a share of the static phase error that the process card states for a guide.
+PHASE_SHARE = 0.1
+# Least change of the area of guides, in nm µm, that is measured.
+LEAST_NM_UM = 0.01
 
 
 def reason(
@@ -36,8 +42,17 @@ def reason(
     shift = np.abs(_positions(extraction, lvs) - _positions(base.extraction, original)).max() * 1000
     if shift > 0:
         changes.append(f"devices moved by up to {shift:g} nm")
-    longer = np.abs(_lengths(base, extraction, lvs) - _lengths(base, base.extraction, original)).max()
+    after_um, before_um = _lengths(base, extraction, lvs), _lengths(base, base.extraction, original)
+    longer = np.abs(after_um - before_um).max()
     change = abs(function.margin - base.function.margin)
+    wider = _wider(base, path, float(np.sum(after_um) - np.sum(before_um)))
+    if abs(wider) > LEAST_NM_UM:
+        phase = wider * float(base.process.imperfections.width.rad_per_nm) / 100
+        worst = _worst_change(base, extraction, function, phase)
+        changes.append(f"area of guides changed by {wider:+.2f} nm µm, a phase of {abs(phase):.4f} rad")
+        changes.append(f"which changes the margin by at most {worst:.4f} in any guide")
+        if abs(phase) > PHASE_SHARE * float(base.process.imperfections.phase.rms_rad) and worst > MARGIN_LEVELS:
+            faults.append("the width of a guide changes the function")
     if longer > ROUNDING_UM:
         changes.append(f"guides differ by up to {longer * 1000:.0f} nm")
     for key in base.extraction.circuit.settings:
@@ -76,6 +91,29 @@ def _lengths(base: Base, extraction: Extraction, lvs: LvsResult) -> NDArray[np.f
     length = np.zeros(int(circuit.offset[-1]))
     length[circuit.nets] = circuit.net_length_um[:, None]
     return length[lvs.port_map[flatten(base.circuit).nets[:, 0]]]
+
+
+def _wider(base: Base, path: Path, longer_um: float) -> float:
+    """Area in nm µm that the silicon gained beyond its additional length: width errors times their lengths."""
+    key = base.process.gds_layers["core"]
+    gained = _shapes(path).get(key, kdb.Region()).area() - base.region("core").area()
+    return gained / 1000 - longer_um * 1000 * float(base.process.guide.width_um)
+
+
+def _worst_change(base: Base, extraction: Extraction, function: FunctionResult, phase: float) -> float:
+    """Largest change of the margin if any one guide has an additional phase."""
+    guide, circuit = base.process.guide, extraction.circuit
+    extra_um = phase * float(guide.wavelength_nm) / 1000 / (2 * np.pi * float(guide.index))
+    ground = read_wiring(base.gds, base.process).common_ground
+    worst = 0.0
+    for net in np.flatnonzero(circuit.net_length_um > 0).tolist():
+        length = circuit.net_length_um.copy()
+        length[net] += extra_um
+        found = check_function(
+            replace(circuit, net_length_um=length), base.circuit.board, base.bias, base.onn.task, base.process, ground
+        )
+        worst = max(worst, abs(found.margin - function.margin))
+    return worst
 
 
 def _layers(base: Base, path: Path) -> str:
