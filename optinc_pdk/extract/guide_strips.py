@@ -53,12 +53,12 @@ class StripRule:
 
 @dataclass(frozen=True)
 class WidthErrors:
-    """Deviation of a strip's width along the n chords of one side.
+    """Deviation of a strip's width along one side.
 
     Attributes:
-        error: (n,) width minus that of a guide, times length, in nm².
+        error: (n,) width minus that of a guide, times length, in nm², of the n parts of the side's chords.
         allowed: (n,) largest absolute value by rounding, in nm².
-        middle: (n, 2) middles of the chords in nm.
+        middle: (n, 2) middles of these parts in nm.
     """
 
     error: NDArray[np.float64]
@@ -154,19 +154,26 @@ def mean_width_fault(strips: Sequence[tuple[WidthErrors, WidthErrors]], rule: St
 
 def _width_errors(side: Ints, other: Ints, rule: StripRule) -> WidthErrors:
     """Return the width errors along a side, given the opposite side."""
-    points = np.empty((2 * len(side) - 1, 2))
-    points[::2], points[1::2] = side, (side[1:] + side[:-1]) / 2
+    leg = np.diff(side, axis=0).astype(float)
+    length, slope = np.hypot(*leg.T), np.sort(np.abs(leg), axis=1)
+    long, curved = length > SHORT_CHORD_NM, slope[:, 0] >= LEAST_SLOPE * slope[:, 1]
     for reach in (NEAR_CHORDS, FAR_CHORDS):
-        wrong = _distances(points, other[::-1], reach) - rule.width
+        # long chords are divided where the opposite side has a corner
+        _, chord, share = _nearest(other[::-1], side, reach)
+        inner = long[chord] & (share > 0) & (share < 1)
+        place = np.sort(np.concatenate([np.arange(len(side)), (chord + share)[inner]]))
+        number = np.minimum(place.astype(np.int64), len(leg) - 1)
+        ends = side[number] + (place - number)[:, None] * leg[number]
+        points = np.empty((2 * len(ends) - 1, 2))
+        points[::2], points[1::2] = ends, (ends[1:] + ends[:-1]) / 2
+        wrong = _nearest(points, other[::-1], reach)[0] - rule.width
         if np.max(np.abs(wrong)) <= rule.tolerance:
             break
-    leg = np.abs(np.diff(side, axis=0).astype(float))
-    length = np.hypot(*leg.T)
-    curved = np.min(leg, axis=1) >= LEAST_SLOPE * np.max(leg, axis=1)
+    own, part = number[:-1], np.hypot(*np.diff(ends, axis=0).T)
     # a chord of a curve deviates like a parabola from its middle to its ends
-    mean = np.where(curved, (wrong[:-2:2] + 4 * wrong[1::2] + wrong[2::2]) / 6, wrong[1::2])
-    rounding = np.where(length <= SHORT_CHORD_NM, SHORT_CHORD_ERROR_NM, LONG_CHORD_ERROR_NM)
-    return WidthErrors(mean * length, np.where(curved, rounding * length, 0.0), points[1::2])
+    mean = np.where(curved[own], (wrong[:-2:2] + 4 * wrong[1::2] + wrong[2::2]) / 6, wrong[1::2])
+    rounding = np.where(curved, np.where(long, LONG_CHORD_ERROR_NM, SHORT_CHORD_ERROR_NM), 0.0)
+    return WidthErrors(mean * part, rounding[own] * part, points[1::2])
 
 
 def split_sides(ring: Ints, first: int, second: int) -> StripSides:
@@ -212,7 +219,7 @@ def _width_fault(left: Ints, right: Ints, rule: StripRule) -> Fault | None:
     """Return a fault if the distance of the sides is not the width of a guide."""
     for side, other in ((left, right), (right, left)):
         for reach in (NEAR_CHORDS, FAR_CHORDS):
-            distance = _distances(side, other[::-1], reach)
+            distance, _, _ = _nearest(side, other[::-1], reach)
             worst = int(np.argmax(np.abs(distance - rule.width)))
             if abs(distance[worst] - rule.width) <= rule.tolerance:
                 break
@@ -253,20 +260,27 @@ def _inward(start: Ints, end: Ints) -> Ints:
     return np.array([y, -x])
 
 
-def _distances(points: NDArray[Any], line: Ints, reach: int) -> NDArray[np.float64]:
-    """Return the distances (n,) of the points of one side (n, 2) from the opposite side.
+def _nearest(
+    points: NDArray[Any], line: Ints, reach: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    """Find the nearest places of one side to points of the other side.
 
     Args:
         points: (n, 2) points.
-        line: (m, 2) opposite side, in the same direction.
+        line: (m, 2) side, in the direction of the points.
         reach: Number of chords searched before and behind the same share of the length.
+
+    Returns:
+        (n,) distances in nm; (n,) numbers of the nearest chords; and (n,) shares of these chords before the places.
     """
     start, leg = line[:-1].astype(float), np.diff(line, axis=0).astype(float)
     share = np.searchsorted(_share(line), _share(points))
     near = np.clip(share[:, None] + np.arange(-reach, reach + 1), 0, len(leg) - 1)
     away, leg = points[:, None, :] - start[near], leg[near]
     along = np.clip(np.sum(away * leg, axis=2) / np.sum(leg**2, axis=2), 0.0, 1.0)
-    return np.asarray(np.sqrt(np.min(np.sum((away - along[:, :, None] * leg) ** 2, axis=2), axis=1)))
+    square = np.sum((away - along[:, :, None] * leg) ** 2, axis=2)
+    best = np.arange(len(points)), np.argmin(square, axis=1)
+    return np.sqrt(square[best]), near[best], along[best]
 
 
 def _share(line: NDArray[Any]) -> NDArray[np.float64]:
