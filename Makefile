@@ -3,6 +3,8 @@
 # make quick     run a linter and one test of every file, in about a minute
 # make rules     test every design rule on generated layouts and write docs/rules.md
 # make mutants   inject every kind of fault into three chips and write docs/mutants.md (20 minutes)
+# make faults    kill, interrupt and starve the commands at every file operation and print a table (half an hour)
+# make fuzz      read a million mutated files of every kind and write docs/fuzzing.md (half an hour)
 # make trainings  train small networks with every scheme and write docs/training.md (an hour)
 # make imperfections  write docs/imperfections.md from the process card
 # make scenarios  build a chip for every scenario of the paper and write docs/scenarios.md (an hour)
@@ -21,7 +23,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: chip test quick lint unit golden rules mutants trainings imperfections interconnect scenarios
+.PHONY: chip test quick lint unit golden rules mutants faults fuzz trainings imperfections interconnect scenarios
 
 chip: $(VENV)/.chip
 	$(BIN)/optinc build
@@ -45,6 +47,13 @@ quick: $(VENV)/.dev
 
 mutants: $(VENV)/.dev
 	PYTHONPATH=tests/signoff $(BIN)/python -m mutants
+
+# Needs Linux: faults are found by audit hooks and /proc.
+faults: $(VENV)/.dev
+	PYTHONPATH=tests/faults $(BIN)/python -m file_faults
+# What it finds is kept in fuzz_out/: the input and the traceback.
+fuzz: $(VENV)/.dev
+	PYTHONPATH=tests/fuzz $(BIN)/python -m fuzzing --table docs/fuzzing.md
 
 # Rewrites every process's golden polygons of devices after a cell or card changed on purpose.
 golden: $(VENV)/.chip

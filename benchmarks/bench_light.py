@@ -19,7 +19,7 @@ from typing import TypeVar
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import read_bias, read_netlist
-from optinc_pdk.signoff.extracted_chip import extract_circuit_and_ground
+from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import noise_of, scattering, transmit
 from optinc_pdk.simulate.transmission.noise_propagation import output_spread
@@ -44,7 +44,8 @@ def main(gds: Path) -> None:
     if board is None:
         raise SystemExit(f"{gds.with_suffix('.pic.yml')}: it has no board; give the layout of a whole chip")
     task = Averaging(**json.loads(gds.with_suffix(".report.json").read_text())["task"])
-    extraction, (circuit, ground) = timed(lambda: extract_circuit_and_ground(gds, card))
+    extraction, layout = timed(lambda: read_extracted_layout(gds, bias, card))
+    circuit, ground = layout.circuit, layout.ground
     matrices, s = timed(lambda: scattering(circuit, bias, float(card.guide.wavelength_nm), card, ground=ground))
     tried = function_inputs(task)
     plain, received = timed(lambda: transmit(tried.symbols, s, board, bias), 5)

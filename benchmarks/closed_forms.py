@@ -26,7 +26,7 @@ from optinc_pdk.onn.error_tolerance import field_noise_tolerance, matrix_error_t
 SCENARIOS: dict[str, tuple[Averaging, int | None]] = {
     "4/4": (Averaging(4, 4, 2), 24),
     "8/4": (Averaging(8, 4, 4), 110),
-    "8/8": (Averaging(8, 8, 4), 600),
+    "8/8": (Averaging(8, 8, 4), 271),
     "8/16": (Averaging(8, 16, 4), 600),
     "16/4, K = 8": (Averaging(16, 4, 8), 700),
     "16/4, K = 4": (Averaging(16, 4, 4), 700),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from optinc_pdk.circuit import Circuit
     from optinc_pdk.flow import build
     from optinc_pdk.onn import Onn
-    from optinc_pdk.pdk import get_pdk
+    from optinc_pdk.pdk import active_pdk, get_pdk
 
     PDK: Pdk
     __version__: str
@@ -28,6 +28,7 @@ __all__ = [
     "Averaging",
     "Circuit",
     "Onn",
+    "active_pdk",
     "build",
     "build_cascade",
     "factor",
@@ -40,6 +41,7 @@ _PACKAGE_OF = {
     "Averaging": "averaging",
     "Circuit": "circuit",
     "Onn": "onn",
+    "active_pdk": "pdk",
     "build": "flow",
     "build_cascade": "cascade_build",
     "get_pdk": "pdk",

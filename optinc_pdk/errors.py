@@ -1,5 +1,32 @@
 """Base class of all errors that an unusable input causes."""
 
+MAX_MESSAGE = 2000
+"""Largest number of characters of a message. Names in an input may be as long as the input."""
+_KEPT_END = 500
+# Escape sequences and direction marks in a name would act on the terminal.
+_NEWLINE = "\n"
+
 
 class InputError(ValueError):
-    """An input of the user cannot be used; the message names the input, the fault and the remedy."""
+    """An input of the user cannot be used; the message names the input, the fault and the remedy.
+
+    Args:
+        message: The message. Characters that are not printable are replaced by their escapes, and the middle of a
+            message longer than ``MAX_MESSAGE`` is left out: it begins with the file and ends with the remedy.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(_shortened(_printable(message)))
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == _NEWLINE else c.encode("unicode_escape").decode() for c in text)
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= MAX_MESSAGE:
+        return text
+    gap = f" … {len(text) - MAX_MESSAGE:,} characters … "
+    return text[: MAX_MESSAGE - _KEPT_END - len(gap)] + gap + text[-_KEPT_END:]

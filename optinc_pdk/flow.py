@@ -6,12 +6,11 @@ unusable input is refused at once.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
 from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
+from optinc_pdk.file_sets import StagedFiles, output_targets
 from optinc_pdk.memory_limit import refuse_beyond_memory
 from optinc_pdk.onn import (
     LayerFactor,
@@ -35,17 +35,30 @@ from optinc_pdk.onn import (
 )
 from optinc_pdk.onn.build_memory import estimated_memory_gb
 from optinc_pdk.onn.conditioning import check_gains
+from optinc_pdk.validation import validate_arguments
 
 if TYPE_CHECKING:
     from optinc_pdk.report.schema import Report
     from optinc_pdk.signoff.drc.design_rule_check import DrcResult
     from optinc_pdk.signoff.electrical.electrical_check import ElectricalResult
     from optinc_pdk.signoff.function import FunctionResult
+    from optinc_pdk.signoff.layout_faults import LayoutFault
     from optinc_pdk.signoff.lvs.comparison import LvsResult
     from optinc_pdk.simulate import Programming
 
 CHIP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}")
-FILE_ENDINGS = (".gds", ".pic.yml", ".bias.yml", ".drc.lyrdb", ".lvs.json", ".lvs.lyrdb", ".function.npz")
+FILE_ENDINGS = (
+    ".gds",
+    ".pic.yml",
+    ".bias.yml",
+    ".drc.lyrdb",
+    ".lvs.json",
+    ".lvs.lyrdb",
+    ".function.npz",
+    ".report.html",
+)
+"""Endings of the files of a build; those that it does not write are deleted if an earlier build left them."""
+REPORT_ENDING = ".report.json"
 STAGES = ("read", "factor", "assemble", "layout", "drc", "extract", "lvs", "program", "currents", "function", "report")
 
 
@@ -91,28 +104,30 @@ class _Clock:
             self.on_progress(stage, done, total)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Files:
-    """The files of one build; files of an earlier build that this one does not write are deleted."""
+    """The files of one build, which become visible together."""
 
-    directory: Path
+    staged: StagedFiles
     name: str
-    written: list[Path] = field(default_factory=list)
 
     def path(self, ending: str) -> Path:
-        path = self.directory / f"{self.name}{ending}"
-        if path not in self.written:
-            self.written.append(path)
-        return path
+        """Path under which a file is written."""
+        return self.staged.path(f"{self.name}{ending}")
+
+    def target(self, ending: str) -> Path:
+        """Path of a file after the build."""
+        return self.staged.target(f"{self.name}{ending}")
 
     def digests(self) -> dict[str, str]:
-        for ending in FILE_ENDINGS:
-            stale = self.directory / f"{self.name}{ending}"
-            if stale not in self.written:
-                stale.unlink(missing_ok=True)
-        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self.written}
+        """SHA-256 of the files that are written."""
+        from optinc_pdk.report.build_files import file_digest
+
+        paths = [self.path(ending) for ending in FILE_ENDINGS]
+        return {path.name: file_digest(path) for path in paths if path.exists()}
 
 
+@validate_arguments
 def build(
     weights: str | Path | Onn | None = None,
     directory: str | Path = "gds_out",
@@ -140,8 +155,42 @@ def build(
         The build; its ``passed`` states whether every check passed.
 
     Raises:
-        InputError: The weights, the name, the process or the amplitudes cannot be used; nothing is written.
+        InputError: The weights, the name, the process, the amplitudes or the folder cannot be used; nothing is written.
     """
+    with StagedFiles(directory) as staged:
+        built = build_staged(weights, staged, name, process, on_stage, on_progress, input_amplitudes)
+        from optinc_pdk.report.build_files import cascades_of
+
+        # a cascade's report vouches for those of its chips; this build has none, so the earlier one is deleted
+        outdated = cascades_of(staged.directory, built.report.name)
+        publish(staged, built.report.name, reports=[path.name for path in outdated])
+    notes = [f"{path}: deleted, because it was the report of a cascade with the earlier chip" for path in outdated]
+    return replace(built, findings=(*built.findings, *notes))
+
+
+def publish(staged: StagedFiles, *names: str, reports: Sequence[str] = (), stale: Sequence[str] = ()) -> None:
+    """Replace earlier builds of chips by new ones.
+
+    Args:
+        staged: Files of the chips.
+        names: Names of the chips.
+        reports: Names of further files that vouch for the chips' reports; those that the set does not have are deleted.
+        stale: Names of further files of an earlier build, deleted unless the set has them.
+    """
+    endings = [f"{name}{ending}" for name in names for ending in FILE_ENDINGS]
+    staged.publish([*(f"{name}{REPORT_ENDING}" for name in names), *reports], [*endings, *stale])
+
+
+def build_staged(
+    weights: str | Path | Onn | None,
+    staged: StagedFiles,
+    name: str | None,
+    process: str,
+    on_stage: Callable[[str], None] | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
+    input_amplitudes: Sequence[float] | None = None,
+) -> Build:
+    """Build a chip into a set of files that :func:`publish` makes visible; arguments and errors as of :func:`build`."""
     clock = _Clock(on_stage, on_progress)
     with clock.stage("read"):
         onn, name = _read(weights, name)
@@ -149,7 +198,9 @@ def build(
         notes = _changes(onn)
         onn = without_output_bias(onn)
         card = load_process(process)
-        directory = Path(directory)
+        out = _Files(staged, name)
+        # refused before anything is computed
+        output_targets(staged.directory, [f"{name}{ending}" for ending in (*FILE_ENDINGS, REPORT_ENDING)])
         # not at the top: it imports klayout
         from optinc_pdk.extract.golden_devices import check_golden
 
@@ -161,7 +212,6 @@ def build(
                 f"activation {onn.activation}; train it again, or give the right one (--activation)"
             )
     from optinc_pdk.layout import lay_out, to_layout, write_gds
-    from optinc_pdk.pdk import get_pdk
     from optinc_pdk.report.build_numbers import (
         chip_numbers,
         drc_numbers,
@@ -182,10 +232,8 @@ def build(
     with clock.stage("assemble"):
         draft = draft_circuit(onn, card, name)
     with clock.stage("layout"):
-        get_pdk(process).activate()
         circuit, chip = lay_out(draft, card)
         layout = to_layout(chip, card, name)
-    out = _Files(directory, name)
     gds = out.path(".gds")
     write_gds(layout, gds)
     write_netlist(circuit, out.path(".pic.yml"))
@@ -206,14 +254,21 @@ def build(
         "drc": drc_numbers(signed.rules, signed.electrical),
         "lvs": {"devices": signed.lvs.devices, "nets": signed.lvs.nets, "match": signed.lvs.match},
         "function": function_numbers(signed.function),
+        "faults": [fault.to_json() for fault in signed.faults],
     }
     notes += signed.notes + findings(
-        signed.rules, signed.electrical, signed.lvs, signed.function, onn.activation, signed.programming
+        signed.rules,
+        signed.electrical,
+        signed.faults,
+        signed.lvs,
+        signed.function,
+        onn.activation,
+        signed.programming,
     )
     with clock.stage("report"):
         pictures = _pictures(gds, card, onn, signed.function)
     report = _write(numbers, out, pictures, notes, clock.seconds)
-    return Build(report, directory, tuple(notes))
+    return Build(report, staged.directory, tuple(notes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,6 +277,7 @@ class _SignOff:
 
     rules: DrcResult
     electrical: ElectricalResult | None
+    faults: Sequence[LayoutFault]
     lvs: LvsResult
     programming: Programming | None
     function: FunctionResult | None
@@ -244,19 +300,22 @@ def _sign_off(
     from optinc_pdk.signoff.electrical.electrical_check import check_electrical
     from optinc_pdk.signoff.electrical.wiring import wiring_of
     from optinc_pdk.signoff.function import check_function, write_function
+    from optinc_pdk.signoff.layout_faults import layout_faults_of
     from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
     from optinc_pdk.simulate import UnsettledError, program
 
     gds = out.path(".gds")
     with clock.stage("drc"):
-        rules = run_drc(gds, card.rules, card.gds_layers)
+        # the marker database names the layout where it will be
+        rules = replace(run_drc(gds, card.rules, card.gds_layers), file=str(out.target(".gds")))
     with clock.stage("extract"):
         extraction = extract(gds, card)
     with clock.stage("lvs"):
         lvs = compare(circuit, extraction, card)
         write_lvs(lvs, out.path(".lvs.json"))
-        write_lvs_lyrdb(lvs, gds, out.path(".lvs.lyrdb"))
+        write_lvs_lyrdb(lvs, out.target(".gds"), out.path(".lvs.lyrdb"))
     electrical: ElectricalResult | None = None
+    faults = layout_faults_of(extraction.faults)
     programming: Programming | None = None
     function: FunctionResult | None = None
     notes: list[str] = []
@@ -277,6 +336,8 @@ def _sign_off(
             write_bias(programming.bias, out.path(".bias.yml"))
             with clock.stage("currents"):
                 electrical = check_electrical(card.rules, wiring, programming.bias)
+                # those of the wiring are among those of the extraction
+                faults += tuple(fault for fault in electrical.faults if fault not in faults)
             with clock.stage("function"):
                 function = check_function(
                     extraction.circuit,
@@ -293,8 +354,11 @@ def _sign_off(
             notes.append(f"program: {fault}")
         except UnsettledError as fault:
             notes.append(f"function: {fault}")
-    write_lyrdb(rules, out.path(".drc.lyrdb"), electrical.rules if electrical else ())
-    return _SignOff(rules, electrical, lvs, programming, function, notes)
+    if electrical is None:
+        write_lyrdb(rules, out.path(".drc.lyrdb"))
+    else:
+        write_lyrdb(rules, out.path(".drc.lyrdb"), electrical.rules, electrical.faults)
+    return _SignOff(rules, electrical, faults, lvs, programming, function, notes)
 
 
 def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]:
@@ -377,4 +441,4 @@ def _write(
     numbers["files"] = out.digests()
     if not Report.model_validate(numbers).failures():
         numbers["verdict"] = "pass"
-    return write_report(out.directory, out.name, numbers, notes=notes, **pictures)
+    return write_report(out.path(REPORT_ENDING).parent, out.name, numbers, notes=notes, **pictures)

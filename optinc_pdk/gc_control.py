@@ -5,6 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
+
+# The collector is global: the first of several threads disables it, and the last one enables it again.
+_lock = Lock()
+_pauses = 0
+_enabled_before = False
 
 
 @contextmanager
@@ -15,10 +21,16 @@ def gc_paused() -> Iterator[None]:
     of a large mesh. Placement, extraction and comparison create no reference cycles, so reference counting frees their
     objects without it.
     """
-    enabled = gc.isenabled()
-    gc.disable()
+    global _pauses, _enabled_before
+    with _lock:
+        if _pauses == 0:
+            _enabled_before = gc.isenabled()
+            gc.disable()
+        _pauses += 1
     try:
         yield
     finally:
-        if enabled:
-            gc.enable()
+        with _lock:
+            _pauses -= 1
+            if _pauses == 0 and _enabled_before:
+                gc.enable()

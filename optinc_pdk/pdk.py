@@ -1,19 +1,28 @@
-"""The gdsfactory PDK of a process, built from the process card."""
+"""The gdsfactory PDK of a process, built from the process card.
+
+gdsfactory is imported when the first PDK is built.
+"""
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optinc_pdk.cards import DEFAULT_PROCESS, load_process
+from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
 from optinc_pdk.models import sax_models
-from optinc_pdk.tech import layer_enum, layer_stack, layer_views, register_process, strip, wire
+from optinc_pdk.validation import validate_arguments
 
 if TYPE_CHECKING:
-    from gdsfactory import Pdk
+    from optinc_pdk.tech import ProcessPdk
+
+# By folders, because a changed copy of a process may have the same name; guarded by the lock of the layout database.
+_pdks: dict[tuple[Path, ...], ProcessPdk] = {}
 
 
-def get_pdk(process: str = DEFAULT_PROCESS) -> Pdk:
+@validate_arguments
+def get_pdk(process: str | Path = DEFAULT_PROCESS) -> ProcessPdk:
     """Return the gdsfactory PDK of a process. Call ``activate()`` of the PDK before you use its cells.
 
     Args:
@@ -25,24 +34,49 @@ def get_pdk(process: str = DEFAULT_PROCESS) -> Pdk:
     Raises:
         CardError: The process does not exist, or one of its cards is not valid.
     """
-    return _build_pdk(process)
+    return _pdk_of(load_process(process))
 
 
-# A separate function: the cache would keep ``get_pdk()`` and ``get_pdk(DEFAULT_PROCESS)`` under two keys.
-@cache
-def _build_pdk(process: str) -> Pdk:
-    import gdsfactory as gf
+@validate_arguments
+@contextmanager
+def active_pdk(process: str | Path | Process = DEFAULT_PROCESS) -> Iterator[ProcessPdk]:
+    """Activate the PDK of a process within a ``with`` block.
 
+    The active PDK is global. Other threads that need it wait until the block ends; then the PDK that was active before
+    is active again, also after an error or an interrupt.
+
+    Args:
+        process: Process, name of the process, or path of the folder with its cards.
+
+    Yields:
+        The PDK.
+
+    Raises:
+        CardError: The process does not exist, or one of its cards is not valid.
+    """
+    pdk = get_pdk(process.folder if isinstance(process, Process) else process)
+    from optinc_pdk.tech import activated
+
+    with activated(pdk):
+        yield pdk
+
+
+def _pdk_of(card: Process) -> ProcessPdk:
+    """Return the PDK of a process card; it is built at the first call."""
     from optinc_pdk.cells import cells_of
+    from optinc_pdk.tech import LAYOUT_LOCK, ProcessPdk, layer_enum, layer_stack, layer_views, strip, wire
 
-    card = load_process(process)
-    register_process(card)
-    return gf.Pdk(
-        name=card.name,
-        cells=cells_of(card),
-        cross_sections={"strip": strip, "wire": wire},
-        layers=layer_enum(card),
-        layer_stack=layer_stack(card),
-        layer_views=layer_views(card),
-        models=sax_models(card),
-    )
+    with LAYOUT_LOCK:
+        if card.folders not in _pdks:
+            pdk = ProcessPdk(
+                name=card.name,
+                cells=cells_of(card),
+                cross_sections={"strip": strip, "wire": wire},
+                layers=layer_enum(card),
+                layer_stack=layer_stack(card),
+                layer_views=layer_views(card),
+                models=sax_models(card),
+            )
+            pdk._process = card
+            _pdks[card.folders] = pdk
+        return _pdks[card.folders]

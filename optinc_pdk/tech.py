@@ -1,22 +1,66 @@
-"""Layers, layer views, layer stack and cross-sections of a process as gdsfactory objects."""
+"""The gdsfactory PDK class of a process, its activation, and its layers, views, stack and cross-sections.
+
+gdsfactory has one active PDK and one layout database in a Python session. Everything that uses them holds
+:data:`LAYOUT_LOCK`, so that threads with different processes take turns.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import gdsfactory as gf
+from gdsfactory.cross_section import CrossSection
+from gdsfactory.technology import LayerLevel, LayerStack, LayerView, LayerViews, LogicalLayer
+from pydantic import PrivateAttr
 
 from optinc_pdk.cards import CardError, Process
 
-if TYPE_CHECKING:
-    from gdsfactory.cross_section import CrossSection
-    from gdsfactory.technology import LayerStack, LayerViews
+LAYOUT_LOCK = gf.kcl.thread_lock
+"""Re-entrant lock of the active PDK and the layout database.
 
-# Registered processes by the name of their PDK.
-_processes: dict[str, Process] = {}
+kfactory takes the same lock while it draws a cell. A second lock could be taken in the other order and block for ever.
+"""
 
 
-def register_process(process: Process) -> None:
-    """Register a process under its name, so that :func:`active_process` finds it while its PDK is active."""
-    _processes[process.name] = process
+class ProcessPdk(gf.Pdk):
+    """The gdsfactory PDK of a process."""
+
+    _process: Process = PrivateAttr()
+
+    @property
+    def process(self) -> Process:
+        """The process."""
+        return self._process
+
+    def activate(self, force: bool = False) -> None:
+        """Make this the active PDK of the Python session, also if the active one has the same name.
+
+        Args:
+            force: Whether to set gdsfactory's layers again if this PDK is active already.
+        """
+        with LAYOUT_LOCK:
+            super().activate(force or gf.pdk._ACTIVE_PDK is not self)
+
+
+@contextmanager
+def activated(pdk: ProcessPdk) -> Iterator[None]:
+    """Make a PDK the active one within a ``with`` block; other threads wait, and the PDK before it is restored.
+
+    Args:
+        pdk: The PDK.
+    """
+    with LAYOUT_LOCK:
+        before = gf.pdk._ACTIVE_PDK
+        try:
+            pdk.activate()
+            yield
+        finally:
+            if before is None:  # a session that has not activated any
+                gf.pdk._ACTIVE_PDK = None
+            elif before is not pdk:
+                before.activate(force=True)
 
 
 def active_process() -> Process:
@@ -25,18 +69,16 @@ def active_process() -> Process:
     Raises:
         CardError: The active PDK was not built by :func:`optinc_pdk.pdk.get_pdk`.
     """
-    import gdsfactory as gf
-
-    name = gf.get_active_pdk().name
-    if name not in _processes:
-        raise CardError(f"the active PDK is {name!r}, which has no process card; call optinc_pdk.PDK.activate() first")
-    return _processes[name]
+    pdk = gf.get_active_pdk()
+    if not isinstance(pdk, ProcessPdk):
+        raise CardError(
+            f"the active PDK is {pdk.name!r}, which has no process card; call optinc_pdk.PDK.activate() first"
+        )
+    return pdk.process
 
 
 def layer_enum(process: Process) -> Any:
     """Return the layers of a process as a gdsfactory ``LayerEnum`` class."""
-    import gdsfactory as gf
-
     members: dict[str, Any] = {"layout": gf.constant(gf.kcl.layout)}
     members.update({name: layer.gds for name, layer in process.layers.items()})
     return cast(Any, gf.LayerEnum)("Layers", members)
@@ -44,8 +86,6 @@ def layer_enum(process: Process) -> Any:
 
 def layer_views(process: Process) -> LayerViews:
     """Return the display colours of the layers of a process as gdsfactory ``LayerViews``."""
-    from gdsfactory.technology import LayerView, LayerViews
-
     views = {
         name: LayerView(name=name, layer=layer.gds, fill_color=layer.color, frame_color=layer.color)
         for name, layer in process.layers.items()
@@ -55,8 +95,6 @@ def layer_views(process: Process) -> LayerViews:
 
 def layer_stack(process: Process) -> LayerStack:
     """Return thickness (µm), bottom height (µm) and material of every layer for which the card states them."""
-    from gdsfactory.technology import LayerLevel, LayerStack, LogicalLayer
-
     levels = {
         name: LayerLevel(
             layer=LogicalLayer(layer=layer.gds),
@@ -76,8 +114,6 @@ def strip(**kwargs: Any) -> CrossSection:
     Args:
         **kwargs: Arguments of ``gdsfactory.cross_section.cross_section`` that replace the values of the card.
     """
-    import gdsfactory as gf
-
     guide = active_process().guide
     settings: dict[str, Any] = {
         "width": float(guide.width_um),
@@ -94,8 +130,6 @@ def wire(**kwargs: Any) -> CrossSection:
     Args:
         **kwargs: Arguments of ``gdsfactory.cross_section.cross_section`` that replace the values of the card.
     """
-    import gdsfactory as gf
-
     metal = active_process().metal
     settings: dict[str, Any] = {
         "width": float(metal.wire_width_um),

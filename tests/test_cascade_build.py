@@ -138,14 +138,14 @@ def test_a_refusal_during_the_second_build_leaves_an_earlier_build(
     chips: CascadeBuild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(chips.directory)
-    builds = pipeline.build
+    builds = pipeline.build_staged
 
     def refuse_second(onn: Onn, directory: Path, name: str, *arguments: object, **options: object) -> object:
         if name.endswith("2"):
             raise InputError("the chip does not fit")
         return builds(onn, directory, name, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(pipeline, "build", refuse_second)
+    monkeypatch.setattr(pipeline, "build_staged", refuse_second)
     with pytest.raises(InputError, match="does not fit"):
         build_cascade(2, 2, directory=chips.directory, name=NAME)
     assert contents(chips.directory) == before

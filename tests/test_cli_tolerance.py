@@ -52,11 +52,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.fixture(scope="module")
-def chip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def chip(tiny_chip: Path) -> Path:
     """Layout of a small chip in the folder of its build."""
-    folder = tmp_path_factory.mktemp("chip")
-    assert build(carry_chain(Averaging(2, 4, 1)), folder, "tiny").passed
-    return folder / "tiny.gds"
+    return tiny_chip
 
 
 def test_a_run_prints_numbers_and_does_not_import_dask(chip: Path, tmp_path: Path) -> None:

@@ -231,11 +231,8 @@ def _check_contacts(process: Process) -> None:
 
 
 def _check_counts(process: Process) -> None:
-    """Check that counts are whole, bends are round, quarters of the mode pitch are on the grid, and layers differ."""
+    """Check that bends are round, quarters of the mode pitch are on the grid, and layers differ."""
     path = process.folder / "process.yml"
-    for key, value in (("guide.arc_segments", process.guide.arc_segments), ("pads.rows_max", process.pads.rows_max)):
-        if not float(value).is_integer():
-            raise CardError(f"{path}: {key} is {value:g}; give a whole number")
     if process.guide.arc_segments < SEGMENTS:
         raise CardError(
             f"{path}: guide.arc_segments is {process.guide.arc_segments:g}, a 90° bend takes at least {SEGMENTS} "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -39,7 +40,7 @@ def process_names() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in components_folder().glob("*/process.yml")))
 
 
-def load_process(name: str = DEFAULT_PROCESS) -> Process:
+def load_process(name: str | Path = DEFAULT_PROCESS) -> Process:
     """Load and check a process card with its rules and devices; the result is cached.
 
     Args:
@@ -48,12 +49,12 @@ def load_process(name: str = DEFAULT_PROCESS) -> Process:
     Raises:
         CardError: There is no such process, or one of its cards is unusable.
     """
-    return _loaded_process(name)
+    # the resolved path is a part of the key only: the current folder may change
+    return _loaded_process(str(name), Path(name).resolve())
 
 
-# a function of its own, because a cache would store the default and its name under two keys
 @cache
-def _loaded_process(name: str) -> Process:
+def _loaded_process(name: str, _: Path) -> Process:
     folders, data = _process_cards(_folder(name), ())
     path = folders[0] / "process.yml"
     layers = _parse(_Layers, {"layers": data.get("layers")}, path).layers
@@ -114,7 +115,8 @@ def _rules(folders: tuple[Path, ...], layers: Mapping[str, tuple[int, int]]) -> 
     rules: dict[str, Rule] = {}
     for folder in folders[::-1]:
         path = folder / "rules.yml"
-        if folder == folders[-1] or path.is_file():
+        # a file that cannot be read must not leave the process without its own rules
+        if folder == folders[-1] or os.path.lexists(path):
             rules |= {rule.id: rule for rule in load_rules(path, layers)}
     return tuple(rules.values())
 
@@ -167,7 +169,9 @@ def _device(path: Path) -> DeviceCard:
 
 def _card(path: Path, schema: int) -> dict[str, Any]:
     data = load_yaml(path, CardError)
-    if data.pop("schema", None) != schema:
+    found = data.pop("schema", None)
+    # True equals 1
+    if type(found) is not int or found != schema:
         raise CardError(f"{path}: schema must be {schema}; correct it")
     return data
 

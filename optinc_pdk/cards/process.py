@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, Field, StrictBool, StrictInt, model_validator
 
+from optinc_pdk.cards.device_models import check_model
 from optinc_pdk.cards.errors import CardError
-from optinc_pdk.cards.quantity import AnyQuantity, NonNegative, Positive, Quantity, StrictModel
+from optinc_pdk.cards.quantity import (
+    AnyQuantity,
+    Bits,
+    Chords,
+    Count,
+    Name,
+    NonNegative,
+    PortName,
+    Positive,
+    Quantity,
+    Rows,
+    SignificantBits,
+    StrictModel,
+    Text,
+)
 from optinc_pdk.cards.rules import Rule
 from optinc_pdk.cards.variation import Variation
 
@@ -26,12 +41,12 @@ class LayerCard(StrictModel):
         material: Name of the material, for the layer stack.
     """
 
-    gds: tuple[int, int]
-    text: str
-    color: str
+    gds: tuple[StrictInt, StrictInt]
+    text: Text
+    color: Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$")]
     thickness_um: NonNegative | None = None
     bottom_um: AnyQuantity | None = None
-    material: str | None = None
+    material: Text | None = None
 
 
 class GuideCard(StrictModel):
@@ -50,7 +65,7 @@ class GuideCard(StrictModel):
 
     width_um: Positive
     radius_um: Positive
-    arc_segments: Positive
+    arc_segments: Chords
     index: Positive
     group_index: Positive
     wavelength_nm: Positive
@@ -138,7 +153,7 @@ class PadsCard(StrictModel):
     wiring: Literal["perimeter", "flipchip"]
     size_um: Positive
     pitch_um: Positive
-    rows_max: Positive
+    rows_max: Rows
 
 
 class DieCard(StrictModel):
@@ -154,7 +169,7 @@ class DieCard(StrictModel):
     width_um: Positive
     height_um: Positive
     fit: Literal["fits one die", "fits one reticle"]
-    own_size: bool
+    own_size: StrictBool
 
 
 class FloorplanCard(StrictModel):
@@ -181,7 +196,7 @@ class DriveCard(StrictModel):
         full_scale_v: Voltage of the highest code.
     """
 
-    dac_bits: Positive
+    dac_bits: Bits
     full_scale_v: Positive
 
 
@@ -201,8 +216,8 @@ class ActivationCard(StrictModel):
     realisation: Literal["offchip", "onchip"]
     gain_max: Positive
     offset_max: Positive
-    resolution_bits: Positive
-    fan_out_max: Positive | None = None
+    resolution_bits: SignificantBits
+    fan_out_max: Count | None = None
 
 
 class BudgetCard(StrictModel):
@@ -282,11 +297,11 @@ class Process(StrictModel):
         devices: Device cards by name.
     """
 
-    name: str
-    title: str
+    name: Name
+    title: Text
     folders: tuple[Path, ...]
-    sources: Mapping[str, str]
-    layers: Mapping[str, LayerCard]
+    sources: Mapping[Name, Text]
+    layers: Mapping[Name, LayerCard]
     guide: GuideCard
     grating: GratingCard = GratingCard()
     metal: MetalCard
@@ -400,9 +415,16 @@ class PortsCard(StrictModel):
             guide.
     """
 
-    optical: tuple[str, ...]
-    electrical: tuple[str, ...] = ()
-    widths: Mapping[str, str] = {}
+    optical: tuple[PortName, ...]
+    electrical: tuple[PortName, ...] = ()
+    widths: Mapping[PortName, Name] = {}
+
+    @model_validator(mode="after")
+    def _ports_differ(self) -> PortsCard:
+        names = (*self.optical, *self.electrical)
+        if len(set(names)) < len(names):
+            raise ValueError(f"ports: {', '.join(names)}; give every port its own name")
+        return self
 
 
 class DeviceModelCard(StrictModel):
@@ -415,8 +437,8 @@ class DeviceModelCard(StrictModel):
             if there is none.
     """
 
-    name: str
-    parameters: Mapping[str, AnyQuantity] = {}
+    name: Name
+    parameters: Mapping[Name, AnyQuantity] = {}
     file: Path | None = None
 
 
@@ -433,13 +455,13 @@ class DeviceCard(StrictModel):
         sources: Sources of the card's numbers by key.
     """
 
-    name: str
-    title: str
+    name: Name
+    title: Text
     ports: PortsCard
-    geometry: Mapping[str, AnyQuantity] = {}
+    geometry: Mapping[Name, AnyQuantity] = {}
     model: DeviceModelCard
-    limits: Mapping[str, AnyQuantity] = {}
-    sources: Mapping[str, str]
+    limits: Mapping[Name, AnyQuantity] = {}
+    sources: Mapping[Name, Text]
 
     @model_validator(mode="after")
     def _sources_exist(self) -> DeviceCard:
@@ -455,6 +477,11 @@ class DeviceCard(StrictModel):
                 raise ValueError(
                     f"ports.widths.{port}: geometry has no {key!r}; take one of {', '.join(self.geometry)}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _is_passive(self) -> DeviceCard:
+        check_model(self)
         return self
 
     def size(self, key: str) -> float:

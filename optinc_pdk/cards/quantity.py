@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-import sys
+import reprlib
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, PlainValidator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, StrictStr
+
+LARGEST = 1e30
+"""Largest magnitude of a number; squares of larger ones would leave the range of double precision."""
+MAX_TEXT = 1000
+
+
+def _check_text(value: str) -> str:
+    if not value.isprintable() or len(value) > MAX_TEXT:
+        raise ValueError(
+            f"text {reprlib.repr(value)} of {len(value)} characters must be at most {MAX_TEXT} printable ones"
+        )
+    return value
+
+
+Text = Annotated[StrictStr, AfterValidator(_check_text)]
+"""Description or source."""
+Name = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}$")]
+"""Name of a process, device, layer, source or number."""
+PortName = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_]{1,32}$")]
 
 
 class StrictModel(BaseModel):
@@ -38,14 +57,16 @@ def _parse(data: Any) -> Quantity:
     if isinstance(data, Quantity):
         return data
     if not isinstance(data, dict) or set(data) != {"value", "source"}:
-        raise ValueError(f"expected {{value: number, source: key}}, got {data!r}")
+        raise ValueError(f"expected {{value: number, source: key}}, got {reprlib.repr(data)}")
     value, source = data["value"], data["source"]
     # compared instead of converted: an integer may be too large for a float
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not abs(value) <= sys.float_info.max:
-        raise ValueError(f"value {value!r} is not a finite number")
+    if not number or not abs(value) < float("inf"):
+        raise ValueError(f"value {reprlib.repr(value)} is not a finite number")
+    if abs(value) > LARGEST:
+        raise ValueError(f"value {reprlib.repr(value)} is beyond ±{LARGEST:g}")
     if not isinstance(source, str) or not source:
-        raise ValueError(f"source {source!r} is not a key of 'sources'")
+        raise ValueError(f"source {reprlib.repr(source)} is not a key of 'sources'")
     return Quantity(value, source)
 
 
@@ -74,3 +95,34 @@ AnyQuantity = Annotated[Quantity, PlainValidator(_parse)]
 Positive = Annotated[Quantity, PlainValidator(_positive)]
 NonNegative = Annotated[Quantity, PlainValidator(_non_negative)]
 Share = Annotated[Quantity, PlainValidator(_share)]
+
+
+def _at_most(limit: float) -> AfterValidator:
+    def check(quantity: Quantity) -> Quantity:
+        if quantity > limit:
+            raise ValueError(f"value {float(quantity):g} must be at most {limit:g}")
+        return quantity
+
+    return AfterValidator(check)
+
+
+def _whole(quantity: Quantity) -> Quantity:
+    if not quantity.is_integer():
+        raise ValueError(f"value {float(quantity):g} must be a whole number")
+    return quantity
+
+
+Count = Annotated[Positive, AfterValidator(_whole)]
+Bits = Annotated[Count, _at_most(32)]
+"""Whole number of bits of a converter."""
+SignificantBits = Annotated[Count, _at_most(53)]
+"""Whole number of significant bits of a number in double precision."""
+EffectiveBits = Annotated[Positive, _at_most(53)]
+Rows = Annotated[Count, _at_most(100)]
+Chords = Annotated[Count, _at_most(10_000)]
+Deviation = Annotated[NonNegative, _at_most(0.5)]
+"""Standard deviation of a share of power about one half."""
+Spread = Annotated[NonNegative, _at_most(10)]
+"""Standard deviation of a logarithm."""
+Angle = Annotated[NonNegative, _at_most(1e3)]
+Decibels = Annotated[NonNegative, _at_most(1e3)]

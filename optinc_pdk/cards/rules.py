@@ -11,13 +11,16 @@ from typing import Annotated, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_validator
 
 from optinc_pdk.cards.errors import CardError, describe_fault
+from optinc_pdk.cards.quantity import Text as Printable
 from optinc_pdk.yaml_io import load_yaml
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+Positive = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False, strict=True)]
+# From the grid of layouts, below which a rule would check nothing, to 1 m, where 32-bit coordinates in nm end.
+Length = Annotated[float, Field(ge=0.001, le=1e6, allow_inf_nan=False, strict=True)]
+Tolerance = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)]
 Share = Annotated[float, Field(ge=0, le=1, strict=True)]
 Angle = Annotated[float, Field(gt=0, le=90, strict=True)]
-Text = Annotated[str, Field(min_length=1)]
+Text = Annotated[Printable, Field(min_length=1)]
 OneLayer = tuple[Text]
 TwoLayers = tuple[Text, Text]
 ThreeLayers = tuple[Text, Text, Text]
@@ -52,9 +55,9 @@ class _Measured(_Rule):
     rounding error allowed in a distance to an edge that is not parallel to an axis.
     """
 
-    value_um: Positive
+    value_um: Length
     ignore_angle_deg: Angle
-    angled_tolerance_um: NotNegative
+    angled_tolerance_um: Tolerance
 
 
 class LineRule(_Measured):
@@ -104,8 +107,8 @@ class GuideSpaceRule(_Measured):
 
     kind: Literal["guide_space"]
     layers: OneLayer | TwoLayers
-    body_um: Positive
-    exempt_um: Positive
+    body_um: Length
+    exempt_um: Length
     devices: tuple[Text, ...] = ()
     silicon_nm: tuple[Polygons, ...] = ()
 
@@ -127,12 +130,12 @@ class BendRadiusRule(_Rule):
 
     kind: Literal["bend_radius"]
     layers: TwoLayers
-    value_um: Positive
+    value_um: Length
     inside_second: StrictBool
-    guide_width_um: Positive
-    arms_um: Annotated[tuple[tuple[Positive, Positive], ...], Field(min_length=1)]
-    body_um: Positive
-    exempt_um: Positive
+    guide_width_um: Length
+    arms_um: Annotated[tuple[tuple[Length, Length], ...], Field(min_length=1)]
+    body_um: Length
+    exempt_um: Length
 
 
 class ContactsRule(_Rule):
@@ -152,9 +155,9 @@ class ForeignGuideRule(_Rule):
 
     kind: Literal["foreign_guide"]
     layers: ThreeLayers
-    value_um: Positive
-    body_um: Positive
-    exempt_um: Positive
+    value_um: Length
+    body_um: Length
+    exempt_um: Length
 
 
 class AreaRule(_Rule):
@@ -182,8 +185,8 @@ class PadSizeRule(_Rule):
 
     kind: Literal["pad_size"]
     layers: TwoLayers
-    value_um: Positive
-    recognize_um: Positive
+    value_um: Length
+    recognize_um: Length
 
 
 class PadPitchRule(_Rule):
@@ -191,8 +194,8 @@ class PadPitchRule(_Rule):
 
     kind: Literal["pad_pitch"]
     layers: OneLayer
-    value_um: Positive
-    recognize_um: Positive
+    value_um: Length
+    recognize_um: Length
 
 
 class FibrePitchRule(_Rule):
@@ -200,8 +203,8 @@ class FibrePitchRule(_Rule):
 
     kind: Literal["fibre_pitch"]
     layers: OneLayer
-    value_um: Positive
-    merge_um: Positive
+    value_um: Length
+    merge_um: Length
 
 
 class EdgeRule(_Rule):
@@ -209,7 +212,7 @@ class EdgeRule(_Rule):
 
     kind: Literal["edge"]
     layers: OneLayer
-    value_um: Positive
+    value_um: Length
 
 
 class OutlineRule(_Rule):
@@ -224,8 +227,8 @@ class DieSizeRule(_Rule):
 
     kind: Literal["die_size"]
     layers: OneLayer
-    dies_um: Annotated[tuple[tuple[Positive, Positive], ...], Field(min_length=1)]
-    reticle_um: tuple[Positive, Positive]
+    dies_um: Annotated[tuple[tuple[Length, Length], ...], Field(min_length=1)]
+    reticle_um: tuple[Length, Length]
 
 
 class GridRule(_Rule):
@@ -233,7 +236,7 @@ class GridRule(_Rule):
 
     kind: Literal["grid"]
     layers: tuple[()] = ()
-    value_um: Positive
+    value_um: Length
 
 
 class DensityRule(_Rule):
@@ -246,8 +249,8 @@ class DensityRule(_Rule):
 
     kind: Literal["density"]
     layers: TwoLayers
-    window_um: Positive
-    step_um: Positive
+    window_um: Length
+    step_um: Length
     least: Share
     most: Share
 
@@ -273,7 +276,7 @@ class CurrentRule(_Rule):
 
     kind: Literal["current"]
     layers: Annotated[tuple[Text, ...], Field(min_length=1)]
-    value_ma_per_um: Positive
+    value_ma_per_um: Length
     ignore_angle_deg: Angle
 
 
@@ -343,6 +346,8 @@ def load_rules(path: Path, layers: Mapping[str, tuple[int, int]]) -> tuple[Rule,
             positive or of the wrong type, an id is duplicate, or a layer or source is unknown.
     """
     data = load_yaml(path, CardError)
+    if type(data.get("schema", 1)) is not int:  # True equals 1
+        raise CardError(f"{path}: key schema must be 1; correct it")
     try:
         file = _RuleFile.model_validate(data)
     except ValidationError as fault:

@@ -10,7 +10,18 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from optinc_pdk.cards.quantity import AnyQuantity, NonNegative, Positive, Share, StrictModel
+from optinc_pdk.cards.quantity import (
+    Angle,
+    AnyQuantity,
+    Decibels,
+    Deviation,
+    EffectiveBits,
+    NonNegative,
+    Positive,
+    Share,
+    Spread,
+    StrictModel,
+)
 
 
 class CouplerVariation(StrictModel):
@@ -20,13 +31,13 @@ class CouplerVariation(StrictModel):
     ratios vary less, and every fraction stays within 0 … 1.
     """
 
-    power_rms: NonNegative = Field(description="error of the share of power across a 50:50 coupler, every one's own")
+    power_rms: Deviation = Field(description="error of the share of power across a 50:50 coupler, every one's own")
 
 
 class SplitterVariation(StrictModel):
     """Variation of 1×2 splitters: the fraction of the power in the upper output is 0.5 + error, as for couplers."""
 
-    power_rms: NonNegative = Field(description="error of the share of power in the upper branch, every one's own")
+    power_rms: Deviation = Field(description="error of the share of power in the upper branch, every one's own")
 
 
 class LossVariation(StrictModel):
@@ -35,11 +46,11 @@ class LossVariation(StrictModel):
     Every device stays passive, reflections included.
     """
 
-    guide_chip_spread: NonNegative = Field(description="relative spread of the guides' dB/cm, common to a chip")
-    guide_local_spread: NonNegative = Field(description="relative spread of the guides' dB/cm, every piece's own")
-    device_spread: NonNegative = Field(description="relative spread of a device's dB, every one's own")
-    grating_spread: NonNegative = Field(description="relative spread of a grating coupler's dB, every one's own")
-    crossing_crosstalk_rms_db: NonNegative = Field(description="error of a crossing's crosstalk in dB, every one's own")
+    guide_chip_spread: Spread = Field(description="relative spread of the guides' dB/cm, common to a chip")
+    guide_local_spread: Spread = Field(description="relative spread of the guides' dB/cm, every piece's own")
+    device_spread: Spread = Field(description="relative spread of a device's dB, every one's own")
+    grating_spread: Spread = Field(description="relative spread of a grating coupler's dB, every one's own")
+    crossing_crosstalk_rms_db: Decibels = Field(description="error of a crossing's crosstalk in dB, every one's own")
 
 
 class SizeVariation(StrictModel):
@@ -59,17 +70,17 @@ class SizeVariation(StrictModel):
 class PhaseVariation(StrictModel):
     """Static phase errors in addition to those from width and height."""
 
-    rms_rad: NonNegative = Field(description="every guide between two devices and under a heater, at any length")
+    rms_rad: Angle = Field(description="every guide between two devices and under a heater, at any length")
 
 
 class HeaterVariation(StrictModel):
     """Variation of the resistance and of the power for π of heaters, and drift of resistances in operation."""
 
-    resistance_chip_spread: NonNegative = Field(description="relative spread of resistances, common to a chip")
-    resistance_local_spread: NonNegative = Field(description="relative spread of resistances, every heater's own")
-    power_pi_chip_spread: NonNegative = Field(description="relative spread of powers per π, common to a chip")
-    power_pi_local_spread: NonNegative = Field(description="relative spread of powers per π, every heater's own")
-    drift_spread: NonNegative = Field(description="relative change of a resistance after calibration")
+    resistance_chip_spread: Spread = Field(description="relative spread of resistances, common to a chip")
+    resistance_local_spread: Spread = Field(description="relative spread of resistances, every heater's own")
+    power_pi_chip_spread: Spread = Field(description="relative spread of powers per π, common to a chip")
+    power_pi_local_spread: Spread = Field(description="relative spread of powers per π, every heater's own")
+    drift_spread: Spread = Field(description="relative change of a resistance after calibration")
 
 
 class CrosstalkVariation(StrictModel):
@@ -81,14 +92,14 @@ class CrosstalkVariation(StrictModel):
 
     share: Share = Field(description="share of a heater's phase at the distance")
     distance_um: Positive = Field(description="that distance, middle to middle")
-    chip_spread: NonNegative = Field(description="relative spread of all shares, common to a chip")
-    pair_spread: NonNegative = Field(description="relative spread of a share, every pair of heaters' own")
+    chip_spread: Spread = Field(description="relative spread of all shares, common to a chip")
+    pair_spread: Spread = Field(description="relative spread of a share, every pair of heaters' own")
 
 
 class DacVariation(StrictModel):
     """Resolution of the heater drive: voltages are rounded to multiples of full scale / (2^bits - 1)."""
 
-    effective_bits: Positive = Field(
+    effective_bits: EffectiveBits = Field(
         description="effective bits up to full scale; published: 7.2 to 8.5 (arXiv 2502.12869)"
     )
 

@@ -7,17 +7,18 @@ programmed for these amplitudes. Both chips are then read back from their writte
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optinc_pdk.cards import DEFAULT_PROCESS, Process
-from optinc_pdk.cascade_build.files import file_digest, publish
+from optinc_pdk.cascade_build.files import own_files, publish
 from optinc_pdk.cascade_build.plan import CascadePlan, Source, plan_cascade
-from optinc_pdk.flow import STAGES, Build, build
+from optinc_pdk.file_sets import StagedFiles, output_targets
+from optinc_pdk.flow import REPORT_ENDING, STAGES, Build, build_staged
+from optinc_pdk.report.build_files import file_digest
 
 if TYPE_CHECKING:
     from optinc_pdk.report.cascade_report import CascadeReport
@@ -90,17 +91,14 @@ def build_cascade(
         InputError: An argument cannot be used, or the levels do not belong together; nothing is written.
     """
     plan = plan_cascade(bits, servers, first, second, name, process, random_sets, seed, loss_db)
-    directory = Path(directory)
-    # a build that is refused or interrupted leaves an earlier one in the folder untouched
-    existing = next(folder for folder in (directory, *directory.absolute().parents) if folder.is_dir())
-    with tempfile.TemporaryDirectory(prefix=f".{plan.name}.", dir=existing) as folder:
-        return _build(plan, Path(folder), directory, on_stage)
+    output_targets(Path(directory), own_files(plan))
+    with StagedFiles(directory) as staged:
+        return _build(plan, staged, on_stage)
 
 
 def _build(
     plan: CascadePlan,
-    staging: Path,
-    directory: Path,
+    staged: StagedFiles,
     on_stage: Callable[[str], None] | None,
 ) -> CascadeBuild:
     from optinc_pdk.signoff.cascade import check_cascade, link_amplitudes, link_extracted
@@ -110,11 +108,11 @@ def _build(
         return None if on_stage is None else lambda name: on_stage(f"level {level}: {name}")
 
     names = plan.chips
-    first = build(plan.networks[0], staging, names[0], plan.process, stage(1))
-    lower = _extracted(staging, names[0], plan.card)
+    first = build_staged(plan.networks[0], staged, names[0], plan.process, stage(1))
+    lower = _extracted(staged, names[0], plan.card)
     amplitudes = None if lower is None else link_amplitudes(lower.board, lower.bias, plan.loss_db)
-    second = build(plan.networks[1], staging, names[1], plan.process, stage(2), input_amplitudes=amplitudes)
-    upper = _extracted(staging, names[1], plan.card)
+    second = build_staged(plan.networks[1], staged, names[1], plan.process, stage(2), input_amplitudes=amplitudes)
+    upper = _extracted(staged, names[1], plan.card)
     findings = [f"{names[i]}: {line}" for i, one in enumerate((first, second)) for line in one.findings]
     result: CascadeResult | None = None
     start = time.perf_counter()
@@ -143,7 +141,7 @@ def _build(
         "servers": plan.networks[0].task.servers ** 2,
         "servers_of_a_chip": plan.networks[0].task.servers,
         "levels": [
-            _level_numbers(plan, number, one, chip, staging)
+            _level_numbers(plan, number, one, chip, staged)
             for number, (one, chip) in enumerate(((first, lower), (second, upper)))
         ],
         "link": None if amplitudes is None else _link_numbers(amplitudes, plan.loss_db),
@@ -151,21 +149,19 @@ def _build(
         "findings": findings,
         "seconds": seconds,
     }
-    report = publish(plan, numbers, result, staging, directory)
-    moved = [replace(one, directory=directory) for one in (first, second)]
-    return CascadeBuild(report, directory, moved[0], moved[1], result)
+    return CascadeBuild(publish(plan, numbers, result, staged), staged.directory, first, second, result)
 
 
-def _extracted(folder: Path, name: str, card: Process) -> ExtractedChip | None:
+def _extracted(staged: StagedFiles, name: str, card: Process) -> ExtractedChip | None:
     """The chip as read back from its files; None if it was not programmed."""
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 
-    gds, netlist, bias = (folder / f"{name}{ending}" for ending in (".gds", ".pic.yml", ".bias.yml"))
+    gds, netlist, bias = (staged.path(f"{name}{ending}") for ending in (".gds", ".pic.yml", ".bias.yml"))
     return read_extracted_chip(gds, netlist, bias, card) if bias.exists() else None
 
 
 def _level_numbers(
-    plan: CascadePlan, number: int, one: Build, chip: ExtractedChip | None, staging: Path
+    plan: CascadePlan, number: int, one: Build, chip: ExtractedChip | None, staged: StagedFiles
 ) -> dict[str, Any]:
     report, onn = one.report, plan.networks[number]
     function = report.function
@@ -174,7 +170,7 @@ def _level_numbers(
         "weights": plan.origins[number],
         "task": report.task.model_dump(),
         "verdict": report.verdict,
-        "report": file_digest(staging / f"{report.name}.report.json"),
+        "report": file_digest(staged.path(f"{report.name}{REPORT_ENDING}")),
         "structure": list(onn.structure),
         "mzis": onn.mzis,
         "mzis_on_chip": None if report.chip is None else report.chip.mzis,

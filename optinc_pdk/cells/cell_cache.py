@@ -10,8 +10,8 @@ from typing import Any, ParamSpec, cast
 import gdsfactory as gf
 from gdsfactory._cell import ComponentFunc
 
-from optinc_pdk.cards import DEFAULT_PROCESS
-from optinc_pdk.tech import active_process
+from optinc_pdk.cards import DEFAULT_PROCESS, Process
+from optinc_pdk.tech import LAYOUT_LOCK, active_process
 
 Arguments = ParamSpec("Arguments")
 
@@ -33,14 +33,19 @@ def cell(function: ComponentFunc[Arguments]) -> ComponentFunc[Arguments]:
 
     @wraps(function)
     def draw(*args: Arguments.args, **kwargs: Arguments.kwargs) -> gf.Component:
-        process = active_process()
-        # by folder: a changed copy of a process may have the same name
-        if process.folders not in decorated:
-            suffix = (
-                "" if process.name == DEFAULT_PROCESS else f"_{hashlib.sha256(process.name.encode()).hexdigest()[:4]}"
-            )
-            decorate = cast(Any, gf.cell)(basename=f"{function.__name__}{suffix}", layout_cache=False)
-            decorated[process.folders] = decorate(function)
-        return decorated[process.folders](*args, **kwargs)
+        # another thread may have activated another process, until it gives the lock back
+        with LAYOUT_LOCK:
+            process = active_process()
+            # by folder: a changed copy of a process may have the same name
+            if process.folders not in decorated:
+                decorate = cast(Any, gf.cell)(basename=f"{function.__name__}{_suffix(process)}", layout_cache=False)
+                decorated[process.folders] = decorate(function)
+            return decorated[process.folders](*args, **kwargs)
 
     return cast(ComponentFunc[Arguments], draw)
+
+
+def _suffix(process: Process) -> str:
+    if process.name == DEFAULT_PROCESS:
+        return ""
+    return f"_{hashlib.sha256(process.name.encode()).hexdigest()[:4]}"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import reprlib
-from collections.abc import Mapping
+from collections.abc import ItemsView, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit.errors import NetlistError
+from optinc_pdk.circuit.values import REMEDY, check_schema, entries_of, index_of, mapping_of, name_of, number_of
 from optinc_pdk.circuit.yaml_reader import read_object
 from optinc_pdk.yaml_io import dump_yaml
 
@@ -21,8 +21,8 @@ _CHANNEL = ("phase_rad", "power_w", "voltage_v", "code")
 _ACTIVATION = ("gain", "offset", "balance")
 _FILE = ("schema", "process", "circuit", "dac_bits", "channels", "activations", "outputs")
 MAX_DAC_BITS = 32
-_REMEDY = "correct it or build again"
-_ADD = "add it or build again"
+# Files have nine digits, so that 2π itself may be rounded up.
+PHASE_ROUNDING_RAD = 1e-8
 
 
 @dataclass(frozen=True)
@@ -133,67 +133,61 @@ def read_bias(path: str | Path, process: str | None = None) -> Bias:
 def _bias(data: Mapping[str, Any]) -> Bias:
     if "instances" in data:
         raise NetlistError("is a netlist, not a bias; give a .bias.yml file")
-    if data.get("schema", SCHEMA) != SCHEMA:
-        raise NetlistError(f"schema {data['schema']}, this version reads {SCHEMA}; build the chip again")
-    _check_keys("", {key: data[key] for key in data if key != "inputs"}, _FILE)
-    for section in ("channels", "activations", "outputs", "inputs"):
-        _check_mapping(section, data.get(section, {}))
-    channels, bits = data["channels"], data["dac_bits"]
+    check_schema(data.get("schema"), SCHEMA)
+    entries_of("", data, _FILE, ("inputs",))
+    bits = data["dac_bits"]
     if type(bits) is not int or not 1 <= bits <= MAX_DAC_BITS:
-        raise NetlistError(f"dac_bits is {bits!r}, expected an integer in 1…{MAX_DAC_BITS}; correct it")
-    for label, channel in channels.items():
-        _check_keys(f"channel {label!r}", channel, _CHANNEL)
-        if type(channel["code"]) is not int or not 0 <= channel["code"] < 2**bits:
-            raise NetlistError(
-                f"channel {label!r}: code {channel['code']!r} is not an integer in 0…{2**bits - 1}; {_REMEDY}"
-            )
-    for label, activation in data["activations"].items():
-        _check_keys(f"activation {label!r}", activation, _ACTIVATION)
-    for label, output in data["outputs"].items():
-        _check_keys(f"output {label!r}", output, ("scale",))
-    inputs = {str(label): _amplitude(label, entry) for label, entry in data.get("inputs", {}).items()}
-    columns = {key: np.array([_number(k, c[key]) for k, c in channels.items()], dtype=float) for key in _CHANNEL[:3]}
+        raise NetlistError(f"dac_bits is {bits!r}, expected an integer in 1…{MAX_DAC_BITS}; {REMEDY}")
+    channels = {label: _channel(f"channel {label!r}", each, bits) for label, each in _section(data, "channels")}
+    activations = {
+        label: _numbers(f"activation {label!r}", each, _ACTIVATION) for label, each in _section(data, "activations")
+    }
+    outputs = {label: _numbers(f"output {label!r}", each, ("scale",)) for label, each in _section(data, "outputs")}
+    columns = {key: np.array([each[key] for each in channels.values()], dtype=np.float64) for key in _CHANNEL[:3]}
     return Bias(
-        process=str(data["process"]),
-        circuit=str(data["circuit"]),
+        process=name_of("process", data["process"]),
+        circuit=name_of("circuit", data["circuit"]),
         dac_bits=bits,
-        labels=tuple(map(str, channels)),
-        code=np.array([c["code"] for c in channels.values()], dtype=np.int64),
-        activations={
-            str(label): Activation(**{key: _number(label, a[key]) for key in _ACTIVATION})
-            for label, a in data["activations"].items()
-        },
-        outputs={str(label): _number(label, out["scale"]) for label, out in data["outputs"].items()},
-        inputs=inputs,
+        labels=tuple(channels),
+        code=np.array([each["code"] for each in channels.values()], dtype=np.int64),
+        activations={label: Activation(**each) for label, each in activations.items()},
+        outputs={label: each["scale"] for label, each in outputs.items()},
+        inputs={label: _amplitude(label, each) for label, each in _section(data, "inputs")},
         **columns,
     )
 
 
-def _amplitude(label: str, entry: Mapping[str, Any]) -> float:
-    _check_keys(f"input {label!r}", entry, ("amplitude",))
-    amplitude = _number(label, entry["amplitude"])
+def _section(data: Mapping[str, Any], key: str) -> ItemsView[str, Any]:
+    """Labels and entries of a section."""
+    return mapping_of(key, data.get(key, {})).items()
+
+
+def _numbers(where: str, entry: Any, keys: tuple[str, ...]) -> dict[str, float]:
+    values = entries_of(where, entry, keys)
+    return {key: number_of(f"{where}: {key}", values[key]) for key in keys}
+
+
+def _channel(where: str, entry: Any, bits: int) -> dict[str, float]:
+    """Values of a channel, each in the range that it has whatever the chip."""
+    code = index_of(f"{where}: code", entries_of(where, entry, _CHANNEL)["code"], 2**bits)
+    values = _numbers(where, {key: entry[key] for key in _CHANNEL[:3]}, _CHANNEL[:3])
+    for key, value in values.items():
+        if value < 0.0:
+            raise NetlistError(f"{where}: {key} is {value:g}, which must not be below 0; {REMEDY}")
+    if values["phase_rad"] > 2.0 * math.pi + PHASE_ROUNDING_RAD:
+        raise NetlistError(f"{where}: phase_rad is {values['phase_rad']:.9g}, beyond 2π; {REMEDY}")
+    if (values["power_w"] > 0.0) != (values["voltage_v"] > 0.0):
+        raise NetlistError(
+            f"{where}: power_w is {values['power_w']:g} and voltage_v {values['voltage_v']:g}, of which only one is 0; "
+            f"{REMEDY}"
+        )
+    return values | {"code": code}
+
+
+def _amplitude(label: str, entry: Any) -> float:
+    amplitude = _numbers(f"input {label!r}", entry, ("amplitude",))["amplitude"]
     if not 0.0 <= amplitude <= 1.0:
         raise NetlistError(
-            f"input {label!r}: amplitude {amplitude:g} is outside 0 … 1, the range of a modulator; {_REMEDY}"
+            f"input {label!r}: amplitude {amplitude:g} is outside 0 … 1, the range of a modulator; {REMEDY}"
         )
     return amplitude
-
-
-def _check_keys(where: str, data: Mapping[str, Any], expected: tuple[str, ...]) -> None:
-    prefix = f"{where}: " if where else ""
-    _check_mapping(where, data)
-    if missing := [key for key in expected if key not in data]:
-        raise NetlistError(f"{prefix}{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing; {_ADD}")
-    if unknown := sorted(map(str, set(data) - set(expected))):
-        raise NetlistError(f"{prefix}unknown key {unknown[0]!r}; remove it, known are {', '.join(expected)}")
-
-
-def _check_mapping(where: str, data: Any) -> None:
-    if not isinstance(data, Mapping):
-        raise NetlistError(f"{where} is {reprlib.repr(data)}, expected key: value pairs; {_REMEDY}")
-
-
-def _number(label: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise NetlistError(f"{label!r}: {value!r} is not a finite number; {_REMEDY}")
-    return float(value)

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
+from optinc_pdk.circuit.values import entries_of, index_of, list_of, name_of, names_of
+
+_REQUIRED = ("carrier", "supplies", "monitors", "inputs", "neurons", "outputs")
 OPTIONAL = ("oscillators", "carriers")
 """Fields that a file contains only if they are not empty."""
 
@@ -145,19 +148,37 @@ class Board:
         """Create a board netlist from dicts and lists as :meth:`to_dict` returns them.
 
         Raises:
-            KeyError: A key is missing.
-            TypeError: A neuron has unknown or missing keys.
+            NetlistError: A key is missing or unknown, or a value is not of its type.
             ValueError: A neuron lacks detectors or modulators.
         """
+        board = entries_of("info.board", data, _REQUIRED, OPTIONAL)
+        neurons = list_of("info.board: neurons", board["neurons"])
         return Board(
-            carrier=str(data["carrier"]),
-            supplies=tuple(map(str, data["supplies"])),
-            monitors=tuple(map(str, data["monitors"])),
-            inputs=tuple(tuple(map(str, row)) for row in data["inputs"]),
-            neurons=tuple(Neuron(**neuron) for neuron in data["neurons"]),
-            outputs=tuple(tuple(map(str, row)) for row in data["outputs"]),
-            **{key: tuple(map(str, data.get(key, ()))) for key in OPTIONAL},
+            carrier=name_of("info.board: carrier", board["carrier"]),
+            supplies=names_of("info.board: supplies", board["supplies"]),
+            monitors=names_of("info.board: monitors", board["monitors"]),
+            inputs=_rows("inputs", board["inputs"]),
+            # every layer has a neuron
+            neurons=tuple(_neuron(number, each, len(neurons)) for number, each in enumerate(neurons)),
+            outputs=_rows("outputs", board["outputs"]),
+            **{key: names_of(f"info.board: {key}", board.get(key, [])) for key in OPTIONAL},
         )
+
+
+def _rows(key: str, data: Any) -> tuple[tuple[str, ...], ...]:
+    return tuple(names_of(f"info.board: {key}", row) for row in list_of(f"info.board: {key}", data))
+
+
+def _neuron(number: int, data: Any, layers: int) -> Neuron:
+    where = f"info.board: neuron {number}"
+    values = entries_of(where, data, ("label", "layer", "plus", "minus", "to"))
+    labels = {key: _labels(f"{where}: {key}", values[key]) for key in ("plus", "minus", "to")}
+    layer = index_of(f"{where}: layer", values["layer"], layers)
+    return Neuron(name_of(f"{where}: label", values["label"]), layer, **labels)
+
+
+def _labels(where: str, value: Any) -> Labels:
+    return name_of(where, value) if isinstance(value, str) else names_of(where, value)
 
 
 def _plain(neuron: Neuron) -> dict[str, Any]:

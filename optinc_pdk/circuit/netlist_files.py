@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import reprlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,11 +15,23 @@ from optinc_pdk.circuit.board import Board
 from optinc_pdk.circuit.connectivity import UNCONNECTED
 from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType, named_nets
+from optinc_pdk.circuit.values import (
+    REMEDY,
+    check_schema,
+    entries_of,
+    index_of,
+    list_of,
+    mapping_of,
+    name_of,
+    names_of,
+    number_of,
+)
 from optinc_pdk.circuit.yaml_reader import read_object
 from optinc_pdk.circuit.yaml_writer import netlist_text
 from optinc_pdk.file_writing import write_atomic
 
 SCHEMA = 1
+_FILE = ("name", "instances", "nets", "ports", "info")
 
 
 def write_netlist(circuit: Circuit, path: str | Path) -> None:
@@ -87,30 +99,34 @@ def read_netlist(path: str | Path) -> Circuit:
 
 
 def _circuit(data: Mapping[str, Any]) -> Circuit:
-    known = {"name", "instances", "nets", "ports", "info"}
     if "channels" in data:
         raise NetlistError("is a bias, not a netlist; give a .pic.yml file")
-    if unknown := set(data) - known:
-        raise NetlistError(f"unknown keys {sorted(unknown)}; known are {sorted(known)}")
-    info = data["info"]
-    if info["schema"] != SCHEMA:
-        raise NetlistError(f"schema {info['schema']}, this version reads {SCHEMA}; build the chip again")
-    cells = {str(name): _circuit(cell) for name, cell in info.get("cells", {}).items()}
+    entries_of("", data, _FILE)
+    info = mapping_of("info", data["info"])
+    check_schema(info.get("schema"), SCHEMA)
+    entries_of("info", info, ("schema", "components"), ("cells", "grid", "board"))
+    cells = {name: _cell(name, cell) for name, cell in mapping_of("info.cells", info.get("cells", {})).items()}
     library = {
-        str(name): ComponentType(str(name), tuple(map(str, ports["optical"])), tuple(map(str, ports["electrical"])))
-        for name, ports in info["components"].items()
+        name: _component(name, ports) for name, ports in mapping_of("info.components", info["components"]).items()
     }
-    for name, cell in cells.items():
-        if cell.name != name:
-            raise NetlistError(f"cell {name!r} is named {cell.name!r} in its own data; make the names equal")
-        library[name] = composite_type(cell)
-    builder = CircuitBuilder(str(data["name"]), library, cells)
-    grid = {str(k): (str(at[0]), int(at[1]), int(at[2])) for k, at in info.get("grid", {}).items()}
-    for name, instance in data["instances"].items():
-        settings = {str(k): _finite(name, k, v) for k, v in instance.get("settings", {}).items()}
-        builder.add(str(name), str(instance["component"]), grid.get(str(name)), **settings)
-    builder.nets = [(str(net["p1"]), str(net["p2"])) for net in data["nets"]]
-    builder.ports = {str(label): str(port) for label, port in data["ports"].items()}
+    library |= {name: composite_type(cell) for name, cell in cells.items()}
+    builder = CircuitBuilder(name_of("name", data["name"]), library, cells)
+    grid = {name: _place(name, place) for name, place in mapping_of("info.grid", info.get("grid", {})).items()}
+    for name, instance in mapping_of("instances", data["instances"]).items():
+        where = f"instance {name!r}"
+        values = entries_of(where, instance, ("component",), ("settings",))
+        settings = {
+            key: number_of(f"{where}: setting {key}", value)
+            for key, value in mapping_of(f"{where}: settings", values.get("settings", {})).items()
+        }
+        builder.add(name, name_of(f"{where}: component", values["component"]), grid.get(name))
+        if settings:
+            builder.settings[name] = settings
+    if stray := set(grid) - set(builder.instances):
+        raise NetlistError(f"info.grid places {min(stray)!r}, which is no instance; remove it")
+    builder.nets = [_net(net) for net in list_of("nets", data["nets"])]
+    ports = mapping_of("ports", data["ports"])
+    builder.ports = {label: _port_text(f"ports: {label!r}", port) for label, port in ports.items()}
     board = Board.from_dict(info["board"]) if "board" in info else None
     circuit = replace(builder.build(), board=board)
     if board is not None:
@@ -118,10 +134,38 @@ def _circuit(data: Mapping[str, Any]) -> Circuit:
     return circuit
 
 
-def _finite(instance: str, key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise NetlistError(f"instance {instance!r}: setting {key} is {value!r}, expected a finite number")
-    return float(value)
+def _cell(name: str, data: Any) -> Circuit:
+    cell = _circuit(mapping_of(f"cell {name!r}", data))
+    if cell.name != name:
+        raise NetlistError(f"cell {name!r} is named {cell.name!r} in its own data; make the names equal")
+    return cell
+
+
+def _component(name: str, data: Any) -> ComponentType:
+    where = f"component {name!r}"
+    ports = entries_of(where, data, ("optical", "electrical"))
+    return ComponentType(name, names_of(f"{where}: optical", ports["optical"]), names_of(where, ports["electrical"]))
+
+
+def _place(name: str, data: Any) -> tuple[str, int, int]:
+    """Section, column and row of an instance."""
+    where = f"info.grid: {name!r}"
+    place = list_of(where, data)
+    if len(place) != 3:
+        raise NetlistError(f"{where} has {len(place)} values, expected section, column and row; {REMEDY}")
+    return name_of(where, place[0]), index_of(f"{where}: column", place[1]), index_of(f"{where}: row", place[2])
+
+
+def _net(data: Any) -> tuple[str, str]:
+    ends = entries_of("a net", data, ("p1", "p2"))
+    return _port_text("a net", ends["p1"]), _port_text("a net", ends["p2"])
+
+
+def _port_text(where: str, value: Any) -> str:
+    """Return a port as ``"instance,port"`` after checking that it is text; its parts are checked by the builder."""
+    if not isinstance(value, str):
+        raise NetlistError(f"{where}: the port {reprlib.repr(value)} is not text; write 'instance,port'")
+    return value
 
 
 def _check_board(circuit: Circuit, board: Board) -> None:

@@ -5,9 +5,12 @@ import is reported like any other. Every command imports what it needs inside it
 arguments and read the small input files, so that help, usage errors and unusable files are answered at once.
 """
 
+import errno
 import sys
 
 from optinc_pdk.cli.exit_codes import INTERNAL, INTERRUPTED, UNUSABLE
+from optinc_pdk.cli.interrupts import signals_interrupt
+from optinc_pdk.cli.standard_streams import delivered, protect_standard_streams
 from optinc_pdk.errors import InputError
 
 __all__ = ["main"]
@@ -15,30 +18,50 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line in ``sys.argv`` and exit; errors are reported on stderr and by the exit code."""
+    protect_standard_streams()
+    with signals_interrupt() as received:
+        try:
+            code = delivered(_run())
+        except KeyboardInterrupt:
+            received.ended = True
+            print(f"optinc: {received.message}", file=sys.stderr)
+            code = received.code
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Run the command and return its exit code.
+
+    Raises:
+        KeyboardInterrupt: A signal ended the command.
+    """
     try:
         from optinc_pdk.cli.commands import app
 
         app(standalone_mode=True)
     except InputError as fault:
-        print(f"optinc: {fault}", file=sys.stderr)
-        sys.exit(UNUSABLE)
-    except KeyboardInterrupt:
-        print("optinc: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        return _refused(str(fault))
     except SystemExit as end:
-        # typer turns an interrupt into an exit without a message
+        # typer turns an interrupt into this exit code without a message
         if end.code == INTERRUPTED:
-            print("optinc: interrupted", file=sys.stderr)
-        raise
+            raise KeyboardInterrupt from end
+        return int(end.code or 0)
+    except MemoryError as fault:
+        return _refused(f"out of memory ({fault}); use a machine with more memory, or smaller numbers")
     except OSError as fault:
-        print(
-            f"optinc: {fault.filename or ''}: {fault.strerror}; check the path and its permissions",
-            file=sys.stderr,
-        )
-        sys.exit(UNUSABLE)
+        full = fault.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        remedy = "make room, or write to another disk" if full else "check the path and its permissions"
+        where = f"{fault.filename}: " if fault.filename else ""
+        return _refused(f"{where}{fault.strerror or fault}; {remedy}")
     except Exception:
         import traceback
 
         traceback.print_exc()
         print("optinc: internal error; please report it with the lines above", file=sys.stderr)
-        sys.exit(INTERNAL)
+        return INTERNAL
+    return 0
+
+
+def _refused(reason: str) -> int:
+    print(f"optinc: {reason}", file=sys.stderr)
+    return UNUSABLE

@@ -13,6 +13,8 @@ import typer
 from optinc_pdk.cli.app import app, progress_counter
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.options import (
+    MOST,
+    MOST_UNITS,
     ActivationName,
     FinerInput,
     Json,
@@ -51,8 +53,8 @@ def synth(
     mzis: Annotated[
         int | None,
         typer.Option(
-            help="Take the most tolerant network of comparators with at most this many MZIs by the paper's count, with "
-            "meshes for whole layers; independent parts of a layer need fewer. Default: the largest tolerance per MZI."
+            help="Take the most tolerant network of comparators with at most this many MZIs by the paper's count, as "
+            "optinc factor states them, for independent parts separately. Default: the largest tolerance per MZI."
         ),
     ] = None,
     gain: Annotated[
@@ -65,15 +67,17 @@ def synth(
     copies: Annotated[
         int | None,
         typer.Option(
+            max=MOST_UNITS,
             help="ReLU: regenerate signals; each signal that waits is carried by this many units, 1 or more. "
-            "Default with --amplifiers: 1."
+            "Default with --amplifiers: 1.",
         ),
     ] = None,
     amplifiers: Annotated[
         int | None,
         typer.Option(
+            max=MOST_UNITS,
             help="ReLU: regenerate signals; the gain of a staircase is spread over this many layers, 1 or more. "
-            "Default with --copies or --unary: 3."
+            "Default with --copies or --unary: 3.",
         ),
     ] = None,
     unary: Annotated[bool, typer.Option(help="ReLU: carry every signal as single bits, the largest network.")] = False,
@@ -147,7 +151,7 @@ def train(
             "of --start, otherwise relu."
         ),
     ] = None,
-    steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 20_000,
+    steps: Annotated[int, typer.Option(max=MOST, help="Optimizer steps.")] = 20_000,
     noise: Annotated[
         float, typer.Option(help="Matrix error ε during training, relative to the 2-norm of each matrix.")
     ] = 3e-3,
@@ -261,7 +265,7 @@ def search(
     epsilon: Annotated[
         float, typer.Option(help="Matrix error ε to tolerate, relative to the 2-norm: 1e-6 to 0.1.")
     ] = 1e-3,
-    steps: Annotated[int, typer.Option(help="Optimizer steps of each training.")] = 60_000,
+    steps: Annotated[int, typer.Option(max=MOST, help="Optimizer steps of each training.")] = 60_000,
     seed: Seed = 0,
     also: Annotated[
         list[Path] | None,
@@ -278,7 +282,7 @@ def search(
     task = _task(bits, servers, groups, remainder, finer_input)
 
     from optinc_pdk.onn import Onn
-    from optinc_pdk.onn.training.search import SearchCandidate, evaluate_candidate, pareto_front, write_candidates
+    from optinc_pdk.onn.training.search import SearchCandidate, candidates_csv, evaluate_candidate, pareto_front
     from optinc_pdk.onn.training.search import search as run
 
     others = [(path, Onn.load(path, bits, servers, groups, activation)) for path in also or []]
@@ -302,19 +306,23 @@ def search(
             print_candidate(candidates[-1])
         candidates += run(task, epsilon, steps, seed, output, print_candidate, report_training)
 
+    from optinc_pdk.file_sets import StagedFiles
     from optinc_pdk.file_writing import write_atomic
     from optinc_pdk.report.plots import pareto_front_png
 
     best = {id(one) for one in pareto_front(candidates)}
-    write_candidates(candidates, output / "front.csv")
     rows = [(one.name, one.mzis, one.tolerated, id(one) in best) for one in candidates]
-    write_atomic(output / "front.png", pareto_front_png(rows, epsilon))
     passed = [one for one in candidates if one.passed]
-    if not passed:
+    one = min(passed, key=lambda one: one.mzis, default=None)
+    with StagedFiles(output) as staged:
+        if one is not None:
+            one.onn.save(staged.path("best.npz"))
+        write_atomic(staged.path("front.png"), pareto_front_png(rows, epsilon))
+        write_atomic(staged.path("front.csv"), candidates_csv(candidates))
+        staged.publish(["front.csv"], ["best.npz"])
+    if one is None:
         print(f"{output / 'front.csv'}: {len(candidates)} networks, none exact for 99.9 % of words at ε = {epsilon:g}")
         raise typer.Exit(FAILED)
-    one = min(passed, key=lambda one: one.mzis)
-    one.onn.save(output / "best.npz")
     structure = "-".join(map(str, one.onn.structure))
     print(f"{output / 'best.npz'}: {structure}, {one.mzis:,} MZIs, {one.share:.3%} exact at ε = {epsilon:g}")
 

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from optinc_pdk.cli.app import app, stage_progress
-from optinc_pdk.cli.exit_codes import PASSED
-from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Seed
-from optinc_pdk.cli.paths import output_path
+from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
+from optinc_pdk.cli.options import DEFAULT, MOST, BiasFile, Gds, Json, Netlist, Out, ProcessName, Seed
+from optinc_pdk.cli.paths import output_path, warn_of_changes
 from optinc_pdk.errors import InputError
 
 
@@ -32,17 +32,21 @@ def noise(
             "1e5:1e9:17. Default: 13 rates over the range of the process card."
         ),
     ] = None,
-    passes: Annotated[int, typer.Option(min=1, help="Number of times that every input is sent.")] = 1,
+    passes: Annotated[int, typer.Option(min=1, max=MOST, help="Number of times that every input is sent.")] = 1,
     seed: Seed = 0,
     output: Out = None,
     process: ProcessName = DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Measure the word-error rate of the extracted layout against the symbol rate; writes .noise.csv and .noise.png."""
+    """Measure the word-error rate of the extracted layout against the symbol rate; writes .noise.csv and .noise.png.
+
+    Exit code 1 if the layout has faults that can affect the function and that the simulation does not include.
+    """
     table = output_path(output or gds.with_suffix(".noise.csv"), gds, netlist, bias, weights)
     if table.suffix == ".png":
         raise InputError(f"{table}: the picture gets this name; give the table the ending .csv")
     picture = output_path(table.with_suffix(".png"), gds, netlist, bias, weights)
+    warn_of_changes(gds, netlist, bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
@@ -57,9 +61,11 @@ def noise(
     from optinc_pdk.tolerance.error_rates import parse_rates, word_error_curve
 
     rates = parse_rates(symbol_rates, card)
-    with stage_progress(("extract", "light", *(format_si(rate, "Bd") for rate in sorted(set(rates))))) as report_stage:
+    stages = ("extract", "light", *(format_si(rate, "Bd") for rate in sorted(set(rates))))
+    with faults_explaining_errors(as_json) as faults, stage_progress(stages) as report_stage:
         report_stage("extract")
         chip = read_extracted_chip(gds, netlist, bias, card)
+        faults += chip.faults
         report_stage("light")
         s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
         curve = word_error_curve(
@@ -75,16 +81,17 @@ def noise(
             lambda bd: report_stage(format_si(bd, "Bd")),
         )
 
-    from optinc_pdk.file_writing import write_atomic
+    from optinc_pdk.file_sets import write_files
     from optinc_pdk.report.noise_curve import curve_csv, curve_png, point_line
 
-    write_atomic(table, curve_csv(curve))
-    write_atomic(picture, curve_png(curve, gds.stem))
+    write_files({picture: curve_png(curve, gds.stem), table: curve_csv(curve)})
     if as_json:
-        print(json.dumps({"schema": 1, "files": [str(table), str(picture)]} | curve.to_json(), indent=2))
+        numbers = {"schema": 1, "files": [str(table), str(picture)]} | curve.to_json() | faults_json(faults)
+        print(json.dumps(numbers, indent=2))
     else:
         print(f"{format_si(curve.laser_w, 'W')} into every guide; readings integrated over one symbol")
         for point in curve.points:
             print(point_line(point))
         print(f"{table}, {picture}")
-    raise typer.Exit(PASSED)
+        print_faults(faults)
+    raise typer.Exit(exit_code(True, faults))

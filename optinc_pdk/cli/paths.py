@@ -1,16 +1,19 @@
-"""Checks of the paths of output files, and naming of the file in error messages."""
+"""Checks of the paths of output files, comparison of input files with reports, and naming of files in messages."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import output_target
+from optinc_pdk.report.build_files import changed_files, claiming_report
 
 
-def output_path(path: Path, *inputs: Path | None, option: str = "-o") -> Path:
+def output_path(path: Path, *inputs: Path | None, option: str = "-o", in_place: bool = False) -> Path:
     """Return the path of an output file after checking that the file can be written.
 
     Commands call this before they compute anything, so that no result is lost.
@@ -19,26 +22,61 @@ def output_path(path: Path, *inputs: Path | None, option: str = "-o") -> Path:
         path: File to write.
         inputs: Files that the command reads; None stands for an option that was not given.
         option: Option that sets the path, for the messages.
+        in_place: Whether the path may be a device or a pipe, such as ``/dev/null`` or ``/dev/stdout``.
 
     Returns:
         ``path``, unchanged.
 
     Raises:
-        InputError: The path is one of the inputs, a folder or a device, or its folder cannot be created or written.
+        InputError: The path is one of the inputs, belongs to a report, leads to something that is no file, or its
+            folder cannot be created or written.
     """
     for one in inputs:
         if one is not None and path.resolve() == one.resolve():
             raise InputError(
                 f"{path}: this command reads the file, so it does not overwrite it; give another with {option}"
             )
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; give a file with {option}")
-    if os.path.exists(path) and not path.is_file():
-        raise InputError(f"{path}: is not a regular file; give another file with {option}")
+    try:
+        target = output_target(path, in_place)
+    except InputError as fault:
+        raise InputError(f"{fault} with {option}") from fault
+    for file in dict.fromkeys((path, target)):
+        if (report := claiming_report(file)) is not None:
+            raise InputError(f"{path}: belongs to {report}, which would no longer be true; give another with {option}")
     # the reader of a missing input names it; a folder beside it may be missing as well
     if all(one is None or one.exists() for one in inputs):
-        _check_folder(path, path.parent, option)
+        _check_folder(path, target.parent, option)
     return path
+
+
+def default_output(layout: Path, ending: str) -> Path:
+    """Return the path of a result beside a layout: ``<name><ending>``, or ``<name>.rerun<ending>`` beside a build.
+
+    Args:
+        layout: Layout that a command checks.
+        ending: Ending of the result, such as ``.drc.lyrdb``.
+    """
+    path = layout.with_suffix(ending)
+    report = claiming_report(path)
+    if report is None:
+        return path
+    other = layout.with_suffix(f".rerun{ending}")
+    print(f"optinc: {path} belongs to {report}; the result is written to {other}", file=sys.stderr)
+    return other
+
+
+def warn_of_changes(*inputs: Path | None) -> None:
+    """Warn on stderr of input files that are not those of the build whose report is beside them.
+
+    Args:
+        inputs: Files that the command reads; None stands for an option that was not given.
+    """
+    for path, report in changed_files(path for path in inputs if path is not None):
+        print(
+            f"optinc: {path}: is not the file that {report} describes (another SHA-256), so that report does not hold "
+            "for it; build the chip again, or move the report away",
+            file=sys.stderr,
+        )
 
 
 def output_folder(path: Path, option: str = "-o") -> Path:

@@ -13,14 +13,17 @@ import typer
 
 from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
+from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights, parse_output
-from optinc_pdk.cli.paths import errors_naming, output_path
+from optinc_pdk.cli.paths import default_output, errors_naming, output_path, warn_of_changes
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
 
 NETLISTS = (".yml", ".yaml")
+SHOWN = 20
+"""Number of electrical faults that ``drc`` prints; JSON and markers have all."""
 
 
 @app.command()
@@ -35,9 +38,11 @@ def drc(
 ) -> None:
     """Check the design rules of a layout; writes a marker database, .drc.lyrdb, which KLayout opens.
 
-    Exit code 1 if a rule is violated.
+    With a bias, heaters without pad, ground or channel, channels without heater, shorts and labels that are used twice
+    are reported as well. Exit code 1 if there is one, or if a rule is violated.
     """
-    path = output_path(output or gds.with_suffix(".drc.lyrdb"), gds, bias)
+    path = output_path(output or default_output(gds, ".drc.lyrdb"), gds, bias, in_place=True)
+    warn_of_changes(gds, bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate.heater_drive.phases import read_drive
@@ -56,21 +61,29 @@ def drc(
     result = check_chip(gds, card)
     electrical = None if drive is None else check_electrical(card.rules, read_wiring(gds, card), drive)
     checked = electrical.rules if electrical else ()
-    write_lyrdb(result, path, checked)
+    faults = electrical.faults if electrical else ()
+    write_lyrdb(result, path, checked, faults)
     rows, numbers = drc_rows(result.all_rules(checked)), drc_numbers(result, electrical)
     if as_json:
-        print(json.dumps({"schema": 1} | numbers | {"rules": rows}, indent=2))
+        print(json.dumps({"schema": 1} | numbers | {"rules": rows} | faults_json(faults), indent=2))
     else:
         print_table(drc_table(rows))
-        if electrical is not None:
+        if electrical is not None and electrical.currents is not None:
             for line in currents_lines(electrical.currents, full_currents(electrical.currents.wiring)):
                 print(line)
-        left = f", {numbers['not_run']} not run: give --bias" if numbers["not_run"] else ""
+        for fault in faults[:SHOWN]:
+            print(f"electrical {fault}")
+        left = f", {numbers['not_run']} not run" + (": give --bias" if electrical is None else "")
         warnings = sum(row["violations"] for row in rows if row["severity"] == "warning")
         also = f" and {count_text(warnings, 'warning')}" if warnings else ""
-        print(f"{count_text(numbers['violations'], 'violation')}{also} of {numbers['rules']} rules{left}")
-    _process_hint(numbers["violations"] == 0, gds, card)
-    raise typer.Exit(FAILED if numbers["violations"] else PASSED)
+        print(
+            f"{count_text(numbers['violations'], 'violation')}{also} of {numbers['rules']} rules"
+            f"{left if numbers['not_run'] else ''}"
+            + (f"; {count_text(len(faults), 'electrical fault')}" if faults else "")
+        )
+    passed = numbers["violations"] == 0 and not faults
+    _process_hint(passed, gds, card)
+    raise typer.Exit(PASSED if passed else FAILED)
 
 
 @app.command()
@@ -117,10 +130,11 @@ def lvs(
 
     Exit code 1 if they differ.
     """
-    path = output_path(output or gds.with_suffix(".lvs.json"), gds, netlist)
+    path = output_path(output or default_output(gds, ".lvs.json"), gds, netlist)
     if path.suffix == ".lyrdb":
         raise InputError(f"{path}: the marker database gets this name; give the result the ending .json")
-    output_path(path.with_suffix(".lyrdb"), gds, netlist)
+    markers = output_path(path.with_suffix(".lyrdb"), gds, netlist)
+    warn_of_changes(gds, netlist)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_netlist
@@ -128,6 +142,7 @@ def lvs(
     card, reference = load_process(process), read_netlist(netlist)
 
     from optinc_pdk.extract import extract
+    from optinc_pdk.file_sets import StagedFiles
     from optinc_pdk.report.build_numbers import difference_line
     from optinc_pdk.signoff.lvs import klayout_comparer
     from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
@@ -137,9 +152,12 @@ def lvs(
     with errors_naming(netlist):
         check_netlist(reference, extraction, card)
     result = compare(reference, extraction, card)
+    with StagedFiles(path.parent) as staged:
+        write_lvs_lyrdb(result, gds, staged.path(markers.name))
+        write_lvs(result, staged.path(path.name))
+        staged.publish([path.name])
+    # after the files, which are complete without it
     other = klayout_comparer.compare_with_klayout(reference, extraction.circuit, card) if second_opinion else None
-    write_lvs(result, path)
-    write_lvs_lyrdb(result, gds, path.with_suffix(".lyrdb"))
     if as_json:
         opinion = {"second_opinion": asdict(other)} if other else {}
         print(json.dumps(result.to_json() | opinion, indent=2))
@@ -182,13 +200,17 @@ def simulate(
         ),
     ] = None,
 ) -> None:
-    """Calculate the S-matrices of the linear blocks under a bias; writes .s.npz, or Touchstone with -o FILE.sNp."""
+    """Calculate the S-matrices of the linear blocks under a bias; writes .s.npz, or Touchstone with -o FILE.sNp.
+
+    Exit code 1 if the layout has faults that can affect the function and that the simulation does not include.
+    """
     path = output_path(output or source.with_name(f"{_stem(source)}.s.npz"), source, bias)
+    warn_of_changes(source, bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_netlist
     from optinc_pdk.models.registry import check_wavelengths
-    from optinc_pdk.simulate.heater_drive.phases import read_drive
+    from optinc_pdk.simulate.heater_drive.phases import check_phases, read_drive
     from optinc_pdk.simulate.s_parameters.files import (
         block_scattering,
         check_port_count,
@@ -209,14 +231,18 @@ def simulate(
     if chosen is not None:
         check_port_count(path, [len(chosen)])
     drive = read_drive(bias, card)
-    with progress_counter() as report:
+    with faults_explaining_errors(as_json) as faults, progress_counter() as report:
         if source.suffix in NETLISTS:
             circuit, ground = read_netlist(source), None
         else:
-            from optinc_pdk.signoff.extracted_chip import extract_circuit_and_ground
+            from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 
             report("extract", 0, None)
-            circuit, ground = extract_circuit_and_ground(source, card)
+            layout = read_extracted_layout(source, drive, card)
+            circuit, ground = layout.circuit, layout.ground
+            faults += layout.faults
+            if not faults:
+                check_phases(bias, circuit, drive, card)
         report_wavelengths = partial(report, "wavelengths")
         if chosen is None:
             blocks = block_scattering(circuit, drive, wavelengths_nm, card, ground, report_wavelengths)
@@ -225,7 +251,8 @@ def simulate(
     write_scattering(wavelengths_nm, blocks, path)
     shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
     if as_json:
-        print(json.dumps({"schema": 1, "file": str(path), "wavelengths_nm": wavelengths_nm.tolist(), "blocks": shapes}))
+        numbers = {"schema": 1, "file": str(path), "wavelengths_nm": wavelengths_nm.tolist(), "blocks": shapes}
+        print(json.dumps(numbers | faults_json(faults)))
     else:
         count = len(wavelengths_nm)
         sizes = [str(len(block.labels)) for block in blocks]
@@ -233,6 +260,8 @@ def simulate(
             f"{len(sizes)} blocks of {', '.join(sizes[:-1])} and {sizes[-1]}" if sizes[1:] else f"1 block of {sizes[0]}"
         )
         print(f"{path}: {count} wavelength{'s' * (count != 1)}; {listed} ports")
+        print_faults(faults)
+    raise typer.Exit(exit_code(True, faults))
 
 
 @app.command()
@@ -248,9 +277,11 @@ def check(
     """Check that the extracted layout computes every word exactly; writes .function.npz.
 
     If there are too many inputs to try each, random words and corner cases are tried; networks of comparators are
-    certified for all words besides. Exit code 1 if a word is wrong.
+    certified for all words besides. Exit code 1 if a word is wrong, or if the layout has faults that can affect the
+    function and that the simulation does not include.
     """
-    path = output_path(output or gds.with_suffix(".function.npz"), weights, gds, netlist, bias)
+    path = output_path(output or default_output(gds, ".function.npz"), weights, gds, netlist, bias, in_place=True)
+    warn_of_changes(gds, netlist, bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
@@ -261,9 +292,13 @@ def check(
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.signoff.function import check_function, write_function
 
-    with stage_progress(("extract", "function")) as report_stage:
+    with (
+        faults_explaining_errors(as_json) as faults,
+        stage_progress(("extract", "function")) as report_stage,
+    ):
         report_stage("extract")
         chip = read_extracted_chip(gds, netlist, bias, card)
+        faults += chip.faults
         report_stage("function")
         result = check_function(
             chip.circuit,
@@ -277,14 +312,15 @@ def check(
         )
     write_function(result, path)
     if as_json:
-        print(json.dumps({"schema": 1} | (function_numbers(result) or {}), indent=2))
+        print(json.dumps({"schema": 1} | (function_numbers(result) or {}) | faults_json(faults), indent=2))
     else:
         print(f"{result.exact:,}/{result.inputs:,} words exact, margin {result.margin:.3f} levels")
         print("margins by symbol: " + ", ".join(f"{margin:.3f}" for margin in result.symbol_margins))
         print(function_basis(result))
         for line in function_findings(result, onn.activation):
             print(line)
-    raise typer.Exit(PASSED if result.passed else FAILED)
+        print_faults(faults)
+    raise typer.Exit(exit_code(result.passed, faults))
 
 
 def _process_hint(passed: bool, gds: Path, process: Process) -> None:

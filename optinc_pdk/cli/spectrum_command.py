@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from optinc_pdk.cli.app import app, print_table, progress_counter
-from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
-from optinc_pdk.cli.paths import output_path
+from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
+from optinc_pdk.cli.options import DEFAULT, MOST_UNITS, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
+from optinc_pdk.cli.paths import output_path, warn_of_changes
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ def spectrum(
         float,
         typer.Option(help="Accuracy in pm, 1e-6 or more, of the ends of the window with the bias unchanged."),
     ] = 0.001,
-    channels: Annotated[int, typer.Option(min=1, help="Number of channels of a wavelength-division link.")] = 8,
+    channels: Annotated[
+        int, typer.Option(min=1, max=MOST_UNITS, help="Number of channels of a wavelength-division link.")
+    ] = 8,
     spacing: Annotated[
         float, typer.Option(help="Distance of two channels in GHz, above 0; ITU-T G.694.1 uses 100.")
     ] = 100.0,
@@ -49,13 +51,15 @@ def spectrum(
     """Find the carrier wavelengths at which the extracted layout computes exactly; writes .spectrum.csv and .png.
 
     At each wavelength every word is checked with the bias of the file, and with a bias programmed for this wavelength.
-    Exit code 1 if the bias of the file is not exact at the process's own wavelength.
+    Exit code 1 if the bias of the file is not exact at the process's own wavelength, or if the layout has faults that
+    can affect the function and that the simulation does not include.
     """
     _check_numbers(resolution, spacing)
     path = output_path(output or gds.with_suffix(".spectrum.csv"), weights, gds, netlist, bias)
     if path.suffix != ".csv":
         raise InputError(f"{path}: the table is written as .csv, and a .png beside it; give the file this ending")
     picture = output_path(path.with_suffix(".png"), weights, gds, netlist, bias)
+    warn_of_changes(gds, netlist, bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.models.registry import check_wavelengths
@@ -71,28 +75,29 @@ def spectrum(
     from optinc_pdk.tolerance.spectrum import SweptChip
     from optinc_pdk.tolerance.spectrum import sweep_wavelength as run
 
-    with progress_counter() as report:
+    with faults_explaining_errors(as_json) as faults, progress_counter() as report:
         report("extract", 0, None)
         chip = read_extracted_chip(gds, netlist, bias, card)
+        faults += chip.faults
         subject = SweptChip(chip.circuit, chip.board, chip.bias, onn, card, chip.ground)
         result = run(
             subject, grid, resolution_nm=resolution * 1e-3, channels=channels, spacing_ghz=spacing, progress=report
         )
         report("write", 0, None)
 
-        from optinc_pdk.file_writing import write_atomic
+        from optinc_pdk.file_sets import write_files
         from optinc_pdk.tolerance.spectrum.sweep_report import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
 
         image = spectrum_png(result, f"{gds.name}: exactness against the carrier's wavelength")
-    write_atomic(path, spectrum_csv(result).encode())
-    write_atomic(picture, image)
+    write_files({picture: image, path: spectrum_csv(result).encode()})
     if as_json:
-        print(json.dumps({"files": [str(path), str(picture)]} | spectrum_json(result), indent=2))
+        print(json.dumps({"files": [str(path), str(picture)]} | spectrum_json(result) | faults_json(faults), indent=2))
     else:
         _print_points(result, set(grid.tolist()))
         for line in (*spectrum_lines(result), f"{path}, {picture}"):
             print(line)
-    raise typer.Exit(FAILED if result.fixed_window is None else PASSED)
+        print_faults(faults)
+    raise typer.Exit(exit_code(result.fixed_window is not None, faults))
 
 
 def _check_numbers(resolution_pm: float, spacing_ghz: float) -> None:

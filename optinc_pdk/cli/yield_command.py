@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from optinc_pdk.cli.app import app, progress_counter, stage_progress
-from optinc_pdk.cli.exit_codes import PASSED
-from optinc_pdk.cli.options import DEFAULT, Json, ProcessName, parse_output
+from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, print_faults
+from optinc_pdk.cli.options import DEFAULT, LARGEST_SEED, MOST, MOST_UNITS, Json, ProcessName, parse_output
 from optinc_pdk.cli.paths import output_folder
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.cards import Process
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.tolerance.montecarlo.yield_run import ChipFiles
 
 MAX_FACTOR = 1000.0
 """Largest multiple of a card's imperfection; larger losses overflow."""
-FILES = ("yield.json", "yield.csv", "yield.jsonl", "yield.png", "errors.png")
-"""Endings of the files that every run writes."""
 
 
 @app.command("yield")
@@ -42,9 +42,12 @@ def yield_(
         Path | None,
         typer.Option(help="Weight file, which states the task. Default: the task of the report beside the layout."),
     ] = None,
-    samples: Annotated[int, typer.Option(help="Number of sampled chips, 1 or more.")] = 1000,
+    samples: Annotated[int, typer.Option(max=MOST, help="Number of sampled chips, 1 or more.")] = 1000,
     seed: Annotated[
-        int, typer.Option(help="Seed of the random numbers, from 0; sample i depends on the seed and i only.")
+        int,
+        typer.Option(
+            max=LARGEST_SEED, help="Seed of the random numbers, from 0; sample i depends on the seed and i only."
+        ),
     ] = 0,
     target: Annotated[
         float, typer.Option(help="Share of the words that a chip has to compute exactly, above 0 and up to 1.")
@@ -101,7 +104,10 @@ def yield_(
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Number of processes with --scheduler local. Default: one for each processor.")
+        int | None,
+        typer.Option(
+            max=MOST_UNITS, help="Number of processes with --scheduler local. Default: one for each processor."
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an earlier run with the same options.")] = False,
     process: ProcessName = DEFAULT,
@@ -111,7 +117,8 @@ def yield_(
 
     Every sample is measured with all imperfections. The first 50 are also measured with each imperfection alone and
     with all but this one (contributions); for the first 20, the largest amount of each imperfection alone that they
-    tolerate is found (tolerances). These two take most of the time; --no-contributions skips both.
+    tolerate is found (tolerances). These two take most of the time; --no-contributions skips both. Exit code 1 if the
+    layout has faults that can affect the function and that the simulation does not include.
     """
     _check_numbers(samples, seed, target)
     if not noise and (laser_w, symbol_rate) != (None, None):
@@ -124,22 +131,25 @@ def yield_(
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.onn import Onn
+    from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.simulate.transmission.noise import noise_of
     from optinc_pdk.tolerance.montecarlo.executors import check_scheduler, open_executor
     from optinc_pdk.tolerance.montecarlo.study import YieldStudy
     from optinc_pdk.tolerance.montecarlo.yield_run import chip_files, header_of, run_yield
     from optinc_pdk.tolerance.variation.imperfections import imperfections
-    from optinc_pdk.tolerance.variation.nominal_chip import read_chip
+    from optinc_pdk.tolerance.variation.nominal_chip import chip_of
 
     check_scheduler(scheduler, workers)
     files, card = chip_files(chip, netlist, bias), load_process(process)
     onn = None if weights is None else Onn.load(weights)
-    task = _task(chip) if onn is None else onn.task
+    task = _task(files, onn)
     physical = noise_of(card, laser_w, symbol_rate) if noise else None
     amounts = _amounts(card, imperfection or [], scale or [], dac_bits, noise)
-    with stage_progress(("extract",)) as report_stage:
+    with faults_explaining_errors(as_json) as faults, stage_progress(("extract",)) as report_stage:
         report_stage("extract")
-        extracted = read_chip(files.gds, files.netlist, files.bias, card)
+        built = read_extracted_chip(files.gds, files.netlist, files.bias, card)
+        faults += built.faults
+        extracted = chip_of(built.circuit, built.board, built.bias, card, built.ground)
     work = YieldStudy(
         chip=extracted,
         task=task,
@@ -150,14 +160,16 @@ def yield_(
         onn=onn if calibrate else None,
     )
     directory = chip.parent if output is None else output
-    with _samples() as report_samples:
+    with faults_explaining_errors(as_json) as explained, _samples() as report_samples:
+        explained += faults
         run, header = open_executor(work, scheduler, workers), header_of(files, card, work)
-        numbers = run_yield(work, header, samples, directory, run, resume, report_samples, contributions)
+        numbers = run_yield(work, header, samples, directory, run, resume, report_samples, contributions, faults)
     if as_json:
         print(json.dumps(numbers, indent=2))
     else:
         _print_summary(numbers, directory / files.name)
-    raise typer.Exit(PASSED)
+        print_faults(faults)
+    raise typer.Exit(exit_code(True, faults))
 
 
 def _check_numbers(samples: int, seed: int, target: float) -> None:
@@ -225,29 +237,53 @@ def _factor(text: str, number: str) -> float:
     return factor
 
 
-def _task(chip: Path) -> Averaging:
-    """The task of a chip, read from the report beside its layout.
+def _task(files: ChipFiles, onn: Onn | None) -> Averaging:
+    """The task of a chip: that of its network, or else of the report beside its layout.
+
+    Args:
+        files: Files of the chip. If the report lists them, they must be the ones that the build wrote, and the chip
+            must have passed.
+        onn: Network of the chip, if it is given.
 
     Raises:
-        InputError: There is no report, or it cannot be used.
+        InputError: There is neither network nor report, the report cannot be used, or it does not hold for the files.
     """
     from pydantic import ValidationError
 
     from optinc_pdk.averaging import Averaging
+    from optinc_pdk.json_io import parse_json
+    from optinc_pdk.report.build_files import BUILD_ENDING, changed_files
     from optinc_pdk.report.schema import Report
 
-    path = chip.with_name(f"{chip.stem}.report.json")
+    path = files.gds.with_name(f"{files.gds.stem}{BUILD_ENDING}")
+    if onn is not None and not path.exists():
+        return onn.task
     try:
-        return Averaging(**Report.model_validate_json(path.read_bytes()).task.model_dump())
+        text = path.read_bytes()
+        parse_json(text)  # refuses duplicate keys, of which pydantic takes the last one
+        report = Report.model_validate_json(text)
+        task = Averaging(**report.task.model_dump())
     except FileNotFoundError:
         raise InputError(f"{path}: no report beside the layout; give the weight file with --weights") from None
     except ValidationError as fault:
         raise InputError(
             f"{path}: not the report of a build ({fault.error_count()} faults, the first: {fault.errors()[0]['msg']}); "
-            "give the weight file with --weights"
+            f"{_REPLACED}"
         ) from None
     except ValueError as fault:
-        raise InputError(f"{path}: task: {fault}; give the weight file with --weights") from None
+        raise InputError(f"{path}: {fault}; {_REPLACED}") from None
+    if files.gds.name not in report.files:
+        if onn is None:
+            raise InputError(f"{path}: is not the report of {files.gds}; give the weight file with --weights")
+        return onn.task
+    for changed, _ in changed_files((files.gds, files.netlist, files.bias)):
+        raise InputError(f"{changed}: is not the file that {path} describes (another SHA-256); {_REPLACED}")
+    if report.verdict == "fail":
+        raise InputError(f"{path}: the chip failed: {'; '.join(report.failures())}; correct it, or {_REPLACED}")
+    return task if onn is None else onn.task
+
+
+_REPLACED = "build the chip again, or move the report away and give the weight file with --weights"
 
 
 @contextmanager
@@ -270,12 +306,12 @@ def _samples() -> Iterator[Callable[[int, int], None]]:
 
 def _print_summary(numbers: Mapping[str, Any], stem: Path) -> None:
     from optinc_pdk.tolerance.montecarlo.summary_text import summary_lines
-    from optinc_pdk.tolerance.montecarlo.yield_run import OPTIONAL_FILES
+    from optinc_pdk.tolerance.montecarlo.yield_run import FILES, OPTIONAL_FILES, RECORDS, REPORT
 
     for line in summary_lines(numbers):
         print(line)
     print("written:")
-    for ending in (*FILES, *OPTIONAL_FILES):
+    for ending in (REPORT, RECORDS, *FILES, *OPTIONAL_FILES):
         path = Path(f"{stem}.{ending}")
         # a run deletes optional files that it does not write
         if path.exists():

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.collective.chips import AveragingChip, ChipLevel, lattice_index_weights, mean_truncation
 from optinc_pdk.collective.error_histogram import ErrorHistogram
 from optinc_pdk.errors import InputError
+from optinc_pdk.npz_io import read_npz
 from optinc_pdk.validation import validate_arguments
 
 SCHEMA = 1
 MAX_BYTES = 2**31
-"""Maximum size of an unpacked array. For 16-bit words of 4 servers, twice the symbols at 13,845,841 lattice points are
+"""Maximum unpacked size. For 16-bit words of 4 servers, twice the symbols at 13,845,841 lattice points are
 0.9 GB."""
 
 _ARRAYS = {"symbols": ("u", 4), "ideal": ("i", 1), "words": ("i", 3)}
@@ -104,34 +102,22 @@ def _read(file: Path) -> dict[str, NDArray[np.generic]]:
     if not file.name.endswith(".npz"):
         raise InputError(f"{file}: a chip's table is a .function.npz, as optinc build and optinc check write it")
     try:
-        with file.open("rb") as stream, NpzFile(stream, allow_pickle=False) as archive:
-            missing = {"schema", *_ARRAYS} - set(archive.files)
-            if missing:
-                raise InputError(f"{file}: no {', '.join(sorted(missing))}; is it a .function.npz of optinc check?")
-            oversized = [info.filename for info in zipfile.ZipFile(stream).infolist() if info.file_size > MAX_BYTES]
-            if oversized:
-                raise InputError(
-                    f"{file}: {oversized[0]} has more than {MAX_BYTES} bytes; write it again with optinc check"
-                )
-            schema = archive["schema"]
-            if not isinstance(schema, np.ndarray) or schema.shape != () or schema != SCHEMA:
-                raise InputError(f"{file}: schema {schema}; this version reads schema {SCHEMA}")
-            arrays = {name: archive[name] for name in _ARRAYS}
-            if "inputs" in archive.files:
-                inputs = archive["inputs"]
-                if inputs.shape != () or inputs.dtype.kind != "i":
-                    raise InputError(f"{file}: inputs is not a number; write it again with optinc check")
-                arrays["inputs"] = inputs
+        content = file.read_bytes()
     except OSError as fault:
         raise InputError(f"{file}: cannot be read ({fault.strerror or fault}); check the path") from fault
-    except InputError:
-        raise
-    except MemoryError as fault:
-        raise InputError(
-            f"{file}: not enough memory for an array ({fault}); free some, or write it again with optinc check"
-        ) from fault
-    except (ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as fault:
-        raise InputError(f"{file}: not a .npz archive of arrays ({fault}); write it again with optinc check") from fault
+    found = read_npz(file, content, MAX_BYTES, InputError)
+    missing = {"schema", *_ARRAYS} - set(found)
+    if missing:
+        raise InputError(f"{file}: no {', '.join(sorted(missing))}; is it a .function.npz of optinc check?")
+    schema = found["schema"]
+    if schema.shape != () or schema.dtype.kind not in "iu" or schema != SCHEMA:
+        raise InputError(f"{file}: schema {schema}; this version reads schema {SCHEMA}")
+    arrays: dict[str, NDArray[np.generic]] = {name: found[name] for name in _ARRAYS}
+    if "inputs" in found:
+        inputs = found["inputs"]
+        if inputs.shape != () or inputs.dtype.kind != "i":
+            raise InputError(f"{file}: inputs is not a number; write it again with optinc check")
+        arrays["inputs"] = inputs
     for name, (kind, dimensions) in _ARRAYS.items():
         array = arrays[name]
         if array.dtype.kind != kind or array.ndim != dimensions or not array.size:

@@ -18,7 +18,6 @@ from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.rules import GuideSpaceRule, LineRule
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract.block_detection import find_blocks
-from optinc_pdk.extract.bumps import check_bumps
 from optinc_pdk.extract.circuit_builder import build_circuit
 from optinc_pdk.extract.contours import Contours, contours
 from optinc_pdk.extract.device_matching import DevicePlacement, ExtractedDevice, devices_from_placements, match_devices
@@ -27,10 +26,10 @@ from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
 from optinc_pdk.extract.guide_strips import StripRule
 from optinc_pdk.extract.guide_tracing import OpticalNets, trace_guides
+from optinc_pdk.extract.heater_wiring import DrawnHeaters, HeaterWiring
 from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, MaskLayout, label_positions, read_mask_layout
-from optinc_pdk.extract.metal_nets import MetalNets, find_pads
 from optinc_pdk.extract.near_misses import find_near_misses
-from optinc_pdk.extract.phase_shifters import ExtractedHeater, HeaterWiring, connect_heaters, find_heaters
+from optinc_pdk.extract.phase_shifters import ExtractedHeater
 from optinc_pdk.extract.placed_blocks import NO_BLOCKS, PlacedBlocks
 from optinc_pdk.extract.silicon_checks import check_foreign, check_inside, check_layers
 from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, region_polygons
@@ -75,29 +74,25 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
     path = Path(gds_path)
     variants, rule = read_golden(process), _strip_rule(process)
     mask = read_mask_layout(path, process.gds_layers)
-    metal = MetalNets(mask, process)
-    heaters, faults = find_heaters(mask, metal.contacts, rule.width)
-    # the port numbers of a phase shifter depend on which contact is ground, so pads are found first
-    labels = mask.labels("label")
-    silicon = _silicon(mask, heaters, variants, rule)
+    drawn = DrawnHeaters.of(mask, process)
+    silicon = _silicon(mask, drawn.heaters, variants, rule)
     placements = silicon.placements
-    fibres, others, label_faults = _fibres(labels, placements)
-    pads, pad_faults = find_pads(metal, others, round(float(process.pads.size_um) * NM_PER_UM))
-    shifters, wired, wire_faults = connect_heaters(heaters, metal, pads, process)
-    devices = devices_from_placements(placements, process) + shifters
+    fibres, others, label_faults = _fibres(mask.labels("label"), placements)
+    # the port numbers of a phase shifter depend on which contact is ground, so pads are found before guides are traced
+    wiring = drawn.wired(others, process)
+    pads = wiring.pads
+    devices = [*devices_from_placements(placements, process), *wiring.devices]
     nets, silicon_faults = _trace(silicon, devices, rule, variants)
     all_devices = [*devices, *(pad.device for pad in pads)]
     # a label that is used twice is a fault; it stays with the first device
     names = {pad.label: len(devices) + i for i, pad in reversed(list(enumerate(pads)))} | fibres
-    pin_nets, pin_faults = connect_pins(placements, metal, process)
-    metal_nets = [*pin_nets, *wired, *((pad.net,) for pad in pads)]
+    pin_nets, pin_faults = connect_pins(placements, wiring.metal, process)
+    metal_nets = [*pin_nets, *wiring.ends, *((pad.net,) for pad in pads)]
     circuit = build_circuit(path.stem, process, all_devices, nets, metal_nets, dict(sorted(names.items())))
-    faults = [*nets.faults, *silicon_faults, *faults, *check_layers(mask, silicon.core, placements, process)]
-    faults += [*label_faults, *pad_faults, *metal.faults, *wire_faults, *pin_faults]
-    faults += check_bumps(mask, pads, process)
+    faults = [*nets.faults, *silicon_faults, *wiring.faults, *label_faults, *pin_faults]
+    faults += check_layers(mask, silicon.core, placements, process)
     faults += find_near_misses(mask, [*nets.faults, *silicon_faults], placements, variants, process)
-    electrical = HeaterWiring(mask, metal, pads, heaters, shifters, wired)
-    return Extraction(circuit, tuple(faults), _counts(devices, nets), electrical)
+    return Extraction(circuit, tuple(faults), _counts(devices, nets), wiring)
 
 
 def _strip_rule(process: Process) -> StripRule:

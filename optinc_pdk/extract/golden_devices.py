@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Annotated
 
 import klayout.db as kdb
 import numpy as np
+from pydantic import Field, StrictBool, StrictInt, ValidationError
 
 from optinc_pdk.cards import CardError, Process
+from optinc_pdk.cards.errors import describe_fault
+from optinc_pdk.cards.quantity import Name, PortName, StrictModel
 from optinc_pdk.extract.contours import Ints, pack_points
+from optinc_pdk.json_io import parse_json
 
 SCHEMA = 1
 REWRITE = "write them with optinc_pdk.cells.golden_files.write_golden (CONTRIBUTING.md, 'Add a process')"
 """Remedy in messages about golden files that are missing or not valid."""
+# A device is far smaller than a die; sums and squares of these coordinates stay in 64 bits.
+Coordinate = Annotated[StrictInt, Field(ge=-(10**8), le=10**8)]
+Point = tuple[Coordinate, Coordinate]
+MAX_POINTS = 100_000
 # Golden files whose content is cached; a process has about a dozen.
 CACHED_FILES = 128
 # Rotations come before reflections, so a symmetric device that is placed mirrored is reported as rotated.
@@ -113,11 +120,15 @@ def _read(process: Process) -> Iterator[_Golden]:
     for path in process.files("golden/*.json"):
         try:
             text = path.read_text(encoding="utf-8")
-            name = str(_parsed(text)["name"])
+            name = _parsed(text).name
             if name in process.devices:
                 ports = process.devices[name].ports
                 golden = _golden(text, ports.optical, ports.electrical, process.grating.layer)
-        except (OSError, KeyError, TypeError, ValueError) as fault:
+        except ValidationError as fault:
+            first = fault.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            raise CardError(f"{path}: {describe_fault(first, key)}; {REWRITE}") from fault
+        except (OSError, ValueError) as fault:
             reason = f"{type(fault).__name__} {fault}"
             raise CardError(f"{path}: not a valid golden device: {reason}; {REWRITE}") from fault
         if name not in process.devices:
@@ -127,29 +138,45 @@ def _read(process: Process) -> Iterator[_Golden]:
         yield golden
 
 
+class _Port(StrictModel):
+    """Port of a golden file: position in nm, outward angle in degrees, and whether it meets a fibre."""
+
+    at: Point
+    angle: StrictInt
+    fibre: StrictBool = False
+
+
+class _GoldenFile(StrictModel):
+    """Content of a golden file."""
+
+    schema_: Annotated[StrictInt, Field(alias="schema", ge=SCHEMA, le=SCHEMA)]
+    name: Name
+    layers: Mapping[Name, tuple[Annotated[tuple[Point, ...], Field(min_length=3, max_length=MAX_POINTS)], ...]]
+    ports: Mapping[PortName, _Port]
+
+
 @lru_cache(CACHED_FILES)
-def _parsed(text: str) -> dict[str, Any]:
-    """Parse a golden file and check its schema number."""
-    data: dict[str, Any] = json.loads(text)
-    if data["schema"] != SCHEMA:
-        raise ValueError(f"schema {data['schema']}, this version reads {SCHEMA}")
-    return data
+def _parsed(text: str) -> _GoldenFile:
+    """Parse a golden file and check its schema."""
+    return _GoldenFile.model_validate(parse_json(text))
 
 
 @lru_cache(CACHED_FILES)
 def _golden(text: str, optical: tuple[str, ...], electrical: tuple[str, ...], etched: str) -> _Golden:
     """Build the golden device of a file; cached, because every extraction and comparison needs it again."""
     data = _parsed(text)
+    if missing := [name for name in (*optical, *electrical) if name not in data.ports]:
+        raise ValueError(f"port {missing[0]!r} of the device's card is missing")
     variants = tuple(_variants(data, optical, electrical, etched))
-    return _Golden(data["name"], variants, _symmetries(data, optical, etched))
+    return _Golden(data.name, variants, _symmetries(data, optical, etched))
 
 
 def _variants(
-    data: Mapping[str, Any], optical: tuple[str, ...], electrical: tuple[str, ...], etched: str
+    data: _GoldenFile, optical: tuple[str, ...], electrical: tuple[str, ...], etched: str
 ) -> list[GoldenVariant]:
     """Return a golden device in its distinct orientations."""
-    layers = {name: [_polygon(points) for points in shapes] for name, shapes in data["layers"].items()}
-    if not layers["core"]:
+    layers = {name: [_polygon(points) for points in shapes] for name, shapes in data.layers.items()}
+    if not layers.get("core"):
         raise ValueError("no polygon of silicon, a device has one or more")
     variants: list[GoldenVariant] = []
     seen: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
@@ -169,17 +196,17 @@ def _variants(
         seen.add(key)
         rings = [np.array([(p.x, p.y) for p in polygon.each_point_hull()], dtype=np.int64) for polygon in core]
         points, ends = np.concatenate(rings), np.concatenate([np.roll(ring, -1, axis=0) for ring in rings])
-        ports = {name: _port_edge(points, ends, data["ports"][name], turn) for name in optical}
+        ports = {name: _port_edge(points, ends, data.ports[name], turn) for name in optical}
         guides = {name: edge for name, edge in ports.items() if edge is not None}
-        pins = tuple(turn * kdb.Point(*data["ports"][name]["at"]) for name in electrical)
+        pins = tuple(turn * kdb.Point(*data.ports[name].at) for name in electrical)
         meets_fibre = len(guides) < len(ports)
-        variants.append(GoldenVariant(data["name"], tuple(core), tuple(etch), points, ends, guides, pins, meets_fibre))
+        variants.append(GoldenVariant(data.name, tuple(core), tuple(etch), points, ends, guides, pins, meets_fibre))
     return variants
 
 
-def _polygon(points: list[list[int]]) -> kdb.Polygon:
+def _polygon(points: Iterable[tuple[int, int]]) -> kdb.Polygon:
     """Return a polygon of points in nm."""
-    return kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in points])
+    return kdb.Polygon([kdb.Point(x, y) for x, y in points])
 
 
 def bounding_box(polygons: Iterable[kdb.Polygon]) -> kdb.Box:
@@ -190,11 +217,11 @@ def bounding_box(polygons: Iterable[kdb.Polygon]) -> kdb.Box:
     return box
 
 
-def _port_edge(points: Ints, ends: Ints, port: Mapping[str, Any], turn: kdb.Trans) -> int | None:
+def _port_edge(points: Ints, ends: Ints, port: _Port, turn: kdb.Trans) -> int | None:
     """Return the number of the edge with the port at its middle, or None for a port to a fibre."""
-    if port.get("fibre", False):
+    if port.fibre:
         return None
-    place = turn * kdb.Point(*port["at"])
+    place = turn * kdb.Point(*port.at)
     middle = np.flatnonzero(np.all(points + ends == 2 * np.array([place.x, place.y]), axis=1))
     return int(middle[0]) if len(middle) else None
 
@@ -216,12 +243,12 @@ def device_symmetries(process: Process) -> dict[str, tuple[tuple[int, ...], ...]
     return {golden.name: golden.symmetries for golden in _read(process)}
 
 
-def _symmetries(data: Mapping[str, Any], order: tuple[str, ...], etched: str) -> tuple[tuple[int, ...], ...]:
+def _symmetries(data: _GoldenFile, order: tuple[str, ...], etched: str) -> tuple[tuple[int, ...], ...]:
     """Return the symmetries of the device of a golden file."""
-    shapes = [_polygon(points) for layer in ("core", etched) for points in data["layers"].get(layer, [])]
+    shapes = [_polygon(points) for layer in ("core", etched) for points in data.layers.get(layer, ())]
     corner = bounding_box(shapes).p1
     original = sorted(str(shape) for shape in shapes)
-    at = [kdb.Point(*data["ports"][name]["at"]) for name in order]
+    at = [kdb.Point(*data.ports[name].at) for name in order]
     permutations: set[tuple[int, ...]] = set()
     for turns, mirrored in ORIENTATIONS:
         turn = kdb.Trans(turns, mirrored, 0, 0)

@@ -13,6 +13,7 @@ import numpy as np
 from optinc_pdk.cards import load_process, process_names
 from optinc_pdk.extract.gds2_records import read_cell_sizes
 from optinc_pdk.extract.size_limits import MAX_BYTES, CellSizes, GdsError, check_sizes
+from optinc_pdk.extract.trial_reading import check_reading_time
 
 # The first record of a GDS2 stream (HEADER, six bytes, integers) and the magic of OASIS: KLayout would also
 # read DXF, CIF, LEF and other formats, which are not mask data.
@@ -40,7 +41,8 @@ def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
     Raises:
         GdsError: The file is missing, empty, compressed, damaged, or neither GDS2 nor OASIS; it has no or several top
             cells; a cell contains itself or places a cell that is missing; names or labels are not valid text; the
-            database unit, the number of layers, cells, shapes or points, or a coordinate is out of range.
+            database unit, the number of layers, cells, shapes or points, a coordinate, or the time to read an OASIS
+            file is out of range.
     """
     path = Path(path)
     data = _read_bytes(path)
@@ -53,6 +55,7 @@ def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
         check_sizes(census, path)
         _load(layout, path)
     else:
+        check_reading_time(path, MAX_MEMORY)
         with _memory_limit():
             _load(layout, path)
         check_sizes(_census(layout, path), path)

@@ -243,9 +243,16 @@ def _conflicts(pad: LabelledPad, other: LabelledPad | None, pads: Sequence[Label
     at = pad.device.position_um
     faults = []
     if pads and pads[-1].label == pad.label:
-        faults.append(Fault("label", f"pad label {pad.label!r} is used twice", at))
-    if other is not None and not (is_ground(pad.label) and is_ground(other.label)):
-        faults.append(Fault("short", f"pads {other.label!r} and {pad.label!r} are joined in metal", at))
+        x, y = pads[-1].device.position_um
+        text = f"pad label {pad.label!r} is used twice, here and at ({x:.3f}, {y:.3f}) µm; give every pad its own label"
+        if pads[-1].center == pad.center:
+            text = f"pad label {pad.label!r} is used twice on one pad; delete one"
+        faults.append(Fault("label", text, at))
+    joined = other is not None and (other.label, other.center) != (pad.label, pad.center)
+    if other is not None and joined and not (is_ground(pad.label) and is_ground(other.label)):
+        x, y = other.device.position_um
+        text = f"pads {other.label!r} at ({x:.3f}, {y:.3f}) µm and {pad.label!r} are joined in metal; separate them"
+        faults.append(Fault("short", text, at))
     return faults
 
 

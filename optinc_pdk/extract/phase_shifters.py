@@ -24,27 +24,6 @@ PHASE_SHIFTER = "phase_shifter"
 _ENDS = np.array([[[[0, 1], [0, 3]], [[2, 3], [2, 1]]], [[[2, 1], [0, 1]], [[0, 3], [2, 3]]]])
 
 
-@dataclass(frozen=True, eq=False)
-class HeaterWiring:
-    """Heaters and pads of a layout, and the metal nets to which they are connected.
-
-    Attributes:
-        mask: Layout.
-        metal: Metal nets of the layout.
-        pads: Labelled pads.
-        heaters: The n heaters.
-        devices: The n phase shifters, one per heater, in the same order.
-        ends: For each heater, the net numbers of its signal end and of its ground end.
-    """
-
-    mask: MaskLayout
-    metal: MetalNets
-    pads: Sequence[LabelledPad]
-    heaters: Sequence[ExtractedHeater]
-    devices: Sequence[ExtractedDevice]
-    ends: Sequence[tuple[int, int]]
-
-
 @dataclass(frozen=True)
 class ExtractedHeater:
     """A heater and the guide under it. Its two ends are sorted by x, then y. Coordinates are in nm.
@@ -239,8 +218,8 @@ def connect_heaters(
     """Create the phase shifters of a layout and determine the metal nets of their two ends.
 
     Port e1 is the signal end, which is not connected to a ground pad, and e2 the ground end; optical port o1 is at
-    the same end as e1, as in the device card. If both ends or neither are connected to ground, the first end is e1;
-    the direction of the current does not affect the heat.
+    the same end as e1, as in the device card. If both ends or neither are connected to ground, an end at another pad is
+    e1, or else the first end; the direction of the current does not affect the heat.
 
     Args:
         heaters: The n heaters.
@@ -253,11 +232,14 @@ def connect_heaters(
         whose two ends are on the same net.
     """
     at = _contact_nets(heaters, metal)
-    signals = Counter(pad.net for pad in pads if not is_ground(pad.label))
+    # a pad with two labels counts once
+    signals = Counter(net for net, _ in {(pad.net, pad.center) for pad in pads if not is_ground(pad.label)})
     grounds = {pad.net for pad in pads if is_ground(pad.label)}
     contacts = Counter(net for pair in at for net in pair)
     sheet = process.device(PHASE_SHIFTER).parameter("sheet_ohm")
-    swapped = [first in grounds and second not in grounds for first, second in at]
+    # False before True: no ground first, then a pad
+    rank = [[(net in grounds, net not in signals) for net in pair] for pair in at]
+    swapped = [second < first for first, second in rank]
     wired = [(second, first) if swap else (first, second) for (first, second), swap in zip(at, swapped, strict=True)]
     alone = np.array([signals[signal] == 1 and contacts[signal] == 1 for signal, _ in wired], dtype=bool)
     wires = estimate_wires_ohm(metal, np.array(wired, dtype=np.int64).reshape(-1, 2)[:, 0], alone, process)

@@ -18,7 +18,7 @@ from optinc_pdk.cards import CardError
 from optinc_pdk.cards.errors import describe_fault
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.cards.process import quantities
-from optinc_pdk.cards.quantity import NonNegative, Positive, Quantity, StrictModel
+from optinc_pdk.cards.quantity import Count, Name, NonNegative, Positive, Quantity, StrictModel, Text
 from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_arguments
 from optinc_pdk.yaml_io import load_yaml
@@ -28,19 +28,12 @@ MAX_LOG_PORTS = 32
 """Maximum of levels × log₂(ports of a switch in one direction) of a fat tree; the simulation keeps a time per link."""
 
 
-def _whole(quantity: Quantity) -> Quantity:
-    if not quantity.is_integer():
-        raise ValueError(f"value {float(quantity)} must be a whole number")
-    return quantity
-
-
 def _at_most_one(quantity: Quantity) -> Quantity:
     if quantity > 1:
         raise ValueError(f"value {float(quantity)} must be at most 1")
     return quantity
 
 
-Count = Annotated[Positive, AfterValidator(_whole)]
 Utilisation = Annotated[Positive, AfterValidator(_at_most_one)]
 
 
@@ -64,8 +57,8 @@ class InNetworkChip(StrictModel):
 class _System(StrictModel):
     """Fields of all systems."""
 
-    name: str
-    sources: Mapping[str, str]
+    name: Name
+    sources: Mapping[Name, Text]
     overhead_s: NonNegative = Field(description="of every transfer in every step, before its data are sent")
     reconfiguration_s: NonNegative = Field(description="of a transfer whose circuit differs from the step before")
     fibre_index: Positive = Field(description="group index of the fibres")
@@ -188,7 +181,8 @@ def load_system(name: str) -> System:
         if not exists:
             raise CardError(f"no system {name!r}: give one of {', '.join(system_names())}, or the path of a card")
     data = load_yaml(path, CardError)
-    if data.pop("schema", None) != 1:
+    schema = data.pop("schema", None)
+    if type(schema) is not int or schema != 1:
         raise CardError(f"{path}: schema must be 1")
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:

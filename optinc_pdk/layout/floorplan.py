@@ -22,6 +22,7 @@ from optinc_pdk.layout.perimeter_drawing import draw_die
 from optinc_pdk.layout.perimeter_planning import PlannedDie, plan_dies
 from optinc_pdk.layout.placement_view import PlacementView
 from optinc_pdk.onn import Onn
+from optinc_pdk.pdk import active_pdk
 
 CARRIER = ("carrier", "lo")
 """Sections that belong to no strip: the carrier's fibres and supply, and the oscillators' tree across a die."""
@@ -32,7 +33,7 @@ def lay_out_network(onn: Onn, process: Process, name: str) -> tuple[Circuit, Chi
 
     Args:
         onn: Network; see :func:`optinc_pdk.assemble.assemble`.
-        process: Process; its PDK must be active.
+        process: Process.
         name: Chip name.
 
     Returns:
@@ -49,7 +50,7 @@ def lay_out(draft: CircuitDraft, process: Process) -> tuple[Circuit, ChipLayout]
 
     Args:
         draft: The circuit without the parts that depend on the dies: carrier tree and ground pads.
-        process: Process; its PDK must be active.
+        process: Process.
 
     Returns:
         The complete circuit and the chip layout.
@@ -57,7 +58,7 @@ def lay_out(draft: CircuitDraft, process: Process) -> tuple[Circuit, ChipLayout]
     if process.pads.wiring == "flipchip":
         circuit = complete_circuit(draft, LOCAL_STRIPS)
         return circuit, floorplan(circuit, process)
-    with gc_paused():
+    with active_pdk(process), gc_paused():
         plan, dies = _planned(draft, process)
         circuit = complete_circuit(draft, plan)
         netlist = _placeable(circuit)
@@ -93,7 +94,7 @@ def floorplan(circuit: Circuit, process: Process) -> ChipLayout:
 
     Args:
         circuit: Hierarchical circuit; every instance has a position in the floorplan grid.
-        process: Process; its PDK must be active.
+        process: Process.
 
     Returns:
         The chip layout.
@@ -102,7 +103,7 @@ def floorplan(circuit: Circuit, process: Process) -> ChipLayout:
         NetlistError: A port is open or used twice, an instance has no position, or a heater has no ground pad. The
             message names the port or instance.
     """
-    with gc_paused():
+    with active_pdk(process), gc_paused():
         netlist = _placeable(circuit)
         frames = CellFrames(stretch_um(netlist, process))
         if process.pads.wiring == "flipchip":

@@ -19,6 +19,7 @@ from optinc_pdk.layout.arrays import RegularArray, regular_arrays
 from optinc_pdk.layout.canvas import MetalWire
 from optinc_pdk.layout.cell_frames import Box, Point
 from optinc_pdk.layout.chip_layout import ChipLayout
+from optinc_pdk.pdk import active_pdk
 
 GridPoint = tuple[int, int]
 Rotation = tuple[int, bool]
@@ -34,7 +35,7 @@ def to_layout(chip: ChipLayout, process: Process, name: str) -> kdb.Layout:
 
     Args:
         chip: The chip layout.
-        process: Process; its PDK must be active.
+        process: Process.
         name: Name of the top cell.
 
     Returns:
@@ -53,11 +54,12 @@ def to_layout(chip: ChipLayout, process: Process, name: str) -> kdb.Layout:
     boxes = {"core": [], metal: [_nm(box) for box in canvas.metal]}
     for path in canvas.guides:
         _guide(path, process, boxes["core"], placed)
-    for (component, turned), spots in sorted((key, spots) for key, spots in placed.items() if spots):
-        source = canvas.frames.component(component)
-        cell = _copy(layout, source.kdb_cell)
-        for array in regular_arrays(np.array(spots, dtype=np.int64)):
-            top.insert(_instances(cell, turned, array))
+    with active_pdk(process):
+        for (component, turned), spots in sorted((key, spots) for key, spots in placed.items() if spots):
+            source = canvas.frames.component(component)
+            cell = _copy(layout, source.kdb_cell)
+            for array in regular_arrays(np.array(spots, dtype=np.int64)):
+                top.insert(_instances(cell, turned, array))
     for layer, shapes in boxes.items():
         _boxes(layout, top, index[layer], layer, shapes)
     for polygon in _bends(canvas.bends, process):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.models.couplers import amplitude as amplitude_of
-from optinc_pdk.models.couplers import check_passive, terminator
+from optinc_pdk.cards.device_models import amplitude as amplitude_of
+from optinc_pdk.cards.device_models import check_passive
+from optinc_pdk.models.couplers import terminator
 from optinc_pdk.models.guides import two_port
 
 Complexes = NDArray[np.complex128]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Complexes = NDArray[np.complex128]
+from optinc_pdk.cards.device_models import amplitude, check_passive
 
-_ROUNDING = 1e-12
+Complexes = NDArray[np.complex128]
 
 
 def coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, imbalance: ArrayLike, reflection_db: ArrayLike) -> Complexes:
@@ -139,12 +139,6 @@ def terminator(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes
     return s
 
 
-def amplitude(loss_db: ArrayLike) -> NDArray[np.float64]:
-    """Return the transmitted field amplitude 10^(-loss/20) for a power loss in dB, any shape."""
-    field: NDArray[np.float64] = 10.0 ** (-np.asarray(loss_db, dtype=np.float64) / 20.0)
-    return field
-
-
 def _shape(wavelengths_nm: ArrayLike, *parameters: NDArray[np.float64]) -> tuple[int, ...]:
     return np.broadcast_shapes(np.shape(wavelengths_nm), *(np.shape(p) for p in parameters))
 
@@ -158,22 +152,3 @@ def _shares(
         raise ValueError(f"imbalance is {imbalance!r}; it must lie within -1 … 1")
     check_passive(through, back)
     return through * np.sqrt((1.0 + uneven) / 2.0), through * np.sqrt((1.0 - uneven) / 2.0), back
-
-
-def check_passive(through: NDArray[np.float64], back: NDArray[np.float64]) -> None:
-    """Check that a device is passive.
-
-    The largest singular value of its S-matrix is at most the sum of the transmitted and the reflected field amplitude.
-
-    Args:
-        through: Transmitted field amplitudes.
-        back: Reflected field amplitudes, broadcast against ``through``.
-
-    Raises:
-        ValueError: The sum of the field amplitudes ``through`` and ``back`` exceeds 1.
-    """
-    worst = float(np.max(np.add(through, back)))
-    if not worst <= 1.0 + _ROUNDING:
-        raise ValueError(
-            f"transmitted plus reflected amplitude is {worst:.6g}, the limit is 1; raise loss_db or lower reflection_db"
-        )

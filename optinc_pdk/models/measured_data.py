@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,12 +11,15 @@ from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.models.touchstone import parse_touchstone, port_count
+from optinc_pdk.npz_io import read_npz
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 PASSIVE = 1.0 + 1e-6
 """Largest singular value accepted as passive; files commonly have six decimals."""
+MAX_BYTES = 64 * 2**20
+"""Largest unpacked size of a .npz file."""
 
 
 class MeasuredError(InputError):
@@ -100,20 +102,28 @@ def _read(path: Path, changed_ns: int, size: int) -> MeasuredSParameters:
 
 def _read_npz(path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
     try:
-        with np.load(path, allow_pickle=False) as data:
-            missing = {"wavelengths_nm", "blocks.0.s", "blocks.0.ports"} - set(data.files)
-            if missing or "blocks.1.s" in data.files:
-                raise MeasuredError(
-                    f"{path}: needs wavelengths_nm, blocks.0.s and blocks.0.ports, and no second block; "
-                    f"it has {', '.join(sorted(data.files))}"
-                )
-            wavelengths = np.atleast_1d(np.asarray(data["wavelengths_nm"], dtype=np.float64))
-            s = np.asarray(data["blocks.0.s"], dtype=np.complex128)
-            ports = tuple(str(name) for name in data["blocks.0.ports"].reshape(-1))
-    except (OSError, ValueError, zipfile.BadZipFile, TypeError) as fault:
-        if isinstance(fault, MeasuredError):
-            raise
-        raise MeasuredError(f"{path}: not a readable .npz file ({fault}); write it again") from fault
+        content = path.read_bytes()
+    except OSError as fault:
+        raise MeasuredError(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
+    data = read_npz(path, content, MAX_BYTES, MeasuredError)
+    missing = {"wavelengths_nm", "blocks.0.s", "blocks.0.ports"} - set(data)
+    if missing or "blocks.1.s" in data:
+        raise MeasuredError(
+            f"{path}: needs wavelengths_nm, blocks.0.s and blocks.0.ports, and no second block; "
+            f"it has {', '.join(sorted(data))}"
+        )
+    for name, kinds, word in (
+        ("wavelengths_nm", "fiu", "real numbers"),
+        ("blocks.0.s", "fc", "complex numbers"),
+        ("blocks.0.ports", "U", "text"),
+    ):
+        if data[name].dtype.kind not in kinds:
+            raise MeasuredError(f"{path}: {name} holds {data[name].dtype}, not {word}; write it again")
+    # extended precision may exceed the range of double precision
+    with np.errstate(over="ignore"):
+        wavelengths = np.atleast_1d(data["wavelengths_nm"].astype(np.float64))
+        s = data["blocks.0.s"].astype(np.complex128)
+    ports = tuple(str(name) for name in data["blocks.0.ports"].reshape(-1))
     if wavelengths.ndim != 1:
         raise MeasuredError(f"{path}: wavelengths_nm has shape {wavelengths.shape}; give a 1-D array")
     if s.shape != (wavelengths.size, len(ports), len(ports)) or not s.size:

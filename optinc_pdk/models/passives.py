@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.models.couplers import amplitude, check_passive
+from optinc_pdk.cards.device_models import amplitude, check_passive, check_passive_crossing
 from optinc_pdk.models.guides import two_port
 
 Complexes = NDArray[np.complex128]
@@ -87,8 +87,7 @@ def crossing(
         The device card; the symmetry of four equal arms leaves these three amplitudes.
     """
     through, leak, back = amplitude(loss_db), *(amplitude(-np.asarray(db)) for db in (crosstalk_db, reflection_db))
-    # the largest singular value of this matrix
-    check_passive(np.hypot(through + back, 2.0 * leak), np.zeros(1))
+    check_passive_crossing(through, leak, back)
     shape = np.broadcast_shapes(np.shape(wavelengths_nm), through.shape, leak.shape, back.shape)
     s = np.zeros((*shape, 4, 4), dtype=np.complex128)
     for a in range(4):

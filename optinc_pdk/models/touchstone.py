@@ -70,15 +70,24 @@ def parse_touchstone(text: str, path: Path) -> tuple[Floats, Complexes, tuple[st
     if np.any(rows[:, 0] <= 0.0) or np.any(np.diff(rows[:, 0]) <= 0.0):
         raise TouchstoneError(f"{path}: frequencies must be positive and ascending; correct them")
     first, second = rows[:, 1::2], rows[:, 2::2]
-    if form == "RI":
-        s = first + 1j * second
-    else:
-        s = (10.0 ** (first / 20.0) if form == "DB" else first) * np.exp(1j * np.deg2rad(second))
+    # numbers beyond double precision become infinite, and are refused
+    with np.errstate(over="ignore", invalid="ignore"):
+        if form == "RI":
+            s = first + 1j * second
+        else:
+            s = (10.0 ** (first / 20.0) if form == "DB" else first) * np.exp(1j * np.deg2rad(second))
+        wavelengths = LIGHT_NM_PER_S / (rows[::-1, 0] * unit)
+    for number, place in np.argwhere(~np.isfinite(s))[:1].tolist():
+        raise TouchstoneError(
+            f"{path}: S of ports {_pair(place, ports)} at {rows[number, 0]:g} exceeds the range of numbers; correct it"
+        )
+    if not np.all(wavelengths > 0.0):
+        raise TouchstoneError(f"{path}: frequency {rows[-1, 0]:g} exceeds the range of numbers; correct it")
     s = s.reshape(-1, ports, ports)
     if ports == _TWO_PORTS:
         # for two ports the format has the order S11 S21 S12 S22
         s = s.swapaxes(1, 2)
-    return LIGHT_NM_PER_S / (rows[::-1, 0] * unit), s[::-1].conj(), _port_names(text, ports, path)
+    return wavelengths, s[::-1].conj(), _port_names(text, ports, path)
 
 
 def _options(text: str, path: Path) -> tuple[float, str]:

@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 FactorMethod = Literal["svd"] | tuple[Literal["approx"], int]
 Activation = Literal["relu", "clipped_relu"]
+LARGEST = 1e30
+"""Largest magnitude of a weight or bias; squares of larger ones would leave the range of double precision."""
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
 
 
@@ -36,7 +38,7 @@ class Layer:
         bias: b, shape (out,), float64, read-only.
 
     Raises:
-        ValueError: The arrays are not finite real floats, or their shapes do not match.
+        ValueError: The arrays are not real floats up to ``LARGEST``, or their shapes do not match.
     """
 
     weight: Floats
@@ -50,9 +52,13 @@ class Layer:
                 raise ValueError(f"{name} holds {array.dtype}, not floats: store it as float64")
             if array.ndim != dimensions or 0 in array.shape:
                 raise ValueError(f"{name} has shape {array.shape}, not {shape} with sizes of at least 1")
-            if not np.isfinite(array).all():
+            # extended precision may exceed the range of double precision
+            with np.errstate(over="ignore"):
+                copy = array.astype(np.float64, order="C")
+            if not np.isfinite(copy).all():
                 raise ValueError(f"{name} holds NaN or infinity: train again, or repair the values")
-            copy = array.astype(np.float64, order="C")
+            if np.abs(copy).max() > LARGEST:
+                raise ValueError(f"{name} holds {copy.flat[np.abs(copy).argmax()]:.3g}, beyond ±{LARGEST:g}: scale it")
             copy.setflags(write=False)
             object.__setattr__(self, name, copy)
         if self.weight.shape[0] != self.bias.shape[0]:
@@ -188,7 +194,8 @@ class Onn:
                 continue
             rows = shared_rows(weight) if hidden else np.arange(layer.outputs)
             first = np.array([np.argmax(rows == row) for row in range(int(rows.max()) + 1)], dtype=np.int64)
-            parts = independent_parts(weight[first], index == 0, not hidden)
+            # a hidden layer without any weight has no part
+            parts = independent_parts(weight[first], index == 0, not hidden) if first.size else []
             number = np.empty(first.size, dtype=np.int64)
             start = 0
             found = []

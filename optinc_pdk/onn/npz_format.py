@@ -1,7 +1,6 @@
 """The project's weight file format, a .npz: validated when read, written reproducibly.
 
-A .npz is a zip of .npy members. Names, sizes and headers are checked before any array is created, and nothing is
-unpickled.
+A .npz is a zip of .npy members, see :mod:`optinc_pdk.npz_io`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import io
 import json
 import re
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,8 @@ from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.json_io import parse_json
+from optinc_pdk.npz_io import read_npz
 from optinc_pdk.onn.network import ACTIVATIONS, Activation, FactorMethod, Layer, Onn, WeightsError
 
 MAX_BYTES = 256 * 2**20
@@ -39,7 +39,7 @@ def read(path: Path) -> Onn:
     Raises:
         WeightsError: The file is missing, damaged, malicious or does not follow the format.
     """
-    arrays = _read_arrays(path)
+    arrays = read_npz(path, _bounded_bytes(path), MAX_BYTES, WeightsError)
     for key in arrays:
         if key not in (*TEXT_KEYS, ACTIVATION_KEY) and not LAYER_KEY.fullmatch(key):
             raise WeightsError(
@@ -163,84 +163,15 @@ def _add_last_bias(arrays: dict[str, NDArray[Any]]) -> None:
         arrays.setdefault(f"layers.{last}.bias", np.zeros(weight.shape[0]))
 
 
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """All members of the archive, by name without .npy."""
+def _bounded_bytes(path: Path) -> bytes:
     try:
-        data = _bounded_bytes(path)
-        if data[:1] == b"\x80":
-            raise WeightsError(f"{path}: is a pickle, which can run code; save the arrays with numpy.savez")
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = archive.infolist()
-            _check_members(path, members)
-            return {info.filename.removesuffix(".npy"): _array(path, archive, info) for info in members}
-    except WeightsError:
-        raise
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except OSError as fault:
         raise WeightsError(f"{path}: cannot be read ({fault.strerror or fault}); check the path") from fault
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as fault:
-        raise WeightsError(f"{path}: is not a valid .npz archive ({fault}); save it again with numpy.savez") from fault
-
-
-def _bounded_bytes(path: Path) -> bytes:
-    with path.open("rb") as file:
-        data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise WeightsError(f"{path}: is larger than the limit of {MAX_BYTES} bytes; give a file of weights only")
     return data
-
-
-def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:
-    """Raises WeightsError for members that must not be unpacked, from the archive's directory alone."""
-    seen: set[str] = set()
-    for info in members:
-        name = info.filename
-        if "/" in name or "\\" in name or name.startswith("."):
-            raise WeightsError(f"{path}: member {name!r} is in a folder; use names such as 'task.npy'")
-        if not name.endswith(".npy"):
-            raise WeightsError(f"{path}: member {name!r} is not a .npy array; save the file with numpy.savez")
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise WeightsError(
-                f"{path}: member {name!r} has compression type {info.compress_type}; save the file with numpy.savez"
-            )
-        if name in seen:
-            raise WeightsError(f"{path}: member {name!r} occurs twice; remove one")
-        seen.add(name)
-    size = sum(info.file_size for info in members)
-    if size > MAX_BYTES:
-        raise WeightsError(f"{path}: unpacks to {size} bytes, the limit is {MAX_BYTES}; give a file of weights only")
-
-
-def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
-    """Array of one member; its header is checked against its size before the array is created."""
-    # zipfile reads at most the size that the directory declares, which has been checked.
-    data = archive.read(info)
-    stream = io.BytesIO(data)
-    try:
-        version = np.lib.format.read_magic(stream)
-        if version == (1, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-        elif version == (2, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
-        else:
-            raise ValueError(f"format version {version} is not (1, 0) or (2, 0)")
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as fault:
-        message = " ".join(str(fault).split())
-        raise WeightsError(f"{path}: member {info.filename!r} is not a valid .npy array ({message})") from fault
-    if dtype.hasobject:
-        raise WeightsError(
-            f"{path}: member {info.filename!r} holds Python objects (a pickle), which can run code; "
-            "store floats, and text as a string array"
-        )
-    body = data[stream.tell() :]
-    expected = dtype.itemsize
-    for length in shape:
-        expected *= length
-    if expected != len(body) or dtype.itemsize == 0 or any(length < 0 for length in shape):
-        raise WeightsError(
-            f"{path}: member {info.filename!r} declares {shape} of {dtype}, {expected} bytes, but has "
-            f"{len(body)}; save it again"
-        )
-    return np.frombuffer(body, dtype).reshape(shape, order="F" if fortran else "C")
 
 
 def _json(path: Path, key: str, array: NDArray[Any]) -> Any:
@@ -250,18 +181,9 @@ def _json(path: Path, key: str, array: NDArray[Any]) -> Any:
             f"{path}: {key} is an array of {array.dtype} and shape {array.shape}; make it a 0-d string array of JSON"
         )
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        keys = [name for name, _ in pairs]
-        if len(set(keys)) < len(keys):
-            raise ValueError("a key occurs twice")
-        return dict(pairs)
-
-    def no_constant(name: str) -> Any:
-        raise ValueError(f"{name} is not allowed")
-
     try:
-        return json.loads(str(array), object_pairs_hook=unique, parse_constant=no_constant)
-    except (ValueError, RecursionError) as fault:
+        return parse_json(str(array))
+    except ValueError as fault:
         raise WeightsError(f"{path}: {key} is not valid JSON ({fault}); correct it") from fault
 
 

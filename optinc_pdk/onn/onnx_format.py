@@ -7,6 +7,8 @@ clamps are combined to one.
 
 from __future__ import annotations
 
+import reprlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,18 @@ Bounds = tuple[float, float]
 LINEAR = ("Gemm", "MatMul")
 CLAMPS = ("Relu", "Clip", "Max", "Min")
 UNBOUNDED: Bounds = (-np.inf, np.inf)
+# Models of opset 6 and before state that C is broadcast, which later ones imply.
+GEMM_ATTRIBUTES = {"alpha": "FLOAT", "beta": "FLOAT", "transA": "INT", "transB": "INT", "broadcast": "INT"}
+CONSTANT_ATTRIBUTES = {
+    "value": "TENSOR",
+    "value_float": "FLOAT",
+    "value_int": "INT",
+    "value_floats": "FLOATS",
+    "value_ints": "INTS",
+}
+CLIP_ATTRIBUTES = {"min": "FLOAT", "max": "FLOAT"}
+NUMBERS = (1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13)
+"""Element types of tensors of real numbers in ONNX: floats of 16, 32 and 64 bits, and integers."""
 ACTIVATION_OF: dict[Bounds, Activation] = {(0.0, np.inf): "relu", (0.0, 1.0): "clipped_relu"}
 
 
@@ -44,6 +58,11 @@ def parse(path: Path, data: bytes) -> tuple[tuple[Layer, ...], Activation | None
         graph = onnx.load_model_from_string(data).graph
     except DecodeError as fault:
         raise WeightsError(f"{path}: is not a valid .onnx model ({fault}); export it again") from fault
+    if graph.sparse_initializer:
+        raise WeightsError(f"{path}: has sparse weights; export it with dense ones")
+    for index, node in enumerate(graph.node):
+        if not node.output or not all(node.output):
+            raise WeightsError(f"{path}: node {index}, {node.op_type!r}, has no output; export it again")
     constants = _constants(path, graph)
     inputs = [value.name for value in graph.input if value.name not in constants]
     if len(inputs) != 1 or len(graph.output) != 1:
@@ -55,29 +74,69 @@ def parse(path: Path, data: bytes) -> tuple[tuple[Layer, ...], Activation | None
 
 def _constants(path: Path, graph: Any) -> Arrays:
     """Arrays of initialisers, of Constant nodes, and of Identity nodes of these, by name."""
-    import onnx
-
     tensors = {tensor.name: tensor for tensor in graph.initializer}
     constants: Arrays = {}
-    for node in graph.node:
+    for index, node in enumerate(graph.node):
         if node.op_type == "Constant":
-            for item in node.attribute:
-                value = onnx.helper.get_attribute_value(item)
-                if item.name == "value":
+            for name, value in _attributes(path, index, node, CONSTANT_ATTRIBUTES).items():
+                if name == "value":
                     tensors[node.output[0]] = value
-                elif item.name in ("value_float", "value_int", "value_floats", "value_ints"):
+                else:
                     constants[node.output[0]] = np.array(value)
-    for name, tensor in tensors.items():
-        if tensor.external_data or tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise WeightsError(f"{path}: stores {name!r} in another file; export it with its weights inside")
-        try:
-            constants[name] = onnx.numpy_helper.to_array(tensor)
-        except (ValueError, TypeError) as fault:
-            raise WeightsError(f"{path}: one of its weights is damaged ({fault}); export it again") from fault
+    constants |= {name: _tensor(path, name, tensor) for name, tensor in tensors.items()}
     for node in graph.node:
-        if node.op_type == "Identity" and node.input[0] in constants:
+        if node.op_type == "Identity" and node.input and node.input[0] in constants:
             constants[node.output[0]] = constants[node.input[0]]
     return constants
+
+
+def _tensor(path: Path, name: str, tensor: Any) -> NDArray[Any]:
+    """Array of real numbers that a file stores under a name."""
+    import onnx
+
+    where = f"{path}: the tensor {reprlib.repr(name)}"
+    if tensor.external_data or tensor.data_location == onnx.TensorProto.EXTERNAL:
+        raise WeightsError(f"{where} is stored in another file; export it with its weights inside")
+    if tensor.HasField("segment") or any(length < 0 for length in tensor.dims):
+        raise WeightsError(
+            f"{where} has the dimensions {reprlib.repr(list(tensor.dims))}, or is a segment; export it again"
+        )
+    if tensor.data_type not in NUMBERS:
+        raise WeightsError(f"{where} has element type {tensor.data_type}, which is no real number; export it as float")
+    try:
+        return onnx.numpy_helper.to_array(tensor)
+    # what NumPy raises for data that do not fit the dimensions
+    except (ValueError, TypeError, LookupError, OverflowError, MemoryError) as fault:
+        raise WeightsError(f"{where} is damaged ({fault}); export it again") from fault
+
+
+def _attributes(path: Path, index: int, node: Any, known: Mapping[str, str]) -> dict[str, Any]:
+    """Attributes of a node by name, after a check of their names, types and values.
+
+    Args:
+        path: The file.
+        index: Number of the node.
+        node: The node.
+        known: Type of each attribute that the node may have, as ``onnx.AttributeProto`` names it.
+    """
+    import onnx
+
+    where = f"{path}: node {index}, {node.op_type} {reprlib.repr(node.name)}"
+    values: dict[str, Any] = {}
+    for item in node.attribute:
+        if item.name not in known or item.name in values:
+            raise WeightsError(
+                f"{where}, has the attribute {reprlib.repr(item.name)}, which is unknown or twice there; use "
+                f"{', '.join(known) or 'none'}"
+            )
+        if item.ref_attr_name or item.type != getattr(onnx.AttributeProto, known[item.name]):
+            raise WeightsError(f"{where}: {item.name} is not of type {known[item.name]}; export it again")
+        value = onnx.helper.get_attribute_value(item)
+        # an infinite bound of a clamp means none; an infinite or undefined factor has no meaning
+        if isinstance(value, float) and (np.isnan(value) or (np.isinf(value) and node.op_type in LINEAR)):
+            raise WeightsError(f"{where}: {item.name} is {value}; give a finite number")
+        values[item.name] = value
+    return values
 
 
 def _chain(path: Path, graph: Any, constants: Arrays, signal: str) -> tuple[tuple[Layer, ...], Activation | None]:
@@ -96,13 +155,13 @@ def _chain(path: Path, graph: Any, constants: Arrays, signal: str) -> tuple[tupl
         connected = signal in names if node.op_type in ("Max", "Min") else names[:1] == [signal]
         if not (linear or clamp) or not connected:
             raise WeightsError(
-                f"{path}: node {index} is {node.op_type} of {names}, not {expected} of {signal!r}; use a chain of "
-                "Gemm or MatMul with Relu or Clip(0, 1) between them"
+                f"{path}: node {index} is {node.op_type} of {reprlib.repr(names)}, not {expected} of {signal!r}; use a "
+                "chain of Gemm or MatMul with Relu or Clip(0, 1) between them"
             )
         if linear:
             if layers:
                 activations.append(_activation(path, last, bounds, activations))
-            layers.append(_gemm(path, node, constants))
+            layers.append(_gemm(path, index, node, constants))
             bounds = UNBOUNDED
         else:
             bounds = _clamped(bounds, _bounds(path, index, node, signal, constants))
@@ -141,12 +200,10 @@ def _activation(path: Path, last: tuple[int, Any], bounds: Bounds, before: list[
 
 def _bounds(path: Path, index: int, node: Any, signal: str, constants: Arrays) -> Bounds:
     """Bounds of a Relu, Clip, Max or Min node."""
-    from onnx.helper import get_attribute_value
-
     if node.op_type == "Relu":
         return 0.0, np.inf
     if node.op_type == "Clip":
-        values: dict[str, Any] = {item.name: get_attribute_value(item) for item in node.attribute}
+        values = _attributes(path, index, node, CLIP_ATTRIBUTES)
         values |= {key: name for key, name in zip(("min", "max"), list(node.input)[1:], strict=False) if name}
     else:
         others = [name for name in node.input if name != signal]
@@ -163,10 +220,11 @@ def _bounds(path: Path, index: int, node: Any, signal: str, constants: Arrays) -
     return bounds[0], bounds[1]
 
 
-def _scalar(path: Path, index: int, node: Any, key: str, value: Any, constants: Arrays) -> float:
+def _scalar(path: Path, index: int, node: Any, key: str, value: Any, constants: Mapping[Any, NDArray[Any]]) -> float:
     """Bound of a node, given as a number or as the name of a constant."""
     where = f"{path}: node {index}, {node.op_type} {node.name!r},"
-    if isinstance(value, str):
+    # a name that is no UTF-8 is bytes
+    if isinstance(value, str | bytes):
         if value not in constants:
             raise WeightsError(f"{where} takes its {key} from {value!r}, which is not stored; use constant bounds")
         value = constants[value]
@@ -177,22 +235,23 @@ def _scalar(path: Path, index: int, node: Any, key: str, value: Any, constants: 
     return float(values[0]) if abs(values[0]) < np.finfo(np.float32).max else float(np.sign(values[0]) * np.inf)
 
 
-def _gemm(path: Path, node: Any, constants: Arrays) -> Layer:
+def _gemm(path: Path, index: int, node: Any, constants: Arrays) -> Layer:
     """Layer alpha A B + beta C of a Gemm, or A B of a MatMul, with A the signal."""
-    from onnx.helper import get_attribute_value
-
-    attributes = {item.name: get_attribute_value(item) for item in node.attribute}
-    names = list(node.input)[1:]
-    if attributes.get("transA", 0) or not names or any(name not in constants for name in names):
-        raise WeightsError(
-            f"{path}: {node.op_type} {node.name!r} must multiply the signal by stored weights; export it again"
-        )
+    where = f"{path}: node {index}, {node.op_type} {reprlib.repr(node.name)}"
+    attributes = _attributes(path, index, node, GEMM_ATTRIBUTES if node.op_type == "Gemm" else {})
+    for key in ("transA", "transB"):
+        if attributes.get(key, 0) not in (0, 1):
+            raise WeightsError(f"{where}: {key} is {attributes[key]}; it must be 0 or 1")
+    names = [name for name in list(node.input)[1:] if name]
+    most = 2 if node.op_type == "Gemm" else 1
+    if attributes.get("transA", 0) or not 1 <= len(names) <= most or any(name not in constants for name in names):
+        raise WeightsError(f"{where}, must multiply the signal by stored weights; export it again")
     weight = constants[names[0]]
     if not attributes.get("transB", 0):
         weight = weight.T
     try:
         bias = constants[names[1]] if len(names) > 1 else np.zeros(weight.shape[:1])
         layer = Layer(weight, bias)
+        return Layer(layer.weight * attributes.get("alpha", 1.0), layer.bias * attributes.get("beta", 1.0))
     except ValueError as fault:
-        raise WeightsError(f"{path}: {node.op_type} {node.name!r}: {fault}") from fault
-    return Layer(layer.weight * attributes.get("alpha", 1.0), layer.bias * attributes.get("beta", 1.0))
+        raise WeightsError(f"{where}: {fault}") from fault

@@ -115,7 +115,8 @@ def _safetensors(path: Path, data: bytes) -> tuple[tuple[Layer, ...], Activation
 
     try:
         arrays = load_tensors(data)
-    except (SafetensorError, KeyError, TypeError) as fault:
+    # KeyError, TypeError: types that NumPy does not have; ValueError: a length beyond 64 bits
+    except (SafetensorError, KeyError, TypeError, ValueError, OverflowError, MemoryError) as fault:
         raise WeightsError(f"{path}: is not a valid .safetensors file of floats ({fault}); save it again") from fault
     for name, weight in list(arrays.items()):
         # nn.Linear(..., bias=False) stores no bias.

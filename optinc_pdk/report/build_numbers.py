@@ -14,18 +14,24 @@ from optinc_pdk.circuit import Circuit, flatten, label_tuple
 from optinc_pdk.factor.counts import svd_mzis
 from optinc_pdk.onn import Activation, LayerFactor, Onn
 from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
-from optinc_pdk.report.formatting import error_numbers, format_errors
+from optinc_pdk.report.formatting import count_text, error_numbers, format_errors
 from optinc_pdk.report.light_budget import light_budget, light_numbers
 from optinc_pdk.report.size_limits import DieSize, area_limit, loss_limit, pads_limit, power_limit
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult
 from optinc_pdk.signoff.electrical.electrical_check import Currents, ElectricalResult, densest_ma_per_um
 from optinc_pdk.signoff.function import Certificate, FunctionResult
+from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.signoff.lvs.comparison import LvsResult
-from optinc_pdk.signoff.lvs.differences import Difference
+from optinc_pdk.signoff.lvs.differences import EXTRACTION, Difference
 from optinc_pdk.simulate import Programming
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
+
+LISTED = 5
+"""Number of LVS differences in the list of findings."""
+SHOWN_FAULTS = 10
+"""Number of faults of a layout that a text lists."""
 
 
 def task_numbers(task: Averaging) -> dict[str, Any]:
@@ -222,8 +228,8 @@ def drc_numbers(drc: DrcResult, electrical: ElectricalResult | None) -> dict[str
 
     Args:
         drc: Results of the geometric rules.
-        electrical: Results of the electrical rules; None without a bias, in which case these rules count as not run and
-            current density and ground rise are absent.
+        electrical: Results of the electrical rules; None without a bias. These rules count as not run, and current
+            density and ground rise are absent, without a bias and if the currents cannot be solved.
     """
     checked = drc.all_rules(electrical.rules if electrical else ())
     numbers: dict[str, Any] = {
@@ -231,7 +237,7 @@ def drc_numbers(drc: DrcResult, electrical: ElectricalResult | None) -> dict[str
         "violations": drc.violations + (electrical.violations if electrical else 0),
         "not_run": sum(not result.run for result in checked),
     }
-    if electrical is not None:
+    if electrical is not None and electrical.currents is not None:
         numbers["current_ma_per_um"] = round(electrical.current_ma_per_um, 6)
         numbers["ground_rise_mv"] = round(electrical.ground_rise_mv, 6)
     return numbers
@@ -263,6 +269,7 @@ def currents_lines(currents: Currents, full: Currents) -> list[str]:
 def findings(
     drc: DrcResult,
     electrical: ElectricalResult | None,
+    faults: Sequence[LayoutFault],
     match: LvsResult,
     function: FunctionResult | None,
     activation: Activation,
@@ -273,13 +280,15 @@ def findings(
     Args:
         drc: Results of the geometric rules.
         electrical: Results of the electrical rules; None without a bias.
-        match: Result of LVS; its first five differences are listed.
+        faults: Faults of the layout.
+        match: Result of LVS; its first five differences are listed, without those that are faults of the layout.
         function: Result of the function check; None if it did not run.
         activation: Activation of the network.
         programming: Result of programming, whose matrix errors are listed; None if the chip was not programmed.
 
     Returns:
-        Rule violations, rules that were not run, LVS differences, wrong words and matrix errors, in this order.
+        Rule violations, rules that were not run, faults of the layout, LVS differences, wrong words and matrix errors,
+        in this order.
     """
     lines: list[str] = []
     for result in drc.all_rules(electrical.rules if electrical else ()):
@@ -288,14 +297,33 @@ def findings(
             lines.append(f"{result.rule.severity} {result.id}: {result.violations} at {places} µm. {result.rule.text}")
         if not result.run:
             lines.append(f"{result.id}: not run, because there is no bias. {result.rule.text}")
-    lines += [f"lvs {difference_line(difference)}" for difference in match.differences[:5]]
-    if match.total_differences > 5:
-        lines.append(f"lvs: {match.total_differences - 5} more differences in the .lvs.json file")
+    lines += fault_lines(faults)
+    differences = [one for one in match.differences if not one.kind.startswith(EXTRACTION)][:LISTED]
+    lines += [f"lvs {difference_line(difference)}" for difference in differences]
+    if more := match.total_differences - len(differences):
+        lines.append(f"lvs: {more} {'more ' * bool(differences)}differences in the .lvs.json file")
     if function is not None:
         lines += function_findings(function, activation)
     if programming is not None:
         errors = ", ".join(f"{error:.1e}" for error in programming.driven_error)
         lines.append(f"matrix error as driven, rms over the 2-norm, by layer: {errors}")
+    return lines
+
+
+def fault_lines(faults: Sequence[LayoutFault]) -> list[str]:
+    """List the faults of a layout as text: their number, and the first of them; empty if there are none."""
+    if not faults:
+        return []
+    serious = sum(fault.affects_function for fault in faults)
+    number = count_text(len(faults), "fault")
+    lines = [
+        f"layout: {number} that the simulation does not include, of which {serious or 'none'} can affect the function"
+    ]
+    # those that matter come first
+    ordered = sorted(faults, key=lambda fault: not fault.affects_function)
+    lines += [f"{'fault' if fault.affects_function else 'warning'} {fault}" for fault in ordered[:SHOWN_FAULTS]]
+    if len(faults) > SHOWN_FAULTS:
+        lines.append(f"layout: {len(faults) - SHOWN_FAULTS} more faults; the JSON output has all")
     return lines
 
 

@@ -12,7 +12,7 @@ import klayout.db as kdb
 
 from optinc_pdk.cards import DeviceCard, Process, Quantity, load_process
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.file_sets import write_files
 from optinc_pdk.report.layout_pictures import COLORS, layout_png
 from optinc_pdk.report.rendering import render
 
@@ -43,13 +43,14 @@ def write_gallery(process: str, path: Path) -> int:
 
     # gdsfactory takes more than a second to import
     from optinc_pdk.cells import cells_of
-    from optinc_pdk.pdk import get_pdk
+    from optinc_pdk.pdk import active_pdk
 
-    get_pdk(process).activate()
     cells = cells_of(card)
-    for name, cell in cells.items():
-        write_atomic(path.with_suffix("") / f"{name}.png", cell_picture(card, cell()))
-    write_atomic(path, render_gallery(card, path.stem).encode())
+    folder = path.with_suffix("")
+    with active_pdk(process):
+        pictures = {folder / f"{name}.png": cell_picture(card, cell()) for name, cell in cells.items()}
+        page = render_gallery(card, path.stem)
+    write_files(pictures | {path: page.encode()})
     return len(cells)
 
 

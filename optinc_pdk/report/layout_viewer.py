@@ -13,6 +13,7 @@ import klayout.lay as lay
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract.layout_reader import check_layers, read_layout
+from optinc_pdk.file_sets import write_files
 from optinc_pdk.file_writing import saved_bytes, write_atomic
 from optinc_pdk.report.layout_pictures import COLORS, draw_windows
 from optinc_pdk.report.picture_windows import find_windows, heater_boxes
@@ -97,14 +98,13 @@ def write_pictures(
     windows = find_windows(heater_boxes(layout, process.gds_layers["heater"]))
     views = (None,) if windows is None else (None, windows.layer, windows.mesh, windows.mzi)
     drawn = draw_windows(layout, process.gds_layers, picture_colors(process), views)
-    written = []
+    pictures = {}
     for name in PICTURES[: len(views)]:
         if on_picture is not None:
             on_picture(name)
-        path = directory / f"{gds.stem}.{name}.png"
-        write_atomic(path, next(drawn))
-        written.append(path)
-    return tuple(written)
+        pictures[directory / f"{gds.stem}.{name}.png"] = next(drawn)
+    write_files(pictures)
+    return tuple(pictures)
 
 
 def picture_colors(process: Process) -> dict[str, str]:

@@ -235,6 +235,22 @@ class CertificateNumbers(StrictModel):
     signal_errors: list[NotNegative]
 
 
+class FaultNumbers(StrictModel):
+    """A fault of the layout that the simulation does not include.
+
+    Attributes:
+        kind: Kind, a key of `optinc_pdk.signoff.layout_faults.FAULT_KINDS`.
+        place_um: Position (x, y) in µm; None if it has none.
+        text: What was found.
+        affects_function: Whether the fabricated chip may compute something else than the simulated one.
+    """
+
+    kind: str
+    place_um: list[float] | None
+    text: str
+    affects_function: bool
+
+
 class FunctionNumbers(StrictModel):
     """Result of the function check, which compares the extracted circuit with the ideal average.
 
@@ -290,6 +306,7 @@ class Report(StrictModel):
     drc: DrcNumbers | None = None
     lvs: LvsNumbers | None = None
     function: FunctionNumbers | None = None
+    faults: list[FaultNumbers] = Field(default_factory=list)
     files: dict[str, Sha256] = Field(default_factory=dict)
     seconds: dict[str, NotNegative] = Field(default_factory=dict)
 
@@ -308,6 +325,8 @@ class Report(StrictModel):
             failures.append(f"drc: {self.drc.not_run:,} of {self.drc.rules} rules not run")
         if self.lvs is not None and not self.lvs.match:
             failures.append("lvs: the extracted circuit differs from the netlist")
+        if serious := sum(fault.affects_function for fault in self.faults):
+            failures.append(f"layout: {serious:,} faults that can affect the function and are not simulated")
         if self.function is not None and self.function.inputs == 0:
             failures.append("function: no input was tried")
         if self.function is not None and self.function.exact != self.function.inputs:

@@ -1,4 +1,4 @@
-"""The chip as extracted from its written layout: its circuit, with the board and the bias that belong to it."""
+"""The chip as extracted from its written layout: circuit and faults, with the board and the bias that belong to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,24 @@ from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
 from optinc_pdk.signoff.electrical.wiring import wiring_of
-from optinc_pdk.simulate.heater_drive.phases import read_drive
+from optinc_pdk.signoff.electrical.wiring_faults import connection_faults
+from optinc_pdk.signoff.layout_faults import LayoutFault, layout_faults_of
+from optinc_pdk.simulate.heater_drive.phases import check_phases, read_drive
+
+
+@dataclass(frozen=True, eq=False)
+class ExtractedLayout:
+    """A circuit that is extracted from a layout.
+
+    Attributes:
+        circuit: The extracted circuit.
+        ground: Ground rise that results from the heaters' currents.
+        faults: Faults of the layout, which the circuit does not include.
+    """
+
+    circuit: Circuit
+    ground: SharedGround
+    faults: tuple[LayoutFault, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,19 +37,23 @@ class ExtractedChip:
 
     Attributes:
         circuit: The extracted circuit.
-        board: Connections outside the chip, from the netlist; nothing else of the netlist is used.
+        board: Connections outside the chip, from the netlist.
         bias: DAC codes of the heaters, and settings of neurons and receivers.
         ground: Ground rise that results from the heaters' currents.
+        faults: Faults of the layout, which the circuit does not include.
     """
 
     circuit: Circuit
     board: Board
     bias: Bias
     ground: SharedGround
+    faults: tuple[LayoutFault, ...] = ()
 
 
 def read_extracted_chip(gds: str | Path, netlist: str | Path, bias: str | Path, process: Process) -> ExtractedChip:
     """Read a layout, its netlist and its bias; files that do not belong together are refused before extraction.
+
+    Of the netlist, only the board and the names of labels are used.
 
     Args:
         gds: Layout file.
@@ -41,7 +62,8 @@ def read_extracted_chip(gds: str | Path, netlist: str | Path, bias: str | Path, 
         process: Process of all three files.
 
     Raises:
-        InputError: A file cannot be used, the netlist has no board, or the bias is of another process or circuit.
+        InputError: A file cannot be used, the netlist has no board, or the bias is of another process or circuit, or
+            its phases are not those of its powers on this layout.
     """
     reference = read_netlist(netlist)
     if reference.board is None:
@@ -51,15 +73,29 @@ def read_extracted_chip(gds: str | Path, netlist: str | Path, bias: str | Path, 
         raise InputError(
             f"{bias}: it drives circuit {drive.circuit!r}, the netlist is of {reference.name!r}; give those of one chip"
         )
-    circuit, ground = extract_circuit_and_ground(gds, process)
-    return ExtractedChip(circuit, reference.board, drive, ground)
+    layout = read_extracted_layout(gds, drive, process)
+    # a missing label of a channel is a fault of the wiring already
+    missing = sorted(set(reference.ports) - set(layout.circuit.ports) - set(drive.labels))
+    lost = tuple(LayoutFault("label", f"label {label!r} of the netlist is not in the layout") for label in missing)
+    faults = layout.faults + lost
+    if not faults:
+        # on a faulty layout, heaters may be elsewhere than where the bias was computed for
+        check_phases(bias, layout.circuit, drive, process)
+    return ExtractedChip(layout.circuit, reference.board, drive, layout.ground, faults)
 
 
-def extract_circuit_and_ground(gds: str | Path, process: Process) -> tuple[Circuit, SharedGround]:
-    """Extract the circuit of a layout and its ground rise; the layout is read once.
+def read_extracted_layout(gds: str | Path, bias: Bias, process: Process) -> ExtractedLayout:
+    """Extract the circuit of a layout, its ground rise and its faults; the layout is read once.
+
+    Args:
+        gds: Layout file.
+        bias: Bias of the circuit; channels that do not belong to the layout are faults.
+        process: Process of both.
 
     Raises:
         GdsError: The layout cannot be used.
     """
     extraction = extract(gds, process)
-    return extraction.circuit, wiring_of(extraction, process).common_ground
+    wiring = wiring_of(extraction, process)
+    faults = (*layout_faults_of(extraction.faults), *connection_faults(wiring, bias))
+    return ExtractedLayout(extraction.circuit, wiring.common_ground, faults)

@@ -124,8 +124,8 @@ def test_a_bump_has_the_pads_size_and_its_opening_fits(key: str, value: float, m
     ("section", "key", "value", "message"),
     [
         ("guide", "arc_segments", 63, "guide.arc_segments is 63.* 64 "),
-        ("guide", "arc_segments", 64.5, "guide.arc_segments is 64.5"),
-        ("pads", "rows_max", 2.5, "pads.rows_max is 2.5"),
+        ("guide", "arc_segments", 64.5, "guide.arc_segments: value 64.5 must be a whole"),
+        ("pads", "rows_max", 2.5, "pads.rows_max: value 2.5 must be a whole"),
         ("floorplan", "mode_pitch_um", 52.002, "floorplan.mode_pitch_um is 52.002 µm.* 4 nm"),
     ],
 )

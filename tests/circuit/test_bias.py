@@ -24,16 +24,22 @@ NINE_DIGITS = 1e-8
 def biases(draw: st.DrawFn) -> Bias:
     labels = draw(st.lists(LABELS, max_size=6, unique=True))
     bits = draw(st.integers(1, 32))
-    column = st.lists(NUMBERS, min_size=len(labels), max_size=len(labels)).map(lambda v: np.array(v, dtype=float))
+    # a phase within a turn; a power and a voltage of the same sign
+    phase, power, voltage = (
+        st.lists(st.floats(low, 6.28), min_size=len(labels), max_size=len(labels)).map(
+            lambda v: np.array(v, dtype=float)
+        )
+        for low in (0.0, 1e-9, 1e-9)
+    )
     code = draw(st.lists(st.integers(0, 2**bits - 1), min_size=len(labels), max_size=len(labels)))
     return Bias(
         process=draw(LABELS),
         circuit=draw(LABELS),
         dac_bits=bits,
         labels=tuple(labels),
-        phase_rad=draw(column),
-        power_w=draw(column),
-        voltage_v=draw(column),
+        phase_rad=draw(phase),
+        power_w=draw(power),
+        voltage_v=draw(voltage),
         code=np.array(code, dtype=np.int64),
         activations=draw(st.dictionaries(LABELS, st.builds(Activation, NUMBERS, NUMBERS, NUMBERS), max_size=3)),
         outputs=draw(st.dictionaries(LABELS, NUMBERS, max_size=3)),
@@ -91,16 +97,16 @@ def written(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (put("channels", "a", "code", 256), "channel 'a': code 256 .* 0…255; "),
-        (put("channels", "a", "code", -1), "code -1 .* 0…255"),
-        (put("channels", "a", "code", 1.0), r"code 1\.0 is not an integer"),
-        (put("channels", "a", "code", True), "code True is not an integer"),
-        (put("channels", "a", "code", "7"), "code '7' is not an integer"),
-        (put("channels", "a", "phase_rad", float("nan")), "'a': nan is not a finite number"),
-        (put("channels", "b", "power_w", float("inf")), "'b': inf is not a finite number"),
-        (put("channels", "b", "voltage_v", "1"), "'b': '1' is not a finite number"),
-        (put("channels", "b", "voltage_v", True), "'b': True is not a finite number"),
-        (put("channels", "b", "voltage_v", 10**400), "not a bias file.*OverflowError"),
+        (put("channels", "a", "code", 256), "channel 'a': code is 256, .* 0…255; "),
+        (put("channels", "a", "code", -1), "code is -1, .* 0…255"),
+        (put("channels", "a", "code", 1.0), r"code is 1\.0, expected an integer"),
+        (put("channels", "a", "code", True), "code is True, expected an integer"),
+        (put("channels", "a", "code", "7"), "code is '7', expected an integer"),
+        (put("channels", "a", "phase_rad", float("nan")), "'a': phase_rad is nan, expected a finite"),
+        (put("channels", "b", "power_w", float("inf")), "'b': power_w is inf, expected a finite"),
+        (put("channels", "b", "voltage_v", "1"), "'b': voltage_v is '1', expected a finite"),
+        (put("channels", "b", "voltage_v", True), "'b': voltage_v is True, expected a finite"),
+        (put("channels", "b", "voltage_v", 10**400), "'b': voltage_v is 10+\\.\\.\\.0+, expected a finite"),
         (put("channels", "a", "colour", 1), "channel 'a': unknown key 'colour'"),
         (drop("channels", "a", "code"), "channel 'a': code is missing"),
         (put("channels", "a", 7), "channel 'a' is 7"),
@@ -111,16 +117,28 @@ def written(folder: Path) -> dict[str, Any]:
         (put("dac_bits", 8.5), r"dac_bits is 8\.5"),
         (put("dac_bits", True), "dac_bits is True"),
         (put("schema", 2), "schema 2, this version reads 1; "),
-        (drop("schema"), "schema is missing"),
+        (drop("schema"), "schema None, this version reads 1"),
         (put("extra", 1), "unknown key 'extra'"),
         (drop("outputs"), "outputs is missing"),
         (put("instances", {}), r"is a netlist.*\.bias\.yml"),
-        (put("activations", "n", "gain", float("nan")), "'n': nan is not a finite number"),
+        (put("activations", "n", "gain", float("nan")), "'n': gain is nan, expected a finite"),
         (put("activations", "n", "colour", 1.0), "activation 'n': unknown key 'colour'"),
         (drop("activations", "n", "balance"), "activation 'n': balance is missing"),
-        (put("outputs", "out", "scale", float("inf")), "'out': inf is not a finite number"),
+        (put("outputs", "out", "scale", float("inf")), "'out': scale is inf, expected a finite"),
         (put("outputs", "out", "colour", 1.0), "output 'out': unknown key 'colour'"),
         (put("outputs", "out", 3.0), "output 'out' is 3.0"),
+        (put("schema", True), "schema True, this version reads 1"),
+        (put("process", float("nan")), "process: the name nan is not text"),
+        (put("circuit", 7), "circuit: the name 7 is not text"),
+        (put("circuit", ""), "circuit: the name '' of 0 characters"),
+        (put("channels", "x" * 10_000, {}), "the name 'x+\\.\\.\\.x+' of 10000 characters must have 1 to 256"),
+        (put("outputs", "a\nb", {"scale": 1.0}), r"outputs: the name 'a\\nb' of 3 characters .* printable"),
+        (put("channels", "a", "phase_rad", -0.1), "channel 'a': phase_rad is -0.1, .* below 0"),
+        (put("channels", "a", "power_w", -1.0), "channel 'a': power_w is -1, .* below 0"),
+        (put("channels", "a", "voltage_v", -1.0), "channel 'a': voltage_v is -1, .* below 0"),
+        (put("channels", "a", "phase_rad", 6.3), r"channel 'a': phase_rad is 6\.3, beyond 2π"),
+        (put("channels", "a", "power_w", 0.0), "'a': power_w is 0 and voltage_v 1, of which only one is 0"),
+        (put("activations", "n", "offset", 1e40), r"offset is 1e\+40, expected a finite number up to ±1e\+30"),
     ],
 )
 def test_invalid_files_are_refused_with_file_and_fault(

@@ -259,7 +259,8 @@ def test_randomly_damaged_files_are_read_or_raise_gdserror(
     layout.write(str(whole))
     good, bad = whole.read_bytes(), tmp_path / f"bad.{ending}"
     raised = 0
-    for _ in range(300):
+    # every OASIS file is first read on trial, in a process of its own
+    for _ in range({"gds": 300, "oas": 30}[ending]):
         content = bytearray(good)
         for _ in range(rng.choice((1, 2, 10))):
             content[rng.randrange(len(content))] = rng.randrange(256)

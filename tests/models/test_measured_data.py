@@ -178,6 +178,9 @@ def test_a_card_whose_file_is_not_there_is_refused(folder: Path) -> None:
         ("x.s1p", "1 0 zero\n", r"'zero'; give numbers"),
         ("x.s2p", "! Port[1] = a\n1 0 0 0 0 0 0 0 0\n", r"name 1 to 2, or none"),
         ("x.s0p", "1\n", r" \.sNp"),
+        ("x.s1p", "# GHz S DB\n1 9999 0\n", r"S of ports 1, 1 at 1 exceeds the range"),
+        ("x.s1p", "1 1e308 1e308\n1e308 1e308 1\n", r"not passive|exceeds the range"),
+        ("x.s1p", "# THz S MA\n1e300 0 0\n", r"frequency 1e\+300 exceeds the range"),
     ],
 )
 def test_damaged_touchstone_is_refused(tmp_path: Path, name: str, text: str, fault: str) -> None:

@@ -187,3 +187,90 @@ def test_weights_in_another_file_are_never_read(tmp_path: Path) -> None:
     model.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
     path.write_bytes(model.SerializeToString())
     refused(path, "'w'")
+
+
+def changed(path: Path, change: Callable[[Any], None], *nodes: Any, **arrays: np.ndarray) -> Path:
+    """A model of one Gemm, or of other nodes, with a change that the helpers of ONNX would refuse."""
+    graph(path, list(nodes) or [gemm("x", "y")], **({"w": WEIGHT, "b": BIAS} | arrays))
+    model = onnx.load(path)
+    change(model.graph)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def set_dims(*dims: int) -> Callable[[Any], None]:
+    def change(found: Any) -> None:
+        del found.initializer[0].dims[:]
+        found.initializer[0].dims.extend(dims)
+
+    return change
+
+
+def add_twice(found: Any) -> None:
+    found.node[0].attribute.extend([helper.make_attribute("alpha", 2.0)] * 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (lambda g: g.node[0].attribute.append(helper.make_attribute("alpha", float("nan"))), "alpha is nan"),
+        (lambda g: g.node[0].attribute.append(helper.make_attribute("alpha", float("inf"))), "alpha is inf"),
+        (lambda g: g.node[0].attribute.append(helper.make_attribute("beta", float("-inf"))), "beta is -inf"),
+        (lambda g: g.node[0].attribute.append(helper.make_attribute("alpha", 3e38)), "beyond ±1e+30"),
+        (lambda g: g.node[0].attribute.append(helper.make_attribute("alpha", 1)), "alpha is not of type FLOAT"),
+        (lambda g: g.node[0].attribute.append(helper.make_attribute("transB", 2)), "transB is 2; it must be 0 or 1"),
+        (lambda g: g.node[0].attribute.append(helper.make_attribute("transA", -1)), "transA is -1"),
+        (lambda g: g.node[0].attribute.append(helper.make_attribute("gamma", 1.0)), "attribute 'gamma'"),
+        (add_twice, "'alpha', which is unknown or twice there"),
+        (lambda g: g.node[0].attribute.add(name="alpha", type=1, ref_attr_name="a"), "alpha is not of type FLOAT"),
+        (set_dims(-2, 2), "dimensions [-2, 2]"),
+        (set_dims(-2, -2), "dimensions [-2, -2]"),
+        (set_dims(2, 3), "'w' is damaged"),
+        (set_dims(2**40, 2**40), "'w' is damaged"),
+        (set_dims(0, 2), "'w' is damaged"),
+        (lambda g: g.initializer[0].segment.MergeFrom(onnx.TensorProto.Segment(begin=0, end=1)), "is a segment"),
+        (lambda g: setattr(g.initializer[0], "data_type", 2**31 - 1), "element type 2147483647"),
+        (lambda g: setattr(g.initializer[0], "data_type", onnx.TensorProto.STRING), "element type 8"),
+        (lambda g: setattr(g.initializer[0], "data_type", onnx.TensorProto.COMPLEX64), "element type 14"),
+        (lambda g: g.initializer[0].ClearField("raw_data"), "'w' is damaged"),
+        (lambda g: g.sparse_initializer.add(), "sparse weights"),
+        (lambda g: g.node[0].ClearField("output"), "node 0, 'Gemm', has no output"),
+        (lambda g: g.node[0].input.append("b"), "must multiply the signal by stored weights"),
+        (lambda g: g.node.add(op_type="Identity", output=["i"]), "node 1 is Identity"),
+        (
+            lambda g: g.node.add(op_type="Constant", output=["c"]).attribute.add(name="value", type=4),
+            "dimensions []|'c'",
+        ),
+        (lambda g: g.node.add(op_type="Constant", output=["c"]).attribute.add(name="sparse_value"), "'sparse_value'"),
+        (lambda g: setattr(g.node[0], "op_type", "x" * 10_000), "characters"),
+    ],
+)
+def test_attributes_and_tensors_that_have_no_meaning_are_refused(
+    tmp_path: Path, change: Callable[[Any], None], part: str
+) -> None:
+    with pytest.raises(WeightsError) as caught:
+        Onn.load(changed(tmp_path / "weights.onnx", change), **TASK)
+    message = str(caught.value)
+    assert "weights.onnx" in message and len(message) <= 2000
+    assert any(each in message for each in part.split("|")), message
+
+
+def test_a_bound_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
+    nodes = [gemm("x", "h"), helper.make_node("Clip", ["h", "high", "high"], ["r"]), gemm("r", "y")]
+    path = graph(tmp_path / "weights.onnx", nodes, w=WEIGHT, b=BIAS)
+    path.write_bytes(path.read_bytes().replace(b"high", b"\xe8igh"))
+    refused(path, "which is not stored")
+
+
+def test_a_tensor_longer_than_64_bits_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    header = b'{"0.weight":{"dtype":"F64","shape":[9223372036854775807,4],"data_offsets":[0,8]}}'
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
+    refused(path, ".safetensors")
+
+
+def test_a_network_whose_hidden_layer_has_no_weight_is_counted(tmp_path: Path) -> None:
+    nodes = [gemm("x", "h"), helper.make_node("Relu", ["h"], ["r"]), helper.make_node("Gemm", ["r", "v"], ["y"])]
+    path = graph(tmp_path / "weights.onnx", nodes, w=WEIGHT * 0, b=BIAS, v=WEIGHT)
+    onn = Onn.load(path, **TASK)
+    assert onn.layer_parts(0) == () and onn.mzis == Onn(onn.layers[1:], onn.task).mzis

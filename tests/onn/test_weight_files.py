@@ -148,7 +148,7 @@ def test_factor_in_its_three_forms(tmp_path: Path) -> None:
         ({"task": "[1]"}, ("task", "[1]", "finer_input")),
         ({"task": json.dumps(TASK | {"speed": 1})}, ("task", "speed", "finer_input")),
         ({"task": json.dumps({"bits": 4, "servers": 4, "groups": 2})}, ("task", "remainder", "finer_input")),
-        ({"task": json.dumps(TASK)[:-1] + ', "bits": 8}'}, ("task", "key", "twice")),
+        ({"task": json.dumps(TASK)[:-1] + ', "bits": 8}'}, ("task", "duplicate key", "bits")),
         ({"task": json.dumps(TASK | {"bits": 5})}, ("bits = 5",)),
         ({"task": json.dumps(TASK | {"bits": 10**30})}, ("bits = 1000",)),
         ({"task": json.dumps(TASK | {"servers": "4"})}, ("servers = '4'",)),
@@ -229,12 +229,12 @@ def test_archives_with_inconsistent_members_are_refused(tmp_path: Path) -> None:
         return archive(path, list((members | {"layers.0.weight.npy": data}).items()))
 
     header = npy(np.ones((3, 2)))
-    refused(with_first(header[:-8]), "(3, 2) of float64", "48 bytes", "40")
+    refused(with_first(header[:-8]), "(3, 2) of float64", "40 bytes")
     refused(with_first(header.replace(b"(3, 2)", b"(3, 9**9)")), "'layers.0.weight.npy'", ".npy array")
     refused(with_first(header.replace(b"(3, 2), }     ", b"(3, 99999), } ")), "(3, 99999)")
     refused(with_first(header.replace(b"(3, 2), }  ", b"(-3, -2), }")), "(-3, -2)")
     refused(with_first(b"not an array"), "'layers.0.weight.npy'", ".npy array")
-    refused(with_first(npy(np.ones((3, 2)), version=(3, 0))), "(3, 0)")
+    refused(with_first(npy(np.ones((3, 2)), version=(3, 0))), "version 1.0 or 2.0")
     # A member that unpacks to more than its directory entry states is truncated and fails its checksum.
     data = archive(path, [("layers.0.weight.npy", bytes(10**6))], zipfile.ZIP_DEFLATED).read_bytes()
     path.write_bytes(data.replace(struct.pack("<L", 10**6), struct.pack("<L", 200)))

@@ -69,6 +69,7 @@ def numbers() -> dict[str, Any]:
             "no_certificate": None,
             "basis": "enumerated: every combination of symbols at the fibres",
         },
+        "faults": [{"kind": "coupled", "place_um": [1.0, 2.5], "text": "a mark", "affects_function": False}],
         "files": {"invented.pic.yml": "b" * 64, "invented.gds": "a" * 64},
         "seconds": {"factor": 0.01, "layout": 4.5},
     }

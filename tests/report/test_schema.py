@@ -18,6 +18,7 @@ KEYS = [
     "drc",
     "lvs",
     "function",
+    "faults",
     "files",
     "seconds",
 ]
@@ -52,6 +53,11 @@ def test_stage_not_reached_is_null_and_named(numbers: dict[str, Any]) -> None:
     ("stage", "result", "values"),
     [
         ("drc", {"rules": 24, "violations": 1}, "1 violations of 24 rules"),
+        (
+            "faults",
+            [{"kind": "stray", "place_um": None, "text": "silicon", "affects_function": True}],
+            "1 faults that can affect the function",
+        ),
         ("drc", {"rules": 0, "violations": 0}, "no rule ran"),
         ("drc", {"rules": 24, "violations": 0, "not_run": 2}, "2 of 24 rules not run"),
         ("lvs", {"devices": 400, "nets": 900, "match": False}, "netlist"),

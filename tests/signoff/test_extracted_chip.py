@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def test_a_chip_is_read_once(stem: Path, process: Process, monkeypatch: pytest.M
     [
         (".bias.yml", "circuit: tiny", "circuit: other", r"'other'.*'tiny'"),
         (".bias.yml", "process: soi220", "process: other", r"'other'.*'soi220'"),
-        (".pic.yml", "  board:", "  plank:", r"info\.board"),
+        (".pic.yml", "  board:", "  plank:", "'plank'"),
     ],
 )
 def test_files_that_do_not_belong_together_are_refused_before_the_layout_is_read(
@@ -82,3 +83,22 @@ def test_files_that_do_not_belong_together_are_refused_before_the_layout_is_read
     files = {known: stem.with_suffix(known) for known in ENDINGS} | {".gds": tmp_path / "none.gds", ending: changed}
     with pytest.raises(InputError, match=f"changed{ending}: .*{values}"):
         read_extracted_chip(*files.values(), process)
+
+
+def test_a_phase_that_contradicts_its_power_is_refused(stem: Path, process: Process, tmp_path: Path) -> None:
+    layout, netlist, path = (stem.with_suffix(ending) for ending in ENDINGS)
+    bias = read_extracted_chip(layout, netlist, path, process).bias
+    changed = tmp_path / "changed.bias.yml"
+    # another turn is the same phase, and rounding errors do not count
+    for phase, power in (
+        (bias.phase_rad, bias.power_w * (1 + 1e-4)),
+        (np.mod(bias.phase_rad + 0.01, 6.28), bias.power_w),
+    ):
+        write_bias(replace(bias, phase_rad=phase, power_w=power), changed)
+        assert read_extracted_chip(layout, netlist, changed, process).bias.labels == bias.labels
+    for index, step in ((0, 0.05), (3, 3.0)):
+        phase = bias.phase_rad.copy()
+        phase[index] = np.mod(phase[index] + step, 2 * np.pi)
+        write_bias(replace(bias, phase_rad=phase), changed)
+        with pytest.raises(InputError, match=rf"changed.bias.yml: channel '{bias.labels[index]}': phase_rad .*power_w"):
+            read_extracted_chip(layout, netlist, changed, process)

@@ -167,7 +167,7 @@ def test_an_unknown_file_name_ending_is_refused_first(optinc, tmp_path):
     ("make", "said"),
     [
         (missing_device, ("instance 'wire'", "'ring'")),
-        (missing_model, ("instance 'wire'", "'wizardry'")),
+        (missing_model, ("phase_shifter.yml", "model.name", "'wizardry'")),
         (other_ports, ("instance 'wire' of 'phase_shifter'", "o1, o3", "o1, o2")),
         (no_such_port, ("wire,o7",)),
         (two_widths, ("wire,o2", "2 µm", "fibre_out,o1", "0.45 µm")),

@@ -51,6 +51,10 @@ def test_codes_are_used_where_resistances_are_known(circuit, process):
             {"voltage_v": np.array([1.0, 2.0]) * 12.0 * 30000 / 65535 + 1.01 * 12.0 / 65535},
             "0.000183 V",
         ),
+        (
+            {"power_w": np.array([0.05, 0.04])},
+            "'pad_of_second': voltage_v is 5.49.*, but power_w 0.05 needs at least 7.45",
+        ),
         ({"dac_bits": 17}, "17 .*'soi220'.* 16"),
         ({"process": "other"}, "'other'"),
     ],
@@ -58,7 +62,7 @@ def test_codes_are_used_where_resistances_are_known(circuit, process):
 def test_a_bias_file_that_contradicts_itself_or_the_drive_is_refused(change, fault, process, tmp_path):
     volts = np.array([1.0, 2.0]) * 12.0 * 30000 / 65535
     # voltages of a calibrated drive lie between codes
-    good = replace(bias([30000, 60000]), voltage_v=volts + 0.9 * 12.0 / 65535)
+    good = replace(bias([30000, 60000]), voltage_v=volts + 0.9 * 12.0 / 65535, power_w=np.array([0.01, 0.04]))
     write_bias(good, tmp_path / "good.bias.yml")
     assert read_drive(tmp_path / "good.bias.yml", process).code.tolist() == [30000, 60000]
     write_bias(replace(good, **change), tmp_path / "bad.bias.yml")

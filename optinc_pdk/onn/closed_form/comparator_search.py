@@ -10,14 +10,11 @@ import numpy as np
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
-from optinc_pdk.factor import svd_mzis, unitary_mzis
 from optinc_pdk.onn.closed_form.comparator_layers import Placement, compile_comparators
 from optinc_pdk.onn.closed_form.comparator_programs import ProgramVariant, comparator_program
-from optinc_pdk.onn.closed_form.tolerance_prediction import (
-    PredictedTolerance,
-    comparator_optics,
-    predict_tolerance,
-)
+from optinc_pdk.onn.closed_form.stage import ClosedForm
+from optinc_pdk.onn.closed_form.tolerance_prediction import PredictedTolerance, predict_tolerance
+from optinc_pdk.onn.network import Onn
 
 FAN_OUT = 32
 """Largest number of units per row, if possible: limit of the process cards that ship, `activation.fan_out_max`."""
@@ -36,7 +33,7 @@ REGENERATED = (1, 3, 7)
 SPANS = (0, 40, 30, 20, 15, 12, 10, 8, 6, 5, 4)
 """Numbers of steps per analogue unit that are tried; 0 for one unit."""
 EFFORT = 1500.0
-"""Number of networks after which the search stops, where larger networks count more."""
+"""Number of networks after which an improvement stops, where larger networks count more."""
 UNIT_EFFORT = 500.0
 """Number of MZIs up to which a network counts as one; evaluated in about 5 ms."""
 SIGMA_WEIGHT = 2.0
@@ -50,7 +47,7 @@ class Candidate:
     Attributes:
         variant: Choices of its program.
         placement: Choices of its layers.
-        mzis: Number of MZIs by the convention of arXiv 2603.28290.
+        mzis: Number of MZIs by the convention of arXiv 2603.28290, of independent parts as the chip has them.
         layers: Number of its hidden layers.
         fan_out: Largest number of units that read one row.
         tolerance: Predicted largest errors.
@@ -73,7 +70,8 @@ def choose(task: Averaging, gain: float, limit: int | None = None) -> Candidate:
     """Chooses a comparator network.
 
     Starts from programs with equal choices for all groups, and improves the best one by single changes, of a group's
-    bank or split, of a layer's span, or of the regenerated peaks, until none helps or `EFFORT` is spent.
+    bank or split, of a layer's span, or of the regenerated peaks, until none helps or `EFFORT` is spent. With a limit,
+    the one with the largest tolerance per MZI is improved as well: the most tolerant one may leave no MZIs for changes.
 
     Args:
         task: The averaging task.
@@ -87,26 +85,21 @@ def choose(task: Averaging, gain: float, limit: int | None = None) -> Candidate:
         InputError: No network is within the limit.
     """
     search = _Search(task, limit)
-    best = search.best(_uniform(task, gain))
-    if best is None:
+    found = search.found(_uniform(task, gain))
+    if not found:
         raise _no_network(search, gain)
-    while search.left > 0:
-        better = search.best(_changes(best, task))
-        if better is None or search.score(better) <= search.score(best):
-            break
-        best = better
-    return best
+    starts = dict.fromkeys((max(found, key=search.score), max(found, key=search.score_per_mzi)))
+    return max(map(search.climb, starts), key=search.score)
 
 
 def _no_network(search: _Search, gain: float) -> InputError:
     """The error for a search without a result: a layer has too many units, or the limit is too low."""
     unlimited = _Search(search.task, None)
-    if search.limit is None or unlimited.best(_uniform(search.task, gain)) is None:
+    if search.limit is None or not unlimited.found(_uniform(search.task, gain)):
         return unlimited.fault or search.fault or InputError(f"{search.task} has no network of comparators")
     return InputError(
         f"mzis = {search.limit}: the smallest network of comparators found for this task has "
-        f"{min(unlimited.sizes):,} MZIs, counted with the meshes of whole layers; raise the limit (--mzis), or use "
-        "fewer bits or servers"
+        f"{min(unlimited.sizes):,} MZIs; raise the limit (--mzis), or use fewer bits or servers"
     )
 
 
@@ -121,12 +114,25 @@ class _Search:
 
     def score(self, one: Candidate) -> tuple[bool, float]:
         """What is maximised: tolerance, per MZI if there is no limit; a fan-out above `FAN_OUT` is the last resort."""
-        return one.fan_out <= FAN_OUT, one.merit if self.limit is not None else one.merit / one.mzis
+        return (one.fan_out <= FAN_OUT, one.merit) if self.limit is not None else self.score_per_mzi(one)
 
-    def best(self, choices: Iterable[tuple[ProgramVariant, Placement]]) -> Candidate | None:
-        """The best of some choices; None if all exceed the limit."""
-        found = [one for choice in choices if (one := self.evaluate(*choice)) is not None]
-        return max(found, key=self.score, default=None)
+    def score_per_mzi(self, one: Candidate) -> tuple[bool, float]:
+        """The score without a limit."""
+        return one.fan_out <= FAN_OUT, one.merit / one.mzis
+
+    def found(self, choices: Iterable[tuple[ProgramVariant, Placement]]) -> list[Candidate]:
+        """The candidates of some choices that are within the limit."""
+        return [one for choice in choices if (one := self.evaluate(*choice)) is not None]
+
+    def climb(self, one: Candidate) -> Candidate:
+        """The best candidate that single changes lead to from this one with the effort of one climb."""
+        self.left = EFFORT
+        while self.left > 0:
+            better = max(self.found(_changes(one, self.task)), key=self.score, default=one)
+            if self.score(better) <= self.score(one):
+                break
+            one = better
+        return one
 
     def evaluate(self, variant: ProgramVariant, placement: Placement) -> Candidate | None:
         """A candidate; None if it exceeds the limit."""
@@ -142,17 +148,24 @@ class _Search:
             self.fault = fault
             return None
         limit = self.limit or LARGEST * min(self.sizes, default=10**9)
-        if sum(unitary_mzis(layer.inputs) for layer in closed.layers) > limit:
+        if _fewest_mzis(closed) > limit:
             return None
-        layers = comparator_optics(closed, self.task)
-        mzis = sum(svd_mzis(*layer.matrix.shape) for layer in layers)
+        onn = Onn(closed.layers, self.task, activation="clipped_relu")
+        mzis = onn.mzis
         self.sizes.append(mzis)
         self.left -= mzis / UNIT_EFFORT
         if mzis > limit:
             return None
         tolerance = predict_tolerance(closed, self.task)
-        fan_out = max(int(np.bincount(layer.row).max()) for layer in layers)
+        fan_out = max(int(np.bincount(onn.detector_rows(i)).max()) for i in range(len(onn.layers)))
         return Candidate(variant, placement, mzis, len(closed.stages), fan_out, tolerance)
+
+
+def _fewest_mzis(closed: ClosedForm) -> float:
+    """A lower bound of the number of MZIs: of parts with one row, which divide the columns equally."""
+    rows = [*(len(stage.before) for stage in closed.stages), closed.last.outputs]
+    columns = [layer.inputs for layer in closed.layers]
+    return sum(0.5 * m * (m / n - 1.0) for n, m in zip(rows, columns, strict=True) if m > n)
 
 
 def _uniform(task: Averaging, gain: float) -> Iterator[tuple[ProgramVariant, Placement]]:

@@ -32,7 +32,7 @@ def comparator_network(task: Averaging, mzis: int | None = None, gain: float = G
 
     Args:
         task: Any averaging task, including those of a cascade.
-        mzis: Largest number of MZIs, by the convention of arXiv 2603.28290 and of distinct rows only. None for the
+        mzis: Largest number of MZIs as `Onn.mzis` counts them, of distinct rows and independent parts. None for the
             network with the largest tolerance per MZI.
         gain: Slope of the comparators per step of their signals, at least 1: they remove errors below
             (gain - 1) / 2 gain of a step.

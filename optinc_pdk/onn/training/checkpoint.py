@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
-import zlib
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +14,8 @@ from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.json_io import parse_json
+from optinc_pdk.npz_io import read_npz
 from optinc_pdk.onn.network import FactorMethod, Layer, Onn
 from optinc_pdk.onn.training.schedule import TrainingSchedule
 
@@ -163,21 +163,20 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
             raise InputError(
                 f"{path}: is larger than the limit of {MAX_BYTES} bytes; it is not a checkpoint, give another file"
             )
-        with zipfile.ZipFile(path) as archive:
-            if sum(info.file_size for info in archive.infolist()) > MAX_BYTES:
-                raise InputError(
-                    f"{path}: unpacks to more than {MAX_BYTES} bytes; it is not a checkpoint, give another file"
-                )
-        with np.load(path, allow_pickle=False) as archive:
-            return dict(archive)
-    except (OSError, EOFError, ValueError, MemoryError, zlib.error, zipfile.BadZipFile) as fault:
-        raise InputError(f"{path}: is not a valid checkpoint ({fault}); remove it and start again") from fault
+        data = path.read_bytes()
+    except OSError as fault:
+        raise InputError(f"{path}: cannot be read ({fault.strerror or fault}); check the path") from fault
+    try:
+        # PyTorch writes into the arrays
+        return {name: array.copy() for name, array in read_npz(path, data, MAX_BYTES, InputError).items()}
+    except InputError as fault:
+        raise InputError(f"{fault}; it is not a valid checkpoint: remove it and start again") from fault
 
 
 def _json(path: Path, arrays: dict[str, NDArray[Any]], key: str) -> Any:
     if key not in arrays:
         raise InputError(f"{path}: is not a checkpoint, {key} is missing; remove it and start again")
     try:
-        return json.loads(str(arrays[key]))
-    except (ValueError, RecursionError) as fault:
+        return parse_json(str(arrays[key]))
+    except ValueError as fault:
         raise InputError(f"{path}: its {key} is not JSON ({fault}); remove it and start again") from fault

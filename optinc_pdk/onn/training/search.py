@@ -19,7 +19,6 @@ import numpy as np
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.closed_form.unary import unary_chain
 from optinc_pdk.onn.network import Onn
@@ -225,8 +224,8 @@ def pareto_front(candidates: list[SearchCandidate]) -> list[SearchCandidate]:
     return best
 
 
-def write_candidates(candidates: list[SearchCandidate], path: Path) -> None:
-    """Writes all candidates as CSV, atomically; the column ``on_front`` is 1 for those on the Pareto front."""
+def candidates_csv(candidates: list[SearchCandidate]) -> bytes:
+    """Returns all candidates as CSV; the column ``on_front`` is 1 for those on the Pareto front."""
     on_front = {id(candidate) for candidate in pareto_front(candidates)}
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
@@ -235,4 +234,4 @@ def write_candidates(candidates: list[SearchCandidate], path: Path) -> None:
         structure = "-".join(map(str, one.onn.structure))
         numbers = (f"{one.margin:.4f}", f"{one.share:.6f}", f"{one.tolerated:.3e}")
         table.writerow([one.name, structure, one.mzis, *numbers, int(one.passed), int(id(one) in on_front)])
-    write_atomic(path, text.getvalue().encode())
+    return text.getvalue().encode()

@@ -23,6 +23,7 @@ from optinc_pdk.signoff.drc.condensed_checks import CondensedChecks, prepare_con
 from optinc_pdk.signoff.drc.design import Design, read_design
 from optinc_pdk.signoff.drc.device_marks import with_valid_marks
 from optinc_pdk.signoff.drc.violation_grouping import Hierarchy, ViolationGroup, group_violations
+from optinc_pdk.validation import validate_api
 
 __all__ = ["CHECKS", "ELECTRICAL_KINDS", "DrcResult", "RuleResult", "check_chip", "run_drc"]
 
@@ -214,3 +215,6 @@ def _merged(violations: kdb.Region) -> list[kdb.Polygon]:
     """Violations merged and sorted, so that the result depends on neither the hierarchy nor the number of threads."""
     violations.flatten()
     return sorted(kdb.Region(list(violations.each())).merged().each())
+
+
+validate_api(__name__)

@@ -6,23 +6,32 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
+import klayout.db as kdb
 import klayout.rdb as rdb
 
 from optinc_pdk.cards.rules import Rule
 from optinc_pdk.file_writing import saved_bytes, write_atomic
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult, RuleResult
+from optinc_pdk.signoff.layout_faults import FAULT_KINDS, LayoutFault
+
+MARKER_UM = 2.0
+"""Half the side of the marker of an electrical fault."""
 
 
-def write_lyrdb(result: DrcResult, path: Path, electrical: Sequence[RuleResult] = ()) -> None:
+def write_lyrdb(
+    result: DrcResult, path: Path, electrical: Sequence[RuleResult] = (), faults: Sequence[LayoutFault] = ()
+) -> None:
     """Write the violations of all rules as `.lyrdb`, atomically. Equal results give equal bytes.
 
-    Every rule is a category, also without violations. A violation that every instance of a cell has is one item of
-    that cell, with the number of instances; the cell has a reference to one of its placements.
+    Every rule is a category, also without violations; so is every kind of electrical fault that occurs. A violation
+    that every instance of a cell has is one item of that cell, with the number of instances; the cell has a reference
+    to one of its placements.
 
     Args:
         result: Results of the geometric rules.
         path: File to write.
         electrical: Results of the electrical rules; rules without one are marked as not run.
+        faults: Electrical faults; a fault without a place has a text and no marker.
 
     Raises:
         OSError: The file cannot be written.
@@ -51,6 +60,15 @@ def write_lyrdb(result: DrcResult, path: Path, electrical: Sequence[RuleResult] 
             item.add_value(group.marker)
             if group.instances > 1:
                 item.add_value(f"{group.instances} instances")
+    for kind in sorted({fault.kind for fault in faults}):
+        category = report.create_category(f"electrical.{kind}")
+        category.description = f"error; {FAULT_KINDS[kind].meaning}"
+        for fault in (one for one in faults if one.kind == kind):
+            item = report.create_item(top, category)
+            item.add_value(fault.text)
+            if fault.place_um is not None:
+                x, y = fault.place_um
+                item.add_value(kdb.DBox(x - MARKER_UM, y - MARKER_UM, x + MARKER_UM, y + MARKER_UM))
     write_atomic(path, saved_bytes(report.save))
 
 

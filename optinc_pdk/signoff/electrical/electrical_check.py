@@ -18,12 +18,14 @@ import numpy as np
 
 from optinc_pdk.cards.rules import CurrentRule, IrDropRule, Rule
 from optinc_pdk.circuit import Bias
-from optinc_pdk.drive import HeaterArray, heater_currents
+from optinc_pdk.drive import HeaterArray, RangeError, heater_currents
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.spatial_index import PolygonIndex, region_polygons
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, RuleResult
 from optinc_pdk.signoff.electrical.wiring import Floats, Wiring
+from optinc_pdk.signoff.electrical.wiring_faults import wiring_faults
+from optinc_pdk.signoff.layout_faults import LayoutFault
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +63,14 @@ class ElectricalResult:
     """Results of the electrical rules of one layout at one bias.
 
     Attributes:
-        rules: One result per electrical rule.
-        currents: Voltages and currents that were checked.
+        rules: One result per electrical rule; empty if the currents could not be solved.
+        currents: Voltages and currents that were checked; None if they could not be solved.
+        faults: Faults of heaters, pads, labels and wires, and channels that do not belong to the layout.
     """
 
     rules: tuple[RuleResult, ...]
-    currents: Currents
+    currents: Currents | None
+    faults: tuple[LayoutFault, ...]
 
     @property
     def violations(self) -> int:
@@ -76,41 +80,31 @@ class ElectricalResult:
     @cached_property
     def current_ma_per_um(self) -> float:
         """Highest current density in any wire, contact or ground, in mA per µm of width."""
-        return densest_ma_per_um(self.currents)
+        return 0.0 if self.currents is None else densest_ma_per_um(self.currents)
 
     @property
     def ground_rise_mv(self) -> float:
         """Highest ground rise of any heater in mV; 0 without heaters."""
-        return 1e3 * float(self.currents.rise_v.max(initial=0.0))
+        return 0.0 if self.currents is None else 1e3 * float(self.currents.rise_v.max(initial=0.0))
 
 
 def bias_currents(wiring: Wiring, bias: Bias) -> Currents:
     """Compute the voltages and currents that result from the DAC codes of a bias.
 
-    Phases, powers and voltages that the bias also states are not used.
+    Phases, powers and voltages that the bias also states are not used. Channels without a heater are ignored, and
+    heaters without a channel are at 0 V; :func:`wiring_faults` reports both.
 
     Args:
         wiring: Wiring of the layout.
         bias: Bias of its heaters.
 
     Raises:
-        InputError: The bias is of another process, or its channels are not those of the layout.
+        InputError: The bias is of another process.
+        RangeError: The currents do not converge, because the grounds are as resistive as the heaters.
     """
     process = wiring.process
     if bias.process != process.name:
         raise InputError(f"the bias is of process {bias.process!r}, not {process.name!r}; give that one with --process")
-    unknown = sorted(set(bias.labels) - set(wiring.labels))
-    if unknown:
-        raise InputError(
-            f"the bias drives channel {unknown[0]!r}, for which the layout has no heater ({len(unknown)} such "
-            "channels); give the bias of this layout"
-        )
-    missing = sorted(set(wiring.labels) - {"", *bias.labels})
-    if missing:
-        raise InputError(
-            f"the bias lacks channel {missing[0]!r}, for which the layout has a heater ({len(missing)} such channels); "
-            "give the bias of this layout"
-        )
     step = float(process.drive.full_scale_v) / (2**bias.dac_bits - 1)
     volts = dict(zip(bias.labels, (bias.code * step).tolist(), strict=True))
     voltage = np.array([volts.get(label, 0.0) for label in wiring.labels])
@@ -159,11 +153,15 @@ def check_electrical(rules: Sequence[Rule], wiring: Wiring, bias: Bias) -> Elect
         bias: Bias of its heaters.
 
     Raises:
-        InputError: The bias is of another process, or its channels are not those of the layout.
+        InputError: The bias is of another process.
     """
-    currents = bias_currents(wiring, bias)
+    faults = wiring_faults(wiring, bias)
+    try:
+        currents = bias_currents(wiring, bias)
+    except RangeError as fault:
+        return ElectricalResult((), None, (*faults, LayoutFault("not_solved", str(fault))))
     checked = tuple(_check(rule, currents) for rule in rules if rule.kind in ELECTRICAL_KINDS)
-    return ElectricalResult(checked, currents)
+    return ElectricalResult(checked, currents, faults)
 
 
 def _check(rule: Rule, currents: Currents) -> RuleResult:

@@ -15,9 +15,11 @@ from optinc_pdk.cards import Process
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.bumps import BUMP
+from optinc_pdk.extract.faults import Fault
+from optinc_pdk.extract.heater_wiring import DrawnHeaters, HeaterWiring
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout, read_mask_layout
-from optinc_pdk.extract.metal_nets import LabelledPad, MetalNets, find_pads, is_ground
-from optinc_pdk.extract.phase_shifters import ExtractedHeater, HeaterWiring, connect_heaters, find_heaters
+from optinc_pdk.extract.metal_nets import LabelledPad, MetalNets, is_ground
+from optinc_pdk.extract.phase_shifters import ExtractedHeater
 from optinc_pdk.extract.spatial_index import PolygonIndex, region_polygons
 from optinc_pdk.signoff.electrical.resistive_sheet import ResistiveSheet
 
@@ -40,6 +42,7 @@ class Wiring:
         ground: (n,) net of each heater's ground end.
         resistance_ohm: (n,) resistance of each heater in Ω.
         wire_ohm: (n,) resistance in Ω of each heater's wire; 0 unless the wire leads from one pad to this heater only.
+        faults: Faults of heaters, pads, labels on metal, vias, wires and bumps.
     """
 
     mask: MaskLayout
@@ -52,6 +55,7 @@ class Wiring:
     ground: Ints
     resistance_ohm: Floats
     wire_ohm: Floats
+    faults: Sequence[Fault]
 
     @cached_property
     def ends_nm(self) -> Ints:
@@ -160,11 +164,7 @@ def read_wiring(gds_path: str | Path, process: Process) -> Wiring:
         GdsError: The file cannot be used.
     """
     mask = read_mask_layout(gds_path, process.gds_layers)
-    metal = MetalNets(mask, process)
-    heaters, _ = find_heaters(mask, metal.contacts, round(float(process.guide.width_um) * NM_PER_UM))
-    pads, _ = find_pads(metal, mask.labels("label"), round(float(process.pads.size_um) * NM_PER_UM))
-    devices, ends, _ = connect_heaters(heaters, metal, pads, process)
-    return _wiring(HeaterWiring(mask, metal, pads, heaters, devices, ends), process)
+    return _wiring(DrawnHeaters.of(mask, process).wired(mask.labels("label"), process), process)
 
 
 def wiring_of(extraction: Extraction, process: Process) -> Wiring:
@@ -198,4 +198,5 @@ def _wiring(wired: HeaterWiring, process: Process) -> Wiring:
         ground=nets[:, 1],
         resistance_ohm=resistance,
         wire_ohm=np.nan_to_num(wires, nan=0.0),
+        faults=wired.faults,
     )

@@ -21,6 +21,8 @@ SYMMETRIC: Mapping[str, tuple[Permutation, ...]] = {PHASE_SHIFTER: ((0, 1), (1, 
 GROUND_PREFIX = "GND"
 # Resistances that a reference may state, and their relative tolerance, which covers the rounding in files.
 STATED, STATED_TOLERANCE = ("resistance_ohm", "wire_ohm"), 1e-3
+EXTRACTION = "extraction."
+"""Prefix of the kinds of differences that are faults of the extraction."""
 # Number of names of a group that a message lists.
 NAMES = 8
 
@@ -152,7 +154,7 @@ def extraction_faults(pair: MatchedCircuits, faults: Sequence[Fault]) -> Iterato
             near = [(i, pair.near(i)) for i in unmatched if pair.ref.kind[i] == fault.device]
             distances = [(math.dist(fault.position_um, at), i) for i, at in near if at is not None]
             nearest = pair.ref.circuit.instances[min(distances)[1]] if distances else ""
-        yield Difference(f"extraction.{fault.kind}", fault.message, nearest, fault.device, fault.position_um)
+        yield Difference(f"{EXTRACTION}{fault.kind}", fault.message, nearest, fault.device, fault.position_um)
 
 
 def labels(pair: MatchedCircuits) -> Iterator[Difference]:

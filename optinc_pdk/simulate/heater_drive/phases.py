@@ -11,10 +11,15 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit, NetlistError, read_bias
 from optinc_pdk.drive import HeaterArray, SharedGround, readback
-from optinc_pdk.simulate.circuit_optics import CircuitOptics
+from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
 from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
 
 Floats = NDArray[np.float64]
+# Phases follow from powers by crosstalk, which devices that were moved by micrometres change by less.
+PHASE_TOLERANCE_RAD = 0.02
+# Files have nine digits.
+_FILE_ROUNDING = 1e-8
+_HEATER = "phase_shifter"
 
 
 def heater_phases(
@@ -71,7 +76,8 @@ def read_drive(path: str | Path, process: Process) -> Bias:
 
     Raises:
         NetlistError: The file cannot be used, is for another process or number of DAC bits, has a voltage that
-            differs from its code by a step or more, or a gain, offset or receiver scale outside the card's range.
+            differs from its code by a step or more or is too low for its power, or a gain, offset or receiver scale
+            outside the card's range.
     """
     bias = read_bias(path, process.name)
     bits = int(process.drive.dac_bits)
@@ -86,8 +92,23 @@ def read_drive(path: str | Path, process: Process) -> Bias:
             f"{path}: channel {bias.labels[i]!r}: voltage_v is {bias.voltage_v[i]:.6g}, but code {bias.code[i]} is "
             f"{bias.code[i] * step:.6g} V; make them agree within a step of {step:.3g} V"
         )
+    _check_powers(path, bias, process)
     _check_electronics(path, bias, process)
     return bias
+
+
+def _check_powers(path: str | Path, bias: Bias, process: Process) -> None:
+    """Check that every voltage suffices for its power in a heater without wires and ground rise."""
+    if _HEATER not in process.devices:
+        return
+    card = process.device(_HEATER)
+    ohm = card.parameter("sheet_ohm") * card.size("length_um") / card.size("heater_width_um")
+    least = np.sqrt(bias.power_w * ohm)
+    for i in np.flatnonzero(bias.voltage_v < least * (1.0 - _FILE_ROUNDING))[:1].tolist():
+        raise NetlistError(
+            f"{path}: channel {bias.labels[i]!r}: voltage_v is {bias.voltage_v[i]:.6g}, but power_w "
+            f"{bias.power_w[i]:.6g} needs at least {least[i]:.6g} V in a heater of {ohm:.6g} Ω; correct one of them"
+        )
 
 
 def _check_electronics(path: str | Path, bias: Bias, process: Process) -> None:
@@ -124,11 +145,18 @@ def heater_parameters(
             no ground rise.
 
     Raises:
+        NetlistError: The resistance of a wire is unknown, because it connects several heaters or pads.
         ValueError: The circuit lacks the columns, or a value is not a valid resistance.
     """
     for column in ("resistance_ohm", "wire_ohm"):
         if column not in circuit.settings:
             raise ValueError(f"circuit {circuit.name!r} has no column {column!r}; extract it from a layout first")
+    unknown = instances[np.isnan(circuit.settings["wire_ohm"][instances])]
+    if unknown.size:
+        raise NetlistError(
+            f"circuit {circuit.name!r}: the resistance of the wire of {circuit.instances[unknown[0]]!r} is unknown "
+            f"({unknown.size} such heaters): its wire connects several heaters or pads; give each a wire of its own"
+        )
     return HeaterArray(
         power_pi_w=process.device(device).parameter("power_pi_w"),
         resistance_ohm=circuit.settings["resistance_ohm"][instances],
@@ -137,6 +165,48 @@ def heater_parameters(
         full_scale_v=float(process.drive.full_scale_v),
         rise_v=rise_v,
     )
+
+
+def check_phases(path: str | Path, circuit: Circuit, bias: Bias, process: Process) -> None:
+    """Check that the phases in a bias file are those of its powers, thermal crosstalk included.
+
+    :func:`read_drive` checks that voltages agree with codes and suffice for the powers. Only codes drive a layout;
+    phases that contradict them belong to another chip, or were changed. A layout whose heaters lack a channel, or that
+    lacks heaters of the bias, is left to the functions that name these.
+
+    Args:
+        path: Bias file, for the message.
+        circuit: Extracted circuit with the positions of the heaters.
+        bias: Its bias.
+        process: Process of the cards.
+
+    Raises:
+        NetlistError: A phase differs by ``PHASE_TOLERANCE_RAD`` or more; the message states file, channel and values.
+    """
+    structure = analyse(circuit)
+    if set(structure.channel) != set(bias.labels):
+        return
+    number = {label: i for i, label in enumerate(bias.labels)}
+    channels = np.array([number[label] for label in structure.channel], dtype=np.int64)
+    kinds = [circuit_kind.name for circuit_kind in structure.circuit.kinds]
+    half_turn_w = np.array(
+        [
+            process.device(kinds[kind]).parameter("power_pi_w")
+            for kind in structure.circuit.kind[structure.heater].tolist()
+        ]
+    )
+    expected = np.pi * bias.power_w[channels] / half_turn_w
+    crosstalk = nominal_crosstalk(structure, process)
+    if crosstalk is not None:
+        expected = crosstalk.apply(expected)
+    error = np.abs(np.mod(bias.phase_rad[channels] - expected + np.pi, 2.0 * np.pi) - np.pi)
+    for i in np.flatnonzero(error >= PHASE_TOLERANCE_RAD)[:1].tolist():
+        channel = channels[i]
+        raise NetlistError(
+            f"{path}: channel {bias.labels[channel]!r}: phase_rad is {bias.phase_rad[channel]:.6g}, but power_w "
+            f"{bias.power_w[channel]:.6g} and its neighbours give {np.mod(expected[i], 2.0 * np.pi):.6g}; give the "
+            "bias of this layout, or correct one of them"
+        )
 
 
 def _from_codes(structure: CircuitOptics, bias: Bias, process: Process, ground: SharedGround | None) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
@@ -13,6 +12,8 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import errors_of, lock_descriptor, output_target, sync_folder, write_all
+from optinc_pdk.json_io import parse_json
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 
 SCHEMA = 1
@@ -57,16 +58,19 @@ class Records:
         path: The file.
         header: Everything that results depend on, as JSON-compatible data; equal headers give equal results.
         resume: Keep finished samples of an earlier run with the same header; otherwise start a new file.
+        report: Report of an earlier run, which is deleted before its records are.
 
     Raises:
-        InputError: The file holds other data or another run, or another process is writing it.
+        InputError: The path leads to something that is no regular file, the file holds other data or another run, or
+            another process is writing it.
     """
 
-    def __init__(self, path: Path, header: Mapping[str, Any], resume: bool) -> None:
-        self.path = path
+    def __init__(self, path: Path, header: Mapping[str, Any], resume: bool, report: Path | None = None) -> None:
+        self.path = output_target(path, in_place=False)
+        self._report = report
         self.done: dict[SampleJob, Result] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         try:
             self._begin(_line({"schema": SCHEMA, "header": header}), resume)
         except BaseException:
@@ -74,16 +78,15 @@ class Records:
             raise
 
     def _begin(self, line: bytes, resume: bool) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(
-                f"{self.path}: another run is writing this file; wait for it, or give another folder"
-            ) from None
+        if not lock_descriptor(self._file, self.path, wait=False):
+            raise InputError(f"{self.path}: another run is writing this file; wait for it, or give another folder")
         content = _read(self.path) if resume else None
         if content is None:
+            if self._report is not None:
+                self._report.unlink(missing_ok=True)
+                sync_folder(self._report.parent)
             os.ftruncate(self._file, 0)
-            os.write(self._file, line)
+            self._append(line)
             return
         _require_same_header(self.path, content.header, json.loads(line)["header"])
         self.done = content.done
@@ -96,9 +99,16 @@ class Records:
             OSError: The line could not be written completely.
         """
         line = _line({**job._asdict(), "result": result})
-        if os.write(self._file, line) < len(line):
-            raise OSError(28, "no space left for the whole line", str(self.path))
+        self._append(line)
         self.done[job] = result
+
+    def sync(self) -> None:
+        """Wait until all lines are on the disk."""
+        os.fsync(self._file)
+
+    def _append(self, line: bytes) -> None:
+        with errors_of(self.path):
+            write_all(self._file, line)
 
     def __enter__(self) -> Self:
         """Return the records."""
@@ -174,7 +184,7 @@ def _outcomes(data: Any) -> Result:
 
 def _parse(path: Path, number: int, text: bytes) -> dict[str, Any]:
     try:
-        data = json.loads(text)
+        data = parse_json(text)
     except ValueError as fault:
         raise _damaged(path, number) from fault
     if not isinstance(data, dict):

@@ -16,8 +16,9 @@ from typing import Any
 
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.file_sets import output_targets, write_files
 from optinc_pdk.onn import Onn
+from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Records, Result, SampleJob
 from optinc_pdk.tolerance.montecarlo.study import (
     MAX_OCTAVE,
@@ -40,8 +41,12 @@ from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 
 SCHEMA = 1
 COLUMNS = ("inputs", "exact", "accuracy", "words", "wrong", "word_error_rate", "margin", "saturated")
+FILES = ("yield.csv", "yield.png", "errors.png")
+"""Endings of the files that every run writes, besides its report and its records."""
 OPTIONAL_FILES = ("waterfall.png", "tolerance.csv", "tolerance.png")
 """Endings of files that are written only with contributions of imperfections."""
+REPORT, RECORDS = "yield.json", "yield.jsonl"
+"""Endings of the report, which states the digests of the other files, and of the finished samples."""
 Progress = Callable[[int, int], None]
 
 
@@ -165,6 +170,7 @@ def run_yield(
     resume: bool = False,
     progress: Progress | None = None,
     contributions: bool = True,
+    faults: Sequence[LayoutFault] = (),
 ) -> dict[str, Any]:
     """Run the yield analysis of a chip and write all results into a folder.
 
@@ -177,6 +183,7 @@ def run_yield(
         resume: Continue an earlier run in the folder.
         progress: See :func:`run_jobs`.
         contributions: Whether single imperfections, their combinations and the tolerance of each are evaluated as well.
+        faults: Faults of the layout, which the samples do not include.
 
     Returns:
         The results, as written to ``.yield.json``.
@@ -184,20 +191,22 @@ def run_yield(
     Raises:
         InputError: The folder holds another run, or a sample cannot be computed.
     """
-    stem = directory / header["chip"]["name"]
+    name = header["chip"]["name"]
+    # refused before anything is computed
+    output_targets(directory, [f"{name}.{ending}" for ending in (*FILES, *OPTIONAL_FILES, REPORT, RECORDS)])
+    report, records_file = directory / f"{name}.{REPORT}", directory / f"{name}.{RECORDS}"
     jobs = jobs_of(samples, tuple(amounts_of(work)) if contributions else (), work.onn is not None)
     # start the executor first: if a scheduler does not answer, the file of an earlier run stays unchanged
-    with runner as run, Records(Path(f"{stem}.yield.jsonl"), header, resume) as records:
+    with runner as run, Records(records_file, header, resume, report) as records:
         run_jobs(jobs, records, run, progress)
         results = YieldResults.of(work, jobs, records.done)
-    numbers = results.numbers(header, work.target)
-    files = results.files(numbers, work.target)
-    for ending, data in files.items():
-        write_atomic(Path(f"{stem}.{ending}"), data)
-    # remove optional files of an earlier run, which would be mistaken for this one's
-    for ending in OPTIONAL_FILES:
-        if ending not in files:
-            Path(f"{stem}.{ending}").unlink(missing_ok=True)
+        numbers = results.numbers(header, work.target) | {"faults": [fault.to_json() for fault in faults]}
+        files = {directory / f"{name}.{ending}": data for ending, data in results.files(numbers, work.target).items()}
+        numbers["files"] = {path.name: hashlib.sha256(data).hexdigest() for path, data in files.items()}
+        files[report] = (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode()
+        # the records stay locked until their report is there
+        records.sync()
+        write_files(files, stale=[directory / f"{name}.{ending}" for ending in OPTIONAL_FILES])
     return numbers
 
 
@@ -288,7 +297,7 @@ class YieldResults:
         return kind_numbers(alone, self.kinds("without"), upto, target)
 
     def files(self, numbers: Mapping[str, Any], target: float) -> dict[str, bytes]:
-        """Return the contents of all result files by the endings of their names.
+        """Return the contents of all result files but the report by the endings of their names.
 
         Args:
             numbers: Statistics from :meth:`numbers`.
@@ -299,7 +308,6 @@ class YieldResults:
 
         stages, title = self.stages, caption(numbers, numbers["samples"])
         files = {
-            "yield.json": (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode(),
             "yield.csv": self._table(),
             "yield.png": yield_png(stages, target, title),
             "errors.png": errors_png({stage: error_values(values) for stage, values in stages.items()}, title),

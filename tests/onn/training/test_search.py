@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,11 +20,11 @@ from optinc_pdk.onn.training.search import (
     CLOSED,
     UNARY,
     SearchCandidate,
+    candidates_csv,
     evaluate_candidate,
     largest_tolerated_error,
     pareto_front,
     search,
-    write_candidates,
 )
 
 TASK = Averaging(2, 4, 1)
@@ -74,9 +75,7 @@ def test_the_front_has_the_candidates_that_no_other_dominates(tmp_path: Path) ->
         for name, size, limit in (("a", 10, 1e-4), ("b", 20, 1e-4), ("c", 30, 5e-4), ("d", 30, 4e-4), ("e", 5, 0.0))
     ]
     assert [one.name for one in pareto_front(candidates)] == ["a", "c"]
-    write_candidates(candidates, tmp_path / "front.csv")
-    with (tmp_path / "front.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = list(csv.DictReader(io.StringIO(candidates_csv(candidates).decode())))
     assert [row["name"] for row in rows] == ["e", "a", "b", "c", "d"]
     assert [row["name"] for row in rows if row["on_front"] == "1"] == ["a", "c"]
 

@@ -279,14 +279,75 @@ def test_without_a_bias_electrical_rules_are_not_run(tmp_path: Path) -> None:
     assert any("h0: " in value for value in values)
 
 
-def test_a_bias_of_another_layout_is_refused(tmp_path: Path) -> None:
-    wiring = Board([100]).wiring(tmp_path)
-    with pytest.raises(InputError, match=r"channel 'h1', for which the layout has no heater \(1 such"):
-        bias_currents(wiring, drive(2, 1.0))
-    with pytest.raises(InputError, match=r"lacks channel 'h1', for which the layout has a heater \(1 such"):
-        bias_currents(Board([100, 200]).wiring(tmp_path), drive(1, 1.0))
+def relabelled(heights: list[int], old: str, *new: str) -> Board:
+    """A board on which the pad of one label has other labels, or none."""
+    board = Board(heights)
+    shapes = board._shapes("label")
+    shape = next(shape for shape in shapes.each() if shape.text_string == old)
+    at = shape.text.trans
+    shapes.erase(shape)
+    for text in new:
+        shapes.insert(kdb.Text(text, at))
+    return board
+
+
+HEATER_0, HEATER_1 = (62.0, 100.0), (62.0, 200.0)
+DAMAGES = {
+    "none": (lambda: Board([100, 200]), 2, []),
+    "wire cut": (
+        lambda: Board([100, 200], cut=(-100, 90, -90, 110)),
+        2,
+        [("open_wire", HEATER_0), ("channel_without_heater", (-240.0, 100.0))],
+    ),
+    "trunk cut": (lambda: Board([100, 200], cut=(100, 140, 130, 150)), 2, [("open_wire", HEATER_1)]),
+    "pad without label": (
+        lambda: relabelled([100, 200], "h0"),
+        2,
+        [("pad_without_label", HEATER_0), ("channel_without_heater", None)],
+    ),
+    "ground without label": (
+        lambda: relabelled([100, 200], "GND0"),
+        2,
+        [("pad_without_label", HEATER_0), ("pad_without_label", HEATER_1)],
+    ),
+    "label twice": (
+        lambda: relabelled([100, 200], "h1", "h0"),
+        2,
+        [("label", (-240.0, 200.0)), ("shared_wire", HEATER_0), ("channel_without_heater", None)],
+    ),
+    "label twice on one pad": (lambda: relabelled([100, 200], "h0", "h0", "h0"), 2, [("label", (-240.0, 100.0))]),
+    "two labels on one pad": (
+        lambda: relabelled([100, 200], "h1", "h1", "h2"),
+        2,
+        [("short", (-240.0, 200.0))],
+    ),
+    "channel too many": (lambda: Board([100, 200]), 3, [("channel_without_heater", None)]),
+    "channel too few": (lambda: Board([100, 200]), 1, [("heater_without_channel", HEATER_1)]),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_wiring_is_reported_and_the_other_heaters_are_checked(damage: str, tmp_path: Path) -> None:
+    make, channels, faults = DAMAGES[damage]
+    result = check(make(), tmp_path, drive(channels, 5.0), CURRENT, RISE)
+    assert [(fault.kind, fault.place_um) for fault in result.faults] == faults
+    assert [rule.rule for rule in result.rules] == [CURRENT, RISE]
+    # a heater that a channel of the bias drives has a current, whatever is wrong elsewhere
+    driven = np.isin(result.currents.wiring.labels, [f"h{i}" for i in range(channels)])
+    assert np.array_equal(result.currents.current_a > 0, driven)
+
+
+def test_a_bias_of_another_process_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"'other'.*'soi220'"):
-        bias_currents(wiring, replace(drive(1, 1.0), process="other"))
+        bias_currents(Board([100]).wiring(tmp_path), replace(drive(1, 1.0), process="other"))
+
+
+def test_currents_that_cannot_be_solved_are_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Wiring, "rise_v", lambda self, current: 1e6 * current)
+    result = check(Board([100]), tmp_path, drive(1, 5.0), CURRENT, RISE)
+    assert [fault.kind for fault in result.faults] == ["not_solved"]
+    assert (result.rules, result.currents, result.violations) == ((), None, 0)
+    assert (result.current_ma_per_um, result.ground_rise_mv) == (0.0, 0.0)
 
 
 def test_a_ground_without_pad_carries_no_current(tmp_path: Path) -> None:

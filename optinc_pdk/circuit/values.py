@@ -1,0 +1,83 @@
+"""Checks of the values in netlist, bias and board files: names, numbers, lists and mappings."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from optinc_pdk.circuit.errors import NetlistError
+
+MAX_NAME = 256
+"""Largest number of characters of a name or label."""
+LARGEST = 1e30
+"""Largest magnitude of a number; squares of larger ones would leave the range of double precision."""
+MAX_INDEX = 2**31
+REMEDY = "correct it or build again"
+_ADD = "add it or build again"
+
+
+def name_of(where: str, value: Any) -> str:
+    """Return a name after checking that it is printable text of 1 to ``MAX_NAME`` characters."""
+    if not isinstance(value, str):
+        raise NetlistError(f"{where}: the name {reprlib.repr(value)} is not text; put it in quotes, or correct it")
+    if not 0 < len(value) <= MAX_NAME or not value.isprintable():
+        raise NetlistError(
+            f"{where}: the name {reprlib.repr(value)} of {len(value)} characters must have 1 to {MAX_NAME} printable "
+            f"ones; {REMEDY}"
+        )
+    return value
+
+
+def names_of(where: str, value: Any) -> tuple[str, ...]:
+    """Return a list of names."""
+    return tuple(name_of(where, each) for each in list_of(where, value))
+
+
+def number_of(where: str, value: Any) -> float:
+    """Return a number after checking that it is finite and not beyond ``LARGEST``; bools are no numbers."""
+    # NaN fails the comparison; an integer may be too large for a float
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -LARGEST <= value <= LARGEST:
+        raise NetlistError(f"{where} is {reprlib.repr(value)}, expected a finite number up to ±{LARGEST:g}; {REMEDY}")
+    return float(value)
+
+
+def index_of(where: str, value: Any, stop: int = MAX_INDEX) -> int:
+    """Return an integer after checking that it lies within 0 … ``stop`` - 1."""
+    if type(value) is not int or not 0 <= value < stop:
+        raise NetlistError(f"{where} is {reprlib.repr(value)}, expected an integer in 0…{stop - 1}; {REMEDY}")
+    return value
+
+
+def list_of(where: str, value: Any) -> list[Any]:
+    """Return a value after checking that it is a list; the characters of a text are none."""
+    if not isinstance(value, list):
+        raise NetlistError(f"{where} is {reprlib.repr(value)}, expected a list; {REMEDY}")
+    return value
+
+
+def mapping_of(where: str, value: Any) -> Mapping[str, Any]:
+    """Return a value after checking that it is a mapping whose keys are names."""
+    if not isinstance(value, Mapping):
+        raise NetlistError(f"{where} is {reprlib.repr(value)}, expected key: value pairs; {REMEDY}")
+    for key in value:
+        name_of(where, key)
+    return value
+
+
+def entries_of(where: str, value: Any, required: Collection[str], optional: Collection[str] = ()) -> Mapping[str, Any]:
+    """Return a mapping after checking that it has all required keys, and no others than optional ones."""
+    data = mapping_of(where or "the file", value)
+    prefix = f"{where}: " if where else ""
+    if missing := [key for key in required if key not in data]:
+        raise NetlistError(f"{prefix}{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing; {_ADD}")
+    if unknown := sorted(set(data) - set(required) - set(optional)):
+        known = ", ".join((*required, *optional))
+        raise NetlistError(f"{prefix}unknown key {unknown[0]!r}; remove it, known are {known}")
+    return data
+
+
+def check_schema(value: Any, expected: int) -> None:
+    """Refuse a file of another schema number; True is none, although it equals 1."""
+    if type(value) is not int or value != expected:
+        raise NetlistError(f"schema {reprlib.repr(value)}, this version reads {expected}; build the chip again")

@@ -1,0 +1,124 @@
+"""Standard output and error that never interrupt a command: closed, broken, full, or unable to encode a character."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import io
+import json
+import os
+import select
+import sys
+from typing import Any, TextIO
+
+from optinc_pdk.cli.exit_codes import SIGNALLED, UNUSABLE
+
+SIGPIPE = 13
+"""Number of the signal; Windows has none."""
+
+
+class SinkStream(io.RawIOBase):
+    """Raw stream that writes to another one until this fails; the error is kept, not raised.
+
+    Attributes:
+        raw: The stream written to.
+        fault: The first error, or None.
+    """
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        super().__init__()
+        self.raw = raw
+        self.fault: OSError | None = None
+
+    def writable(self) -> bool:
+        """Whether bytes can be written: always."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write bytes, or drop them after an error."""
+        count: int | None = None
+        while self.fault is None and count is None:
+            try:
+                count = self.raw.write(data)
+                if count is None:  # a pipe that does not block is full
+                    select.select((), (self.raw,), ())
+            except OSError as fault:
+                self.fault = fault
+        return memoryview(data).nbytes if count is None else count
+
+    def fileno(self) -> int:
+        """Return the descriptor of the stream written to."""
+        return self.raw.fileno()
+
+    def isatty(self) -> bool:
+        """Whether the stream written to is a terminal."""
+        return self.raw.isatty()
+
+
+def json_escape(fault: UnicodeError) -> tuple[str, int]:
+    """Replace characters that an encoding lacks by ``\\uXXXX``, which JSON reads back; a handler of codec errors."""
+    if not isinstance(fault, UnicodeEncodeError):
+        raise fault
+    return json.dumps(fault.object[fault.start : fault.end])[1:-1], fault.end
+
+
+def protect_standard_streams() -> None:
+    """Replace standard output and error of this process by streams that keep their errors, see :class:`SinkStream`.
+
+    Descriptors that are closed are opened on the null device first; a file that the command opens would otherwise get
+    the number of standard output, and prints of libraries would end in it. Streams that were replaced before, such as
+    those of tests, are not changed.
+    """
+    _open_closed_descriptors()
+    codecs.register_error("optinc.json_escape", json_escape)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open until the process ends
+        elif stream is getattr(sys, f"__{name}__"):
+            setattr(sys, name, protected(stream))
+
+
+def protected(stream: TextIO) -> TextIO:
+    """Return a text stream that writes to the raw stream of another one and keeps its errors."""
+    stream.flush()
+    raw: Any = stream.buffer
+    return io.TextIOWrapper(
+        io.BufferedWriter(SinkStream(getattr(raw, "raw", raw))),
+        encoding=stream.encoding,
+        errors="optinc.json_escape",
+        line_buffering=bool(getattr(stream, "line_buffering", False)),
+    )
+
+
+def delivered(code: int) -> int:
+    """Flush standard output and return the exit code of the command.
+
+    Args:
+        code: Exit code of the work.
+
+    Returns:
+        ``code`` if everything was written. 141 without a message if the reader of standard output is gone, as if the
+        signal SIGPIPE had ended the command. 2 with a message on standard error if writing failed otherwise.
+    """
+    sys.stdout.flush()
+    sink = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    fault = sink.fault if isinstance(sink, SinkStream) else None
+    if fault is None:
+        return code
+    if fault.errno == errno.EPIPE:
+        return SIGNALLED + SIGPIPE
+    print(
+        f"optinc: standard output: {fault.strerror}; what was printed is not complete: make room, or give another file",
+        file=sys.stderr,
+    )
+    return UNUSABLE
+
+
+def _open_closed_descriptors() -> None:
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            os.set_inheritable(null, True)

@@ -1,0 +1,54 @@
+"""Trial reading of an OASIS file in a process of its own, whose computing time the operating system limits.
+
+Some damaged repetitions keep KLayout's reader busy for hours, and nothing in this process could interrupt it. GDS2
+files need no trial: their records are counted first (:mod:`optinc_pdk.extract.gds2_records`).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from optinc_pdk.extract.size_limits import GdsError
+
+MAX_SECONDS = 30
+"""Limit of the computing time. The largest network laid out so far is read in one second."""
+
+# Errors of the file are reported by the reading that follows. The limits hold from here on, so that the import counts.
+_SCRIPT = """
+import resource, sys
+seconds, memory = int(sys.argv[2]), int(sys.argv[3])
+resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+import klayout.db as kdb
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() if sys.platform == "linux" else 0
+if size:
+    resource.setrlimit(resource.RLIMIT_AS, (size + memory, size + memory))
+options = kdb.LoadLayoutOptions()
+options.warn_level = 0
+options.properties_enabled = False
+try:
+    kdb.Layout().read(sys.argv[1], options)
+except (RuntimeError, UnicodeDecodeError):
+    pass
+"""
+
+
+def check_reading_time(path: Path, max_memory: int) -> None:
+    """Check that KLayout can read a file within ``MAX_SECONDS``.
+
+    Args:
+        path: OASIS file.
+        max_memory: Bytes by which the reading process may grow.
+
+    Raises:
+        GdsError: The trial was ended by the limit, or by a crash of the reader.
+    """
+    # -P: a file in the current folder must not be imported in place of a package
+    command = [sys.executable, "-P", "-c", _SCRIPT, str(path.resolve()), str(MAX_SECONDS), str(max_memory)]
+    ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode
+    if ended < 0:
+        raise GdsError(
+            f"{path}: cannot be read within {MAX_SECONDS} s of computing time and {max_memory // 2**20} MiB (signal "
+            f"{-ended}); check the counts of its arrays, or write it as GDS2"
+        )

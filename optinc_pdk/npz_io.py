@@ -1,0 +1,141 @@
+"""Reading of ``.npz`` archives, which are zip files of .npy members, with bounds and without unpickling.
+
+Names, sizes and headers are checked before any array is created.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import math
+import reprlib
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SAVE_AGAIN = "save it again with numpy.savez"
+MAX_HEADER = 10_000
+_MAGIC = b"\x93NUMPY"
+# What zipfile, NumPy and ast.literal_eval raise for damaged archives and headers.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    RuntimeError,
+    MemoryError,
+    OverflowError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    LookupError,
+)
+
+
+def read_npz(path: Path, data: bytes, max_bytes: int, error: type[ValueError]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a ``.npz`` archive.
+
+    Args:
+        path: The file, for messages.
+        data: Its content.
+        max_bytes: Largest unpacked size of the archive in bytes.
+        error: Class of the exception to raise.
+
+    Returns:
+        Read-only arrays by name, without the ending .npy.
+
+    Raises:
+        error: The data are no archive, a member is not an array of plain values, or the archive is too large; the
+            message names the file and the member.
+    """
+    if data[:1] == b"\x80":
+        raise error(f"{path}: is a pickle, which can run code; save the arrays with numpy.savez")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = archive.infolist()
+            _check_members(path, members, max_bytes, error)
+            contents = [(info.filename, archive.read(info)) for info in members]
+    except error:
+        raise
+    except _DAMAGE as fault:
+        raise error(f"{path}: is not a valid .npz archive ({_reason(fault)}); {SAVE_AGAIN}") from fault
+    return {name.removesuffix(".npy"): _array(path, name, content, error) for name, content in contents}
+
+
+def _check_members(path: Path, members: list[zipfile.ZipInfo], max_bytes: int, error: type[ValueError]) -> None:
+    """Refuse members that must not be unpacked, from the archive's directory alone."""
+    seen: set[str] = set()
+    for info in members:
+        name, shown = info.filename, reprlib.repr(info.filename)
+        if "/" in name or "\\" in name or name.startswith("."):
+            raise error(f"{path}: member {shown} is in a folder; use names such as 'task.npy'")
+        if not name.endswith(".npy"):
+            raise error(f"{path}: member {shown} is not a .npy array; save the file with numpy.savez")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise error(
+                f"{path}: member {shown} has compression type {info.compress_type}; save the file with numpy.savez"
+            )
+        if name in seen:
+            raise error(f"{path}: member {shown} occurs twice; remove one")
+        seen.add(name)
+    # zipfile reads at most the size that the directory declares
+    size = sum(info.file_size for info in members)
+    if size > max_bytes:
+        raise error(f"{path}: unpacks to {size} bytes, the limit is {max_bytes}; give a smaller file")
+
+
+def _array(path: Path, name: str, data: bytes, error: type[ValueError]) -> NDArray[Any]:
+    """Return the array of a member; its header is checked against its size before the array is created."""
+    where = f"{path}: member {reprlib.repr(name)}"
+    try:
+        start, shape, fortran, dtype = _header(data)
+    except _DAMAGE as fault:
+        raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {SAVE_AGAIN}") from fault
+    if dtype.hasobject:
+        raise error(
+            f"{where} holds Python objects (a pickle), which can run code; store floats, and text as a string array"
+        )
+    body = data[start:]
+    plain = dtype.fields is None and dtype.subdtype is None and all(n >= 0 for n in shape)
+    expected = math.prod(shape, start=dtype.itemsize) if plain else -1
+    if expected != len(body) or dtype.itemsize == 0:
+        raise error(
+            f"{where} declares {reprlib.repr(shape)} of {str(dtype)[:60]}, which does not fit its {len(body)} bytes; "
+            f"{SAVE_AGAIN}"
+        )
+    try:
+        return np.frombuffer(body, dtype).reshape(shape, order="F" if fortran else "C")
+    except _DAMAGE as fault:  # such as more dimensions than NumPy has
+        raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {SAVE_AGAIN}") from fault
+
+
+def _header(data: bytes) -> tuple[int, tuple[int, ...], bool, np.dtype[Any]]:
+    """Return start of the values, shape, whether they are in Fortran order, and type, from the header of a .npy array.
+
+    NumPy's reader warns about some damaged headers instead of refusing them.
+    """
+    magic, size_bytes = data[: len(_MAGIC)], {1: 2, 2: 4}.get(data[6] if len(data) > 8 else 0)
+    if magic != _MAGIC or size_bytes is None or data[7]:
+        raise ValueError("it does not begin as a .npy array of format version 1.0 or 2.0")
+    start = 8 + size_bytes
+    end = start + int.from_bytes(data[8:start], "little")
+    if end > min(len(data), MAX_HEADER):
+        raise ValueError(f"its header of {end - start} bytes is cut off or too long")
+    header = ast.literal_eval(data[start:end].decode("latin-1").strip())
+    if not isinstance(header, dict) or set(header) != {"descr", "fortran_order", "shape"}:
+        raise ValueError("its header does not state descr, fortran_order and shape")
+    shape, fortran = header["shape"], header["fortran_order"]
+    # True is an int as well, but no length
+    if not isinstance(shape, tuple) or any(type(n) is not int for n in shape) or not isinstance(fortran, bool):
+        raise ValueError(f"its shape is {reprlib.repr(shape)}")
+    return end, shape, fortran, np.lib.format.descr_to_dtype(header["descr"])
+
+
+def _reason(fault: BaseException) -> str:
+    return f"{' '.join(str(fault).split()) or type(fault).__name__}"

@@ -1,0 +1,94 @@
+"""Reports that vouch for files beside them by SHA-256: which files they list, and whether these have changed since.
+
+Reading a report here needs no schema, so that commands check their output paths quickly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+BUILD_ENDING = ".report.json"
+CASCADE_ENDING = ".cascade.json"
+REPORT_ENDINGS = (BUILD_ENDING, CASCADE_ENDING, ".yield.json")
+"""Endings of the reports of a build, of a cascade and of a yield run."""
+MAX_BYTES = 2**24
+"""Largest report that is read; those of the largest chips have some kilobytes."""
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def claiming_report(path: Path) -> Path | None:
+    """Find the report beside a file that lists it, or that is the file itself.
+
+    Args:
+        path: File, which may be missing.
+
+    Returns:
+        Path of the report; None if no report beside the file lists it.
+    """
+    for stem in _stems(path):
+        for ending in REPORT_ENDINGS:
+            report = path.with_name(stem + ending)
+            files = _entries(report).get("files")
+            if isinstance(files, dict) and (path.name in files or path == report):
+                return report
+    return None
+
+
+def changed_files(paths: Iterable[Path]) -> list[tuple[Path, Path]]:
+    """Compare files with the reports of builds beside them.
+
+    Args:
+        paths: Files; missing ones, and those that no report lists, are skipped.
+
+    Returns:
+        Each file that differs from the one that the build wrote, and the build's report.
+    """
+    changed = []
+    for path in paths:
+        for stem in _stems(path):
+            report = path.with_name(stem + BUILD_ENDING)
+            files = _entries(report).get("files")
+            stated = files.get(path.name) if isinstance(files, dict) else None
+            if stated is not None and path.is_file() and stated != file_digest(path):
+                changed.append((path, report))
+    return changed
+
+
+def cascades_of(directory: Path, chip: str) -> list[Path]:
+    """Find the reports of cascades that a chip is part of.
+
+    Args:
+        directory: Folder of the chip's files.
+        chip: Name of the chip.
+    """
+    return [
+        report
+        for report in sorted(directory.glob(f"*{CASCADE_ENDING}"))
+        if any(isinstance(level, dict) and level.get("name") == chip for level in _entries(report).get("levels", ()))
+    ]
+
+
+def _stems(path: Path) -> Iterator[str]:
+    """What stands before each dot of a file name."""
+    parts = path.name.split(".")
+    return (".".join(parts[:count]) for count in range(1, len(parts)))
+
+
+def _entries(report: Path) -> dict[str, Any]:
+    """Content of a report; empty if it is missing or no report, so that it vouches for nothing."""
+    try:
+        if not report.is_file() or report.stat().st_size > MAX_BYTES:
+            return {}
+        content = json.loads(report.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}

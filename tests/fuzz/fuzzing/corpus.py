@@ -1,0 +1,247 @@
+"""The corpus: small files of every kind, all written by the project itself."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import klayout.db as kdb
+import numpy as np
+import yaml
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.onn.weight_files import bundled_weights
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+CARDS = REPOSITORY / "components"
+CELLS = REPOSITORY / "tests" / "cells" / "reference"
+CELL_NAMES = ("straight", "mmi2x2", "phase_shifter", "taper")
+
+
+@dataclass(frozen=True)
+class Chip:
+    """Files of a small chip.
+
+    Attributes:
+        weights: Its network.
+        gds: Its layout.
+        netlist: Its netlist.
+        bias: Its bias.
+        report: The report of its build.
+        function: Its function table.
+    """
+
+    weights: bytes
+    gds: bytes
+    netlist: bytes
+    bias: bytes
+    report: bytes
+    function: bytes
+
+
+def smallest() -> Onn:
+    """One symbol of two servers through one hidden unit; the offset rounds the average down."""
+    return Onn((Layer(np.ones((1, 1)), np.array([-0.25])), Layer(np.ones((1, 1)), np.zeros(1))), Averaging(2, 2, 1))
+
+
+def blocks() -> Onn:
+    """One symbol of two servers, distributed to two units, with blocks."""
+    layers = (Layer(np.ones((2, 1)), np.array([0.0, 0.1])), Layer(np.full((1, 2), 0.5), np.zeros(1)))
+    return Onn(layers, Averaging(2, 2, 1), ("svd", ("approx", 1)), {"recipe": "fuzz", "score": 1.0}, "clipped_relu")
+
+
+def build_chip(onn: Onn, folder: Path) -> Chip:
+    """Build the chip of a network.
+
+    Raises:
+        RuntimeError: A check of the chip fails.
+    """
+    from optinc_pdk.flow import build
+
+    built = build(onn, folder, "fuzz")
+    if not built.passed:
+        raise RuntimeError("the chip of the corpus fails")
+    onn.save(folder / "fuzz.npz")
+    endings = (".npz", ".gds", ".pic.yml", ".bias.yml", ".report.json", ".function.npz")
+    return Chip(*((folder / f"fuzz{ending}").read_bytes() for ending in endings))
+
+
+def weights_npz(folder: Path) -> list[bytes]:
+    """Weight files of the project's own format."""
+    files = [bundled_weights().read_bytes()]
+    for onn in (smallest(), blocks()):
+        onn.save(folder / "w.npz")
+        files.append((folder / "w.npz").read_bytes())
+    return files
+
+
+def weights_safetensors(folder: Path) -> list[bytes]:
+    """The same networks as .safetensors."""
+    from safetensors.numpy import save
+
+    files = []
+    for kind in (np.float64, np.float32, np.float16):
+        tensors = {}
+        for i, layer in enumerate(blocks().layers):
+            tensors[f"{2 * i}.weight"], tensors[f"{2 * i}.bias"] = layer.weight.astype(kind), layer.bias.astype(kind)
+        files.append(save(tensors, {"activation": "clipped_relu"} if kind is np.float32 else None))
+    return files
+
+
+def weights_onnx(folder: Path) -> list[bytes]:
+    """The same networks as .onnx: Gemm with attributes, MatMul, Relu, Clip with constants and attributes."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    first, second = blocks().layers
+    files = []
+    for form in range(3):
+        w, v = first.weight.astype(np.float32), second.weight.astype(np.float32)
+        stored = {"w": w, "a": first.bias.astype(np.float32), "v": v, "b": second.bias.astype(np.float32)}
+        if form == 1:
+            stored = {"w": w.T.copy(), "v": v.T.copy()}
+        clip = {
+            0: [helper.make_node("Relu", ["h"], ["r"])],
+            1: [helper.make_node("Clip", ["h"], ["r"], min=0.0, max=1.0)],
+            2: [
+                helper.make_node("Constant", [], ["low"], value_float=0.0),
+                helper.make_node("Constant", [], ["high"], value=numpy_helper.from_array(np.float32(1.0), "high")),
+                helper.make_node("Clip", ["h", "low", "high"], ["r"]),
+            ],
+        }[form]
+        if form == 1:
+            nodes = [
+                helper.make_node("MatMul", ["x", "w"], ["h"]),
+                *clip,
+                helper.make_node("MatMul", ["r", "v"], ["y"]),
+            ]
+        else:
+            nodes = [
+                helper.make_node("Gemm", ["x", "w", "a"], ["h"], transB=1, alpha=1.0, beta=1.0),
+                *clip,
+                helper.make_node("Gemm", ["r", "v", "b"], ["y"], transB=1),
+            ]
+        graph = helper.make_graph(
+            nodes,
+            "net",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 1])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, 1])],
+            [numpy_helper.from_array(array, name) for name, array in stored.items()],
+        )
+        files.append(helper.make_model(graph).SerializeToString())
+    return files
+
+
+def layouts(folder: Path) -> list[bytes]:
+    """GDS2 files: cells of the project, with a label, a path and an array of instances."""
+    return [_saved(_layout(name), folder / "a.gds") for name in CELL_NAMES]
+
+
+def layouts_oasis(folder: Path) -> list[bytes]:
+    """The same layouts as OASIS."""
+    return [_saved(_layout(name), folder / "a.oas") for name in CELL_NAMES]
+
+
+def _layout(name: str) -> kdb.Layout:
+    layout = kdb.Layout()
+    layout.read(str(CELLS / f"{name}.gds"))
+    cell = layout.top_cell()
+    top = layout.create_cell("top")
+    top.insert(
+        kdb.CellInstArray(
+            cell.cell_index(), kdb.Trans(1, True, 1000, 0), kdb.Vector(0, 90_000), kdb.Vector(90_000, 0), 2, 2
+        )
+    )
+    top.insert(kdb.CellInstArray(cell.cell_index(), kdb.ICplxTrans(1.0, 30.0, False, -90_000, 0)))
+    layer = layout.layer(41, 0)
+    top.shapes(layer).insert(kdb.Path([kdb.Point(0, 0), kdb.Point(0, 50_000), kdb.Point(9000, 50_000)], 4000))
+    top.shapes(layout.layer(100, 0)).insert(kdb.Text("label", kdb.Trans(0, False, 10, 10)))
+    top.shapes(layer).insert(kdb.Box(0, 0, 80_000, 80_000))
+    return layout
+
+
+def _saved(layout: kdb.Layout, path: Path) -> bytes:
+    layout.write(str(path))
+    return path.read_bytes()
+
+
+def touchstone(ports: int) -> list[bytes]:
+    """Touchstone files of passive devices, in all number formats."""
+    from optinc_pdk.models.touchstone import touchstone_text
+
+    s = 0.5 * np.eye(ports)[::-1] * np.exp(1j * np.arange(3))[:, np.newaxis, np.newaxis]
+    text = touchstone_text(np.array([1540.0, 1550.0, 1560.0]), s, [f"o{i + 1}" for i in range(ports)])
+    plain = "\n".join(line for line in text.splitlines() if not line.startswith("!"))
+    rows = "\n".join(f"19{i}.5 " + " ".join(["-10 45.0"] * ports**2) for i in range(3))
+    return [
+        text.encode(),
+        plain.encode(),
+        f"# THZ S DB R 50\n{rows}\n".encode(),
+        f"# GHz S MA\n{rows}\n".replace("-10", "0.1").encode(),
+    ]
+
+
+def s_matrices(folder: Path) -> list[bytes]:
+    """S-matrices of one block as ``optinc simulate`` writes them."""
+    buffer = io.BytesIO()
+    s = 0.5 * np.eye(2, dtype=complex)[::-1] * np.ones((3, 1, 1))
+    np.savez(
+        buffer,
+        **{"wavelengths_nm": np.array([1540.0, 1550, 1560]), "blocks.0.s": s, "blocks.0.ports": np.array(["o1", "o2"])},
+    )
+    return [buffer.getvalue()]
+
+
+def yaml_cards(*patterns: str) -> list[bytes]:
+    """Cards of the package whose paths in ``components/`` match patterns."""
+    return [path.read_bytes() for pattern in patterns for path in sorted(CARDS.glob(pattern))]
+
+
+def short_rules() -> bytes:
+    """A rule file with the first rule of every kind."""
+    data = yaml.safe_load((CARDS / "soi220" / "rules.yml").read_text(encoding="utf-8"))
+    kinds: dict[str, object] = {}
+    for rule in data["rules"]:
+        kinds.setdefault(rule["kind"], rule)
+    return yaml.safe_dump(data | {"rules": list(kinds.values())}, sort_keys=False).encode()
+
+
+def finished_samples() -> bytes:
+    """The file of finished samples of a yield run."""
+    outcome = {
+        "inputs": 16,
+        "exact": 15,
+        "words": 32,
+        "wrong": 1,
+        "margin": 0.1,
+        "saturated": 0,
+        "fault": "",
+        "errors": {"1": 1},
+    }
+    lines = [
+        {"schema": 1, "header": {"seed": 1, "chip": {"name": "fuzz"}}},
+        {"study": "all", "imperfection": "", "sample": 0, "result": {"tuned": outcome}},
+        {"study": "alone", "imperfection": "coupler", "sample": 1, "result": {"tuned": outcome}},
+        {"study": "tolerance", "imperfection": "coupler", "sample": 0, "result": {"factor": 1.5}},
+    ]
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
+def process_card() -> bytes:
+    """The card of a whole process, without comments and names of sources."""
+    return yaml.safe_dump(
+        yaml.safe_load((CARDS / "soi220" / "process.yml").read_text(encoding="utf-8")), sort_keys=False
+    ).encode()
+
+
+def system_cards() -> list[bytes]:
+    """Cards of a system of every kind, under one name."""
+    files = yaml_cards("systems/fat_tree.yml", "systems/wdm_ring.yml", "systems/optinc_star_4bit_chip.yml")
+    return [yaml.safe_dump(yaml.safe_load(file) | {"name": "optinc_star"}, sort_keys=False).encode() for file in files]
+
+
+def golden() -> bytes:
+    """Recognition polygons of a device."""
+    return (CARDS / "soi220" / "golden" / "taper.json").read_bytes()
