@@ -171,7 +171,7 @@ def test_layouts_that_are_too_large_raise_before_klayout_reads_them(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loads: list[Path] = []
-    monkeypatch.setattr(reader, "_load", lambda layout, path: loads.append(path))
+    monkeypatch.setattr(reader, "_load", lambda layout, data, path: loads.append(path))
     gds = tmp_path / f"{name}.gds"
     gds.write_bytes(BAD[name][0])
     with pytest.raises(GdsError):

@@ -1,6 +1,6 @@
-"""Reading of ``.npz`` archives, which are zip files of .npy members, with bounds and without unpickling.
+"""Bounded reading of .npz archives: names, sizes and headers are checked before an array is created; no pickles.
 
-Names, sizes and headers are checked before any array is created.
+A .npz is a zip of .npy members. A small archive can declare members of any size, and many of them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,19 @@ import reprlib
 import struct
 import zipfile
 import zlib
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-SAVE_AGAIN = "save it again with numpy.savez"
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_reading import FileKind, read_bytes
+
+MAX_MEMBERS = 10_000
+"""Largest number of arrays; a network of 1,000 layers has 2,003."""
+
 MAX_HEADER = 10_000
 _MAGIC = b"\x93NUMPY"
 # What zipfile, NumPy and ast.literal_eval raise for damaged archives and headers.
@@ -36,39 +42,49 @@ _DAMAGE = (
     AttributeError,
     LookupError,
 )
+_SAVE_AGAIN = "save it again with numpy.savez"
+_ENTRY = b"PK\x01\x02"
+"""Signature of a member in the archive's directory."""
 
 
-def read_npz(path: Path, data: bytes, max_bytes: int, error: type[ValueError]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a ``.npz`` archive.
+def read_npz(
+    path: Path, kind: FileKind, error: type[ValueError] = InputError, only: Collection[str] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Read the arrays of a .npz archive, none of which is unpickled.
 
     Args:
-        path: The file, for messages.
-        data: Its content.
-        max_bytes: Largest unpacked size of the archive in bytes.
+        path: The file.
+        kind: Kind of the file, which limits its size, packed and unpacked.
         error: Class of the exception to raise.
+        only: Names of the arrays to read; by default all.
 
     Returns:
-        Read-only arrays by name, without the ending .npy.
+        The arrays by name; they are read-only.
 
     Raises:
-        error: The data are no archive, a member is not an array of plain values, or the archive is too large; the
-            message names the file and the member.
+        error: The file is unreadable, too large, damaged, or no .npz archive; it has more than ``MAX_MEMBERS`` arrays,
+            or an array unpacks to more than its header declares. The message states the file, the limit and the remedy.
     """
+    data = read_bytes(path, kind, error)
     if data[:1] == b"\x80":
         raise error(f"{path}: is a pickle, which can run code; save the arrays with numpy.savez")
+    count = data.count(_ENTRY)
+    if count > MAX_MEMBERS:
+        raise error(f"{path}: has {count:,} members, the limit is {MAX_MEMBERS:,}; {kind.remedy}")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
-            _check_members(path, members, max_bytes, error)
-            contents = [(info.filename, archive.read(info)) for info in members]
+            if only is not None:
+                members = [info for info in members if info.filename.removesuffix(".npy") in only]
+            _check_members(path, members, kind, error)
+            return {info.filename.removesuffix(".npy"): _array(path, archive, info, error) for info in members}
     except error:
         raise
     except _DAMAGE as fault:
-        raise error(f"{path}: is not a valid .npz archive ({_reason(fault)}); {SAVE_AGAIN}") from fault
-    return {name.removesuffix(".npy"): _array(path, name, content, error) for name, content in contents}
+        raise error(f"{path}: is not a valid .npz archive ({_reason(fault)}); {_SAVE_AGAIN}") from fault
 
 
-def _check_members(path: Path, members: list[zipfile.ZipInfo], max_bytes: int, error: type[ValueError]) -> None:
+def _check_members(path: Path, members: Sequence[zipfile.ZipInfo], kind: FileKind, error: type[ValueError]) -> None:
     """Refuse members that must not be unpacked, from the archive's directory alone."""
     seen: set[str] = set()
     for info in members:
@@ -84,39 +100,43 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo], max_bytes: int, e
         if name in seen:
             raise error(f"{path}: member {shown} occurs twice; remove one")
         seen.add(name)
-    # zipfile reads at most the size that the directory declares
     size = sum(info.file_size for info in members)
-    if size > max_bytes:
-        raise error(f"{path}: unpacks to {size} bytes, the limit is {max_bytes}; give a smaller file")
+    if size > kind.max_bytes:
+        raise error(
+            f"{path}: unpacks to {size:,} bytes, the limit of a {kind.name} is {kind.max_bytes:,}; {kind.remedy}"
+        )
 
 
-def _array(path: Path, name: str, data: bytes, error: type[ValueError]) -> NDArray[Any]:
-    """Return the array of a member; its header is checked against its size before the array is created."""
-    where = f"{path}: member {reprlib.repr(name)}"
+def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, error: type[ValueError]) -> NDArray[Any]:
+    """Return the array of one member; its header is checked against its size before the array is created."""
+    where = f"{path}: member {reprlib.repr(info.filename)}"
+    # zipfile reads at most the size that the directory declares, which has been checked
+    data = archive.read(info)
     try:
         start, shape, fortran, dtype = _header(data)
     except _DAMAGE as fault:
-        raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {SAVE_AGAIN}") from fault
+        raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {_SAVE_AGAIN}") from fault
     if dtype.hasobject:
         raise error(
             f"{where} holds Python objects (a pickle), which can run code; store floats, and text as a string array"
         )
-    body = data[start:]
     plain = dtype.fields is None and dtype.subdtype is None and all(n >= 0 for n in shape)
     expected = math.prod(shape, start=dtype.itemsize) if plain else -1
-    if expected != len(body) or dtype.itemsize == 0:
+    if expected != len(data) - start or dtype.itemsize == 0:
         raise error(
-            f"{where} declares {reprlib.repr(shape)} of {str(dtype)[:60]}, which does not fit its {len(body)} bytes; "
-            f"{SAVE_AGAIN}"
+            f"{where} declares {reprlib.repr(shape)} of {str(dtype)[:60]}, which does not fit its "
+            f"{len(data) - start} bytes; {_SAVE_AGAIN}"
         )
     try:
-        return np.frombuffer(body, dtype).reshape(shape, order="F" if fortran else "C")
+        # NumPy creates no array of an empty buffer
+        flat = np.frombuffer(data, dtype, offset=start) if expected else np.zeros(0, dtype)
+        return flat.reshape(shape, order="F" if fortran else "C")
     except _DAMAGE as fault:  # such as more dimensions than NumPy has
-        raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {SAVE_AGAIN}") from fault
+        raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {_SAVE_AGAIN}") from fault
 
 
 def _header(data: bytes) -> tuple[int, tuple[int, ...], bool, np.dtype[Any]]:
-    """Return start of the values, shape, whether they are in Fortran order, and type, from the header of a .npy array.
+    """Return start of the values, shape, Fortran order and type, from the header of a .npy array.
 
     NumPy's reader warns about some damaged headers instead of refusing them.
     """
