@@ -74,7 +74,8 @@ class StagedFiles:
         """Replace the files of an earlier set by those of this one.
 
         Args:
-            reports: Names of the files that vouch for others; each comes after those that it vouches for.
+            reports: Names of the files that vouch for others; each comes after those that it vouches for. A report of
+                an earlier set that this set does not have is deleted.
             stale: Names of files of an earlier set that are deleted unless this set has them.
 
         Raises:
@@ -88,17 +89,18 @@ class StagedFiles:
             try:
                 for name in reversed(reports):
                     old_reports[name].unlink(missing_ok=True)
+                    _sync([old_reports[name].parent])
                 for name in stale:
                     if name not in targets:
                         self.target(name).unlink(missing_ok=True)
-                _sync([self.directory, *(path.parent for path in old_reports.values())])
                 for name in targets:
                     if name not in reports:
                         os.replace(ready[name], targets[name])
-                _sync(path.parent for path in targets.values())
+                _sync([self.directory, *(path.parent for path in targets.values())])
                 for name in reports:
-                    os.replace(ready[name], targets[name])
-                _sync(path.parent for path in old_reports.values())
+                    if name in targets:
+                        os.replace(ready[name], targets[name])
+                        _sync([targets[name].parent])
             except BaseException:
                 for path in ready.values():
                     path.unlink(missing_ok=True)

@@ -35,6 +35,7 @@ from optinc_pdk.onn import (
 )
 from optinc_pdk.onn.build_memory import estimated_memory_gb
 from optinc_pdk.onn.conditioning import check_gains
+from optinc_pdk.validation import validate_arguments
 
 if TYPE_CHECKING:
     from optinc_pdk.report.schema import Report
@@ -126,6 +127,7 @@ class _Files:
         return {path.name: file_digest(path) for path in paths if path.exists()}
 
 
+@validate_arguments
 def build(
     weights: str | Path | Onn | None = None,
     directory: str | Path = "gds_out",
@@ -159,9 +161,9 @@ def build(
         built = build_staged(weights, staged, name, process, on_stage, on_progress, input_amplitudes)
         from optinc_pdk.report.build_files import cascades_of
 
-        # a cascade's report vouches for those of its chips
+        # a cascade's report vouches for those of its chips; this build has none, so the earlier one is deleted
         outdated = cascades_of(staged.directory, built.report.name)
-        publish(staged, built.report.name, stale=[path.name for path in outdated])
+        publish(staged, built.report.name, reports=[path.name for path in outdated])
     notes = [f"{path}: deleted, because it was the report of a cascade with the earlier chip" for path in outdated]
     return replace(built, findings=(*built.findings, *notes))
 
@@ -172,7 +174,7 @@ def publish(staged: StagedFiles, *names: str, reports: Sequence[str] = (), stale
     Args:
         staged: Files of the chips.
         names: Names of the chips.
-        reports: Names of further files that vouch for files of the set, written after the chips' reports.
+        reports: Names of further files that vouch for the chips' reports; those that the set does not have are deleted.
         stale: Names of further files of an earlier build, deleted unless the set has them.
     """
     endings = [f"{name}{ending}" for name in names for ending in FILE_ENDINGS]

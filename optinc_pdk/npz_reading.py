@@ -1,6 +1,7 @@
-"""Bounded reading of .npz archives: names, sizes and headers are checked before an array is created; no pickles.
+"""Reading of ``.npz`` archives, which are zip files of .npy members, with bounds and without unpickling.
 
-A .npz is a zip of .npy members. A small archive can declare members of any size, and many of them.
+Names, sizes and headers are checked before any array is created: a small archive can declare members of any size, and
+many of them.
 """
 
 from __future__ import annotations
@@ -22,10 +23,14 @@ from numpy.typing import NDArray
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_reading import FileKind, read_bytes
 
+SAVE_AGAIN = "save it again with numpy.savez"
 MAX_MEMBERS = 10_000
 """Largest number of arrays; a network of 1,000 layers has 2,003."""
-
 MAX_HEADER = 10_000
+"""Largest size of a .npy header in bytes."""
+
+_ENTRY = b"PK\x01\x02"
+"""Signature of a member in the archive's directory."""
 _MAGIC = b"\x93NUMPY"
 # What zipfile, NumPy and ast.literal_eval raise for damaged archives and headers.
 _DAMAGE = (
@@ -42,9 +47,6 @@ _DAMAGE = (
     AttributeError,
     LookupError,
 )
-_SAVE_AGAIN = "save it again with numpy.savez"
-_ENTRY = b"PK\x01\x02"
-"""Signature of a member in the archive's directory."""
 
 
 def read_npz(
@@ -59,13 +61,19 @@ def read_npz(
         only: Names of the arrays to read; by default all.
 
     Returns:
-        The arrays by name; they are read-only.
+        Read-only arrays by name, without the ending .npy.
 
     Raises:
-        error: The file is unreadable, too large, damaged, or no .npz archive; it has more than ``MAX_MEMBERS`` arrays,
-            or an array unpacks to more than its header declares. The message states the file, the limit and the remedy.
+        error: The file is unreadable, too large, damaged or no .npz archive, has more than ``MAX_MEMBERS`` members, or
+            a member is not an array of plain values; the message states the file, the member and the remedy.
     """
-    data = read_bytes(path, kind, error)
+    return parse_npz(path, read_bytes(path, kind, error), kind, error, only)
+
+
+def parse_npz(
+    path: Path, data: bytes, kind: FileKind, error: type[ValueError], only: Collection[str] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an archive that has been read; arguments and exceptions are those of :func:`read_npz`."""
     if data[:1] == b"\x80":
         raise error(f"{path}: is a pickle, which can run code; save the arrays with numpy.savez")
     count = data.count(_ENTRY)
@@ -77,11 +85,12 @@ def read_npz(
             if only is not None:
                 members = [info for info in members if info.filename.removesuffix(".npy") in only]
             _check_members(path, members, kind, error)
-            return {info.filename.removesuffix(".npy"): _array(path, archive, info, error) for info in members}
+            contents = [(info.filename, archive.read(info)) for info in members]
     except error:
         raise
     except _DAMAGE as fault:
-        raise error(f"{path}: is not a valid .npz archive ({_reason(fault)}); {_SAVE_AGAIN}") from fault
+        raise error(f"{path}: is not a valid .npz archive ({_reason(fault)}); {SAVE_AGAIN}") from fault
+    return {name.removesuffix(".npy"): _array(path, name, content, error) for name, content in contents}
 
 
 def _check_members(path: Path, members: Sequence[zipfile.ZipInfo], kind: FileKind, error: type[ValueError]) -> None:
@@ -100,6 +109,7 @@ def _check_members(path: Path, members: Sequence[zipfile.ZipInfo], kind: FileKin
         if name in seen:
             raise error(f"{path}: member {shown} occurs twice; remove one")
         seen.add(name)
+    # zipfile reads at most the size that the directory declares
     size = sum(info.file_size for info in members)
     if size > kind.max_bytes:
         raise error(
@@ -107,36 +117,33 @@ def _check_members(path: Path, members: Sequence[zipfile.ZipInfo], kind: FileKin
         )
 
 
-def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, error: type[ValueError]) -> NDArray[Any]:
-    """Return the array of one member; its header is checked against its size before the array is created."""
-    where = f"{path}: member {reprlib.repr(info.filename)}"
-    # zipfile reads at most the size that the directory declares, which has been checked
-    data = archive.read(info)
+def _array(path: Path, name: str, data: bytes, error: type[ValueError]) -> NDArray[Any]:
+    """Return the array of a member; its header is checked against its size before the array is created."""
+    where = f"{path}: member {reprlib.repr(name)}"
     try:
         start, shape, fortran, dtype = _header(data)
     except _DAMAGE as fault:
-        raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {_SAVE_AGAIN}") from fault
+        raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {SAVE_AGAIN}") from fault
     if dtype.hasobject:
         raise error(
             f"{where} holds Python objects (a pickle), which can run code; store floats, and text as a string array"
         )
+    body = data[start:]
     plain = dtype.fields is None and dtype.subdtype is None and all(n >= 0 for n in shape)
     expected = math.prod(shape, start=dtype.itemsize) if plain else -1
-    if expected != len(data) - start or dtype.itemsize == 0:
+    if expected != len(body) or dtype.itemsize == 0:
         raise error(
-            f"{where} declares {reprlib.repr(shape)} of {str(dtype)[:60]}, which does not fit its "
-            f"{len(data) - start} bytes; {_SAVE_AGAIN}"
+            f"{where} declares {reprlib.repr(shape)} of {str(dtype)[:60]}, which does not fit its {len(body)} bytes; "
+            f"{SAVE_AGAIN}"
         )
     try:
-        # NumPy creates no array of an empty buffer
-        flat = np.frombuffer(data, dtype, offset=start) if expected else np.zeros(0, dtype)
-        return flat.reshape(shape, order="F" if fortran else "C")
+        return np.frombuffer(body, dtype).reshape(shape, order="F" if fortran else "C")
     except _DAMAGE as fault:  # such as more dimensions than NumPy has
-        raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {_SAVE_AGAIN}") from fault
+        raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {SAVE_AGAIN}") from fault
 
 
 def _header(data: bytes) -> tuple[int, tuple[int, ...], bool, np.dtype[Any]]:
-    """Return start of the values, shape, Fortran order and type, from the header of a .npy array.
+    """Return start of the values, shape, whether they are in Fortran order, and type, from the header of a .npy array.
 
     NumPy's reader warns about some damaged headers instead of refusing them.
     """

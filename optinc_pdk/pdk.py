@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
 from optinc_pdk.models import sax_models
+from optinc_pdk.validation import validate_arguments
 
 if TYPE_CHECKING:
     from optinc_pdk.tech import ProcessPdk
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _pdks: dict[tuple[Path, ...], ProcessPdk] = {}
 
 
+@validate_arguments
 def get_pdk(process: str | Path = DEFAULT_PROCESS) -> ProcessPdk:
     """Return the gdsfactory PDK of a process. Call ``activate()`` of the PDK before you use its cells.
 
@@ -32,9 +34,10 @@ def get_pdk(process: str | Path = DEFAULT_PROCESS) -> ProcessPdk:
     Raises:
         CardError: The process does not exist, or one of its cards is not valid.
     """
-    return _pdk_of(load_process(str(process)))
+    return _pdk_of(load_process(process))
 
 
+@validate_arguments
 @contextmanager
 def active_pdk(process: str | Path | Process = DEFAULT_PROCESS) -> Iterator[ProcessPdk]:
     """Activate the PDK of a process within a ``with`` block.

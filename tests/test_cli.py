@@ -88,6 +88,7 @@ def run_apart(code: str, *arguments: object) -> subprocess.CompletedProcess[str]
 
 
 MAIN = "from optinc_pdk.cli import main; main()"
+INTERRUPTED = "optinc: interrupted; every file is complete, or as it was before\n"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class Numbers:
         (lambda: Numbers((1, 2.5)), "Numbers: values = 2.5: give a whole number"),
         (lambda: Numbers((1,), 0), "Numbers: exact = 0: give True or False"),
         (lambda: validate_type("axis", "z", Literal["x", "y"]), "axis = 'z': give x or y"),
-        (lambda: validate_type("table", [1], NDArray[np.int16]), r"table = \[1\]: give an array"),
+        (lambda: validate_type("table", [1], NDArray[np.int16]), r"table = \[1\]: give an array of int16"),
     ],
 )
 def test_other_types_are_refused_with_the_arguments_name(call, message):

@@ -14,6 +14,7 @@ from optinc_pdk.assemble.network_circuit import (
 )
 from optinc_pdk.assemble.preprocessing import preprocessing_loss_db, symbol_levels
 from optinc_pdk.assemble.weight_blocks import WeightBlock, layer_blocks
+from optinc_pdk.validation import validate_api
 
 __all__ = [
     "CARRIER_TREE",
@@ -35,3 +36,5 @@ __all__ = [
     "strip_names",
     "symbol_levels",
 ]
+
+validate_api(__name__)

@@ -4,6 +4,7 @@ from optinc_pdk.averaging.assignments import assign_random, assign_worst
 from optinc_pdk.averaging.cascade_words import cascade_words
 from optinc_pdk.averaging.score import Score, decide, decide_steps, error_counts, score
 from optinc_pdk.averaging.task import Averaging
+from optinc_pdk.validation import validate_api
 
 __all__ = [
     "Averaging",
@@ -16,3 +17,5 @@ __all__ = [
     "error_counts",
     "score",
 ]
+
+validate_api(__name__)

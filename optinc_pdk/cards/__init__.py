@@ -6,6 +6,7 @@ from optinc_pdk.cards.process import DeviceCard, Process
 from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.cards.rules import Rule, load_rules
 from optinc_pdk.cards.variation import KINDS, Variation
+from optinc_pdk.validation import validate_api
 
 __all__ = [
     "DEFAULT_PROCESS",
@@ -20,3 +21,5 @@ __all__ = [
     "load_rules",
     "process_names",
 ]
+
+validate_api(__name__)

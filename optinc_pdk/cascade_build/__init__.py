@@ -2,5 +2,8 @@
 
 from optinc_pdk.cascade_build.pipeline import CASCADE_STAGES, RANDOM_SETS, CascadeBuild, build_cascade
 from optinc_pdk.cascade_build.plan import CascadePlan
+from optinc_pdk.validation import validate_api
 
 __all__ = ["CASCADE_STAGES", "RANDOM_SETS", "CascadeBuild", "CascadePlan", "build_cascade"]
+
+validate_api(__name__)

@@ -7,6 +7,7 @@ from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.hierarchy import check_complete, flatten
 from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType, named_nets
 from optinc_pdk.circuit.netlist_files import read_netlist, write_netlist
+from optinc_pdk.validation import validate_api
 
 __all__ = [
     "UNCONNECTED",
@@ -29,3 +30,5 @@ __all__ = [
     "write_bias",
     "write_netlist",
 ]
+
+validate_api(__name__)

@@ -10,7 +10,7 @@ import typer
 
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.options import DEFAULT, Json, ProcessName, parse_output
+from optinc_pdk.cli.options import DEFAULT, LARGEST_SEED, MOST, Json, ProcessName, parse_output
 from optinc_pdk.cli.paths import output_folder
 
 
@@ -38,10 +38,12 @@ def cascade(
     words: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Number of random sets of N² words that are checked beside the corner cases. Default: 100,000."
+            min=0,
+            max=MOST,
+            help="Number of random sets of N² words that are checked beside the corner cases. Default: 100,000.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random words, from 0.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the random words, from 0.")] = 0,
     loss: Annotated[
         float, typer.Option(min=0.0, help="Loss of a fibre between the levels in dB, with its connectors.")
     ] = 0.0,

@@ -13,6 +13,8 @@ import typer
 from optinc_pdk.cli.app import app, progress_counter
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.options import (
+    MOST,
+    MOST_UNITS,
     ActivationName,
     FinerInput,
     Json,
@@ -65,15 +67,17 @@ def synth(
     copies: Annotated[
         int | None,
         typer.Option(
+            max=MOST_UNITS,
             help="ReLU: regenerate signals; each signal that waits is carried by this many units, 1 or more. "
-            "Default with --amplifiers: 1."
+            "Default with --amplifiers: 1.",
         ),
     ] = None,
     amplifiers: Annotated[
         int | None,
         typer.Option(
+            max=MOST_UNITS,
             help="ReLU: regenerate signals; the gain of a staircase is spread over this many layers, 1 or more. "
-            "Default with --copies or --unary: 3."
+            "Default with --copies or --unary: 3.",
         ),
     ] = None,
     unary: Annotated[bool, typer.Option(help="ReLU: carry every signal as single bits, the largest network.")] = False,
@@ -147,7 +151,7 @@ def train(
             "of --start, otherwise relu."
         ),
     ] = None,
-    steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 20_000,
+    steps: Annotated[int, typer.Option(max=MOST, help="Optimizer steps.")] = 20_000,
     noise: Annotated[
         float, typer.Option(help="Matrix error ε during training, relative to the 2-norm of each matrix.")
     ] = 3e-3,
@@ -261,7 +265,7 @@ def search(
     epsilon: Annotated[
         float, typer.Option(help="Matrix error ε to tolerate, relative to the 2-norm: 1e-6 to 0.1.")
     ] = 1e-3,
-    steps: Annotated[int, typer.Option(help="Optimizer steps of each training.")] = 60_000,
+    steps: Annotated[int, typer.Option(max=MOST, help="Optimizer steps of each training.")] = 60_000,
     seed: Seed = 0,
     also: Annotated[
         list[Path] | None,

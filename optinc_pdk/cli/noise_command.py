@@ -10,7 +10,7 @@ import typer
 
 from optinc_pdk.cli.app import app, stage_progress
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Seed
+from optinc_pdk.cli.options import DEFAULT, MOST, BiasFile, Gds, Json, Netlist, Out, ProcessName, Seed
 from optinc_pdk.cli.paths import output_path, warn_of_changes
 from optinc_pdk.errors import InputError
 
@@ -32,7 +32,7 @@ def noise(
             "1e5:1e9:17. Default: 13 rates over the range of the process card."
         ),
     ] = None,
-    passes: Annotated[int, typer.Option(min=1, help="Number of times that every input is sent.")] = 1,
+    passes: Annotated[int, typer.Option(min=1, max=MOST, help="Number of times that every input is sent.")] = 1,
     seed: Seed = 0,
     output: Out = None,
     process: ProcessName = DEFAULT,

@@ -8,6 +8,11 @@ from typing import Annotated, Literal
 import typer
 
 DEFAULT = "soi220"
+MOST = 10**9
+"""Largest number of samples, steps or words of one command: at a microsecond each, a quarter of an hour."""
+MOST_UNITS = 10_000
+"""Largest number of copies, layers or processes."""
+LARGEST_SEED = 2**63 - 1
 
 
 def parse_output(text: str | Path) -> Path:
@@ -70,4 +75,4 @@ FinerInput = Annotated[
 WeightsOut = Annotated[
     Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Weight file to write, .npz.")
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random numbers, from 0.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Seed of the random numbers, from 0.")]

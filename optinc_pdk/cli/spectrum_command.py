@@ -10,7 +10,7 @@ import typer
 
 from optinc_pdk.cli.app import app, print_table, progress_counter
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
+from optinc_pdk.cli.options import DEFAULT, MOST_UNITS, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
 from optinc_pdk.cli.paths import output_path, warn_of_changes
 from optinc_pdk.errors import InputError
 
@@ -38,7 +38,9 @@ def spectrum(
         float,
         typer.Option(help="Accuracy in pm, 1e-6 or more, of the ends of the window with the bias unchanged."),
     ] = 0.001,
-    channels: Annotated[int, typer.Option(min=1, help="Number of channels of a wavelength-division link.")] = 8,
+    channels: Annotated[
+        int, typer.Option(min=1, max=MOST_UNITS, help="Number of channels of a wavelength-division link.")
+    ] = 8,
     spacing: Annotated[
         float, typer.Option(help="Distance of two channels in GHz, above 0; ITU-T G.694.1 uses 100.")
     ] = 100.0,

@@ -15,7 +15,7 @@ import typer
 
 from optinc_pdk.cli.app import app, progress_counter, stage_progress
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, print_faults
-from optinc_pdk.cli.options import DEFAULT, Json, ProcessName, parse_output
+from optinc_pdk.cli.options import DEFAULT, LARGEST_SEED, MOST, MOST_UNITS, Json, ProcessName, parse_output
 from optinc_pdk.cli.paths import output_folder
 from optinc_pdk.errors import InputError
 
@@ -42,9 +42,12 @@ def yield_(
         Path | None,
         typer.Option(help="Weight file, which states the task. Default: the task of the report beside the layout."),
     ] = None,
-    samples: Annotated[int, typer.Option(help="Number of sampled chips, 1 or more.")] = 1000,
+    samples: Annotated[int, typer.Option(max=MOST, help="Number of sampled chips, 1 or more.")] = 1000,
     seed: Annotated[
-        int, typer.Option(help="Seed of the random numbers, from 0; sample i depends on the seed and i only.")
+        int,
+        typer.Option(
+            max=LARGEST_SEED, help="Seed of the random numbers, from 0; sample i depends on the seed and i only."
+        ),
     ] = 0,
     target: Annotated[
         float, typer.Option(help="Share of the words that a chip has to compute exactly, above 0 and up to 1.")
@@ -101,7 +104,10 @@ def yield_(
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Number of processes with --scheduler local. Default: one for each processor.")
+        int | None,
+        typer.Option(
+            max=MOST_UNITS, help="Number of processes with --scheduler local. Default: one for each processor."
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an earlier run with the same options.")] = False,
     process: ProcessName = DEFAULT,

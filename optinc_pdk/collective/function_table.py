@@ -98,15 +98,19 @@ def _read(file: Path) -> dict[str, NDArray[Any]]:
     """Read the arrays. Sizes are checked before unpacking; nothing is unpickled."""
     if not file.name.endswith(".npz"):
         raise InputError(f"{file}: a chip's table is a .function.npz, as optinc build and optinc check write it")
-    arrays = read_npz(file, FUNCTION_TABLE, only={"schema", "inputs", *_ARRAYS})
-    missing = {"schema", *_ARRAYS} - set(arrays)
+    found = read_npz(file, FUNCTION_TABLE, only={"schema", "inputs", *_ARRAYS})
+    missing = {"schema", *_ARRAYS} - set(found)
     if missing:
         raise InputError(f"{file}: no {', '.join(sorted(missing))}; is it a .function.npz of optinc check?")
-    schema = arrays.pop("schema")
+    schema = found["schema"]
     if schema.shape != () or schema.dtype.kind not in "iu" or schema != SCHEMA:
         raise InputError(f"{file}: schema {schema}; this version reads schema {SCHEMA}")
-    if "inputs" in arrays and (arrays["inputs"].shape != () or arrays["inputs"].dtype.kind != "i"):
-        raise InputError(f"{file}: inputs is not a number; write it again with optinc check")
+    arrays: dict[str, NDArray[np.generic]] = {name: found[name] for name in _ARRAYS}
+    if "inputs" in found:
+        inputs = found["inputs"]
+        if inputs.shape != () or inputs.dtype.kind != "i":
+            raise InputError(f"{file}: inputs is not a number; write it again with optinc check")
+        arrays["inputs"] = inputs
     for name, (kind, dimensions) in _ARRAYS.items():
         array = arrays[name]
         if array.dtype.kind != kind or array.ndim != dimensions or not array.size:

@@ -11,6 +11,7 @@ from optinc_pdk.drive.heaters import (
     heater_currents,
     readback,
 )
+from optinc_pdk.validation import validate_api
 
 __all__ = [
     "MAX_DAC_BITS",
@@ -26,3 +27,5 @@ __all__ = [
     "heater_currents",
     "readback",
 ]
+
+validate_api(__name__)

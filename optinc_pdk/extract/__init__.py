@@ -3,5 +3,8 @@
 from optinc_pdk.extract.extractor import Extraction, extract
 from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.mask_layout import GdsError
+from optinc_pdk.validation import validate_api
 
 __all__ = ["Extraction", "Fault", "GdsError", "extract"]
+
+validate_api(__name__)

@@ -125,12 +125,12 @@ def _read(process: Process) -> Iterator[_Golden]:
             if name in process.devices:
                 ports = process.devices[name].ports
                 golden = _golden(text, ports.optical, ports.electrical, process.grating.layer)
-        except CardError:
-            raise
         except ValidationError as fault:
             first = fault.errors()[0]
             key = ".".join(map(str, first["loc"]))
             raise CardError(f"{path}: {describe_fault(first, key)}; {REWRITE}") from fault
+        except CardError:
+            raise
         except ValueError as fault:
             reason = f"{type(fault).__name__} {fault}"
             raise CardError(f"{path}: not a valid golden device: {reason}; {REWRITE}") from fault

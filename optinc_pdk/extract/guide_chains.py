@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.extract.contours import EdgeIndex, Ints
 from optinc_pdk.extract.faults import Fault
-from optinc_pdk.extract.guide_strips import StripRule, StripSides, split_sides, strip_length_um
+from optinc_pdk.extract.guide_strips import StripRule, StripSides, mean_width_fault, split_sides, strip_length_um
 
 NOT_FOUND = -1
 # Length of guide that is checked on both sides of a joint, in widths of a guide.
@@ -159,8 +159,10 @@ def join_strips(segments: PlacedStrips, ports: Ints, index: EdgeIndex, rule: Str
 
 
 def _check(entered: Sequence[tuple[int, int]], segments: PlacedStrips, joints: _Joints) -> tuple[bool, float]:
-    """Return whether all joints of a guide are smooth, and its length in µm."""
-    return joints.are_smooth(entered), strip_length_um(sum(segments.strips[strip].fine_length for strip, _ in entered))
+    """Return whether all joints of a guide are smooth and its mean width is right, and its length in µm."""
+    sides = [segments.strips[strip].sides for strip, _ in entered]
+    valid = joints.are_smooth(entered) and mean_width_fault(sides, joints.rule) is None
+    return valid, strip_length_um(sum(one.fine_length for one in sides))
 
 
 def _mates(ends: Ints, at_port: NDArray[np.bool_]) -> Ints:

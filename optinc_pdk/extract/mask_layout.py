@@ -14,6 +14,7 @@ from optinc_pdk.extract.cell_placements import CellPlacements, find_cell_placeme
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.layout_reader import check_layers, check_unit, read_layout
 from optinc_pdk.extract.size_limits import GdsError
+from optinc_pdk.validation import validate_api
 
 __all__ = ["NM_PER_UM", "GdsError", "Label", "MaskLayout", "read_layout", "read_mask_layout"]
 
@@ -123,3 +124,6 @@ def read_mask_layout(path: str | Path, layers: Mapping[str, tuple[int, int]]) ->
     check_unit(layout, 1 / NM_PER_UM, path)
     check_layers(layout, layers, path)
     return MaskLayout(layout, top, dict(layers))
+
+
+validate_api(__name__)

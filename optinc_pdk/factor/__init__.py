@@ -24,6 +24,7 @@ from optinc_pdk.factor.part_factors import PartFactor, StructuredFactor, factor_
 from optinc_pdk.factor.rectangular import rectangular
 from optinc_pdk.factor.svd import SvdFactor, svd, svd_generic, svd_search, total_heater_phase
 from optinc_pdk.factor.triangular import triangular
+from optinc_pdk.validation import validate_api
 
 __all__ = [
     "BlockDiagonalFactor",
@@ -61,3 +62,5 @@ __all__ = [
     "unitary_diagonal_mzis",
     "unitary_mzis",
 ]
+
+validate_api(__name__)

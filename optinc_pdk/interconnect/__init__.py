@@ -24,6 +24,7 @@ from optinc_pdk.interconnect.schedule import (
 )
 from optinc_pdk.interconnect.systems import System, load_system, system_names, with_rate
 from optinc_pdk.interconnect.training_time import SCHEMES, StepTime, daso_step_time, schedule_of, step_time
+from optinc_pdk.validation import validate_api
 
 __all__ = [
     "SCHEMES",
@@ -52,3 +53,5 @@ __all__ = [
     "with_rate",
     "wrht",
 ]
+
+validate_api(__name__)

@@ -12,6 +12,7 @@ from optinc_pdk.models.passives import crossing, directional_coupler, edge_coupl
 from optinc_pdk.models.registry import MODELS, ModelError, device_s, net_transmission, sampled_s
 from optinc_pdk.models.sax_models import sax_cells, sax_models, sax_netlist
 from optinc_pdk.models.touchstone import TouchstoneError, touchstone_text
+from optinc_pdk.validation import validate_api
 
 __all__ = [
     "MODELS",
@@ -42,3 +43,5 @@ __all__ = [
     "terminator",
     "touchstone_text",
 ]
+
+validate_api(__name__)

@@ -19,6 +19,7 @@ from optinc_pdk.onn.normalisation import (
 )
 from optinc_pdk.onn.output_bias import without_output_bias
 from optinc_pdk.onn.weight_files import bundled_weights
+from optinc_pdk.validation import validate_api
 
 __all__ = [
     "Activation",
@@ -46,3 +47,5 @@ __all__ = [
     "unary_chain",
     "without_output_bias",
 ]
+
+validate_api(__name__)

@@ -8,6 +8,7 @@ from optinc_pdk.simulate.s_parameters.scattering import Scattering, prepare, s_m
 from optinc_pdk.simulate.s_parameters.sparse_solver import FieldSolution, solve
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.simulate.transmission.reception import Reception, UnsettledError, transmit
+from optinc_pdk.validation import validate_api
 
 __all__ = [
     "CircuitOptics",
@@ -28,3 +29,5 @@ __all__ = [
     "solve",
     "transmit",
 ]
+
+validate_api(__name__)

@@ -9,6 +9,7 @@ from optinc_pdk.tolerance.variation.sampled_response import (
     sample_scatterings,
 )
 from optinc_pdk.tolerance.variation.sampling import ChipSample, aged_sample, draw_sample
+from optinc_pdk.validation import validate_api
 
 __all__ = [
     "ChipSample",
@@ -24,3 +25,5 @@ __all__ = [
     "sample_scattering",
     "sample_scatterings",
 ]
+
+validate_api(__name__)

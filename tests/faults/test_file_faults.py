@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from file_faults.operations import FAULTS
 
 HERE = Path(__file__).parent
 
@@ -27,7 +28,7 @@ def test_a_sample_of_all_faults_leaves_the_earlier_build_the_new_one_or_no_repor
     outcomes = [
         line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| build over an earlier one |")
     ]
-    assert {row[1] for row in outcomes[1:]} == {"kill", "torn", "term", "interrupt", "full", "denied", "size limit"}
+    assert [row[1] for row in outcomes[1:]] == [*FAULTS, "size limit", "power"]
     assert ", 0 violations" in done.stdout.partition("3 processes")[2].partition("\n")[0]
 
 
@@ -46,6 +47,7 @@ BROKEN = {
         "StagedFiles.publish = publish\n",
         "stands beside",
     ),
+    "folders are not synchronised": ("file_sets.sync_folder = lambda folder: None\n", "power failure"),
     "hidden folders stay": ("file_sets._remove_abandoned = lambda folder: None\n", "other files than"),
 }
 
@@ -58,10 +60,12 @@ def test_faults_of_the_protocol_are_found(fault: str, tmp_path: Path) -> None:
         "from optinc_pdk import file_sets, file_writing\n"
         "from optinc_pdk.file_sets import StagedFiles\n"
         "from file_faults.scenarios import file_set\n"
+        "from file_faults.power import fail_power\n"
         "from file_faults.sweep import sweep\n"
         f"scenario = next(file_set(Path({str(tmp_path)!r})))\n"
         + change
-        + f"rows = sweep(scenario, Path({str(tmp_path / 'work')!r}), ['kill'])\n"
+        + f"rows = list(sweep(scenario, Path({str(tmp_path / 'work')!r}), ['kill']))\n"
+        f"rows.append(fail_power(scenario, Path({str(tmp_path / 'work')!r}), 3))\n"
         "print(*(line for row in rows for line in row.violations), sep='\\n')\n"
     )
     done = run("-c", code)

@@ -25,6 +25,7 @@ from optinc_pdk.onn.normalisation import lattice_score, matrix_error_accuracy
 from optinc_pdk.onn.training.checkpoint import load_checkpoint, save_checkpoint
 from optinc_pdk.onn.training.initialisation import normalise_signals
 from optinc_pdk.onn.training.schedule import TrainingProgress, TrainingSchedule
+from optinc_pdk.validation import validate_api
 
 if TYPE_CHECKING:
     from optinc_pdk.onn.training.trainer import Trainer
@@ -180,3 +181,6 @@ def _trainer(start: Onn, schedule: TrainingSchedule, seed: int, device: str) -> 
     from optinc_pdk.onn.training.trainer import Trainer
 
     return Trainer(start, schedule, seed, device)
+
+
+validate_api(__name__)

@@ -21,7 +21,9 @@ from optinc_pdk.extract.layout_reader import check_layers, check_unit
 from optinc_pdk.signoff.drc import density, photonic_checks, shape_checks
 from optinc_pdk.signoff.drc.condensed_checks import CondensedChecks, prepare_condensed
 from optinc_pdk.signoff.drc.design import Design, read_design
+from optinc_pdk.signoff.drc.device_marks import with_valid_marks
 from optinc_pdk.signoff.drc.violation_grouping import Hierarchy, ViolationGroup, group_violations
+from optinc_pdk.validation import validate_api
 
 __all__ = ["CHECKS", "ELECTRICAL_KINDS", "DrcResult", "RuleResult", "check_chip", "run_drc"]
 
@@ -179,11 +181,12 @@ def check_chip(gds_path: Path, process: Process, threads: int = 2) -> DrcResult:
 
 
 def _check(gds_path: Path, design: Design, rules: Sequence[Rule]) -> DrcResult:
-    condensed = prepare_condensed(design, rules)
+    design, checked = with_valid_marks(design, rules)
+    condensed = prepare_condensed(design, checked)
     hierarchy = Hierarchy(design.layout, design.top)
     results = tuple(
-        _result(design, hierarchy, rule, _violations(design, rule, condensed))
-        for rule in rules
+        _result(design, hierarchy, rule, _violations(design, effective, condensed))
+        for rule, effective in zip(rules, checked, strict=True)
         if rule.kind not in ELECTRICAL_KINDS
     )
     return DrcResult(gds_path.name, design.top.name, results, tuple(rules))
@@ -219,3 +222,6 @@ def _merged(violations: kdb.Region) -> list[kdb.Polygon]:
     """Violations merged and sorted, so that the result depends on neither the hierarchy nor the number of threads."""
     violations.flatten()
     return sorted(kdb.Region(list(violations.each())).merged().each())
+
+
+validate_api(__name__)

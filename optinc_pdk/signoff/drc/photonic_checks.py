@@ -42,7 +42,7 @@ OPPOSITE_DEG = 40.0
 
 
 def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
-    """Find gaps between guides that are too narrow, except near bodies and under marker layers."""
+    """Find gaps between guides that are too narrow, except near bodies and under marks, all of which count as valid."""
     guides, metric = _uncoupled(design, rule), (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
     pairs = violating_edge_pairs(design, rule, lambda value: guides.space_check(value, *metric))
     gaps = _not_exempt(design, rule, pairs)
@@ -52,10 +52,27 @@ def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
 def _not_exempt(design: Design, rule: GuideSpaceRule, pairs: kdb.EdgePairs) -> kdb.Region:
     gaps = pairs.polygons(0)
     for marker in rule.layers[1:]:
-        gaps -= design.region(marker)
+        gaps = _outside_marks(gaps, design.region(marker))
     if gaps.is_empty():
         return gaps
     return gaps - design.bodies(rule.layers[0], rule.body_um).sized(design.dbu(rule.exempt_um))
+
+
+def _outside_marks(gaps: kdb.Region, marks: kdb.Region) -> kdb.Region:
+    """Gaps without their parts under marks.
+
+    Gaps inside one mark are left out before, because a device has thousands of pairs of chords that face each other,
+    and the boolean operation takes a time quadratic in their number.
+    """
+    if marks.is_empty():
+        return gaps
+    polygons = list(gaps.each())
+    boxes = box_array([gap.bbox() for gap in polygons])
+    marked = box_array([mark.bbox() for mark in marks.each() if mark.is_box()])
+    gap, mark = touching_pairs(boxes, marked).T
+    inside = np.all(marked[mark, :2] <= boxes[gap, :2], axis=1) & np.all(boxes[gap, 2:] <= marked[mark, 2:], axis=1)
+    settled = set(gap[inside].tolist())
+    return kdb.Region([one for number, one in enumerate(polygons) if number not in settled]) - marks
 
 
 def _open(design: Design, rule: GuideSpaceRule, pairs: kdb.EdgePairs) -> kdb.EdgePairs:

@@ -11,6 +11,7 @@ from optinc_pdk.signoff.function.optical_response import (
     symbol_assignments,
 )
 from optinc_pdk.signoff.function.result import FunctionResult
+from optinc_pdk.validation import validate_api
 
 __all__ = [
     "Certificate",
@@ -26,3 +27,5 @@ __all__ = [
     "symbol_assignments",
     "write_function",
 ]
+
+validate_api(__name__)

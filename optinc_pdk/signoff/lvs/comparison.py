@@ -20,6 +20,7 @@ from optinc_pdk.gc_control import gc_paused
 from optinc_pdk.signoff.lvs import differences, padless_nets, path_lengths
 from optinc_pdk.signoff.lvs.device_matching import Ints
 from optinc_pdk.signoff.lvs.differences import Difference
+from optinc_pdk.validation import validate_api
 
 __all__ = ["Difference", "LvsResult", "compare", "write_lvs", "write_lvs_lyrdb"]
 
@@ -137,3 +138,6 @@ def write_lvs_lyrdb(result: LvsResult, gds_path: str | Path, path: Path) -> None
             x, y = difference.position_um
             item.add_value(kdb.DBox(x - MARKER_UM, y - MARKER_UM, x + MARKER_UM, y + MARKER_UM))
     write_atomic(path, saved_bytes(report.save))
+
+
+validate_api(__name__)

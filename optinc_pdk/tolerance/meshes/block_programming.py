@@ -28,6 +28,7 @@ from optinc_pdk.tolerance.meshes.fabricated_blocks import (
     draw_block,
     transmission,
 )
+from optinc_pdk.validation import validate_api
 
 __all__ = [
     "BlockPhases",
@@ -228,3 +229,6 @@ def _scales(
         most = np.abs(attenuation(part, np.pi - part.attenuator_offset))
         np.maximum(scale[block.rows], block.diagonal / (one.scale * most), out=scale[block.rows])
     return np.where(scale > 0.0, scale, 1.0)
+
+
+validate_api(__name__)

@@ -103,6 +103,10 @@ class Records:
         self._append(line)
         self.done[job] = result
 
+    def sync(self) -> None:
+        """Wait until all lines are on the disk."""
+        os.fsync(self._file)
+
     def _append(self, line: bytes) -> None:
         with errors_of(self.path):
             write_all(self._file, line)

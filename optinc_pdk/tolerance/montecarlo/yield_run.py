@@ -206,6 +206,7 @@ def run_yield(
         numbers["files"] = {path.name: hashlib.sha256(data).hexdigest() for path, data in files.items()}
         files[report] = (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode()
         # the records stay locked until their report is there
+        records.sync()
         write_files(files, stale=[directory / f"{name}.{ending}" for ending in OPTIONAL_FILES])
     return numbers
 

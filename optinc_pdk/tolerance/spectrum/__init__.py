@@ -9,6 +9,7 @@ from optinc_pdk.tolerance.spectrum.points import (
 )
 from optinc_pdk.tolerance.spectrum.sweep import Progress, SweptChip, model_range, oscillator_delays, sweep_wavelength
 from optinc_pdk.tolerance.spectrum.windows import find_window
+from optinc_pdk.validation import validate_api
 
 __all__ = [
     "LIGHT_NM_GHZ",
@@ -23,3 +24,5 @@ __all__ = [
     "oscillator_delays",
     "sweep_wavelength",
 ]
+
+validate_api(__name__)

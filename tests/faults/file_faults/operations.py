@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 import signal
 import sys
 from collections import Counter
@@ -16,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from optinc_pdk.cli.interrupts import signals_interrupt
 
 FAULTS = ("kill", "torn", "term", "interrupt", "full", "denied")
 """SIGKILL before an operation; SIGKILL in the middle of a write; SIGTERM; SIGINT; a disk that is full from an operation
@@ -35,6 +38,10 @@ _NEED_SPACE = ("open", "write", "mkdir", "link")
 _NEED_PERMISSION = ("open", "rename", "delete", "mkdir", "rmdir", "link", "chmod")
 
 
+Step = tuple[Any, ...]
+"""An operation: its kind, its path relative to the watched folder, and the new path, the data or the length."""
+
+
 @dataclass
 class Operations:
     """Counter of file operations below a folder, with a fault at one of them.
@@ -43,13 +50,13 @@ class Operations:
         folder: Folder to watch.
         fault: One of ``FAULTS``; empty to count only.
         at: Number of the operation, from 0, at which the fault begins.
-        kinds: Kind of each operation so far.
+        steps: The operations so far.
     """
 
     folder: Path
     fault: str = ""
     at: int = -1
-    kinds: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     _active: bool = False
 
     def install(self) -> None:
@@ -77,27 +84,31 @@ class Operations:
             folder = arguments[-2] if event == "os.rename" else arguments[-1]
             base = folder if isinstance(folder, int) and folder >= 0 and event != "os.truncate" else None
             if self._watched(arguments[0], base):
-                self._step(_EVENTS[event], arguments[0])
+                more = [self._relative(arguments[1])] if event == "os.rename" else arguments[1:2]
+                self._step(_EVENTS[event], arguments[0], *more, base=base)
 
     def _watched(self, path: Any, folder: int | None = None) -> bool:
+        return not self._relative(path, folder).startswith("..")
+
+    def _relative(self, path: Any, folder: int | None = None) -> str:
+        """Path relative to the watched folder; of a descriptor, or relative to an open folder."""
         if isinstance(path, int):
-            # a path that cannot be read belongs to a descriptor that was closed
             path = os.readlink(f"/proc/self/fd/{path}")
         path = os.fsdecode(path)
         if folder is not None:
             path = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
-        return Path(os.path.abspath(path)).is_relative_to(self.folder)
+        return os.path.relpath(path, self.folder)
 
     def _watched_write(self, descriptor: int, data: Any) -> int:
         if self._active and self._watched(descriptor):
-            number = len(self.kinds)
+            number = len(self.steps)
             half = bytes(data)[: len(data) // 2]
             if self.fault == "torn" and number == self.at:
                 self._write(descriptor, half)
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.fault == "full" and number == self.at:
                 self._write(descriptor, half)
-            self._step("write", descriptor)
+            self._step("write", descriptor, bytes(data))
         return self._write(descriptor, data)
 
     def _watched_fsync(self, descriptor: int) -> None:
@@ -105,10 +116,10 @@ class Operations:
             self._step("fsync", descriptor)
         self._fsync(descriptor)
 
-    def _step(self, kind: str, path: Any) -> None:
-        """Count an operation, and let it fail if it is the one to fail."""
-        number = len(self.kinds)
-        self.kinds.append(kind)
+    def _step(self, kind: str, path: Any, *more: Any, base: int | None = None) -> None:
+        """Note an operation, and let it fail if it is the one to fail."""
+        number = len(self.steps)
+        self.steps.append((kind, self._relative(path, base), *more))
         if self.fault == "full" and number >= self.at and kind in _NEED_SPACE:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         if self.fault == "denied" and number >= self.at and kind in _NEED_PERMISSION:
@@ -133,15 +144,19 @@ class Ended:
     Attributes:
         killed: Number of the signal that killed it; 0 if it exited.
         code: Its exit code.
-        kinds: Kinds of its file operations; empty if it was killed.
+        steps: Its file operations; empty if it was killed.
         error: Its exception, as text.
     """
 
     killed: int
     code: int
-    kinds: Counter[str]
-    order: tuple[str, ...]
-    error: str
+    steps: tuple[Step, ...] = ()
+    error: str = ""
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """Number of its file operations by kind."""
+        return Counter(step[0] for step in self.steps)
 
 
 def run_forked(work: Callable[[], None], folder: Path, fault: str = "", at: int = -1) -> Ended:
@@ -152,34 +167,35 @@ def run_forked(work: Callable[[], None], folder: Path, fault: str = "", at: int 
         os.close(reader)
         _run(work, Operations(folder, fault, at), writer)
     os.close(writer)
-    with os.fdopen(reader) as stream:
-        first, _, error = stream.read().partition("\n")
+    with os.fdopen(reader, "rb") as stream:
+        data = stream.read()
     status = os.waitpid(child, 0)[1]
-    order = tuple(first.split())
-    killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    return Ended(killed, os.WEXITSTATUS(status) if not killed else -1, Counter(order), order, error)
+    if os.WIFSIGNALED(status):
+        return Ended(os.WTERMSIG(status), -1)
+    steps, error = pickle.loads(data)
+    return Ended(0, os.WEXITSTATUS(status), tuple(steps), error)
 
 
 def _run(work: Callable[[], None], operations: Operations, writer: int) -> None:
     """Run the work as the command line does, report the operations, and exit."""
-    from optinc_pdk.cli.interrupts import signals_interrupt
-
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    # the message of a signal is not a result
-    silent = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silent, 2)
-    code, error = 0, ""
+    code, error = 3, ""
     try:
-        operations.install()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with signals_interrupt() as received:
+            operations.install()
             work()
+            code = 0
     except KeyboardInterrupt:
         code = received.code
     except OSError as fault:
         code, error = 2, f"{fault.filename}: {fault.strerror}"
     except BaseException as fault:
-        code, error = 3, f"{type(fault).__name__}: {fault}"
-    operations.stop()
-    os.write(writer, f"{' '.join(operations.kinds)}\n{error}".encode())
-    os._exit(code)
+        error = f"{type(fault).__name__}: {fault}"
+    finally:
+        operations.stop()
+        with os.fdopen(writer, "wb") as stream:
+            # what was written matters only where nothing fails
+            steps = operations.steps if not operations.fault else []
+            stream.write(pickle.dumps((steps, error)))
+        os._exit(code)

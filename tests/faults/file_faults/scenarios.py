@@ -83,6 +83,40 @@ def cascade(scratch: Path) -> Iterator[Scenario]:
             build_cascade(**arguments, directory=folder)
 
     yield from _reported(scratch, run, "cascade")
+    yield _level_again(scratch, arguments)
+
+
+def _level_again(scratch: Path, arguments: dict[str, Any]) -> Scenario:
+    """A build of one chip of an earlier cascade, whose report no longer holds then."""
+    from optinc_pdk.averaging import Averaging
+    from optinc_pdk.flow import build
+    from optinc_pdk.onn import carry_chain
+
+    recording, network, chip = Recording(), carry_chain(Averaging(2, 4, 1)), f"{arguments['name']}_level1"
+    with recording.record():
+        build(network, scratch / "level", chip)
+
+    def run(folder: Path) -> None:
+        with recording.replay():
+            build(network, folder, chip)
+
+    earlier = scratch / "earlier"
+    before, other = states.reports(earlier), f"{arguments['name']}_level2.report.json"
+
+    def state(folder: Path) -> str:
+        found = states.reports(folder)
+        if found == before:
+            return "earlier"
+        if found.get(other) != before[other]:
+            raise ViolationError(f"{other} of a chip that was not built has changed")
+        new = found.get(f"{chip}.report.json")
+        if new not in (None, before[f"{chip}.report.json"]):
+            return "new"
+        return "some reports" if new else "no report"
+
+    files = {name for name in states.contents(earlier) if not name.startswith(f"{chip}.")}
+    whole = files - {f"{arguments['name']}.cascade.json"} | set(states.contents(scratch / "level"))
+    return Scenario("build of a cascade's chip", earlier, run, state, frozenset(whole))
 
 
 def yield_runs(scratch: Path) -> Iterator[Scenario]:
@@ -100,7 +134,7 @@ def yield_runs(scratch: Path) -> Iterator[Scenario]:
     build(carry_chain(task), scratch / "chip", NAME)
     files = chip_files(scratch / "chip" / f"{NAME}.gds")
     chosen = imperfections(process).only("coupler")
-    work = YieldStudy(read_chip(files.gds, files.netlist, files.bias, process), task, chosen, seed=1)
+    work = YieldStudy(read_chip(files.gds, files.netlist, files.bias, process), task, chosen, seed=1, target=1.0)
     header, results = header_of(files, process, work), dict[SampleJob, Any]()
 
     def computed(jobs: Iterable[SampleJob]) -> Iterator[Any]:
@@ -145,7 +179,7 @@ def training(scratch: Path) -> Iterator[Scenario]:
     from file_faults.operations import run_forked
 
     # PyTorch's gradients must not have been used before a process is forked
-    (scratch / "whole").mkdir()
+    (scratch / "whole").mkdir(parents=True)
     ended = run_forked(lambda: run(scratch / "whole"), scratch / "whole")
     assert ended.code == 0, ended.error
     new = (scratch / "whole" / "weights.npz").read_bytes()

@@ -10,7 +10,7 @@ import klayout.db as kdb
 from optinc_pdk.cards.process import Process
 from optinc_pdk.cards.rules import ContactsRule, ForeignGuideRule, GuideSpaceRule
 from rule_cases.case import LIMIT, Scene, tilted_slack
-from rule_cases.drawing import ANGLES, Shape, Vector, bar, box, left_of, move
+from rule_cases.drawing import ANGLES, Shape, Vector, bar, box, left_of, move, polygon
 from rule_cases.lines import at_angle, facing, gaps, nm
 from rule_cases.registry import scenes
 
@@ -74,17 +74,18 @@ def coupled(rule: GuideSpaceRule, guide: int) -> Iterator[Scene]:
 
     yield Scene("arms of a body", arms, LIMIT)
     yield Scene("beside a body", wide, {0: 1, 2: 0})
-    for marker in rule.layers[1:]:
+    for marker, polygons in zip(rule.layers[1:], rule.silicon_nm[-1:], strict=True):
+        device = [polygon(layer, *points) for points in polygons]
+        extent = kdb.Region([shape.whole for shape in device]).bbox()
+        mark = box(marker, extent.left, extent.bottom, extent.right, extent.top)
 
-        def marked(delta: int, marker: str = marker) -> list[Shape]:
-            top = guide + value // 2
-            return [
-                box(layer, 0, 0, 30_000, guide),
-                box(layer, 0, top, 30_000, top + guide),
-                box(marker, 0, guide, 30_000 + min(0, delta), top),
-            ]
+        def other(_: int, mark: Shape = mark, extent: kdb.Box = extent) -> list[Shape]:
+            low, high = extent.bottom, extent.bottom + guide + value // 2
+            return [mark, *(box(layer, extent.left, y, extent.right, y + guide) for y in (low, high))]
 
-        yield Scene("under the layer of coupled guides", marked, LIMIT)
+        # once, because the thousands of chords of a device's curves face each other
+        yield Scene("device under its mark", lambda _, shapes=(*device, mark): list(shapes), {0: 0}, global_=True)
+        yield Scene("other guides under a mark", other, {-1: 1})
 
 
 @scenes("contacts")
