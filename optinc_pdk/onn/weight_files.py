@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.file_reading import ONNX, WEIGHTS, read_bytes
+from optinc_pdk.json_io import parse_json
 from optinc_pdk.onn import npz_format, onnx_format
 from optinc_pdk.onn.network import ACTIVATIONS, Activation, Layer, Onn, WeightsError
 
@@ -117,8 +117,12 @@ def _safetensors(path: Path, data: bytes) -> tuple[tuple[Layer, ...], Activation
 
 def _stated_activation(path: Path, data: bytes) -> Activation | None:
     """Activation in the metadata of a valid .safetensors file: 8 bytes of length, then a JSON header."""
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    stated = header.get("__metadata__", {}).get("activation")
+    try:
+        header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    except ValueError as fault:
+        raise WeightsError(f"{path}: its header is not valid JSON ({fault}); save it again") from fault
+    # a null counts as no metadata
+    stated = (header.get("__metadata__") or {}).get("activation")
     for activation in ACTIVATIONS:
         if stated == activation:
             return activation
