@@ -18,8 +18,6 @@ from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
 MARGIN_LEVELS = 0.005
 # Rounding of a length measured on polygons, in µm.
 ROUNDING_UM = 1e-3
-# Largest phase by the width of a guide, as a share of the static phase error that the process card states for a guide.
-PHASE_SHARE = 0.1
 # Least change of the area of guides, in nm µm, that is measured.
 LEAST_NM_UM = 0.01
 
@@ -31,7 +29,7 @@ def reason(
 
     An equivalent mutant has the same devices in the same nets, and heaters and wires that carry the same current. Its
     guides have the same lengths within the tolerance of the process, or its function does not change. Their widths
-    shift no phase by more than a tenth of the static error that the process card states for every guide.
+    shift no phase by more than the static error that the process card states for every guide.
     """
     original = compare(base.circuit, base.extraction, base.process)
     faults: list[str] = []
@@ -48,7 +46,7 @@ def reason(
     if abs(wider) > LEAST_NM_UM:
         phase = wider * float(base.process.imperfections.width.rad_per_nm) / 100
         changes.append(f"area of guides changed by {wider:+.2f} nm µm, a phase of {abs(phase):.4f} rad")
-        if abs(phase) > PHASE_SHARE * float(base.process.imperfections.phase.rms_rad):
+        if abs(phase) > float(base.process.imperfections.phase.rms_rad):
             faults.append("the width of a guide shifts the phase")
     if longer > ROUNDING_UM:
         changes.append(f"guides differ by up to {longer * 1000:.0f} nm")
