@@ -78,5 +78,5 @@ def test_gain_is_refused(model, arguments):
 
 @pytest.mark.parametrize("cross", [-0.01, 1.01, np.nan])
 def test_cross_power_beyond_one_is_refused(cross):
-    with pytest.raises(ValueError, match=r"cross is .* 0 … 1"):
+    with pytest.raises(ValueError, match=r"cross (is .* 0 … 1|= nan)"):
         directional_coupler(1550.0, 0.14, cross, 1550.0, 0.004, -40.0)
