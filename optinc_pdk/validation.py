@@ -67,7 +67,7 @@ def validate_api(package: str, nan: tuple[str, ...] = ()) -> None:
 
     Args:
         package: Name of the package; its `__init__` calls this function at its end.
-        nan: Names of the functions that accept NaN.
+        nan: Names of the functions that accept NaN, or refuse it themselves with a message that says more.
     """
     namespace = vars(sys.modules[package])
     for name in namespace["__all__"]:

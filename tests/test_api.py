@@ -22,8 +22,8 @@ from optinc_pdk.validation import annotations_of, validate_type
 SELF_CHECKED = ("optinc_pdk.cells", "optinc_pdk.cards.consistency")
 """Cells check their parameters themselves, see tests/cells; consistency is a part of the cards' loader."""
 
-NAN = ("__init__", "optinc_pdk.averaging.score")
-"""Endings of the names of callables that accept NaN: results, and words that were not read."""
+NAN = ("__init__", "averaging.score", "simulate.heater_phases", "simulate.s_matrices")
+"""Endings of the names of callables that accept NaN in results and words that were not read, or name its heater."""
 
 
 class Odd:
