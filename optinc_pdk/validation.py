@@ -187,7 +187,8 @@ def validate_type(name: str, value: Any, hint: Any, nan: bool = True) -> Any:
     if accepted == [_ArrayLike]:
         raise InputError(f"{name} {_array_fault(value)}")
     words = " or ".join(dict.fromkeys(map(_word, accepted)))
-    raise InputError(f"{name} = {reprlib.repr(value)}: give {words}")
+    dtype = f" of {value.dtype}" if isinstance(value, np.ndarray) else ""
+    raise InputError(f"{name} = {reprlib.repr(value)}{dtype}: give {words}")
 
 
 def _check_entries(name: str, value: Any, hint: Any) -> None:
