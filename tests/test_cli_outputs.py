@@ -168,6 +168,36 @@ def test_devices_are_written_in_place_and_refused_where_two_files_are_written(ch
     assert os.path.samestat(os.stat("/dev/null"), device)
 
 
+@pytest.mark.parametrize(
+    ("command", "ending"),
+    [
+        (("deck",), ".lydrc"),
+        (("lvs", "none", "none"), ".json"),
+        (("simulate", "none", "--bias", "none"), ".npz"),
+        (("spectrum", "none", "none", "none", "--bias", "none"), ".csv"),
+        (("noise", "none", "none", "--bias", "none", "--weights", "none"), ".csv"),
+        (("synth", "--bits", 4, "--servers", 4), ".npz"),
+        (("train", "--bits", 4, "--servers", 4), ".npz"),
+        (("cells",), ".md"),
+        (("build", "none"), ""),
+        (("cascade", "--bits", 4, "--servers", 2), ""),
+        (("view", "none"), ""),
+        (("search", "--bits", 4, "--servers", 4), ""),
+    ],
+)
+def test_every_output_refuses_what_is_neither_file_nor_folder(
+    command: tuple[object, ...], ending: str, tmp_path: Path, run: Run
+) -> None:
+    device, pipe = tmp_path / f"device{ending}", tmp_path / f"pipe{ending}"
+    device.symlink_to("/dev/null")
+    os.mkfifo(pipe)
+    for path in (device, pipe):
+        done = run(*command, "-o", path)
+        assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith(f"optinc: {path}: is a "), done
+        assert "-o" in done.stderr
+    assert device.is_symlink() and pipe.is_fifo() and sorted(os.listdir(tmp_path)) == sorted([device.name, pipe.name])
+
+
 def test_links_to_outputs_are_followed(chip: Path, run: Run) -> None:
     target = chip.parent.parent / "elsewhere.lyrdb"
     link = chip.with_name("link.lyrdb")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from functools import cache
@@ -14,7 +15,8 @@ from optinc_pdk.cards.consistency import check_lengths, check_rules
 from optinc_pdk.cards.errors import CardError, describe_fault
 from optinc_pdk.cards.process import DeviceCard, LayerCard, Process, inherited_files, quantities
 from optinc_pdk.cards.quantity import StrictModel
-from optinc_pdk.cards.rules import Rule, load_rules
+from optinc_pdk.cards.rules import GuideSpaceRule, Polygons, Rule, load_rules
+from optinc_pdk.file_reading import CARD
 from optinc_pdk.yaml_io import load_yaml
 
 DEFAULT_PROCESS = "soi220"
@@ -58,8 +60,9 @@ def _loaded_process(name: str, _: Path) -> Process:
     path = folders[0] / "process.yml"
     layers = _parse(_Layers, {"layers": data.get("layers")}, path).layers
     data["folders"] = folders
-    data["rules"] = _rules(folders, {key: layer.gds for key, layer in layers.items()})
     data["devices"] = {path.stem: _device(path) for path in inherited_files(folders, "devices/*.yml")}
+    rules = _rules(folders, {key: layer.gds for key, layer in layers.items()})
+    data["rules"] = tuple(_with_silicon(rule, folders, data["devices"]) for rule in rules)
     process = _parse(Process, data, path)
     check_lengths(((key, value) for key, value in quantities(process, "") if key.endswith("_um")), path)
     check_rules(process)
@@ -119,6 +122,31 @@ def _rules(folders: tuple[Path, ...], layers: Mapping[str, tuple[int, int]]) -> 
     return tuple(rules.values())
 
 
+def _with_silicon(rule: Rule, folders: tuple[Path, ...], devices: Mapping[str, DeviceCard]) -> Rule:
+    """Return a rule of guide space with the silicon of the devices that its second layer marks; other rules as is."""
+    if not isinstance(rule, GuideSpaceRule):
+        return rule
+    unknown = [name for name in rule.devices if devices and name not in devices]
+    if unknown:
+        raise CardError(
+            f"{folders[0]}: rule {rule.id!r}, key devices: no device {unknown[0]!r}; take some of {', '.join(devices)}"
+        )
+    paths = [path for name in rule.devices for path in inherited_files(folders, f"golden/{name}.json")]
+    return rule.model_copy(update={"silicon_nm": tuple(map(_silicon, paths))})
+
+
+def _silicon(path: Path) -> Polygons:
+    """Return the silicon polygons of a golden file."""
+    try:
+        core = json.loads(path.read_text(encoding="utf-8"))["layers"]["core"]
+        return tuple(tuple((int(x), int(y)) for x, y in polygon) for polygon in core)
+    except (OSError, KeyError, TypeError, ValueError) as fault:
+        raise CardError(
+            f"{path}: not a valid golden device: {type(fault).__name__} {fault}; write it with "
+            "optinc_pdk.cells.golden_files.write_golden"
+        ) from fault
+
+
 class _Layers(StrictModel):
     """The layers alone; rules refer to them."""
 
@@ -141,7 +169,7 @@ def _device(path: Path) -> DeviceCard:
 
 
 def _card(path: Path, schema: int) -> dict[str, Any]:
-    data = load_yaml(path, CardError)
+    data = load_yaml(path, CARD, CardError)
     found = data.pop("schema", None)
     # True equals 1
     if type(found) is not int or found != schema:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, 
 
 from optinc_pdk.cards.errors import CardError, describe_fault
 from optinc_pdk.cards.quantity import Text as Printable
+from optinc_pdk.file_reading import CARD
 from optinc_pdk.yaml_io import load_yaml
 
 Positive = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False, strict=True)]
@@ -24,6 +25,8 @@ Text = Annotated[Printable, Field(min_length=1)]
 OneLayer = tuple[Text]
 TwoLayers = tuple[Text, Text]
 ThreeLayers = tuple[Text, Text, Text]
+# Polygons as points in nm.
+Polygons = tuple[tuple[tuple[int, int], ...], ...]
 
 
 class _Rule(BaseModel):
@@ -96,13 +99,25 @@ class GuideSpaceRule(_Measured):
     """Minimum space between uncoupled guides.
 
     A body, such as that of a coupler, is a shape that remains after erosion and dilation by `body_um`. The rule does
-    not apply within `exempt_um` of a body, nor under the second layer if one is given.
+    not apply within `exempt_um` of a body, nor under valid marks on the second layer if one is given. A mark is valid
+    if it is the bounding box of one of `devices` and covers exactly the silicon of this device.
+
+    `silicon_nm` is the silicon of each device, which the loader reads from the golden files: device, polygon, point,
+    coordinate. A device without a golden file has none, so no mark of it is valid.
     """
 
     kind: Literal["guide_space"]
     layers: OneLayer | TwoLayers
     body_um: Length
     exempt_um: Length
+    devices: tuple[Text, ...] = ()
+    silicon_nm: tuple[Polygons, ...] = ()
+
+    @model_validator(mode="after")
+    def _marked_devices(self) -> GuideSpaceRule:
+        if (len(self.layers) > 1) != bool(self.devices):
+            raise ValueError("the second layer and 'devices' belong together: the layer marks these devices; give both")
+        return self
 
 
 class BendRadiusRule(_Rule):
@@ -331,7 +346,7 @@ def load_rules(path: Path, layers: Mapping[str, tuple[int, int]]) -> tuple[Rule,
         CardError: The file is unreadable, a key is duplicate, unknown or missing, a value is NaN, infinite, not
             positive or of the wrong type, an id is duplicate, or a layer or source is unknown.
     """
-    data = load_yaml(path, CardError)
+    data = load_yaml(path, CARD, CardError)
     if type(data.get("schema", 1)) is not int:  # True equals 1
         raise CardError(f"{path}: key schema must be 1; correct it")
     try:

@@ -251,20 +251,21 @@ def _task(files: ChipFiles, onn: Onn | None) -> Averaging:
     from pydantic import ValidationError
 
     from optinc_pdk.averaging import Averaging
+    from optinc_pdk.file_reading import REPORT, read_bytes
     from optinc_pdk.json_io import parse_json
     from optinc_pdk.report.build_files import BUILD_ENDING, changed_files
     from optinc_pdk.report.schema import Report
 
     path = files.gds.with_name(f"{files.gds.stem}{BUILD_ENDING}")
-    if onn is not None and not path.exists():
-        return onn.task
+    if not path.exists():
+        if onn is not None:
+            return onn.task
+        raise InputError(f"{path}: no report beside the layout; give the weight file with --weights")
+    text = read_bytes(path, REPORT)
     try:
-        text = path.read_bytes()
         parse_json(text)  # refuses duplicate keys, of which pydantic takes the last one
         report = Report.model_validate_json(text)
         task = Averaging(**report.task.model_dump())
-    except FileNotFoundError:
-        raise InputError(f"{path}: no report beside the layout; give the weight file with --weights") from None
     except ValidationError as fault:
         raise InputError(
             f"{path}: not the report of a build ({fault.error_count()} faults, the first: {fault.errors()[0]['msg']}); "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.file_reading import ONNX, WEIGHTS, read_bytes
+from optinc_pdk.json_io import parse_json
 from optinc_pdk.onn import npz_format, onnx_format
 from optinc_pdk.onn.network import ACTIVATIONS, Activation, Layer, Onn, WeightsError
 
@@ -75,8 +76,10 @@ def load(
             f"{path}: a {path.suffix} file contains no task; give {', '.join(missing)} "
             f"({', '.join(f'--{name}' for name in missing)})"
         )
-    data = _bytes(path)
-    layers, found = _safetensors(path, data) if path.suffix == ".safetensors" else onnx_format.parse(path, data)
+    if path.suffix == ".safetensors":
+        layers, found = _safetensors(path, read_bytes(path, WEIGHTS, WeightsError))
+    else:
+        layers, found = onnx_format.parse(path, read_bytes(path, ONNX, WeightsError))
     if None not in (activation, found) and activation != found:
         raise _contradiction(path, "activation", found, activation)
     try:
@@ -89,19 +92,6 @@ def _contradiction(path: Path, name: str, stated: object, given: object) -> Weig
     return WeightsError(
         f"{path}: the file states {name} = {stated}, but {given} was given; leave --{name} out, or give another file"
     )
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(npz_format.MAX_BYTES + 1)
-    except OSError as fault:
-        raise WeightsError(f"{path}: cannot be read ({fault.strerror or fault}); check the path") from fault
-    if len(data) > npz_format.MAX_BYTES:
-        raise WeightsError(
-            f"{path}: is larger than the limit of {npz_format.MAX_BYTES} bytes; give a file of weights only"
-        )
-    return data
 
 
 def _safetensors(path: Path, data: bytes) -> tuple[tuple[Layer, ...], Activation | None]:
@@ -127,8 +117,12 @@ def _safetensors(path: Path, data: bytes) -> tuple[tuple[Layer, ...], Activation
 
 def _stated_activation(path: Path, data: bytes) -> Activation | None:
     """Activation in the metadata of a valid .safetensors file: 8 bytes of length, then a JSON header."""
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    stated = header.get("__metadata__", {}).get("activation")
+    try:
+        header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    except ValueError as fault:
+        raise WeightsError(f"{path}: its header is not valid JSON ({fault}); save it again") from fault
+    # a null counts as no metadata
+    stated = (header.get("__metadata__") or {}).get("activation")
     for activation in ACTIVATIONS:
         if stated == activation:
             return activation

@@ -64,7 +64,7 @@ def test_faults_of_the_protocol_are_found(fault: str, tmp_path: Path) -> None:
         "from file_faults.sweep import sweep\n"
         f"scenario = next(file_set(Path({str(tmp_path)!r})))\n"
         + change
-        + f"rows = sweep(scenario, Path({str(tmp_path / 'work')!r}), ['kill'])\n"
+        + f"rows = list(sweep(scenario, Path({str(tmp_path / 'work')!r}), ['kill']))\n"
         f"rows.append(fail_power(scenario, Path({str(tmp_path / 'work')!r}), 3))\n"
         "print(*(line for row in rows for line in row.violations), sep='\\n')\n"
     )

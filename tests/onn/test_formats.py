@@ -269,6 +269,35 @@ def test_a_tensor_longer_than_64_bits_is_refused(tmp_path: Path) -> None:
     refused(path, ".safetensors")
 
 
+@pytest.mark.parametrize(
+    ("metadata", "fault"), [("null", None), ('{"activation":"relu","activation":"x"}', "duplicate")]
+)
+def test_metadata_without_content_or_with_duplicates(metadata: str, fault: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    save_arrays({"0.weight": WEIGHT, "0.bias": BIAS}, path)
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = f'{{"__metadata__":{metadata},'.encode() + data[9 : 8 + size].rstrip()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data[8 + size :])
+    if fault is None:
+        assert Onn.load(path, **TASK).activation == "relu"
+    else:
+        refused(path, ".safetensors")
+
+
+def test_extended_precision_beyond_double_is_refused(tmp_path: Path) -> None:
+    weight = np.array([[1.0, 2.0], [3.0, np.longdouble("1e400")]], dtype=np.longdouble)
+    task = np.array('{"bits": 4, "servers": 4, "groups": 2, "remainder": false, "finer_input": false}')
+    np.savez(tmp_path / "w.npz", **{"layers.0.weight": weight, "layers.0.bias": BIAS, "task": task})
+    refused(tmp_path / "w.npz", "NaN or infinity")
+    # bits that are no number in this format
+    damaged = bytearray(weight.tobytes())
+    damaged[6:10] = b"\x00\x00\xff\x7f"
+    odd = np.frombuffer(bytes(damaged), np.longdouble).reshape(2, 2)
+    np.savez(tmp_path / "v.npz", **{"layers.0.weight": odd, "layers.0.bias": BIAS, "task": task})
+    refused(tmp_path / "v.npz", "NaN or infinity")
+
+
 def test_a_network_whose_hidden_layer_has_no_weight_is_counted(tmp_path: Path) -> None:
     nodes = [gemm("x", "h"), helper.make_node("Relu", ["h"], ["r"]), helper.make_node("Gemm", ["r", "v"], ["y"])]
     path = graph(tmp_path / "weights.onnx", nodes, w=WEIGHT * 0, b=BIAS, v=WEIGHT)

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import GridRule, OutlineRule, Rule
 from optinc_pdk.extract.layout_reader import check_layers, check_unit
-from optinc_pdk.signoff.drc import density, photonic_checks, shape_checks
+from optinc_pdk.signoff.drc import density, guide_spacing, photonic_checks, shape_checks
 from optinc_pdk.signoff.drc.condensed_checks import CondensedChecks, prepare_condensed
 from optinc_pdk.signoff.drc.design import Design, read_design
+from optinc_pdk.signoff.drc.device_marks import with_valid_marks
 from optinc_pdk.signoff.drc.violation_grouping import Hierarchy, ViolationGroup, group_violations
 from optinc_pdk.validation import validate_api
 
@@ -46,7 +47,7 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "grid": shape_checks.grid,
     "known_layers": shape_checks.file,
     "simple": shape_checks.file,
-    "guide_space": photonic_checks.guide_space,
+    "guide_space": guide_spacing.guide_space,
     "bend_radius": photonic_checks.bend_radius,
     "contacts": photonic_checks.contacts,
     "foreign_guide": photonic_checks.foreign_guide,
@@ -58,10 +59,13 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
 # Kinds of rules that need the currents of a bias; `electrical.check_electrical` checks them.
 ELECTRICAL_KINDS = ("current", "ir_drop")
 
+# Violations of one rule that are marked one by one.
+MAX_MARKERS = 100_000
+
 
 @dataclass(frozen=True)
 class RuleResult:
-    """Violations of one rule. Violations that touch are merged into one marker.
+    """Violations of one rule. Violations that touch are merged into one marker, and more than `MAX_MARKERS` as well.
 
     Attributes:
         rule: The rule.
@@ -177,11 +181,12 @@ def check_chip(gds_path: Path, process: Process, threads: int = 2) -> DrcResult:
 
 
 def _check(gds_path: Path, design: Design, rules: Sequence[Rule]) -> DrcResult:
-    condensed = prepare_condensed(design, rules)
+    design, checked = with_valid_marks(design, rules)
+    condensed = prepare_condensed(design, checked)
     hierarchy = Hierarchy(design.layout, design.top)
     results = tuple(
-        _result(design, hierarchy, rule, _violations(design, rule, condensed))
-        for rule in rules
+        _result(design, hierarchy, rule, _violations(design, effective, condensed))
+        for rule, effective in zip(rules, checked, strict=True)
         if rule.kind not in ELECTRICAL_KINDS
     )
     return DrcResult(gds_path.name, design.top.name, results, tuple(rules))
@@ -193,6 +198,10 @@ def _violations(design: Design, rule: Rule, condensed: CondensedChecks | None) -
 
 
 def _result(design: Design, hierarchy: Hierarchy, rule: Rule, violations: kdb.Region) -> RuleResult:
+    found = violations.count()
+    if found > MAX_MARKERS:
+        note = f"{found:,} violations, of which {MAX_MARKERS:,} would be marked; this box contains all"
+        return RuleResult(rule, (kdb.DPolygon(violations.bbox().to_dtype(design.layout.dbu)),), notes=(note,))
     merged = _merged(violations)
     markers = tuple(polygon.to_dtype(design.layout.dbu) for polygon in merged)
     if isinstance(rule, OutlineRule) and not shape_checks.dies(design, rule.layers[0]):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import resource
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,7 +35,7 @@ class Row:
     violations: list[str] = field(default_factory=list)
 
 
-def sweep(scenario: Scenario, folder: Path, faults: Iterable[str], every: int = 1) -> list[Row]:
+def sweep(scenario: Scenario, folder: Path, faults: Iterable[str], every: int = 1) -> Iterator[Row]:
     """Run a scenario with each fault at each of its file operations.
 
     Args:
@@ -44,50 +43,21 @@ def sweep(scenario: Scenario, folder: Path, faults: Iterable[str], every: int = 
         folder: Folder to work in; it is deleted first.
         faults: Kinds of faults.
         every: Try every this many operations only.
+
+    Yields:
+        The results of the run without faults, and of each kind of fault.
     """
     copy_start(scenario, folder)
     clean = run_forked(lambda: scenario.run(folder), folder)
     row = Row(scenario.name, "none", clean.kinds)
     _check(scenario, folder, clean, row, "without a fault")
-    rows = [row]
+    yield row
     for first, fault in enumerate(faults):
         row = Row(scenario.name, fault, clean.kinds)
         for number, (kind, path, *_) in list(enumerate(clean.steps))[first % every :: every]:
             if applies(fault, kind):
                 _try(scenario, folder, row, f"{fault} at operation {number} ({kind} {path})", fault, number)
-        rows.append(row)
-    return rows
-
-
-def limit_file_sizes(scenario: Scenario, folder: Path, points: int) -> Row:
-    """Run a scenario under limits on the size of a file, which the kernel enforces.
-
-    Args:
-        scenario: The scenario.
-        folder: Folder to work in; it is deleted first.
-        points: Number of limits, between 0 and the size of the largest file.
-    """
-    copy_start(scenario, folder)
-    clean = run_forked(lambda: scenario.run(folder), folder)
-    largest = max(len(content) for content in states.contents(folder).values())
-    row = Row(scenario.name, "size limit", clean.kinds)
-
-    def limited(size: int) -> Callable[[], None]:
-        def run() -> None:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-            try:
-                scenario.run(folder)
-            finally:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-
-        return run
-
-    for point in range(points):
-        size = largest * point // points
-        copy_start(scenario, folder)
-        _after(scenario, folder, run_forked(limited(size), folder), row, f"file sizes up to {size}")
-    return row
+        yield row
 
 
 def _try(scenario: Scenario, folder: Path, row: Row, label: str, fault: str, number: int) -> None:
@@ -95,10 +65,10 @@ def _try(scenario: Scenario, folder: Path, row: Row, label: str, fault: str, num
     ended = run_forked(lambda: scenario.run(folder), folder, fault, number)
     if fault in ("kill", "torn") and ended.killed != signal.SIGKILL:
         row.violations.append(f"{label}: the process was not killed")
-    _after(scenario, folder, ended, row, label)
+    check_after(scenario, folder, ended, row, label)
 
 
-def _after(scenario: Scenario, folder: Path, ended: Ended, row: Row, label: str) -> None:
+def check_after(scenario: Scenario, folder: Path, ended: Ended, row: Row, label: str) -> None:
     """Check the folder as the fault left it, then run without faults and check it again."""
     try:
         state = scenario.state(folder)

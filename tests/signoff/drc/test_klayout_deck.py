@@ -141,6 +141,32 @@ def test_engines_agree_where_hierarchical_checks_may_miss_violations(tmp_path: P
 
 
 @needs_klayout
+def test_engines_agree_which_marks_of_coupled_guides_are_valid(tmp_path: Path) -> None:
+    process = PROCESSES["soi220"]
+    rule = next(rule for rule in process.rules if rule.id == "core.guide_space")
+    device = kdb.Region([kdb.Polygon([kdb.Point(*point) for point in polygon]) for polygon in rule.silicon_nm[-1]])
+    extent = device.bbox()
+    close = kdb.Region([kdb.Box(0, y, extent.right, y + 450) for y in (0, 3_000)])
+    drawn = {
+        "exact": (device, [extent]),
+        "moved": (device, [extent.moved(1, 0)]),
+        "other": (close, [extent]),
+        "everything": (close, [extent, kdb.Box(-(10**6), -(10**6), 10**6, 10**6)]),
+    }
+    for label, (silicon, marks) in drawn.items():
+        layout = kdb.Layout()
+        cell = layout.create_cell("TOP")
+        cell.shapes(layout.layer(*process.gds_layers["core"])).insert(silicon)
+        cell.shapes(layout.layer(*process.gds_layers["coupled"])).insert(kdb.Region(marks))
+        cell.transform(kdb.Trans.M45)
+        layout.write(str(tmp_path / f"{label}.gds"))
+    run(tmp_path, [("soi220", tmp_path / f"{label}.gds") for label in drawn])
+    found = {label: len(markers(tmp_path / f"{label}.lyrdb")[rule.id]) for label in drawn}
+    assert found == {"exact": 0, "moved": 1, "other": 1, "everything": 1}
+    assert [line for label in drawn for line in differences("soi220", tmp_path / f"{label}.gds")] == []
+
+
+@needs_klayout
 def test_the_comparison_reports_a_rule_that_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "wire.gds", kdb.Polygon(kdb.Box(0, 0, 80_000, 1_999)))
     run(tmp_path, [("soi220", path)])

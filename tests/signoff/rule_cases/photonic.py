@@ -10,7 +10,7 @@ import klayout.db as kdb
 from optinc_pdk.cards.process import Process
 from optinc_pdk.cards.rules import ContactsRule, ForeignGuideRule, GuideSpaceRule
 from rule_cases.case import LIMIT, Scene, tilted_slack
-from rule_cases.drawing import ANGLES, Shape, Vector, bar, box, left_of, move
+from rule_cases.drawing import ANGLES, Shape, Vector, bar, box, left_of, move, polygon
 from rule_cases.lines import at_angle, facing, gaps, nm
 from rule_cases.registry import scenes
 
@@ -36,7 +36,8 @@ def guide_space(rule: GuideSpaceRule, process: Process) -> Iterator[Scene]:
     yield from coupled(rule, guide)
     radius = 1000 * float(process.guide.radius_um)
     yield Scene("two arcs of one guide, left then right", lambda delta: [swerve(layer, radius, guide)], {0: 0})
-    speck = box(layer, length // 2, guide + value // 2, length // 2 + guide, guide + value // 2 + guide)
+    middle, tall = guide + value // 2, min(guide, value // 4)
+    speck = box(layer, length // 2, middle, length // 2 + guide, middle + tall)
 
     def parted(delta: int) -> list[Shape]:
         top = guide + value + delta
@@ -60,11 +61,11 @@ def coupled(rule: GuideSpaceRule, guide: int) -> Iterator[Scene]:
     exempt, body = nm(rule.exempt_um), nm(rule.body_um)
 
     def arms(delta: int) -> list[Shape]:
-        size, reach = value + 2 * guide, 10_000 + exempt - delta
+        size, reach, inset = value + 2 * guide, 10_000 + exempt - delta, value // 10
         return [
             box(layer, 0, 0, 10_000, size),
-            box(layer, 9_000, 500, reach, 500 + guide),
-            box(layer, 9_000, size - 500 - guide, reach, size - 500),
+            box(layer, 9_000, inset, reach, inset + guide),
+            box(layer, 9_000, size - inset - guide, reach, size - inset),
         ]
 
     def wide(delta: int) -> list[Shape]:
@@ -74,17 +75,18 @@ def coupled(rule: GuideSpaceRule, guide: int) -> Iterator[Scene]:
 
     yield Scene("arms of a body", arms, LIMIT)
     yield Scene("beside a body", wide, {0: 1, 2: 0})
-    for marker in rule.layers[1:]:
+    for marker, polygons in zip(rule.layers[1:], rule.silicon_nm[-1:], strict=True):
+        device = [polygon(layer, *points) for points in polygons]
+        extent = kdb.Region([shape.whole for shape in device]).bbox()
+        mark = box(marker, extent.left, extent.bottom, extent.right, extent.top)
 
-        def marked(delta: int, marker: str = marker) -> list[Shape]:
-            top = guide + value // 2
-            return [
-                box(layer, 0, 0, 30_000, guide),
-                box(layer, 0, top, 30_000, top + guide),
-                box(marker, 0, guide, 30_000 + min(0, delta), top),
-            ]
+        def other(_: int, mark: Shape = mark, extent: kdb.Box = extent) -> list[Shape]:
+            low, high = extent.bottom, extent.bottom + guide + value // 2
+            return [mark, *(box(layer, extent.left, y, extent.right, y + guide) for y in (low, high))]
 
-        yield Scene("under the layer of coupled guides", marked, LIMIT)
+        # once, because the thousands of chords of a device's curves face each other
+        yield Scene("device under its mark", lambda _, shapes=(*device, mark): list(shapes), {0: 0}, global_=True)
+        yield Scene("other guides under a mark", other, {-1: 1})
 
 
 @scenes("contacts")

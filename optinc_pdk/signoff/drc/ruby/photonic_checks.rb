@@ -7,7 +7,7 @@ module Checks
 
   module_function
 
-  # Gaps between guides that are too narrow, except near bodies and under marker layers.
+  # Gaps between guides that are too narrow, except near bodies and under valid marks.
   def check_guide_space(design, rule)
     name = rule["layers"][0]
     bodies = design.bodies(name, rule["body_um"])
@@ -23,8 +23,29 @@ module Checks
 
   def not_exempt(design, rule, pairs, exempt)
     gaps = united(pairs.polygons(0))
-    rule["layers"].drop(1).each { |marker| gaps -= design.region(marker) }
+    rule["layers"].drop(1).each { |marker| gaps -= valid_marks(design, rule, marker) } unless gaps.is_empty?
     gaps - exempt
+  end
+
+  # Marks that are the bounding box of one of the rule's devices and cover exactly its silicon.
+  def valid_marks(design, rule, marker)
+    devices = rule["silicon_nm"].flat_map { |polygons| orientations(polygons, 0.001 / design.layout.dbu) }
+    marks = design.region(marker).each.select do |mark|
+      box = mark.bbox
+      drawn = design.near(rule["layers"][0], box).moved(-box.left, -box.bottom)
+      extent = RBA::Box::new(0, 0, box.width, box.height)
+      mark.is_box? && devices.any? { |device| device.bbox == extent && (drawn ^ device).is_empty? }
+    end
+    marks.each_with_object(RBA::Region::new) { |mark, region| region.insert(mark) }
+  end
+
+  # The silicon of a device in all orientations, with its lower left corner at the origin.
+  def orientations(polygons, scale)
+    shapes = RBA::Region::new(polygons.map { |points| RBA::Polygon::new(points.map { |x, y| RBA::Point::new(x, y) }) })
+    [false, true].product([0, 90, 180, 270]).map do |mirrored, angle|
+      turned = shapes.transformed(RBA::ICplxTrans::new(scale, angle, mirrored, 0, 0))
+      turned.moved(-turned.bbox.left, -turned.bbox.bottom)
+    end
   end
 
   # Pairs of edges with a path between them that crosses no guide. The two sides of a guide that bends left, then right,

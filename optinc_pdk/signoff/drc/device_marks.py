@@ -1,0 +1,93 @@
+"""Marks of devices with coupled guides: a mark exempts its device from a rule only if it lies exactly over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import klayout.db as kdb
+
+from optinc_pdk.cards.rules import GuideSpaceRule, Polygons, Rule
+from optinc_pdk.signoff.drc.design import Design
+from optinc_pdk.signoff.drc.repeated_regions import check_repeated, repeated_regions
+
+# Number of the GDS layer for the valid marks, the first that the layout does not use.
+FIRST_LAYER = 10_000
+NM_UM = 0.001
+
+
+def with_valid_marks(design: Design, rules: Sequence[Rule]) -> tuple[Design, list[Rule]]:
+    """Leave out the marks that do not lie exactly over one of the devices that carry them.
+
+    A mark is valid if it is the bounding box of a device and covers exactly the silicon of this device, in any of the
+    eight orientations.
+
+    Args:
+        design: Layout.
+        rules: Rules to check.
+
+    Returns:
+        The layout and the rules. If some marks are not valid, the layout has one more layer with the valid ones, and
+        the rules refer to this layer instead.
+    """
+    checked = list(rules)
+    for number, rule in enumerate(rules):
+        if not isinstance(rule, GuideSpaceRule):
+            continue
+        for marker in rule.layers[1:]:
+            valid = valid_marks(design, rule, marker)
+            if (kdb.Region(design.shapes(marker)) ^ valid).is_empty():
+                continue
+            name = f"{marker}, valid for {rule.id}"
+            design = replace(design, layers={**design.layers, name: _free_layer(design.layout)})
+            design.top.shapes(design.index(name)).insert(valid)
+            checked[number] = rule.model_copy(update={"layers": (rule.layers[0], name)})
+    return design, checked
+
+
+def valid_marks(design: Design, rule: GuideSpaceRule, marker: str) -> kdb.Region:
+    """Return the marks of a layer that lie exactly over one of the rule's devices.
+
+    Args:
+        design: Layout.
+        rule: Rule of guide space, with the silicon of the devices.
+        marker: Name of the layer.
+    """
+    core = rule.layers[0]
+    if design.shapes(marker).at_end():
+        return kdb.Region()
+    devices = [region for polygons in rule.silicon_nm for region in _orientations(polygons, design.layout.dbu)]
+
+    def check(box: kdb.Box) -> kdb.Region:
+        marks = kdb.Region()
+        for mark in design.touching(marker, box).each():
+            if mark.is_box() and _covers_device(design.near(core, mark.bbox()), mark.bbox(), devices):
+                marks.insert(mark)
+        return marks
+
+    return check_repeated(repeated_regions(design, marker, 1, (core,)), check).merged()
+
+
+def _orientations(polygons: Polygons, dbu: float) -> Iterator[kdb.Region]:
+    """Yield the silicon of a device in all orientations, with its lower left corner at the origin."""
+    shapes = kdb.Region([kdb.Polygon([kdb.Point(*point) for point in polygon]) for polygon in polygons])
+    for mirrored in (False, True):
+        for turns in range(4):
+            turned = shapes.transformed(kdb.ICplxTrans(NM_UM / dbu, 90.0 * turns, mirrored, 0, 0))
+            yield turned.moved(-turned.bbox().left, -turned.bbox().bottom)
+
+
+def _covers_device(silicon: kdb.Region, box: kdb.Box, devices: Sequence[kdb.Region]) -> bool:
+    """Whether the silicon in a box is that of a device whose bounding box it is."""
+    drawn = silicon.moved(-box.left, -box.bottom)
+    extent = kdb.Box(0, 0, box.width(), box.height())
+    return any(device.bbox() == extent and (drawn ^ device).is_empty() for device in devices)
+
+
+def _free_layer(layout: kdb.Layout) -> tuple[int, int]:
+    """Return the GDS layer and datatype of a layer that the layout does not have."""
+    used = {(info.layer, info.datatype) for info in layout.layer_infos()}
+    number = FIRST_LAYER
+    while (number, 0) in used:
+        number += 1
+    return number, 0

@@ -1,0 +1,121 @@
+"""Marks of coupled guides exempt only the device that they lie exactly over."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import klayout.db as kdb
+import pytest
+
+from optinc_pdk.cards import CardError, load_process, process_names
+from optinc_pdk.cards.rules import GuideSpaceRule, load_rules
+from optinc_pdk.signoff.drc.design import Design
+from optinc_pdk.signoff.drc.design_rule_check import run_drc
+from optinc_pdk.signoff.drc.device_marks import valid_marks, with_valid_marks
+
+PROCESS = load_process()
+LAYERS = PROCESS.gds_layers
+RULE = next(rule for rule in PROCESS.rules if rule.id == "core.guide_space")
+COUPLER, TAP = (
+    kdb.Region([kdb.Polygon([kdb.Point(*point) for point in polygon]) for polygon in polygons])
+    for polygons in RULE.silicon_nm
+)
+BOX = COUPLER.bbox()
+# guides that continue those of the coupler
+LEADS = kdb.Region([kdb.Box(x, y - 225, x + 9000, y + 225) for x in (-9000, BOX.right) for y in (-3000, 3000)])
+
+
+def design(silicon: kdb.Region, marks: Sequence[kdb.Box], turn: kdb.Trans | None = None) -> Design:
+    layout = kdb.Layout()
+    top, cell = layout.create_cell("TOP"), layout.create_cell("CELL")
+    cell.shapes(layout.layer(*LAYERS["core"])).insert(silicon)
+    for mark in marks:
+        cell.shapes(layout.layer(*LAYERS["coupled"])).insert(mark)
+    top.insert(kdb.CellInstArray(cell.cell_index(), turn or kdb.Trans(), kdb.Vector(90_000, 0), kdb.Vector(), 2, 1))
+    return Design(layout, top, LAYERS, 1)
+
+
+def valid(silicon: kdb.Region, *marks: kdb.Box, turn: kdb.Trans | None = None) -> int:
+    """Number of valid marks of a cell that is placed twice."""
+    return int(valid_marks(design(silicon, marks, turn), RULE, "coupled").count())
+
+
+@pytest.mark.parametrize("turn", [kdb.Trans(turns, mirror, 7, -3) for turns in range(4) for mirror in (False, True)])
+@pytest.mark.parametrize("device", [COUPLER, TAP], ids=["coupler", "tap"])
+def test_the_mark_of_a_device_is_valid_in_every_orientation(device: kdb.Region, turn: kdb.Trans) -> None:
+    assert valid(device, device.bbox(), turn=turn) == 2
+
+
+def test_a_mark_with_guides_at_the_ports_is_valid() -> None:
+    assert valid(COUPLER + LEADS, BOX) == 2
+
+
+@pytest.mark.parametrize(
+    "mark",
+    {
+        "enlarged by 1 nm": kdb.Box(-1, BOX.bottom, BOX.right, BOX.top),
+        "1 nm too short": kdb.Box(0, BOX.bottom, BOX.right - 1, BOX.top),
+        "1 nm too low": kdb.Box(0, BOX.bottom, BOX.right, BOX.top - 1),
+        "moved along by 1 nm": BOX.moved(1, 0),
+        "moved aside by 1 nm": BOX.moved(0, 1),
+        "over everything": kdb.Box(-(10**6), -(10**6), 10**6, 10**6),
+        "of another device": TAP.bbox(),
+        "rotated": kdb.Box(BOX.bottom, 0, BOX.top, BOX.right),
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_any_other_mark_is_not_valid(mark: tuple[str, kdb.Box]) -> None:
+    assert valid(COUPLER + LEADS, mark[1]) == 0
+
+
+@pytest.mark.parametrize(
+    "silicon",
+    [TAP, kdb.Region(BOX), kdb.Region([p.moved(0, p.bbox().bottom // 1000) for p in COUPLER.each()]),
+     COUPLER + kdb.Region(kdb.Box(0, 0, 1, 1)), kdb.Region()],
+    ids=["tap", "plate", "other gap", "1 nm² of silicon more", "nothing"],
+)  # fmt: skip
+def test_the_mark_of_a_coupler_is_not_valid_on_other_silicon(silicon: kdb.Region) -> None:
+    assert valid(silicon, BOX) == 0
+
+
+def test_two_marks_that_touch_are_one_and_not_valid() -> None:
+    assert valid(COUPLER, BOX, kdb.Box(BOX.right, 0, BOX.right + 1, 1)) == 0
+
+
+def test_only_marks_that_are_not_valid_change_the_layout_and_the_rule() -> None:
+    drawn = design(COUPLER, [BOX])
+    same, rules = with_valid_marks(drawn, [RULE])
+    assert same is drawn and rules == [RULE]
+    changed, rules = with_valid_marks(design(COUPLER, [BOX, BOX.moved(0, 50_000)]), [RULE])
+    assert rules[0].layers != RULE.layers
+    assert (changed.region(rules[0].layers[1]) ^ valid_marks(changed, RULE, "coupled")).is_empty()
+    assert changed.region(rules[0].layers[1]).count() == 2
+
+
+def test_a_mark_over_the_whole_chip_switches_no_rule_off(tmp_path: Path) -> None:
+    close = kdb.Region([kdb.Box(0, y, 60_000, y + 450) for y in (40_000, 43_000)])
+
+    def violations(silicon: kdb.Region, *marks: kdb.Box) -> dict[str, int]:
+        drawn = design(silicon, marks)
+        drawn.layout.write(str(tmp_path / "chip.gds"))
+        rules = [RULE, *(rule for rule in PROCESS.rules if rule.id == "chip.layers")]
+        result = run_drc(tmp_path / "chip.gds", rules, LAYERS)
+        assert [found.rule for found in result.rules] == rules
+        return {found.id: found.violations for found in result.rules}
+
+    assert violations(TAP, TAP.bbox()) == {RULE.id: 0, "chip.layers": 0}
+    assert violations(close) == {RULE.id: 2, "chip.layers": 0}
+    for mark in (BOX.moved(0, 42_000), kdb.Box(-(10**6), -(10**6), 10**6, 10**6)):
+        assert violations(close, mark) == {RULE.id: 2, "chip.layers": 0}
+
+
+@pytest.mark.parametrize("name", process_names())
+def test_every_process_knows_the_silicon_of_its_marked_devices(name: str) -> None:
+    rules = [rule for rule in load_process(name).rules if isinstance(rule, GuideSpaceRule)]
+    assert [len(rule.silicon_nm) for rule in rules] == [len(rule.devices) for rule in rules] == [2, 2]
+
+
+def test_a_marker_layer_without_devices_is_refused(tmp_path: Path) -> None:
+    text = (PROCESS.folder / "rules.yml").read_text()
+    (tmp_path / "rules.yml").write_text(text.replace("     devices: [directional_coupler, monitor_tap],\n", ""))
+    with pytest.raises(CardError, match=r"core\.guide_space.*'devices' belong together"):
+        load_rules(tmp_path / "rules.yml", LAYERS)
