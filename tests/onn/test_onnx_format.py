@@ -122,7 +122,7 @@ def test_safetensors_use_the_argument_or_their_metadata(tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match="activation = clipped_relu, but relu"):
         Onn.load(path, **TASK, activation="relu")
     save_file(model.state_dict(), path, metadata={"activation": "tanh"})
-    with pytest.raises(WeightsError, match=r"'tanh'.*relu or clipped_relu"):
+    with pytest.raises(WeightsError, match=r"'tanh'.*relu, clipped_relu"):
         Onn.load(path, **TASK)
 
 
