@@ -49,7 +49,7 @@ def refused(path: Path, kind: FileKind = TEN) -> str:
     with pytest.raises(UnusableFileError) as caught:
         read_bytes(path, kind, UnusableFileError)
     message = str(caught.value)
-    assert message.startswith(f"{path}: ")
+    assert message.startswith(str(path).replace("\0", "\\x00") + ": ")
     assert "; " in message, "no remedy"
     return message
 
