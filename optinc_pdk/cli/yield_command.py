@@ -264,6 +264,9 @@ def _task(files: ChipFiles, onn: Onn | None) -> Averaging:
     text = read_bytes(path, REPORT)
     try:
         parse_json(text)  # refuses duplicate keys, of which pydantic takes the last one
+    except ValueError as fault:
+        raise InputError(f"{path}: {fault}; {_REPLACED}") from None
+    try:
         report = Report.model_validate_json(text)
         task = Averaging(**report.task.model_dump())
     except ValidationError as fault:
@@ -272,7 +275,7 @@ def _task(files: ChipFiles, onn: Onn | None) -> Averaging:
             f"{_REPLACED}"
         ) from None
     except ValueError as fault:
-        raise InputError(f"{path}: {fault}; {_REPLACED}") from None
+        raise InputError(f"{path}: task: {fault}; {_REPLACED}") from None
     if files.gds.name not in report.files:
         if onn is None:
             raise InputError(f"{path}: is not the report of {files.gds}; give the weight file with --weights")
