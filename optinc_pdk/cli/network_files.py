@@ -43,7 +43,8 @@ def read_network(
     if gds is not None and path is not None and path.exists() and weights.suffix in WITHOUT_TASK:
         report, task = read_report(path, "build the chip again, or move the report away")
         given = {"bits": bits, "servers": servers, "groups": groups}
-        if gds.name in report.files and all(value in (None, getattr(task, name)) for name, value in given.items()):
+        same_task = all(value in (None, getattr(task, name)) for name, value in given.items())
+        if report.onn is not None and gds.name in report.files and same_task:
             return load_for_task(weights, task, activation, report.onn.activation)
     return Onn.load(weights, bits, servers, groups, activation)
 
