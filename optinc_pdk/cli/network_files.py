@@ -44,7 +44,7 @@ def read_network(
         report, task = read_report(path, "build the chip again, or move the report away")
         given = {"bits": bits, "servers": servers, "groups": groups}
         if gds.name in report.files and all(value in (None, getattr(task, name)) for name, value in given.items()):
-            return load_for_task(weights, task, activation, report.onn.activation)
+            return load_for_task(weights, task, activation, report.onn.activation if report.onn else "relu")
     return Onn.load(weights, bits, servers, groups, activation)
 
 

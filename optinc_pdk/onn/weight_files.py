@@ -137,7 +137,7 @@ def _safetensors(path: Path, data: bytes) -> tuple[tuple[Layer, ...], Activation
     from safetensors import SafetensorError, deserialize
 
     try:
-        tensors = deserialize(data)
+        tensors = deserialize(data)  # type: ignore[no-untyped-call]
     # ValueError: a length beyond 64 bits
     except (SafetensorError, ValueError, OverflowError, MemoryError) as fault:
         raise WeightsError(f"{path}: is not a valid .safetensors file ({fault}); save it again") from fault
