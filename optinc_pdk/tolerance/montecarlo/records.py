@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,8 @@ from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 SCHEMA = 1
 TOLERANCE = "tolerance"
 """The study whose results are factors."""
+MAX_FACTOR = 1e6
+"""Largest factor in a file; a search ends far below."""
 
 
 class SampleJob(NamedTuple):
@@ -168,7 +169,7 @@ def _sample_index(value: Any) -> int:
 def _factor(data: Any) -> Result:
     """Validate a result of the tolerance study: the largest tolerated factor; None if all that were tried are."""
     factor = dict(data)["factor"]
-    if factor is not None and (type(factor) not in (int, float) or not 0.0 <= factor < math.inf):
+    if factor is not None and (type(factor) not in (int, float) or not 0.0 <= factor <= MAX_FACTOR):
         raise ValueError("the factor is out of range")
     return {"factor": factor}
 

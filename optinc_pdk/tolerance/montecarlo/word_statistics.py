@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -19,6 +18,9 @@ from optinc_pdk.simulate.transmission.noise import Noise
 
 DIGITS = 9
 """Decimals of a margin that are kept: the last bits of a solution depend on the machine."""
+MAX_MARGIN = 1e30
+MAX_COUNT = 2**53
+"""Largest magnitude of a margin and largest count in a file; summaries add them up in double precision."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +67,15 @@ class WordOutcome(WordScore):
             raise TypeError("a count is not an integer, or the fault is not a string")
         if not (
             0 <= outcome.exact <= outcome.inputs > 0 and 0 <= outcome.wrong <= outcome.words > 0 and min(counts) >= 0
-        ):
+        ) or max(counts) > MAX_COUNT:
             raise ValueError("the counts contradict each other")
         inexact = outcome.inputs - outcome.exact
         if outcome.wrong != sum(outcome.errors.values()) or not (
             inexact <= outcome.wrong <= inexact * (outcome.words // outcome.inputs)
         ):
             raise ValueError("the errors contradict the counts")
-        if type(outcome.margin) not in (int, float) or not math.isfinite(outcome.margin):
+        # compared instead of converted: an integer may be too large for a float
+        if type(outcome.margin) not in (int, float) or not abs(outcome.margin) <= MAX_MARGIN:
             raise ValueError("the margin is not finite")
         return outcome
 

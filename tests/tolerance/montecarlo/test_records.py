@@ -93,6 +93,10 @@ READ = b'{"inputs":16,"exact":9,"words":32,"wrong":8,"margin":-0.2,"saturated":0
         (b"16", b"0"),
         (b"-0.2", b"NaN"),
         (b"-0.2", b"true"),
+        # integers beyond double precision
+        (b"-0.2", b"1" + 400 * b"0"),
+        (b'"saturated":0', b'"saturated":1' + 400 * b"0"),
+        (b'{"before":' + READ + b"}", b'{"factor":1' + 400 * b"0" + b"}"),
         (b'"wrong":8', b'"wrong":0'),
         (b'"exact":9,"words":32,"wrong":8', b'"exact":16,"words":32,"wrong":8'),
         (b'"inputs":16', b'"inputs":17'),
