@@ -48,7 +48,7 @@ from optinc_pdk.tolerance.meshes.mesh_heaters import MeshCrosstalk, mesh_crossta
 Floats = NDArray[np.float64]
 
 ROOT = Path(__file__).resolve().parent.parent
-WEIGHTS = ROOT / "benchmarks" / "paper_8bit_4servers.npz"
+WEIGHTS = ROOT / "benchmarks" / "paper_8bit_4servers_relu.npz"
 FINISHED = ROOT / "benchmarks" / "paper_tolerance.csv"
 BITS = (None, 16.0, 12.0, 8.5)
 RESIDUAL = 2**30

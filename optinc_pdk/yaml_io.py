@@ -1,65 +1,138 @@
-"""Reading and writing of YAML files with libyaml; only plain data, without duplicate keys and aliases, is accepted."""
+"""Reading and writing of YAML files with libyaml: plain data only, with text as keys and without aliases."""
 
 from __future__ import annotations
 
+import re
 import reprlib
-from collections.abc import Hashable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from optinc_pdk.file_reading import FileKind, read_bytes
 from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.gc_control import gc_paused
 
-MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 100
+# The netlist of 41,664 MZIs has 2.7 million.
+MAX_VALUES = 5_000_000
+# Longest number or date, because converting takes a time quadratic in the length; longer plain values are text.
+MAX_NUMBER = 64
 WIDTH = 120
 """Characters after which PyYAML folds a line."""
 
+# Lines that configure the parser, before a document. libyaml compares each with all before it.
+_DIRECTIVE = re.compile(r"^%", re.MULTILINE)
+_TAG = "tag:yaml.org,2002:"
+_TEXT = f"{_TAG}str"
+_SCALARS = {
+    f"{_TAG}{name}": yaml.SafeLoader.yaml_constructors[f"{_TAG}{name}"]
+    for name in ("null", "bool", "int", "float", "timestamp", "str")
+}
+_COLLECTIONS = (None, "!", f"{_TAG}map", f"{_TAG}seq")
 
-class _Loader(yaml.CSafeLoader):
-    """Safe loader that refuses duplicate keys, and reports the line of every scalar that it cannot convert."""
 
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+class _Scalars:
+    """Conversion of scalars to text, numbers, dates, booleans and None; plain ones, which recur, are converted once."""
+
+    def __init__(self) -> None:
+        self._constructor = yaml.constructor.SafeConstructor()
+        self._resolve: Callable[..., str] = yaml.resolver.Resolver().resolve
+        self._plain: dict[str, Any] = {}
+
+    def value(self, event: yaml.ScalarEvent) -> Any:
+        """Return the value of a scalar."""
+        text = event.value
+        if not event.implicit[0]:
+            return text if event.tag is None else self._converted(event)
+        if text not in self._plain:
+            self._plain[text] = self._converted(event)
+        return self._plain[text]
+
+    def _converted(self, event: yaml.ScalarEvent) -> Any:
+        tag, text = event.tag, event.value
+        if tag in (None, "!"):
+            tag = _TEXT if len(text) > MAX_NUMBER else self._resolve(yaml.ScalarNode, text, event.implicit)
+        if tag not in _SCALARS:
+            raise _fault(f"the tag {reprlib.repr(tag)} is not allowed", event.start_mark)
         try:
-            return super().construct_object(node, deep=deep)
+            if tag != _TEXT and len(text) > MAX_NUMBER:
+                raise ValueError(f"longer than {MAX_NUMBER} characters")
+            return _SCALARS[tag](self._constructor, yaml.ScalarNode(tag, text))
         # raised for scalars that are nearly a number or a date
-        except (ValueError, AttributeError) as fault:
-            value = reprlib.repr(getattr(node, "value", ""))
-            raise _fault(f"{value} is not a valid number or date", node.start_mark) from fault
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Hashable] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if not isinstance(key, Hashable):
-                raise _fault("a key must be text", key_node.start_mark)
-            if key in seen:
-                raise _fault(f"duplicate key {key!r}", key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep=deep)
+        except (ValueError, AttributeError, LookupError, OverflowError) as fault:
+            raise _fault(f"{reprlib.repr(text)} is not a valid number or date", event.start_mark) from fault
 
 
-def _check_events(text: str) -> None:
-    """Refuse deep nesting, which crashes the C composer, and aliases, which let a small file expand without limit."""
-    depth = 0
+@gc_paused()
+def _parse(text: str) -> Any:
+    """Return the data of a YAML document, built while libyaml parses it, so that nothing beyond a limit is parsed.
+
+    Aliases are refused because they let a small file expand without limit.
+    """
+    if (directive := _DIRECTIVE.search(text)) is not None:
+        line = text.count("\n", 0, directive.start())
+        raise _fault("directives are not allowed", yaml.Mark("", 0, line, 0, "", 0))
+    scalars = _Scalars()
+    # the collections that contain the next value, below a list for the document itself, and the key of that value
+    document: list[Any] = []
+    stack: list[Any] = [document]
+    keys: list[str | None] = [None]
+    values = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        if isinstance(event, yaml.AliasEvent):
+        if isinstance(event, yaml.ScalarEvent):
+            value = scalars.value(event)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            if event.tag not in _COLLECTIONS:
+                raise _fault(f"the tag {reprlib.repr(event.tag)} is not allowed", event.start_mark)
+            if len(stack) > MAX_DEPTH:
+                raise _fault(f"nested deeper than {MAX_DEPTH}", event.start_mark)
+            stack.append({} if isinstance(event, yaml.MappingStartEvent) else [])
+            keys.append(None)
+            continue
+        elif isinstance(event, yaml.CollectionEndEvent):
+            value = stack.pop()
+            keys.pop()
+        elif isinstance(event, yaml.AliasEvent):
             raise _fault("aliases are not allowed", event.start_mark)
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            raise _fault(f"nested deeper than {MAX_DEPTH}", event.start_mark)
+        elif isinstance(event, yaml.DocumentStartEvent) and document:
+            raise _fault("expected a single document", event.start_mark)
+        else:
+            continue
+        values += 1
+        if values > MAX_VALUES:
+            raise _fault(f"more than {MAX_VALUES:,} values", event.start_mark)
+        parent, key = stack[-1], keys[-1]
+        if type(parent) is list:
+            parent.append(value)
+        elif key is None:
+            keys[-1] = _key(value, parent, event)
+        else:
+            parent[key] = value
+            keys[-1] = None
+    return document[0] if document else None
+
+
+def _key(key: Any, mapping: dict[str, Any], event: yaml.Event) -> str:
+    """Return a key after checking that it is text and new; integers as keys could be chosen to have equal hashes."""
+    if not isinstance(key, str):
+        raise _fault(f"the key {reprlib.repr(key)} must be text, put it in quotes", event.start_mark)
+    if key in mapping:
+        raise _fault(f"duplicate key {key!r}", event.start_mark)
+    return key
 
 
 def _fault(message: str, mark: Any) -> yaml.constructor.ConstructorError:
     return yaml.constructor.ConstructorError(None, None, message, mark)
 
 
-def load_yaml(path: Path, error: type[ValueError], expected: str = "a .yml file") -> dict[str, Any]:
+def load_yaml(path: Path, kind: FileKind, error: type[ValueError], expected: str = "a .yml file") -> dict[str, Any]:
     """Read a YAML file whose top level is a mapping.
 
     Args:
         path: The file.
+        kind: Kind of the file, which limits its size.
         error: Class of the exception to raise.
         expected: Kind of file that is expected, such as "a .pic.yml file"; the message names it if the file is no text.
 
@@ -67,13 +140,13 @@ def load_yaml(path: Path, error: type[ValueError], expected: str = "a .yml file"
         The mapping.
 
     Raises:
-        error: The file is unreadable, too large, empty, not YAML, or not a mapping; the message states the file, the
-            line, the fault and the remedy.
+        error: The file is unreadable, too large, empty, not YAML, or not a mapping; it is nested deeper than
+            ``MAX_DEPTH`` or has more than ``MAX_VALUES`` values, an alias, or a key that is not text. The message
+            states the file, the line, the fault and the remedy.
     """
-    text = _read_text(path, error, expected)
+    text = _decoded(path, read_bytes(path, kind, error), error, expected)
     try:
-        _check_events(text)
-        data = yaml.load(text, Loader=_Loader)
+        data = _parse(text)
     except yaml.YAMLError as fault:
         raise error(f"{path}: {_located(fault, text)}; correct the YAML there") from fault
     if data is None:
@@ -100,14 +173,8 @@ def _located(fault: yaml.YAMLError, text: str) -> str:
     return f"not valid YAML: {' '.join(str(fault).split())}"
 
 
-def _read_text(path: Path, error: type[ValueError], expected: str) -> str:
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise error(f"{path}: {size} bytes, the limit is {MAX_BYTES}; give a smaller file")
-        data = path.read_bytes()
-    except OSError as fault:
-        raise error(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
+def _decoded(path: Path, data: bytes, error: type[ValueError], expected: str) -> str:
+    """Return the text of a file."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as fault:

@@ -16,6 +16,7 @@ from optinc_pdk.cards.errors import CardError, describe_fault
 from optinc_pdk.cards.process import DeviceCard, LayerCard, Process, inherited_files, quantities
 from optinc_pdk.cards.quantity import StrictModel
 from optinc_pdk.cards.rules import GuideSpaceRule, Polygons, Rule, load_rules
+from optinc_pdk.file_reading import CARD
 from optinc_pdk.yaml_io import load_yaml
 
 DEFAULT_PROCESS = "soi220"
@@ -168,7 +169,7 @@ def _device(path: Path) -> DeviceCard:
 
 
 def _card(path: Path, schema: int) -> dict[str, Any]:
-    data = load_yaml(path, CardError)
+    data = load_yaml(path, CARD, CardError)
     found = data.pop("schema", None)
     # True equals 1
     if type(found) is not int or found != schema:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, 
 
 from optinc_pdk.cards.errors import CardError, describe_fault
 from optinc_pdk.cards.quantity import Text as Printable
+from optinc_pdk.file_reading import CARD
 from optinc_pdk.yaml_io import load_yaml
 
 Positive = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False, strict=True)]
@@ -345,7 +346,7 @@ def load_rules(path: Path, layers: Mapping[str, tuple[int, int]]) -> tuple[Rule,
         CardError: The file is unreadable, a key is duplicate, unknown or missing, a value is NaN, infinite, not
             positive or of the wrong type, an id is duplicate, or a layer or source is unknown.
     """
-    data = load_yaml(path, CardError)
+    data = load_yaml(path, CARD, CardError)
     if type(data.get("schema", 1)) is not int:  # True equals 1
         raise CardError(f"{path}: key schema must be 1; correct it")
     try:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from optinc_pdk.circuit.errors import NetlistError
+from optinc_pdk.file_reading import NETLIST
 from optinc_pdk.yaml_io import load_yaml
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ def read_object(path: str | Path, parse: Callable[[Mapping[str, Any]], T], expec
         NetlistError: The file cannot be read or converted; the message names the file and the fault.
     """
     path = Path(path)
-    data = load_yaml(path, NetlistError, "a .pic.yml or .bias.yml file")
+    data = load_yaml(path, NETLIST, NetlistError, "a .pic.yml or .bias.yml file")
     try:
         return parse(data)
     except NetlistError as fault:

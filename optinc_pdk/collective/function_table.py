@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,11 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.collective.chips import AveragingChip, ChipLevel, lattice_index_weights, mean_truncation
 from optinc_pdk.collective.error_histogram import ErrorHistogram
 from optinc_pdk.errors import InputError
-from optinc_pdk.npz_io import read_npz
+from optinc_pdk.file_reading import FUNCTION_TABLE
+from optinc_pdk.npz_reading import read_npz
 from optinc_pdk.validation import validate_arguments
 
 SCHEMA = 1
-MAX_BYTES = 2**31
-"""Maximum unpacked size. For 16-bit words of 4 servers, twice the symbols at 13,845,841 lattice points are
-0.9 GB."""
-
 _ARRAYS = {"symbols": ("u", 4), "ideal": ("i", 1), "words": ("i", 3)}
 """Kind and number of dimensions of the arrays that are read."""
 
@@ -97,15 +94,11 @@ def _numbering(file: Path, servers: int, symbols: int, inputs: int) -> tuple[Ave
     )
 
 
-def _read(file: Path) -> dict[str, NDArray[np.generic]]:
+def _read(file: Path) -> dict[str, NDArray[Any]]:
     """Read the arrays. Sizes are checked before unpacking; nothing is unpickled."""
     if not file.name.endswith(".npz"):
         raise InputError(f"{file}: a chip's table is a .function.npz, as optinc build and optinc check write it")
-    try:
-        content = file.read_bytes()
-    except OSError as fault:
-        raise InputError(f"{file}: cannot be read ({fault.strerror or fault}); check the path") from fault
-    found = read_npz(file, content, MAX_BYTES, InputError)
+    found = read_npz(file, FUNCTION_TABLE, only={"schema", "inputs", *_ARRAYS})
     missing = {"schema", *_ARRAYS} - set(found)
     if missing:
         raise InputError(f"{file}: no {', '.join(sorted(missing))}; is it a .function.npz of optinc check?")

@@ -15,6 +15,7 @@ from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.errors import describe_fault
 from optinc_pdk.cards.quantity import Name, PortName, StrictModel
 from optinc_pdk.extract.contours import Ints, pack_points
+from optinc_pdk.file_reading import GOLDEN, read_bytes
 from optinc_pdk.json_io import parse_json
 
 SCHEMA = 1
@@ -119,7 +120,7 @@ def _read(process: Process) -> Iterator[_Golden]:
     """Read the golden files of a process."""
     for path in process.files("golden/*.json"):
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_bytes(path, GOLDEN, CardError).decode("utf-8")
             name = _parsed(text).name
             if name in process.devices:
                 ports = process.devices[name].ports
@@ -128,7 +129,9 @@ def _read(process: Process) -> Iterator[_Golden]:
             first = fault.errors()[0]
             key = ".".join(map(str, first["loc"]))
             raise CardError(f"{path}: {describe_fault(first, key)}; {REWRITE}") from fault
-        except (OSError, ValueError) as fault:
+        except CardError:
+            raise
+        except ValueError as fault:
             reason = f"{type(fault).__name__} {fault}"
             raise CardError(f"{path}: not a valid golden device: {reason}; {REWRITE}") from fault
         if name not in process.devices:

@@ -167,7 +167,10 @@ def join_strips(segments: PlacedStrips, ports: Ints, index: EdgeIndex, rule: Str
 
 def _check(entered: Sequence[tuple[int, int]], segments: PlacedStrips, joints: _Joints) -> tuple[bool, float]:
     """Return whether all joints of a guide are smooth and its mean width is right, and its length in µm."""
-    errors = [joints.width_errors(strip)[:: -1 if end else 1] for strip, end in entered]
+    errors = []
+    for strip, end in entered:
+        there, back = joints.width_errors(strip)
+        errors.append((back, there) if end else (there, back))
     valid = joints.are_smooth(entered) and mean_width_fault(errors, joints.rule) is None
     return valid, strip_length_um(sum(segments.strips[strip].fine_length for strip, _ in entered))
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from optinc_pdk.cards import load_process, process_names
 from optinc_pdk.extract.gds2_records import read_cell_sizes
-from optinc_pdk.extract.size_limits import MAX_BYTES, CellSizes, GdsError, check_sizes
+from optinc_pdk.extract.size_limits import CellSizes, GdsError, check_sizes
 from optinc_pdk.extract.trial_reading import check_reading_time
+from optinc_pdk.file_reading import LAYOUT, read_bytes
 
 # The first record of a GDS2 stream (HEADER, six bytes, integers) and the magic of OASIS: KLayout would also
 # read DXF, CIF, LEF and other formats, which are not mask data.
@@ -45,7 +46,7 @@ def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
             file is out of range.
     """
     path = Path(path)
-    data = _read_bytes(path)
+    data = _checked_bytes(path)
     layout = kdb.Layout()
     if data.startswith(GDS):
         try:
@@ -53,11 +54,11 @@ def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
         except GdsError as fault:
             raise GdsError(f"{path}: {fault}") from fault
         check_sizes(census, path)
-        _load(layout, path)
+        _load(layout, data, path)
     else:
-        check_reading_time(path, MAX_MEMORY)
+        check_reading_time(path, data, MAX_MEMORY)
         with _memory_limit():
-            _load(layout, path)
+            _load(layout, data, path)
         check_sizes(_census(layout, path), path)
     if layout.layers() > MAX_LAYERS:
         raise GdsError(f"{path}: has {layout.layers():,} layers, the limit is {MAX_LAYERS:,}; give a mask layout")
@@ -138,21 +139,9 @@ def drawn_layers(layout: kdb.Layout) -> set[tuple[int, int]]:
     }
 
 
-def _read_bytes(path: Path) -> bytes:
-    """Return the content of a GDS2 file, or the first 16 bytes of an OASIS file."""
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as stream:
-            head = stream.read(16)
-            if size > MAX_BYTES:
-                raise GdsError(f"{path}: has {size:,} bytes, the limit is {MAX_BYTES:,}; draw equal cells once")
-            data = head + stream.read() if head.startswith(GDS) else head
-    except (OSError, ValueError) as fault:
-        if isinstance(fault, GdsError):
-            raise
-        # the text of an OSError repeats the path
-        reason = getattr(fault, "strerror", None) or fault
-        raise GdsError(f"{path}: cannot be read ({reason}); check the path") from fault
+def _checked_bytes(path: Path) -> bytes:
+    """Return the content of a file that starts as GDS2 or OASIS does."""
+    data = read_bytes(path, LAYOUT, GdsError)
     if not data:
         raise GdsError(f"{path}: the file is empty; write it again")
     if data.startswith(GZIP):
@@ -162,8 +151,8 @@ def _read_bytes(path: Path) -> bytes:
     return data
 
 
-def _load(layout: kdb.Layout, path: Path) -> None:
-    """Read a file into a layout."""
+def _load(layout: kdb.Layout, data: bytes, path: Path) -> None:
+    """Read the content of a file into a layout."""
     options = kdb.LoadLayoutOptions()
     # KLayout prints warnings, of long records for instance, to stdout, which is reserved for results
     options.warn_level = 0
@@ -171,7 +160,7 @@ def _load(layout: kdb.Layout, path: Path) -> None:
     options.properties_enabled = False
     try:
         with _quiet():
-            layout.read(str(path), options)
+            layout.read_bytes(data, options)
     # UnicodeDecodeError: KLayout's own message contains a damaged name
     except (RuntimeError, UnicodeDecodeError) as fault:
         raise GdsError(f"{path}: {_reason(' '.join(str(fault).split()))}") from fault
@@ -185,7 +174,7 @@ def _reason(fault: str) -> str:
         return "a cell is placed with a magnification of 0 or less; draw it at its final size"
     if "bad_alloc" in fault:
         return f"takes more than {MAX_MEMORY // 2**30} GiB of memory to read; check the counts of its arrays"
-    return f"damaged ({fault.removesuffix(' in Layout.read')}); write it again"
+    return f"damaged ({fault.removesuffix(' in Layout.read_bytes')}); write it again"
 
 
 @contextmanager

@@ -16,9 +16,7 @@ from optinc_pdk.errors import InputError
 
 Ints = NDArray[np.int64]
 # Limits of this program, not of a process. The largest network laid out so far, 41,664 MZIs on six dies, has 1,199
-# cells and, flattened, 2.4 million shapes and 1.1 million placed cells with 164 million points. Its file has 8 MB, and
-# 1.3 GB when flattened.
-MAX_BYTES = 2 * 2**30
+# cells and, flattened, 2.4 million shapes and 1.1 million placed cells with 164 million points.
 MAX_CELLS = 100_000
 # KLayout sorts cells by depth in a time quadratic in the depth: one second at 8,000.
 MAX_DEPTH = 1_000

@@ -20,6 +20,7 @@ from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.cards.process import quantities
 from optinc_pdk.cards.quantity import Count, Name, NonNegative, Positive, Quantity, StrictModel, Text
 from optinc_pdk.errors import InputError
+from optinc_pdk.file_reading import CARD
 from optinc_pdk.validation import validate_arguments
 from optinc_pdk.yaml_io import load_yaml
 
@@ -180,7 +181,7 @@ def load_system(name: str) -> System:
             raise CardError(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
         if not exists:
             raise CardError(f"no system {name!r}: give one of {', '.join(system_names())}, or the path of a card")
-    data = load_yaml(path, CardError)
+    data = load_yaml(path, CARD, CardError)
     schema = data.pop("schema", None)
     if type(schema) is not int or schema != 1:
         raise CardError(f"{path}: schema must be 1")

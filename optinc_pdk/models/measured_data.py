@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.models.touchstone import parse_touchstone, port_count
-from optinc_pdk.npz_io import read_npz
+from optinc_pdk.file_reading import S_PARAMETERS, read_bytes
+from optinc_pdk.models.touchstone import MAX_PORTS, parse_touchstone, port_count
+from optinc_pdk.npz_reading import read_npz
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 PASSIVE = 1.0 + 1e-6
 """Largest singular value accepted as passive; files commonly have six decimals."""
-MAX_BYTES = 64 * 2**20
-"""Largest unpacked size of a .npz file."""
 
 
 class MeasuredError(InputError):
@@ -86,10 +85,7 @@ def read_measured(path: Path) -> MeasuredSParameters:
 @lru_cache(maxsize=64)
 def _read(path: Path, changed_ns: int, size: int) -> MeasuredSParameters:
     if port_count(path) is not None:
-        try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError as fault:
-            raise MeasuredError(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
+        text = read_bytes(path, S_PARAMETERS, MeasuredError).decode("utf-8", errors="replace")
         wavelengths, s, ports = parse_touchstone(text, path)
     elif path.suffix == ".npz":
         wavelengths, s, ports = _read_npz(path)
@@ -101,29 +97,24 @@ def _read(path: Path, changed_ns: int, size: int) -> MeasuredSParameters:
 
 
 def _read_npz(path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
-    try:
-        content = path.read_bytes()
-    except OSError as fault:
-        raise MeasuredError(f"{path}: cannot be read ({fault.strerror}); check the path") from fault
-    data = read_npz(path, content, MAX_BYTES, MeasuredError)
-    missing = {"wavelengths_nm", "blocks.0.s", "blocks.0.ports"} - set(data)
-    if missing or "blocks.1.s" in data:
+    arrays = read_npz(path, S_PARAMETERS, MeasuredError)
+    if not {"wavelengths_nm", "blocks.0.s", "blocks.0.ports"} <= set(arrays) or "blocks.1.s" in arrays:
         raise MeasuredError(
             f"{path}: needs wavelengths_nm, blocks.0.s and blocks.0.ports, and no second block; "
-            f"it has {', '.join(sorted(data))}"
+            f"it has {', '.join(sorted(arrays))}"
         )
     for name, kinds, word in (
         ("wavelengths_nm", "fiu", "real numbers"),
         ("blocks.0.s", "fc", "complex numbers"),
         ("blocks.0.ports", "U", "text"),
     ):
-        if data[name].dtype.kind not in kinds:
-            raise MeasuredError(f"{path}: {name} holds {data[name].dtype}, not {word}; write it again")
-    # extended precision may exceed the range of double precision
-    with np.errstate(over="ignore"):
-        wavelengths = np.atleast_1d(data["wavelengths_nm"].astype(np.float64))
-        s = data["blocks.0.s"].astype(np.complex128)
-    ports = tuple(str(name) for name in data["blocks.0.ports"].reshape(-1))
+        if arrays[name].dtype.kind not in kinds:
+            raise MeasuredError(f"{path}: {name} holds {arrays[name].dtype}, not {word}; write it again")
+    # extended precision may exceed the range of double precision, or hold bits that are no number
+    with np.errstate(over="ignore", invalid="ignore"):
+        wavelengths = np.atleast_1d(arrays["wavelengths_nm"].astype(np.float64))
+        s = arrays["blocks.0.s"].astype(np.complex128)
+    ports = tuple(str(name) for name in arrays["blocks.0.ports"].reshape(-1))
     if wavelengths.ndim != 1:
         raise MeasuredError(f"{path}: wavelengths_nm has shape {wavelengths.shape}; give a 1-D array")
     if s.shape != (wavelengths.size, len(ports), len(ports)) or not s.size:
@@ -131,6 +122,8 @@ def _read_npz(path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
             f"{path}: S-parameters have shape {s.shape}; {wavelengths.size} wavelengths and {len(ports)} ports need "
             f"({wavelengths.size}, {len(ports)}, {len(ports)})"
         )
+    if len(ports) > MAX_PORTS:
+        raise MeasuredError(f"{path}: has {len(ports)} ports, the limit is {MAX_PORTS}; give those of one device")
     for number, out, into in np.argwhere(~np.isfinite(s))[:1].tolist():
         raise MeasuredError(
             f"{path}: S from port {ports[into]} to port {ports[out]} at {wavelengths[number]:g} nm is "

@@ -9,7 +9,9 @@ Source:
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,8 @@ from optinc_pdk.errors import InputError
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
+MAX_PORTS = 100
+"""Largest number of ports: a singular value decomposition takes a time proportional to its cube."""
 LIGHT_NM_PER_S = 299_792_458e9
 _SUFFIX = re.compile(r"\.s(\d+)p", re.IGNORECASE)
 _PORT = re.compile(r"!\s*Port\[(\d+)\]\s*=\s*(\S+)", re.IGNORECASE)
@@ -56,6 +60,8 @@ def parse_touchstone(text: str, path: Path) -> tuple[Floats, Complexes, tuple[st
     ports = port_count(path)
     if not ports:
         raise TouchstoneError(f"{path}: the name of a Touchstone file of N ports ends in .sNp; rename it")
+    if ports > MAX_PORTS:
+        raise TouchstoneError(f"{path}: has {ports} ports, the limit is {MAX_PORTS}; give those of one device")
     unit, form = _options(text, path)
     numbers = _numbers(text, path)
     width = 1 + 2 * ports**2
@@ -92,7 +98,7 @@ def parse_touchstone(text: str, path: Path) -> tuple[Floats, Complexes, tuple[st
 
 def _options(text: str, path: Path) -> tuple[float, str]:
     """Return the unit of the frequency in Hz and the number format from the option line."""
-    lines = [line for line in text.splitlines() if line.strip().startswith(("#", "["))]
+    lines = [line for line in StringIO(text) if line.lstrip().startswith(("#", "["))]
     if any(line.strip().startswith("[") for line in lines):
         raise TouchstoneError(f"{path}: {lines[0].strip()} is of Touchstone version 2; save it as version 1")
     words = lines[0].strip()[1:].upper().split() if lines else []
@@ -120,9 +126,12 @@ def _pair(number: int, ports: int) -> str:
 
 
 def _numbers(text: str, path: Path) -> Floats:
-    words = [line.split("!", 1)[0].split() for line in text.splitlines() if not line.strip().startswith("#")]
+    numbers = array("d")
     try:
-        return np.array([float(word) for line in words for word in line], dtype=np.float64)
+        for line in StringIO(text):
+            if not line.lstrip().startswith("#"):
+                numbers.extend(map(float, line.split("!", 1)[0].split()))
+        return np.array(numbers, dtype=np.float64)
     except ValueError as fault:
         raise TouchstoneError(f"{path}: {fault}; give numbers, and comments after '!'") from None
 

@@ -1,6 +1,6 @@
 """The project's weight file format, a .npz: validated when read, written reproducibly.
 
-A .npz is a zip of .npy members, see :mod:`optinc_pdk.npz_io`.
+A .npz is a zip of .npy members; `optinc_pdk.npz_reading` reads it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.file_reading import WEIGHTS
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.json_io import parse_json
-from optinc_pdk.npz_io import read_npz
+from optinc_pdk.npz_reading import read_npz
 from optinc_pdk.onn.network import ACTIVATIONS, Activation, FactorMethod, Layer, Onn, WeightsError
-
-MAX_BYTES = 256 * 2**20
-"""Largest unpacked size: eight times the largest network of arXiv 2603.28290 in float64."""
 
 TASK_KEYS = ("bits", "servers", "groups", "remainder", "finer_input")
 ACTIVATION_KEY = "activation"
@@ -39,7 +37,7 @@ def read(path: Path) -> Onn:
     Raises:
         WeightsError: The file is missing, damaged, malicious or does not follow the format.
     """
-    arrays = read_npz(path, _bounded_bytes(path), MAX_BYTES, WeightsError)
+    arrays = read_npz(path, WEIGHTS, WeightsError)
     for key in arrays:
         if key not in (*TEXT_KEYS, ACTIVATION_KEY) and not LAYER_KEY.fullmatch(key):
             raise WeightsError(
@@ -94,9 +92,9 @@ def save(onn: Onn, path: Path) -> None:
     if onn.activation != "relu":
         arrays[ACTIVATION_KEY] = np.array(onn.activation)
     size = sum(array.nbytes for array in arrays.values())
-    if size > MAX_BYTES:
+    if size > WEIGHTS.max_bytes:
         raise WeightsError(
-            f"{path}: the network has {size} bytes, more than the limit of {MAX_BYTES}; use a smaller one"
+            f"{path}: the network has {size:,} bytes, more than the limit of {WEIGHTS.max_bytes:,}; use a smaller one"
         )
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
@@ -161,17 +159,6 @@ def _add_last_bias(arrays: dict[str, NDArray[Any]]) -> None:
     weight = arrays.get(f"layers.{last}.weight")
     if weight is not None and weight.ndim == 2:
         arrays.setdefault(f"layers.{last}.bias", np.zeros(weight.shape[0]))
-
-
-def _bounded_bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as fault:
-        raise WeightsError(f"{path}: cannot be read ({fault.strerror or fault}); check the path") from fault
-    if len(data) > MAX_BYTES:
-        raise WeightsError(f"{path}: is larger than the limit of {MAX_BYTES} bytes; give a file of weights only")
-    return data
 
 
 def _json(path: Path, key: str, array: NDArray[Any]) -> Any:

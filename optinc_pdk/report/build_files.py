@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from optinc_pdk.file_reading import REPORT, read_bytes
+
 BUILD_ENDING = ".report.json"
 CASCADE_ENDING = ".cascade.json"
 REPORT_ENDINGS = (BUILD_ENDING, CASCADE_ENDING, ".yield.json")
 """Endings of the reports of a build, of a cascade and of a yield run."""
-MAX_BYTES = 2**24
-"""Largest report that is read; those of the largest chips have some kilobytes."""
 
 
 def file_digest(path: Path) -> str:
@@ -86,9 +86,7 @@ def _stems(path: Path) -> Iterator[str]:
 def _entries(report: Path) -> dict[str, Any]:
     """Content of a report; empty if it is missing or no report, so that it vouches for nothing."""
     try:
-        if not report.is_file() or report.stat().st_size > MAX_BYTES:
-            return {}
-        content = json.loads(report.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        content = json.loads(read_bytes(report, REPORT))
+    except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -9,6 +9,7 @@ import pickle
 import struct
 import tempfile
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.file_reading import WEIGHTS
 from optinc_pdk.onn import Layer, Onn, WeightsError, carry_chain, npz_format
 
 TASK = {"bits": 4, "servers": 4, "groups": 2, "remainder": False, "finer_input": False}
@@ -215,10 +217,10 @@ def test_malicious_archives_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
         archive(path, [*members, members[0]])
     refused(path, "'layers.0.weight.npy'", "twice")
     bomb = [*members, ("layers.2.weight.npy", bytes(300 * 2**20))]
-    refused(archive(path, bomb, zipfile.ZIP_DEFLATED), "268435456")
+    refused(archive(path, bomb, zipfile.ZIP_DEFLATED), "268,435,456")
     assert path.stat().st_size < 2**20
-    monkeypatch.setattr(npz_format, "MAX_BYTES", 1000)
-    refused(archive(path, members), "1000 bytes")
+    monkeypatch.setattr(npz_format, "WEIGHTS", replace(WEIGHTS, max_bytes=1000))
+    refused(archive(path, members), " 1,000; give a file of weights only")
 
 
 def test_archives_with_inconsistent_members_are_refused(tmp_path: Path) -> None:

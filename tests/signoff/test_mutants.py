@@ -27,6 +27,7 @@ HARMLESS = {
     "fibre label also on nothing",
     "guide 20 nm longer",
     "guide 200 nm longer",
+    "guide 1 um longer",
     "guide tapered by 1 nm over 1.5 um",
     "guide wider, then as much narrower, by 2 nm",
     "heater moved along by 100 nm",

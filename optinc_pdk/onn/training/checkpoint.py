@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
+from optinc_pdk.file_reading import CHECKPOINT
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.json_io import parse_json
-from optinc_pdk.npz_io import read_npz
+from optinc_pdk.npz_reading import read_npz
 from optinc_pdk.onn.network import FactorMethod, Layer, Onn
 from optinc_pdk.onn.training.schedule import TrainingSchedule
 
@@ -26,9 +27,6 @@ Rank = tuple[bool, float, float]
 """Whether the margin is sufficient, the share of exact words under errors, the margin in levels."""
 TrainingState = tuple[Onn, Rank, int, float]
 """The best network, its rank, the steps done, the seconds spent."""
-
-MAX_BYTES = 2**31
-"""Largest file that is read: five states of the paper's largest network in float64."""
 
 
 def save_checkpoint(
@@ -84,7 +82,8 @@ def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Training
     """
     import torch
 
-    arrays = _read(path)
+    # PyTorch writes into the arrays
+    arrays = {name: array.copy() for name, array in read_npz(path, CHECKPOINT).items()}
     expected, stored_identity = (
         _flat(json.loads(_identity(start, schedule, seed))),
         _flat(_json(path, arrays, "identity")),
@@ -155,22 +154,6 @@ def _flat(identity: Any) -> dict[str, Any]:
         return {}
     parts = [value if isinstance(value, dict) else {key: value} for key, value in identity.items()]
     return {key: value for part in parts for key, value in part.items()}
-
-
-def _read(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(
-                f"{path}: is larger than the limit of {MAX_BYTES} bytes; it is not a checkpoint, give another file"
-            )
-        data = path.read_bytes()
-    except OSError as fault:
-        raise InputError(f"{path}: cannot be read ({fault.strerror or fault}); check the path") from fault
-    try:
-        # PyTorch writes into the arrays
-        return {name: array.copy() for name, array in read_npz(path, data, MAX_BYTES, InputError).items()}
-    except InputError as fault:
-        raise InputError(f"{fault}; it is not a valid checkpoint: remove it and start again") from fault
 
 
 def _json(path: Path, arrays: dict[str, NDArray[Any]], key: str) -> Any:

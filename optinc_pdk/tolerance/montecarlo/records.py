@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from optinc_pdk.errors import InputError
+from optinc_pdk.file_reading import SAMPLES, read_bytes
 from optinc_pdk.file_writing import errors_of, lock_descriptor, output_target, sync_folder, write_all
 from optinc_pdk.json_io import parse_json
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
@@ -127,7 +128,7 @@ def _line(data: Mapping[str, Any]) -> bytes:
 
 def _read(path: Path) -> _Content | None:
     """Return the complete lines of a file; None if it has none."""
-    data = path.read_bytes()
+    data = read_bytes(path, SAMPLES)
     whole = data.rfind(b"\n") + 1
     lines = data[:whole].splitlines()
     if not lines:

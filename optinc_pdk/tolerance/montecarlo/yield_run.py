@@ -16,6 +16,7 @@ from typing import Any
 
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
+from optinc_pdk.file_reading import LAYOUT, NETLIST, S_PARAMETERS, read_bytes
 from optinc_pdk.file_sets import output_targets, write_files
 from optinc_pdk.onn import Onn
 from optinc_pdk.signoff.layout_faults import LayoutFault
@@ -101,10 +102,10 @@ def header_of(files: ChipFiles, process: Process, work: YieldStudy) -> dict[str,
         process: Process of the cards.
         work: Parameters of the analysis.
     """
-    paths = {"gds": files.gds, "netlist": files.netlist, "bias": files.bias}
+    paths = {"gds": (files.gds, LAYOUT), "netlist": (files.netlist, NETLIST), "bias": (files.bias, NETLIST)}
     return {
         "version": version("optinc-pdk"),
-        "chip": {"name": files.name} | {key: _digest(path.read_bytes()) for key, path in paths.items()},
+        "chip": {"name": files.name} | {key: _digest(read_bytes(path, kind)) for key, (path, kind) in paths.items()},
         "process": {"name": process.name, "cards": _digest(b"".join(_cards(process)))},
         "task": asdict(work.task),
         "seed": work.seed,
@@ -129,7 +130,7 @@ def _cards(process: Process) -> Iterator[bytes]:
     cards = process.model_copy(update={"devices": {**process.devices, **named}})
     yield cards.model_dump_json(exclude={"folders"}).encode()
     for file in files.values():
-        yield file.read_bytes()
+        yield read_bytes(file, S_PARAMETERS)
 
 
 def _bytes_of(onn: Onn) -> Iterator[bytes]:

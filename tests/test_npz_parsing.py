@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.npz_io import read_npz
+from optinc_pdk.file_reading import FileKind
+from optinc_pdk.npz_reading import parse_npz
 
 PATH = Path("a.npz")
 LIMIT = 10_000
+KIND = FileKind("archive", LIMIT, "give a smaller file")
 
 
 def archive(**members: bytes) -> bytes:
@@ -36,7 +38,7 @@ def test_arrays_are_read_as_saved() -> None:
     for save in (np.savez, np.savez_compressed):
         buffer = io.BytesIO()
         save(buffer, **arrays)
-        found = read_npz(PATH, buffer.getvalue(), LIMIT, InputError)
+        found = parse_npz(PATH, buffer.getvalue(), KIND, InputError)
         assert list(found) == list(arrays)
         for name, array in arrays.items():
             assert found[name].dtype == np.asarray(array).dtype
@@ -73,7 +75,7 @@ def test_arrays_are_read_as_saved() -> None:
 )
 def test_members_that_are_no_plain_arrays_are_refused(content: bytes, fault: str) -> None:
     with pytest.raises(InputError, match=f"a.npz: member 'x.npy'.*({fault})"):
-        read_npz(PATH, archive(x=content), LIMIT, InputError)
+        parse_npz(PATH, archive(x=content), KIND, InputError)
 
 
 @pytest.mark.parametrize(
@@ -81,17 +83,17 @@ def test_members_that_are_no_plain_arrays_are_refused(content: bytes, fault: str
     [
         (b"", "not a valid .npz archive"),
         (b"\x80\x04", "is a pickle"),
-        (archive(x=bytes(LIMIT), y=b"x"), "unpacks to 10001 bytes, the limit is 10000"),
+        (archive(x=bytes(LIMIT), y=b"x"), "unpacks to 10,001 bytes, the limit of a archive is 10,000"),
         (archive(**{"../x": b""}), "is in a folder"),
         (archive(x=b"x" * 50)[:-30], "not a valid .npz archive"),
     ],
 )
 def test_archives_that_are_damaged_or_too_large_are_refused(data: bytes, fault: str) -> None:
     with pytest.raises(InputError, match=f"a.npz: .*{fault}"):
-        read_npz(PATH, data, LIMIT, InputError)
+        parse_npz(PATH, data, KIND, InputError)
 
 
 def test_a_name_of_10_kb_is_shortened() -> None:
     with pytest.raises(InputError) as caught:
-        read_npz(PATH, archive(x=b"", **{"y" * 10_000 + "/": b""}), LIMIT, InputError)
+        parse_npz(PATH, archive(x=b"", **{"y" * 10_000 + "/": b""}), KIND, InputError)
     assert "is in a folder" in str(caught.value) and len(str(caught.value)) < 200

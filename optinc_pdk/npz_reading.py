@@ -1,6 +1,7 @@
 """Reading of ``.npz`` archives, which are zip files of .npy members, with bounds and without unpickling.
 
-Names, sizes and headers are checked before any array is created.
+Names, sizes and headers are checked before any array is created: a small archive can declare members of any size, and
+many of them.
 """
 
 from __future__ import annotations
@@ -12,14 +13,24 @@ import reprlib
 import struct
 import zipfile
 import zlib
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_reading import FileKind, read_bytes
+
 SAVE_AGAIN = "save it again with numpy.savez"
+MAX_MEMBERS = 10_000
+"""Largest number of arrays; a network of 1,000 layers has 2,003."""
 MAX_HEADER = 10_000
+"""Largest size of a .npy header in bytes."""
+
+_ENTRY = b"PK\x01\x02"
+"""Signature of a member in the archive's directory."""
 _MAGIC = b"\x93NUMPY"
 # What zipfile, NumPy and ast.literal_eval raise for damaged archives and headers.
 _DAMAGE = (
@@ -38,28 +49,42 @@ _DAMAGE = (
 )
 
 
-def read_npz(path: Path, data: bytes, max_bytes: int, error: type[ValueError]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a ``.npz`` archive.
+def read_npz(
+    path: Path, kind: FileKind, error: type[ValueError] = InputError, only: Collection[str] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Read the arrays of a .npz archive, none of which is unpickled.
 
     Args:
-        path: The file, for messages.
-        data: Its content.
-        max_bytes: Largest unpacked size of the archive in bytes.
+        path: The file.
+        kind: Kind of the file, which limits its size, packed and unpacked.
         error: Class of the exception to raise.
+        only: Names of the arrays to read; by default all.
 
     Returns:
         Read-only arrays by name, without the ending .npy.
 
     Raises:
-        error: The data are no archive, a member is not an array of plain values, or the archive is too large; the
-            message names the file and the member.
+        error: The file is unreadable, too large, damaged or no .npz archive, has more than ``MAX_MEMBERS`` members, or
+            a member is not an array of plain values; the message states the file, the member and the remedy.
     """
+    return parse_npz(path, read_bytes(path, kind, error), kind, error, only)
+
+
+def parse_npz(
+    path: Path, data: bytes, kind: FileKind, error: type[ValueError], only: Collection[str] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an archive that has been read; arguments and exceptions are those of :func:`read_npz`."""
     if data[:1] == b"\x80":
         raise error(f"{path}: is a pickle, which can run code; save the arrays with numpy.savez")
+    count = data.count(_ENTRY)
+    if count > MAX_MEMBERS:
+        raise error(f"{path}: has {count:,} members, the limit is {MAX_MEMBERS:,}; {kind.remedy}")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
-            _check_members(path, members, max_bytes, error)
+            if only is not None:
+                members = [info for info in members if info.filename.removesuffix(".npy") in only]
+            _check_members(path, members, kind, error)
             contents = [(info.filename, archive.read(info)) for info in members]
     except error:
         raise
@@ -68,7 +93,7 @@ def read_npz(path: Path, data: bytes, max_bytes: int, error: type[ValueError]) -
     return {name.removesuffix(".npy"): _array(path, name, content, error) for name, content in contents}
 
 
-def _check_members(path: Path, members: list[zipfile.ZipInfo], max_bytes: int, error: type[ValueError]) -> None:
+def _check_members(path: Path, members: Sequence[zipfile.ZipInfo], kind: FileKind, error: type[ValueError]) -> None:
     """Refuse members that must not be unpacked, from the archive's directory alone."""
     seen: set[str] = set()
     for info in members:
@@ -86,8 +111,10 @@ def _check_members(path: Path, members: list[zipfile.ZipInfo], max_bytes: int, e
         seen.add(name)
     # zipfile reads at most the size that the directory declares
     size = sum(info.file_size for info in members)
-    if size > max_bytes:
-        raise error(f"{path}: unpacks to {size} bytes, the limit is {max_bytes}; give a smaller file")
+    if size > kind.max_bytes:
+        raise error(
+            f"{path}: unpacks to {size:,} bytes, the limit of a {kind.name} is {kind.max_bytes:,}; {kind.remedy}"
+        )
 
 
 def _array(path: Path, name: str, data: bytes, error: type[ValueError]) -> NDArray[Any]:

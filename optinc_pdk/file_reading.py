@@ -1,0 +1,126 @@
+"""Bounded reading of input files: regular files only, up to a number of bytes that depends on the kind of file.
+
+Only a regular file has an end: a pipe without a writer blocks, and a device such as ``/dev/zero`` never ends. A file is
+opened without blocking and checked through its descriptor, so that it cannot be replaced between check and reading.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from optinc_pdk.errors import InputError
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """A kind of input file, and how large it may be.
+
+    Attributes:
+        name: What the file is, for messages and the documentation.
+        max_bytes: Largest size in bytes. It also limits the unpacked size of an archive.
+        remedy: What to do about a larger file.
+    """
+
+    name: str
+    max_bytes: int
+    remedy: str
+
+
+# Of the largest network laid out so far, the paper's with 41,664 MZIs, the netlist has 26 MB, the bias 9 MB, the layout
+# 7 MB, the report 4 kB, and the weights in float64 0.7 MB.
+WEIGHTS = FileKind("weight file", 256 * MIB, "give a file of weights only")
+ONNX = FileKind("ONNX model", 64 * MIB, "export the network alone, or save its weights as .npz")
+NETLIST = FileKind("netlist or bias file", 64 * MIB, "give a .pic.yml or .bias.yml file of one chip")
+CARD = FileKind("card of a process or system", 4 * MIB, "give a card")
+GOLDEN = FileKind("golden device", 4 * MIB, "write it again with make golden")
+REPORT = FileKind("report of a build", 16 * MIB, "build the chip again")
+LAYOUT = FileKind("layout", 512 * MIB, "draw equal cells once")
+S_PARAMETERS = FileKind("file of S-parameters", 64 * MIB, "give fewer wavelengths")
+FUNCTION_TABLE = FileKind("function table", 2048 * MIB, "write it again with optinc check")
+CHECKPOINT = FileKind("checkpoint of a training", 2048 * MIB, "remove it and start again")
+SAMPLES = FileKind("file of finished samples", 256 * MIB, "give another folder with -o")
+
+FILE_KINDS = (
+    WEIGHTS,
+    ONNX,
+    NETLIST,
+    CARD,
+    GOLDEN,
+    REPORT,
+    LAYOUT,
+    S_PARAMETERS,
+    FUNCTION_TABLE,
+    CHECKPOINT,
+    SAMPLES,
+)
+"""All kinds of input files; docs/limits.md lists them."""
+
+_TO_FILE = "write its content to a file first"
+_IRREGULAR = (
+    (stat.S_ISDIR, "Is a directory", "check the path"),
+    (stat.S_ISFIFO, "a pipe has no known end", _TO_FILE),
+    (stat.S_ISSOCK, "a socket has no known end", _TO_FILE),
+    (stat.S_ISCHR, "a device has no known end", _TO_FILE),
+    (stat.S_ISBLK, "a device is no file", _TO_FILE),
+)
+# systems without these flags have no pipes in their file system either
+_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
+_CHUNK = 2**16
+
+
+def read_bytes(path: str | Path, kind: FileKind, error: type[ValueError] = InputError) -> bytes:
+    """Read a regular file of limited size.
+
+    Args:
+        path: The file; symbolic links are followed.
+        kind: Kind of the file, which limits its size.
+        error: Class of the exception to raise.
+
+    Returns:
+        Its content.
+
+    Raises:
+        error: The file is missing, unreadable, no regular file, or larger than ``kind.max_bytes``; the message states
+            the file, the limit and the remedy.
+    """
+    try:
+        handle = os.open(path, _FLAGS)
+    # ValueError: the path contains a zero byte
+    except (OSError, ValueError) as fault:
+        raise _unreadable(path, fault, error) from fault
+    try:
+        state = os.fstat(handle)
+        for matches, reason, remedy in _IRREGULAR:
+            if matches(state.st_mode):
+                raise error(f"{path}: cannot be read ({reason}); {remedy}")
+        return _content(path, handle, state.st_size, kind, error)
+    except OSError as fault:
+        raise _unreadable(path, fault, error) from fault
+    finally:
+        os.close(handle)
+
+
+def _content(path: str | Path, handle: int, size: int, kind: FileKind, error: type[ValueError]) -> bytes:
+    """Return the content of an open file, which may be larger than it states: it may grow, and those of /proc do."""
+    limit = kind.max_bytes
+    parts: list[bytes] = []
+    total = 0
+    while size <= limit and (part := os.read(handle, min(limit + 1 - total, max(size - total, _CHUNK)))):
+        parts.append(part)
+        total += len(part)
+        size = max(size, total)
+    if size > limit:
+        raise error(f"{path}: has {size:,} bytes, the limit of a {kind.name} is {limit:,}; {kind.remedy}")
+    return b"".join(parts)
+
+
+def _unreadable(path: str | Path, fault: OSError | ValueError, error: type[ValueError]) -> ValueError:
+    """Return the error for a file that the operating system does not open or read."""
+    # the text of an OSError repeats the path
+    reason = getattr(fault, "strerror", None) or fault
+    return error(f"{path}: cannot be read ({reason}); check the path")
