@@ -51,6 +51,8 @@ mutants: $(VENV)/.dev
 # Needs Linux: faults are found by audit hooks and /proc.
 faults: $(VENV)/.dev
 	PYTHONPATH=tests/faults $(BIN)/python -m file_faults
+	$(BIN)/python tests/faults/test_threads.py 50
+	$(BIN)/python tests/faults/test_terminals.py
 # What it finds is kept in fuzz_out/: the input and the traceback.
 fuzz: $(VENV)/.dev
 	PYTHONPATH=tests/fuzz $(BIN)/python -m fuzzing --table docs/fuzzing.md

@@ -59,7 +59,7 @@ def validate_arguments(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return _validated(function, internal=True)
 
 
-def validate_api(package: str) -> None:
+def validate_api(package: str, nan: tuple[str, ...] = ()) -> None:
     """Check the arguments of the functions and classes in a package's `__all__` when other code calls them.
 
     Numbers and arrays that are not a number (NaN) are refused as well, except in the fields of a dataclass: there they
@@ -67,12 +67,13 @@ def validate_api(package: str) -> None:
 
     Args:
         package: Name of the package; its `__init__` calls this function at its end.
+        nan: Names of the functions that accept NaN, or refuse it themselves with a message that says more.
     """
     namespace = vars(sys.modules[package])
     for name in namespace["__all__"]:
         item = namespace[name]
         if inspect.isfunction(item):
-            checked = _validated(item)
+            checked = _validated(item, nan=name in nan)
             home = vars(sys.modules[item.__module__])
             # pickle looks a function up in its own module
             if home.get(name) is item:
@@ -99,18 +100,19 @@ def _validate_methods(item: type) -> None:
             setattr(item, name, type(member)(_validated(member.__func__)))
 
 
-def _validated(function: Callable[_P, _R], internal: bool = False) -> Callable[_P, _R]:
+def _validated(function: Callable[_P, _R], internal: bool = False, nan: bool = False) -> Callable[_P, _R]:
     """Wrap a function with the check of its arguments.
 
     Args:
         function: The function.
         internal: Whether calls from within this project are checked as well.
+        nan: Whether numbers may be NaN, as in constructors.
     """
     if hasattr(function, "validates_arguments"):
         return function
     signature = inspect.signature(function)
     name = function.__qualname__.removesuffix(".__init__")
-    nan = function.__qualname__.endswith("__init__")
+    nan = nan or function.__qualname__.endswith("__init__")
 
     @functools.wraps(function)
     def validated(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -185,7 +187,8 @@ def validate_type(name: str, value: Any, hint: Any, nan: bool = True) -> Any:
     if accepted == [_ArrayLike]:
         raise InputError(f"{name} {_array_fault(value)}")
     words = " or ".join(dict.fromkeys(map(_word, accepted)))
-    raise InputError(f"{name} = {reprlib.repr(value)}: give {words}")
+    dtype = f" of {value.dtype}" if isinstance(value, np.ndarray) else ""
+    raise InputError(f"{name} = {reprlib.repr(value)}{dtype}: give {words}")
 
 
 def _check_entries(name: str, value: Any, hint: Any) -> None:

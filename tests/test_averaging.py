@@ -104,9 +104,9 @@ def test_combinations_of_words_reach_every_lattice_point_and_no_other() -> None:
         ((32, 40_000, 2), "servers = 40000 must be at most 32768 for words of 32 bits"),
         ((8, 4, 3), r"groups = 3 must divide the 4 symbols of a word of 8 bits: \[1, 2, 4\]"),
         ((8, 4, 0), "groups = 0"),
-        ((8.0, 4, 4), "bits = 8.0 must be an integer"),
-        ((8, True, 4), "servers = True must be an integer"),
-        ((8, 4, 4, 1), "remainder = 1 must be true or false"),
+        ((8.0, 4, 4), "bits = 8.0: give a whole number"),
+        ((8, True, 4), "servers = True: give a whole number"),
+        ((8, 4, 4, 1), "remainder = 1: give True or False"),
         ((32, 16, 1), "68719476720 steps.* 4294967296"),
     ],
 )

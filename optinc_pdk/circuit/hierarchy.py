@@ -225,14 +225,22 @@ def check_complete(circuit: Circuit) -> None:
     """
     for cell in circuit.cells.values():
         check_complete(cell)
-    uses = _uses(circuit)
-    _refuse_double_use(circuit, uses)
-    empty = np.flatnonzero(circuit.optical_mask() & (uses == 0))
+    _refuse_double_use(circuit, _uses(circuit))
+    empty = open_ports(circuit)
     if empty.size:
         raise NetlistError(
             f"{circuit.name}: optical port {circuit.port_name(int(empty[0]))} is open ({empty.size} are); "
             "connect it, label it as a fibre, or end it in a terminator"
         )
+
+
+def open_ports(circuit: Circuit) -> Ints:
+    """Return the numbers of the optical ports of a circuit that are neither connected nor labelled.
+
+    Args:
+        circuit: Circuit, whose sub-circuits are not searched.
+    """
+    return np.flatnonzero(circuit.optical_mask() & (_uses(circuit) == 0)).astype(np.int64)
 
 
 def _uses(circuit: Circuit) -> Ints:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.mask_layout import NM_PER_UM
@@ -44,6 +46,6 @@ def center_um(box: kdb.Box) -> tuple[float, float]:
     return x / NM_PER_UM, y / NM_PER_UM
 
 
-def point_um(point: Ints) -> tuple[float, float]:
+def point_um(point: Ints | NDArray[np.float64]) -> tuple[float, float]:
     """Convert a point (2,) from nm to (x, y) in µm."""
     return float(point[0]) / NM_PER_UM, float(point[1]) / NM_PER_UM

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from optinc_pdk.extract.contours import EdgeIndex, Ints
 from optinc_pdk.extract.faults import Fault
-from optinc_pdk.extract.guide_strips import StripRule, StripSides, mean_width_fault, split_sides, strip_length_um
+from optinc_pdk.extract.guide_strips import (
+    StripRule,
+    StripSides,
+    WidthErrors,
+    mean_width_fault,
+    split_sides,
+    strip_length_um,
+)
 
 NOT_FOUND = -1
 # Length of guide that is checked on both sides of a joint, in widths of a guide.
@@ -160,9 +167,12 @@ def join_strips(segments: PlacedStrips, ports: Ints, index: EdgeIndex, rule: Str
 
 def _check(entered: Sequence[tuple[int, int]], segments: PlacedStrips, joints: _Joints) -> tuple[bool, float]:
     """Return whether all joints of a guide are smooth and its mean width is right, and its length in µm."""
-    sides = [segments.strips[strip].sides for strip, _ in entered]
-    valid = joints.are_smooth(entered) and mean_width_fault(sides, joints.rule) is None
-    return valid, strip_length_um(sum(one.fine_length for one in sides))
+    errors = []
+    for strip, end in entered:
+        there, back = joints.width_errors(strip)
+        errors.append((back, there) if end else (there, back))
+    valid = joints.are_smooth(entered) and mean_width_fault(errors, joints.rule) is None
+    return valid, strip_length_um(sum(segments.strips[strip].fine_length for strip, _ in entered))
 
 
 def _mates(ends: Ints, at_port: NDArray[np.bool_]) -> Ints:
@@ -214,7 +224,14 @@ class _Joints:
         self.short: list[bool] = []
         self.numbers: dict[tuple[bytes, bytes], int] = {}
         self.shape_of: dict[tuple[int, int], int] = {}
+        self.errors: dict[int, tuple[WidthErrors, WidthErrors]] = {}
         self.smooth: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
+
+    def width_errors(self, strip: int) -> tuple[WidthErrors, WidthErrors]:
+        """Return the width errors along both sides of a strip, from its first end to its second and back."""
+        if strip not in self.errors:
+            self.errors[strip] = self.strips[strip].sides.width_errors(self.rule)
+        return self.errors[strip]
 
     def are_smooth(self, entered: Sequence[tuple[int, int]]) -> bool:
         """Whether a guide, given by strips and the ends at which it enters them, has no step or kink at its joints."""

@@ -56,7 +56,7 @@ def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
         check_sizes(census, path)
         _load(layout, data, path)
     else:
-        check_reading_time(path, MAX_MEMORY)
+        check_reading_time(path, data, MAX_MEMORY)
         with _memory_limit():
             _load(layout, data, path)
         check_sizes(_census(layout, path), path)

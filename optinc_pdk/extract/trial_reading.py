@@ -18,7 +18,7 @@ MAX_SECONDS = 30
 # Errors of the file are reported by the reading that follows. The limits hold from here on, so that the import counts.
 _SCRIPT = """
 import resource, sys
-seconds, memory = int(sys.argv[2]), int(sys.argv[3])
+seconds, memory = int(sys.argv[1]), int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
 import klayout.db as kdb
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() if sys.platform == "linux" else 0
@@ -28,25 +28,27 @@ options = kdb.LoadLayoutOptions()
 options.warn_level = 0
 options.properties_enabled = False
 try:
-    kdb.Layout().read(sys.argv[1], options)
+    kdb.Layout().read_bytes(sys.stdin.buffer.read(), options)
 except (RuntimeError, UnicodeDecodeError):
     pass
 """
 
 
-def check_reading_time(path: Path, max_memory: int) -> None:
+def check_reading_time(path: Path, data: bytes, max_memory: int) -> None:
     """Check that KLayout can read a file within ``MAX_SECONDS``.
 
     Args:
-        path: OASIS file.
+        path: OASIS file, for the message.
+        data: Its content.
         max_memory: Bytes by which the reading process may grow.
 
     Raises:
         GdsError: The trial was ended by the limit, or by a crash of the reader.
     """
     # -P: a file in the current folder must not be imported in place of a package
-    command = [sys.executable, "-P", "-c", _SCRIPT, str(path.resolve()), str(MAX_SECONDS), str(max_memory)]
-    ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode
+    command = [sys.executable, "-P", "-c", _SCRIPT, str(MAX_SECONDS), str(max_memory)]
+    quiet = subprocess.DEVNULL
+    ended = subprocess.run(command, input=data, stdout=quiet, stderr=quiet, check=False).returncode
     if ended < 0:
         raise GdsError(
             f"{path}: cannot be read within {MAX_SECONDS} s of computing time and {max_memory // 2**20} MiB (signal "

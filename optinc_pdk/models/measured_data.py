@@ -110,8 +110,8 @@ def _read_npz(path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
     ):
         if arrays[name].dtype.kind not in kinds:
             raise MeasuredError(f"{path}: {name} holds {arrays[name].dtype}, not {word}; write it again")
-    # extended precision may exceed the range of double precision
-    with np.errstate(over="ignore"):
+    # extended precision may exceed the range of double precision, or hold bits that are no number
+    with np.errstate(over="ignore", invalid="ignore"):
         wavelengths = np.atleast_1d(arrays["wavelengths_nm"].astype(np.float64))
         s = arrays["blocks.0.s"].astype(np.complex128)
     ports = tuple(str(name) for name in arrays["blocks.0.ports"].reshape(-1))

@@ -52,8 +52,8 @@ class Layer:
                 raise ValueError(f"{name} holds {array.dtype}, not floats: store it as float64")
             if array.ndim != dimensions or 0 in array.shape:
                 raise ValueError(f"{name} has shape {array.shape}, not {shape} with sizes of at least 1")
-            # extended precision may exceed the range of double precision
-            with np.errstate(over="ignore"):
+            # extended precision may exceed the range of double precision, or hold bits that are no number
+            with np.errstate(over="ignore", invalid="ignore"):
                 copy = array.astype(np.float64, order="C")
             if not np.isfinite(copy).all():
                 raise ValueError(f"{name} holds NaN or infinity: train again, or repair the values")

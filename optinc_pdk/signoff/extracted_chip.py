@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Board, Circuit, read_netlist
+from optinc_pdk.circuit import Bias, Board, Circuit, open_ports, read_netlist
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
@@ -97,5 +100,18 @@ def read_extracted_layout(gds: str | Path, bias: Bias, process: Process) -> Extr
     """
     extraction = extract(gds, process)
     wiring = wiring_of(extraction, process)
-    faults = (*layout_faults_of(extraction.faults), *connection_faults(wiring, bias))
-    return ExtractedLayout(extraction.circuit, wiring.common_ground, faults)
+    found = (*layout_faults_of(extraction.faults), *_open_ports(extraction.circuit), *connection_faults(wiring, bias))
+    return ExtractedLayout(extraction.circuit, wiring.common_ground, found)
+
+
+def _open_ports(circuit: Circuit) -> Iterator[LayoutFault]:
+    """Yield a fault for each device of a flat extracted circuit that has open optical ports."""
+    ports = open_ports(circuit)
+    owner = np.searchsorted(circuit.offset, ports, side="right") - 1
+    for device in np.unique(owner).tolist():
+        kind = circuit.kinds[int(circuit.kind[device])]
+        first = int(circuit.offset[device])
+        names = ", ".join(kind.ports[port - first] for port in ports[owner == device].tolist())
+        x, y = circuit.position_um[device].tolist()
+        text = f"port {names} of a {kind.name} leads nowhere: a device, a guide or a fibre's label is missing there"
+        yield LayoutFault("open_port", text, (x, y))

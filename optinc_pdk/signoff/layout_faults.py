@@ -38,6 +38,7 @@ FAULT_KINDS: Mapping[str, FaultKind] = {
     "etch": FaultKind(True, "grating etch missing, altered or elsewhere; simulated as in the golden devices"),
     "slab": FaultKind(True, "slab over silicon, which changes the index of guides; it is not simulated"),
     "coupled": FaultKind(False, "mark of coupled guides without such a device; marks are not manufactured"),
+    "open_port": FaultKind(True, "device whose optical port leads to no guide, device or labelled fibre"),
     # heaters and metal
     "heater": FaultKind(True, "heater shape that is no phase shifter; its heat is not simulated"),
     "pin": FaultKind(True, "no metal at a pin of a photodiode or modulator"),

@@ -252,7 +252,9 @@ def test_bias_of_the_last_layer_becomes_a_neuron_without_detectors() -> None:
 
 def test_weights_out_of_range_and_too_many_servers_are_refused() -> None:
     onn = network(4, (2, 3, 2))
-    for scale in (0.0, 1e300, 1e-300):
+    with pytest.raises(ValueError, match=r"weight holds .*, beyond ±1e\+30"):
+        replace(onn.layers[0], weight=onn.layers[0].weight * 1e300)
+    for scale in (0.0, 1e-300):
         layer = replace(onn.layers[0], weight=onn.layers[0].weight * scale)
         with pytest.raises(InputError, match=r"layers\.0\.weight.*1e-30.*1e\+30"):
             assemble(replace(onn, layers=(layer, *onn.layers[1:])), PROCESS, "chip")

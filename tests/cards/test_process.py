@@ -120,7 +120,7 @@ MMI = "devices/mmi2x2.yml"
     [
         ("process.yml", WIDTH, WIDTH.replace("0.45", ".nan"), "guide.width_um", "nan is not a finite number"),
         ("process.yml", WIDTH, WIDTH.replace("0.45", ".inf"), "guide.width_um", "inf is not a finite number"),
-        ("process.yml", WIDTH, WIDTH.replace("0.45", "1" + "0" * 400), "guide.width_um", "beyond ±1e+30"),
+        ("process.yml", WIDTH, WIDTH.replace("0.45", "1" + "0" * 40), "guide.width_um", "beyond ±1e+30"),
         ("process.yml", WIDTH, WIDTH.replace("0.45", "0"), "guide.width_um", "must be above 0"),
         ("process.yml", WIDTH, WIDTH.replace("0.45", "-1"), "guide.width_um", "must be above 0"),
         (

@@ -511,7 +511,7 @@ def test_damaged_golden_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "golden").mkdir()
     (tmp_path / "golden" / "mmi2x2.json").write_text('{"schema": 1, "name": "mmi2x2", "layers": {}}')
     broken = PROCESS.model_copy(update={"folders": (tmp_path,)})
-    with pytest.raises(CardError, match=r"mmi2x2\.json: .*core"):
+    with pytest.raises(CardError, match=r"mmi2x2\.json: key ports is missing"):
         read_golden(broken)
 
 

@@ -260,7 +260,8 @@ def test_randomly_damaged_files_are_read_or_raise_gdserror(
     good, bad = whole.read_bytes(), tmp_path / f"bad.{ending}"
     raised = 0
     # every OASIS file is first read on trial, in a process of its own
-    for _ in range({"gds": 300, "oas": 30}[ending]):
+    count = {"gds": 300, "oas": 15}[ending]
+    for _ in range(count):
         content = bytearray(good)
         for _ in range(rng.choice((1, 2, 10))):
             content[rng.randrange(len(content))] = rng.randrange(256)
@@ -270,7 +271,7 @@ def test_randomly_damaged_files_are_read_or_raise_gdserror(
         except GdsError as fault:
             raised += 1
             assert str(bad) in str(fault) and "\n" not in str(fault)
-    assert 100 < raised < 300
+    assert count // 3 < raised < count
     assert capfd.readouterr() == ("", "")
 
 

@@ -34,10 +34,10 @@ def test_an_ordinary_file_passes_and_a_damaged_one_is_left_to_the_reader(tmp_pat
     layout.create_cell("top").shapes(layout.layer(1, 0)).insert(kdb.Box(0, 0, 10, 10))
     path = tmp_path / "a.oas"
     layout.write(str(path))
-    trial_reading.check_reading_time(path, 2**30)
+    trial_reading.check_reading_time(path, path.read_bytes(), 2**30)
     read, top = read_layout(path)
     assert (top.name, read.cells()) == ("top", 1)
     path.write_bytes(path.read_bytes()[:40])
-    trial_reading.check_reading_time(path, 2**30)
+    trial_reading.check_reading_time(path, path.read_bytes(), 2**30)
     with pytest.raises(GdsError, match=r"a\.oas: damaged"):
         read_layout(path)

@@ -37,7 +37,7 @@ def test_a_modulator_is_open_unless_driven_and_takes_one_amplitude_per_wavelengt
 
 @pytest.mark.parametrize("amplitude", [1.01, -2.0, np.nan])
 def test_amplitudes_beyond_one_are_refused(amplitude):
-    with pytest.raises(ValueError, match="amplitude is "):
+    with pytest.raises(ValueError, match=r"amplitude (is|=) "):
         modulator(1550.0, 5.0, -40.0, amplitude)
 
 

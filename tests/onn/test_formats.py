@@ -105,7 +105,7 @@ def test_unusable_safetensors_are_refused(tmp_path: Path) -> None:
         ({"0.bias": bias}, "0.weight"),
         ({"0.weight": weight, "0.bias": bias, "scale": bias}, "scale"),
         ({"0.weight": weight * np.nan, "0.bias": bias}, "NaN"),
-        ({"0.weight": np.ones((2, 2), dtype=np.int32), "0.bias": bias}, "int32"),
+        ({"0.weight": np.ones((2, 2), dtype=np.int32), "0.bias": bias}, "I32"),
         ({"0.weight": np.ones((2, 2, 1)), "0.bias": bias}, "(2, 2, 1)"),
         ({}, "0.weight"),
     ):
@@ -113,10 +113,22 @@ def test_unusable_safetensors_are_refused(tmp_path: Path) -> None:
         refused(path, part)
 
 
-def test_a_bfloat16_tensor_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_floats_of_16_to_64_bits_are_read_exactly(kind: torch.dtype, tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
-    save_file({"0.weight": torch.ones(2, 2, dtype=torch.bfloat16), "0.bias": torch.ones(2)}, path)
-    refused(path, "bfloat16")
+    weight = torch.tensor([[1.2345, -0.1], [3e-7, 2.75]]).to(kind)
+    save_file({"0.weight": weight}, path)
+    layer = Onn.load(path, **TASK).layers[0]
+    np.testing.assert_array_equal(layer.weight, weight.to(torch.float64).numpy())
+    assert layer.weight.dtype == layer.bias.dtype == np.float64 and not layer.bias.any()
+
+
+def test_floats_that_overflow_or_have_8_bits_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    save_file({"0.weight": torch.full((2, 2), torch.inf, dtype=torch.bfloat16)}, path)
+    refused(path, "infinity")
+    save_file({"0.weight": torch.ones(2, 2, dtype=torch.float8_e4m3fn)}, path)
+    refused(path, "0.weight is of type F8_E4M3", "BF16")
 
 
 WEIGHT = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -267,6 +279,35 @@ def test_a_tensor_longer_than_64_bits_is_refused(tmp_path: Path) -> None:
     header = b'{"0.weight":{"dtype":"F64","shape":[9223372036854775807,4],"data_offsets":[0,8]}}'
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
     refused(path, ".safetensors")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "fault"), [("null", None), ('{"activation":"relu","activation":"x"}', "duplicate")]
+)
+def test_metadata_without_content_or_with_duplicates(metadata: str, fault: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    save_arrays({"0.weight": WEIGHT, "0.bias": BIAS}, path)
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = f'{{"__metadata__":{metadata},'.encode() + data[9 : 8 + size].rstrip()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data[8 + size :])
+    if fault is None:
+        assert Onn.load(path, **TASK).activation == "relu"
+    else:
+        refused(path, ".safetensors")
+
+
+def test_extended_precision_beyond_double_is_refused(tmp_path: Path) -> None:
+    weight = np.array([[1.0, 2.0], [3.0, np.longdouble("1e400")]], dtype=np.longdouble)
+    task = np.array('{"bits": 4, "servers": 4, "groups": 2, "remainder": false, "finer_input": false}')
+    np.savez(tmp_path / "w.npz", **{"layers.0.weight": weight, "layers.0.bias": BIAS, "task": task})
+    refused(tmp_path / "w.npz", "NaN or infinity")
+    # bits that are no number in this format
+    damaged = bytearray(weight.tobytes())
+    damaged[6:10] = b"\x00\x00\xff\x7f"
+    odd = np.frombuffer(bytes(damaged), np.longdouble).reshape(2, 2)
+    np.savez(tmp_path / "v.npz", **{"layers.0.weight": odd, "layers.0.bias": BIAS, "task": task})
+    refused(tmp_path / "v.npz", "NaN or infinity")
 
 
 def test_a_network_whose_hidden_layer_has_no_weight_is_counted(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import torch
 from onnx import helper, numpy_helper
 from safetensors.torch import save_file
 
+from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn, WeightsError
 from optinc_pdk.onn.weight_files import NETWORKS
 
@@ -173,5 +174,5 @@ def test_bounds_of_constant_nodes_and_largest_floats(tmp_path: Path) -> None:
 
 
 def test_an_unknown_activation_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(WeightsError, match=r"'tanh'.*relu, clipped_relu"):
+    with pytest.raises(InputError, match=r"'tanh'.*relu or clipped_relu"):
         Onn.load(chain(tmp_path / "w.onnx", node("Relu")), **TASK, activation="tanh")  # type: ignore[arg-type]

@@ -124,7 +124,7 @@ def test_the_noise_of_a_word_does_not_depend_on_other_words():
     ("given", "message"),
     [
         ({"laser_w": -1e-3}, "-0.001 W .* 0.1 W"),
-        ({"laser_w": float("nan")}, "nan W"),
+        ({"laser_w": float("nan")}, "laser_w = nan"),
         ({"symbol_rate_bd": 0.0}, " 0 Bd"),
         (
             {"symbol_rate_bd": 2e9},

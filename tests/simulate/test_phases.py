@@ -76,6 +76,8 @@ def test_a_bias_file_that_contradicts_itself_or_the_drive_is_refused(change, fau
         ({"activations": {"n0": Activation(-1.0, 0.0, 1.0)}}, r"'n0': gain -1 .* 0 … 1e\+06"),
         ({"activations": {"n0": Activation(1.1e6, 0.0, 1.0)}}, r"'n0': gain 1\.1e\+06 .* 0 … 1e\+06"),
         ({"activations": {"n0": Activation(1.0, -10.5, 1.0)}}, r"'n0': offset -10\.5 .* -10 … 10"),
+        ({"activations": {"n0": Activation(1.0, 0.0, 0.0)}}, "'n0': balance 0 must be above 0"),
+        ({"activations": {"n0": Activation(1.0, 0.0, -1.0)}}, "'n0': balance -1 must be above 0"),
         ({"outputs": {"out": 0.0}}, "'out': scale 0 .* 0"),
         ({"outputs": {"out": -2.0}}, "'out': scale -2 .* 0"),
     ],

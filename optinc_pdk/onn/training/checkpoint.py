@@ -82,7 +82,8 @@ def load_checkpoint(path: Path, trainer: Trainer, start: Onn, schedule: Training
     """
     import torch
 
-    arrays = read_npz(path, CHECKPOINT)
+    # PyTorch writes into the arrays
+    arrays = {name: array.copy() for name, array in read_npz(path, CHECKPOINT).items()}
     expected, stored_identity = (
         _flat(json.loads(_identity(start, schedule, seed))),
         _flat(_json(path, arrays, "identity")),

@@ -26,7 +26,7 @@ def guide_space_coarse(design: Design, rule: GuideSpaceRule) -> kdb.Region:
         rule: Rule of guide space.
 
     Returns:
-        Polygons that cover everything that `photonic_checks.guide_space` reports, and possibly gaps that are slightly
+        Polygons that cover everything that `guide_spacing.guide_space` reports, and possibly gaps that are slightly
         wider.
     """
     name = rule.layers[0]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import GridRule, OutlineRule, Rule
 from optinc_pdk.extract.layout_reader import check_layers, check_unit
-from optinc_pdk.signoff.drc import density, photonic_checks, shape_checks
+from optinc_pdk.signoff.drc import density, guide_spacing, photonic_checks, shape_checks
 from optinc_pdk.signoff.drc.condensed_checks import CondensedChecks, prepare_condensed
 from optinc_pdk.signoff.drc.design import Design, read_design
 from optinc_pdk.signoff.drc.device_marks import with_valid_marks
@@ -47,7 +47,7 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "grid": shape_checks.grid,
     "known_layers": shape_checks.file,
     "simple": shape_checks.file,
-    "guide_space": photonic_checks.guide_space,
+    "guide_space": guide_spacing.guide_space,
     "bend_radius": photonic_checks.bend_radius,
     "contacts": photonic_checks.contacts,
     "foreign_guide": photonic_checks.foreign_guide,

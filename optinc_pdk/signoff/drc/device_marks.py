@@ -1,4 +1,4 @@
-"""Marks of devices with coupled guides: a mark exempts guides from a rule only exactly over its device."""
+"""Marks of devices with coupled guides: a mark exempts its device from a rule only if it lies exactly over it."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def _check_powers(path: str | Path, bias: Bias, process: Process) -> None:
 
 
 def _check_electronics(path: str | Path, bias: Bias, process: Process) -> None:
-    """Check gains, offsets and receiver scales of a bias against the range of the process card."""
+    """Check gains, offsets, balances and receiver scales of a bias against the range of the process card."""
     gain_max, offset_max = float(process.activation.gain_max), float(process.activation.offset_max)
     for label, activation in bias.activations.items():
         for key, value, low in (("gain", activation.gain, 0.0), ("offset", activation.offset, -offset_max)):
@@ -122,6 +122,11 @@ def _check_electronics(path: str | Path, bias: Bias, process: Process) -> None:
                     f"{path}: activation {label!r}: {key} {value:g} is outside {low:g} … {high:g}, the range of"
                     f" process {process.name!r}; correct it or build again"
                 )
+        if not 0.0 < activation.balance <= gain_max:
+            raise NetlistError(
+                f"{path}: activation {label!r}: balance {activation.balance:g} must be above 0 and at most "
+                f"{gain_max:g}; correct it or build again"
+            )
     for label, scale in bias.outputs.items():
         if not scale > 0.0:
             raise NetlistError(f"{path}: output {label!r}: scale {scale:g} must be above 0; correct it or build again")

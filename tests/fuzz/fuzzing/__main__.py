@@ -120,7 +120,7 @@ def main(
     seed: Annotated[int, typer.Option(help="Seed of all inputs.")] = 1,
     only: Annotated[str, typer.Option(help="Part of the names of the targets to run.")] = "",
     out: Annotated[Path, typer.Option(help="Folder of the findings.")] = ROOT / "fuzz_out",
-    table: Annotated[Path | None, typer.Option(help="Table to write, .md, and numbers beside it, .json.")] = None,
+    table: Annotated[Path | None, typer.Option(help="Table to write or update, .md and .json.")] = None,
 ) -> None:
     """Read mutated files; exit with 1 if one ends in anything but acceptance or a refusal."""
     base = MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None
@@ -138,19 +138,31 @@ def main(
                     number = max(1, round(count * target.share / shares))
                     print(f"{name}: {number:,} inputs", file=sys.stderr)
                     supervisor.run(target, number)
-        text = page(supervisor.tallies, supervisor.kinds, seed)
-        print(text)
-        print(f"{time.monotonic() - begun:,.0f} s", file=sys.stderr)
+    text = page(supervisor.tallies, supervisor.kinds, seed)
+    print(text)
+    print(f"{time.monotonic() - begun:,.0f} s", file=sys.stderr)
     if table is not None:
-        table.write_text(text, encoding="utf-8")
-        numbers = {
-            name: {k: v for k, v in asdict(one).items() if k != "messages"} for name, one in supervisor.tallies.items()
-        }
-        table.with_suffix(".json").write_text(json.dumps({"seed": seed, "targets": numbers}, indent=2) + "\n")
+        _write_table(table, supervisor, seed, only)
     lines = [f"{n:8d} {name}: {m}" for name, t in supervisor.tallies.items() for m, n in t.messages.most_common(40)]
     out.mkdir(parents=True, exist_ok=True)
     (out / "messages.txt").write_text("\n".join(lines) + "\n", encoding="utf-8", errors="backslashreplace")
     raise typer.Exit(1 if supervisor.kinds else 0)
+
+
+def _write_table(path: Path, supervisor: Supervisor, seed: int, only: str) -> None:
+    """Write the page and its numbers; rows of targets that a part of a run leaves out are kept."""
+    numbers = path.with_suffix(".json")
+    tallies, kinds = dict(supervisor.tallies), dict(supervisor.kinds)
+    if only and numbers.exists():
+        before = json.loads(numbers.read_text())
+        kept = {name: Tally(**one) for name, one in before["targets"].items()}
+        kinds |= {(name, kind): n for name, kind, n in before["findings"] if name not in tallies}
+        tallies = {name: tallies.pop(name, one) for name, one in kept.items()} | tallies
+    path.write_text(page(tallies, kinds, seed), encoding="utf-8")
+    plain = {name: {k: v for k, v in asdict(one).items() if k != "messages"} for name, one in tallies.items()}
+    findings = [[name, kind, n] for (name, kind), n in sorted(kinds.items())]
+    text = json.dumps({"seed": seed, "targets": plain, "findings": findings}, indent=2)
+    numbers.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -199,12 +199,17 @@ def yaml_cards(*patterns: str) -> list[bytes]:
     return [path.read_bytes() for pattern in patterns for path in sorted(CARDS.glob(pattern))]
 
 
-def short_rules() -> bytes:
-    """A rule file with the first rule of every kind."""
+def short_rules(devices: bool = True) -> bytes:
+    """A rule file with the first rule of every kind.
+
+    Args:
+        devices: Whether rules that refer to device cards are included.
+    """
     data = yaml.safe_load((CARDS / "soi220" / "rules.yml").read_text(encoding="utf-8"))
     kinds: dict[str, object] = {}
     for rule in data["rules"]:
-        kinds.setdefault(rule["kind"], rule)
+        if devices or "devices" not in rule:
+            kinds.setdefault(rule["kind"], rule)
     return yaml.safe_dump(data | {"rules": list(kinds.values())}, sort_keys=False).encode()
 
 

@@ -203,11 +203,25 @@ def _samples(path: Path) -> object:
         return records.done
 
 
-def _report(path: Path) -> object:
-    """The report beside a layout, from which ``optinc yield`` takes the task."""
-    from optinc_pdk.cli.yield_command import _task
+@dataclass(frozen=True)
+class _Report:
+    """Reads the report beside a layout, from which ``optinc yield`` takes the task.
 
-    return _task(path.with_name(path.name.replace(".report.json", ".gds")))
+    Attributes:
+        chip: The files that the report lists.
+    """
+
+    chip: corpus.Chip
+
+    def __call__(self, path: Path) -> object:
+        from optinc_pdk.cli.yield_command import _task
+        from optinc_pdk.tolerance.montecarlo.yield_run import ChipFiles
+
+        paths = [path.with_name(f"fuzz{ending}") for ending in (".gds", ".pic.yml", ".bias.yml")]
+        for file, data in zip(paths, (self.chip.gds, self.chip.netlist, self.chip.bias), strict=True):
+            if not file.exists():
+                file.write_bytes(data)
+        return _task(ChipFiles(*paths), None)
 
 
 def targets(chip: corpus.Chip, folder: Path) -> dict[str, Target]:
@@ -251,7 +265,7 @@ def targets(chip: corpus.Chip, folder: Path) -> dict[str, Target]:
         Target(
             "finished samples", "y.jsonl", (corpus.finished_samples(),), (_lines, _lines, _text, _bytes), _samples, 12
         ),
-        Target("report", "r.report.json", (chip.report,), JSON, _report, 4),
+        Target("report", "fuzz.report.json", (chip.report,), JSON, _Report(chip), 4),
     ]
     return {target.name: target for target in found}
 
@@ -260,7 +274,7 @@ def prepare(folder: Path) -> None:
     """Write the files that readers expect beside theirs into a folder."""
     (folder / "golden").mkdir(parents=True, exist_ok=True)
     (folder / "devices").mkdir(exist_ok=True)
-    (folder / "rules.yml").write_bytes(corpus.short_rules())
+    (folder / "rules.yml").write_bytes(corpus.short_rules(devices=False))
     (folder / "devices" / "phase_shifter.yml").write_bytes(corpus.yaml_cards("soi220/devices/phase_shifter.yml")[0])
 
 

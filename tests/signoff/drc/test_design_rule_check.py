@@ -109,10 +109,17 @@ for name in RULES:
         space_case(name, layer)
 
 
-@limit("core.guide_space")
-def guides(d: Drawing, delta: int) -> None:
-    d.box("core", 0, 0, 200_000, GUIDE)
-    d.box("core", 0, GUIDE + 5_000 + delta, 200_000, 2 * GUIDE + 5_000 + delta)
+def guides_case(rule_id: str) -> None:
+    def draw(d: Drawing, delta: int) -> None:
+        gap = nm(rule_id) + delta
+        d.box("core", 0, 0, 200_000, GUIDE)
+        d.box("core", 0, GUIDE + gap, 200_000, 2 * GUIDE + gap)
+
+    LIMITS[rule_id] = draw
+
+
+guides_case("core.guide_space")
+guides_case("core.arm_space")
 
 
 def bend(d: Drawing, radius: float) -> None:

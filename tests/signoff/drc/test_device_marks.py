@@ -14,7 +14,7 @@ from optinc_pdk.signoff.drc.device_marks import valid_marks, with_valid_marks
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
-(RULE,) = [rule for rule in PROCESS.rules if isinstance(rule, GuideSpaceRule)]
+RULE = next(rule for rule in PROCESS.rules if rule.id == "core.guide_space")
 COUPLER, TAP = (
     kdb.Region([kdb.Polygon([kdb.Point(*point) for point in polygon]) for polygon in polygons])
     for polygons in RULE.silicon_nm
@@ -111,7 +111,7 @@ def test_a_mark_over_the_whole_chip_switches_no_rule_off(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", process_names())
 def test_every_process_knows_the_silicon_of_its_marked_devices(name: str) -> None:
     rules = [rule for rule in load_process(name).rules if isinstance(rule, GuideSpaceRule)]
-    assert [len(rule.silicon_nm) for rule in rules] == [len(rule.devices) for rule in rules] == [2]
+    assert [len(rule.silicon_nm) for rule in rules] == [len(rule.devices) for rule in rules] == [2, 2]
 
 
 def test_a_marker_layer_without_devices_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from rule_cases import apart_nm, cases_of, sheets, subjects
 
 from optinc_pdk.cards import load_process, process_names
-from optinc_pdk.cards.rules import GuideSpaceRule, LineRule
+from optinc_pdk.cards.rules import LineRule
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, run_drc
 from optinc_pdk.signoff.drc.klayout_deck import DeckError, deck_script
 
@@ -143,7 +143,7 @@ def test_engines_agree_where_hierarchical_checks_may_miss_violations(tmp_path: P
 @needs_klayout
 def test_engines_agree_which_marks_of_coupled_guides_are_valid(tmp_path: Path) -> None:
     process = PROCESSES["soi220"]
-    (rule,) = [rule for rule in process.rules if isinstance(rule, GuideSpaceRule)]
+    rule = next(rule for rule in process.rules if rule.id == "core.guide_space")
     device = kdb.Region([kdb.Polygon([kdb.Point(*point) for point in polygon]) for polygon in rule.silicon_nm[-1]])
     extent = device.bbox()
     close = kdb.Region([kdb.Box(0, y, extent.right, y + 450) for y in (0, 3_000)])

@@ -14,7 +14,7 @@ from mutants.chips import Base
 
 Path = tuple[tuple[int, kdb.Trans], ...]
 Edit = Callable[[kdb.Region], kdb.Region]
-Member = tuple[int, kdb.Trans]
+Member = tuple[int, kdb.Trans | kdb.ICplxTrans]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
 MARGIN_LEVELS = 0.005
 # Rounding of a length measured on polygons, in µm.
 ROUNDING_UM = 1e-3
+# Least change of the area of guides, in nm µm, that is measured.
+LEAST_NM_UM = 0.01
 
 
 def reason(
@@ -26,7 +28,8 @@ def reason(
     """Whether a mutant is equivalent, and a text with the differences.
 
     An equivalent mutant has the same devices in the same nets, and heaters and wires that carry the same current. Its
-    guides have the same lengths within the tolerance of the process, or its function does not change.
+    guides have the same lengths within the tolerance of the process, or its function does not change. Their widths
+    shift no phase by more than the static error that the process card states for every guide.
     """
     original = compare(base.circuit, base.extraction, base.process)
     faults: list[str] = []
@@ -36,8 +39,15 @@ def reason(
     shift = np.abs(_positions(extraction, lvs) - _positions(base.extraction, original)).max() * 1000
     if shift > 0:
         changes.append(f"devices moved by up to {shift:g} nm")
-    longer = np.abs(_lengths(base, extraction, lvs) - _lengths(base, base.extraction, original)).max()
+    after_um, before_um = _lengths(base, extraction, lvs), _lengths(base, base.extraction, original)
+    longer = np.abs(after_um - before_um).max()
     change = abs(function.margin - base.function.margin)
+    wider = _wider(base, path, float(np.sum(after_um) - np.sum(before_um)))
+    if abs(wider) > LEAST_NM_UM:
+        phase = wider * float(base.process.imperfections.width.rad_per_nm) / 100
+        changes.append(f"area of guides changed by {wider:+.2f} nm µm, a phase of {abs(phase):.4f} rad")
+        if abs(phase) > float(base.process.imperfections.phase.rms_rad):
+            faults.append("the width of a guide shifts the phase")
     if longer > ROUNDING_UM:
         changes.append(f"guides differ by up to {longer * 1000:.0f} nm")
     for key in base.extraction.circuit.settings:
@@ -76,6 +86,13 @@ def _lengths(base: Base, extraction: Extraction, lvs: LvsResult) -> NDArray[np.f
     length = np.zeros(int(circuit.offset[-1]))
     length[circuit.nets] = circuit.net_length_um[:, None]
     return length[lvs.port_map[flatten(base.circuit).nets[:, 0]]]
+
+
+def _wider(base: Base, path: Path, longer_um: float) -> float:
+    """Area in nm µm that the silicon gained beyond its additional length: width errors times their lengths."""
+    key = base.process.gds_layers["core"]
+    gained = _shapes(path).get(key, kdb.Region()).area() - base.region("core").area()
+    return gained / 1000 - longer_um * 1000 * float(base.process.guide.width_um)
 
 
 def _layers(base: Base, path: Path) -> str:

@@ -218,3 +218,76 @@ def bent(draft: Draft, rng: Rng) -> Mutation:
     part = kdb.Box(at.x - 3000, at.y - draft.width // 2, at.x + 3000, at.y + draft.width // 2)
     draft.reshape(place, "core", lambda shapes: (shapes - kdb.Region(part)) + kdb.Region(part.moved(0, 3)))
     return Mutation("a guide's part under a heater moved aside by 3 nm", um(place.box))
+
+
+def opening(name: str, width: int, length: int, shared: bool = False) -> None:
+    """Register a hole in a heater between its contacts."""
+
+    @kind(name)
+    def opened(draft: Draft, rng: Rng) -> Mutation:
+        place, box = heater(draft, rng)
+        open_box = free(draft, place, box)
+        at = int(rng.integers(open_box.left + 1, open_box.right - length))
+        low = box.center().y - width // 2
+        gap = kdb.Region(kdb.Box(at, low, at + length, low + width))
+        draft.reshape(place, "heater", lambda shapes: shapes - gap, shared)
+        return Mutation(f"a hole of {length} by {width} nm in a heater", um(place.box))
+
+
+opening("hole in a heater of 1 nm", 1, 1)
+opening("hole in a heater of 100 nm", 100, 100)
+opening("hole in a heater of 600 nm", 600, 600)
+opening("slit along a heater", 50, 20_000)
+opening("hole in a heater of a shared cell", 100, 100, shared=True)
+
+
+@kind("hole in a heater under its contact")
+def under_contact(draft: Draft, rng: Rng) -> Mutation:
+    place, box = heater(draft, rng)
+    gap = kdb.Region(kdb.Box(box.left + 2000, box.center().y - 200, box.left + 2400, box.center().y + 200))
+    draft.reshape(place, "heater", lambda shapes: shapes - gap)
+    return Mutation("a hole of 400 nm in a heater under its contact", um(place.box))
+
+
+@kind("heater tapered by 10 nm")
+def tapered(draft: Draft, rng: Rng) -> Mutation:
+    place, box = heater(draft, rng)
+    points = [(box.left, box.top), (box.center().x, box.top + 10), (box.right, box.top)]
+    more = kdb.Region(kdb.Polygon([kdb.Point(*point) for point in points]))
+    draft.reshape(place, "heater", lambda shapes: shapes + more)
+    return Mutation("a heater 10 nm wider in its middle", um(place.box))
+
+
+@kind("heater widened by 1 nm")
+def widened(draft: Draft, rng: Rng) -> Mutation:
+    place, box = heater(draft, rng)
+    draft.reshape(place, "heater", lambda shapes: kdb.Region(kdb.Box(box.left, box.bottom, box.right, box.top + 1)))
+    return Mutation("a heater 1 nm wider", um(place.box))
+
+
+def wire_over(name: str, width: int, upper: bool) -> None:
+    """Register a wire across a heater, longer than the heater is wide."""
+
+    @kind(name)
+    def crossed(draft: Draft, rng: Rng) -> Mutation | None:
+        if upper and draft.wire == draft.contact:
+            return None
+        place, box = heater(draft, rng)
+        at = free(draft, place, box).center().x
+        bar = kdb.Box(at, box.bottom - 4000, at + width, box.top + 4000)
+        draft.add(draft.wire if upper else draft.contact, bar.transformed(place.trans))
+        return Mutation(f"a wire of {width} nm across a heater", um(place.box))
+
+
+wire_over("wire of 2 um across a heater", 2000, False)
+wire_over("wire of 1 nm across a heater", 1, False)
+wire_over("wire of the upper metal across a heater", 4000, True)
+
+
+@kind("wire along the edge of a heater")
+def along_edge(draft: Draft, rng: Rng) -> Mutation:
+    place, box = heater(draft, rng)
+    at = free(draft, place, box).center().x
+    bar = kdb.Box(at, box.top - 1, at + 4000, box.top + 4000)
+    draft.add(draft.contact, bar.transformed(place.trans))
+    return Mutation("metal that overlaps a heater's side by 1 nm", um(place.box))

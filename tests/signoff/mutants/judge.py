@@ -9,7 +9,17 @@ from pathlib import Path
 import klayout.db as kdb
 import numpy as np
 
-from mutants import devices, file, guides, heaters, pads, wires  # noqa: F401  (they register their kinds)
+from mutants import (  # noqa: F401  (they register their kinds)
+    couplings,
+    devices,
+    file,
+    guides,
+    heaters,
+    instances,
+    pads,
+    widths,
+    wires,
+)
 from mutants.chips import Base, merged, texts
 from mutants.draft import Draft
 from mutants.equivalent import reason

@@ -135,3 +135,49 @@ bump("bump moved by 4 um", "moved")
 bump("bump square", "square")
 bump("bump smaller", "smaller")
 bump("bump on no landing", "twice")
+
+
+def label_again(name: str, metal: bool, to: str, ground: bool = False) -> None:
+    """Register a label that is drawn a second time: at its place, beside it, or on another pad or fibre."""
+
+    @kind(name)
+    def again(draft: Draft, rng: Rng) -> Mutation:
+        found = [p[0] for p in draft.texts(metal) if p[0].string.startswith("GND") == ground]
+        text = choose(rng, found)
+        place = text.trans.disp
+        if to == "beside":
+            place += kdb.Vector(1500, -1500)
+        elif to == "other":
+            others = [one for one in found if one.string != text.string]
+            other = min(others, key=lambda t: abs(t.x - text.x) + abs(t.y - text.y))
+            place = other.trans.disp
+        elif to == "nothing":
+            box = draft.clear_spot(rng, 4000)
+            place = box.center() - kdb.Point()
+        draft.top.shapes(draft.index("label")).insert(kdb.Text(text.string, kdb.Trans(place)))
+        return Mutation(f"label {text.string!r} a second time, {to}", (text.x / 1000, text.y / 1000))
+
+
+label_again("pad label drawn twice in place", True, "in place")
+label_again("pad label drawn twice on its pad", True, "beside")
+label_again("pad label also on the next pad", True, "other")
+label_again("pad label also on nothing", True, "nothing")
+label_again("ground label also on the next ground pad", True, "other", ground=True)
+label_again("fibre label drawn twice in place", False, "in place")
+label_again("fibre label drawn twice on its fibre", False, "beside")
+label_again("fibre label also on the next fibre", False, "other")
+label_again("fibre label also on nothing", False, "nothing")
+
+
+@kind("second label on a pad")
+def second_label(draft: Draft, rng: Rng) -> Mutation:
+    text = choose(rng, [p[0] for p in draft.texts(True)])
+    draft.top.shapes(draft.index("label")).insert(kdb.Text("also", text.trans))
+    return Mutation(f"a second label on the pad {text.string!r}", (text.x / 1000, text.y / 1000))
+
+
+@kind("second label on a fibre")
+def second_fibre_label(draft: Draft, rng: Rng) -> Mutation:
+    text = choose(rng, [p[0] for p in draft.texts(False)])
+    draft.top.shapes(draft.index("label")).insert(kdb.Text("also", text.trans))
+    return Mutation(f"a second label on the fibre {text.string!r}", (text.x / 1000, text.y / 1000))

@@ -197,3 +197,51 @@ def pin(name: str, by: str) -> None:
 pin("pin of a black box without metal", "cut")
 pin("pins of a black box joined", "joined")
 pin("pins of a black box moved by 1 um", "moved")
+
+
+def neck(name: str, length: int, left: str) -> None:
+    """Register a wire necked from both sides over a length."""
+
+    @kind(name)
+    def necked(draft: Draft, rng: Rng) -> Mutation:
+        box = choose(rng, wires(draft, length / 1000 + 1))
+        part = across(box, rng, length)
+        width = min(box.width(), box.height())
+        usual = round(float(draft.process.metal.wire_width_um) * 1000)
+        remains = {"1 nm less": min(width, usual) - 1, "half": usual // 2, "1 nm": 1}[left]
+        low = (width - remains) // 2
+        high = width - remains - low
+        middle = along(part, box, -low, -high)
+        draft.cut(draft.wire, kdb.Region(part) - kdb.Region(middle))
+        return Mutation(f"a wire necked to {remains} nm over {length} nm", um(part))
+
+
+neck("neck of 1 nm less than a wire", 2_000, "1 nm less")
+neck("neck of half a wire's width", 2_000, "half")
+neck("neck of half a wire's width over 10 nm", 10, "half")
+neck("neck of 1 nm width", 3_000, "1 nm")
+
+
+@kind("hole in a wire")
+def hole(draft: Draft, rng: Rng) -> Mutation:
+    box = choose(rng, wires(draft))
+    part = across(box, rng, 1000)
+    width = min(box.width(), box.height())
+    draft.cut(draft.wire, along(part, box, -(width // 4), -(width // 4)))
+    return Mutation("a hole in a wire", um(part))
+
+
+@kind("slanted neck in a wire")
+def slanted(draft: Draft, rng: Rng) -> Mutation:
+    box = choose(rng, wires(draft))
+    part = across(box, rng, 8_000)
+    width = min(box.width(), box.height())
+    lying = box.width() >= box.height()
+    depth = width // 2
+    points = (
+        [(part.left, part.top), (part.right, part.top), (part.center().x, part.top - depth)]
+        if lying
+        else [(part.right, part.bottom), (part.right, part.top), (part.right - depth, part.center().y)]
+    )
+    draft.cut(draft.wire, kdb.Region(kdb.Polygon([kdb.Point(*point) for point in points])))
+    return Mutation(f"a wedge of {depth} nm cut into a wire", um(part))

@@ -36,7 +36,8 @@ def guide_space(rule: GuideSpaceRule, process: Process) -> Iterator[Scene]:
     yield from coupled(rule, guide)
     radius = 1000 * float(process.guide.radius_um)
     yield Scene("two arcs of one guide, left then right", lambda delta: [swerve(layer, radius, guide)], {0: 0})
-    speck = box(layer, length // 2, guide + value // 2, length // 2 + guide, guide + value // 2 + guide)
+    middle, tall = guide + value // 2, min(guide, value // 4)
+    speck = box(layer, length // 2, middle, length // 2 + guide, middle + tall)
 
     def parted(delta: int) -> list[Shape]:
         top = guide + value + delta
@@ -60,11 +61,11 @@ def coupled(rule: GuideSpaceRule, guide: int) -> Iterator[Scene]:
     exempt, body = nm(rule.exempt_um), nm(rule.body_um)
 
     def arms(delta: int) -> list[Shape]:
-        size, reach = value + 2 * guide, 10_000 + exempt - delta
+        size, reach, inset = value + 2 * guide, 10_000 + exempt - delta, value // 10
         return [
             box(layer, 0, 0, 10_000, size),
-            box(layer, 9_000, 500, reach, 500 + guide),
-            box(layer, 9_000, size - 500 - guide, reach, size - 500),
+            box(layer, 9_000, inset, reach, inset + guide),
+            box(layer, 9_000, size - inset - guide, reach, size - inset),
         ]
 
     def wide(delta: int) -> list[Shape]:
