@@ -31,10 +31,12 @@ from optinc_pdk.onn import (
     factorise,
     lattice_score,
     normalise,
+    output_bias_notes,
     without_output_bias,
 )
 from optinc_pdk.onn.build_memory import estimated_memory_gb
 from optinc_pdk.onn.conditioning import check_gains
+from optinc_pdk.onn.network import ACTIVATIONS
 from optinc_pdk.validation import validate_arguments
 
 if TYPE_CHECKING:
@@ -195,7 +197,7 @@ def build_staged(
     with clock.stage("read"):
         onn, name = _read(weights, name)
         _check_amplitudes(onn, input_amplitudes)
-        notes = _changes(onn)
+        notes = output_bias_notes(onn)
         onn = without_output_bias(onn)
         card = load_process(process)
         out = _Files(staged, name)
@@ -207,9 +209,11 @@ def build_staged(
         check_golden(card)
         score = lattice_score(onn)
         if score.exact < score.inputs:
+            other = next(one for one in ACTIVATIONS if one != onn.activation)
             notes.append(
                 f"network: without any error it computes {score.exact:,} of {score.inputs:,} inputs exactly, with the "
-                f"activation {onn.activation}; train it again, or give the right one (--activation)"
+                f"activation {onn.activation}; train it again, or, if its file does not state the activation, give "
+                f"--activation {other}"
             )
     from optinc_pdk.layout import lay_out, to_layout, write_gds
     from optinc_pdk.report.build_numbers import (
@@ -393,15 +397,6 @@ def _check_amplitudes(onn: Onn, amplitudes: Sequence[float] | None) -> None:
             f"input amplitudes {[float(a) for a in amplitudes]}: give {task.symbols}, one for each symbol, above 0 and "
             "at most 1, the carrier's amplitude"
         )
-
-
-def _changes(onn: Onn) -> list[str]:
-    """What a build adds to a network, one line each."""
-    if without_output_bias(onn) is onn:
-        return []
-    last = len(onn.layers) - 1
-    note = f"layers.{last - 1} gets one more unit, a constant 1, whose column of layers.{last} is its bias"
-    return [note + ("" if onn.factor[last] == "svd" else f"; layers.{last} is factored by svd instead of in blocks")]
 
 
 def _pictures(gds: Path, process: Process, onn: Onn, function: FunctionResult | None) -> dict[str, bytes]:

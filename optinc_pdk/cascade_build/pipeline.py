@@ -21,6 +21,7 @@ from optinc_pdk.flow import REPORT_ENDING, STAGES, Build, build_staged
 from optinc_pdk.report.build_files import file_digest
 
 if TYPE_CHECKING:
+    from optinc_pdk.onn import Activation
     from optinc_pdk.report.cascade_report import CascadeReport
     from optinc_pdk.signoff.cascade import CascadeResult
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
@@ -66,13 +67,14 @@ def build_cascade(
     seed: int = 0,
     loss_db: float = 0.0,
     on_stage: Callable[[str], None] | None = None,
+    activation: Activation | None = None,
 ) -> CascadeBuild:
     """Build the chips of both levels of a cascade and check words of N² servers against the one-level average.
 
     If a check fails, the files are written nevertheless and the report has the verdict "fail".
 
     Args:
-        bits: Bits of a word; None for those of the weights that are given.
+        bits: Bits of a word; None for those of the weights that are given. Files other than .npz contain no task.
         servers: Number of servers N of one chip; None for those of the weights that are given.
         first: Weights of level 1, a file or a network; by default comparators in closed form.
         second: Weights of level 2; by default comparators in closed form.
@@ -83,6 +85,7 @@ def build_cascade(
         seed: Seed of the random words.
         loss_db: Loss of a fibre between the levels in dB, with its connectors.
         on_stage: Called with the name of each stage, one of ``CASCADE_STAGES``, when it begins.
+        activation: Activation of the hidden layers of weight files; those that state one must agree with it.
 
     Returns:
         The build; its ``passed`` states whether both chips passed and all words are exact.
@@ -90,7 +93,7 @@ def build_cascade(
     Raises:
         InputError: An argument cannot be used, or the levels do not belong together; nothing is written.
     """
-    plan = plan_cascade(bits, servers, first, second, name, process, random_sets, seed, loss_db)
+    plan = plan_cascade(bits, servers, first, second, name, process, random_sets, seed, loss_db, activation)
     output_targets(Path(directory), own_files(plan))
     with StagedFiles(directory) as staged:
         return _build(plan, staged, on_stage)

@@ -12,8 +12,9 @@ from optinc_pdk.assemble import draft_circuit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Onn, comparator_network
+from optinc_pdk.onn import Activation, Onn, comparator_network
 from optinc_pdk.onn.cascade import cascade_tasks
+from optinc_pdk.onn.weight_files import WITHOUT_TASK, load_for_task
 
 CASCADE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,24}")
 Source = str | Path | Onn
@@ -48,6 +49,7 @@ def plan_cascade(
     random_sets: int,
     seed: int,
     loss_db: float,
+    activation: Activation | None = None,
 ) -> CascadePlan:
     """Read and check everything that can be refused before a chip is built.
 
@@ -65,10 +67,8 @@ def plan_cascade(
     if not (math.isfinite(loss_db) and loss_db >= 0.0):
         raise InputError(f"loss between the levels: {loss_db:g} dB; give a finite loss of at least 0 dB")
     card = load_process(process)
-    sources = (first, second)
-    given = [Onn.load(source) if isinstance(source, str | Path) else source for source in sources]
     origins = (_origin(first), _origin(second))
-    networks = _networks(bits, servers, given, origins)
+    networks = _networks(bits, servers, (first, second), activation, origins)
     task = networks[0].task
     chosen = f"cascade_{task.bits}bit_{task.servers}servers" if name is None else name
     _check_name(chosen)
@@ -96,13 +96,21 @@ def _origin(source: Source | None) -> str:
 
 
 def _networks(
-    bits: int | None, servers: int | None, given: Sequence[Onn | None], origins: Sequence[str]
+    bits: int | None,
+    servers: int | None,
+    sources: Sequence[Source | None],
+    activation: Activation | None,
+    origins: Sequence[str],
 ) -> tuple[Onn, Onn]:
     """The networks of both levels; missing ones are comparators for the task of the given one."""
+    if activation is not None and not any(isinstance(source, str | Path) for source in sources):
+        raise InputError(f"activation {activation} has no effect without a weight file; leave it out, or give one")
+    given = [_with_task(source, activation) for source in sources]
     known = next((onn.task for onn in given if onn is not None), None)
     if known is None and (bits is None or servers is None):
         raise InputError(
-            "bits or servers are missing: give both, such as --bits 8 --servers 4, or the weights of a level"
+            "bits or servers are missing: give both, such as --bits 8 --servers 4, or the weights of a level as .npz, "
+            "which states them"
         )
     for what, value, stated in (
         ("bits", bits, None if known is None else known.bits),
@@ -118,7 +126,8 @@ def _networks(
     try:
         tasks = cascade_tasks(*sizes, max(sizes[0] // 2, 1))
         first, second = (
-            comparator_network(task) if onn is None else onn for task, onn in zip(tasks, given, strict=True)
+            _for_task(source, task, activation) if onn is None else onn
+            for task, onn, source in zip(tasks, given, sources, strict=True)
         )
     except ValueError as fault:
         raise InputError(str(fault)) from fault
@@ -130,6 +139,20 @@ def _networks(
             "with --remainder and --finer-input"
         )
     return first, second
+
+
+def _with_task(source: Source | None, activation: Activation | None) -> Onn | None:
+    """The network of a source that states its task; None for others."""
+    if source is None or isinstance(source, Onn):
+        return source
+    return None if Path(source).suffix in WITHOUT_TASK else Onn.load(source, activation=activation)
+
+
+def _for_task(source: Source | None, task: Averaging, activation: Activation | None) -> Onn:
+    """The network of a file without task; comparators if there is none."""
+    if isinstance(source, str | Path):
+        return load_for_task(Path(source), task, activation)
+    return comparator_network(task)
 
 
 def _task_text(task: Averaging) -> str:

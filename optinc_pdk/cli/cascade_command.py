@@ -10,7 +10,7 @@ import typer
 
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.options import DEFAULT, LARGEST_SEED, MOST, Json, ProcessName, parse_output
+from optinc_pdk.cli.options import DEFAULT, LARGEST_SEED, MOST, ActivationName, Json, ProcessName, parse_output
 from optinc_pdk.cli.paths import output_folder
 
 
@@ -19,17 +19,18 @@ def cascade(
     output: Annotated[
         Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Folder for all files.")
     ] = Path("gds_out"),
-    bits: Annotated[int | None, typer.Option(help="Bits of a word; even. Default: those of the weights.")] = None,
+    bits: Annotated[int | None, typer.Option(help="Bits of a word; even. Default: those of .npz weights.")] = None,
     servers: Annotated[
         int | None,
-        typer.Option(help="Number of servers N of one chip; the cascade has N². Default: that of the weights."),
+        typer.Option(help="Number of servers N of one chip; the cascade has N². Default: that of .npz weights."),
     ] = None,
     first: Annotated[
-        Path | None, typer.Option(help="Weight file of level 1, .npz. Default: comparators in closed form.")
+        Path | None, typer.Option(help="Weight file of level 1. Default: comparators in closed form.")
     ] = None,
     second: Annotated[
-        Path | None, typer.Option(help="Weight file of level 2, .npz. Default: comparators in closed form.")
+        Path | None, typer.Option(help="Weight file of level 2. Default: comparators in closed form.")
     ] = None,
+    activation: ActivationName = None,
     name: Annotated[
         str | None,
         typer.Option(help="Name: 1 to 25 letters, digits and underscores. Default: it states bits and servers."),
@@ -61,7 +62,18 @@ def cascade(
     sets = RANDOM_SETS if words is None else words
     with stage_progress(CASCADE_STAGES) as report_stage:
         result = build_cascade(
-            bits, servers, first, second, output, name, process, sets, seed, loss, on_stage=report_stage
+            bits,
+            servers,
+            first,
+            second,
+            output,
+            name,
+            process,
+            sets,
+            seed,
+            loss,
+            on_stage=report_stage,
+            activation=activation,
         )
     if as_json:
         print(result.report.to_json(), end="")

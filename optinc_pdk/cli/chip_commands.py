@@ -11,6 +11,7 @@ import typer
 
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
+from optinc_pdk.cli.network_files import read_network
 from optinc_pdk.cli.options import (
     DEFAULT,
     ActivationName,
@@ -28,6 +29,7 @@ from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.flow import Build
+    from optinc_pdk.onn import Onn
 
 
 @app.command()
@@ -57,12 +59,11 @@ def build(
     output_folder(output)
 
     from optinc_pdk import flow
-    from optinc_pdk.onn import Onn
 
     with stage_progress(flow.STAGES) as report_stage:
         source: Path | Onn | None = weights
         if weights is not None and (bits, servers, groups, activation) != (None,) * 4:
-            source = Onn.load(weights, bits, servers, groups, activation)
+            source = read_network(weights, bits, servers, groups, activation)
             name = weights.stem if name is None else name
         result = flow.build(source, output, name, process, report_stage, report_stage.within)
     if as_json:
@@ -87,10 +88,9 @@ def factor(
     A network from which no chip can be built is factored as well, with a warning on standard error.
     """
     from optinc_pdk.cards import load_process
-    from optinc_pdk.onn import Onn
 
     splitter_db = load_process(process).device("mmi1x2").parameter("loss_db")
-    onn = Onn.load(weights, bits, servers, groups, activation)
+    onn = read_network(weights, bits, servers, groups, activation)
 
     from optinc_pdk.assemble import check_buildable
     from optinc_pdk.report.terminal_tables import factor_rows, factor_table
@@ -101,6 +101,7 @@ def factor(
         print(json.dumps({"schema": 1, "layers": rows}, indent=2))
     else:
         print_table(factor_table(rows))
+    _print_changes(weights, onn)
     try:
         check_buildable(onn)
     except InputError as fault:
@@ -123,11 +124,10 @@ def size(
     """
     from optinc_pdk.assemble import check_devices, check_weights
     from optinc_pdk.cards import load_process
-    from optinc_pdk.onn import Onn
 
     card = load_process(process)
     check_devices(card)
-    networks = [(path, Onn.load(path, bits, servers, groups, activation)) for path in weights]
+    networks = [(path, read_network(path, bits, servers, groups, activation)) for path in weights]
     for path, onn in networks:
         with errors_naming(path):
             check_weights(onn)
@@ -146,6 +146,8 @@ def size(
         print(json.dumps({"schema": 1, "process": card.name, "networks": size_rows(sizes)}, indent=2))
     else:
         print(size_markdown(sizes, card), end="")
+    for path, onn in networks:
+        _print_changes(path, onn)
 
 
 @app.command()
@@ -208,6 +210,14 @@ def cells(
     from optinc_pdk.report.cell_gallery import write_gallery
 
     print(f"{output}: {write_gallery(process, output)} cells")
+
+
+def _print_changes(weights: Path, onn: Onn) -> None:
+    """Say what a build adds to a network, and what is counted with it."""
+    from optinc_pdk.onn import output_bias_notes
+
+    for note in output_bias_notes(onn):
+        print(f"optinc: {weights}: {note}", file=sys.stderr)
 
 
 def _print_summary(result: Build) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -399,6 +399,7 @@ def _initial_network(
     """The network that training starts from: of a file, with random weights, or in closed form."""
     from optinc_pdk.onn import Onn, carry_chain, comparator_network
     from optinc_pdk.onn.training.initialisation import random_network
+    from optinc_pdk.onn.weight_files import load_for_task
 
     if start is not None and hidden is not None:
         raise InputError("--start and --hidden exclude each other: start from a file, or from random weights")
@@ -407,7 +408,7 @@ def _initial_network(
     if start is None:
         return comparator_network(task) if activation == "clipped_relu" else carry_chain(task)
     if start.suffix != ".npz":
-        return replace(Onn.load(start, task.bits, task.servers, task.groups, activation), task=task)
+        return load_for_task(start, task, activation)
     onn = Onn.load(start, activation=activation)
     if onn.task != task:
         raise InputError(f"{start}: the network computes {onn.task}, not {task}; give its bits, servers and groups")

@@ -10,7 +10,22 @@ import typer
 
 from optinc_pdk.cli.app import app, stage_progress
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.options import DEFAULT, MOST, BiasFile, Gds, Json, Netlist, Out, ProcessName, Seed
+from optinc_pdk.cli.network_files import read_network
+from optinc_pdk.cli.options import (
+    DEFAULT,
+    MOST,
+    ActivationName,
+    BiasFile,
+    Bits,
+    Gds,
+    Groups,
+    Json,
+    Netlist,
+    Out,
+    ProcessName,
+    Seed,
+    Servers,
+)
 from optinc_pdk.cli.paths import output_path, warn_of_changes
 from optinc_pdk.errors import InputError
 
@@ -21,6 +36,10 @@ def noise(
     netlist: Netlist,
     bias: BiasFile,
     weights: Annotated[Path, typer.Option("--weights", help="Weight file; it states what the chip computes.")],
+    bits: Bits = None,
+    servers: Servers = None,
+    groups: Groups = None,
+    activation: ActivationName = None,
     laser_w: Annotated[
         float | None,
         typer.Option(help="Optical power launched into every guide, in W. Default: that of the process card."),
@@ -49,10 +68,10 @@ def noise(
     warn_of_changes(gds, netlist, bias)
 
     from optinc_pdk.cards import load_process
-    from optinc_pdk.onn import Onn
     from optinc_pdk.simulate import noise_of, scattering
 
-    card, task = load_process(process), Onn.load(weights).task
+    card = load_process(process)
+    task = read_network(weights, bits, servers, groups, activation, gds).task
     # refuses an optical power that the card does not allow
     noise_of(card, laser_w)
 

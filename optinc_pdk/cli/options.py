@@ -46,16 +46,19 @@ ProcessName = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Bits = Annotated[
     int | None,
-    typer.Option(help="Bits of a word. Needed for .safetensors and .onnx files, which do not state the task."),
+    typer.Option(
+        help="Bits of a word. Needed for .safetensors and .onnx files, which do not state the task; commands on a "
+        "layout take the task from the report of the build beside it, if there is one."
+    ),
 ]
-Servers = Annotated[int | None, typer.Option(help="Number of servers. Needed for .safetensors and .onnx files.")]
-Groups = Annotated[int | None, typer.Option(help="Number of network inputs. Needed for .safetensors and .onnx files.")]
+Servers = Annotated[int | None, typer.Option(help="Number of servers. Needed for the same files as --bits.")]
+Groups = Annotated[int | None, typer.Option(help="Number of network inputs. Needed for the same files as --bits.")]
 ActivationName = Annotated[
     Literal["relu", "clipped_relu"] | None,
     typer.Option(
         "--activation",
         help="Activation of hidden layers: relu, or clipped_relu for Hardtanh(0, 1). .npz and .onnx files state it; "
-        "give it for .safetensors files, which are read as relu otherwise.",
+        "give it for .safetensors files, which are read as relu otherwise, or as the report beside the layout states.",
     ),
 ]
 TaskBits = Annotated[int, typer.Option("--bits", help="Bits of a word; even.")]

@@ -14,7 +14,22 @@ import typer
 from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.options import DEFAULT, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights, parse_output
+from optinc_pdk.cli.network_files import read_network
+from optinc_pdk.cli.options import (
+    DEFAULT,
+    ActivationName,
+    BiasFile,
+    Bits,
+    Gds,
+    Groups,
+    Json,
+    Netlist,
+    Out,
+    ProcessName,
+    Servers,
+    Weights,
+    parse_output,
+)
 from optinc_pdk.cli.paths import default_output, errors_naming, output_path, warn_of_changes
 from optinc_pdk.errors import InputError
 
@@ -270,6 +285,10 @@ def check(
     gds: Gds,
     netlist: Netlist,
     bias: BiasFile,
+    bits: Bits = None,
+    servers: Servers = None,
+    groups: Groups = None,
+    activation: ActivationName = None,
     output: Out = None,
     process: ProcessName = DEFAULT,
     as_json: Json = False,
@@ -284,9 +303,8 @@ def check(
     warn_of_changes(gds, netlist, bias)
 
     from optinc_pdk.cards import load_process
-    from optinc_pdk.onn import Onn
 
-    card, onn = load_process(process), Onn.load(weights)
+    card, onn = load_process(process), read_network(weights, bits, servers, groups, activation, gds)
 
     from optinc_pdk.report.build_numbers import function_basis, function_findings, function_numbers
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip

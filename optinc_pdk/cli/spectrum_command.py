@@ -10,7 +10,22 @@ import typer
 
 from optinc_pdk.cli.app import app, print_table, progress_counter
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.options import DEFAULT, MOST_UNITS, BiasFile, Gds, Json, Netlist, Out, ProcessName, Weights
+from optinc_pdk.cli.network_files import read_network
+from optinc_pdk.cli.options import (
+    DEFAULT,
+    MOST_UNITS,
+    ActivationName,
+    BiasFile,
+    Bits,
+    Gds,
+    Groups,
+    Json,
+    Netlist,
+    Out,
+    ProcessName,
+    Servers,
+    Weights,
+)
 from optinc_pdk.cli.paths import output_path, warn_of_changes
 from optinc_pdk.errors import InputError
 
@@ -27,6 +42,10 @@ def spectrum(
     gds: Gds,
     netlist: Netlist,
     bias: BiasFile,
+    bits: Bits = None,
+    servers: Servers = None,
+    groups: Groups = None,
+    activation: ActivationName = None,
     wavelengths: Annotated[
         str,
         typer.Option(
@@ -63,13 +82,12 @@ def spectrum(
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.models.registry import check_wavelengths
-    from optinc_pdk.onn import Onn
     from optinc_pdk.simulate.s_parameters.files import parse_wavelengths
 
     card = load_process(process)
     grid = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
     check_wavelengths(card, grid)
-    onn = Onn.load(weights)
+    onn = read_network(weights, bits, servers, groups, activation, gds)
 
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.tolerance.spectrum import SweptChip

@@ -15,7 +15,20 @@ import typer
 
 from optinc_pdk.cli.app import app, progress_counter, stage_progress
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, print_faults
-from optinc_pdk.cli.options import DEFAULT, LARGEST_SEED, MOST, MOST_UNITS, Json, ProcessName, parse_output
+from optinc_pdk.cli.network_files import read_network, read_report, report_path
+from optinc_pdk.cli.options import (
+    DEFAULT,
+    LARGEST_SEED,
+    MOST,
+    MOST_UNITS,
+    ActivationName,
+    Bits,
+    Groups,
+    Json,
+    ProcessName,
+    Servers,
+    parse_output,
+)
 from optinc_pdk.cli.paths import output_folder
 from optinc_pdk.errors import InputError
 
@@ -42,6 +55,10 @@ def yield_(
         Path | None,
         typer.Option(help="Weight file, which states the task. Default: the task of the report beside the layout."),
     ] = None,
+    bits: Bits = None,
+    servers: Servers = None,
+    groups: Groups = None,
+    activation: ActivationName = None,
     samples: Annotated[int, typer.Option(max=MOST, help="Number of sampled chips, 1 or more.")] = 1000,
     seed: Annotated[
         int,
@@ -125,12 +142,16 @@ def yield_(
         raise InputError("--laser-w and --symbol-rate have no effect without noise: add --noise, or leave them out")
     if calibrate and weights is None:
         raise InputError("--calibrate fits a chip to its network: give its weight file with --weights")
+    if weights is None and (bits, servers, groups, activation) != (None,) * 4:
+        raise InputError(
+            "--bits, --servers, --groups and --activation describe a weight file: give it with --weights, "
+            "or leave them out"
+        )
 
     if output is not None:
         output_folder(output)
 
     from optinc_pdk.cards import load_process
-    from optinc_pdk.onn import Onn
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.simulate.transmission.noise import noise_of
     from optinc_pdk.tolerance.montecarlo.executors import check_scheduler, open_executor
@@ -141,7 +162,7 @@ def yield_(
 
     check_scheduler(scheduler, workers)
     files, card = chip_files(chip, netlist, bias), load_process(process)
-    onn = None if weights is None else Onn.load(weights)
+    onn = None if weights is None else read_network(weights, bits, servers, groups, activation, files.gds)
     task = _task(files, onn)
     physical = noise_of(card, laser_w, symbol_rate) if noise else None
     amounts = _amounts(card, imperfection or [], scale or [], dac_bits, noise)
@@ -248,34 +269,14 @@ def _task(files: ChipFiles, onn: Onn | None) -> Averaging:
     Raises:
         InputError: There is neither network nor report, the report cannot be used, or it does not hold for the files.
     """
-    from pydantic import ValidationError
+    from optinc_pdk.report.build_files import changed_files
 
-    from optinc_pdk.averaging import Averaging
-    from optinc_pdk.file_reading import REPORT, read_bytes
-    from optinc_pdk.json_io import parse_json
-    from optinc_pdk.report.build_files import BUILD_ENDING, changed_files
-    from optinc_pdk.report.schema import Report
-
-    path = files.gds.with_name(f"{files.gds.stem}{BUILD_ENDING}")
+    path = report_path(files.gds)
     if not path.exists():
         if onn is not None:
             return onn.task
         raise InputError(f"{path}: no report beside the layout; give the weight file with --weights")
-    text = read_bytes(path, REPORT)
-    try:
-        parse_json(text)  # refuses duplicate keys, of which pydantic takes the last one
-    except ValueError as fault:
-        raise InputError(f"{path}: {fault}; {_REPLACED}") from None
-    try:
-        report = Report.model_validate_json(text)
-        task = Averaging(**report.task.model_dump())
-    except ValidationError as fault:
-        raise InputError(
-            f"{path}: not the report of a build ({fault.error_count()} faults, the first: {fault.errors()[0]['msg']}); "
-            f"{_REPLACED}"
-        ) from None
-    except ValueError as fault:
-        raise InputError(f"{path}: task: {fault}; {_REPLACED}") from None
+    report, task = read_report(path, _REPLACED)
     if files.gds.name not in report.files:
         if onn is None:
             raise InputError(f"{path}: is not the report of {files.gds}; give the weight file with --weights")

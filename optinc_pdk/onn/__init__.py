@@ -17,7 +17,7 @@ from optinc_pdk.onn.normalisation import (
     matrix_error_accuracy,
     normalise,
 )
-from optinc_pdk.onn.output_bias import without_output_bias
+from optinc_pdk.onn.output_bias import output_bias_notes, without_output_bias
 from optinc_pdk.onn.weight_files import bundled_weights
 from optinc_pdk.validation import validate_api
 
@@ -41,6 +41,7 @@ __all__ = [
     "lattice_score",
     "matrix_error_accuracy",
     "normalise",
+    "output_bias_notes",
     "prove",
     "regenerating_chain",
     "saturation_margins",

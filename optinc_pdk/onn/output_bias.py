@@ -29,3 +29,12 @@ def without_output_bias(onn: Onn) -> Onn:
     constant = Layer(np.vstack([below.weight, np.zeros((1, below.inputs))]), np.append(below.bias, 1.0))
     output = Layer(np.column_stack([last.weight, last.bias]), np.zeros(last.outputs))
     return replace(onn, layers=(*lower, constant, output), factor=(*onn.factor[:-1], "svd"))
+
+
+def output_bias_notes(onn: Onn) -> list[str]:
+    """State what :func:`without_output_bias` adds to a network; empty if it adds nothing."""
+    if without_output_bias(onn) is onn:
+        return []
+    last = len(onn.layers) - 1
+    note = f"layers.{last - 1} gets one more unit, a constant 1, whose column of layers.{last} is its bias"
+    return [note + ("" if onn.factor[last] == "svd" else f"; layers.{last} is factored by svd instead of in blocks")]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.file_reading import ONNX, WEIGHTS, read_bytes
@@ -14,6 +18,13 @@ from optinc_pdk.onn.network import ACTIVATIONS, Activation, Layer, Onn, WeightsE
 
 NETWORKS = Path(__file__).parent / "networks"
 """Folder of the networks of the package; `optinc_pdk.onn.training.recipes` trains them."""
+
+
+WITHOUT_TASK = (".safetensors", ".onnx")
+"""Endings of the files of PyTorch, which contain weights but no task."""
+
+_FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+"""Types of .safetensors files that NumPy has."""
 
 
 def bundled_weights(bits: int = 4, servers: int = 4) -> Path:
@@ -39,7 +50,12 @@ def bundled_weights(bits: int = 4, servers: int = 4) -> Path:
 
 
 def load(
-    path: Path, bits: int | None, servers: int | None, groups: int | None, activation: Activation | None = None
+    path: Path,
+    bits: int | None,
+    servers: int | None,
+    groups: int | None,
+    activation: Activation | None = None,
+    default: Activation = "relu",
 ) -> Onn:
     """Reads a network from a weight file (.npz, .safetensors or .onnx); see `Onn.load`.
 
@@ -50,7 +66,8 @@ def load(
         servers: Number of servers.
         groups: Number of groups, that is, of network inputs.
         activation: Activation of the hidden layers. It must agree with the file; .safetensors files state it only in
-            their metadata, as ``activation``, and default to "relu".
+            their metadata, as ``activation``.
+        default: Activation if neither the file nor ``activation`` states one.
 
     Returns:
         The network with its task.
@@ -68,7 +85,7 @@ def load(
             if value is not None and value != stated[name]:
                 raise _contradiction(path, name, stated[name], value)
         return onn
-    if path.suffix not in (".safetensors", ".onnx"):
+    if path.suffix not in WITHOUT_TASK:
         raise WeightsError(f"{path}: files ending in {path.suffix!r} are not read; use .npz, .safetensors or .onnx")
     if bits is None or servers is None or groups is None:
         missing = [name for name, value in arguments.items() if value is None]
@@ -83,9 +100,26 @@ def load(
     if None not in (activation, found) and activation != found:
         raise _contradiction(path, "activation", found, activation)
     try:
-        return Onn(layers, Averaging(bits, servers, groups), activation=found or activation or "relu")
+        return Onn(layers, Averaging(bits, servers, groups), activation=found or activation or default)
     except ValueError as fault:
         raise WeightsError(f"{path}: {fault}") from fault
+
+
+def load_for_task(
+    path: Path, task: Averaging, activation: Activation | None = None, default: Activation = "relu"
+) -> Onn:
+    """Reads a network for a known task from a file that contains none (.safetensors or .onnx).
+
+    Args:
+        path: Weight file.
+        task: What the network computes, with the options for levels of cascades.
+        activation: Activation of the hidden layers, as for :func:`load`.
+        default: Activation if neither the file nor ``activation`` states one.
+
+    Raises:
+        WeightsError: As for :func:`load`.
+    """
+    return replace(load(path, task.bits, task.servers, task.groups, activation, default), task=task)
 
 
 def _contradiction(path: Path, name: str, stated: object, given: object) -> WeightsError:
@@ -100,19 +134,32 @@ def _safetensors(path: Path, data: bytes) -> tuple[tuple[Layer, ...], Activation
     Activations have no parameters, so that ReLU and Hardtanh give the same names; the activation is that of the
     metadata, or None.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load as load_tensors
+    from safetensors import SafetensorError, deserialize
 
     try:
-        arrays = load_tensors(data)
-    # KeyError, TypeError: types that NumPy does not have; ValueError: a length beyond 64 bits
-    except (SafetensorError, KeyError, TypeError, ValueError, OverflowError, MemoryError) as fault:
-        raise WeightsError(f"{path}: is not a valid .safetensors file of floats ({fault}); save it again") from fault
+        tensors = deserialize(data)  # type: ignore[no-untyped-call]
+    # ValueError: a length beyond 64 bits
+    except (SafetensorError, ValueError, OverflowError, MemoryError) as fault:
+        raise WeightsError(f"{path}: is not a valid .safetensors file ({fault}); save it again") from fault
+    arrays = {name: _floats(path, name, tensor) for name, tensor in tensors}
     for name, weight in list(arrays.items()):
         # nn.Linear(..., bias=False) stores no bias.
         if name.endswith(".weight") and weight.ndim == 2:
             arrays.setdefault(name.replace(".weight", ".bias"), np.zeros(weight.shape[0], dtype=weight.dtype))
     return npz_format.build_layers(path, arrays, "{}.{}", stride=2), _stated_activation(path, data)
+
+
+def _floats(path: Path, name: str, tensor: Mapping[str, Any]) -> NDArray[np.float64]:
+    """Values of a tensor; every float of 16 to 64 bits is exact as float64."""
+    kind, data = tensor["dtype"], tensor["data"]
+    if kind == "BF16":
+        # the upper half of a float32
+        values = (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
+    elif kind in _FLOATS:
+        values = np.frombuffer(data, _FLOATS[kind])
+    else:
+        raise WeightsError(f"{path}: {name} is of type {kind}; save it as {', '.join(_FLOATS)} or BF16")
+    return values.reshape(tensor["shape"]).astype(np.float64)
 
 
 def _stated_activation(path: Path, data: bytes) -> Activation | None:

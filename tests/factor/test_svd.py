@@ -124,7 +124,7 @@ def test_bad_order_signs_and_tries_are_refused() -> None:
         svd(np.eye(3), signs=[1, 0, 1])
     with pytest.raises(ValueError, match=r"signs.*\[1, 1j, 1\].*3"):
         svd(np.eye(3), signs=[1, 1j, 1])
-    with pytest.raises(ValueError, match=r"signs.*<U3"):
+    with pytest.raises(ValueError, match=r"signs = .abc.: give a number"):
         svd(np.eye(3), signs="abc")
     with pytest.raises(ValueError, match=r"order.*\[2\.0, 1\.0, 0\.0\].*0 to 2"):
         svd(np.eye(3), order=[2.0, 1.0, 0.0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import unwrap
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def test_lvs_reports_a_mesh_that_is_not_stretched(
     circuit = mesh_chip(3, process, "mesh")
     # the width for a column of two
     monkeypatch.setattr("optinc_pdk.layout.heater_wiring.trunk_width", lambda *_: 224.0)
-    monkeypatch.setitem(floorplan.__globals__, "stretch_um", lambda *_: 0.0)
+    monkeypatch.setitem(unwrap(floorplan).__globals__, "stretch_um", lambda *_: 0.0)
     differences = written(process, circuit, floorplan(circuit, process)).differences()
     assert any(all(part in m for part in ("length_um", "61.250", "100.000")) for m in differences)
 

@@ -105,7 +105,7 @@ def test_unusable_safetensors_are_refused(tmp_path: Path) -> None:
         ({"0.bias": bias}, "0.weight"),
         ({"0.weight": weight, "0.bias": bias, "scale": bias}, "scale"),
         ({"0.weight": weight * np.nan, "0.bias": bias}, "NaN"),
-        ({"0.weight": np.ones((2, 2), dtype=np.int32), "0.bias": bias}, "int32"),
+        ({"0.weight": np.ones((2, 2), dtype=np.int32), "0.bias": bias}, "I32"),
         ({"0.weight": np.ones((2, 2, 1)), "0.bias": bias}, "(2, 2, 1)"),
         ({}, "0.weight"),
     ):
@@ -113,10 +113,22 @@ def test_unusable_safetensors_are_refused(tmp_path: Path) -> None:
         refused(path, part)
 
 
-def test_a_bfloat16_tensor_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_floats_of_16_to_64_bits_are_read_exactly(kind: torch.dtype, tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
-    save_file({"0.weight": torch.ones(2, 2, dtype=torch.bfloat16), "0.bias": torch.ones(2)}, path)
-    refused(path, "bfloat16")
+    weight = torch.tensor([[1.2345, -0.1], [3e-7, 2.75]]).to(kind)
+    save_file({"0.weight": weight}, path)
+    layer = Onn.load(path, **TASK).layers[0]
+    np.testing.assert_array_equal(layer.weight, weight.to(torch.float64).numpy())
+    assert layer.weight.dtype == layer.bias.dtype == np.float64 and not layer.bias.any()
+
+
+def test_floats_that_overflow_or_have_8_bits_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    save_file({"0.weight": torch.full((2, 2), torch.inf, dtype=torch.bfloat16)}, path)
+    refused(path, "infinity")
+    save_file({"0.weight": torch.ones(2, 2, dtype=torch.float8_e4m3fn)}, path)
+    refused(path, "0.weight is of type F8_E4M3", "BF16")
 
 
 WEIGHT = np.array([[1.0, 2.0], [3.0, 4.0]])

@@ -65,9 +65,14 @@ class WordOutcome(WordScore):
         )
         if not all(type(count) is int for count in counts) or not isinstance(outcome.fault, str):
             raise TypeError("a count is not an integer, or the fault is not a string")
-        if not (
-            0 <= outcome.exact <= outcome.inputs > 0 and 0 <= outcome.wrong <= outcome.words > 0 and min(counts) >= 0
-        ) or max(counts) > MAX_COUNT:
+        if (
+            not (
+                0 <= outcome.exact <= outcome.inputs > 0
+                and 0 <= outcome.wrong <= outcome.words > 0
+                and min(counts) >= 0
+            )
+            or max(counts) > MAX_COUNT
+        ):
             raise ValueError("the counts contradict each other")
         inexact = outcome.inputs - outcome.exact
         if outcome.wrong != sum(outcome.errors.values()) or not (

@@ -146,12 +146,15 @@ def yield_runs(scratch: Path) -> Iterator[Scenario]:
     def runner() -> AbstractContextManager[Runner]:
         return nullcontext(computed)
 
-    run_yield(work, header, 2, scratch / "whole", runner())
+    recording = Recording()
+    with recording.record():
+        run_yield(work, header, 2, scratch / "whole", runner())
     earlier = scratch / "earlier"
     run_yield(replace(work, target=0.5), header | {"target": 0.5}, 2, earlier, runner())
 
     def run(folder: Path, resume: bool) -> None:
-        run_yield(work, header, 2, folder, runner(), resume)
+        with recording.replay():
+            run_yield(work, header, 2, folder, runner(), resume)
 
     whole = frozenset(states.contents(scratch / "whole"))
     state = _report_state(earlier, whole)

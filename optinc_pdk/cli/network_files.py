@@ -1,0 +1,90 @@
+"""Reading of weight files for commands: the task comes from the file, from options, or from a build's report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from optinc_pdk.errors import InputError
+
+if TYPE_CHECKING:
+    from optinc_pdk.averaging import Averaging
+    from optinc_pdk.onn import Activation, Onn
+    from optinc_pdk.report.schema import Report
+
+
+def read_network(
+    weights: Path,
+    bits: int | None,
+    servers: int | None,
+    groups: int | None,
+    activation: Activation | None,
+    gds: Path | None = None,
+) -> Onn:
+    """Read the network of a weight file.
+
+    Args:
+        weights: Weight file.
+        bits: Value of ``--bits``, or None.
+        servers: Value of ``--servers``, or None.
+        groups: Value of ``--groups``, or None.
+        activation: Value of ``--activation``, or None.
+        gds: Layout of the network. If the weight file contains no task, and the report of a build beside the layout
+            lists the layout, the report's task is used unless an option contradicts it. The report's activation is used
+            unless the file or the option states one.
+
+    Raises:
+        InputError: The weight file or the report cannot be used, or the task is not known.
+    """
+    from optinc_pdk.onn import Onn
+    from optinc_pdk.onn.weight_files import WITHOUT_TASK, load_for_task
+
+    path = None if gds is None else report_path(gds)
+    if gds is not None and path is not None and path.exists() and weights.suffix in WITHOUT_TASK:
+        report, task = read_report(path, "build the chip again, or move the report away")
+        given = {"bits": bits, "servers": servers, "groups": groups}
+        same_task = all(value in (None, getattr(task, name)) for name, value in given.items())
+        if report.onn is not None and gds.name in report.files and same_task:
+            return load_for_task(weights, task, activation, report.onn.activation)
+    return Onn.load(weights, bits, servers, groups, activation)
+
+
+def report_path(gds: Path) -> Path:
+    """Return the path that the report of a build has beside its layout."""
+    from optinc_pdk.report.build_files import BUILD_ENDING
+
+    return gds.with_name(f"{gds.stem}{BUILD_ENDING}")
+
+
+def read_report(path: Path, remedy: str) -> tuple[Report, Averaging]:
+    """Read the report of a build and the task that it states.
+
+    Args:
+        path: The report.
+        remedy: What to do if it cannot be used, for the message.
+
+    Raises:
+        InputError: The file is not the report of a build.
+    """
+    from pydantic import ValidationError
+
+    from optinc_pdk.averaging import Averaging
+    from optinc_pdk.file_reading import REPORT, read_bytes
+    from optinc_pdk.json_io import parse_json
+    from optinc_pdk.report.schema import Report
+
+    text = read_bytes(path, REPORT)
+    try:
+        parse_json(text)  # refuses duplicate keys, of which pydantic takes the last one
+    except ValueError as fault:
+        raise InputError(f"{path}: {fault}; {remedy}") from None
+    try:
+        report = Report.model_validate_json(text)
+        return report, Averaging(**report.task.model_dump())
+    except ValidationError as fault:
+        raise InputError(
+            f"{path}: not the report of a build ({fault.error_count()} faults, the first: {fault.errors()[0]['msg']}); "
+            f"{remedy}"
+        ) from None
+    except ValueError as fault:
+        raise InputError(f"{path}: task: {fault}; {remedy}") from None

@@ -1,0 +1,188 @@
+"""Weight files without a task at the command line: options, the report beside the layout, levels of cascades."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from safetensors.numpy import save_file
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cascade_build.plan import plan_cascade
+from optinc_pdk.cli import main
+from optinc_pdk.errors import InputError
+from optinc_pdk.flow import build
+from optinc_pdk.onn import Layer, Onn, carry_chain, comparator_network, without_output_bias
+from optinc_pdk.onn.cascade import cascade_tasks
+
+TASK = Averaging(2, 4, 1)
+OPTIONS = ("--bits", 2, "--servers", 4, "--groups", 1)
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def ran(*arguments: object) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["optinc", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return Ran(int(left.value.code or 0), *capsys.readouterr())
+
+    return ran
+
+
+def save_onnx(onn: Onn, path: Path) -> Path:
+    nodes, arrays, signal = [], [], "x"
+    for i, layer in enumerate(onn.layers):
+        last = i == len(onn.layers) - 1
+        arrays += [numpy_helper.from_array(a, f"{n}{i}") for n, a in (("w", layer.weight), ("b", layer.bias))]
+        nodes.append(helper.make_node("Gemm", [signal, f"w{i}", f"b{i}"], ["y" if last else f"h{i}"], transB=1))
+        signal = f"r{i}"
+        if not last and onn.activation == "relu":
+            nodes.append(helper.make_node("Relu", [f"h{i}"], [signal]))
+        elif not last:
+            nodes.append(helper.make_node("Clip", [f"h{i}", "low", "high"], [signal]))
+    if onn.activation != "relu":
+        arrays += [numpy_helper.from_array(np.array(value), name) for name, value in (("low", 0.0), ("high", 1.0))]
+    ends = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, [None, width])
+        for name, width in (("x", onn.structure[0]), ("y", onn.structure[-1]))
+    ]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], arrays)), path)
+    return path
+
+
+def save_safetensors(onn: Onn, path: Path) -> Path:
+    arrays = {f"{2 * i}.weight": layer.weight for i, layer in enumerate(onn.layers)}
+    save_file(arrays | {f"{2 * i}.bias": layer.bias for i, layer in enumerate(onn.layers)}, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The network of the small chip as .onnx."""
+    return save_onnx(carry_chain(TASK), tmp_path_factory.mktemp("weights") / "tiny.onnx")
+
+
+@pytest.fixture(scope="module")
+def bare(tiny_chip: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Layout of the small chip, with netlist and bias, without the report of its build."""
+    folder = tmp_path_factory.mktemp("bare")
+    for ending in (".gds", ".pic.yml", ".bias.yml"):
+        shutil.copy(tiny_chip.with_suffix(ending), folder)
+    return folder / tiny_chip.name
+
+
+def line(command: str, weights: Path, gds: Path, out: Path) -> tuple[object, ...]:
+    files = (gds, gds.with_suffix(".pic.yml"), "--bias", gds.with_suffix(".bias.yml"))
+    return {
+        "check": ("check", weights, *files, "-o", out / "a.npz"),
+        "noise": ("noise", *files, "--weights", weights, "--symbol-rates", "1e6", "-o", out / "a.csv"),
+        "spectrum": ("spectrum", weights, *files, "--wavelengths", 1550, "--resolution", 100, "-o", out / "a.csv"),
+        "yield": ("yield", gds, "--weights", weights, "--samples", 1, "--no-contributions", "-o", out),
+    }[command]
+
+
+@pytest.mark.parametrize("command", ["check", "noise", "spectrum", "yield"])
+def test_a_chip_is_checked_with_the_onnx_file_that_it_was_built_from(
+    command: str, network: Path, tiny_chip: Path, bare: Path, tmp_path: Path, run: Run
+) -> None:
+    missing = run(*line(command, network, bare, tmp_path))
+    assert missing.code == 2 and "(--bits, --servers, --groups)" in missing.err
+    assert run(*line(command, network, bare, tmp_path), *OPTIONS).code == 0
+    if command != "spectrum":  # slow
+        # the report of the build states the task
+        assert run(*line(command, network, tiny_chip, tmp_path / "built")).code == 0
+
+
+def test_options_precede_the_report_and_an_unusable_report_is_refused(
+    network: Path, tiny_chip: Path, bare: Path, tmp_path: Path, run: Run
+) -> None:
+    other = run(*line("check", network, tiny_chip, tmp_path), "--servers", 2)
+    assert other.code == 2 and "give bits, groups" in other.err
+    wrong = run(*line("check", network, tiny_chip, tmp_path), "--activation", "clipped_relu")
+    assert wrong.code == 2 and "activation = relu, but clipped_relu" in wrong.err
+    copy = Path(shutil.copytree(bare.parent, tmp_path / "copy")) / bare.name
+    copy.with_suffix(".report.json").write_text("{}")
+    damaged = run(*line("check", network, copy, tmp_path))
+    assert damaged.code == 2 and "not the report of a build" in damaged.err
+
+
+def test_yield_refuses_options_of_a_weight_file_that_is_not_given(tiny_chip: Path, run: Run) -> None:
+    done = run("yield", tiny_chip, "--servers", 4)
+    assert done.code == 2 and "give it with --weights" in done.err
+
+
+def test_the_report_states_the_activation_and_the_level_of_a_cascade(tmp_path: Path, run: Run) -> None:
+    onn = comparator_network(cascade_tasks(2, 2, 1)[0])
+    assert onn.task.remainder and onn.activation == "clipped_relu"
+    assert build(onn, tmp_path, "level").passed
+    weights = save_safetensors(onn, tmp_path / "level.safetensors")
+    done = run(*line("check", weights, tmp_path / "level.gds", tmp_path / "out"))
+    assert done.code == 0, done.err
+
+
+def test_a_cascade_takes_the_task_of_its_levels_from_the_options(tmp_path: Path) -> None:
+    tasks = cascade_tasks(2, 2, 1)
+    networks = [comparator_network(task) for task in tasks]
+    first = save_onnx(networks[0], tmp_path / "first.onnx")
+    second = save_safetensors(networks[1], tmp_path / "second.safetensors")
+    rest = (None, "soi220", 0, 0, 0.0)
+    with pytest.raises(InputError, match=r"--bits 8 --servers 4, or the weights of a level as \.npz"):
+        plan_cascade(None, None, first, second, *rest)
+    plan = plan_cascade(2, 2, first, second, *rest, activation="clipped_relu")
+    assert [onn.task for onn in plan.networks] == list(tasks)
+    assert {onn.activation for onn in plan.networks} == {"clipped_relu"}
+    networks[0].save(tmp_path / "first.npz")
+    # an .npz file states the task for both
+    assert plan_cascade(None, None, tmp_path / "first.npz", second, *rest).networks[1].task == tasks[1]
+    with pytest.raises(InputError, match="activation = clipped_relu, but relu"):
+        plan_cascade(2, 2, tmp_path / "first.npz", None, *rest, activation="relu")
+    with pytest.raises(InputError, match="no effect"):
+        plan_cascade(2, 2, None, None, *rest, activation="relu")
+
+
+def test_the_cascade_command_reads_onnx_files_and_passes_the_activation_on(tmp_path: Path, run: Run) -> None:
+    first = save_onnx(comparator_network(cascade_tasks(2, 2, 1)[0]), tmp_path / "first.onnx")
+    common = ("cascade", "--bits", 2, "--servers", 2, "--first", first, "-o", tmp_path / "out")
+    done = run(*common, "--activation", "relu")
+    assert done.code == 2 and "first.onnx: the file states activation = clipped_relu, but relu" in done.err
+
+
+@pytest.mark.parametrize("command", ["size", "factor"])
+def test_the_unit_of_an_output_bias_is_counted_and_stated(command: str, tmp_path: Path, run: Run) -> None:
+    onn = carry_chain(TASK)
+    *hidden, last = onn.layers
+    biased = replace(onn, layers=(*hidden, Layer(last.weight, np.full(last.outputs, 0.1))), card={})
+    weights = save_onnx(biased, tmp_path / "net.onnx")
+    done = run(command, weights, *OPTIONS, "--json")
+    assert done.code == 0, done.err
+    assert f"{weights}: layers.0 gets one more unit" in done.err
+    numbers = json.loads(done.out)
+    rows = numbers["layers"] if command == "factor" else numbers["networks"]
+    built = without_output_bias(biased)
+    assert sum(row["mzis"] for row in rows) == built.mzis > biased.mzis
+
+
+def test_the_build_of_an_inexact_network_names_the_other_activation(tmp_path: Path, run: Run) -> None:
+    onn = comparator_network(TASK)
+    weights = save_safetensors(onn, tmp_path / "net.safetensors")
+    built = run("build", weights, *OPTIONS, "-o", tmp_path / "out")
+    assert built.code == 1 and "give --activation clipped_relu" in built.err
