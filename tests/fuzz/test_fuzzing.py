@@ -38,7 +38,8 @@ def test_every_reader_accepts_or_refuses(
     monkeypatch.chdir(tmp_path)
     for name, target in all_targets.items():
         if not name.startswith("optinc"):
-            found = outcomes(target, tmp_path, READERS)
+            # every OASIS file is first read on trial, in a process of its own
+            found = outcomes(target, tmp_path, READERS if name != "OASIS" else READERS // 8)
             assert found[: len(target.corpus)] == ["accepted"] * len(target.corpus), name
             assert "refused" in found, name
 
