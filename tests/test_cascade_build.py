@@ -124,7 +124,7 @@ def test_unusable_input_writes_nothing_and_leaves_an_earlier_build(chips: Cascad
         ({"bits": 4, "servers": 2, "random_sets": -1}, "-1"),
         ({"bits": 4, "servers": 2, "seed": -1}, "seed -1"),
         ({"bits": 4, "servers": 2, "loss_db": -1.0}, "-1 dB"),
-        ({"bits": 4, "servers": 2, "loss_db": float("nan")}, "nan dB"),
+        ({"bits": 4, "servers": 2, "loss_db": float("nan")}, "loss_db = nan"),
     ]
     for arguments, message in cases:
         for directory in (chips.directory, tmp_path / "new"):
