@@ -19,8 +19,9 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.onn import carry_chain
 from optinc_pdk.validation import annotations_of, validate_type
 
-SELF_CHECKED = ("optinc_pdk.cells", "optinc_pdk.cards.consistency")
-"""Cells check their parameters themselves, see tests/cells; consistency is a part of the cards' loader."""
+SELF_CHECKED = ("optinc_pdk.cells", "optinc_pdk.cards.consistency", "optinc_pdk.collective")
+"""Cells check their parameters themselves, see tests/cells; consistency is a part of the cards' loader. Schemes of
+averaging refuse arguments on all ranks together: one rank that refused alone would leave the others waiting."""
 
 NAN = ("__init__", "averaging.score", "simulate.heater_phases", "simulate.s_matrices")
 """Endings of the names of callables that accept NaN in results and words that were not read, or name its heater."""

@@ -27,7 +27,6 @@ from optinc_pdk.collective.rank_dad import RankDad
 from optinc_pdk.collective.ring import AllReduce, Ring, ring_all_reduce
 from optinc_pdk.collective.scheme import CommunicationError, Scheme, Traffic
 from optinc_pdk.collective.wrht import Wrht, WrhtState, wrht_hook
-from optinc_pdk.validation import validate_api
 
 __all__ = [
     "TABLE_II",
@@ -56,5 +55,3 @@ __all__ = [
     "table_chip",
     "wrht_hook",
 ]
-
-validate_api(__name__)
