@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "scenarios.json"
 PAGE = ROOT / "docs" / "scenarios.md"
 LOW_LOSS = ROOT / "tests" / "processes" / "low_loss"
-PAPER = Path(__file__).with_name("paper_8bit_4servers_relu.npz")
+PAPER = Path(__file__).with_name("paper_8bit_4servers.npz")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from optinc_pdk.cards.rules import AngleRule, BendRadiusRule, BooleanRule, Guide
 from optinc_pdk.signoff.drc.coarse_spacing import guide_space_coarse
 from optinc_pdk.signoff.drc.condensed_layout import CheckDistances, CondensedLayout, condense
 from optinc_pdk.signoff.drc.design import Design
-from optinc_pdk.signoff.drc.shape_checks import flat, line_edges
+from optinc_pdk.signoff.drc.shape_checks import MAX_MARKERS, flat, flattened, line_edges
 
 Check = Callable[[Design, Any], kdb.Region]
 # Kinds of local rules: they measure between edges near each other, or exempt shapes near a body.
@@ -89,13 +89,14 @@ class CondensedChecks:
             return result
         condensed = self.condensed(rule)
         if condensed is None:
-            return flat(check(design, rule))
+            return _flat(check(design, rule))
         suspects = _suspects(condensed, rule, check)
         if suspects.is_empty():
             return kdb.Region()
         # keep a reference to the layout, because its regions refer to it
         part = condensed.near(suspects)
-        return flat(check(part, rule)).interacting(suspects)
+        found = _flat(check(part, rule))
+        return found if found.count() > MAX_MARKERS else found.interacting(suspects)
 
     def suspects(self, rule: Rule, check: Check) -> kdb.Region:
         """Find the places of the whole layout where a rule may be violated according to its condensed layout.
@@ -109,7 +110,12 @@ class CondensedChecks:
 
 def _suspects(condensed: CondensedLayout, rule: Rule, check: Check) -> kdb.Region:
     violations = STRICTER.get(rule.kind, check)(condensed.design, rule)
-    return kdb.Region() if violations.is_empty() else condensed.suspects(flat(violations))
+    return kdb.Region() if violations.is_empty() else condensed.suspects(_flat(violations))
+
+
+def _flat(violations: kdb.Region) -> kdb.Region:
+    """Flatten violations and merge them; more than `MAX_MARKERS` are not merged, because that takes minutes."""
+    return flattened(violations) if violations.count() > MAX_MARKERS else flat(violations)
 
 
 def prepare_condensed(design: Design, rules: Sequence[Rule]) -> CondensedChecks | None:

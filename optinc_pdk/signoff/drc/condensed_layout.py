@@ -22,10 +22,12 @@ from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.spatial_index import box_array
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.layer_connectivity import STRIP
-from optinc_pdk.signoff.drc.placed_shapes import OUTWARDS, PlacedShapes, kinds, placed_shapes, shapes_of
+from optinc_pdk.signoff.drc.placed_shapes import OUTWARDS, PlacedShapes, kinds, placed_shapes, shapes_of, without_crowds
 
 # Number of meetings that are compared at a time; it limits the memory.
 AT_ONCE = 200_000
+# The boxes of more shapes than this are widened to a grid before they are merged.
+MANY = 10_000
 # What a row of a window's contents describes: the window's size, an item in it, or a body near it.
 WINDOW, SHAPES, BODIES = 0, 1, 2
 
@@ -81,8 +83,10 @@ class CondensedLayout:
         Returns:
             Merged boxes in coordinates of the whole layout.
         """
-        boxes_found = kdb.Region([kdb.Polygon(box.bbox()) for box in _meeting(violations, self.rest).each()])
+        if violations.count() > MANY:
+            violations = _boxes(violations, self.around)
         boxes = box_array([violation.bbox() for violation in violations.each()])
+        boxes_found = kdb.Region([kdb.Polygon(box.bbox()) for box in _meeting(violations, self.rest).each()])
         for number in np.unique(touching_pairs(boxes, self.windows, self.around)[:, 1]).tolist():
             boxes_found += kdb.Region([kdb.Polygon(kdb.Box(*place)) for place in self.places[number].tolist()])
         return boxes_found.merged()
@@ -101,7 +105,7 @@ class CondensedLayout:
         layout = kdb.Layout()
         layout.dbu = self.source.layout.dbu
         top = layout.create_cell(self.source.top.name)
-        area = suspects.extents(self.around).merged()
+        area = _boxes(suspects, self.around)
         boxes = [box.bbox() for box in area.each()]
         copies: dict[int, int] = {}
         places = self.source.places(self.layers)
@@ -142,6 +146,7 @@ def condense(design: Design, layers: Sequence[str], guide: str, reach: CheckDist
     parts = placed_shapes(design, layers)
     if parts is None:
         return None
+    parts = without_crowds(design, layers, parts, reach.apart)
     draft = _Draft(design, parts, tuple(layers), design.index(guide), reach)
     draft.draw_items()
     draft.draw_meetings()
@@ -154,6 +159,16 @@ def condense(design: Design, layers: Sequence[str], guide: str, reach: CheckDist
 def _meeting(shapes: kdb.Region, others: kdb.Region) -> kdb.Region:
     """Shapes that share at least a point with others; edges count separately, as KLayout may drop slivers in a box."""
     return shapes.interacting(others) + shapes.interacting(others.edges())
+
+
+def _boxes(shapes: kdb.Region, margin: int) -> kdb.Region:
+    """Merged bounding boxes of shapes, grown by a margin; those of more than `MANY` shapes may be larger."""
+    if shapes.count() <= MANY:
+        return shapes.extents(margin).merged()
+    # widened to a grid, most boxes of a crowd are equal
+    boxes = box_array([shape.bbox() for shape in shapes.each()]) + margin * OUTWARDS
+    boxes = np.unique(boxes // margin + np.array([0, 0, 1, 1]), axis=0) * margin
+    return kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in boxes.tolist()]).merged()
 
 
 class _Draft:
@@ -308,16 +323,16 @@ class _Draft:
         if loose.is_empty():
             return loose
         near = self.reach.near
-        boxes = [box.bbox() for box in loose.extents(2 * near).merged().each()]
+        boxes = [box.bbox() for box in _boxes(loose, 2 * near).each()]
         close = np.unique(touching_pairs(box_array(boxes), self.items.boxes, self.strip)[:, 1])
         items_near = kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in self.items.boxes[close].tolist()])
         zones = ((loose & items_near.sized(2 * near)).sized(near) & items_near.sized(near)).merged()
-        area = zones.extents(2 * near).merged()
+        area = _boxes(zones, 2 * near)
         for index in self.indexes:
             there = kdb.RecursiveShapeIterator(self.source.layout, self.source.top, index, area, True)
             self.top.shapes(self._layer(index)).insert(kdb.Region(there) & area)
         rest = (loose + zones).merged()
-        around = [box.bbox() for box in rest.extents(self.reach.exempt + near).merged().each()]
+        around = [box.bbox() for box in _boxes(rest, self.reach.exempt + near).each()]
         numbers, bodies = self.with_bodies
         for number in numbers[np.unique(touching_pairs(box_array(around), bodies, self.strip)[:, 1])]:
             kind, (x, y) = int(kinds(self.items.what[number])), self.items.what[number, 2:].tolist()

@@ -59,13 +59,12 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
 # Kinds of rules that need the currents of a bias; `electrical.check_electrical` checks them.
 ELECTRICAL_KINDS = ("current", "ir_drop")
 
-# Violations of one rule that are marked one by one.
-MAX_MARKERS = 100_000
-
 
 @dataclass(frozen=True)
 class RuleResult:
-    """Violations of one rule. Violations that touch are merged into one marker, and more than `MAX_MARKERS` as well.
+    """Violations of one rule.
+
+    Violations that touch are merged into one marker, and more than `shape_checks.MAX_MARKERS` as well.
 
     Attributes:
         rule: The rule.
@@ -198,9 +197,8 @@ def _violations(design: Design, rule: Rule, condensed: CondensedChecks | None) -
 
 
 def _result(design: Design, hierarchy: Hierarchy, rule: Rule, violations: kdb.Region) -> RuleResult:
-    found = violations.count()
-    if found > MAX_MARKERS:
-        note = f"{found:,} violations, of which {MAX_MARKERS:,} would be marked; this box contains all"
+    if violations.count() > shape_checks.MAX_MARKERS:
+        note = f"more than {shape_checks.MAX_MARKERS:,} violations; this box contains all that were found"
         return RuleResult(rule, (kdb.DPolygon(violations.bbox().to_dtype(design.layout.dbu)),), notes=(note,))
     merged = _merged(violations)
     markers = tuple(polygon.to_dtype(design.layout.dbu) for polygon in merged)

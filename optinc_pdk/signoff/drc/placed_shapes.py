@@ -16,6 +16,8 @@ from optinc_pdk.extract.spatial_index import box_array
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.layer_connectivity import STRIP
 
+# More items than this that begin or end in one square form a crowd: nearly every pair of them is different.
+MAX_CROWD = 20
 OUTWARDS = np.array([-1, -1, 1, 1])
 
 
@@ -26,7 +28,8 @@ class PlacedShapes:
     Attributes:
         what: (n, 4) for a placed cell its cell index, orientation, x and y; for a box -1 - layer index, and zeros.
         boxes: (n, 4) left, bottom, right and top of each item in database units.
-        loose: By layer index, shapes with slanted edges that are not part of a placed cell, as flat regions.
+        loose: By layer index, flat regions of the shapes that are no items: shapes with slanted edges that are not part
+            of a placed cell, and crowds.
     """
 
     what: Ints
@@ -88,6 +91,37 @@ def _placed_shapes(design: Design, layers: Sequence[str]) -> PlacedShapes | None
     what, boxes = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     order = np.lexsort(np.concatenate([what, boxes], axis=1).T[::-1])
     return PlacedShapes(what[order], boxes[order], loose)
+
+
+def without_crowds(design: Design, layers: Sequence[str], parts: PlacedShapes, distance: int) -> PlacedShapes:
+    """Turn crowds of items into loose shapes.
+
+    Args:
+        design: Layout.
+        layers: Names of the layers of the items.
+        parts: The items.
+        distance: Side of the squares in which more than `MAX_CROWD` items are a crowd, in database units.
+
+    Returns:
+        The items that are in no crowd; the shapes of the others are loose.
+    """
+    crowded = np.zeros(len(parts.boxes), dtype=np.bool_)
+    for corner in (parts.boxes[:, :2], parts.boxes[:, 2:]):
+        _, square, count = np.unique(corner // distance, axis=0, return_inverse=True, return_counts=True)
+        crowded |= count[square.reshape(-1)] > MAX_CROWD
+    if not np.any(crowded):
+        return parts
+    loose = {index: region.dup() for index, region in parts.loose.items()}
+    boxes = crowded & parts.is_box
+    for (layer, *_), box in zip(parts.what[boxes].tolist(), parts.boxes[boxes].tolist(), strict=True):
+        loose.setdefault(-1 - layer, kdb.Region()).insert(kdb.Box(*box))
+    cells = parts.what[crowded & ~parts.is_box]
+    for number, code in np.unique(cells[:, :2], axis=0).tolist():
+        shapes = shapes_of(design, number, code, [design.index(name) for name in layers])
+        for *_, x, y in cells[np.all(cells[:, :2] == (number, code), axis=1)].tolist():
+            for index, region in shapes.items():
+                loose.setdefault(index, kdb.Region()).insert(region.moved(x, y))
+    return PlacedShapes(parts.what[~crowded], parts.boxes[~crowded], loose)
 
 
 def kinds(what: Ints) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import klayout.db as kdb
 
@@ -23,6 +24,14 @@ from optinc_pdk.signoff.drc.design import Design, simple
 
 # Half the size of markers of points.
 MARKER_UM = 0.1
+# Violations of one rule that are marked one by one.
+MAX_MARKERS = 100_000
+# A polygon with more corners is compared edge by edge: KLayout takes a time quadratic in the corners of a polygon.
+MAX_CORNERS = 10_000
+# A layer with more edges is checked at these fractions of a rule's value first. The number of close pairs grows at most
+# with the square of the distance, so that a crowd of shapes is found before there are billions of pairs.
+MAX_EDGES = 50_000
+FRACTIONS = 64, 16, 4
 
 
 def violating_edge_pairs(
@@ -49,20 +58,57 @@ def violating_edge_pairs(
 
 
 def line(design: Design, rule: LineRule) -> kdb.Region:
-    """Find violations of a width, space or notch rule of one layer."""
-    shapes = design.region(rule.layers[0])
+    """Find violations of a width, space or notch rule of one layer.
+
+    Polygons with more than `MAX_CORNERS` corners are compared edge by edge, see `line_edges`. If there are more than
+    `MAX_MARKERS` violations, some may be missing.
+    """
+    shapes, corners = design.region(rule.layers[0]), 0
+    large = kdb.Region()
+    for shape in merged(design, rule.layers[0]).each():
+        corners += shape.num_points()
+        if shape.num_points() > MAX_CORNERS:
+            large.insert(shape)
     if rule.kind == "notch":
-        return _line(design, rule, shapes.notch_check)
-    return _line(design, rule, shapes.width_check if rule.kind == "width" else shapes.space_check)
+        notches = _line(design, rule, _bounded((shapes - large if large.count() else shapes).notch_check, corners))
+        for shape in large.each():
+            notches += _line(design, rule, _bounded(kdb.Region(shape).edges().space_check, shape.num_points()))
+        return notches
+    if large.count():
+        return line_edges(design, rule)
+    return _line(design, rule, _bounded(shapes.width_check if rule.kind == "width" else shapes.space_check, corners))
 
 
 def line_edges(design: Design, rule: LineRule) -> kdb.Region:
     """Find violations of a width or space rule of one layer, as `line` does, on separate edges.
 
-    This is faster for long shapes, but also reports pairs of edges with a third shape between them.
+    This is faster for long shapes and for polygons with many corners. It also reports pairs of edges with a third shape
+    between them; then another pair between these edges violates the rule. If there are more than `MAX_MARKERS`
+    violations, some may be missing.
     """
     contour = edges(design, rule.layers[0])
-    return _line(design, rule, contour.width_check if rule.kind == "width" else contour.space_check)
+    check = contour.width_check if rule.kind == "width" else contour.space_check
+    return _line(design, rule, _bounded(check, contour.count()))
+
+
+def _bounded(check: Callable[..., kdb.EdgePairs], corners: int) -> Callable[..., kdb.EdgePairs]:
+    """Return a check that stops at a fraction of its distance if that leads to more than `MAX_MARKERS` pairs.
+
+    Args:
+        check: A check of a region or of edges.
+        corners: Number of their corners; up to `MAX_EDGES` the check stays as it is.
+    """
+    if corners <= MAX_EDGES:
+        return check
+
+    def bounded(value: int, *metric: Any) -> kdb.EdgePairs:
+        for fraction in FRACTIONS:
+            pairs = check(max(value // fraction, 1), *metric)
+            if pairs.count() > MAX_MARKERS:
+                return pairs
+        return check(value, *metric)
+
+    return bounded
 
 
 def _line(design: Design, rule: LineRule, check: Callable[..., kdb.EdgePairs]) -> kdb.Region:
@@ -99,9 +145,14 @@ def pair(design: Design, rule: PairRule) -> kdb.Region:
 
 def flat(region: kdb.Region) -> kdb.Region:
     """Return a flat copy of a region's merged shapes; a hierarchical region may contain them cut into pieces."""
+    return flattened(region).merged()
+
+
+def flattened(region: kdb.Region) -> kdb.Region:
+    """Return a flat copy of a region, which does not depend on the layout of a hierarchical region."""
     copy = region.dup()
     copy.flatten()
-    return kdb.Region(list(copy.each())).merged()
+    return kdb.Region(list(copy.each()))
 
 
 def merged(design: Design, layer: str) -> kdb.Region:

@@ -1,0 +1,128 @@
+"""Combs with thousands of corners and crowds of shapes: rules take another way there and must find the same."""
+
+from pathlib import Path
+
+import klayout.db as kdb
+import numpy as np
+import pytest
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.cards.rules import LineRule
+from optinc_pdk.signoff.drc import condensed_layout, placed_shapes, shape_checks
+from optinc_pdk.signoff.drc.design_rule_check import DrcResult, run_drc
+
+PROCESS = load_process()
+LAYERS = PROCESS.gds_layers
+# rules of metal are checked on a condensed layout if there is a rule of guide space
+RULES = [rule for rule in PROCESS.rules if rule.layers[:1] == ("metal",) or rule.kind == "guide_space"]
+BELOW = -300_000
+NOTCH = LineRule(
+    id="metal.notch", kind="notch", layers=("metal",), value_um=10.0, ignore_angle_deg=80.0, angled_tolerance_um=0.002,
+    text="Notches", source="none", severity="error",
+)  # fmt: skip
+
+
+def guides() -> kdb.Layout:
+    """A chip with four cells of two guides: rules are checked on a condensed layout if cells repeat."""
+    layout = kdb.Layout()
+    layout.dbu = 0.001
+    cell, top = layout.create_cell("GUIDES"), layout.create_cell("CHIP")
+    for y in (0, 20_000):
+        cell.shapes(layout.layer(*LAYERS["core"])).insert(kdb.Box(0, y, 50_000, y + 450))
+    top.insert(kdb.CellInstArray(cell, kdb.Trans(0, 0), kdb.Vector(50_000, 0), kdb.Vector(), 4, 1))
+    return layout
+
+
+def check(layout: kdb.Layout, path: Path) -> DrcResult:
+    layout.write(str(path))
+    return run_drc(path, RULES, LAYERS)
+
+
+def comb(teeth: int, width: int, gap: int, odd_width: int, odd_gap: int) -> kdb.Polygon:
+    """A comb of `teeth` teeth, pointing down; its tooth in the middle and the gap after it differ from the others."""
+    widths, gaps = (np.full(teeth, usual) for usual in (width, gap))
+    widths[teeth // 2], gaps[teeth // 2] = odd_width, odd_gap
+    left = np.concatenate([[0], np.cumsum(widths + gaps)[:-1]])
+    points = [kdb.Point(0, BELOW)]
+    for x, wide in zip(left.tolist(), widths.tolist(), strict=True):
+        points += [kdb.Point(x + at, BELOW - depth) for at, depth in ((0, 20_000), (0, 90_000), (wide, 90_000))]
+        points += [kdb.Point(x + wide, BELOW - 20_000)]
+    return kdb.Polygon([*points, kdb.Point(points[-1].x, BELOW)])
+
+
+def found(result: DrcResult) -> dict[str, int]:
+    return {rule.id: rule.violations for rule in result.rules if rule.violations}
+
+
+@pytest.mark.parametrize(
+    ("odd", "violations"),
+    [
+        ((4000, 10_000), {}),
+        ((3999, 10_000), {"metal.wire_width": 1}),
+        ((4000, 9999), {"metal.space": 1, "metal.notch": 1}),
+        ((1999, 9999), {"metal.width": 1, "metal.wire_width": 1, "metal.space": 1, "metal.notch": 1}),
+    ],
+    ids=["at the limits", "tooth", "gap", "both"],
+)
+def test_one_odd_tooth_of_a_large_comb_is_found(
+    odd: tuple[int, int], violations: dict[str, int], tmp_path: Path
+) -> None:
+    polygon = comb(3000, 4000, 10_000, *odd)
+    assert polygon.num_points() > shape_checks.MAX_CORNERS
+    layout = guides()
+    layout.top_cell().shapes(layout.layer(*LAYERS["metal"])).insert(polygon)
+    layout.write(str(tmp_path / "comb.gds"))
+    result = run_drc(tmp_path / "comb.gds", [*RULES, NOTCH], LAYERS)
+    assert found(result) == violations
+    for rule in result.rules:
+        for marker in rule.markers:
+            assert abs(marker.bbox().left - 1500 * 14.0) < 20.0
+
+
+def dots(pitch: int, rng: np.random.Generator) -> kdb.Layout:
+    """The guides with 25 metal dots of random size beside it, some of them too close, and a cell with dots."""
+    layout = guides()
+    top, layer = layout.top_cell(), layout.layer(*LAYERS["metal"])
+    cell = layout.create_cell("DOTS")
+    for number, (x, y) in enumerate(np.ndindex(5, 5)):
+        width, height = rng.integers(200, pitch - 200, 2).tolist()
+        box = kdb.Box(x * pitch, BELOW - y * pitch - height, x * pitch + width, BELOW - y * pitch)
+        (cell if number % 7 == 0 else top).shapes(layer).insert(box)
+    for x in (0, 40 * pitch):
+        top.insert(kdb.CellInstArray(cell, kdb.Trans(x, 0)))
+    return layout
+
+
+def test_a_crowd_has_the_violations_of_its_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = dots(1000, np.random.default_rng(5))
+    crowd = check(layout, tmp_path / "crowd.gds")
+    assert found(crowd)["metal.width"] > 10
+    monkeypatch.setattr(placed_shapes, "MAX_CROWD", 10**9)
+    monkeypatch.setattr(condensed_layout, "MANY", 10**9)
+    alone = check(layout, tmp_path / "alone.gds")
+    for one, other in zip(crowd.rules, alone.rules, strict=True):
+        assert one.markers == other.markers, one.id
+
+
+def test_boxes_of_many_violations_are_merged_on_a_grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = dots(1000, np.random.default_rng(6))
+    few = check(layout, tmp_path / "few.gds")
+    monkeypatch.setattr(condensed_layout, "MANY", 10)
+    many = check(layout, tmp_path / "many.gds")
+    for one, other in zip(few.rules, many.rules, strict=True):
+        assert one.markers == other.markers, one.id
+
+
+def test_more_violations_than_can_be_marked_are_one_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape_checks, "MAX_MARKERS", 1000)
+    monkeypatch.setattr(shape_checks, "MAX_EDGES", 1000)
+    polygon = comb(2600, 100, 100, 100, 100)
+    layout = guides()
+    layout.top_cell().shapes(layout.layer(*LAYERS["metal"])).insert(polygon)
+    result = check(layout, tmp_path / "fine.gds")
+    assert found(result) == {"metal.width": 1, "metal.wire_width": 1, "metal.space": 1}
+    for rule in (rule for rule in result.rules if rule.violations):
+        assert rule.notes == ("more than 1,000 violations; this box contains all that were found",)
+        # teeth, or the gaps between them
+        assert rule.markers[0].bbox().left < 1.0
+        assert rule.markers[0].bbox().right > polygon.bbox().right / 1000 - 1.0
