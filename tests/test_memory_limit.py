@@ -47,7 +47,7 @@ NETWORKS = {
     "8/8, trained": lambda: Onn.load(bundled("average_8bit_8servers")),
     "4-64-128-256-128-64-4": lambda: Onn.load(PAPER),
 }
-PAPER = Path(__file__).parents[1] / "benchmarks" / "paper_8bit_4servers_relu.npz"
+PAPER = Path(__file__).parents[1] / "benchmarks" / "paper_8bit_4servers.npz"
 
 
 def bundled(name):

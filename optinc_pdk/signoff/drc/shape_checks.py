@@ -111,6 +111,19 @@ def _bounded(check: Callable[..., kdb.EdgePairs], corners: int) -> Callable[...,
     return bounded
 
 
+def narrow_places(polygon: kdb.Polygon, value: int, ignore_angle_deg: float) -> kdb.EdgePairs:
+    """Find opposite sides of a polygon that are closer than a value; with more than `MAX_MARKERS`, some may be missing.
+
+    Args:
+        polygon: A polygon of any number of corners.
+        value: Width in database units.
+        ignore_angle_deg: Two edges at this angle or a larger one do not count as opposite sides.
+    """
+    corners, region = polygon.num_points(), kdb.Region(polygon)
+    check = region.edges().width_check if corners > MAX_CORNERS else region.width_check
+    return _bounded(check, corners)(value, False, kdb.Metrics.Euclidian, ignore_angle_deg)
+
+
 def _line(design: Design, rule: LineRule, check: Callable[..., kdb.EdgePairs]) -> kdb.Region:
     metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
     return violating_edge_pairs(design, rule, lambda value: check(value, *metric)).polygons(1)

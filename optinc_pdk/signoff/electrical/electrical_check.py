@@ -23,6 +23,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.spatial_index import PolygonIndex, region_polygons
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, RuleResult
+from optinc_pdk.signoff.drc.shape_checks import narrow_places
 from optinc_pdk.signoff.electrical.wiring import Floats, Wiring
 from optinc_pdk.signoff.electrical.wiring_faults import wiring_faults
 from optinc_pdk.signoff.layout_faults import LayoutFault
@@ -56,6 +57,10 @@ class Currents:
         current = self.current_a.copy()
         current[heater] = 0.0
         return float(self.wiring.rise_v(current)[heater])
+
+
+# More places of one net than this are one violation, in the box around them.
+MAX_PLACES = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +209,10 @@ def _too_dense(rule: CurrentRule, currents: Currents) -> Iterator[tuple[kdb.Poly
             places += [place for place in ground_densities(currents) if place.density > rule.value_ma_per_um]
     for net in dict.fromkeys(place.net for place in places):
         here = [place for place in places if place.net == net]
+        if len(here) > MAX_PLACES:
+            worst = max(here, key=lambda place: place.density)
+            bounds = sum((place.polygon.bbox() for place in here), kdb.Box())
+            here = [worst._replace(polygon=kdb.Polygon(bounds))]
         for one in region_polygons(kdb.Region([place.polygon for place in here]).merged()):
             worst = max(_within(here, one), key=lambda place: place.density)
             note = (
@@ -248,8 +257,7 @@ def narrow_wires(
     densities = []
     for polygon, current, name in _wires(currents, layer):
         least = math.ceil(current / limit_ma_per_um * NM_PER_UM)
-        pairs = kdb.Region(polygon).width_check(least, False, kdb.Metrics.Euclidian, ignore_angle_deg)
-        for pair in pairs.each():
+        for pair in narrow_places(polygon, least, ignore_angle_deg).each():
             density = current / (max(pair.distance(), 1) / NM_PER_UM)
             if density > limit_ma_per_um:
                 densities.append(CurrentDensity(pair.polygon(1), current, density, name))
@@ -268,10 +276,18 @@ def densest_ma_per_um(currents: Currents) -> float:
     for rule in [rule for rule in process.rules if isinstance(rule, CurrentRule)]:
         for name in rule.layers:
             for polygon, current, _ in _wires(currents, process.contact.metals.index(name)):
-                pairs = kdb.Region(polygon).width_check(wide, False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
-                narrowest = min((pair.distance() for pair in pairs.each()), default=wide)
-                densest = max(densest, current * NM_PER_UM / max(narrowest, 1))
+                densest = max(densest, current * NM_PER_UM / _narrowest(polygon, wide, rule.ignore_angle_deg))
     return densest
+
+
+def _narrowest(polygon: kdb.Polygon, wide: int, ignore_angle_deg: float) -> int:
+    """Least width of a polygon in nm, from 1 to ``wide``."""
+    # most polygons have a place that a small distance finds, and the number of pairs grows with the distance
+    for part in (64, 16, 4, 1):
+        pairs = narrow_places(polygon, wide // part, ignore_angle_deg)
+        if pairs.count():
+            return max(min(pair.distance() for pair in pairs.each()), 1)
+    return wide
 
 
 def _wires(currents: Currents, layer: int) -> Iterator[tuple[kdb.Polygon, float, str]]:

@@ -21,12 +21,15 @@ from scipy.sparse import coo_array, csc_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
+from optinc_pdk.drive import RangeError
 from optinc_pdk.signoff.drc.density import coverage
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 # Least number of cells into which wide metal is divided: it resolves a spreading current and is fast to solve.
 CELLS = 40_000
+# Largest raster; that of a die with 7,600 heaters has 500,000 cells.
+MAX_CELLS = 16_000_000
 # A cell with a smaller share of metal is empty; such shares result from rounding.
 LEAST_SHARE = 1e-9
 
@@ -74,11 +77,19 @@ class ResistiveSheet:
             polygons: Merged polygons of the net.
             sinks: Boxes that are held at 0 V, such as pads.
             sheet_ohm: Sheet resistance in Ω per square.
+
+        Raises:
+            RangeError: The raster has more than `MAX_CELLS` cells.
         """
         points = np.array([(p.x, p.y) for polygon in polygons for e in polygon.each_edge() for p in (e.p1, e.p2)])
         edges = np.array([(box.left, box.bottom) for box in sinks] + [(box.right, box.top) for box in sinks])
         step = math.sqrt(sum(polygon.area() for polygon in polygons) / CELLS)
         x, y = (_lines(np.concatenate([points[:, axis], edges.reshape(-1, 2)[:, axis]]), step) for axis in (0, 1))
+        if (len(x) - 1) * (len(y) - 1) > MAX_CELLS:
+            raise RangeError(
+                f"its metal needs a raster of {len(x) - 1:,} by {len(y) - 1:,} cells, one line per corner; "
+                f"at most {MAX_CELLS:,} cells are solved. Draw it with fewer corners"
+            )
         area = np.outer(np.diff(x), np.diff(y))
         share = np.clip(coverage(polygons, x, y) / area, 0.0, 1.0)
         share[share < LEAST_SHARE] = 0.0

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
-from optinc_pdk.drive import SharedGround
+from optinc_pdk.drive import RangeError, SharedGround
 from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.bumps import BUMP
 from optinc_pdk.extract.faults import Fault
@@ -88,6 +88,9 @@ class Wiring:
         """Resistive sheet of each ground, by net number.
 
         A sheet is held at 0 V at its labelled pads and, on a flip chip, at every bump.
+
+        Raises:
+            RangeError: The metal of a ground has too many corners.
         """
         grounds = sorted({pad.net for pad in self.pads if is_ground(pad.label)})
         sinks: dict[int, list[kdb.Box]] = {net: [] for net in grounds}
@@ -104,7 +107,14 @@ class Wiring:
         for net, polygon in self.metal.pieces(-1):
             shapes.get(net, []).append(polygon)
         ohm = float(self.process.metal.sheet_ohm)
-        return {net: ResistiveSheet.of(shapes[net], sinks[net], ohm) for net in grounds}
+        sheets = {}
+        for net in grounds:
+            try:
+                sheets[net] = ResistiveSheet.of(shapes[net], sinks[net], ohm)
+            except RangeError as fault:
+                label = next(pad.label for pad in self.pads if pad.net == net)
+                raise RangeError(f"ground {label}: {fault}") from fault
+        return sheets
 
     def voltages(self, net: int, current_a: Floats) -> Floats:
         """Compute the voltages on the sheet of a ground.

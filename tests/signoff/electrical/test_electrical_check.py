@@ -17,8 +17,11 @@ from optinc_pdk.circuit import Bias
 from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, run_drc
 from optinc_pdk.signoff.drc.marker_database import write_lyrdb
+from optinc_pdk.signoff.drc.shape_checks import narrow_places
+from optinc_pdk.signoff.electrical import electrical_check, resistive_sheet
 from optinc_pdk.signoff.electrical.electrical_check import (
     ElectricalResult,
+    _narrowest,
     bias_currents,
     check_electrical,
     full_currents,
@@ -348,6 +351,47 @@ def test_currents_that_cannot_be_solved_are_a_fault(tmp_path: Path, monkeypatch:
     assert [fault.kind for fault in result.faults] == ["not_solved"]
     assert (result.rules, result.currents, result.violations) == ((), None, 0)
     assert (result.current_ma_per_um, result.ground_rise_mv) == (0.0, 0.0)
+
+
+def comb(teeth: int, narrow: int) -> kdb.Polygon:
+    """A comb in nm whose teeth are 4 µm wide, except for one in the middle."""
+    points = [kdb.Point(0, 0)]
+    for n in range(teeth):
+        x, width = n * 14_000, narrow if n == teeth // 2 else 4_000
+        points += [kdb.Point(x, 20_000), kdb.Point(x, 90_000), kdb.Point(x + width, 90_000)]
+        points += [kdb.Point(x + width, 20_000)]
+    return kdb.Polygon([*points, kdb.Point(points[-1].x, 0)])
+
+
+@pytest.mark.parametrize("teeth", [20, 3000], ids=["small", "large"])
+def test_the_narrowest_place_of_a_comb(teeth: int) -> None:
+    assert _narrowest(comb(teeth, 3_000), 80_000, 80.0) == 3_000
+    assert _narrowest(comb(teeth, 4_000), 80_000, 80.0) == 4_000
+    assert _narrowest(kdb.Polygon(kdb.Box(0, 0, 90_000, 90_000)), 80_000, 80.0) == 80_000
+    (place,) = narrow_places(comb(teeth, 3_000), 4_000, 80.0).each()
+    assert place.bbox().left == teeth // 2 * 14_000
+
+
+def test_crowded_narrow_places_of_a_wire_are_one_violation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = Board([100], cut=(-100, 98, -90, 100))
+    bias = drive(1, 6e-3 * 1120)
+    (one,) = check(board, tmp_path, bias, CURRENT).rules
+    monkeypatch.setattr(electrical_check, "MAX_PLACES", 0)
+    (boxed,) = check(board, tmp_path, bias, CURRENT).rules
+    assert (boxed.violations, boxed.notes) == (1, one.notes)
+    assert boxed.markers[0].bbox() == one.markers[0].bbox()
+
+
+def test_a_ground_with_too_many_corners_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = Board([100]).wiring(tmp_path).sheets.values()
+    (size,) = (sheet.share.size for sheet in cells)
+    monkeypatch.setattr(resistive_sheet, "MAX_CELLS", size)
+    assert check(Board([100]), tmp_path, drive(1, 5.0), CURRENT).faults == ()
+    monkeypatch.setattr(resistive_sheet, "MAX_CELLS", size - 1)
+    (fault,) = check(Board([100]), tmp_path, drive(1, 5.0), CURRENT).faults
+    assert fault.kind == "not_solved"
+    assert "ground GND0: its metal needs a raster of" in fault.text
+    assert f"at most {size - 1:,} cells" in fault.text
 
 
 def test_a_ground_without_pad_carries_no_current(tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""docs/limits.md states the limits of the code."""
+
+from pathlib import Path
+
+from optinc_pdk import yaml_io
+from optinc_pdk.circuit import hierarchy
+from optinc_pdk.extract import layout_reader, size_limits, trial_reading
+from optinc_pdk.file_reading import FILE_KINDS, MIB
+from optinc_pdk.signoff.drc import shape_checks
+from optinc_pdk.signoff.electrical import resistive_sheet
+
+PAGE = (Path(__file__).parents[1] / "docs" / "limits.md").read_text()
+
+
+def rows(title: str) -> list[list[str]]:
+    """Cells of the body of the table below a title."""
+    section = PAGE.split(f"## {title}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_sizes_of_files() -> None:
+    assert rows("Size of a file") == [[kind.name, f"{kind.max_bytes // MIB:,}", kind.remedy] for kind in FILE_KINDS]
+
+
+def test_contents_of_files() -> None:
+    limits = [
+        size_limits.MAX_CELLS, size_limits.MAX_DEPTH, size_limits.MAX_PLACED, size_limits.MAX_POINTS,
+        layout_reader.MAX_LAYERS, round(layout_reader.MAX_UM), trial_reading.MAX_SECONDS, hierarchy.MAX_INSTANCES,
+        yaml_io.MAX_VALUES, yaml_io.MAX_DEPTH,
+    ]  # fmt: skip
+    assert [row[2] for row in rows("Content of a file")] == [f"{limit:,}" for limit in limits]
+
+
+def test_work() -> None:
+    limits = [f"{shape_checks.MAX_MARKERS:,}", f"{resistive_sheet.MAX_CELLS:,}"]
+    assert [row[2] for row in rows("Work on a file")][:2] == limits
+    assert f"more than {shape_checks.MAX_CORNERS:,} corners" in PAGE
