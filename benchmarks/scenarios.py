@@ -68,7 +68,7 @@ def scenarios() -> dict[str, Scenario]:
         "4/4": _comparators(4, 4, 2),
         "8/4": _comparators(8, 4, 4),
         "8/8": _comparators(8, 8, 4, 271),
-        "8/16": _comparators(8, 16, 4, 300),
+        "8/16": _comparators(8, 16, 4, 350),
         # its gains exceed those of processes with fibres between the layers
         "16/4, K = 4": _comparators(16, 4, 4, 700, "soi220_flipchip_onchip"),
         "16/4, K = 8": _comparators(16, 4, 8),

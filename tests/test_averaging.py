@@ -344,3 +344,12 @@ def test_errors_are_counted_by_value_and_sign() -> None:
     read = np.array([[3, 4], [0, 65], [0, 1]])
     assert error_counts(read, ideal) == {-64: 1, 1: 3}
     assert error_counts(ideal, ideal) == {}
+
+
+def test_a_range_of_the_lattice_is_bounded() -> None:
+    task = Averaging(32, 4, 16)
+    assert task.lattice(0, 3).shape == (3, 16)
+    with pytest.raises(ValueError, match=r"at most 33,554,432 are returned; give start and stop"):
+        task.lattice()
+    with pytest.raises(ValueError, match=r"the range has 33,554,433 points"):
+        task.lattice(5, 5 + 2**25 + 1)

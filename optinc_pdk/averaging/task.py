@@ -291,14 +291,21 @@ class Averaging:
             Steps 0 ... `input_steps`, shape (points, K); `input_resolution` steps are one unit.
 
         Raises:
-            ValueError: `start` is negative, or the lattice has too many points for 64-bit indices.
+            ValueError: `start` is negative, the range has more than 2^25 points, or the lattice has too many points
+                for 64-bit indices.
         """
         size = self.lattice_size
         if start < 0:
             raise ValueError(f"start = {start} must be at least 0")
         if size > np.iinfo(np.int64).max:
             raise ValueError(f"the lattice has {size:.3g} points, too many to enumerate; use sample_steps")
-        return self._steps_at(np.arange(start, size if stop is None else min(stop, size)))
+        stop = size if stop is None else min(stop, size)
+        if stop - start > MAX_ENUMERATED:
+            raise ValueError(
+                f"the range has {stop - start:,} points, at most {MAX_ENUMERATED:,} are returned; give start and stop, "
+                f"or use sample_steps"
+            )
+        return self._steps_at(np.arange(start, stop))
 
     def _steps_at(self, index: Integers) -> Integers:
         values = self.input_steps + 1
@@ -317,7 +324,7 @@ class Averaging:
             Network inputs, `lattice_steps` divided by `input_resolution`, shape (points, K).
 
         Raises:
-            ValueError: `start` is negative, or the lattice has too many points for 64-bit indices.
+            ValueError: As for `lattice_steps`.
         """
         points: Floats = self.lattice_steps(start, stop) / self.input_resolution
         return points

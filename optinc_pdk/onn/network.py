@@ -229,8 +229,10 @@ class Onn:
             (..., M) outputs in levels.
 
         Raises:
-            ValueError: The last axis is not K.
+            ValueError: The last axis is not K, or the inputs are complex.
         """
+        if np.iscomplexobj(inputs):
+            raise ValueError("inputs are complex; a network reads real averages")
         points = np.asarray(inputs, dtype=np.float64)
         if points.ndim < 1 or points.shape[-1] != self.structure[0]:
             raise ValueError(f"inputs of shape {points.shape} must end in ({self.structure[0]},)")

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,8 @@ from optinc_pdk.onn.network import Onn
 Floats = NDArray[np.float64]
 
 RECIPE = "comparators"
+MAX_GAIN = 1e6
+"""Largest slope: a limit of this program, far above what electronics reach."""
 
 
 def comparator_network(task: Averaging, mzis: int | None = None, gain: float = GAIN) -> Onn:
@@ -41,12 +42,12 @@ def comparator_network(task: Averaging, mzis: int | None = None, gain: float = G
         The network, with the activation "clipped_relu"; its margin is 0.5 and its last layer has no bias.
 
     Raises:
-        ValueError: `gain` is not a finite number of at least 1, or `mzis` is below 1.
+        ValueError: `gain` is not a number from 1 to `MAX_GAIN`, or `mzis` is below 1.
         InputError: No network is within the limit, or a layer would have more than
             `optinc_pdk.onn.closed_form.stage.MAX_UNITS` units.
     """
-    if not 1.0 <= gain < math.inf:
-        raise ValueError(f"gain = {gain} must be a finite number of at least 1")
+    if not 1.0 <= gain <= MAX_GAIN:
+        raise ValueError(f"gain = {gain} must be a number from 1 to {MAX_GAIN:,.0f}; 8 is usual")
     if mzis is not None and mzis < 1:
         raise ValueError(f"mzis = {mzis} must be at least 1")
     chosen = choose(task, float(gain), mzis)
@@ -92,7 +93,7 @@ def _choices(card: dict[str, Any]) -> tuple[ProgramVariant, Placement]:
         isinstance(values, list) and all(isinstance(v, int) or (v is None and name == "splits") for v in values)
         for name, values in lists.items()
     )
-    if not whole or not isinstance(gain, int | float) or not 1.0 <= gain < math.inf:
+    if not whole or not isinstance(gain, int | float) or not 1.0 <= gain <= MAX_GAIN:
         raise ValueError("the network's card has a damaged description of its comparators; use an unchanged network")
     banks, splits, spans = (tuple(values or ()) for values in lists.values())
     return ProgramVariant(banks, splits, int(str(lift))), Placement(float(gain), int(str(regenerate)), spans)
