@@ -69,7 +69,7 @@ def output_target(path: Path, in_place: bool = True) -> Path:
     if stat.S_ISDIR(mode):
         raise InputError(f"{path}: is a folder; give a file")
     if not in_place and _written_in_place(target):
-        raise InputError(f"{path}: is a {_kind(mode)}, and several files are written together; give a regular file")
+        raise InputError(f"{path}: is a {_kind(mode)}, which cannot be replaced as a whole; give a regular file")
     raise InputError(f"{path}: is a {_kind(mode)}; give a regular file")
 
 

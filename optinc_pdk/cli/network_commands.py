@@ -105,7 +105,9 @@ def synth(
     except ValueError as fault:
         raise InputError(str(fault)) from fault
     try:
-        proof = prove(onn)
+        with progress_counter() as report:
+            report("proving", 0, None)
+            proof = prove(onn)
     except ProofError as fault:
         raise InputError(f"{output}: not written, because the network cannot be proved exact: {fault}") from fault
     onn.save(output)
@@ -350,10 +352,12 @@ def _synth_activation(activation: str | None, relu: dict[str, bool], clipped: di
 
 
 def _comparators(task: Averaging, mzis: int | None, gain: float | None) -> Onn:
-    """The network of comparators."""
+    """The network of comparators, chosen under a progress bar."""
     from optinc_pdk.onn import comparator_network
 
-    return comparator_network(task, mzis) if gain is None else comparator_network(task, mzis, gain)
+    slope = {} if gain is None else {"gain": gain}
+    with progress_counter() as report:
+        return comparator_network(task, mzis, **slope, progress=lambda tried: report("networks", tried, None))
 
 
 def _relu_form(task: Averaging, copies: int | None, amplifiers: int | None, unary: bool) -> Onn:

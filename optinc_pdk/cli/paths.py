@@ -61,7 +61,7 @@ def default_output(layout: Path, ending: str) -> Path:
     if report is None:
         return path
     other = layout.with_suffix(f".rerun{ending}")
-    print(f"optinc: {path} belongs to {report}; the result is written to {other}", file=sys.stderr)
+    print(f"optinc: {path} belongs to {report}; the result will be written to {other}", file=sys.stderr)
     return other
 
 

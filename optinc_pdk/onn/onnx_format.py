@@ -185,9 +185,11 @@ def _activation(path: Path, last: tuple[int, Any], bounds: Bounds, before: list[
     """Activation of clamps with the given bounds, which end at a node; it equals those of the layers before."""
     where = f"{path}: node {last[0]}, {last[1].op_type} {last[1].name!r},"
     if bounds not in ACTIVATION_OF:
+        low, high = bounds
+        scaling = f" (weights and biases before it by 1/{high:g}, weights after it by {high:g})"
         raise WeightsError(
-            f"{where} limits signals to {bounds[0]:g} ... {bounds[1]:g}, but modulators transmit 0 ... 1; use Relu or "
-            "Clip(0, 1), and scale the weights"
+            f"{where} limits signals to {low:g} ... {high:g}, but modulators transmit 0 ... 1; use Relu or Clip(0, 1), "
+            f"and scale the weights{scaling if low == 0 < high < np.inf else ''}"
         )
     activation = ACTIVATION_OF[bounds]
     if before and activation != before[0]:

@@ -146,7 +146,7 @@ def node(kind: str, *inputs: str, index: int = 0, **attributes: Any) -> list[Any
 @pytest.mark.parametrize(
     ("clamps", "parts"),
     [
-        ([node("Clip", min=0.0, max=6.0)], ("node 1", "'act0'", "0 ... 6", "Clip(0, 1)")),
+        ([node("Clip", min=0.0, max=6.0)], ("node 1", "'act0'", "0 ... 6", "Clip(0, 1)", "by 1/6")),
         ([node("Clip", min=-1.0, max=1.0)], ("-1 ... 1",)),
         ([node("Clip", max=1.0)], ("-inf ... 1",)),
         ([node("Min", "one", "one")], ("3 inputs",)),

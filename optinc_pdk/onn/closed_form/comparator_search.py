@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -66,7 +66,9 @@ class Candidate:
         return min(self.tolerance.epsilon, SIGMA_WEIGHT * self.tolerance.sigma)
 
 
-def choose(task: Averaging, gain: float, limit: int | None = None) -> Candidate:
+def choose(
+    task: Averaging, gain: float, limit: int | None = None, progress: Callable[[int], None] | None = None
+) -> Candidate:
     """Chooses a comparator network.
 
     Starts from programs with equal choices for all groups, and improves the best one by single changes, of a group's
@@ -77,6 +79,7 @@ def choose(task: Averaging, gain: float, limit: int | None = None) -> Candidate:
         task: The averaging task.
         gain: Slope of the comparators.
         limit: Largest number of MZIs; None for the network with the largest tolerance per MZI.
+        progress: Called with the number of networks tried so far, before each one.
 
     Returns:
         The most tolerant network within the limit, or that with the largest tolerance per MZI.
@@ -84,7 +87,7 @@ def choose(task: Averaging, gain: float, limit: int | None = None) -> Candidate:
     Raises:
         InputError: No network is within the limit.
     """
-    search = _Search(task, limit)
+    search = _Search(task, limit, progress)
     found = search.found(_uniform(task, gain))
     if not found:
         raise _no_network(search, gain)
@@ -106,8 +109,8 @@ def _no_network(search: _Search, gain: float) -> InputError:
 class _Search:
     """Evaluated choices of one task, and how they are compared."""
 
-    def __init__(self, task: Averaging, limit: int | None) -> None:
-        self.task, self.limit, self.left = task, limit, EFFORT
+    def __init__(self, task: Averaging, limit: int | None, progress: Callable[[int], None] | None = None) -> None:
+        self.task, self.limit, self.left, self.progress = task, limit, EFFORT, progress
         self.known: dict[tuple[ProgramVariant, Placement], Candidate | None] = {}
         self.sizes: list[int] = []
         self.fault: InputError | None = None
@@ -137,6 +140,8 @@ class _Search:
     def evaluate(self, variant: ProgramVariant, placement: Placement) -> Candidate | None:
         """A candidate; None if it exceeds the limit."""
         if (variant, placement) not in self.known:
+            if self.progress is not None:
+                self.progress(len(self.known))
             self.known[variant, placement] = self._candidate(variant, placement)
         return self.known[variant, placement]
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,9 @@ MAX_GAIN = 1e6
 """Largest slope: a limit of this program, far above what electronics reach."""
 
 
-def comparator_network(task: Averaging, mzis: int | None = None, gain: float = GAIN) -> Onn:
+def comparator_network(
+    task: Averaging, mzis: int | None = None, gain: float = GAIN, progress: Callable[[int], None] | None = None
+) -> Onn:
     """Builds an exact network of comparators; for 4 bits and 4 servers it has 20 MZIs.
 
     Of many programs and placements, it takes the one with the largest predicted tolerance of matrix errors and field
@@ -37,6 +40,7 @@ def comparator_network(task: Averaging, mzis: int | None = None, gain: float = G
             network with the largest tolerance per MZI.
         gain: Slope of the comparators per step of their signals, at least 1: they remove errors below
             (gain - 1) / 2 gain of a step.
+        progress: Called with the number of networks tried so far, before each one.
 
     Returns:
         The network, with the activation "clipped_relu"; its margin is 0.5 and its last layer has no bias.
@@ -50,7 +54,7 @@ def comparator_network(task: Averaging, mzis: int | None = None, gain: float = G
         raise ValueError(f"gain = {gain} must be a number from 1 to {MAX_GAIN:,.0f}; 8 is usual")
     if mzis is not None and mzis < 1:
         raise ValueError(f"mzis = {mzis} must be at least 1")
-    chosen = choose(task, float(gain), mzis)
+    chosen = choose(task, float(gain), mzis, progress)
     variant, placement = chosen.variant, chosen.placement
     card = {
         "recipe": RECIPE,

@@ -183,3 +183,10 @@ def test_predicted_and_measured_tolerance_agree() -> None:
     assert predicted.epsilon < matrix_error_tolerance(onn, words=1024) < 1.15 * predicted.epsilon
     assert field_noise_tolerance(onn, fewest=1e-3) == pytest.approx(predicted.sigma, rel=0.06)
     assert predicted.epsilon > 6e-3 and predicted.sigma > 3e-3
+
+
+def test_the_search_reports_the_networks_that_it_tried() -> None:
+    tried: list[int] = []
+    comparator_network(Averaging(4, 4, 2), progress=tried.append)
+    assert tried == list(range(len(tried)))
+    assert len(tried) > 10
