@@ -44,12 +44,14 @@ class Scenario:
         servers: Servers of one chip.
         network: Function that makes the network; None for a cascade of comparators.
         process: Process name, or folder of process cards.
+        mzis: Limit on the MZIs of a network of comparators (``--mzis``).
     """
 
     bits: int
     servers: int
     network: Callable[[], Onn] | None
     process: str = "soi220"
+    mzis: int | None = None
 
     def networks(self) -> list[Onn]:
         """The network, or those of both levels of a cascade."""
@@ -59,7 +61,7 @@ class Scenario:
 
 
 def _comparators(bits: int, servers: int, groups: int, mzis: int | None = None, process: str = "soi220") -> Scenario:
-    return Scenario(bits, servers, lambda: comparator_network(Averaging(bits, servers, groups), mzis), process)
+    return Scenario(bits, servers, lambda: comparator_network(Averaging(bits, servers, groups), mzis), process, mzis)
 
 
 def scenarios() -> dict[str, Scenario]:
@@ -210,9 +212,9 @@ INTRODUCTION = """# Scenarios
 
 `make scenarios` builds the chip of every row and writes this page. A row is a complete build: weights, netlist, layout,
 design rules, extraction, LVS, programming, and the function of the extracted chip. Networks are comparators in closed
-form (`optinc synth`), except for the last three. All chips of a row are on the process that it names; `low_loss` is a
-test card ([tests/processes/low_loss](../tests/processes/low_loss/process.yml)) of a process with low loss, not of a
-foundry.
+form (`optinc synth`, with the limit that the row names), except for the last three. All chips of a row are on the
+process that it names; `low_loss` is a test card ([tests/processes/low_loss](../tests/processes/low_loss/process.yml))
+of a process with low loss, not of a foundry.
 
 - **MZIs** by the convention of arXiv 2603.28290 (weights only, distinct rows, independent parts separately), and on the
   die with dummies and attenuators.
@@ -243,7 +245,7 @@ def page(results: dict[str, Any]) -> str:
             continue
         cells = [
             name,
-            _structure(row["structure"]),
+            _structure(row["structure"]) + (f", `--mzis {limit}`" if (limit := scenarios()[name].mzis) else ""),
             row["process"],
             f"{row['mzis']:,}",
             _number(row["mzis_on_die"], ",d"),

@@ -196,6 +196,7 @@ def build_staged(
     clock = _Clock(on_stage, on_progress)
     with clock.stage("read"):
         onn, name = _read(weights, name)
+        digest = onn.digest
         _check_amplitudes(onn, input_amplitudes)
         notes = output_bias_notes(onn)
         onn = without_output_bias(onn)
@@ -252,6 +253,7 @@ def build_staged(
             "accuracy": score.accuracy,
             "margin": score.margin,
             "activation": onn.activation,
+            "sha256": digest,
         },
         "factor": factor_numbers(onn, factors),
         "chip": chip_numbers(circuit, chip, onn, card, signed.programming, signed.function),

@@ -125,6 +125,20 @@ def test_options_precede_the_report_and_an_unusable_report_is_refused(
     assert damaged.code == 2 and "not the report of a build" in damaged.err
 
 
+@pytest.mark.parametrize("command", ["check", "noise"])
+def test_weights_that_are_not_those_of_the_build_are_warned_of(
+    command: str, network: Path, tiny_chip: Path, bare: Path, tmp_path: Path, run: Run
+) -> None:
+    onn = carry_chain(TASK)
+    assert "is not the network" not in run(*line(command, network, tiny_chip, tmp_path)).err
+    first = replace(onn.layers[0], weight=onn.layers[0].weight * (1 + 1e-9))
+    replace(onn, layers=(first, *onn.layers[1:])).save(tmp_path / "other.npz")
+    warned = run(*line(command, tmp_path / "other.npz", tiny_chip, tmp_path))
+    assert (warned.code, "other.npz: is not the network that" in warned.err) == (0, True)
+    # without a report nothing is known
+    assert "is not the network" not in run(*line(command, tmp_path / "other.npz", bare, tmp_path)).err
+
+
 def test_yield_refuses_options_of_a_weight_file_that_is_not_given(tiny_chip: Path, run: Run) -> None:
     done = run("yield", tiny_chip, "--servers", 4)
     assert done.code == 2 and "give it with --weights" in done.err

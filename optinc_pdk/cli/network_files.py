@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,11 +32,32 @@ def read_network(
         activation: Value of ``--activation``, or None.
         gds: Layout of the network. If the weight file contains no task, and the report of a build beside the layout
             lists the layout, the report's task is used unless an option contradicts it. The report's activation is used
-            unless the file or the option states one.
+            unless the file or the option states one. A network that is not that of the report is warned of on stderr.
 
     Raises:
         InputError: The weight file or the report cannot be used, or the task is not known.
     """
+    from optinc_pdk.report.build_files import stated_network
+
+    onn = _read(weights, bits, servers, groups, activation, gds)
+    stated = None if gds is None else stated_network(gds)
+    if stated is not None and stated[1] != onn.digest:
+        print(
+            f"optinc: {weights}: is not the network that {stated[0]} describes (another task, activation or "
+            "weights); use the weights that the chip was built from",
+            file=sys.stderr,
+        )
+    return onn
+
+
+def _read(
+    weights: Path,
+    bits: int | None,
+    servers: int | None,
+    groups: int | None,
+    activation: Activation | None,
+    gds: Path | None,
+) -> Onn:
     from optinc_pdk.onn import Onn
     from optinc_pdk.onn.weight_files import WITHOUT_TASK, load_for_task
 

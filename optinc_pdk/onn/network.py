@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -218,6 +219,16 @@ class Onn:
             else unitary_diagonal_mzis(layer.outputs, layer.inputs, how[1])
             for index, (layer, how) in enumerate(zip(self.layers, self.factor, strict=True))
         )
+
+    @property
+    def digest(self) -> str:
+        """SHA-256, in hexadecimal, of weights, biases, activation and task: equal networks have equal digests."""
+        found = hashlib.sha256(f"{self.activation} {self.task}".encode())
+        for layer in self.layers:
+            found.update(f"{layer.weight.shape}".encode())
+            found.update(np.ascontiguousarray(layer.weight, dtype="<f8").tobytes())
+            found.update(np.ascontiguousarray(layer.bias, dtype="<f8").tobytes())
+        return found.hexdigest()
 
     def forward(self, inputs: ArrayLike) -> Floats:
         """Computes the outputs in float64.

@@ -63,6 +63,25 @@ def changed_files(paths: Iterable[Path]) -> list[tuple[Path, Path]]:
     return changed
 
 
+def stated_network(gds: Path) -> tuple[Path, str] | None:
+    """Find the digest of the network of which a build made a layout.
+
+    Args:
+        gds: The layout.
+
+    Returns:
+        The build's report and the digest, see :attr:`optinc_pdk.onn.Onn.digest`; None if no report beside the layout
+        lists it and states one.
+    """
+    report = gds.with_name(f"{gds.stem}{BUILD_ENDING}")
+    entries = _entries(report)
+    files, network = entries.get("files"), entries.get("onn")
+    if not isinstance(files, dict) or gds.name not in files or not isinstance(network, dict):
+        return None
+    digest = network.get("sha256")
+    return (report, digest) if isinstance(digest, str) else None
+
+
 def cascades_of(directory: Path, chip: str) -> list[Path]:
     """Find the reports of cascades that a chip is part of.
 

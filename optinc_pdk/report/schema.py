@@ -56,12 +56,14 @@ class OnnNumbers(StrictModel):
         accuracy: Fraction of exact words.
         margin: Smallest margin in levels.
         activation: Activation of the hidden layers.
+        sha256: Digest of the network that was read, as `optinc_pdk.onn.Onn.digest`; None in files of earlier versions.
     """
 
     structure: list[Count]
     accuracy: Fraction
     margin: float
     activation: Literal["relu", "clipped_relu"] = "relu"
+    sha256: str | None = None
 
 
 class FactorNumbers(StrictModel):

@@ -56,6 +56,8 @@ def summary_table(report: Report) -> Table:
 
 def limit_line(name: str, limit: LimitNumbers) -> str:
     """Format a limit as short text; an exceeded limit is marked ``MISSED``."""
+    if limit.limit is None and limit.holds is False:
+        return f"{name} {format_short(limit.value)}: none is low enough, a symbol is wrong without noise MISSED"
     unit = "" if limit.unit == name else f" {limit.unit}"
     most = "no limit given" if limit.limit is None else f"{format_short(limit.limit)}{unit}"
     return f"{name} {format_short(limit.value)} of {most}" + (" MISSED" if limit.holds is False else "")

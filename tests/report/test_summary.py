@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from optinc_pdk.report.schema import Report
-from optinc_pdk.report.terminal_tables import summary_table
+import pytest
+
+from optinc_pdk.report.schema import LimitNumbers, Report
+from optinc_pdk.report.terminal_tables import limit_line, summary_table
 
 
 def test_limits_and_light_have_a_line_each(numbers: dict[str, Any]) -> None:
@@ -23,3 +25,17 @@ def test_a_verdict_on_sampled_words_says_so(numbers: dict[str, Any]) -> None:
     assert "pass" in rows["verdict"] and rows["verdict"].endswith("the function on sampled words only")
     assert "of sampled inputs exact" in rows["network"]
     assert rows["function"].endswith("sampled only: not a proof")
+
+
+@pytest.mark.parametrize(
+    ("limit", "holds", "expected"),
+    [
+        (30.0, True, "loss 23.1 of 30 dB"),
+        (20.0, False, "loss 23.1 of 20 dB MISSED"),
+        (None, None, "loss 23.1 of no limit given"),
+        (None, False, "loss 23.1: none is low enough, a symbol is wrong without noise MISSED"),
+    ],
+)
+def test_a_limit_that_is_missed_is_stated(limit: float | None, holds: bool | None, expected: str) -> None:
+    numbers = LimitNumbers(value=23.1, limit=limit, unit="dB", holds=holds, assumption="none")
+    assert limit_line("loss", numbers) == expected

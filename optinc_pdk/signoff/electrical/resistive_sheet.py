@@ -177,6 +177,26 @@ class ResistiveSheet:
         row = np.clip(np.searchsorted(self.y, y, "right") - 1, 0, len(self.y) - 2)
         return np.stack([column, row], axis=1)
 
+    def entries(self, points: ArrayLike) -> tuple[Ints, Floats]:
+        """Return the cells through which currents at some points enter the metal.
+
+        A current at a point on raster lines enters the cells on all sides of the point equally, as far as they are
+        metal, so that a mirrored or rotated sheet has the same voltages.
+
+        Args:
+            points: (n, 2) x and y.
+
+        Returns:
+            (4, n, 2) column and row, and (4, n) share of each cell; the shares of a point have the sum 1.
+        """
+        x, y = np.asarray(points, dtype=np.float64).reshape(-1, 2).T
+        columns, rows = (_both_sides(lines, values) for lines, values in ((self.x, x), (self.y, y)))
+        cells = np.stack([np.stack([column, row], axis=1) for column in columns for row in rows])
+        metal = self.share[cells[..., 0], cells[..., 1]] > 0
+        # outside all metal, the current of a point enters where it enters no resistor
+        metal |= ~metal.any(axis=0)
+        return cells, metal / metal.sum(axis=0)
+
     def voltages(self, cells: Ints, currents: Floats) -> Floats:
         """Solve for the voltage of each cell.
 
@@ -211,6 +231,14 @@ class ResistiveSheet:
             np.concatenate([across.width, vertical.width]),
             np.concatenate([across.current, vertical.current]),
         )
+
+
+def _both_sides(lines: Floats, values: Floats) -> list[Ints]:
+    """(n,) numbers of the intervals below and above each value; they are equal for a value between lines."""
+    # lines that divide an interval are rounded
+    rounding = 1e-9 * (lines[-1] - lines[0])
+    ends = np.searchsorted(lines, values - rounding, "right"), np.searchsorted(lines, values + rounding, "right")
+    return [np.clip(end - 1, 0, len(lines) - 2) for end in ends]
 
 
 def _lines(values: Floats, step: float) -> Floats:

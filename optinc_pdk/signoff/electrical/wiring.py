@@ -130,7 +130,8 @@ class Wiring:
         here = self.ground[heater] == net
         share = 1.0 / np.bincount(heater, minlength=len(self.heaters))[heater]
         sheet = self.sheets[net]
-        return sheet.voltages(sheet.cells(points[here]), (current_a[heater] * share)[here])
+        cells, part = sheet.entries(points[here])
+        return sheet.voltages(cells.reshape(-1, 2), (part * (current_a[heater] * share)[here]).ravel())
 
     def rise_v(self, current_a: Floats) -> Floats:
         """Compute the ground rise of every heater.
@@ -146,7 +147,8 @@ class Wiring:
         for net, sheet in self.sheets.items():
             here = self.ground[heater] == net
             voltage = self.voltages(net, current_a)
-            np.add.at(total, heater[here], voltage[*sheet.cells(points[here]).T])
+            cells, part = sheet.entries(points[here])
+            np.add.at(total, heater[here], np.sum(part * voltage[cells[..., 0], cells[..., 1]], axis=0))
         return total / np.maximum(count, 1)
 
     @property

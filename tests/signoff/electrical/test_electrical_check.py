@@ -249,6 +249,32 @@ def test_half_a_trunk_raises_the_ground_further(tmp_path: Path) -> None:
     np.testing.assert_allclose(cut - whole, 2 * 5.5 * OHM, rtol=0.02)
 
 
+@pytest.mark.parametrize("turn", [kdb.Trans.M0, kdb.Trans.M45, kdb.Trans.R90, kdb.Trans.R180])
+def test_a_turned_sheet_has_the_same_voltages(turn: int) -> None:
+    """Currents enter on raster lines, where neither side of a line may count more."""
+    metal = kdb.Region(kdb.Box(0, 0, 26_000, 120_000)) + kdb.Region(kdb.Box(0, 100_000, 300_000, 160_000))
+    (polygon,) = metal.merged().each()
+    sink = kdb.Box(260_000, 100_000, 300_000, 160_000)
+    upright = ResistiveSheet.of([kdb.Polygon(polygon)], [sink], OHM)
+    lines = [(x, y) for x in upright.x if 0 <= x <= 26_000 for y in upright.y[::3]]
+    # the last column is the edge of the metal
+    assert len(lines) > 20
+    places = np.array(lines)
+    move = kdb.Trans(turn)
+    turned = ResistiveSheet.of([kdb.Polygon(polygon).transformed(move)], [sink.transformed(move)], OHM)
+    moved = [(p.x, p.y) for p in (kdb.DTrans(turn) * kdb.DPoint(x, y) for x, y in lines)]
+    current = np.linspace(0.001, 0.004, len(places))
+    np.testing.assert_allclose(rises(turned, np.array(moved), current), rises(upright, places, current), rtol=1e-9)
+
+
+def rises(sheet: ResistiveSheet, points: np.ndarray, current: np.ndarray) -> np.ndarray:
+    """Voltages in V at points where currents in A enter a sheet."""
+    cells, part = sheet.entries(points)
+    np.testing.assert_allclose(part.sum(axis=0), 1.0)
+    voltage = sheet.voltages(cells.reshape(-1, 2), (part * current).ravel())
+    return np.asarray(np.sum(part * voltage[cells[..., 0], cells[..., 1]], axis=0))
+
+
 def test_a_trunk_at_45_degrees_has_its_width(tmp_path: Path) -> None:
     strip = kdb.Polygon([kdb.Point(*p) for p in ((0, 0), (200_000, 200_000), (220_000, 180_000), (20_000, -20_000))])
     sheet = ResistiveSheet.of([strip], [kdb.Box(0, -20_000, 20_000, 0)], OHM)
