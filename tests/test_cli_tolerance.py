@@ -140,7 +140,6 @@ def test_samples_are_calibrated_to_the_weights(
         (("--bias", "none.yml"), "none.yml: "),
         (("--netlist", "none.yml"), "none.yml: "),
         (("--weights", "none.npz"), "none.npz"),
-        (("--weights", bundled_weights()), "4 servers of 1 symbols"),
     ],
 )
 def test_invalid_options_exit_2_with_one_line_and_write_nothing(
@@ -150,6 +149,13 @@ def test_invalid_options_exit_2_with_one_line_and_write_nothing(
     done = run(chip, *options, "-o", out)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert message in done.stderr and not out.exists()
+
+
+def test_weights_of_another_chip_are_refused(chip: Path, tmp_path: Path, run: Run) -> None:
+    done = run(chip, "--weights", bundled_weights(), "-o", tmp_path / "out")
+    warning, fault = done.stderr.splitlines()
+    assert (done.returncode, done.stdout, (tmp_path / "out").exists()) == (2, "", False)
+    assert "is not the network that" in warning and "4 servers of 1 symbols" in fault
 
 
 def test_chips_without_their_files_are_refused(chip: Path, tmp_path: Path, run: Run) -> None:

@@ -106,7 +106,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
                 write_atomic(tmp_path / name, b"new")
         assert sorted(os.listdir(tmp_path)) == before
     for path in (tmp_path / "pipe", Path("/dev/null")):
-        with pytest.raises(InputError, match="written together; give a regular file"):
+        with pytest.raises(InputError, match="cannot be replaced as a whole; give a regular file"):
             output_target(path, in_place=False)
 
 

@@ -17,7 +17,13 @@ def numbers() -> dict[str, Any]:
         "name": "invented",
         "verdict": "pass",
         "task": {"bits": 4, "servers": 4, "groups": 2, "remainder": False, "finer_input": False},
-        "onn": {"structure": [2, 6, 7, 2], "accuracy": 1.0, "margin": 0.3125, "activation": "relu"},
+        "onn": {
+            "structure": [2, 6, 7, 2],
+            "accuracy": 1.0,
+            "margin": 0.3125,
+            "activation": "relu",
+            "sha256": "0" * 64,
+        },
         "factor": {"mzis": 60, "mzis_full_svd": 120, "ratio": 0.5, "max_error": 1e-15},
         "chip": {
             "mzis": 91,
