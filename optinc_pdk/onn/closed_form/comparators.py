@@ -29,7 +29,7 @@ MAX_GAIN = 1e6
 def comparator_network(
     task: Averaging, mzis: int | None = None, gain: float = GAIN, progress: Callable[[int], None] | None = None
 ) -> Onn:
-    """Builds an exact network of comparators; for 4 bits and 4 servers it has 20 MZIs.
+    """Builds an exact network of comparators; for 4 bits and 4 servers it has 18 MZIs.
 
     Of many programs and placements, it takes the one with the largest predicted tolerance of matrix errors and field
     noise per MZI, or the most tolerant one within a limit. The choice is deterministic, and part of the card.

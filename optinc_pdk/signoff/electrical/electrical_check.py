@@ -28,6 +28,9 @@ from optinc_pdk.signoff.electrical.wiring import Floats, Wiring
 from optinc_pdk.signoff.electrical.wiring_faults import wiring_faults
 from optinc_pdk.signoff.layout_faults import LayoutFault
 
+# More places of one net than this are one violation, in the box around them.
+MAX_PLACES = 10_000
+
 
 @dataclass(frozen=True, eq=False)
 class Currents:
@@ -57,10 +60,6 @@ class Currents:
         current = self.current_a.copy()
         current[heater] = 0.0
         return float(self.wiring.rise_v(current)[heater])
-
-
-# More places of one net than this are one violation, in the box around them.
-MAX_PLACES = 10_000
 
 
 @dataclass(frozen=True, eq=False)

@@ -163,20 +163,6 @@ class ResistiveSheet:
         )
         return splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
 
-    def cells(self, points: ArrayLike) -> Ints:
-        """Return the cells that contain some points.
-
-        Args:
-            points: (n, 2) x and y.
-
-        Returns:
-            (n, 2) column and row; for a point outside the raster, those of the nearest cell.
-        """
-        x, y = np.asarray(points, dtype=np.float64).reshape(-1, 2).T
-        column = np.clip(np.searchsorted(self.x, x, "right") - 1, 0, len(self.x) - 2)
-        row = np.clip(np.searchsorted(self.y, y, "right") - 1, 0, len(self.y) - 2)
-        return np.stack([column, row], axis=1)
-
     def entries(self, points: ArrayLike) -> tuple[Ints, Floats]:
         """Return the cells through which currents at some points enter the metal.
 
@@ -193,7 +179,7 @@ class ResistiveSheet:
         columns, rows = (_both_sides(lines, values) for lines, values in ((self.x, x), (self.y, y)))
         cells = np.stack([np.stack([column, row], axis=1) for column in columns for row in rows])
         metal = self.share[cells[..., 0], cells[..., 1]] > 0
-        # outside all metal, the current of a point enters where it enters no resistor
+        # a point without metal around it: its current flows nowhere, and its shares still have the sum 1
         metal |= ~metal.any(axis=0)
         return cells, metal / metal.sum(axis=0)
 

@@ -80,7 +80,7 @@ def test_one_odd_tooth_of_a_large_comb_is_found(
 
 
 def dots(pitch: int, rng: np.random.Generator) -> kdb.Layout:
-    """The guides with 25 metal dots of random size beside it, some of them too close, and a cell with dots."""
+    """The guides with 25 metal dots of random size beside them, some of them too close, and a cell with dots."""
     layout = guides()
     top, layer = layout.top_cell(), layout.layer(*LAYERS["metal"])
     cell = layout.create_cell("DOTS")

@@ -98,12 +98,17 @@ def check(board: Board, folder: Path, bias: Bias, *rules: Rule) -> ElectricalRes
     return check_electrical(rules, board.wiring(folder), bias)
 
 
+def cells_of(sheet: ResistiveSheet, points: list[tuple[float, float]]) -> np.ndarray:
+    """(n, 2) column and row of the cells that contain some points, which lie on no raster line."""
+    return sheet.entries(points)[0][0]
+
+
 def test_resistance_of_a_strip_is_its_number_of_squares() -> None:
     strip = kdb.Polygon(kdb.Box(0, 0, 100_000, 10_000))
     # across the whole far end
     sheet = ResistiveSheet.of([strip], [kdb.Box(0, 0, 1, 10_000)], 0.5)
     ends = [(99_999, int(y)) for y in (sheet.y[1:] + sheet.y[:-1]) / 2]
-    voltage = sheet.voltages(sheet.cells(ends), np.full(len(ends), 0.01 / len(ends)))
+    voltage = sheet.voltages(cells_of(sheet, ends), np.full(len(ends), 0.01 / len(ends)))
     assert voltage.max() == pytest.approx(0.01 * 0.5 * 10, rel=1e-2)
     cuts = sheet.cuts(voltage)
     across = cuts.width == 10_000
@@ -187,7 +192,7 @@ def test_a_bent_trunk_is_what_finite_elements_find() -> None:
     sheet = ResistiveSheet.of([kdb.Polygon(polygon)], [sink], OHM)
     x, y = (sheet.x[1:] + sheet.x[:-1]) / 2, (sheet.y[1:] + sheet.y[:-1]) / 2
     points = [(u, v) for u in x[x < 26_000] for v in y[y < 2_000]]
-    cells = sheet.cells(points)
+    cells = cells_of(sheet, points)
     voltage = sheet.voltages(cells, np.full(len(points), 1 / len(points)))
     assert voltage[*cells.T].mean() == pytest.approx(expected, rel=0.02)
     cuts = sheet.cuts(voltage)
@@ -257,7 +262,6 @@ def test_a_turned_sheet_has_the_same_voltages(turn: int) -> None:
     sink = kdb.Box(260_000, 100_000, 300_000, 160_000)
     upright = ResistiveSheet.of([kdb.Polygon(polygon)], [sink], OHM)
     lines = [(x, y) for x in upright.x if 0 <= x <= 26_000 for y in upright.y[::3]]
-    # the last column is the edge of the metal
     assert len(lines) > 20
     places = np.array(lines)
     move = kdb.Trans(turn)
@@ -279,7 +283,7 @@ def test_a_trunk_at_45_degrees_has_its_width(tmp_path: Path) -> None:
     strip = kdb.Polygon([kdb.Point(*p) for p in ((0, 0), (200_000, 200_000), (220_000, 180_000), (20_000, -20_000))])
     sheet = ResistiveSheet.of([strip], [kdb.Box(0, -20_000, 20_000, 0)], OHM)
     points = [(205_000, 190_000)]
-    cuts = sheet.cuts(sheet.voltages(sheet.cells(points), np.array([1.0])))
+    cuts = sheet.cuts(sheet.voltages(cells_of(sheet, points), np.array([1.0])))
     middle = (cuts.boxes[:, 0] > 60_000) & (cuts.boxes[:, 2] < 160_000) & (cuts.boxes[:, 1] > 40_000)
     middle &= cuts.boxes[:, 3] < 160_000
     density = (cuts.current / cuts.width)[middle]
