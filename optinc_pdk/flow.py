@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optinc_pdk.assemble import check_buildable, draft_circuit
-from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
+from optinc_pdk.cards import DEFAULT_PROCESS, Link, Process, load_process
 from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
@@ -31,8 +31,8 @@ from optinc_pdk.onn import (
     factorise,
     lattice_score,
     normalise,
-    output_bias_notes,
-    without_output_bias,
+    output_notes,
+    realised_network,
 )
 from optinc_pdk.onn.build_memory import estimated_memory_gb
 from optinc_pdk.onn.conditioning import check_gains
@@ -138,6 +138,7 @@ def build(
     on_stage: Callable[[str], None] | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
     input_amplitudes: Sequence[float] | None = None,
+    link: Link | None = None,
 ) -> Build:
     """Build a chip from trained weights and check it.
 
@@ -152,6 +153,8 @@ def build(
         on_progress: Called within a long stage with its name, the number of steps done and their total.
         input_amplitudes: Amplitude of level 3 of each symbol in the input fibres, most significant first; 1 is the
             carrier's amplitude in its fibre. By default the largest value of any input has amplitude 1.
+        link: How the outputs reach the servers, see :class:`optinc_pdk.cards.process.LinkCard`; by default the
+            process's.
 
     Returns:
         The build; its ``passed`` states whether every check passed.
@@ -160,7 +163,7 @@ def build(
         InputError: The weights, the name, the process, the amplitudes or the folder cannot be used; nothing is written.
     """
     with StagedFiles(directory) as staged:
-        built = build_staged(weights, staged, name, process, on_stage, on_progress, input_amplitudes)
+        built = build_staged(weights, staged, name, process, on_stage, on_progress, input_amplitudes, link)
         from optinc_pdk.report.build_files import cascades_of
 
         # a cascade's report vouches for those of its chips; this build has none, so the earlier one is deleted
@@ -191,6 +194,7 @@ def build_staged(
     on_stage: Callable[[str], None] | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
     input_amplitudes: Sequence[float] | None = None,
+    link: Link | None = None,
 ) -> Build:
     """Build a chip into a set of files that :func:`publish` makes visible; arguments and errors as of :func:`build`."""
     clock = _Clock(on_stage, on_progress)
@@ -198,9 +202,10 @@ def build_staged(
         onn, name = _read(weights, name)
         digest = onn.digest
         _check_amplitudes(onn, input_amplitudes)
-        notes = output_bias_notes(onn)
-        onn = without_output_bias(onn)
         card = load_process(process)
+        neurons = (card.link.kind if link is None else link) == "neurons"
+        notes = output_notes(onn, neurons)
+        given, onn = onn, realised_network(onn, len(onn.layers) + neurons)
         out = _Files(staged, name)
         # refused before anything is computed
         output_targets(staged.directory, [f"{name}{ending}" for ending in (*FILE_ENDINGS, REPORT_ENDING)])
@@ -208,12 +213,12 @@ def build_staged(
         from optinc_pdk.extract.golden_devices import check_golden
 
         check_golden(card)
-        score = lattice_score(onn)
+        score = lattice_score(given)
         if score.exact < score.inputs:
-            other = next(one for one in ACTIVATIONS if one != onn.activation)
+            other = next(one for one in ACTIVATIONS if one != given.activation)
             notes.append(
                 f"network: without any error it computes {score.exact:,} of {score.inputs:,} inputs exactly, with the "
-                f"activation {onn.activation}; train it again, or, if its file does not state the activation, give "
+                f"activation {given.activation}; train it again, or, if its file does not state the activation, give "
                 f"--activation {other}"
             )
     from optinc_pdk.layout import lay_out, to_layout, write_gds
@@ -242,20 +247,20 @@ def build_staged(
     gds = out.path(".gds")
     write_gds(layout, gds)
     write_netlist(circuit, out.path(".pic.yml"))
-    signed = _sign_off(circuit, onn, factors, card, out, clock, input_amplitudes)
+    signed = _sign_off(circuit, given, factors, card, out, clock, input_amplitudes)
     numbers: dict[str, Any] = {
         "schema": 1,
         "name": name,
         "verdict": "fail",
         "task": task_numbers(onn.task),
         "onn": {
-            "structure": list(onn.structure),
+            "structure": list(given.structure),
             "accuracy": score.accuracy,
             "margin": score.margin,
             "activation": onn.activation,
             "sha256": digest,
         },
-        "factor": factor_numbers(onn, factors),
+        "factor": factor_numbers(given, factors),
         "chip": chip_numbers(circuit, chip, onn, card, signed.programming, signed.function),
         "drc": drc_numbers(signed.rules, signed.electrical),
         "lvs": {"devices": signed.lvs.devices, "nets": signed.lvs.nets, "match": signed.lvs.match},

@@ -25,9 +25,11 @@ from optinc_pdk.onn.weight_files import NETWORKS
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, run_drc
 from optinc_pdk.signoff.electrical.electrical_check import Currents, bias_currents, check_electrical, ground_densities
 from optinc_pdk.signoff.electrical.wiring import read_wiring, wiring_of
+from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import check_function
 from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
-from optinc_pdk.simulate import UnsettledError, program, transmit
+from optinc_pdk.simulate import UnsettledError, program, scattering, transmit
+from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.tolerance import draw_sample, imperfections, read_chip
 from optinc_pdk.tolerance.variation import sampled_response
 
@@ -68,6 +70,30 @@ def test_the_bundled_chip_passes(chip: Build) -> None:
     assert report.chip.light is not None and len(report.chip.light.hop_loss_db) == 3
     assert 1e8 < report.chip.light.symbol_rate_bd < 1e10
     assert json.loads(file(chip, ".report.json").read_text())["verdict"] == "pass"
+
+
+def test_a_chip_whose_outputs_end_in_neurons_passes_and_is_checked_by_the_commands(tmp_path: Path) -> None:
+    chip = build(directory=tmp_path, link="neurons", process="soi220_onchip")
+    report, process = chip.report, load_process("soi220_onchip")
+    assert chip.passed, chip.findings
+    assert any("2 neurons" in line for line in chip.findings)
+    assert report.function is not None and report.function.exact == 65_536
+    assert report.function.certificate is not None and report.function.certificate.margin > 0.4
+    board = read_netlist(file(chip, ".pic.yml")).board
+    onn = Onn.load(bundled_weights())
+    assert board is not None and board.layers == len(onn.layers) + 1
+    last = [neuron for neuron in board.neurons if neuron.layer == board.layers - 2]
+    assert [neuron.to for neuron in last] == ["l3_in_r0", "l3_in_r1"]
+    # the servers see nothing but the modulators of these neurons
+    extracted = read_extracted_chip(file(chip, ".gds"), file(chip, ".pic.yml"), file(chip, ".bias.yml"), process)
+    s = scattering(extracted.circuit, extracted.bias, 1550.0, process, ground=extracted.ground)
+    network = network_of(s, board, extracted.bias, 0)
+    real, imaginary = np.split(network.receivers.field, 2, axis=1)
+    seen = np.zeros((network.sources, network.scale.size))
+    seen[network.receivers.reaching] = np.hypot(real, imaginary)
+    assert (seen[-2:].max(axis=0) > 1e3 * seen[:-2].max(axis=0)).all()
+    result = check_function(extracted.circuit, board, extracted.bias, onn.task, process, extracted.ground, onn=onn)
+    assert result.passed and result.certificate is not None
 
 
 def test_the_relu_chip_passes_with_a_smaller_margin(relu_chip: Build) -> None:

@@ -2,7 +2,7 @@
 
 from optinc_pdk.cards.errors import CardError
 from optinc_pdk.cards.loader import DEFAULT_PROCESS, load_process, process_names
-from optinc_pdk.cards.process import DeviceCard, Process
+from optinc_pdk.cards.process import DeviceCard, Link, Process
 from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.cards.rules import Rule, load_rules
 from optinc_pdk.cards.variation import KINDS, Variation
@@ -13,6 +13,7 @@ __all__ = [
     "KINDS",
     "CardError",
     "DeviceCard",
+    "Link",
     "Process",
     "Quantity",
     "Rule",

@@ -220,6 +220,20 @@ class ActivationCard(StrictModel):
     fan_out_max: Count | None = None
 
 
+Link = Literal["direct", "neurons"]
+
+
+class LinkCard(StrictModel):
+    """The link from the outputs of the network to the servers.
+
+    Attributes:
+        kind: ``direct``: the servers' photodiodes receive the light of the last layer. ``neurons``: every output ends
+            in a neuron, whose modulator sends light of full scale to the servers' photodiodes.
+    """
+
+    kind: Link = "direct"
+
+
 class BudgetCard(StrictModel):
     """Limits that decide whether a chip of a given size is feasible.
 
@@ -290,6 +304,7 @@ class Process(StrictModel):
         floorplan: Pitches and clearances.
         drive: Heater drive.
         activation: Realisation of activations.
+        link: Link from the outputs to the servers.
         budget: Limits of feasibility, if stated.
         imperfections: Process variation, if stated.
         noise: Noise of laser, fibres and receivers, if stated.
@@ -311,6 +326,7 @@ class Process(StrictModel):
     floorplan: FloorplanCard
     drive: DriveCard
     activation: ActivationCard
+    link: LinkCard = LinkCard()
     budget: BudgetCard | None = None
     imperfections: Variation | None = None
     noise: NoiseCard | None = None

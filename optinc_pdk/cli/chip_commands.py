@@ -19,6 +19,7 @@ from optinc_pdk.cli.options import (
     Gds,
     Groups,
     Json,
+    LinkName,
     ProcessName,
     Servers,
     Weights,
@@ -28,6 +29,7 @@ from optinc_pdk.cli.paths import errors_naming, output_folder, output_path
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
+    from optinc_pdk.cards import Process
     from optinc_pdk.flow import Build
     from optinc_pdk.onn import Onn
 
@@ -50,6 +52,7 @@ def build(
     servers: Servers = None,
     groups: Groups = None,
     activation: ActivationName = None,
+    link: LinkName = None,
     as_json: Json = False,
 ) -> None:
     """Build a chip from trained weights and check it: design rules, netlist and function.
@@ -65,7 +68,7 @@ def build(
         if weights is not None and (bits, servers, groups, activation) != (None,) * 4:
             source = read_network(weights, bits, servers, groups, activation)
             name = weights.stem if name is None else name
-        result = flow.build(source, output, name, process, report_stage, report_stage.within)
+        result = flow.build(source, output, name, process, report_stage, report_stage.within, link=link)
     if as_json:
         print(result.report.to_json(), end="")
     else:
@@ -89,19 +92,21 @@ def factor(
     """
     from optinc_pdk.cards import load_process
 
-    splitter_db = load_process(process).device("mmi1x2").parameter("loss_db")
+    card = load_process(process)
+    splitter_db = card.device("mmi1x2").parameter("loss_db")
     onn = read_network(weights, bits, servers, groups, activation)
 
     from optinc_pdk.assemble import check_buildable
+    from optinc_pdk.onn import realised_network
     from optinc_pdk.report.terminal_tables import factor_rows, factor_table
 
     with errors_naming(weights):
-        rows = factor_rows(onn, splitter_db)
+        rows = factor_rows(realised_network(onn, len(onn.layers) + (card.link.kind == "neurons")), splitter_db)
     if as_json:
         print(json.dumps({"schema": 1, "layers": rows}, indent=2))
     else:
         print_table(factor_table(rows))
-    _print_changes(weights, onn)
+    _print_changes(weights, onn, card)
     try:
         check_buildable(onn)
     except InputError as fault:
@@ -147,7 +152,7 @@ def size(
     else:
         print(size_markdown(sizes, card), end="")
     for path, onn in networks:
-        _print_changes(path, onn)
+        _print_changes(path, onn, card)
 
 
 @app.command()
@@ -212,11 +217,11 @@ def cells(
     print(f"{output}: {write_gallery(process, output)} cells")
 
 
-def _print_changes(weights: Path, onn: Onn) -> None:
+def _print_changes(weights: Path, onn: Onn, card: Process) -> None:
     """Say what a build adds to a network, and what is counted with it."""
-    from optinc_pdk.onn import output_bias_notes
+    from optinc_pdk.onn import output_notes
 
-    for note in output_bias_notes(onn):
+    for note in output_notes(onn, card.link.kind == "neurons"):
         print(f"optinc: {weights}: {note}", file=sys.stderr)
 
 

@@ -61,6 +61,14 @@ ActivationName = Annotated[
         "give it for .safetensors files, which are read as relu otherwise, or as the report beside the layout states.",
     ),
 ]
+LinkName = Annotated[
+    Literal["direct", "neurons"] | None,
+    typer.Option(
+        "--link",
+        help="How the outputs reach the servers: direct, as light of the last layer; neurons, as light of one more "
+        "modulator for each output. Default: that of the process.",
+    ),
+]
 TaskBits = Annotated[int, typer.Option("--bits", help="Bits of a word; even.")]
 TaskServers = Annotated[int, typer.Option("--servers", help="Number of servers whose words are averaged.")]
 TaskGroups = Annotated[

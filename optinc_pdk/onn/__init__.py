@@ -17,7 +17,8 @@ from optinc_pdk.onn.normalisation import (
     matrix_error_accuracy,
     normalise,
 )
-from optinc_pdk.onn.output_bias import output_bias_notes, without_output_bias
+from optinc_pdk.onn.output_bias import without_output_bias
+from optinc_pdk.onn.output_neurons import output_notes, realised_network, with_output_neurons
 from optinc_pdk.onn.weight_files import bundled_weights
 from optinc_pdk.validation import validate_api
 
@@ -41,11 +42,13 @@ __all__ = [
     "lattice_score",
     "matrix_error_accuracy",
     "normalise",
-    "output_bias_notes",
+    "output_notes",
     "prove",
+    "realised_network",
     "regenerating_chain",
     "saturation_margins",
     "unary_chain",
+    "with_output_neurons",
     "without_output_bias",
 ]
 

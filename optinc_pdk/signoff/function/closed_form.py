@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit import Bias, Board
-from optinc_pdk.onn import Layer, Onn, ProofError, prove, saturation_margins
+from optinc_pdk.onn import Layer, Onn, ProofError, prove, realised_network, saturation_margins
 from optinc_pdk.onn.closed_form.comparators import card_form
 from optinc_pdk.onn.closed_form.stage import unit_functions
 from optinc_pdk.onn.normalisation import DEAD_FRACTION, hidden_maxima
@@ -34,7 +34,7 @@ def certify_closed_form(s: Scattering, board: Board, bias: Bias, onn: Onn) -> Ce
         s: S-parameters of the whole chip at one wavelength.
         board: Connections outside the chip.
         bias: Settings of neurons and receivers.
-        onn: Network that the chip realises.
+        onn: Network that the chip computes.
 
     Raises:
         NoCertificateError: The network is not a closed form of comparators, cannot be proved exact, or is not the one
@@ -47,6 +47,14 @@ def certify_closed_form(s: Scattering, board: Board, bias: Bias, onn: Onn) -> Ce
         margins, ideal = list(saturation_margins(onn)), pre_activations(onn)
     except (ProofError, ValueError) as fault:
         raise NoCertificateError(f"the network has no proof: {fault}") from fault
+    try:
+        onn = realised_network(onn, board.layers)
+    except ValueError as fault:
+        raise NoCertificateError(str(fault)) from fault
+    if len(onn.layers) > len(margins) + 1:
+        # output neurons pass their signals on, which are the levels over the largest one
+        margins.append(np.full(onn.task.symbols, np.nan))
+        ideal.append(Interval(np.zeros(onn.task.symbols), np.ones(onn.task.symbols)))
     scales = amplitude_scales(onn)
     for index, scale in enumerate(scales):
         dead = scale == 0.0

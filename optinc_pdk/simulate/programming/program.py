@@ -12,7 +12,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
 from optinc_pdk.drive import DenseCrosstalk, SharedGround, compensate, drive_heaters, readback
 from optinc_pdk.factor.mesh import wrap
-from optinc_pdk.onn import LayerFactor, Onn, default_amplitude, factorise
+from optinc_pdk.onn import LayerFactor, Onn, default_amplitude, factorise, realised_network
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
 from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
 from optinc_pdk.simulate.heater_drive.phases import heater_parameters
@@ -98,7 +98,7 @@ def program(
     carrier = float(process.guide.wavelength_nm) if wavelength_nm is None else wavelength_nm
     structure = analyse(circuit)
     _refuse_shared_channels(structure)
-    factors = factorise(onn, inputs) if factors is None else factors
+    factors = factorise(realised_network(onn, board.layers), inputs) if factors is None else factors
     problem = ProgrammingProblem(structure, board, layer_targets(onn, board, factors), carrier, process)
     phases, recorded = aligned_start(problem)
     before = matrix_errors(problem, solve_fields(problem, phases))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from optinc_pdk.assemble import WeightBlock, layer_blocks
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import Board, Labels, Neuron, detector_groups, label_tuple
-from optinc_pdk.onn import LayerFactor, Onn, factorise, without_output_bias
+from optinc_pdk.onn import LayerFactor, Onn, factorise, realised_network
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -153,7 +153,7 @@ def layer_targets(onn: Onn, board: Board, factors: Sequence[LayerFactor] | None 
     Raises:
         ValueError: The network or the factors do not match the board, or a layer has no effect.
     """
-    onn = without_output_bias(onn)
+    onn = realised_network(onn, board.layers)
     _check_board(onn, board)
     factors = factorise(onn) if factors is None else factors
     _check_factors(onn, factors)

@@ -19,7 +19,7 @@ from optinc_pdk.circuit import Bias, Board, Circuit, detector_groups, label_tupl
 from optinc_pdk.drive import RangeError, SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.models import read_measured
-from optinc_pdk.onn import Onn, factorise
+from optinc_pdk.onn import Onn, factorise, realised_network
 from optinc_pdk.signoff.function import check_board, check_scattering, function_inputs
 from optinc_pdk.simulate import (
     CircuitOptics,
@@ -253,7 +253,7 @@ def _fixed_bias(
 
 
 def _new_bias(subject: SweptChip) -> Callable[[float], WavelengthPoint]:
-    factors = factorise(subject.onn)
+    factors = factorise(realised_network(subject.onn, subject.board.layers))
 
     def at(wavelength_nm: float) -> WavelengthPoint:
         circuit, process, ground = subject.circuit, subject.process, subject.ground
