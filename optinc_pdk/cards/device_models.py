@@ -76,7 +76,13 @@ PARAMETERS: Mapping[str, Mapping[str, Range]] = {
     "terminator": {"reflection_db": BACK},
     NO_MODEL: {},
 }
-"""Range of every parameter of every model."""
+"""Range of every parameter that a model needs."""
+BANDWIDTH = Range(0.0, 1e15, open_low=True)
+OPTIONAL: Mapping[str, Mapping[str, Range]] = {
+    "modulator": {"bandwidth_hz": BANDWIDTH, "extinction_db": LOSS},
+    "photodiode": {"bandwidth_hz": BANDWIDTH},
+}
+"""Range of every parameter that a model may have."""
 
 LIMITS: Mapping[str, Range] = {
     "wavelength_min_nm": WAVELENGTH,
@@ -145,7 +151,8 @@ def check_model(card: DeviceCard) -> None:
     for key in known or {}:
         if key not in model.parameters and not measured:
             raise ValueError(f"model.parameters.{key} is missing; add it")
-    _check_ranges("model.parameters", model.parameters, known)
+    possible = None if known is None else {**known, **OPTIONAL.get(model.name, {})}
+    _check_ranges("model.parameters", model.parameters, possible)
     _check_ranges("limits", card.limits, LIMITS)
     low, high = (card.limits.get(f"wavelength_{end}_nm") for end in ("min", "max"))
     if low is not None and high is not None and low > high:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -211,6 +212,8 @@ class ActivationCard(StrictModel):
         offset_max: Largest absolute offset of an activation, in units of the detected difference.
         resolution_bits: Significant bits to which gains, offsets, detector balances and receiver scales are rounded.
         fan_out_max: Largest number of neurons that one pair of detectors and its amplifier drive; None for no limit.
+        bandwidth_hz: Bandwidth of the electronics between an amplifier and a modulator, with the modulator's driver;
+            None if it is not known.
     """
 
     realisation: Literal["offchip", "onchip"]
@@ -218,6 +221,7 @@ class ActivationCard(StrictModel):
     offset_max: Positive
     resolution_bits: SignificantBits
     fan_out_max: Count | None = None
+    bandwidth_hz: Positive | None = None
 
 
 Link = Literal["direct", "neurons"]
@@ -254,6 +258,20 @@ class BudgetCard(StrictModel):
     symbol_rate_max_bd: Positive | None = None
 
 
+class AmplifierCard(StrictModel):
+    """A measured amplifier behind a photodiode.
+
+    Attributes:
+        bandwidth_hz: Bandwidth at which its gain has fallen by 3 dB.
+        a_per_sqrt_hz: Noise current referred to its input, one-sided.
+        power_w: Electrical power, if known.
+    """
+
+    bandwidth_hz: Positive
+    a_per_sqrt_hz: Positive
+    power_w: Positive | None = None
+
+
 class NoiseCard(StrictModel):
     """Noise of the laser, of fibres and of receivers.
 
@@ -267,10 +285,8 @@ class NoiseCard(StrictModel):
         fibre_index: Group index of fibres.
         chip_path_m: The same path difference if the modulator is on the chip.
         fibre_phase_rad: Phase error of a phase-locked fibre.
-        receiver_a_per_sqrt_hz: Input-referred noise current of a receiver of bandwidth ``receiver_hz``. It is
-            proportional to the bandwidth, down to ``receiver_floor_a_per_sqrt_hz``.
-        receiver_hz: Bandwidth for which ``receiver_a_per_sqrt_hz`` is given.
-        receiver_floor_a_per_sqrt_hz: Lowest noise current of a receiver at any bandwidth.
+        amplifiers: Amplifiers to choose from, from the slowest to the fastest. The noise of a receiver is that of one
+            of them; numbers between them are not interpolated.
     """
 
     symbol_rate_bd: Positive
@@ -281,9 +297,17 @@ class NoiseCard(StrictModel):
     fibre_index: Positive
     chip_path_m: NonNegative
     fibre_phase_rad: NonNegative
-    receiver_a_per_sqrt_hz: NonNegative
-    receiver_hz: Positive
-    receiver_floor_a_per_sqrt_hz: NonNegative
+    amplifiers: Annotated[tuple[AmplifierCard, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _amplifiers_ascend(self) -> NoiseCard:
+        bandwidths = [float(each.bandwidth_hz) for each in self.amplifiers]
+        for below, above in itertools.pairwise(bandwidths):
+            if above <= below:
+                raise ValueError(
+                    f"noise.amplifiers: {above:g} Hz follows {below:g} Hz; list amplifiers by ascending bandwidth"
+                )
+        return self
 
 
 class Process(StrictModel):

@@ -59,7 +59,9 @@ class Bias:
         voltage_v: (C,) pad voltages for these powers.
         code: (C,) DAC codes nearest to the voltages. Only the codes drive the chip.
         activations: Settings of the electronics by neuron label.
-        outputs: Receiver scale by output fibre label: level = scale · |field|.
+        outputs: Receiver scale by output fibre label: level = scale · √(power - dark power).
+        dark: Dark power by output fibre label, relative to a field of amplitude 1: what the modulator of an output
+            sends at level 0. Receivers that are missing have none.
         inputs: Amplitude of the highest level, 0 … 1, by input fibre label. Servers that are missing send full scale.
     """
 
@@ -73,6 +75,7 @@ class Bias:
     code: NDArray[np.int64]
     activations: Mapping[str, Activation] = field(default_factory=dict)
     outputs: Mapping[str, float] = field(default_factory=dict)
+    dark: Mapping[str, float] = field(default_factory=dict)
     inputs: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -96,7 +99,10 @@ def write_bias(bias: Bias, path: str | Path) -> None:
         "activations": {
             label: {key: float(getattr(a, key)) for key in _ACTIVATION} for label, a in bias.activations.items()
         },
-        "outputs": {label: {"scale": float(scale)} for label, scale in bias.outputs.items()},
+        "outputs": {
+            label: {"scale": float(scale)} | ({"dark": float(bias.dark[label])} if label in bias.dark else {})
+            for label, scale in bias.outputs.items()
+        },
     }
     if bias.inputs:
         data["inputs"] = {label: {"amplitude": float(amplitude)} for label, amplitude in bias.inputs.items()}
@@ -142,7 +148,9 @@ def _bias(data: Mapping[str, Any]) -> Bias:
     activations = {
         label: _numbers(f"activation {label!r}", each, _ACTIVATION) for label, each in _section(data, "activations")
     }
-    outputs = {label: _numbers(f"output {label!r}", each, ("scale",)) for label, each in _section(data, "outputs")}
+    outputs = {
+        label: _numbers(f"output {label!r}", each, ("scale",), ("dark",)) for label, each in _section(data, "outputs")
+    }
     columns = {key: np.array([each[key] for each in channels.values()], dtype=np.float64) for key in _CHANNEL[:3]}
     return Bias(
         process=name_of("process", data["process"]),
@@ -152,6 +160,7 @@ def _bias(data: Mapping[str, Any]) -> Bias:
         code=np.array([each["code"] for each in channels.values()], dtype=np.int64),
         activations={label: Activation(**each) for label, each in activations.items()},
         outputs={label: each["scale"] for label, each in outputs.items()},
+        dark={label: each["dark"] for label, each in outputs.items() if "dark" in each},
         inputs={label: _amplitude(label, each) for label, each in _section(data, "inputs")},
         **columns,
     )
@@ -162,9 +171,9 @@ def _section(data: Mapping[str, Any], key: str) -> ItemsView[str, Any]:
     return mapping_of(key, data.get(key, {})).items()
 
 
-def _numbers(where: str, entry: Any, keys: tuple[str, ...]) -> dict[str, float]:
-    values = entries_of(where, entry, keys)
-    return {key: number_of(f"{where}: {key}", values[key]) for key in keys}
+def _numbers(where: str, entry: Any, keys: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, float]:
+    values = entries_of(where, entry, keys, optional)
+    return {key: number_of(f"{where}: {key}", value) for key, value in values.items()}
 
 
 def _channel(where: str, entry: Any, bits: int) -> dict[str, float]:

@@ -10,7 +10,8 @@ in the amplitudes, z' = aᵀ Q a + A a + b':
 Every term has an interval: the first from the positive and the negative entries of A - W, as any a is possible; the
 second from the interval of the previous layer's error a - h; the third from the entries of Q. Parts of A - W and Q that
 are proportional to W, as an error of the gain is, have tighter bounds, because the interval of W a is known. Light from
-modulators of other layers, which reflections and crosstalk add, is in A with W = 0.
+modulators of other layers, which reflections and crosstalk add, is in A with W = 0. So is what modulators send in
+quadrature because of their finite extinction, as further sources with amplitudes between 0 and the leak.
 
 A comparator, whose ideal z never lies in (-m, 1 + m), removes errors up to m: its amplitude is then exactly 0 or 1.
 Any other unit passes its error on, as clipping never enlarges it.
@@ -140,7 +141,7 @@ def certify(
         top[source] = np.where(constant, np.minimum(highest, 1.0), 1.0)
     last = np.zeros((onn.task.symbols, network.sources))
     last[:, source] = onn.layers[-1].weight
-    bound = output_error(network, last, onn.layers[-1].bias, top, error)
+    bound = output_error(network, last, onn.layers[-1].bias, top, error, onn.task.output_resolution)
     margins = (0.5 - bound.reshape(-1, onn.task.symbols) * onn.task.output_resolution).min(axis=0)
     return Certificate(margins, tuple(errors), tuple(reserves), tuple(signals))
 
@@ -180,8 +181,8 @@ def hidden_error(
         (n,) bounds of chip minus ideal.
     """
     low, high = (np.empty(layer.gain.size) for _ in range(2))
-    field = np.zeros((weight.shape[1], layer.detection.field.shape[1] // 2), dtype=np.complex128)
-    field[layer.detection.reaching] = _fields(layer.detection)
+    field = _all_fields(layer.detection, weight.shape[1])
+    weight, top, error = _with_leaks(layer.detection.leak, weight, top, error)
     plus, minus = np.split(field, 2, axis=1)
     ends = np.append(layer.starts[1:], plus.shape[1])
     for n, row in enumerate(layer.row.tolist()):
@@ -240,8 +241,15 @@ def signal_error(error: Interval, margin: Floats) -> Interval:
     return Interval(np.maximum(low, -1.0), np.minimum(high, 1.0))
 
 
-def output_error(network: ChipNetwork, weight: Floats, bias: Floats, top: Floats, error: Interval) -> Floats:
-    """Bound the errors of the output levels, scale · |field| minus ideal level.
+def output_error(
+    network: ChipNetwork,
+    weight: Floats,
+    bias: Floats,
+    top: Floats,
+    error: Interval,
+    resolution: NDArray[np.int64],
+) -> Floats:
+    """Bound the errors of the output levels, scale · √(power - dark power) minus ideal level.
 
     Args:
         network: The extracted chip.
@@ -249,13 +257,14 @@ def output_error(network: ChipNetwork, weight: Floats, bias: Floats, top: Floats
         bias: (M,) ideal biases.
         top: (F,) largest amplitude of each source.
         error: (F,) bounds of the sources' amplitudes minus the ideal ones.
+        resolution: (M,) decision steps per level; ideal levels are whole numbers of steps.
 
     Returns:
         (receivers,) upper bounds of the absolute errors, in levels; all outputs of the first server first.
     """
     receivers, symbols = network.scale.size, len(bias)
-    response = np.zeros((weight.shape[1], receivers), dtype=np.complex128)
-    response[network.receivers.reaching] = _fields(network.receivers) * network.scale
+    response = _all_fields(network.receivers, weight.shape[1]) * network.scale
+    weight, top, error = _with_leaks(network.receivers.leak, weight, top, error)
     ideal = np.tile(weight, (receivers // symbols, 1))
     # the common phase that brings each receiver's fields closest to the ideal row; detection does not see it
     overlap = (ideal * response.T).sum(axis=1)
@@ -266,14 +275,50 @@ def output_error(network: ChipNetwork, weight: Floats, bias: Floats, top: Floats
     constant = real[:, 0] - np.tile(bias, receivers // symbols)
     along = Interval(along.low + constant, along.high + constant)
     across = Interval(across.low + imaginary[:, 0], across.high + imaginary[:, 0])
-    # | |level + along + i across| - level | <= |along + i across|
-    return np.hypot(along.largest, across.largest) + ROUNDING
+    return _level_errors(along, across.largest, network.dark * network.scale**2, resolution) + ROUNDING
 
 
-def _fields(detection: DetectionMatrix) -> Complexes:
-    """(L, D) complex field at each detector for each source that reaches one."""
+def _level_errors(along: Interval, across: Floats, dark: Floats, resolution: NDArray[np.int64]) -> Floats:
+    """Upper bounds of | √(|level + along + i across|² - dark) - level | for all levels that an output may have.
+
+    Args:
+        along: (receivers,) bounds of the errors in phase with the level, in levels.
+        across: (receivers,) largest errors in quadrature.
+        dark: (receivers,) power that receivers subtract, in levels².
+        resolution: (M,) decision steps per level.
+    """
+    found = np.zeros(across.shape)
+    for receiver, steps in enumerate(np.tile(resolution, across.size // resolution.size).tolist()):
+        level = np.arange(4 * steps) / steps
+        high = np.maximum(np.abs(level + along.low[receiver]), np.abs(level + along.high[receiver]))
+        inside = (level + along.low[receiver] < 0.0) & (level + along.high[receiver] > 0.0)
+        low = np.where(
+            inside, 0.0, np.minimum(np.abs(level + along.low[receiver]), np.abs(level + along.high[receiver]))
+        )
+        most = np.sqrt(np.maximum(high**2 + across[receiver] ** 2 - dark[receiver], 0.0))
+        least = np.sqrt(np.maximum(low**2 - dark[receiver], 0.0))
+        found[receiver] = np.maximum(most - level, level - least).max()
+    return found
+
+
+def _all_fields(detection: DetectionMatrix, sources: int) -> Complexes:
+    """(F, D) complex field at each detector for each source; (2 F - 1, D) with what leaks through modulators."""
     real, imaginary = np.split(detection.field, 2, axis=1)
-    return np.asarray(real + 1j * imaginary)
+    field = np.zeros((sources, real.shape[1]), dtype=np.complex128)
+    field[detection.reaching] = real + 1j * imaginary
+    return np.concatenate([field, 1j * field[1:]]) if detection.leak else field
+
+
+def _with_leaks(leak: float, weight: Floats, top: Floats, error: Interval) -> tuple[Floats, Floats, Interval]:
+    """Weights, largest amplitudes and errors of the sources and of what leaks through each of them but the carrier."""
+    if not leak:
+        return weight, top, error
+    none = np.zeros(len(top) - 1)
+    return (
+        np.hstack([weight, np.zeros((len(weight), len(none)))]),
+        np.concatenate([top, np.full(len(none), leak)]),
+        Interval(np.concatenate([error.low, none]), np.concatenate([error.high, none])),
+    )
 
 
 def _quadratic(linear: Floats, quadratic: Floats, top: Floats) -> Interval:

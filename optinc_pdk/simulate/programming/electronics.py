@@ -14,6 +14,7 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.onn.conditioning import describe_rows
 from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, SourceFields, linear_response
 from optinc_pdk.simulate.programming.targets import LayerTarget
+from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
 
 Floats = NDArray[np.float64]
 
@@ -89,7 +90,7 @@ def neuron_electronics(
 
 
 def output_scales(light: SourceFields, target: LayerTarget, process: Process) -> dict[str, float]:
-    """Fit the scale of every receiver, level = scale · |field|, by least squares.
+    """Fit the scale of every receiver, level over field, by least squares.
 
     Args:
         light: Fields in the solved chip.
@@ -103,6 +104,28 @@ def output_scales(light: SourceFields, target: LayerTarget, process: Process) ->
     weight = np.tile(target.unit_weight, (field.shape[0] // target.weight.shape[0], 1))[:, target.illuminated]
     scale = np.abs((field * weight).sum(axis=1)) / (np.abs(field) ** 2).sum(axis=1)
     rounded = round_significant(scale, int(process.activation.resolution_bits))
+    return dict(zip(target.plus, rounded.tolist(), strict=True))
+
+
+def dark_powers(light: SourceFields, target: LayerTarget, process: Process) -> dict[str, float]:
+    """Return the power that receivers subtract: what reaches them while the modulator of their output is at its null.
+
+    It is known only where every output is the light of one modulator.
+
+    Args:
+        light: Fields in the solved chip.
+        target: Target of the last layer.
+        process: Process of the cards, which gives the modulators' extinction.
+
+    Returns:
+        Powers by receiver label, relative to a field of amplitude 1; empty if modulators leak nothing, or outputs are
+        sums of several modulators' light.
+    """
+    leak = modulator_leak(process)
+    if not leak or (np.count_nonzero(target.weight, axis=1) > 1).any():
+        return {}
+    field = np.abs(np.asarray(linear_response(light, target).coefficient)).max(axis=1)
+    rounded = round_significant((leak * field) ** 2, int(process.activation.resolution_bits))
     return dict(zip(target.plus, rounded.tolist(), strict=True))
 
 

@@ -92,7 +92,7 @@ def port_scattering(
         ModelError: A device has no model, or a wavelength is outside its range.
     """
     found = scattering(circuit, bias, wavelengths_nm, process, ground=ground, labels=ports, progress=progress)
-    return Scattering(found.wavelengths_nm, tuple(ports), found.between(ports, ports), found.modulators)
+    return Scattering(found.wavelengths_nm, tuple(ports), found.between(ports, ports), found.modulators, found.leak)
 
 
 def block_scattering(
@@ -135,7 +135,8 @@ def block_scattering(
         labels = [label for label in whole.labels if layers.get(label) == index]
         labels += [label for label in whole.labels if label == "carrier"]
         modulators = tuple(label for label in labels if label in whole.modulators)
-        blocks.append(Scattering(whole.wavelengths_nm, tuple(labels), whole.between(labels, labels), modulators))
+        s = whole.between(labels, labels)
+        blocks.append(Scattering(whole.wavelengths_nm, tuple(labels), s, modulators, whole.leak))
     return blocks
 
 

@@ -42,12 +42,14 @@ class Scattering:
         labels: Fibre labels and pad labels of photodiodes and modulators, in the order of rows and columns.
         s: (W, labels, labels) field amplitudes, indexed [wavelength, out, in].
         modulators: Labels that are modulators.
+        leak: Field amplitude that a modulator at its null sends in quadrature, over that at full transmission.
     """
 
     wavelengths_nm: Floats
     labels: tuple[str, ...]
     s: Complexes
     modulators: tuple[str, ...] = ()
+    leak: float = 0.0
 
     def between(self, outs: Sequence[str], ins: Sequence[str]) -> Complexes:
         """Return the (W, outs, ins) S-parameters from the labels ``ins`` to the labels ``outs``.
@@ -125,7 +127,14 @@ def scattering(
     plan = prepare(structure, wavelengths, process, outs=selected, ins=selected)
     s = s_matrices(plan, phases, wavelengths, process, progress=progress)[0]
     modulators = tuple(label for label in structure.modulators if label in set(selected))
-    return Scattering(wavelengths, selected, s, modulators)
+    return Scattering(wavelengths, selected, s, modulators, modulator_leak(process))
+
+
+def modulator_leak(process: Process) -> float:
+    """Return the field amplitude that a modulator of the process sends at its null; 0 if its card states none."""
+    card = process.devices.get("modulator")
+    extinction = None if card is None else card.model.parameters.get("extinction_db")
+    return 0.0 if extinction is None else 10.0 ** (-float(extinction) / 20.0)
 
 
 def prepare(

@@ -21,24 +21,42 @@ Ints = NDArray[np.int64]
 class DetectionMatrix:
     """Fields at D detectors of one layer as linear functions of the amplitudes of all F sources of a chip.
 
-    Source 0 is the carrier.
+    Source 0 is the carrier; the others are modulators. A modulator is an interferometer of finite extinction: at the
+    amplitude a it also sends leak · √(1 - a²) in quadrature.
 
     Attributes:
-        reaching: (L,) indices of the sources that reach a detector; the carrier is always among them.
+        reaching: (L,) indices of the sources that reach a detector; the carrier, the first, is always among them.
         field: (L, 2 D) real parts, then imaginary parts, of the fields at the detectors for each source at amplitude 1.
         feed: The layer's own sources and its number of detectors, for noise.
+        leak: Amplitude that a modulator sends at its null.
     """
 
     reaching: Ints
     field: Floats
     feed: DetectionSources
+    leak: float = 0.0
 
     def fields(self, light: Floats | Complexes) -> Floats:
-        """Return the (B, 2 D) fields at the detectors, real parts first, for (B, F) source amplitudes without noise."""
-        fields: Floats = light.real[:, self.reaching] @ self.field
-        if np.iscomplexobj(light):
-            fields += light.imag[:, self.reaching] @ self._turned
+        """Return the (B, 2 D) fields at the detectors, real parts first, for (B, F) source amplitudes without noise.
+
+        Complex amplitudes of the first layer are those of other chips, which already leak.
+        """
+        return self._fields(self._with_leak(light[:, self.reaching]))
+
+    def _fields(self, seen: Floats | Complexes) -> Floats:
+        """Fields for the (B, L) amplitudes of the sources that reach a detector."""
+        fields: Floats = seen.real @ self.field
+        if np.iscomplexobj(seen):
+            fields += seen.imag @ self._turned
         return fields
+
+    def _with_leak(self, seen: Floats | Complexes) -> Floats | Complexes:
+        """(B, L) amplitudes of the sources that reach a detector, with what leaks through modulators."""
+        if not self.leak or (np.iscomplexobj(seen) and self.feed.sources.start == 1):
+            return seen
+        leaking = self.leak * np.sqrt(np.maximum(1.0 - seen.real**2, 0.0))
+        leaking[:, 0] = 0.0
+        return np.asarray(seen + 1j * leaking)
 
     @property
     def _turned(self) -> Floats:
@@ -52,24 +70,36 @@ class DetectionMatrix:
         return np.asarray(fields[:, :count] ** 2 + fields[:, count:] ** 2)
 
     def powers(self, light: Floats | Complexes, noise: Noise | None, drawn: NoiseDraw | None) -> Floats:
-        """Return the (B, D) readings of the detectors for (B, F) source amplitudes.
+        """Return the (B, D) readings of the detectors for (B, F) source amplitudes of consecutive symbols.
 
         The unit of a reading is the power of a field of amplitude 1.
 
         Args:
             light: (B, F) source amplitudes.
-            noise: Noise model; None for no noise.
+            noise: Noise model with the shape of symbols; None for slow symbols without noise.
             drawn: Random numbers of the noise in this layer; None for no noise.
         """
+        shape = None if noise is None or noise.shape.negligible else noise.shape
+        seen = light[:, self.reaching]
+        if shape is not None:
+            seen = shape.transmitted(seen)
+        seen = self._with_leak(seen)
+        if drawn is not None:
+            seen = seen * np.repeat(self._factors(drawn), len(seen) // len(light), axis=0)
+        power = self.power(self._fields(seen))
+        if shape is not None:
+            power = shape.readings(power)
         if noise is None or drawn is None:
-            return self.power(self.fields(light))
-        sources = self.feed.sources
-        real, imaginary = light.real.copy(), light.imag.copy()
-        real[:, 0] *= drawn.carrier
-        noisy = light[:, sources] * drawn.fields
-        real[:, sources], imaginary[:, sources] = noisy.real, noisy.imag
-        power = self.power(self.fields(real) + imaginary[:, self.reaching] @ self._turned)
+            return power
         return np.asarray(power + np.sqrt(noise.variance(power)) * drawn.readings)
+
+    def _factors(self, drawn: NoiseDraw) -> Complexes:
+        """(B, L) factors of the laser's and fibres' noise on the amplitudes of the sources that reach a detector."""
+        factors = np.ones((len(drawn.carrier), len(self.reaching)), dtype=np.complex128)
+        factors[:, 0] = drawn.carrier
+        first, last = np.searchsorted(self.reaching, (self.feed.sources.start, self.feed.sources.stop))
+        factors[:, first:last] = drawn.fields[:, self.reaching[first:last] - self.feed.sources.start]
+        return factors
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +140,9 @@ class HiddenLayer:
         rows = np.add.reduceat(values, self.starts, axis=1) if self.starts.size < values.shape[1] else values
         return np.asarray(np.where(self.row >= 0, rows[:, self.row], 0.0))
 
-    def drive(self, power: Floats) -> Floats:
-        """Return the (B, n) modulator amplitudes before saturation for (B, 2 d) readings."""
-        return np.asarray(self.gain * np.maximum(self.difference(power), 0.0))
+    def drive(self, difference: Floats) -> Floats:
+        """Return the (B, n) modulator amplitudes before saturation for (B, n) detected differences."""
+        return np.asarray(self.gain * np.maximum(difference, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +153,19 @@ class ChipNetwork:
         layers: The hidden layers.
         receivers: Detection matrix of the receivers.
         scale: (receivers,) output level per field amplitude.
+        dark: (receivers,) power that the receivers subtract.
         sources: Number of sources: the carrier, then the inputs, then the neurons.
     """
 
     layers: list[HiddenLayer]
     receivers: DetectionMatrix
     scale: Floats
+    dark: Floats
     sources: int
+
+    def levels(self, power: Floats) -> Floats:
+        """Return the (B, receivers) output levels, scale · √(power - dark), for (B, receivers) readings."""
+        return np.asarray(self.scale * np.sqrt(np.maximum(power - self.dark, 0.0)))
 
     @property
     def detection_sources(self) -> list[DetectionSources]:
@@ -165,7 +201,8 @@ class _Optics:
         # the carrier stays, so that the matrix is never empty
         reaching = np.flatnonzero(np.append(True, np.any(fields[1:] != 0.0, axis=1)))
         feed = DetectionSources(source, self.fibre[source.start], len(detectors))
-        return DetectionMatrix(reaching, np.hstack([fields.real, fields.imag])[reaching], feed)
+        stacked = np.hstack([fields.real, fields.imag])[reaching]
+        return DetectionMatrix(reaching, stacked, feed, self.scattering.leak)
 
 
 def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int) -> ChipNetwork:
@@ -212,7 +249,8 @@ def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int
     if missing:
         raise NetlistError(f"the bias has no receiver scale for fibre {missing[0]!r}")
     scale = np.array([bias.outputs[label] for label in receivers])
-    return ChipNetwork(layers, optics.to(receivers, source), scale, source.stop)
+    dark = np.array([bias.dark.get(label, 0.0) for label in receivers])
+    return ChipNetwork(layers, optics.to(receivers, source), scale, dark, source.stop)
 
 
 def _check_balances(neurons: Sequence[Neuron], row: Sequence[int], bias: Bias) -> None:

@@ -1,14 +1,14 @@
-"""Noise of lasers, fibres and receivers, as the process card gives it.
+"""Noise of lasers, fibres and receivers, and bandwidths, as the cards give them.
 
-Assumptions. A reading is integrated over one symbol, T = 1 / symbol rate, so that white noise of a one-sided density
-has the bandwidth B = 1 / (2 T). All light comes from one laser. A layer works one or more symbols after the layer
-before it, so that the laser's noise is independent in each layer; within a layer, sources and local oscillators share
-it, apart from the difference of their paths.
+Assumptions. A reading is the mean over a window T at the end of a symbol, see
+:mod:`optinc_pdk.simulate.transmission.symbol_shape`; white noise of a one-sided density has the bandwidth
+B = 1 / (2 T), less what photodiode and amplifier filter. All light comes from one laser. A layer works one or more
+symbols after the layer before it, so that the laser's noise is independent in each layer; within a layer, sources and
+local oscillators share it, apart from the difference of their paths. Noise of consecutive symbols is independent.
 
 - **Shot noise**: a photocurrent I has the variance 2 q I B, Gaussian, because readings have thousands of electrons.
-- **Receivers**: a current's variance is i² B with the amplifier's input noise density i; each detector has its own.
-  At one input capacitance and gain-bandwidth product, an amplifier's feedback resistor may grow as 1 / B², so that
-  i = √(4 k T / R) falls as B, down to the floor of the largest resistor.
+- **Receivers**: a current's variance is i² B with the amplifier's input noise density i; each detector has its own. At
+  every rate, an amplifier of the card and a window are chosen.
 - **Intensity**: the relative power of the laser in a symbol has the variance r B, with the noise density r. Light
   whose path is longer by τ is averaged over a shifted window: the correlation of both is 1 - τ / T, at least 0.
 - **Linewidth**: the laser's phase is a random walk, of variance 2π Δν t after t. The phase of a longer path against
@@ -30,7 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
+from optinc_pdk.cards.process import BudgetCard, NoiseCard
 from optinc_pdk.errors import InputError
+from optinc_pdk.simulate.transmission.symbol_shape import WINDOWS, SymbolShape, time_constants
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -39,6 +41,8 @@ Kind = Literal["shot", "receiver", "intensity", "linewidth", "fibre"]
 ELECTRON_C = 1.602176634e-19
 LIGHT_SPEED_M_S = 299_792_458.0
 KINDS: tuple[Kind, ...] = get_args(Kind)
+OPENING = 0.98
+"""Least opening of a receiver that suits any chip."""
 BLOCK = 1024
 """Words that share one stream of random numbers, so that a word's noise does not depend on the batch size."""
 
@@ -49,15 +53,16 @@ class Noise:
 
     Attributes:
         laser_w: Power of a field of amplitude 1, as launched into every waveguide, in W.
-        symbol_rate_bd: Symbols per second. A reading is integrated over one symbol.
+        symbol_rate_bd: Symbols per second.
         responsivity_a_per_w: Photocurrent per optical power at a detector.
         shot: Whether photocurrents have shot noise.
-        receiver_a_per_sqrt_hz: Input-referred noise current density of a detector's amplifier designed for this rate.
+        receiver_a_per_sqrt_hz: Input-referred noise current density of a detector's amplifier.
         intensity_per_hz: Relative intensity noise of the laser.
         linewidth_hz: Linewidth of the laser, full width at half maximum.
         fibre_delay_s: Delay, relative to the local oscillator, of light from a modulator off the chip.
         chip_delay_s: Delay, relative to the local oscillator, of light from a modulator on the chip.
         fibre_phase_rad: Rms phase error of a locked fibre.
+        shape: Filters and window of the readings.
     """
 
     laser_w: float
@@ -70,16 +75,17 @@ class Noise:
     fibre_delay_s: float
     chip_delay_s: float
     fibre_phase_rad: float
+    shape: SymbolShape
 
     @property
     def integration_s(self) -> float:
-        """Integration time T of a reading."""
-        return 1.0 / self.symbol_rate_bd
+        """Window T of a reading."""
+        return self.shape.window / self.symbol_rate_bd
 
     @property
     def bandwidth_hz(self) -> float:
-        """Noise bandwidth B = 1 / (2 T) of a reading."""
-        return 0.5 * self.symbol_rate_bd
+        """Noise bandwidth B of a reading."""
+        return self.shape.noise_bandwidth_hz(self.symbol_rate_bd)
 
     @property
     def full_scale_a(self) -> float:
@@ -88,7 +94,7 @@ class Noise:
 
     @property
     def intensity(self) -> float:
-        """Standard deviation of the laser's relative power in one symbol."""
+        """Standard deviation of the laser's relative power in one reading."""
         return math.sqrt(self.intensity_per_hz * self.bandwidth_hz)
 
     def variance(self, power: Floats) -> Floats:
@@ -141,7 +147,7 @@ class Noise:
 
 
 def path_phase_variance(linewidth_hz: float, delay_s: float, integration_s: float) -> float:
-    """Return the variance in rad² of the phase difference between two paths of one laser, averaged over one symbol.
+    """Return the variance in rad² of the phase difference between two paths of one laser, averaged over a window.
 
     The phase difference is the mean over the integration time T of W(t) - W(t - τ), with the delay τ and a random walk
     W of variance 2π Δν t. The mean weights the steps of the walk by a trapezoid. The integral of the trapezoid's square
@@ -160,7 +166,10 @@ def path_phase_variance(linewidth_hz: float, delay_s: float, integration_s: floa
 
 
 def noise_of(process: Process, laser_w: float | None = None, symbol_rate_bd: float | None = None) -> Noise:
-    """Build the noise model of a process from its cards.
+    """Build the noise model of a process from its cards, with a receiver that suits any chip.
+
+    Amplifier and window are the quietest of those with which symbols before take at most 2 % of the distance between
+    two levels; where none is fast enough, those with which they take least.
 
     Args:
         process: Process of the cards.
@@ -168,33 +177,116 @@ def noise_of(process: Process, laser_w: float | None = None, symbol_rate_bd: flo
         symbol_rate_bd: Symbols per second; by default the card's.
 
     Raises:
-        InputError: The process has no noise or no budget section, or a power or rate is out of range.
+        InputError: The process has no noise or no budget section, a power or rate is out of range, or the rate is
+            beyond every bandwidth.
     """
-    card, budget = process.noise, process.budget
-    if card is None or budget is None:
-        raise InputError(
-            f"process {process.name!r} has no 'noise' or no 'budget' in its process.yml: add them, or take a process "
-            "that has both"
-        )
+    choices = noise_choices(process, laser_w, symbol_rate_bd)
+    open_enough = [one for one in choices if one.shape.opening >= OPENING]
+    if open_enough:
+        return min(open_enough, key=_amplifier_noise)
+    return max(choices, key=lambda one: one.shape.opening)
+
+
+def noise_choices(
+    process: Process, laser_w: float | None = None, symbol_rate_bd: float | None = None
+) -> tuple[Noise, ...]:
+    """Build a noise model for every receiver that a symbol rate may use.
+
+    A receiver is an amplifier of the card and a window. Those that are both noisier and less open than another are left
+    out; which of the others is best depends on the chip.
+
+    Args:
+        process: Process of the cards.
+        laser_w: Power launched into every waveguide, in W; by default the card's.
+        symbol_rate_bd: Symbols per second; by default the card's.
+
+    Returns:
+        At least one noise model, from the quietest receiver to the most open one.
+
+    Raises:
+        InputError: As for :func:`noise_of`.
+    """
+    card, budget = _sections(process)
     laser = float(budget.laser_w) if laser_w is None else laser_w
     rate = float(card.symbol_rate_bd) if symbol_rate_bd is None else symbol_rate_bd
     most = math.inf if budget.symbol_rate_max_bd is None else float(budget.symbol_rate_max_bd)
     _check("laser power", laser, float(card.laser_max_w), "W", "noise.laser_max_w")
     _check("symbol rate", rate, most, "Bd", "budget.symbol_rate_max_bd")
-    return Noise(
-        laser_w=laser,
-        symbol_rate_bd=rate,
-        responsivity_a_per_w=process.device("photodiode").parameter("responsivity_a_per_w"),
-        shot=True,
-        receiver_a_per_sqrt_hz=max(
-            float(card.receiver_floor_a_per_sqrt_hz), float(card.receiver_a_per_sqrt_hz / card.receiver_hz) * rate / 2.0
-        ),
-        intensity_per_hz=math.pow(10.0, float(card.intensity_db_per_hz) / 10.0),
-        linewidth_hz=float(card.linewidth_hz),
-        fibre_delay_s=float(card.fibre_path_m) * float(card.fibre_index) / LIGHT_SPEED_M_S,
-        chip_delay_s=float(card.chip_path_m) * float(process.guide.group_index) / LIGHT_SPEED_M_S,
-        fibre_phase_rad=float(card.fibre_phase_rad),
-    )
+    diode, sending = photodiode_bandwidths(process), transmitter_bandwidths(process)
+    if rate > (fastest := _fastest_hz(process)):
+        raise InputError(
+            f"symbol rate {rate:g} Bd is beyond every bandwidth of process {process.name!r}, the largest of which is "
+            f"{fastest:g} Hz; give a lower rate"
+        )
+    found: list[Noise] = []
+    for amplifier in card.amplifiers:
+        receiver = time_constants((*diode, float(amplifier.bandwidth_hz)), rate)
+        for window in WINDOWS:
+            found.append(
+                Noise(
+                    laser_w=laser,
+                    symbol_rate_bd=rate,
+                    responsivity_a_per_w=process.device("photodiode").parameter("responsivity_a_per_w"),
+                    shot=True,
+                    receiver_a_per_sqrt_hz=float(amplifier.a_per_sqrt_hz),
+                    intensity_per_hz=math.pow(10.0, float(card.intensity_db_per_hz) / 10.0),
+                    linewidth_hz=float(card.linewidth_hz),
+                    fibre_delay_s=float(card.fibre_path_m) * float(card.fibre_index) / LIGHT_SPEED_M_S,
+                    chip_delay_s=float(card.chip_path_m) * float(process.guide.group_index) / LIGHT_SPEED_M_S,
+                    fibre_phase_rad=float(card.fibre_phase_rad),
+                    shape=SymbolShape(time_constants(sending, rate), receiver, window),
+                )
+            )
+    best: list[Noise] = []
+    for noise in sorted(found, key=_amplifier_noise):
+        if not best or noise.shape.opening > best[-1].shape.opening:
+            best.append(noise)
+    return tuple(best)
+
+
+def rate_limits(process: Process) -> tuple[float, float]:
+    """Return the lowest useful and the highest possible symbol rate of a process, in Bd.
+
+    The highest is that of its budget, and not beyond every bandwidth.
+
+    Raises:
+        InputError: The process has no noise or no budget section.
+    """
+    budget = _sections(process)[1]
+    most = math.inf if budget.symbol_rate_max_bd is None else float(budget.symbol_rate_max_bd)
+    return float(budget.symbol_rate_min_bd), min(most, _fastest_hz(process))
+
+
+def _sections(process: Process) -> tuple[NoiseCard, BudgetCard]:
+    if process.noise is None or process.budget is None:
+        raise InputError(
+            f"process {process.name!r} has no 'noise' or no 'budget' in its process.yml: add them, or take a process "
+            "that has both"
+        )
+    return process.noise, process.budget
+
+
+def _fastest_hz(process: Process) -> float:
+    """Largest bandwidth of a process."""
+    amplifier = float(_sections(process)[0].amplifiers[-1].bandwidth_hz)
+    return max(*transmitter_bandwidths(process), *photodiode_bandwidths(process), amplifier)
+
+
+def transmitter_bandwidths(process: Process) -> tuple[float, ...]:
+    """Return the bandwidths in Hz of modulators and their electronics, as far as the cards state them."""
+    modulator = process.device("modulator").model.parameters.get("bandwidth_hz")
+    return tuple(float(each) for each in (modulator, process.activation.bandwidth_hz) if each is not None)
+
+
+def photodiode_bandwidths(process: Process) -> tuple[float, ...]:
+    """Return the bandwidth in Hz of photodiodes, if their card states it."""
+    found = process.device("photodiode").model.parameters.get("bandwidth_hz")
+    return () if found is None else (float(found),)
+
+
+def _amplifier_noise(noise: Noise) -> float:
+    """Standard deviation in A of a reading without light."""
+    return noise.receiver_a_per_sqrt_hz * math.sqrt(noise.bandwidth_hz)
 
 
 def _check(what: str, value: float, most: float, unit: str, key: str) -> None:

@@ -95,11 +95,12 @@ def transmit(
     for start in range(0, sent.shape[0], CHUNK):
         inputs = sent[start : start + CHUNK]
         drawn = None if noise is None else draw_noise(noise, network.detection_sources, start, inputs.shape[0], seed)
-        light, raw = settled_amplitudes(inputs, network, noise, drawn)
+        light, differences = settled_amplitudes(inputs, network, noise, drawn)
+        raw = [layer.drive(each) for layer, each in zip(network.layers, differences, strict=True)]
         saturated += sum(int((amplitude > 1.0).sum()) for amplitude in raw)
         peaks = [np.maximum(peak, amplitude.max(axis=0)) for peak, amplitude in zip(peaks, raw, strict=True)]
         power = network.receivers.powers(light, noise, None if drawn is None else drawn[-1])
-        outputs[start : start + CHUNK] = network.scale * np.sqrt(np.maximum(power, 0.0))
+        outputs[start : start + CHUNK] = network.levels(power)
     received = outputs.reshape(-1, len(board.outputs), len(board.outputs[0]))
     return Reception(received, decide_steps(received, resolution), tuple(peaks), saturated)
 
@@ -160,8 +161,8 @@ def settled_amplitudes(
         drawn: Random numbers of the noise for each layer; None for no noise.
 
     Returns:
-        (B, sources) amplitudes after saturation at 1, and for each hidden layer (B, neurons) amplitudes before
-        saturation.
+        (B, sources) amplitudes after saturation at 1, and for each hidden layer (B, neurons) detected differences,
+        offsets included.
 
     Raises:
         UnsettledError: Amplitudes do not converge.
@@ -169,17 +170,17 @@ def settled_amplitudes(
     light = np.zeros_like(inputs, shape=(inputs.shape[0], network.sources))
     light[:, 0] = 1.0
     light[:, 1 : 1 + inputs.shape[1]] = inputs
-    raw: list[Floats] = [np.zeros(0)] * len(network.layers)
+    differences: list[Floats] = [np.zeros(0)] * len(network.layers)
     for _ in range(MAX_PASSES):
         change = 0.0
         for index, layer in enumerate(network.layers):
             power = layer.detection.powers(light, noise, None if drawn is None else drawn[index])
-            raw[index] = layer.drive(power)
-            amplitude = np.minimum(raw[index], 1.0)
+            differences[index] = layer.difference(power)
+            amplitude = np.minimum(layer.drive(differences[index]), 1.0)
             change = max(change, float(np.max(np.abs(amplitude - light[:, layer.source]), initial=0.0)))
             light[:, layer.source] = amplitude
         if network.forward or change <= SETTLED_CHANGE:
-            return light, raw
+            return light, differences
     raise UnsettledError(
         f"light does not settle within {MAX_PASSES} passes, its last change is {change:.3g}: reflections "
         "couple the layers; lower the gains or the reflections"

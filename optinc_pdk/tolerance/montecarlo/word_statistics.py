@@ -18,6 +18,7 @@ from optinc_pdk.simulate.transmission.noise import Noise
 
 DIGITS = 9
 """Decimals of a margin that are kept: the last bits of a solution depend on the machine."""
+ORDER_SEED = 2604
 MAX_MARGIN = 1e30
 MAX_COUNT = 2**53
 """Largest magnitude of a margin and largest count in a file; summaries add them up in double precision."""
@@ -104,14 +105,29 @@ def read_words(
     def readings() -> Iterator[tuple[Integers, Floats]]:
         nonlocal saturated
         for number, symbols in enumerate(symbol_assignments(inputs, s, board, bias)):
+            order = _order(len(symbols), noise, seed + number)
             received = transmit(
-                symbols, s, board, bias, noise=noise, seed=seed + number, resolution=inputs.task.output_resolution
+                symbols[order],
+                s,
+                board,
+                bias,
+                noise=noise,
+                seed=seed + number,
+                resolution=inputs.task.output_resolution,
             )
             saturated += received.saturated
-            yield inputs.task.combine_steps(received.levels), received.outputs
+            back = np.argsort(order)
+            yield inputs.task.combine_steps(received.levels)[back], received.outputs[back]
 
     score = score_words(readings(), inputs.ideal, inputs.levels, inputs.task.output_resolution)
     return WordOutcome(**asdict(replace(score, margin=round(score.margin, DIGITS))), saturated=saturated)
+
+
+def _order(count: int, noise: Noise | None, seed: int) -> Integers:
+    """Order in which words are sent: a random one where symbols run into each other, as words in use are random."""
+    if noise is None or noise.shape.negligible:
+        return np.arange(count)
+    return np.random.default_rng((ORDER_SEED, seed)).permutation(count)
 
 
 def unusable_outcome(inputs: FunctionInputs, board: Board, fault: str) -> WordOutcome:

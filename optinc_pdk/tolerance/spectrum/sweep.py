@@ -32,6 +32,7 @@ from optinc_pdk.simulate import (
     s_matrices,
     scattering,
 )
+from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
 from optinc_pdk.tolerance.spectrum.points import (
     LIGHT_NM_GHZ,
     WavelengthPoint,
@@ -229,7 +230,7 @@ def _light(subject: SweptChip, structure: CircuitOptics, models: WavelengthRange
 
     def at(wavelength_nm: float) -> Scattering:
         s = s_matrices(plan, phases, wavelength_nm, process)[0]
-        return Scattering(np.array([wavelength_nm]), structure.labels, s, structure.modulators)
+        return Scattering(np.array([wavelength_nm]), structure.labels, s, structure.modulators, modulator_leak(process))
 
     return at
 

@@ -16,6 +16,7 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.models import device_s, net_transmission, sampled_s
 from optinc_pdk.simulate import Scattering, s_matrices
+from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.sampling import PHASE, ChipSample
 
@@ -90,7 +91,7 @@ def sample_scattering(
     """
     wavelengths = _wavelengths(sample, wavelengths_nm)
     s = sample_s_matrices(chip, sample, np.asarray(voltage_v)[np.newaxis], effective_bits, wavelengths)[0]
-    return Scattering(wavelengths, chip.plan.outs, s, chip.structure.modulators)
+    return Scattering(wavelengths, chip.plan.outs, s, chip.structure.modulators, modulator_leak(chip.process))
 
 
 def sample_s_matrices(
@@ -162,7 +163,11 @@ def sample_scatterings(
     }
     guides = np.stack([_guides(chip, sample, at) for sample, at in pairs])
     s = s_matrices(chip.plan, np.stack(heat), carriers[0], chip.process, devices=devices, guides=guides)
-    return [Scattering(at, chip.plan.outs, one, chip.structure.modulators) for at, one in zip(carriers, s, strict=True)]
+    leak = modulator_leak(chip.process)
+    return [
+        Scattering(at, chip.plan.outs, one, chip.structure.modulators, leak)
+        for at, one in zip(carriers, s, strict=True)
+    ]
 
 
 def sample_device_s(chip: NominalChip, sample: ChipSample, name: str, wavelengths_nm: Floats) -> Complexes:

@@ -1,0 +1,298 @@
+"""Estimate of word-error rates far below what can be counted: how far noise must carry one reading to spoil a word.
+
+For every word and every reading (the difference that a pair of detectors gives to its neurons, or the power of a
+receiver) the smallest change is found that makes any server read a wrong word while everything else is free of noise.
+These changes are found once for a chip. At a symbol rate, the noise of each reading is a Gaussian of known deviation,
+from its own detectors and from what layers before pass on in their linear range, and symbols before shift the reading.
+The estimate is the sum of the probabilities that a reading exceeds its change, at most 1 for each word.
+
+The sum counts noise that several layers pass on more than once, and leaves out errors that need noise in several
+readings at once which none of them sees in full.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from optinc_pdk.averaging import decide_steps
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Bias, Board
+from optinc_pdk.signoff.function import FunctionInputs, symbol_assignments
+from optinc_pdk.simulate import Scattering
+from optinc_pdk.simulate.transmission.detection import ChipNetwork, network_of
+from optinc_pdk.simulate.transmission.noise import Noise, noise_choices, rate_limits
+from optinc_pdk.simulate.transmission.noise_propagation import TINY, reading_spread
+from optinc_pdk.simulate.transmission.reception import TOP_LEVEL, server_amplitudes, settled_amplitudes
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+WORDS = 2048
+"""Largest number of words, drawn at random, that represent all words."""
+WORK = 1 << 25
+"""Largest number of words times readings times sources; large networks are represented by fewer words."""
+SCANNED, BISECTIONS = 12, 7
+"""Changes of a reading that are tried between none and that which drives all its neurons to an end, and bisections."""
+CHOICE_WORDS = 256
+"""Words by which the receiver is chosen."""
+RATE_PRECISION = 1.02
+"""Ratio of two rates below which the bisection stops."""
+SEED = 2603
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorMargins:
+    """Smallest changes of the readings of a chip that spoil B words.
+
+    Attributes:
+        network: The chip on its board.
+        light: (B, sources) amplitudes of all sources without noise.
+        readings: For each hidden layer, (B, rows) detected differences without noise, offsets left out.
+        power: (B, receivers) received powers without noise.
+        up: For each hidden layer, (B, rows) smallest increase that spoils a word; infinite if none does.
+        down: For each hidden layer, (B, rows) smallest decrease.
+        receiver_up: (B, receivers) increase of a power at which its symbol is wrong; infinite for the highest level.
+        receiver_down: (B, receivers) decrease at which it is wrong; infinite for level 0.
+        wrong: (B,) words that are wrong without noise.
+        servers: Number of servers, each with an equal share of the receivers.
+    """
+
+    network: ChipNetwork
+    light: Floats
+    readings: tuple[Floats, ...]
+    power: Floats
+    up: tuple[Floats, ...]
+    down: tuple[Floats, ...]
+    receiver_up: Floats
+    receiver_down: Floats
+    wrong: Bools
+    servers: int
+
+    def first(self, count: int) -> ErrorMargins:
+        """Return the margins of the first words only."""
+        return ErrorMargins(
+            network=self.network,
+            light=self.light[:count],
+            readings=tuple(each[:count] for each in self.readings),
+            power=self.power[:count],
+            up=tuple(each[:count] for each in self.up),
+            down=tuple(each[:count] for each in self.down),
+            receiver_up=self.receiver_up[:count],
+            receiver_down=self.receiver_down[:count],
+            wrong=self.wrong[:count],
+            servers=self.servers,
+        )
+
+
+@dataclass(frozen=True)
+class ErrorEstimate:
+    """Estimated word-error rate at one symbol rate.
+
+    Attributes:
+        rate: Mean probability, over words and servers, that a word is wrong.
+        layers: Share that arises in each hidden layer.
+        receivers: Share that arises in the receivers.
+    """
+
+    rate: float
+    layers: tuple[float, ...]
+    receivers: float
+
+
+def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias) -> ErrorMargins:
+    """Find how far noise must carry each reading of a chip to spoil a word.
+
+    Args:
+        s: S-parameters of the chip.
+        inputs: The inputs, of which at most ``WORDS`` are taken at random, in random order.
+        board: Board netlist that joins the chip's fibres.
+        bias: Electronics of its neurons and receivers.
+
+    Raises:
+        UnsettledError: Amplitudes do not converge, because reflections couple the layers.
+    """
+    network = network_of(s, board, bias, 0)
+    symbols = symbol_assignments(inputs, s, board, bias)
+    rows = sum(layer.starts.size for layer in network.layers) + network.scale.size
+    count = int(np.clip(WORK // (rows * network.sources), 1, WORDS))
+    tried = len(symbols) * symbols.shape[1]
+    chosen = np.random.default_rng(SEED).permutation(tried)[:count]
+    words = symbols.reshape(tried, *symbols.shape[2:])[chosen]
+    levels = np.tile(inputs.levels[chosen % symbols.shape[1]], (1, len(board.outputs)))
+    resolution = np.tile(inputs.task.output_resolution, len(board.outputs))
+    light, differences = settled_amplitudes(server_amplitudes(words, board, bias), network, None, None)
+    search = _Search(network, light, differences, np.rint(levels * resolution).astype(np.int64), resolution)
+    sides = [[search.smallest(index, sign) for index in range(len(network.layers))] for sign in (1.0, -1.0)]
+    power = network.receivers.power(network.receivers.fields(light))
+    half = 0.5 / resolution
+    # a level is exceeded where the power is that of the threshold
+    above, below = ((np.maximum(levels + step, 0.0) / network.scale) ** 2 + network.dark for step in (half, -half))
+    return ErrorMargins(
+        network=network,
+        light=light,
+        readings=tuple(_readings(network, differences)),
+        power=power,
+        up=tuple(sides[0]),
+        down=tuple(sides[1]),
+        receiver_up=np.where(levels + half < TOP_LEVEL + 1 - half, above - power, np.inf),
+        receiver_down=np.where(levels > 0.0, power - below, np.inf),
+        wrong=search.wrong(len(network.layers), light),
+        servers=len(board.outputs),
+    )
+
+
+def estimate_errors(margins: ErrorMargins, noise: Noise) -> ErrorEstimate:
+    """Estimate the word-error rate of a chip at the laser power and symbol rate of a noise model.
+
+    Args:
+        margins: Result of :func:`error_margins`.
+        noise: Noise of lasers and detectors, and the shape of symbols.
+    """
+    network = margins.network
+    spread = reading_spread(network, margins.light, noise)
+    moved, received = _moved(margins, noise)
+    parts = [
+        _beyond(up - shift, deviation) + _beyond(down + shift, deviation)
+        for up, down, shift, deviation in zip(margins.up, margins.down, moved, spread.rows, strict=True)
+    ]
+    last = _beyond(margins.receiver_up - received, spread.receivers)
+    last += _beyond(margins.receiver_down + received, spread.receivers)
+    by_layer = [part.sum(axis=1) for part in parts]
+    by_server = last.reshape(len(last), margins.servers, -1).sum(axis=2)
+    words = np.minimum(sum(by_layer, np.zeros(len(last)))[:, np.newaxis] + by_server, 1.0)
+    words[margins.wrong] = 1.0
+    return ErrorEstimate(
+        rate=float(words.mean()),
+        layers=tuple(float(np.minimum(part, 1.0).mean()) for part in by_layer),
+        receivers=float(np.minimum(by_server, 1.0).mean()),
+    )
+
+
+def best_noise(margins: ErrorMargins, choices: Sequence[Noise]) -> Noise:
+    """Return the noise model of the receiver with which a chip has the lowest estimated word-error rate.
+
+    Args:
+        margins: Result of :func:`error_margins`.
+        choices: Noise models of one rate, see :func:`optinc_pdk.simulate.transmission.noise.noise_choices`.
+    """
+    few = margins.first(CHOICE_WORDS)
+    rates = [estimate_errors(few, noise).rate for noise in choices]
+    return choices[rates.index(min(rates))]
+
+
+def highest_rate(
+    margins: ErrorMargins, process: Process, word_error_rate: float, laser_w: float | None = None
+) -> float | None:
+    """Find the highest symbol rate at which a chip has an acceptable estimated word-error rate, by bisection.
+
+    Args:
+        margins: Result of :func:`error_margins`.
+        process: Process of the cards.
+        word_error_rate: Accepted word-error rate, 0 … 1.
+        laser_w: Power launched into every waveguide, in W; by default the card's.
+
+    Returns:
+        Symbols per second, to a relative precision of ``RATE_PRECISION`` - 1, at most the highest rate of the card;
+        None if no rate is acceptable, down to the lowest useful rate of the card.
+
+    Raises:
+        InputError: The process has no noise or no budget section, or the power is out of range.
+    """
+
+    def acceptable(rate: float) -> bool:
+        noise = best_noise(margins, noise_choices(process, laser_w, rate))
+        return estimate_errors(margins, noise).rate <= word_error_rate
+
+    low, high = rate_limits(process)
+    if not acceptable(low):
+        return None
+    if acceptable(high):
+        return high
+    while high > RATE_PRECISION * low:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if acceptable(middle) else (low, middle)
+    return low
+
+
+def _beyond(change: Floats, deviation: Floats) -> Floats:
+    """Probability that a Gaussian exceeds a change."""
+    return np.asarray(ndtr(-change / np.maximum(deviation, TINY)))
+
+
+def _moved(margins: ErrorMargins, noise: Noise) -> tuple[list[Floats], Floats]:
+    """Changes of all readings because of the symbols before, with the words in their random order."""
+    network = margins.network
+    if noise.shape.negligible:
+        return [np.zeros_like(rows) for rows in margins.readings], np.zeros_like(margins.power)
+    first = network.detection_sources[0].sources
+    light, differences = settled_amplitudes(margins.light[:, first], network, noise, None)
+    moved = [new - old for new, old in zip(_readings(network, differences), margins.readings, strict=True)]
+    return moved, network.receivers.powers(light, noise, None) - margins.power
+
+
+def _readings(network: ChipNetwork, differences: list[Floats]) -> list[Floats]:
+    """For each hidden layer, (B, rows) detected differences without offsets, from those of the neurons with offsets."""
+    found = []
+    for layer, difference in zip(network.layers, differences, strict=True):
+        reader = np.array([np.argmax(layer.row == row) for row in range(layer.starts.size)])
+        found.append(difference[:, reader] - layer.offset[reader])
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Search for the smallest change of a reading that spoils a word, for B words at a time."""
+
+    network: ChipNetwork
+    light: Floats
+    differences: list[Floats]
+    steps: NDArray[np.int64]
+    resolution: NDArray[np.int64]
+
+    def wrong(self, following: int, light: Floats, words: NDArray[np.int64] | None = None) -> Bools:
+        """Whether any server reads a word wrongly, if light passes the layers from ``following`` on."""
+        for layer in self.network.layers[following:]:
+            difference = layer.difference(layer.detection.power(layer.detection.fields(light)))
+            light[:, layer.source] = np.minimum(layer.drive(difference), 1.0)
+        levels = self.network.levels(self.network.receivers.power(self.network.receivers.fields(light)))
+        expected = self.steps if words is None else self.steps[words]
+        return np.asarray((decide_steps(levels, self.resolution) != expected).any(axis=1))
+
+    def smallest(self, index: int, sign: float) -> Floats:
+        """(B, rows) smallest change, in the direction of ``sign``, of each row of a hidden layer."""
+        layer = self.network.layers[index]
+        return np.stack([self._smallest(index, row, sign) for row in range(layer.starts.size)], axis=1)
+
+    def _smallest(self, index: int, row: int, sign: float) -> Floats:
+        layer = self.network.layers[index]
+        readers = np.flatnonzero(layer.row == row)
+        difference, gain = self.differences[index][:, readers], layer.gain[readers]
+        full = np.divide(1.0, gain, out=np.zeros_like(gain), where=gain > 0.0)
+        # beyond this change, every neuron of the row is at its end
+        most = np.maximum((full - difference if sign > 0.0 else difference).max(axis=1), 0.0)
+
+        def spoils(words: NDArray[np.int64], change: Floats) -> Bools:
+            light = self.light[words]
+            driven = gain * np.maximum(difference[words] + sign * change[:, np.newaxis], 0.0)
+            light[:, layer.source.start + readers] = np.minimum(driven, 1.0)
+            return self.wrong(index + 1, light, words)
+
+        everything = np.arange(len(difference))
+        low, high = np.zeros(len(difference)), np.full(len(difference), np.inf)
+        for number in range(1, SCANNED + 1):
+            open_words = everything[np.isinf(high)]
+            change = most[open_words] * number / SCANNED
+            found = spoils(open_words, change)
+            high[open_words[found]], low[open_words[~found]] = change[found], change[~found]
+        words = everything[np.isfinite(high)]
+        for _ in range(BISECTIONS):
+            middle = 0.5 * (low[words] + high[words])
+            found = spoils(words, middle)
+            high[words[found]], low[words[~found]] = middle[found], middle[~found]
+        return high
