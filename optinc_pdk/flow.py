@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optinc_pdk.assemble import check_buildable, draft_circuit
-from optinc_pdk.cards import DEFAULT_PROCESS, Link, Process, load_process
+from optinc_pdk.cards import DEFAULT_PROCESS, Link, Process, Receivers, load_process, with_link
 from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
@@ -139,6 +139,7 @@ def build(
     on_progress: Callable[[str, int, int], None] | None = None,
     input_amplitudes: Sequence[float] | None = None,
     link: Link | None = None,
+    receivers: Receivers | None = None,
 ) -> Build:
     """Build a chip from trained weights and check it.
 
@@ -155,6 +156,7 @@ def build(
             carrier's amplitude in its fibre. By default the largest value of any input has amplitude 1.
         link: How the outputs reach the servers, see :class:`optinc_pdk.cards.process.LinkCard`; by default the
             process's.
+        receivers: How the servers detect them; by default the process's.
 
     Returns:
         The build; its ``passed`` states whether every check passed.
@@ -163,7 +165,7 @@ def build(
         InputError: The weights, the name, the process, the amplitudes or the folder cannot be used; nothing is written.
     """
     with StagedFiles(directory) as staged:
-        built = build_staged(weights, staged, name, process, on_stage, on_progress, input_amplitudes, link)
+        built = build_staged(weights, staged, name, process, on_stage, on_progress, input_amplitudes, link, receivers)
         from optinc_pdk.report.build_files import cascades_of
 
         # a cascade's report vouches for those of its chips; this build has none, so the earlier one is deleted
@@ -195,6 +197,7 @@ def build_staged(
     on_progress: Callable[[str, int, int], None] | None = None,
     input_amplitudes: Sequence[float] | None = None,
     link: Link | None = None,
+    receivers: Receivers | None = None,
 ) -> Build:
     """Build a chip into a set of files that :func:`publish` makes visible; arguments and errors as of :func:`build`."""
     clock = _Clock(on_stage, on_progress)
@@ -202,8 +205,8 @@ def build_staged(
         onn, name = _read(weights, name)
         digest = onn.digest
         _check_amplitudes(onn, input_amplitudes)
-        card = load_process(process)
-        neurons = (card.link.kind if link is None else link) == "neurons"
+        card = with_link(load_process(process), link, receivers)
+        neurons = card.link.kind == "neurons"
         notes = output_notes(onn, neurons)
         given, onn = onn, realised_network(onn, len(onn.layers) + neurons)
         out = _Files(staged, name)

@@ -34,6 +34,7 @@ class CircuitDraft:
         oscillators: Block name to the open root port of the splitter tree that feeds its local oscillators.
         neurons: Activations of all hidden layers.
         carriers: Labels of the fibres that feed modulators on the chip; empty if modulators are off the chip.
+        coherent: Whether the servers have coherent receivers.
     """
 
     builder: CircuitBuilder
@@ -42,6 +43,7 @@ class CircuitDraft:
     oscillators: Mapping[str, str]
     neurons: tuple[Neuron, ...]
     carriers: tuple[str, ...]
+    coherent: bool
 
 
 def assemble(onn: Onn, process: Process, name: str, plan: DiePlan = CARRIER_TREE) -> Circuit:
@@ -102,7 +104,8 @@ def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     _outputs(b, onn.task, sum_outputs(b, f"l{len(blocks) - 1}", blocks[-1], last))
     banks = dict.fromkeys(block.bank for layer in blocks[1:] for block in layer)
     carriers = tuple(f"carrier_{bank}" for bank in banks) if onchip else ()
-    return CircuitDraft(b, onn.task, blocks, roots, tuple(neurons), carriers)
+    coherent = process.link.receivers == "coherent"
+    return CircuitDraft(b, onn.task, blocks, roots, tuple(neurons), carriers, coherent)
 
 
 def complete_circuit(draft: CircuitDraft, plan: DiePlan) -> Circuit:
@@ -139,6 +142,7 @@ def complete_circuit(draft: CircuitDraft, plan: DiePlan) -> Circuit:
         outputs=output_labels(draft.task),
         oscillators=fibres,
         carriers=draft.carriers,
+        coherent=draft.coherent,
     )
     return replace(b.build(), board=board)
 

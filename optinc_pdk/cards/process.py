@@ -225,6 +225,7 @@ class ActivationCard(StrictModel):
 
 
 Link = Literal["direct", "neurons"]
+Receivers = Literal["photodiodes", "coherent"]
 
 
 class LinkCard(StrictModel):
@@ -232,10 +233,21 @@ class LinkCard(StrictModel):
 
     Attributes:
         kind: ``direct``: the servers' photodiodes receive the light of the last layer. ``neurons``: every output ends
-            in a neuron, whose modulator sends light of full scale to the servers' photodiodes.
+            in a neuron, whose modulator sends light of full scale to the servers.
+        receivers: ``photodiodes``: the servers detect the power of this light. ``coherent``: they detect its field,
+            with a local oscillator of the carrier whose phase is locked to it and two balanced photodiodes.
+        oscillator_w: Power of the local oscillator at a coherent receiver; needed for coherent receivers.
     """
 
     kind: Link = "direct"
+    receivers: Receivers = "photodiodes"
+    oscillator_w: Positive | None = None
+
+    @model_validator(mode="after")
+    def _oscillator_is_known(self) -> LinkCard:
+        if self.receivers == "coherent" and self.oscillator_w is None:
+            raise ValueError("link.oscillator_w is missing, which coherent receivers need; add it")
+        return self
 
 
 class BudgetCard(StrictModel):
@@ -443,6 +455,27 @@ class Process(StrictModel):
                 f"{', '.join(sorted(self.devices))}; add devices/{missing[0]}.yml to {self.folder}, or use "
                 "another process"
             )
+
+
+def with_link(process: Process, kind: Link | None, receivers: Receivers | None) -> Process:
+    """Return a process with another link to the servers.
+
+    Args:
+        process: The process.
+        kind: Kind of the link; None for the process's.
+        receivers: Receivers of the servers; None for the process's.
+
+    Raises:
+        CardError: Coherent receivers are chosen, and the process states no power of their local oscillators.
+    """
+    chosen = {"kind": kind, "receivers": receivers}
+    link = process.link.model_copy(update={key: value for key, value in chosen.items() if value is not None})
+    if link.receivers == "coherent" and link.oscillator_w is None:
+        raise CardError(
+            f"process {process.name!r} has no link.oscillator_w, the power of the local oscillator of coherent "
+            "receivers; add it to process.yml, or take photodiodes"
+        )
+    return process.model_copy(update={"link": link})
 
 
 class PortsCard(StrictModel):

@@ -60,6 +60,7 @@ class Bias:
         code: (C,) DAC codes nearest to the voltages. Only the codes drive the chip.
         activations: Settings of the electronics by neuron label.
         outputs: Receiver scale by output fibre label: level = scale · √(power - dark power).
+        phases: Phase in rad of the local oscillator by output fibre label, for coherent receivers.
         dark: Dark power by output fibre label, relative to a field of amplitude 1: what the modulator of an output
             sends at level 0. Receivers that are missing have none.
         inputs: Amplitude of the highest level, 0 … 1, by input fibre label. Servers that are missing send full scale.
@@ -75,6 +76,7 @@ class Bias:
     code: NDArray[np.int64]
     activations: Mapping[str, Activation] = field(default_factory=dict)
     outputs: Mapping[str, float] = field(default_factory=dict)
+    phases: Mapping[str, float] = field(default_factory=dict)
     dark: Mapping[str, float] = field(default_factory=dict)
     inputs: Mapping[str, float] = field(default_factory=dict)
 
@@ -100,7 +102,12 @@ def write_bias(bias: Bias, path: str | Path) -> None:
             label: {key: float(getattr(a, key)) for key in _ACTIVATION} for label, a in bias.activations.items()
         },
         "outputs": {
-            label: {"scale": float(scale)} | ({"dark": float(bias.dark[label])} if label in bias.dark else {})
+            label: {"scale": float(scale)}
+            | {
+                key: float(held[label])
+                for key, held in (("phase_rad", bias.phases), ("dark", bias.dark))
+                if label in held
+            }
             for label, scale in bias.outputs.items()
         },
     }
@@ -149,7 +156,8 @@ def _bias(data: Mapping[str, Any]) -> Bias:
         label: _numbers(f"activation {label!r}", each, _ACTIVATION) for label, each in _section(data, "activations")
     }
     outputs = {
-        label: _numbers(f"output {label!r}", each, ("scale",), ("dark",)) for label, each in _section(data, "outputs")
+        label: _numbers(f"output {label!r}", each, ("scale",), ("phase_rad", "dark"))
+        for label, each in _section(data, "outputs")
     }
     columns = {key: np.array([each[key] for each in channels.values()], dtype=np.float64) for key in _CHANNEL[:3]}
     return Bias(
@@ -160,6 +168,7 @@ def _bias(data: Mapping[str, Any]) -> Bias:
         code=np.array([each["code"] for each in channels.values()], dtype=np.int64),
         activations={label: Activation(**each) for label, each in activations.items()},
         outputs={label: each["scale"] for label, each in outputs.items()},
+        phases={label: each["phase_rad"] for label, each in outputs.items() if "phase_rad" in each},
         dark={label: each["dark"] for label, each in outputs.items() if "dark" in each},
         inputs={label: _amplitude(label, each) for label, each in _section(data, "inputs")},
         **columns,

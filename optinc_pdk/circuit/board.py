@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
+from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.values import entries_of, index_of, list_of, name_of, names_of
 
 _REQUIRED = ("carrier", "supplies", "monitors", "inputs", "neurons", "outputs")
 OPTIONAL = ("oscillators", "carriers")
 """Fields that a file contains only if they are not empty."""
+COHERENT, PHOTODIODES = "coherent", "photodiodes"
+"""Values of ``receivers`` in a file; photodiodes if there is none."""
 
 Labels: TypeAlias = str | tuple[str, ...]
 """One label, or several: a string or a list in a file."""
@@ -102,6 +105,7 @@ class Board:
         outputs: ``outputs[server][symbol]``: fibres to the servers' receivers.
         oscillators: Fibres that lead the carrier to local oscillators, if it is split off the chip; otherwise empty.
         carriers: Fibres that lead the carrier to modulators on the chip; empty if there are none.
+        coherent: Whether the servers' receivers detect fields with local oscillators, instead of powers.
     """
 
     carrier: str
@@ -112,6 +116,7 @@ class Board:
     outputs: tuple[tuple[str, ...], ...]
     oscillators: tuple[str, ...] = ()
     carriers: tuple[str, ...] = ()
+    coherent: bool = False
 
     @property
     def unmodulated(self) -> tuple[str, ...]:
@@ -134,14 +139,18 @@ class Board:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the board netlist as dicts and lists for a YAML file; :meth:`from_dict` is the inverse."""
-        return {
-            "carrier": self.carrier,
-            "supplies": list(self.supplies),
-            "monitors": list(self.monitors),
-            "inputs": [list(row) for row in self.inputs],
-            "neurons": [_plain(neuron) for neuron in self.neurons],
-            "outputs": [list(row) for row in self.outputs],
-        } | {key: list(names) for key in OPTIONAL if (names := getattr(self, key))}
+        return (
+            {
+                "carrier": self.carrier,
+                "supplies": list(self.supplies),
+                "monitors": list(self.monitors),
+                "inputs": [list(row) for row in self.inputs],
+                "neurons": [_plain(neuron) for neuron in self.neurons],
+                "outputs": [list(row) for row in self.outputs],
+            }
+            | {key: list(names) for key in OPTIONAL if (names := getattr(self, key))}
+            | ({"receivers": COHERENT} if self.coherent else {})
+        )
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Board:
@@ -151,7 +160,10 @@ class Board:
             NetlistError: A key is missing or unknown, or a value is not of its type.
             ValueError: A neuron lacks detectors or modulators.
         """
-        board = entries_of("info.board", data, _REQUIRED, OPTIONAL)
+        board = entries_of("info.board", data, _REQUIRED, (*OPTIONAL, "receivers"))
+        receivers = board.get("receivers", PHOTODIODES)
+        if receivers not in (COHERENT, PHOTODIODES):
+            raise NetlistError(f"info.board: receivers is {receivers!r}; give {PHOTODIODES} or {COHERENT}")
         neurons = list_of("info.board: neurons", board["neurons"])
         return Board(
             carrier=name_of("info.board: carrier", board["carrier"]),
@@ -162,6 +174,7 @@ class Board:
             neurons=tuple(_neuron(number, each, len(neurons)) for number, each in enumerate(neurons)),
             outputs=_rows("outputs", board["outputs"]),
             **{key: names_of(f"info.board: {key}", board.get(key, [])) for key in OPTIONAL},
+            coherent=receivers == COHERENT,
         )
 
 

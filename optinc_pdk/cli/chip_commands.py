@@ -21,6 +21,7 @@ from optinc_pdk.cli.options import (
     Json,
     LinkName,
     ProcessName,
+    ReceiversName,
     Servers,
     Weights,
     parse_output,
@@ -53,6 +54,7 @@ def build(
     groups: Groups = None,
     activation: ActivationName = None,
     link: LinkName = None,
+    receivers: ReceiversName = None,
     as_json: Json = False,
 ) -> None:
     """Build a chip from trained weights and check it: design rules, netlist and function.
@@ -68,7 +70,9 @@ def build(
         if weights is not None and (bits, servers, groups, activation) != (None,) * 4:
             source = read_network(weights, bits, servers, groups, activation)
             name = weights.stem if name is None else name
-        result = flow.build(source, output, name, process, report_stage, report_stage.within, link=link)
+        result = flow.build(
+            source, output, name, process, report_stage, report_stage.within, link=link, receivers=receivers
+        )
     if as_json:
         print(result.report.to_json(), end="")
     else:

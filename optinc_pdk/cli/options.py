@@ -69,6 +69,14 @@ LinkName = Annotated[
         "modulator for each output. Default: that of the process.",
     ),
 ]
+ReceiversName = Annotated[
+    Literal["photodiodes", "coherent"] | None,
+    typer.Option(
+        "--receivers",
+        help="How the servers detect the outputs: photodiodes, their power; coherent, their field with a local "
+        "oscillator. Default: that of the process.",
+    ),
+]
 TaskBits = Annotated[int, typer.Option("--bits", help="Bits of a word; even.")]
 TaskServers = Annotated[int, typer.Option("--servers", help="Number of servers whose words are averaged.")]
 TaskGroups = Annotated[

@@ -1,8 +1,6 @@
-"""Symbol rate of a chip as limited by receiver noise: the largest rate with an acceptable word-error rate."""
+"""Symbol rate of a chip as limited by noise and bandwidths: the largest with an acceptable word-error rate."""
 
 from __future__ import annotations
-
-import math
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
@@ -10,12 +8,9 @@ from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import Scattering
-from optinc_pdk.simulate.transmission.noise import noise_of
-from optinc_pdk.tolerance.error_rates import gaussian_error_rate
+from optinc_pdk.simulate.transmission.noise import rate_limits
+from optinc_pdk.tolerance.error_estimate import error_margins, highest_rate
 from optinc_pdk.validation import validate_arguments
-
-RATE_PRECISION = 1.02
-"""Ratio of two rates below which the bisection stops."""
 
 
 @validate_arguments
@@ -28,10 +23,7 @@ def max_symbol_rate(
     word_error_rate: float,
     laser_w: float | None = None,
 ) -> float:
-    """Compute the largest symbol rate at which receiver noise causes an acceptable word-error rate.
-
-    The word-error rate is estimated with `gaussian_error_rate`. The symbol rate is found by bisection between 1 Bd and
-    the maximum rate of the card (1 TBd if it has none), to a relative precision of `RATE_PRECISION` − 1.
+    """Compute the largest symbol rate at which noise and bandwidths cause an acceptable word-error rate.
 
     Args:
         s: S-parameters of the chip.
@@ -39,30 +31,20 @@ def max_symbol_rate(
         bias: Settings of the electronics of the chip's neurons and receivers.
         task: Averaging task of the chip.
         process: Process card, with noise and budget.
-        word_error_rate: Accepted word-error rate, 0 ... 1.
+        word_error_rate: Accepted word-error rate, 0 ... 1, estimated as `optinc_pdk.tolerance.error_estimate` describes.
         laser_w: Optical power into every waveguide, W; that of the card by default.
 
     Returns:
-        Symbol rate, Bd; the maximum if it is acceptable.
+        Symbol rate, Bd; that of the process if it is acceptable.
 
     Raises:
-        InputError: The word-error rate is too high even at 1 Bd.
+        InputError: The word-error rate is too high even at the lowest useful rate of the process.
     """
-    inputs = function_inputs(task)
-    budget = process.budget
-    maximum = 1e12 if budget is None or budget.symbol_rate_max_bd is None else float(budget.symbol_rate_max_bd)
-    low, high = 1.0, maximum
-
-    def errors(rate: float) -> float:
-        return gaussian_error_rate(s, inputs, board, bias, noise_of(process, laser_w, rate))
-
-    if errors(low) > word_error_rate:
+    margins = error_margins(s, function_inputs(task), board, bias)
+    rate = highest_rate(margins, process, word_error_rate, laser_w)
+    if rate is None:
         raise InputError(
-            f"word-error rate {word_error_rate}: not reached at any rate; accept a higher one or use more light"
+            f"word-error rate {word_error_rate}: not reached at {rate_limits(process)[0]:g} Bd, the lowest useful rate; "
+            "accept a higher one or use more light"
         )
-    if errors(high) <= word_error_rate:
-        return high
-    while high > RATE_PRECISION * low:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if errors(middle) <= word_error_rate else (low, middle)
-    return low
+    return rate

@@ -13,8 +13,9 @@ readings at once which none of them sees in full.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,8 @@ WORK = 1 << 25
 """Largest number of words times readings times sources; large networks are represented by fewer words."""
 SCANNED, BISECTIONS = 12, 7
 """Changes of a reading that are tried between none and that which drives all its neurons to an end, and bisections."""
+ERROR_RATE = 1e-9
+"""Accepted word-error rate."""
 CHOICE_WORDS = 256
 """Words by which the receiver is chosen."""
 RATE_PRECISION = 1.02
@@ -54,10 +57,10 @@ class ErrorMargins:
         network: The chip on its board.
         light: (B, sources) amplitudes of all sources without noise.
         readings: For each hidden layer, (B, rows) detected differences without noise, offsets left out.
-        power: (B, receivers) received powers without noise.
+        power: (B, receivers) readings of the receivers without noise: powers, or fields of coherent receivers.
         up: For each hidden layer, (B, rows) smallest increase that spoils a word; infinite if none does.
         down: For each hidden layer, (B, rows) smallest decrease.
-        receiver_up: (B, receivers) increase of a power at which its symbol is wrong; infinite for the highest level.
+        receiver_up: (B, receivers) increase of a reading at which its symbol is wrong; infinite for the highest level.
         receiver_down: (B, receivers) decrease at which it is wrong; infinite for level 0.
         wrong: (B,) words that are wrong without noise.
         servers: Number of servers, each with an equal share of the receivers.
@@ -105,6 +108,39 @@ class ErrorEstimate:
     receivers: float
 
 
+@dataclass(frozen=True)
+class RateLimits:
+    """Highest symbol rate of a chip, and what limits it.
+
+    Attributes:
+        word_error_rate: Accepted word-error rate, estimated.
+        symbol_rate_bd: Highest symbol rate; None if no useful rate is acceptable.
+        highest_bd: Highest rate of the process, beyond which none was tried.
+        without: Highest rate without one limit, by the limit's name, see ``IDEALISED``.
+        layers: Share of the word-error rate at the highest rate, or at the lowest useful one, that arises in each
+            hidden layer.
+        receivers: Share that arises in the receivers.
+    """
+
+    word_error_rate: float
+    symbol_rate_bd: float | None
+    highest_bd: float
+    without: Mapping[str, float | None]
+    layers: tuple[float, ...]
+    receivers: float
+
+    @property
+    def main_limit(self) -> str | None:
+        """Name of the limit without which the rate would be highest; None where none of them raises it by a tenth."""
+        rates = {name: rate or 0.0 for name, rate in self.without.items()}
+        name = max(rates, key=lambda one: rates[one])
+        return name if rates[name] > 1.1 * (self.symbol_rate_bd or 0.0) else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the limits as JSON-compatible data."""
+        return asdict(self) | {"main_limit": self.main_limit}
+
+
 def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias) -> ErrorMargins:
     """Find how far noise must carry each reading of a chip to spoil a word.
 
@@ -129,10 +165,9 @@ def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bia
     light, differences = settled_amplitudes(server_amplitudes(words, board, bias), network, None, None)
     search = _Search(network, light, differences, np.rint(levels * resolution).astype(np.int64), resolution)
     sides = [[search.smallest(index, sign) for index in range(len(network.layers))] for sign in (1.0, -1.0)]
-    power = network.receivers.power(network.receivers.fields(light))
+    power = network.receivers.detected(network.receivers.fields(light))
     half = 0.5 / resolution
-    # a level is exceeded where the power is that of the threshold
-    above, below = ((np.maximum(levels + step, 0.0) / network.scale) ** 2 + network.dark for step in (half, -half))
+    above, below = (network.thresholds(levels + step) for step in (half, -half))
     return ErrorMargins(
         network=network,
         light=light,
@@ -177,17 +212,64 @@ def estimate_errors(margins: ErrorMargins, noise: Noise) -> ErrorEstimate:
 def best_noise(margins: ErrorMargins, choices: Sequence[Noise]) -> Noise:
     """Return the noise model of the receiver with which a chip has the lowest estimated word-error rate.
 
+    Receivers are compared with their neighbours from the middle on, because the estimate has one minimum between the
+    quietest and the most open receiver.
+
     Args:
         margins: Result of :func:`error_margins`.
         choices: Noise models of one rate, see :func:`optinc_pdk.simulate.transmission.noise.noise_choices`.
     """
     few = margins.first(CHOICE_WORDS)
-    rates = [estimate_errors(few, noise).rate for noise in choices]
-    return choices[rates.index(min(rates))]
+    found: dict[int, float] = {}
+
+    def rate(index: int) -> float:
+        if index not in found:
+            found[index] = estimate_errors(few, choices[index]).rate
+        return found[index]
+
+    place, step = len(choices) // 2, max(len(choices) // 4, 1)
+    while True:
+        near = [at for at in (place - step, place + step) if 0 <= at < len(choices)]
+        best = min([place, *near], key=rate)
+        if best == place and step == 1:
+            return choices[place]
+        step = max(step // 2, 1) if best == place else step
+        place = best
+
+
+def find_rate_limits(margins: ErrorMargins, process: Process, laser_w: float | None = None) -> RateLimits:
+    """Find the highest symbol rate of a chip at ``ERROR_RATE``, and what it would be without each of its limits.
+
+    Args:
+        margins: Result of :func:`error_margins`.
+        process: Process of the cards.
+        laser_w: Power launched into every waveguide, in W; by default the card's.
+
+    Raises:
+        InputError: The process has no noise or no budget section, or the power is out of range.
+    """
+    rate = highest_rate(margins, process, ERROR_RATE, laser_w)
+    at = rate_limits(process)[0] if rate is None else rate
+    estimate = estimate_errors(margins, best_noise(margins, noise_choices(process, laser_w, at)))
+    return RateLimits(
+        word_error_rate=ERROR_RATE,
+        symbol_rate_bd=rate,
+        highest_bd=rate_limits(process)[1],
+        without={
+            name: highest_rate(margins, process, ERROR_RATE, laser_w, idealised)
+            for name, idealised in IDEALISED.items()
+        },
+        layers=estimate.layers,
+        receivers=estimate.receivers,
+    )
 
 
 def highest_rate(
-    margins: ErrorMargins, process: Process, word_error_rate: float, laser_w: float | None = None
+    margins: ErrorMargins,
+    process: Process,
+    word_error_rate: float,
+    laser_w: float | None = None,
+    idealised: Callable[[Noise], Noise] = lambda noise: noise,
 ) -> float | None:
     """Find the highest symbol rate at which a chip has an acceptable estimated word-error rate, by bisection.
 
@@ -196,17 +278,18 @@ def highest_rate(
         process: Process of the cards.
         word_error_rate: Accepted word-error rate, 0 … 1.
         laser_w: Power launched into every waveguide, in W; by default the card's.
+        idealised: Change of the noise model, such as one of ``IDEALISED``.
 
     Returns:
-        Symbols per second, to a relative precision of ``RATE_PRECISION`` - 1, at most the highest rate of the card;
-        None if no rate is acceptable, down to the lowest useful rate of the card.
+        Symbols per second, to a relative precision of ``RATE_PRECISION`` - 1, at most the highest rate of the process;
+        None if no rate is acceptable, down to the lowest useful rate.
 
     Raises:
         InputError: The process has no noise or no budget section, or the power is out of range.
     """
 
     def acceptable(rate: float) -> bool:
-        noise = best_noise(margins, noise_choices(process, laser_w, rate))
+        noise = best_noise(margins, [idealised(each) for each in noise_choices(process, laser_w, rate)])
         return estimate_errors(margins, noise).rate <= word_error_rate
 
     low, high = rate_limits(process)
@@ -218,6 +301,22 @@ def highest_rate(
         middle = math.sqrt(low * high)
         low, high = (middle, high) if acceptable(middle) else (low, middle)
     return low
+
+
+def _instant(noise: Noise) -> Noise:
+    """Noise with the same amplifier and window, and no symbol in another's reading."""
+    shape = replace(noise.shape, transmitter=math.inf, receiver=math.inf)
+    return replace(noise, shape=shape)
+
+
+IDEALISED: Mapping[str, Callable[[Noise], Noise]] = {
+    "amplifiers": lambda noise: noise.only("shot", "intensity", "linewidth", "fibre"),
+    "shot noise": lambda noise: noise.only("receiver", "intensity", "linewidth", "fibre"),
+    "laser": lambda noise: noise.only("shot", "receiver", "fibre"),
+    "fibre phases": lambda noise: noise.only("shot", "receiver", "intensity", "linewidth"),
+    "bandwidths": _instant,
+}
+"""By name of what limits a rate, the noise without it; ``bandwidths`` leaves no symbol in another's reading."""
 
 
 def _beyond(change: Floats, deviation: Floats) -> Floats:
@@ -233,7 +332,7 @@ def _moved(margins: ErrorMargins, noise: Noise) -> tuple[list[Floats], Floats]:
     first = network.detection_sources[0].sources
     light, differences = settled_amplitudes(margins.light[:, first], network, noise, None)
     moved = [new - old for new, old in zip(_readings(network, differences), margins.readings, strict=True)]
-    return moved, network.receivers.powers(light, noise, None) - margins.power
+    return moved, network.receivers.readings(light, noise, None) - margins.power
 
 
 def _readings(network: ChipNetwork, differences: list[Floats]) -> list[Floats]:
@@ -260,7 +359,7 @@ class _Search:
         for layer in self.network.layers[following:]:
             difference = layer.difference(layer.detection.power(layer.detection.fields(light)))
             light[:, layer.source] = np.minimum(layer.drive(difference), 1.0)
-        levels = self.network.levels(self.network.receivers.power(self.network.receivers.fields(light)))
+        levels = self.network.levels(self.network.receivers.detected(self.network.receivers.fields(light)))
         expected = self.steps if words is None else self.steps[words]
         return np.asarray((decide_steps(levels, self.resolution) != expected).any(axis=1))
 

@@ -249,7 +249,7 @@ def output_error(
     error: Interval,
     resolution: NDArray[np.int64],
 ) -> Floats:
-    """Bound the errors of the output levels, scale · √(power - dark power) minus ideal level.
+    """Bound the errors of the output levels, those that receivers read minus ideal levels.
 
     Args:
         network: The extracted chip.
@@ -266,15 +266,18 @@ def output_error(
     response = _all_fields(network.receivers, weight.shape[1]) * network.scale
     weight, top, error = _with_leaks(network.receivers.leak, weight, top, error)
     ideal = np.tile(weight, (receivers // symbols, 1))
-    # the common phase that brings each receiver's fields closest to the ideal row; detection does not see it
-    overlap = (ideal * response.T).sum(axis=1)
-    field = response.T * np.exp(-1j * np.angle(overlap))[:, np.newaxis]
+    phase = network.receivers.phase
+    # photodiodes do not see the common phase that brings each receiver's fields closest to the ideal row
+    turn = np.angle((ideal * response.T).sum(axis=1)) if phase is None else phase
+    field = response.T * np.exp(-1j * turn)[:, np.newaxis]
     real, imaginary = field.real - ideal, field.imag
     along = _linear(real[:, 1:], top[1:]) + _propagated(ideal, error)
     across = _linear(imaginary[:, 1:], top[1:])
     constant = real[:, 0] - np.tile(bias, receivers // symbols)
     along = Interval(along.low + constant, along.high + constant)
     across = Interval(across.low + imaginary[:, 0], across.high + imaginary[:, 0])
+    if phase is not None:
+        return along.largest + ROUNDING
     return _level_errors(along, across.largest, network.dark * network.scale**2, resolution) + ROUNDING
 
 

@@ -107,6 +107,18 @@ def output_scales(light: SourceFields, target: LayerTarget, process: Process) ->
     return dict(zip(target.plus, rounded.tolist(), strict=True))
 
 
+def receiver_phases(light: SourceFields, target: LayerTarget) -> dict[str, float]:
+    """Return the phases of the local oscillators of coherent receivers, in rad by receiver label.
+
+    Args:
+        light: Fields in the solved chip.
+        target: Target of the last layer.
+    """
+    field = np.asarray(linear_response(light, target).coefficient)[:, target.illuminated]
+    weight = np.tile(target.unit_weight, (field.shape[0] // target.weight.shape[0], 1))[:, target.illuminated]
+    return dict(zip(target.plus, np.angle((field * weight).sum(axis=1)).tolist(), strict=True))
+
+
 def dark_powers(light: SourceFields, target: LayerTarget, process: Process) -> dict[str, float]:
     """Return the power that receivers subtract: what reaches them while the modulator of their output is at its null.
 

@@ -17,7 +17,7 @@ from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
 from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
 from optinc_pdk.simulate.heater_drive.phases import heater_parameters
 from optinc_pdk.simulate.programming.detection_jacobian import linear_response, residual
-from optinc_pdk.simulate.programming.electronics import activations, dark_powers, output_scales
+from optinc_pdk.simulate.programming.electronics import activations, dark_powers, output_scales, receiver_phases
 from optinc_pdk.simulate.programming.initial_phases import set_initial_phases
 from optinc_pdk.simulate.programming.light_paths import PathTracer
 from optinc_pdk.simulate.programming.mesh_fit import fit_meshes
@@ -112,7 +112,8 @@ def program(
         bias,
         activations=activations(light, problem.targets, board, process),
         outputs=output_scales(light, problem.targets[-1], process),
-        dark=dark_powers(light, problem.targets[-1], process),
+        phases=receiver_phases(light, problem.targets[-1]) if board.coherent else {},
+        dark={} if board.coherent else dark_powers(light, problem.targets[-1], process),
         inputs=_input_amplitudes(onn, board, inputs),
     )
     return Programming(

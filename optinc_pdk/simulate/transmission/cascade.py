@@ -89,6 +89,8 @@ def transmit_cascade(symbols: Ints, chips: LinkedChips) -> CascadeReception:
     sent = (symbols * (chips.send / TOP_LEVEL)).reshape(batch * units, servers * count)
     light = output_fields(sent, chips.first) * chips.link
     fields = output_fields(light.reshape(batch, units * count), chips.second)
-    outputs = chips.second.levels(np.abs(fields) ** 2).reshape(batch, -1, count)
+    outputs = chips.second.levels(chips.second.receivers.detected(np.hstack([fields.real, fields.imag]))).reshape(
+        batch, -1, count
+    )
     levels = (light / np.abs(chips.link) * chips.first.scale).reshape(batch, units, count)
     return CascadeReception(outputs, levels.real, levels.imag)

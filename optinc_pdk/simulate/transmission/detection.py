@@ -29,12 +29,14 @@ class DetectionMatrix:
         field: (L, 2 D) real parts, then imaginary parts, of the fields at the detectors for each source at amplitude 1.
         feed: The layer's own sources and its number of detectors, for noise.
         leak: Amplitude that a modulator sends at its null.
+        phase: (D,) phases of the local oscillators of coherent receivers in rad; None for photodiodes.
     """
 
     reaching: Ints
     field: Floats
     feed: DetectionSources
     leak: float = 0.0
+    phase: Floats | None = None
 
     def fields(self, light: Floats | Complexes) -> Floats:
         """Return the (B, 2 D) fields at the detectors, real parts first, for (B, F) source amplitudes without noise.
@@ -69,10 +71,10 @@ class DetectionMatrix:
         count = self.feed.detectors
         return np.asarray(fields[:, :count] ** 2 + fields[:, count:] ** 2)
 
-    def powers(self, light: Floats | Complexes, noise: Noise | None, drawn: NoiseDraw | None) -> Floats:
+    def readings(self, light: Floats | Complexes, noise: Noise | None, drawn: NoiseDraw | None) -> Floats:
         """Return the (B, D) readings of the detectors for (B, F) source amplitudes of consecutive symbols.
 
-        The unit of a reading is the power of a field of amplitude 1.
+        The unit of a reading is the power of a field of amplitude 1, or its amplitude for coherent receivers.
 
         Args:
             light: (B, F) source amplitudes.
@@ -86,12 +88,23 @@ class DetectionMatrix:
         seen = self._with_leak(seen)
         if drawn is not None:
             seen = seen * np.repeat(self._factors(drawn), len(seen) // len(light), axis=0)
-        power = self.power(self._fields(seen))
+        found = self.detected(self._fields(seen))
         if shape is not None:
-            power = shape.readings(power)
+            found = shape.readings(found)
         if noise is None or drawn is None:
-            return power
-        return np.asarray(power + np.sqrt(noise.variance(power)) * drawn.readings)
+            return found
+        return np.asarray(found + np.sqrt(self.variance(found, noise)) * drawn.readings)
+
+    def detected(self, fields: Floats) -> Floats:
+        """Return the (B, D) readings for (B, 2 D) fields, without noise: powers, or fields of coherent receivers."""
+        if self.phase is None:
+            return self.power(fields)
+        real, imaginary = np.split(fields, 2, axis=1)
+        return np.asarray(real * np.cos(self.phase) + imaginary * np.sin(self.phase))
+
+    def variance(self, readings: Floats, noise: Noise) -> Floats:
+        """Return the variances of (B, D) readings from shot and amplifier noise."""
+        return noise.variance(readings) if self.phase is None else noise.field_variance(readings)
 
     def _factors(self, drawn: NoiseDraw) -> Complexes:
         """(B, L) factors of the laser's and fibres' noise on the amplitudes of the sources that reach a detector."""
@@ -163,9 +176,16 @@ class ChipNetwork:
     dark: Floats
     sources: int
 
-    def levels(self, power: Floats) -> Floats:
-        """Return the (B, receivers) output levels, scale · √(power - dark), for (B, receivers) readings."""
-        return np.asarray(self.scale * np.sqrt(np.maximum(power - self.dark, 0.0)))
+    def levels(self, readings: Floats) -> Floats:
+        """Return the (B, receivers) output levels: scale · √(power - dark), or scale · field."""
+        if self.receivers.phase is not None:
+            return np.asarray(self.scale * np.maximum(readings, 0.0))
+        return np.asarray(self.scale * np.sqrt(np.maximum(readings - self.dark, 0.0)))
+
+    def thresholds(self, levels: Floats) -> Floats:
+        """Return the (B, receivers) readings at output levels; the inverse of :meth:`levels`."""
+        found = np.maximum(levels, 0.0) / self.scale
+        return np.asarray(found if self.receivers.phase is not None else found**2 + self.dark)
 
     @property
     def detection_sources(self) -> list[DetectionSources]:
@@ -194,15 +214,16 @@ class _Optics:
         self.fibre = [not driven.intersection(group) for group in groups]
         self.strength = scattering.strength(self.sources, board.unmodulated)[wavelength]
 
-    def to(self, detectors: list[str], source: slice) -> DetectionMatrix:
+    def to(self, detectors: list[str], source: slice, phase: Floats | None = None) -> DetectionMatrix:
         """Detection matrix of some detectors; ``source`` are their layer's sources."""
         s = self.scattering.between(detectors, self.sources)[self.wavelength] * self.strength
         fields = np.add.reduceat(s, self.starts, axis=1).T
         # the carrier stays, so that the matrix is never empty
         reaching = np.flatnonzero(np.append(True, np.any(fields[1:] != 0.0, axis=1)))
-        feed = DetectionSources(source, self.fibre[source.start], len(detectors))
+        # a coherent receiver is locked to light from a fibre
+        feed = DetectionSources(source, self.fibre[source.start] or phase is not None, len(detectors))
         stacked = np.hstack([fields.real, fields.imag])[reaching]
-        return DetectionMatrix(reaching, stacked, feed, self.scattering.leak)
+        return DetectionMatrix(reaching, stacked, feed, self.scattering.leak, phase)
 
 
 def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int) -> ChipNetwork:
@@ -248,9 +269,13 @@ def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int
     missing = [label for label in receivers if label not in bias.outputs]
     if missing:
         raise NetlistError(f"the bias has no receiver scale for fibre {missing[0]!r}")
+    unlocked = [label for label in receivers if board.coherent and label not in bias.phases]
+    if unlocked:
+        raise NetlistError(f"the bias has no phase for the coherent receiver of fibre {unlocked[0]!r}")
     scale = np.array([bias.outputs[label] for label in receivers])
     dark = np.array([bias.dark.get(label, 0.0) for label in receivers])
-    return ChipNetwork(layers, optics.to(receivers, source), scale, dark, source.stop)
+    phase = np.array([bias.phases[label] for label in receivers]) if board.coherent else None
+    return ChipNetwork(layers, optics.to(receivers, source, phase), scale, dark, source.stop)
 
 
 def _check_balances(neurons: Sequence[Neuron], row: Sequence[int], bias: Bias) -> None:

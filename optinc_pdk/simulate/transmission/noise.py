@@ -62,6 +62,7 @@ class Noise:
         fibre_delay_s: Delay, relative to the local oscillator, of light from a modulator off the chip.
         chip_delay_s: Delay, relative to the local oscillator, of light from a modulator on the chip.
         fibre_phase_rad: Rms phase error of a locked fibre.
+        oscillator_w: Power of the local oscillator at a coherent receiver; None if the process states none.
         shape: Filters and window of the readings.
     """
 
@@ -75,6 +76,7 @@ class Noise:
     fibre_delay_s: float
     chip_delay_s: float
     fibre_phase_rad: float
+    oscillator_w: float | None
     shape: SymbolShape
 
     @property
@@ -111,6 +113,32 @@ class Noise:
         current = 2.0 * ELECTRON_C * self.full_scale_a * power if self.shot else np.zeros_like(power)
         total: Floats = (current + self.receiver_a_per_sqrt_hz**2) * self.bandwidth_hz / self.full_scale_a**2
         return total
+
+    def field_variance(self, field: Floats) -> Floats:
+        """Return the variance of a coherent receiver's reading at given fields, from shot and amplifier noise.
+
+        The difference of its two photocurrents is 2 R √(P_o P) for a local oscillator P_o and a signal P; both currents
+        together are R (P_o + P), and both detectors have an amplifier.
+
+        Args:
+            field: Fields in phase with the local oscillator, any shape; 1 is the field of amplitude 1.
+
+        Returns:
+            Variances, same shape.
+
+        Raises:
+            InputError: The process states no power of the local oscillator.
+        """
+        if self.oscillator_w is None:
+            raise InputError(
+                "coherent receivers need link.oscillator_w in process.yml; add it, or take another process"
+            )
+        ratio = self.oscillator_w / self.laser_w
+        total: Floats = self.full_scale_a * (ratio + field**2)
+        shot = 2.0 * ELECTRON_C * total if self.shot else np.zeros_like(total)
+        return np.asarray(
+            (shot + 2.0 * self.receiver_a_per_sqrt_hz**2) * self.bandwidth_hz / (4.0 * ratio * self.full_scale_a**2)
+        )
 
     def phase(self, fibre: bool) -> float:
         """Return the standard deviation in rad of a source's phase relative to the local oscillators.
@@ -234,6 +262,7 @@ def noise_choices(
                     fibre_delay_s=float(card.fibre_path_m) * float(card.fibre_index) / LIGHT_SPEED_M_S,
                     chip_delay_s=float(card.chip_path_m) * float(process.guide.group_index) / LIGHT_SPEED_M_S,
                     fibre_phase_rad=float(card.fibre_phase_rad),
+                    oscillator_w=None if process.link.oscillator_w is None else float(process.link.oscillator_w),
                     shape=SymbolShape(time_constants(sending, rate), receiver, window),
                 )
             )

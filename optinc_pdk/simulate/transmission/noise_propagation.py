@@ -27,7 +27,7 @@ class ReadingSpread:
 
     Attributes:
         rows: For each hidden layer, (B, rows) of the detected differences.
-        receivers: (B, receivers) of the received powers.
+        receivers: (B, receivers) of the received powers, or fields of coherent receivers.
     """
 
     rows: tuple[Floats, ...]
@@ -89,8 +89,13 @@ def _covariance(sight: DetectionMatrix, signs: Floats, light: Floats, noise: Noi
     """
     feed, seen = sight.feed, light[:, sight.reaching]
     fields = sight.fields(light)
-    real, imaginary = np.split(fields, 2, axis=1)
-    # |z|² of a field z = x exp(iφ) S + …: 2 Re(conj(z) S) by x, 2 x Re(i conj(z) S) by φ
+    # |z|² of a field z = x exp(iφ) S + …: 2 Re(conj(z) S) by x, 2 x Re(i conj(z) S) by φ; a coherent receiver, whose
+    # local oscillator takes the place of z, reads half of that
+    if sight.phase is None:
+        real, imaginary = np.split(fields, 2, axis=1)
+    else:
+        ones = np.ones((len(light), 1))
+        real, imaginary = 0.5 * ones * np.cos(sight.phase), 0.5 * ones * np.sin(sight.phase)
     weighted = np.concatenate([real[:, np.newaxis] * signs, imaginary[:, np.newaxis] * signs], axis=2)
     turned = np.concatenate([imaginary[:, np.newaxis] * signs, -real[:, np.newaxis] * signs], axis=2)
     along, across = 2.0 * weighted @ sight.field.T, 2.0 * turned @ sight.field.T
@@ -107,5 +112,5 @@ def _covariance(sight: DetectionMatrix, signs: Floats, light: Floats, noise: Noi
     total += 0.25 * noise.intensity**2 * (1.0 - same**2) * (independent @ independent.swapaxes(1, 2))
     rotated = (across * seen[:, np.newaxis])[:, :, first:last]
     total += noise.phase(feed.fibre) ** 2 * (rotated @ rotated.swapaxes(1, 2))
-    detectors = noise.variance(sight.power(fields))
+    detectors = sight.variance(sight.detected(fields), noise)
     return np.asarray(total + (signs * detectors[:, np.newaxis]) @ signs.T)

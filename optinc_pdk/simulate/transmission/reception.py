@@ -99,8 +99,8 @@ def transmit(
         raw = [layer.drive(each) for layer, each in zip(network.layers, differences, strict=True)]
         saturated += sum(int((amplitude > 1.0).sum()) for amplitude in raw)
         peaks = [np.maximum(peak, amplitude.max(axis=0)) for peak, amplitude in zip(peaks, raw, strict=True)]
-        power = network.receivers.powers(light, noise, None if drawn is None else drawn[-1])
-        outputs[start : start + CHUNK] = network.levels(power)
+        readings = network.receivers.readings(light, noise, None if drawn is None else drawn[-1])
+        outputs[start : start + CHUNK] = network.levels(readings)
     received = outputs.reshape(-1, len(board.outputs), len(board.outputs[0]))
     return Reception(received, decide_steps(received, resolution), tuple(peaks), saturated)
 
@@ -174,7 +174,7 @@ def settled_amplitudes(
     for _ in range(MAX_PASSES):
         change = 0.0
         for index, layer in enumerate(network.layers):
-            power = layer.detection.powers(light, noise, None if drawn is None else drawn[index])
+            power = layer.detection.readings(light, noise, None if drawn is None else drawn[index])
             differences[index] = layer.difference(power)
             amplitude = np.minimum(layer.drive(differences[index]), 1.0)
             change = max(change, float(np.max(np.abs(amplitude - light[:, layer.source]), initial=0.0)))
