@@ -22,7 +22,7 @@ from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import noise_of, scattering, transmit
-from optinc_pdk.simulate.transmission.noise_propagation import output_spread
+from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
 
 Result = TypeVar("Result")
 
@@ -51,16 +51,19 @@ def main(gds: Path) -> None:
     plain, received = timed(lambda: transmit(tried.symbols, s, board, bias), 5)
     noise = noise_of(card)
     noisy, _ = timed(lambda: transmit(tried.symbols, s, board, bias, noise=noise), 5)
-    spread, _ = timed(lambda: output_spread(tried.symbols, s, board, bias, noise))
+    search, margins = timed(lambda: error_margins(s, tried, board, bias))
+    estimate, _ = timed(lambda: estimate_errors(margins, noise))
     exact = int((task.decode(received.levels) == tried.ideal[:, None]).all(axis=1).sum())
-    seconds = " | ".join(f"{each:.2f}" for each in (extraction, matrices, plain, noisy, spread))
+    seconds = " | ".join(f"{each:.2f}" for each in (extraction, matrices, plain, noisy, search, estimate))
     print(f"| {gds.stem} | {len(tried.ideal):,} | {exact:,} | {seconds} |")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("gds", type=Path, nargs="+")
-    print("| chip | inputs | exact | extract, s | S-parameters, s | words, s | with noise, s | spread, s |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        "| chip | inputs | exact | extract, s | S-parameters, s | words, s | with noise, s | margins, s | estimate, s |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     for one in parser.parse_args().gds:
         main(one)

@@ -20,7 +20,7 @@ from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import noise_of, scattering
 from optinc_pdk.simulate.transmission.noise import KINDS, Noise
-from optinc_pdk.tolerance.error_rates import gaussian_error_rate
+from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
 from optinc_pdk.tolerance.montecarlo.word_statistics import read_words
 from optinc_pdk.tolerance.montecarlo.yield_run import chip_files
 
@@ -45,9 +45,10 @@ def main(
     chip = read_extracted_chip(files.gds, files.netlist, files.bias, process)
     s = scattering(chip.circuit, chip.bias, float(process.guide.wavelength_nm), process, ground=chip.ground)
     tried = function_inputs(task)
+    margins = error_margins(s, tried, chip.board, chip.bias)
     for name, noise in noises(noise_of(process, symbol_rate_bd=symbol_rate)).items():
         read = read_words(s, tried, chip.board, chip.bias, noise, 0)
-        estimate = gaussian_error_rate(s, tried, chip.board, chip.bias, noise)
+        estimate = estimate_errors(margins, noise).rate
         print(f"| {name} | {read.wrong:,} of {read.words:,} | {estimate:.2g} |", flush=True)
 
 

@@ -161,7 +161,11 @@ def _header(data: bytes) -> tuple[int, tuple[int, ...], bool, np.dtype[Any]]:
     # True is an int as well, but no length
     if not isinstance(shape, tuple) or any(type(n) is not int for n in shape) or not isinstance(fortran, bool):
         raise ValueError(f"its shape is {reprlib.repr(shape)}")
-    return end, shape, fortran, np.lib.format.descr_to_dtype(header["descr"])
+    kind = header["descr"]
+    # NumPy warns about its old name of bytes, and arrays of records are of no use here
+    if not isinstance(kind, str) or "a" in kind:
+        raise ValueError(f"its type is {reprlib.repr(kind)}")
+    return end, shape, fortran, np.dtype(kind)
 
 
 def _reason(fault: BaseException) -> str:

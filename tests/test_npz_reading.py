@@ -63,3 +63,15 @@ def test_an_archive_of_too_many_members_is_refused(tmp_path: Path) -> None:
             archive.writestr(f"{number}.npy", b"")
     with pytest.raises(InputError, match=r"has 10,001 members, the limit is 10,000; give"):
         read_npz(path, WEIGHTS)
+
+
+@pytest.mark.parametrize("kind", ["'<a16'", "[('x', '<f8')]"])
+def test_old_names_of_types_and_records_are_refused(tmp_path: Path, kind: str) -> None:
+    header = f"{{'descr': {kind}, 'fortran_order': False, 'shape': (1,)}}".ljust(117) + "\n"
+    path = tmp_path / "types.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(
+            "a.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(16)
+        )
+    with pytest.raises(InputError, match=r"types\.npz: member 'a\.npy' is not a valid \.npy array \(its type is"):
+        read_npz(path, WEIGHTS)

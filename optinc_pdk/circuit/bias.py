@@ -60,10 +60,10 @@ class Bias:
         code: (C,) DAC codes nearest to the voltages. Only the codes drive the chip.
         activations: Settings of the electronics by neuron label.
         outputs: Receiver scale by output fibre label: level = scale · √(power - dark power).
+        inputs: Amplitude of the highest level, 0 … 1, by input fibre label. Servers that are missing send full scale.
         phases: Phase in rad of the local oscillator by output fibre label, for coherent receivers.
         dark: Dark power by output fibre label, relative to a field of amplitude 1: what the modulator of an output
             sends at level 0. Receivers that are missing have none.
-        inputs: Amplitude of the highest level, 0 … 1, by input fibre label. Servers that are missing send full scale.
     """
 
     process: str
@@ -76,9 +76,9 @@ class Bias:
     code: NDArray[np.int64]
     activations: Mapping[str, Activation] = field(default_factory=dict)
     outputs: Mapping[str, float] = field(default_factory=dict)
+    inputs: Mapping[str, float] = field(default_factory=dict)
     phases: Mapping[str, float] = field(default_factory=dict)
     dark: Mapping[str, float] = field(default_factory=dict)
-    inputs: Mapping[str, float] = field(default_factory=dict)
 
 
 def write_bias(bias: Bias, path: str | Path) -> None:

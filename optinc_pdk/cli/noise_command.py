@@ -1,4 +1,4 @@
-"""The command ``noise``: word-error rate against symbol rate."""
+"""The command ``noise``: word-error rate against symbol rate, and the highest rate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from optinc_pdk.cli.app import app, stage_progress
+from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.network_files import read_network
 from optinc_pdk.cli.options import (
@@ -59,7 +59,9 @@ def noise(
 ) -> None:
     """Measure the word-error rate of the extracted layout against the symbol rate; writes .noise.csv and .noise.png.
 
-    Exit code 1 if the layout has faults that can affect the function and that the simulation does not include.
+    Noise and bandwidths are those of the cards. Words are counted at every rate; the highest rate at a word-error rate
+    of 1e-9, and what limits it, are estimated. Exit code 1 if the layout has faults that can affect the function and
+    that the simulation does not include.
     """
     table = output_path(output or gds.with_suffix(".noise.csv"), gds, netlist, bias, weights)
     if table.suffix == ".png":
@@ -80,7 +82,7 @@ def noise(
     from optinc_pdk.tolerance.error_rates import parse_rates, word_error_curve
 
     rates = parse_rates(symbol_rates, card)
-    stages = ("extract", "light", *(format_si(rate, "Bd") for rate in sorted(set(rates))))
+    stages = ("extract", "light", *(format_si(rate, "Bd") for rate in sorted(set(rates))), "highest rate")
     with faults_explaining_errors(as_json) as faults, stage_progress(stages) as report_stage:
         report_stage("extract")
         chip = read_extracted_chip(gds, netlist, bias, card)
@@ -97,20 +99,22 @@ def noise(
             laser_w,
             passes,
             seed,
-            lambda bd: report_stage(format_si(bd, "Bd")),
+            lambda bd: report_stage("highest rate" if bd is None else format_si(bd, "Bd")),
         )
 
     from optinc_pdk.file_sets import write_files
-    from optinc_pdk.report.noise_curve import curve_csv, curve_png, point_line
+    from optinc_pdk.report.noise_curve import curve_csv, curve_png, limits_line, limits_table, point_line
 
     write_files({picture: curve_png(curve, gds.stem), table: curve_csv(curve)})
     if as_json:
         numbers = {"schema": 1, "files": [str(table), str(picture)]} | curve.to_json() | faults_json(faults)
         print(json.dumps(numbers, indent=2))
     else:
-        print(f"{format_si(curve.laser_w, 'W')} into every guide; readings integrated over one symbol")
+        print(f"{format_si(curve.laser_w, 'W')} into every guide")
         for point in curve.points:
             print(point_line(point))
+        print(limits_line(curve.limits))
+        print_table(limits_table(curve.limits))
         print(f"{table}, {picture}")
         print_faults(faults)
     raise typer.Exit(exit_code(True, faults))

@@ -31,7 +31,7 @@ def max_symbol_rate(
         bias: Settings of the electronics of the chip's neurons and receivers.
         task: Averaging task of the chip.
         process: Process card, with noise and budget.
-        word_error_rate: Accepted word-error rate, 0 ... 1, estimated as `optinc_pdk.tolerance.error_estimate` describes.
+        word_error_rate: Accepted word-error rate, 0 ... 1; it is estimated, see `optinc_pdk.tolerance.error_estimate`.
         laser_w: Optical power into every waveguide, W; that of the card by default.
 
     Returns:
@@ -44,7 +44,7 @@ def max_symbol_rate(
     rate = highest_rate(margins, process, word_error_rate, laser_w)
     if rate is None:
         raise InputError(
-            f"word-error rate {word_error_rate}: not reached at {rate_limits(process)[0]:g} Bd, the lowest useful rate; "
-            "accept a higher one or use more light"
+            f"word-error rate {word_error_rate}: not reached at {rate_limits(process)[0]:g} Bd, the lowest useful "
+            "rate; accept a higher one or use more light"
         )
     return rate

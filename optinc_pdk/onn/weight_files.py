@@ -159,7 +159,12 @@ def _floats(path: Path, name: str, tensor: Mapping[str, Any]) -> NDArray[np.floa
         values = np.frombuffer(data, _FLOATS[kind])
     else:
         raise WeightsError(f"{path}: {name} is of type {kind}; save it as {', '.join(_FLOATS)} or BF16")
-    return values.reshape(tensor["shape"]).astype(np.float64)
+    try:
+        return values.reshape(tensor["shape"]).astype(np.float64)
+    except ValueError as fault:  # more dimensions than NumPy has
+        raise WeightsError(
+            f"{path}: {name} has {len(tensor['shape'])} dimensions, a weight has 2 and a bias 1; save it again"
+        ) from fault
 
 
 def _stated_activation(path: Path, data: bytes) -> Activation | None:

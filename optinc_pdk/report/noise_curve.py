@@ -6,8 +6,10 @@ import csv
 import io
 
 from matplotlib.figure import Figure
+from rich.table import Table
 
 from optinc_pdk.report.formatting import error_numbers, format_errors, format_si
+from optinc_pdk.tolerance.error_estimate import RateLimits
 from optinc_pdk.tolerance.error_rates import NoiseCurve, RatePoint
 
 COLUMNS = (
@@ -41,7 +43,7 @@ def curve_csv(curve: NoiseCurve) -> bytes:
 
 
 def curve_png(curve: NoiseCurve, name: str) -> bytes:
-    """Plot a noise curve as PNG: counted word-error rates with 95 % intervals, and the Gaussian estimate.
+    """Plot a noise curve as PNG: counted word-error rates with 95 % intervals, estimate, and the highest rate.
 
     Args:
         curve: Word-error rates against symbol rate.
@@ -51,7 +53,12 @@ def curve_png(curve: NoiseCurve, name: str) -> bytes:
     axes = figure.add_subplot()
     rates = [point.symbol_rate_bd for point in curve.points]
     axes.plot(rates, [point.gaussian_estimate for point in curve.points], color=_ESTIMATED, linestyle="--")
-    axes.lines[-1].set_label("estimate: margins and Gaussian noise, first order")
+    axes.lines[-1].set_label("estimate: margins and Gaussian noise")
+    if curve.limits.symbol_rate_bd is not None:
+        axes.axvline(curve.limits.symbol_rate_bd, color=_INK, linewidth=0.8, linestyle=":")
+        axes.lines[-1].set_label(
+            f"{format_si(curve.limits.symbol_rate_bd, 'Bd')} at {curve.limits.word_error_rate:g}, the highest rate"
+        )
     wrong = [point for point in curve.points if point.wrong]
     if wrong:
         interval = [[p.word_error_rate - p.low for p in wrong], [p.high - p.word_error_rate for p in wrong]]
@@ -64,7 +71,7 @@ def curve_png(curve: NoiseCurve, name: str) -> bytes:
         axes.plot([p.symbol_rate_bd for p in none], limits, "v", color=_COUNTED, markersize=5, fillstyle="none")
         axes.lines[-1].set_label("none counted: upper end of the interval")
     axes.set(xscale="log", yscale="log", ylim=(LOWEST_RATE, 2.0), xlabel="symbols per second", ylabel="word-error rate")
-    axes.set_title(f"{name}: {format_si(curve.laser_w, 'W')} into every guide, integrated over one symbol", fontsize=10)
+    axes.set_title(f"{name}: {format_si(curve.laser_w, 'W')} into every guide", fontsize=10)
     axes.grid(which="major", linewidth=0.3, color=_INK)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8)
@@ -81,4 +88,29 @@ def point_line(point: RatePoint) -> str:
         f"{point.wrong:,} of {point.words:,} words wrong, {point.word_error_rate:.2g} "
         f"({point.low:.2g} … {point.high:.2g}); "
         f"Gaussian estimate {point.gaussian_estimate:.2g}" + (f"; {format_errors(errors, 4)}" if errors else "")
+    )
+
+
+def limits_table(limits: RateLimits) -> Table:
+    """Return a table of the highest symbol rate and of the rates without each of its limits.
+
+    Args:
+        limits: Highest symbol rates.
+    """
+    table = Table("without", "highest symbol rate", box=None)
+    for name, rate in limits.without.items():
+        bound = ", the fastest device" if rate is not None and rate >= limits.highest_bd else ""
+        table.add_row(name, (format_si(rate, "Bd") if rate else "none") + bound)
+    return table
+
+
+def limits_line(limits: RateLimits) -> str:
+    """Format the highest symbol rate, and where errors arise, as one line of text."""
+    accepted = f"an estimated word-error rate of {limits.word_error_rate:g}"
+    if limits.symbol_rate_bd is None:
+        return f"no useful symbol rate has {accepted}"
+    places = {f"layer {index}": share for index, share in enumerate(limits.layers)} | {"receivers": limits.receivers}
+    worst = max(places, key=lambda place: places[place])
+    return f"highest symbol rate at {accepted}: {format_si(limits.symbol_rate_bd, 'Bd')}; most errors arise in " + (
+        "the receivers" if worst == "receivers" else worst
     )

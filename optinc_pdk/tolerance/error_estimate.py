@@ -4,9 +4,9 @@ For every word and every reading (the difference that a pair of detectors gives 
 receiver) the smallest change is found that makes any server read a wrong word while everything else is free of noise.
 These changes are found once for a chip. At a symbol rate, the noise of each reading is a Gaussian of known deviation,
 from its own detectors and from what layers before pass on in their linear range, and symbols before shift the reading.
-The estimate is the sum of the probabilities that a reading exceeds its change, at most 1 for each word.
+The estimate is the probability that any reading exceeds its change, as if they were independent.
 
-The sum counts noise that several layers pass on more than once, and leaves out errors that need noise in several
+It counts noise that several layers pass on more than once, and leaves out errors that need noise in several
 readings at once which none of them sees in full.
 """
 
@@ -198,15 +198,20 @@ def estimate_errors(margins: ErrorMargins, noise: Noise) -> ErrorEstimate:
     ]
     last = _beyond(margins.receiver_up - received, spread.receivers)
     last += _beyond(margins.receiver_down + received, spread.receivers)
-    by_layer = [part.sum(axis=1) for part in parts]
-    by_server = last.reshape(len(last), margins.servers, -1).sum(axis=2)
-    words = np.minimum(sum(by_layer, np.zeros(len(last)))[:, np.newaxis] + by_server, 1.0)
+    by_layer = [_log_right(part, 1) for part in parts]
+    by_server = _log_right(last.reshape(len(last), margins.servers, -1), 2)
+    words = -np.expm1(sum(by_layer, np.zeros(len(last)))[:, np.newaxis] + by_server)
     words[margins.wrong] = 1.0
     return ErrorEstimate(
         rate=float(words.mean()),
-        layers=tuple(float(np.minimum(part, 1.0).mean()) for part in by_layer),
-        receivers=float(np.minimum(by_server, 1.0).mean()),
+        layers=tuple(float(-np.expm1(part).mean()) for part in by_layer),
+        receivers=float(-np.expm1(by_server).mean()),
     )
+
+
+def _log_right(wrong: Floats, axis: int) -> Floats:
+    """Logarithm of the probability that no reading is wrong; it keeps the precision of small probabilities."""
+    return np.asarray(np.log1p(-np.minimum(wrong, 1.0 - 1e-15)).sum(axis=axis))
 
 
 def best_noise(margins: ErrorMargins, choices: Sequence[Noise]) -> Noise:

@@ -106,7 +106,7 @@ def word_error_curve(
     laser_w: float | None = None,
     passes: int = 1,
     seed: int = 0,
-    on_rate: Callable[[float], None] | None = None,
+    on_rate: Callable[[float | None], None] | None = None,
 ) -> NoiseCurve:
     """Count word errors with noise at several symbol rates, with the same random numbers at each rate.
 
@@ -120,7 +120,7 @@ def word_error_curve(
         laser_w: Optical power launched into every waveguide, in W; by default the card's.
         passes: Number of times that every input is sent.
         seed: Seed of the noise.
-        on_rate: Called with each rate before it is evaluated.
+        on_rate: Called with each rate before it is evaluated, and with None before the highest rate is searched.
 
     Raises:
         InputError: A power, rate, seed or number of passes is out of range, or the board is for another task.
@@ -139,6 +139,8 @@ def word_error_curve(
             on_rate(each[0].symbol_rate_bd)
         noises.append(best_noise(margins, each))
         points.append(_point(s, inputs, board, bias, noises[-1], estimate_errors(margins, noises[-1]), passes, seed))
+    if on_rate is not None:
+        on_rate(None)
     limits = find_rate_limits(margins, process, laser_w)
     return NoiseCurve(noises[0].laser_w, seed, tuple(noises), tuple(points), limits)
 

@@ -9,11 +9,11 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect.noise_limited_rate import RATE_PRECISION, max_symbol_rate
+from optinc_pdk.interconnect.noise_limited_rate import max_symbol_rate
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import Scattering
-from optinc_pdk.simulate.transmission.noise import noise_of
-from optinc_pdk.tolerance.error_rates import gaussian_error_rate
+from optinc_pdk.simulate.transmission.noise import noise_choices
+from optinc_pdk.tolerance.error_estimate import RATE_PRECISION, best_noise, error_margins, estimate_errors
 
 PROCESS = load_process()
 TASK = Averaging(4, 1, 2)
@@ -31,18 +31,18 @@ def waveguides(field):
 
 
 def test_the_rate_is_the_largest_with_an_acceptable_error_rate():
-    chip = waveguides(0.003)
+    chip = waveguides(0.03)
     rate = max_symbol_rate(*chip, TASK, PROCESS, 1e-5)
-    inputs = function_inputs(TASK)
+    margins = error_margins(chip[0], function_inputs(TASK), *chip[1:])
     below, above = (
-        gaussian_error_rate(chip[0], inputs, *chip[1:], noise_of(PROCESS, None, at_rate))
+        estimate_errors(margins, best_noise(margins, noise_choices(PROCESS, None, at_rate))).rate
         for at_rate in (rate, RATE_PRECISION * rate)
     )
     assert below <= 1e-5 < above
 
 
 def test_the_rate_increases_with_light_and_with_the_accepted_error_rate():
-    dim, bright = waveguides(0.001), waveguides(0.003)
+    dim, bright = waveguides(0.01), waveguides(0.03)
     assert max_symbol_rate(*dim, TASK, PROCESS, 1e-5) < max_symbol_rate(*bright, TASK, PROCESS, 1e-5)
     assert max_symbol_rate(*dim, TASK, PROCESS, 1e-5) < max_symbol_rate(*dim, TASK, PROCESS, 1e-3)
     assert max_symbol_rate(*dim, TASK, PROCESS, 1e-5) < max_symbol_rate(*dim, TASK, PROCESS, 1e-5, laser_w=0.1)

@@ -315,3 +315,11 @@ def test_a_network_whose_hidden_layer_has_no_weight_is_counted(tmp_path: Path) -
     path = graph(tmp_path / "weights.onnx", nodes, w=WEIGHT * 0, b=BIAS, v=WEIGHT)
     onn = Onn.load(path, **TASK)
     assert onn.layer_parts(0) == () and onn.mzis == Onn(onn.layers[1:], onn.task).mzis
+
+
+def test_a_tensor_of_more_dimensions_than_arrays_have_is_refused(tmp_path: Path) -> None:
+    header = b'{"0.weight":{"dtype":"F32","shape":[' + b"1," * 99 + b'1],"data_offsets":[0,4]}}'
+    path = tmp_path / "deep.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    with pytest.raises(WeightsError, match=r"deep\.safetensors: 0\.weight has 100 dimensions, a weight has 2"):
+        Onn.load(path, 4, 4, 2)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.circuit import Bias, Board, Neuron
+from optinc_pdk.circuit import Bias, Board, NetlistError, Neuron
 from optinc_pdk.circuit.bias import Activation
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate import Scattering, noise_of, transmit
-from optinc_pdk.simulate.transmission.noise import BLOCK, KINDS, path_phase_variance
+from optinc_pdk.simulate.transmission.noise import BLOCK, KINDS, noise_choices, path_phase_variance, rate_limits
 
 ELECTRON_C = 1.602176634e-19
 ZEROS = np.zeros(0)
@@ -40,11 +40,12 @@ def nominal(*kinds, **changes):
 
 
 def test_shot_noise_and_receivers_have_the_mean_and_variance_of_the_formulas():
-    noise = nominal("shot", "receiver", laser_w=2e-3, symbol_rate_bd=1e8, receiver_a_per_sqrt_hz=4e-12)
+    noise = nominal("shot", "receiver", laser_w=2e-3, receiver_a_per_sqrt_hz=4e-12)
+    noise = replace(noise, symbol_rate_bd=1e8)
     received = transmit(WORDS, chip({("out", "in"): 0.2}), BOARD, bias(), noise=noise, seed=5).outputs.ravel() ** 2
     power = 0.2**2
     current = noise.responsivity_a_per_w * 2e-3 * power
-    variance = (2 * ELECTRON_C * current + 4e-12**2) * 0.5e8 / (noise.responsivity_a_per_w * 2e-3) ** 2
+    variance = (2 * ELECTRON_C * current + 4e-12**2) * noise.bandwidth_hz / (noise.responsivity_a_per_w * 2e-3) ** 2
     # both parts are significant
     assert 0.5 < 2 * ELECTRON_C * current / 4e-12**2 < 2
     assert received.mean() == pytest.approx(power, abs=4 * np.sqrt(variance / WORDS.size))
@@ -59,9 +60,9 @@ def test_a_neuron_adds_the_noise_of_both_its_detectors():
     received = transmit(WORDS, chip(paths), BOARD, bias(balance=0.5, offset=0.2), noise=bright, seed=1)
     plus, minus = 0.4**2, 0.2**2
     scale = bright.responsivity_a_per_w * 1e-6
-    variance = 2 * ELECTRON_C * 0.5e6 / scale * (plus + 0.25 * minus)
+    variance = 2 * ELECTRON_C * noise.bandwidth_hz / scale * (plus + 0.25 * minus)
     amplitude = plus - 0.5 * minus + 0.2
-    own = 2 * ELECTRON_C * 0.5e6 / scale / 4
+    own = 2 * ELECTRON_C * noise.bandwidth_hz / scale / 4
     assert received.outputs.mean() == pytest.approx(amplitude, abs=1e-5)
     # the receiver reads x², with variance 4 x² var(x), and adds its shot noise, a quarter of it in x
     assert received.outputs.var() == pytest.approx(variance + own, rel=0.02)
@@ -140,3 +141,72 @@ def test_values_beyond_the_cards_limits_are_refused(given, message):
 def test_a_process_without_noise_is_refused():
     with pytest.raises(InputError, match=r"'soi220'.*'noise'"):
         noise_of(load_process().model_copy(update={"noise": None}))
+
+
+def test_a_modulator_of_finite_extinction_leaks_in_quadrature():
+    symbols = np.arange(4).reshape(-1, 1, 1)
+    paths = {("out", "in"): 0.2}
+    leaking = replace(chip(paths), leak=0.1)
+    found = transmit(symbols, leaking, BOARD, bias()).outputs.ravel()
+    amplitude = np.arange(4) / 3
+    assert found == pytest.approx(0.2 * np.sqrt(amplitude**2 + 0.01 * (1.0 - amplitude**2)))
+    # receivers that know the power at the null subtract it
+    dark = replace(bias(), dark={"out": (0.2 * 0.1) ** 2})
+    assert transmit(symbols, leaking, BOARD, dark).outputs.ravel() == pytest.approx(
+        0.2 * amplitude * np.sqrt(1.0 - 0.01), abs=1e-12
+    )
+    # a mixer does not see what is in quadrature with its local oscillator
+    mixer = {("p", "c"): 0.5, ("p", "in"): 0.1, ("n", "c"): 0.5, ("n", "in"): -0.1, ("out", "t"): 1.0}
+    still, lossy = (
+        transmit(symbols, each, BOARD, bias(), noise=None).hidden[0]
+        for each in (chip(mixer), replace(chip(mixer), leak=0.1))
+    )
+    assert lossy == pytest.approx(still, abs=1e-12)
+
+
+COHERENT = replace(BOARD, coherent=True)
+
+
+def coherent_bias(phase):
+    return replace(bias(), phases={"out": phase})
+
+
+def test_coherent_receivers_read_the_field_in_phase_with_their_oscillator():
+    symbols = np.arange(4).reshape(-1, 1, 1)
+    one = chip({("out", "in"): 0.2 * np.exp(0.7j)})
+    for turn, share in ((0.7, 1.0), (0.7 + np.pi / 3, 0.5), (0.7 + np.pi, 0.0)):
+        found = transmit(symbols, one, COHERENT, coherent_bias(turn)).outputs.ravel()
+        assert found == pytest.approx(share * 0.2 * np.arange(4) / 3, abs=1e-12)
+    with pytest.raises(NetlistError, match="no phase for the coherent receiver of fibre 'out'"):
+        transmit(symbols, one, COHERENT, bias())
+
+
+def test_noise_of_coherent_receivers_is_that_of_both_detectors():
+    noise = nominal("shot", "receiver", laser_w=1e-5, receiver_a_per_sqrt_hz=1e-12, oscillator_w=2e-5)
+    received = transmit(WORDS, chip({("out", "in"): 0.3}), COHERENT, coherent_bias(0.0), noise=noise, seed=2).outputs
+    r, b = noise.responsivity_a_per_w, noise.bandwidth_hz
+    current = 2 * r * np.sqrt(2e-5 * 1e-5)  # by field
+    variance = (2 * ELECTRON_C * r * (2e-5 + 1e-5 * 0.09) + 2 * 1e-12**2) * b / current**2
+    assert received.mean() == pytest.approx(0.3, abs=4 * np.sqrt(variance / WORDS.size))
+    assert received.var() == pytest.approx(variance, rel=4 * np.sqrt(2 / WORDS.size))
+    with pytest.raises(InputError, match=r"link\.oscillator_w"):
+        transmit(WORDS[:1], chip({}), COHERENT, coherent_bias(0.0), noise=replace(noise, oscillator_w=None))
+
+
+def test_receivers_get_noisier_and_faster_with_the_rate():
+    process = load_process("soi220_fast")
+    for rate in (1e9, 1e10, 4e10):
+        choices = noise_choices(process, None, rate)
+        opening = [each.shape.opening for each in choices]
+        spread = [each.receiver_a_per_sqrt_hz * np.sqrt(each.bandwidth_hz) for each in choices]
+        assert len(choices) > 3 and np.all(np.diff(opening) > 0.0) and np.all(np.diff(spread) >= 0.0)
+        assert noise_of(process, None, rate) in choices
+    assert noise_of(process, None, 1e8).receiver_a_per_sqrt_hz == 2e-12
+    assert noise_of(process, None, 2e10).receiver_a_per_sqrt_hz > 1e-11
+
+
+def test_rates_beyond_every_bandwidth_are_refused():
+    with pytest.raises(InputError, match=r"8e\+10 Bd is beyond every bandwidth of process 'soi220_fast'.* 7e\+10 Hz"):
+        noise_of(load_process("soi220_fast"), None, 8e10)
+    assert rate_limits(load_process("soi220_fast")) == (1e6, 7e10)
+    assert rate_limits(load_process()) == (1e6, 1e9)

@@ -1,4 +1,4 @@
-"""Standard deviation of the outputs to first order, against that of many noisy runs."""
+"""Standard deviations of readings to first order, against those of many noisy runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from optinc_pdk.circuit.bias import Activation
 from optinc_pdk.simulate import Scattering, noise_of, transmit
 from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.simulate.transmission.noise import KINDS
-from optinc_pdk.simulate.transmission.noise_propagation import _weights, output_spread
+from optinc_pdk.simulate.transmission.noise_propagation import ReadingSpread, _slopes, reading_spread
+from optinc_pdk.simulate.transmission.reception import server_amplitudes, settled_amplitudes
 
 WIDTH, OUTPUTS = 3, 2
 NEURONS = tuple(
@@ -51,6 +52,12 @@ def chip():
     return Scattering(np.array([1550.0]), labels, s)
 
 
+def spread_of(word, chip, bias, noise) -> ReadingSpread:
+    network = network_of(chip, BOARD, bias, 0)
+    light, _ = settled_amplitudes(server_amplitudes(word, BOARD, bias), network, None, None)
+    return reading_spread(network, light, noise)
+
+
 @pytest.mark.parametrize("kinds", [*((kind,) for kind in KINDS), KINDS])
 @pytest.mark.parametrize("inputs", [{}, {"a0": 0.3, "b1": 0.6}])
 def test_spread_is_that_of_many_runs(chip, kinds, inputs):
@@ -72,8 +79,8 @@ def test_spread_is_that_of_many_runs(chip, kinds, inputs):
     assert plain.saturated == 0 and all(np.all(layer > 0.0) for layer in plain.hidden)
     found = transmit(np.repeat(word, RUNS, axis=0), chip, BOARD, bias, noise=noise).outputs.std(axis=0)
     scale = np.array([3.0, 4.0])
-    own = scale**2 * np.sqrt(noise.variance((plain.outputs / scale) ** 2)) / (2 * plain.outputs)
-    expected = np.hypot(output_spread(word, chip, BOARD, bias, noise), own)[0]
+    # of the power, from which the level is a root
+    expected = scale**2 * spread_of(word, chip, bias, noise).receivers / (2 * plain.outputs[0])
     assert np.all(expected > 1e-4)
     assert found == pytest.approx(expected, rel=0.06)
 
@@ -88,9 +95,13 @@ def test_neurons_at_full_scale_pass_no_noise(chip, gain):
     noise = replace(noise_of(load_process(), 1e-6, 1e6), receiver_a_per_sqrt_hz=2e-12).only("shot", "receiver")
     word = np.array([[[3, 1], [2, 3]]])
     driven = transmit(word, chip, BOARD, bias).hidden[1]
-    spread = output_spread(word, chip, BOARD, bias, noise)
+    output = transmit(word, chip, BOARD, bias).outputs.ravel()
+    found = spread_of(word, chip, bias, noise)
+    own = np.sqrt(noise.variance((output / np.array([3.0, 4.0])) ** 2))
     assert np.all(driven > 1.0) if gain > 10.0 else np.all(driven < 1.0)
-    assert np.all(spread < 1e-12) if gain > 10.0 else np.all(spread > 1e-6)
+    assert found.rows[1].shape == (1, 3) and np.all(found.rows[1] > 1e-9)
+    passed = found.receivers**2 - own**2
+    assert np.all(np.abs(passed) < 1e-9 * own**2) if gain > 10.0 else np.all(passed > 0.1 * own**2)
 
 
 def test_noise_at_both_thresholds_is_weighted_by_the_probability_that_it_passes(chip):
@@ -103,6 +114,5 @@ def test_noise_at_both_thresholds_is_weighted_by_the_probability_that_it_passes(
     layer = replace(first, starts=np.array([0]), row=np.array([0]), **one)
     difference = np.array([-1.0, 0.0, 0.25, 0.5, 1.0])
     power = np.column_stack([1.0 + difference, np.ones(5)])
-    weights = _weights(layer, power, np.full((5, 2), 1e-6), np.full((5, 1, 1), 3.0))
-    expected = 3.0 * 2.0 * np.array([0.0, 0.5, 1.0, 0.5, 0.0])
-    assert weights[:, 0] == pytest.approx(np.column_stack([expected, -expected]), abs=1e-12)
+    slopes = _slopes(layer, power, np.full((5, 1), 1e-3))
+    assert slopes[:, 0] == pytest.approx(2.0 * np.array([0.0, 0.5, 1.0, 0.5, 0.0]), abs=1e-12)

@@ -161,7 +161,14 @@ class ResistiveSheet:
                 shape=(count, count),
             )
         )
-        return splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+        try:
+            return splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+        except (MemoryError, RuntimeError) as fault:
+            # SuperLU reports a lack of memory as either; every cell is joined to 0 V, so that none is singular
+            raise RangeError(
+                f"the metal of a ground needs {count:,} unknown voltages, for which memory does not suffice ({fault}). "
+                "Draw it with fewer corners, or use a machine with more memory"
+            ) from fault
 
     def entries(self, points: ArrayLike) -> tuple[Ints, Floats]:
         """Return the cells through which currents at some points enter the metal.

@@ -47,9 +47,10 @@ class DetectionMatrix:
 
     def _fields(self, seen: Floats | Complexes) -> Floats:
         """Fields for the (B, L) amplitudes of the sources that reach a detector."""
-        fields: Floats = seen.real @ self.field
+        # products of strided parts are many times slower than copies
+        fields: Floats = np.ascontiguousarray(seen.real) @ self.field
         if np.iscomplexobj(seen):
-            fields += seen.imag @ self._turned
+            fields += np.ascontiguousarray(seen.imag) @ self._turned
         return fields
 
     def _with_leak(self, seen: Floats | Complexes) -> Floats | Complexes:

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -29,6 +28,8 @@ WINDOWS = tuple(count / 8 for count in range(7, 0, -1))
 """Lengths of windows to choose from, over the length of a symbol; an eighth is left to reset the integrator."""
 LEVELS = 16
 """Number of levels of a signal by which filters are chosen: a sum of symbols of four servers, with a carry, has 16."""
+REMEMBERED = 64
+"""Number of symbols at the end of a sequence by which its repetition before the first symbol is represented."""
 NEGLIGIBLE = 1e-9
 """Largest share of the symbol before in a reading at which it is neglected."""
 
@@ -60,7 +61,7 @@ class SymbolShape:
             return held
         left = math.exp(-self.transmitter)
         # amplitude at the end of every symbol
-        end: Floats | Complexes = lfilter([1.0 - left], [1.0, -left], amplitudes, axis=0, zi=left * amplitudes[-1:])[0]
+        end = _low_pass((1.0 - left, 0.0), left, amplitudes, 1)
         before = np.concatenate([end[-1:], end[:-1]])
         decay = np.exp(-self.transmitter * np.arange(1, SAMPLES + 1) / SAMPLES)[:, np.newaxis]
         shape: Any = amplitudes[:, np.newaxis] + (before - amplitudes)[:, np.newaxis] * decay
@@ -75,9 +76,7 @@ class SymbolShape:
         left = math.exp(-step)
         # response to power that is linear between instants
         mean = -math.expm1(-step) / step
-        last = power[-1:]
-        found = lfilter([1.0 - mean, mean - left], [1.0, -left], power, axis=0, zi=(mean - left) * last + left * last)
-        return np.asarray(found[0])
+        return np.asarray(_low_pass((1.0 - mean, mean - left), left, power, SAMPLES))
 
     def readings(self, power: Floats) -> Floats:
         """Return the (B, D) readings, the means over the window, for the power at all instants."""
@@ -115,6 +114,23 @@ class SymbolShape:
         constants = self.receiver * self.window
         correction = 1.0 if constants == math.inf else 1.0 + math.expm1(-constants) / constants
         return 0.5 * symbol_rate_bd / self.window * correction
+
+
+def _low_pass(weights: tuple[float, float], left: float, values: Any, each: int) -> Any:
+    """Filter consecutive values that repeat: y[k] = weights[0] x[k] + weights[1] x[k - 1] + left y[k - 1].
+
+    Args:
+        weights: Weights of a value and of the one before.
+        left: Share of the output before.
+        values: (n, F) values x, ``each`` of them for a symbol.
+        each: Values of a symbol.
+    """
+    # not at the top: planning circuits without loops needs no sparse matrices, which scipy.signal imports
+    from scipy.signal import lfilter
+
+    tail = values[-REMEMBERED * each :]
+    last = lfilter(weights, (1.0, -left), tail, axis=0, zi=weights[1] * values[-1:])[0][-1:]
+    return lfilter(weights, (1.0, -left), values, axis=0, zi=weights[1] * values[-1:] + left * last)[0]
 
 
 def time_constants(bandwidths_hz: tuple[float, ...], symbol_rate_bd: float) -> float:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from optinc_pdk.cards import Process, load_process
+from optinc_pdk.cards.process import quantities
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_writing import write_atomic
 
@@ -83,8 +84,7 @@ def imperfections_page(process: Process) -> str:
             lines += [f"| {kind} | `{key}` | {float(value):g} | {field.description} | {value.source} |"]
     lines += [NOISE]
     lines += ["| parameter | value | source |", "|---|---|---|"]
-    for key in type(process.noise).model_fields:
-        value = getattr(process.noise, key)
+    for key, value in quantities(process.noise, ""):
         used[value.source] = None
         lines += [f"| `{key}` | {float(value):g} | {value.source} |"]
     lines += ["", "## Sources", "", *(f"- **{key}**: {process.sources[key]}" for key in used)]

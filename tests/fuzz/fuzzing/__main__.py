@@ -30,6 +30,11 @@ from fuzzing.worker import Finding, Tally, run
 ROOT = Path(__file__).resolve().parents[3]
 MEMORY_FOLDER = Path("/dev/shm")
 """Files in memory, where there is such a folder: a disk would be the slowest part."""
+COMMANDS_EACH = 20
+"""Commands of one worker: threads of KLayout leave some 50 MB of unused address space behind at every run, which count
+towards the limit on memory."""
+SILENT_S = 300
+"""Seconds without a result of a worker, which sends one every second between inputs, after which it is ended."""
 
 
 class Supervisor:
@@ -54,11 +59,17 @@ class Supervisor:
         while start < count:
             ours, theirs = context.Pipe(duplex=False)
             folder = Path(tempfile.mkdtemp(dir=self.folder))
-            process = context.Process(target=run, args=(target, self.seed, start, count, folder, at, theirs))
+            stop = min(count, start + COMMANDS_EACH) if target.name.startswith("optinc ") else count
+            process = context.Process(target=run, args=(target, self.seed, start, stop, folder, at, theirs))
             process.start()
             theirs.close()
-            counted = 0
+            counted, hangs = 0, False
             while True:
+                if not ours.poll(SILENT_S):
+                    # the limit on CPU time does not end a process that waits for ever
+                    hangs = True
+                    process.kill()
+                    break
                 try:
                     result = ours.recv()
                 except EOFError:
@@ -72,9 +83,10 @@ class Supervisor:
                     counted += result.inputs
             process.join()
             if process.exitcode == 0:
-                return
+                start = stop
+                continue
             # the tally of the last second is lost with the process: those inputs were read, and are counted as refused
-            number, how = at.value, _ending(process.exitcode)
+            number, how = at.value, f"no result in {SILENT_S} s" if hangs else _ending(process.exitcode)
             data = target.input(self.seed, number)
             self.keep(Finding(target.name, number, how, how, data))
             lost = number - start - counted

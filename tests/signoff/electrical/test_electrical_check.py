@@ -424,6 +424,19 @@ def test_a_ground_with_too_many_corners_is_a_fault(tmp_path: Path, monkeypatch: 
     assert f"at most {size - 1:,} cells" in fault.text
 
 
+@pytest.mark.parametrize("fault", [MemoryError("none left"), RuntimeError("SUPERLU_MALLOC fails for buf")])
+def test_a_ground_whose_voltages_do_not_fit_into_memory_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    def splu(*given: object, **options: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(resistive_sheet, "splu", splu)
+    (found,) = check(Board([100]), tmp_path, drive(1, 5.0), CURRENT).faults
+    assert found.kind == "not_solved"
+    assert "unknown voltages, for which memory does not suffice" in found.text and str(fault) in found.text
+
+
 def test_a_ground_without_pad_carries_no_current(tmp_path: Path) -> None:
     """A trunk cut off from its pad carries no current; LVS reports the missing connection."""
     wiring = Board([100, 400], cut=(100, 200, 130, 210)).wiring(tmp_path)

@@ -110,7 +110,7 @@ def chip_of(onn: Onn, board: Any, bias: Any, size: float, rng: np.random.Generat
     phase = np.exp(1j * rng.uniform(0.0, 2.0 * np.pi, ideal.shape[1]))
     scale = rng.uniform(1.0, 4.0, ideal.shape[1])
     receivers = detection((ideal + noise(*ideal.shape)) * phase / scale, source)
-    return ChipNetwork(layers, receivers, scale, count)
+    return ChipNetwork(layers, receivers, scale, np.zeros(scale.size), count)
 
 
 def true_ranges(onn: Onn) -> list[Interval]:

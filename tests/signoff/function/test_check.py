@@ -24,7 +24,7 @@ from optinc_pdk.signoff.function.closed_form import (
 )
 from optinc_pdk.simulate import Scattering, program, scattering
 from optinc_pdk.simulate.transmission.noise import noise_of
-from optinc_pdk.tolerance.error_rates import gaussian_error_rate
+from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
 from optinc_pdk.tolerance.montecarlo.word_statistics import read_words, unusable_outcome
 
 TASK = Averaging(4, 4, 2)
@@ -103,7 +103,7 @@ def test_studies_of_a_large_lattice_use_a_sample(chip: Chip, monkeypatch: pytest
     assert (result.inputs, result.exact, result.coverage) == (300, 300, "sample")
     assert result.margin == pytest.approx(outcome.margin, abs=1e-8)
     noise = noise_of(load_process(), laser_w=1e-6, symbol_rate_bd=1e6)
-    assert 0.0 <= gaussian_error_rate(s, tried, board, bias, noise) < 1.0
+    assert 0.0 <= estimate_errors(error_margins(s, tried, board, bias), noise).rate < 1.0
 
 
 @pytest.mark.usefixtures("sampled")

@@ -1,0 +1,136 @@
+"""Estimated word-error rates against counts, and against the probability of a single comparator's error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import load_process
+from optinc_pdk.circuit import Bias, Board, Neuron
+from optinc_pdk.circuit.bias import Activation
+from optinc_pdk.signoff.function import function_inputs
+from optinc_pdk.simulate import Scattering, noise_of
+from optinc_pdk.simulate.transmission.noise import Noise, noise_choices
+from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
+from optinc_pdk.tolerance.error_estimate import (
+    IDEALISED,
+    ErrorMargins,
+    best_noise,
+    error_margins,
+    estimate_errors,
+    find_rate_limits,
+    highest_rate,
+)
+from optinc_pdk.tolerance.montecarlo.word_statistics import read_words
+
+PROCESS = load_process()
+TASK = Averaging(2, 1, 1)
+NONE = np.zeros(0)
+LABELS = ("c", "in", "n", "out", "p", "t0", "t1", "t2")
+GAIN = 8.0
+FIELD = 0.05
+SLOW = SymbolShape(math.inf, math.inf, 0.875)
+BOARD = Board("c", (), (), (("in",),), tuple(Neuron(f"l0_{k}", 0, "p", "n", f"t{k}") for k in range(3)), (("out",),))
+
+
+def comparators() -> tuple[Scattering, Bias]:
+    """A mixer that reads a symbol s, three comparators [s ≥ k], and their sum at one receiver."""
+    s = np.zeros((1, len(LABELS), len(LABELS)), dtype=complex)
+    for out, source, field in (("p", "c", 0.3), ("p", "in", 0.1), ("n", "c", 0.3), ("n", "in", -0.1)):
+        s[0, LABELS.index(out), LABELS.index(source)] = FIELD * field
+    for k in range(3):
+        s[0, LABELS.index("out"), LABELS.index(f"t{k}")] = 0.3
+    # 4 · 0.3 · 0.1 by amplitude
+    step = FIELD**2 * 0.12 / 3
+    electronics = {f"l0_{k}": Activation(GAIN / step, -(k + 0.5) * step + 0.5 * step / GAIN, 1.0) for k in range(3)}
+    codes = NONE.astype(np.int64)
+    bias = Bias("soi220", "toy", 16, (), NONE, NONE, NONE, codes, electronics, {"out": 1 / 0.3})
+    return Scattering(np.array([1550.0]), LABELS, s), bias
+
+
+def margins() -> ErrorMargins:
+    s, bias = comparators()
+    return error_margins(s, function_inputs(TASK), BOARD, bias)
+
+
+def noise_at(rate: float, **changes: float) -> Noise:
+    return replace(noise_of(PROCESS, None, rate), **changes).only("receiver")
+
+
+def test_a_comparators_error_needs_noise_of_its_distance_and_half_its_slope() -> None:
+    found = margins()
+    step = FIELD**2 * 0.12 / 3
+    level = np.rint(found.readings[0][:, 0] / step)
+    assert sorted(level) == [0, 1, 2, 3]
+    # from the level to the threshold half a level above, and beyond it until half of the comparator's light is on
+    expected = np.where(level < 3, 0.5 * step, np.inf)
+    assert found.up[0][:, 0] == pytest.approx(expected, rel=0.01)
+    assert found.down[0][:, 0] == pytest.approx(np.where(level > 0, 0.5 * step, np.inf), rel=0.01)
+    assert not found.wrong.any()
+    noise = noise_at(1e6, receiver_a_per_sqrt_hz=1e-10)
+    sigma = np.sqrt(2.0 * noise.variance(np.zeros(1))[0])
+    expected_rate = 1.5 * ndtr(-0.5 * step / sigma)
+    assert 1e-4 < expected_rate < 1e-2
+    assert estimate_errors(found, noise).rate == pytest.approx(expected_rate, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("shape", "density"), [(SLOW, 1.4e-10), (SymbolShape(6.0, 9.0, 0.25), 8e-11), (SymbolShape(3.5, 4.5, 0.25), 3e-11)]
+)
+def test_estimates_agree_with_counts(shape: SymbolShape, density: float) -> None:
+    """Without and with symbols that run into each other, the more the less noise is added."""
+    s, bias = comparators()
+    noise = replace(noise_at(1e6, receiver_a_per_sqrt_hz=density), shape=shape)
+    inputs = function_inputs(TASK)
+    many = replace(
+        inputs,
+        **{key: np.tile(getattr(inputs, key).T, 20_000).T for key in ("symbols", "steps", "ideal", "levels", "worst")},
+    )
+    read = read_words(s, many, BOARD, bias, noise, 0)
+    counted = read.wrong / read.words
+    estimate = estimate_errors(error_margins(s, many, BOARD, bias), noise).rate
+    assert 1e-3 < counted < 0.1
+    assert estimate == pytest.approx(counted, rel=0.15)
+
+
+def test_the_best_receiver_has_the_lowest_estimate() -> None:
+    found = margins()
+    for rate in (3e7, 3e8, 1e9):
+        choices = [each.only("receiver", "shot") for each in noise_choices(PROCESS, None, rate)]
+        rates = [estimate_errors(found, each).rate for each in choices]
+        chosen = estimate_errors(found, best_noise(found, choices)).rate
+        assert chosen <= min(rates) * 1.5 + 1e-12
+
+
+def test_the_highest_rate_is_found_with_its_limits() -> None:
+    found = margins()
+    limits = find_rate_limits(found, PROCESS)
+    rate = limits.symbol_rate_bd
+    assert rate is not None and 1e6 < rate < 1e9
+    # 1.02 is the precision; no idealisation makes a chip slower
+    assert all(each is not None and each >= rate / 1.02 for each in limits.without.values())
+    assert set(limits.without) == set(IDEALISED)
+    assert limits.main_limit in (None, *IDEALISED)
+    assert sum(limits.layers) + limits.receivers == pytest.approx(1e-9, rel=0.9)
+    accepting = highest_rate(found, PROCESS, 1e-3)
+    assert accepting is not None and accepting >= rate
+    assert highest_rate(found, PROCESS, 1e-9, laser_w=1e-9) is None
+
+
+def test_an_ideal_noise_leaves_out_what_its_name_says() -> None:
+    noise = noise_of(PROCESS, None, 1e9)
+    gone: dict[str, Callable[[Noise], bool]] = {
+        "amplifiers": lambda n: n.receiver_a_per_sqrt_hz == 0.0,
+        "shot noise": lambda n: not n.shot,
+        "laser": lambda n: n.intensity_per_hz == n.linewidth_hz == 0.0,
+        "fibre phases": lambda n: n.fibre_phase_rad == 0.0,
+        "bandwidths": lambda n: n.shape.negligible,
+    }
+    for name, ideal in IDEALISED.items():
+        assert [other for other, test in gone.items() if test(ideal(noise))] == [name]
