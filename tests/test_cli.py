@@ -39,6 +39,7 @@ COMMANDS = (
     "check",
     "deck",
     "drc",
+    "eye",
     "factor",
     "lvs",
     "noise",

@@ -72,6 +72,7 @@ def commands(chip: Path) -> dict[str, tuple[object, ...]]:
         "check": ("check", weights, gds, netlist, "--bias", bias),
         "simulate": ("simulate", gds, "--bias", bias),
         "noise": ("noise", gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rates", "1e6"),
+        "eye": ("eye", gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rate", "1e6"),
         "spectrum": ("spectrum", weights, gds, netlist, "--bias", bias, "--wavelengths", "1550"),
     }
 
@@ -176,6 +177,7 @@ def test_devices_are_written_in_place_and_refused_where_two_files_are_written(ch
         (("simulate", "none", "--bias", "none"), ".npz"),
         (("spectrum", "none", "none", "none", "--bias", "none"), ".csv"),
         (("noise", "none", "none", "--bias", "none", "--weights", "none"), ".csv"),
+        (("eye", "none", "none", "--bias", "none", "--weights", "none", "--symbol-rate", "1e6"), ".png"),
         (("synth", "--bits", 4, "--servers", 4), ".npz"),
         (("train", "--bits", 4, "--servers", 4), ".npz"),
         (("cells",), ".md"),

@@ -3,6 +3,7 @@
 from optinc_pdk.cli import (
     cascade_command,
     chip_commands,
+    eye_command,
     network_commands,
     noise_command,
     signoff_commands,
@@ -15,6 +16,7 @@ __all__ = [
     "app",
     "cascade_command",
     "chip_commands",
+    "eye_command",
     "network_commands",
     "noise_command",
     "signoff_commands",

@@ -118,6 +118,7 @@ def small_runs(folder: Path) -> dict[str, tuple[Sequence[object], int]]:
         "drc": ((gds, "-o", out / "again.drc.lyrdb"), 0),
         "factor": ((weights,), 0),
         "lvs": ((gds, netlist, "-o", out / "again.lvs.json"), 0),
+        "eye": ((gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rate", "1e6"), 0),
         "noise": ((gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rates", "1e6"), 0),
         "search": ((*task, "--steps", 2, "-o", out / "search"), 0),
         "simulate": ((gds, "--bias", bias), 0),

@@ -96,6 +96,15 @@ class DetectionMatrix:
             return found
         return np.asarray(found + np.sqrt(self.variance(found, noise)) * drawn.readings)
 
+    def instants(self, light: Floats, noise: Noise) -> Floats:
+        """Return the (B · SAMPLES, D) light that the detectors see at all instants of B symbols, without noise.
+
+        Args:
+            light: (B, F) source amplitudes of consecutive symbols.
+            noise: Noise model with the shape of symbols.
+        """
+        return self.detected(self._fields(self._with_leak(noise.shape.transmitted(light[:, self.reaching]))))
+
     def detected(self, fields: Floats) -> Floats:
         """Return the (B, D) readings for (B, 2 D) fields, without noise: powers, or fields of coherent receivers."""
         if self.phase is None:

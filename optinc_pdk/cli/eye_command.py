@@ -1,0 +1,106 @@
+"""The command ``eye``: eye diagrams of hidden signals and outputs at a symbol rate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from optinc_pdk.cli.app import app, print_table, stage_progress
+from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
+from optinc_pdk.cli.network_files import read_network
+from optinc_pdk.cli.options import (
+    DEFAULT,
+    ActivationName,
+    BiasFile,
+    Bits,
+    Gds,
+    Groups,
+    Json,
+    Netlist,
+    Out,
+    ProcessName,
+    Seed,
+    Servers,
+)
+from optinc_pdk.cli.paths import output_path, warn_of_changes
+
+
+@app.command()
+def eye(
+    gds: Gds,
+    netlist: Netlist,
+    bias: BiasFile,
+    weights: Annotated[Path, typer.Option("--weights", help="Weight file; it states what the chip computes.")],
+    symbol_rate: Annotated[float, typer.Option(help="Symbols per second.")],
+    bits: Bits = None,
+    servers: Servers = None,
+    groups: Groups = None,
+    activation: ActivationName = None,
+    laser_w: Annotated[
+        float | None,
+        typer.Option(help="Optical power launched into every guide, in W. Default: that of the process card."),
+    ] = None,
+    seed: Seed = 0,
+    output: Out = None,
+    process: ProcessName = DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Draw eye diagrams of the extracted layout at a symbol rate; writes .eye.png.
+
+    For every hidden layer the row with the smallest opening, and the first server's outputs, with the noise and the
+    bandwidths of the cards. Exit code 1 if the layout has faults that can affect the function and that the simulation
+    does not include.
+    """
+    picture = output_path(output or gds.with_suffix(".eye.png"), gds, netlist, bias, weights)
+    warn_of_changes(gds, netlist, bias)
+
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.simulate import scattering
+    from optinc_pdk.simulate.transmission.noise import noise_choices
+
+    card = load_process(process)
+    task = read_network(weights, bits, servers, groups, activation, gds).task
+    choices = noise_choices(card, laser_w, symbol_rate)
+
+    from optinc_pdk.file_writing import write_atomic
+    from optinc_pdk.report.eye_picture import eyes_png, worst_eyes
+    from optinc_pdk.report.formatting import format_si
+    from optinc_pdk.signoff.extracted_chip import read_extracted_chip
+    from optinc_pdk.signoff.function import check_board, function_inputs
+    from optinc_pdk.tolerance.error_estimate import best_noise, error_margins, estimate_errors
+    from optinc_pdk.tolerance.eye_diagram import check_bandwidths, eye_diagrams, eyes_json
+
+    check_bandwidths(choices[0])
+    with faults_explaining_errors(as_json) as faults, stage_progress(("extract", "light", "words", "picture")) as stage:
+        stage("extract")
+        chip = read_extracted_chip(gds, netlist, bias, card)
+        faults += chip.faults
+        check_board(chip.board, task)
+        stage("light")
+        s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
+        stage("words")
+        inputs = function_inputs(task)
+        margins = error_margins(s, inputs, chip.board, chip.bias)
+        noise = best_noise(margins, choices)
+        estimate = estimate_errors(margins, noise).rate
+        eyes = eye_diagrams(s, inputs, chip.board, chip.bias, noise, seed)
+        stage("picture")
+        drawn = eyes_png(eyes, noise, gds.stem)
+    write_atomic(picture, drawn)
+    if as_json:
+        numbers = {"schema": 1, "files": [str(picture)], "word_error_rate": estimate} | eyes_json(eyes, noise)
+        print(json.dumps(numbers | faults_json(faults), indent=2))
+    else:
+        from rich.table import Table
+
+        table = Table("signal", "opening", "deviation", box=None)
+        for one in worst_eyes(eyes):
+            table.add_row(one.name, f"{one.opening:.3f}", f"{one.deviation:.3f}")
+        print(f"{format_si(symbol_rate, 'Bd')}: estimated word-error rate {estimate:.2g}; in distances of two levels:")
+        print_table(table)
+        print(picture)
+        print_faults(faults)
+    raise typer.Exit(exit_code(True, faults))

@@ -1,0 +1,67 @@
+"""Eye diagrams as a picture: a panel for every layer, of its worst row, and one for every output."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from optinc_pdk.report.formatting import format_si
+from optinc_pdk.simulate.transmission.noise import Noise
+from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
+from optinc_pdk.tolerance.eye_diagram import Eye
+
+_TRACE, _WINDOW, _INK = "#2f6fb0", "#d98c21", "#444c54"
+COLUMNS = 3
+TRACES = 400
+"""Number of pairs of symbols that are drawn."""
+
+
+def worst_eyes(eyes: Sequence[Eye]) -> list[Eye]:
+    """Return the eye with the smallest opening of every hidden layer, and all outputs."""
+    layers: dict[str, Eye] = {}
+    for eye in eyes:
+        place = eye.name.split(",")[0]
+        if place not in layers or eye.opening < layers[place].opening:
+            layers[place] = eye
+    return list(layers.values())
+
+
+def eyes_png(eyes: Sequence[Eye], noise: Noise, name: str) -> bytes:
+    """Draw the eye diagrams of :func:`worst_eyes` as PNG.
+
+    Args:
+        eyes: Eyes of a chip.
+        noise: Noise model, which states rate and window.
+        name: Name of the chip, for the title.
+    """
+    shown = worst_eyes(eyes)
+    rows = math.ceil(len(shown) / COLUMNS)
+    figure = Figure(figsize=(10.0, 0.6 + 2.6 * rows), layout="constrained", facecolor="white")
+    axes = np.atleast_1d(figure.subplots(rows, COLUMNS)).ravel()
+    # two symbols, from the middle of the one before
+    time = (np.arange(2 * SAMPLES + 1) / SAMPLES) - 0.5
+    for panel, eye in zip(axes, shown, strict=False):
+        starts = SAMPLES // 2 - 1 + SAMPLES * np.arange(min(TRACES, len(eye.readings) - 3))
+        traces = eye.instants[starts[:, np.newaxis] + np.arange(2 * SAMPLES + 1)]
+        panel.plot(time, traces.T, color=_TRACE, linewidth=0.4, alpha=0.12)
+        for end in (0.0, 1.0):
+            panel.axvspan(end + 1.0 - noise.shape.window - 1.0, end, color=_WINDOW, alpha=0.15, linewidth=0)
+        panel.set_title(f"{eye.name}: opening {eye.opening:.2f}", fontsize=9)
+        panel.set_xlim(-0.5, 1.5)
+        panel.set_xlabel("time / symbol", fontsize=8)
+        panel.tick_params(labelsize=7)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.yaxis.label.set_color(_INK)
+    for panel in axes[len(shown) :]:
+        panel.set_visible(False)
+    rate, power = format_si(noise.symbol_rate_bd, "Bd"), format_si(noise.laser_w, "W")
+    figure.suptitle(
+        f"{name} at {rate}, {power} into every guide; readings are means over the shaded windows", fontsize=10
+    )
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
+    return picture.getvalue()
