@@ -526,13 +526,15 @@ def test_noise_counts_words_and_refuses_powers_beyond_the_card(chip: Path, tmp_p
     assert not list(tmp_path.iterdir())
     result = run(*command[:-1], tmp_path / "n.png")
     assert result.returncode == 2 and "n.png: " in result.stderr and not list(tmp_path.iterdir())
-    result = run(*command, "--symbol-rates", "1e8,6e8", "--json")
+    result = run(*command, "--symbol-rates", "1e7,1e8", "--json")
     assert result.returncode == 0, result.stderr
     numbers = json.loads(result.stdout)
     slow, fast = numbers["points"]
-    assert numbers["laser_w"] == 0.01 and slow["integration_s"] == 1e-8
+    assert numbers["laser_w"] == 0.01 and slow["integration_s"] == slow["noise"]["shape"]["window"] * 1e-7
     assert slow["wrong"] == 0 < slow["high"] < 1e-4 and slow["words"] == 4 * 65_536
-    assert 0.01 < fast["low"] < fast["gaussian_estimate"] < fast["high"] < 0.1
+    assert fast["low"] < fast["gaussian_estimate"] < fast["high"] < 0.1 and fast["wrong"] > 0
+    limits = numbers["limits"]
+    assert 1e7 < limits["symbol_rate_bd"] < 1e8 and limits["main_limit"] == "amplifiers"
     assert (tmp_path / "n.csv").is_file() and (tmp_path / "n.png").is_file()
 
 

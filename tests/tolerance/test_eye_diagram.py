@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_error_estimate import BOARD, TASK, comparators, noise_at
+from comparator_toy import BOARD, TASK, comparators, noise_at
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.report.eye_picture import eyes_png, worst_eyes
