@@ -7,11 +7,13 @@ the heaters that are not yet rounded compensate each rounding error (Babai's nea
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel
-from optinc_pdk.tolerance.calibration.in_loop_steps import MeasuredSetting, measure_jacobians, measure_setting
+from optinc_pdk.tolerance.calibration.in_loop_steps import MeasuredSetting, measure_setting
 from optinc_pdk.tolerance.calibration.measurement import BenchProtocol
 
 Floats = NDArray[np.float64]
@@ -28,25 +30,28 @@ FIRST_DAMPING, MORE_DAMPING, MOST_DAMPING = 1e-4, 10.0, 1e6
 
 
 def round_to_codes(
-    laboratory: BenchProtocol, heaters: HeaterModel, turn_rad: Floats, state: MeasuredSetting
+    laboratory: BenchProtocol,
+    heaters: HeaterModel,
+    state: MeasuredSetting,
+    jacobians: Callable[[MeasuredSetting], Sequence[Floats]],
 ) -> MeasuredSetting:
     """Optimise the DAC codes of all heaters jointly, in whole steps, until no layer improves.
 
     Args:
         laboratory: The bench.
         heaters: Design model of the heaters. If its drive has no DAC step, ``state`` is returned unchanged.
-        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
         state: The setting to start from.
+        jacobians: Returns, for each layer, the (entries, heaters) derivatives of its matrix errors at a setting by the
+            design phases of its heaters in rad.
 
     Returns:
         The improved setting.
     """
     if heaters.step_v == 0.0:
         return state
-    active = np.arange(len(state.layers))
     for _ in range(ROUNDS):
         before = state.sizes
-        slopes = measure_jacobians(laboratory, heaters, turn_rad, state, active)
+        slopes = jacobians(state)
         rise = heaters.rise_ohm @ heaters.currents(state.voltage_v)
         phase = heaters.phases_at_rise(state.voltage_v, rise)
         per_step = heaters.phases_at_rise(state.voltage_v + heaters.step_v, rise) - phase
