@@ -57,7 +57,7 @@ def round_to_codes(
         per_step = heaters.phases_at_rise(state.voltage_v + heaters.step_v, rise) - phase
         moves = np.zeros_like(phase)
         for layer, slope, error in zip(state.layers, slopes, state.error, strict=True):
-            moves[layer.heaters] = _moves(slope, error, per_step[layer.heaters])
+            moves[layer.heaters] = nearest_moves(slope, error, per_step[layer.heaters])
         state = _improved_layers(laboratory, heaters, state, moves)
         if np.all(state.sizes > GAIN * before):
             break
@@ -82,8 +82,17 @@ def _improved_layers(
     return again if np.sum(again.sizes) < np.sum(state.sizes) else state
 
 
-def _moves(slope: Floats, error: Floats, per_step: Floats) -> Floats:
-    """Return (heaters,) whole steps with the least error within the range of the Jacobian."""
+def nearest_moves(slope: Floats, error: Floats, per_step: Floats) -> Floats:
+    """Find whole steps of a layer's heaters with a small error, within the range of the Jacobian.
+
+    Args:
+        slope: (entries, heaters) derivatives of the errors by design phases in rad.
+        error: (entries,) errors.
+        per_step: (heaters,) change of each design phase per DAC step.
+
+    Returns:
+        (heaters,) numbers of steps.
+    """
     effect = slope * per_step
     damping = FIRST_DAMPING
     while damping < MOST_DAMPING:

@@ -52,9 +52,10 @@ from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 Floats = NDArray[np.float64]
 Progress = Callable[[str, float], None]
 
-GOOD_MARGIN = 0.9
-"""Share of the network's margin at which calibration ends; the sample of words does not contain every word."""
-SUFFICIENT_MARGIN = 0.6
+GOOD_SHARE, GOOD_LEVELS = 0.9, 0.35
+"""Calibration ends at this share of the network's margin, or at this margin in levels if that is less; the sample of
+words does not contain every word."""
+SUFFICIENT_SHARE = 0.6
 """Share of the network's margin at which in-loop tuning is not repeated with restarts."""
 TRIMS = 3
 """Largest number of times that the electronics are trimmed to one heater setting."""
@@ -143,11 +144,11 @@ def calibrate(
         history.append(state.sizes[np.newaxis])
         session = replace(session, heaters=fitted_heaters)
         candidates.append(session.trimmed(state))
-        if candidates[-1].rank <= session.rank_at(GOOD_MARGIN):
+        if candidates[-1].rank <= session.good_rank:
             break
     fitted = min(candidates, key=lambda one: one.rank)
     result = StartResult(fitted.setting, fitted.setting, (fitted.rank[0],) * 2, fitted.rank)
-    if fitted.rank > session.rank_at(GOOD_MARGIN):
+    if fitted.rank > session.good_rank:
         tuned, rounds = session.tuned(fitted.setting.voltage_v, 2.0 * np.pi / efficiency, report)
         history.append(rounds)
         result = min(tuned, result, key=lambda one: one.rank)
@@ -219,9 +220,19 @@ class CalibrationSession:
     layers: tuple[BenchLayer, ...]
     words: WordSample
 
-    def rank_at(self, share: float) -> tuple[int, float]:
-        """Return the rank of a setting that reads every word with a share of the network's margin."""
-        return 0, -share * float(0.5 - np.abs(self.words.network_level - self.words.ideal_level).max())
+    @property
+    def good_rank(self) -> tuple[int, float]:
+        """Rank at which calibration ends."""
+        return 0, -min(GOOD_SHARE * self._network_margin, GOOD_LEVELS)
+
+    @property
+    def sufficient_rank(self) -> tuple[int, float]:
+        """Rank at which in-loop tuning is not repeated."""
+        return 0, -SUFFICIENT_SHARE * self._network_margin
+
+    @property
+    def _network_margin(self) -> float:
+        return float(0.5 - np.abs(self.words.network_level - self.words.ideal_level).max())
 
     def trimmed(self, state: MeasuredSetting) -> CandidateSetting:
         """Complete a heater setting with electronics that match the measurement and are trimmed to the words."""
@@ -302,7 +313,7 @@ class CalibrationSession:
                 range_errors.append(fault)
                 continue
             report("words", float(results[-1].tuned.error.max()))
-            if results[-1].rank <= self.rank_at(SUFFICIENT_MARGIN):
+            if results[-1].rank <= self.sufficient_rank:
                 break
         if not results:
             raise range_errors[-1]

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from optinc_pdk.simulate.programming.phase_fit import MAX_ITERATIONS, ProgrammingProblem, fit_layers
 from optinc_pdk.simulate.programming.program import aligned_initial_phases
-from optinc_pdk.tolerance.calibration.dac_rounding import round_to_codes
 from optinc_pdk.tolerance.calibration.digital_twin import DigitalTwin, build_twin
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel
-from optinc_pdk.tolerance.calibration.in_loop_steps import MeasuredSetting, measure_setting, with_adjustable_shifts
-from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol, matrix_errors
+from optinc_pdk.tolerance.calibration.in_loop_steps import MeasuredSetting, measure_setting
+from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol
 from optinc_pdk.tolerance.calibration.twin_fit import (
     ParameterKnowledge,
     card_priors,
@@ -29,7 +28,8 @@ from optinc_pdk.tolerance.calibration.twin_fit import (
     take_readings,
 )
 from optinc_pdk.tolerance.calibration.twin_initial_guess import fit_source_phases
-from optinc_pdk.tolerance.calibration.twin_readings import TwinEstimate, TwinLight, predicted_responses
+from optinc_pdk.tolerance.calibration.twin_readings import TwinEstimate, TwinLight
+from optinc_pdk.tolerance.calibration.twin_steps import TwinGuide, correct, round_by_twin
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -52,8 +52,6 @@ NEAR, NEAR_RAD, NEAR_SHRINK = 8, 0.2, 0.3
 QUADRATURE_WEIGHT = 0.01
 """Weight of the signals' quadrature component while the twin is programmed. It selects, among many solutions of equally
 small error, one that wastes no light, which matters with noise."""
-DIFFERENCE_RAD = 1e-5
-"""Change of a phase for derivatives of predicted matrix errors."""
 MISFIT_SHARE = 0.3
 """Expected misfit of the readings around a setting after their fit, relative to the misfit before."""
 
@@ -100,35 +98,10 @@ def program_by_twin(
             best = state
         if np.all(state.sizes[fitted_layers] > GAIN * before[fitted_layers]):
             break
-    fitted_heaters = twin.fitted_heaters(unknown)
-    ready = with_adjustable_shifts(layers, layers[-1], fitted_heaters, best.voltage_v)
-    estimate = TwinEstimate(twin, unknown)
-    start = measure_setting(laboratory, ready, fitted_heaters, best.voltage_v)
-    yield (
-        round_to_codes(laboratory, fitted_heaters, start, lambda setting: predicted_jacobians(estimate, setting)),
-        fitted_heaters,
-    )
-
-
-def predicted_jacobians(estimate: TwinEstimate, state: MeasuredSetting) -> list[Floats]:
-    """Predict, for each layer, the derivatives of its matrix errors by the design phases of its heaters.
-
-    Args:
-        estimate: The evaluated twin.
-        state: The setting.
-
-    Returns:
-        For each layer, (entries, heaters) derivatives per rad; see :func:`measurement.matrix_errors`.
-    """
-    design_phase = estimate.twin.heaters.phases(state.voltage_v)
-    slopes = []
-    for i, layer in enumerate(state.layers):
-        settings = np.tile(design_phase, (1 + layer.heaters.size, 1))
-        settings[1 + np.arange(layer.heaters.size), layer.heaters] += DIFFERENCE_RAD
-        light = estimate.light(i, estimate.phases(settings))
-        errors = np.stack([matrix_errors(layer, one) for one in predicted_responses(light, layer)])
-        slopes.append((errors[1:] - errors[0]).T / DIFFERENCE_RAD)
-    return slopes
+    guide = TwinGuide(laboratory, TwinEstimate(twin, unknown), twin.fitted_heaters(unknown))
+    state = correct(guide, 2.0 * np.pi / efficiency, best)
+    yield state, guide.heaters
+    yield round_by_twin(guide, state), guide.heaters
 
 
 def _programmed(

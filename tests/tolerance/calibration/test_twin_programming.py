@@ -15,7 +15,7 @@ from optinc_pdk.tolerance.calibration.heater_model import design_heater_model
 from optinc_pdk.tolerance.calibration.in_loop_steps import measure_jacobians, measure_setting
 from optinc_pdk.tolerance.calibration.measurement import bench_layers
 from optinc_pdk.tolerance.calibration.twin_fit import relative_misfits, take_readings
-from optinc_pdk.tolerance.calibration.twin_programming import fit_twin, predicted_jacobians, program_by_twin
+from optinc_pdk.tolerance.calibration.twin_programming import fit_twin, program_by_twin
 from optinc_pdk.tolerance.calibration.twin_readings import (
     TwinEstimate,
     predicted_derivatives,
@@ -23,6 +23,7 @@ from optinc_pdk.tolerance.calibration.twin_readings import (
     predicted_vectors,
     response_vectors,
 )
+from optinc_pdk.tolerance.calibration.twin_steps import TwinGuide, correct, round_by_twin
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
 from optinc_pdk.tolerance.variation.sampling import nominal_sample
 
@@ -96,17 +97,42 @@ def test_predicted_responses_are_those_of_a_nominal_bench(work, process):
         )
 
 
-def test_predicted_jacobians_are_those_of_a_nominal_bench(work, process):
+def nominal_guide(work, process, bits=BITS):
+    """Return setup and guide of a nominal chip, of which the twin knows all but the reflections."""
     setup = TwinSetup(work, nominal_sample(work.chip), process)
     setup.efficiency[:] = 1.0
-    twin = setup.twin
+    setup.bench = VirtualBench(work.chip, nominal_sample(work.chip), bits)
+    setup.heaters = design_heater_model(work.chip, setup.bench)
+    estimate = TwinEstimate(setup.twin, np.zeros(setup.twin.spread.size))
+    return setup, TwinGuide(setup.bench, estimate, setup.heaters)
+
+
+def test_predicted_jacobians_of_hidden_layers_are_those_of_a_nominal_bench(work, process):
+    setup, guide = nominal_guide(work, process)
     state = measure_setting(setup.bench, setup.layers, setup.heaters, setup.heaters.quantise(work.chip.voltage_v))
     turn_rad = 2.0 * np.pi / setup.efficiency
     measured = measure_jacobians(setup.bench, setup.heaters, turn_rad, state, np.arange(len(setup.layers)))
-    predicted = predicted_jacobians(TwinEstimate(twin, np.zeros(twin.spread.size)), state)
-    for one, other in zip(measured, predicted, strict=True):
+    for one, other in zip(measured[:-1], guide.jacobians(state)[:-1], strict=True):
         # a layer of one column has no derivatives, because its rows are scaled
         assert np.abs(one - other).max() < 0.1 * np.abs(one).max() + 1e-6
+
+
+def test_corrections_and_joint_rounding_reduce_the_errors_of_every_layer(work, process):
+    for bits in (16.0, 8.5):
+        setup, guide = nominal_guide(work, process, bits)
+        phase = setup.heaters.phases(work.chip.voltage_v)
+        off = setup.heaters.voltages(phase + 0.02 * np.random.default_rng(3).standard_normal(phase.size))
+        state = measure_setting(setup.bench, setup.layers, setup.heaters, off)
+        corrected = correct(guide, 2.0 * np.pi / setup.efficiency, state)
+        rounded = round_by_twin(guide, corrected)
+        errors = [
+            np.array([np.linalg.norm(error) for error in guide.errors(each)]) for each in (state, corrected, rounded)
+        ]
+        assert np.all(errors[1] <= errors[0] + 1e-12)
+        assert np.all(errors[2] <= errors[1] + 1e-12)
+        assert errors[2].sum() < 0.5 * errors[0].sum()
+        steps = rounded.voltage_v / setup.heaters.step_v
+        assert np.allclose(steps, np.rint(steps))
 
 
 def test_a_fitted_twin_predicts_readings_that_it_was_not_fitted_to(work, sample, process):
