@@ -77,7 +77,8 @@ def score_words(
     exact = np.ones(len(ideal), dtype=bool)
     words, margin, errors = 0, np.inf, Counter[int]()
     for read, outputs in readings:
-        exact &= (read == ideal[:, np.newaxis]).all(axis=1)
+        for word in read.T:
+            exact &= word == ideal
         errors.update(error_counts(read, ideal[:, np.newaxis]))
         words += read.size
         margin = min(margin, float(output_margins(outputs, levels[:, np.newaxis], resolution).min()))

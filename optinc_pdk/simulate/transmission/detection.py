@@ -1,4 +1,8 @@
-"""Layers of a chip on its board: detection matrices from sources to detectors, and the electronics between layers."""
+"""Layers of a chip on its board: detection matrices from sources to detectors, and the electronics between layers.
+
+Arrays of B words by n signals are calculated in column-major order: inner loops run over the words, of which there are
+many, and not over the signals, of which there are few.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ class DetectionMatrix:
 
     def fields(self, light: Floats | Complexes) -> Floats:
         """Return the (B, 2 D) fields at the detectors, real parts first, for (B, F) source amplitudes without noise."""
-        fields: Floats = light.real[:, self.reaching] @ self.field
+        fields: Floats = (self.field.T @ light.real.T[self.reaching]).T
         if np.iscomplexobj(light):
             fields += light.imag[:, self.reaching] @ self._turned
         return fields
@@ -108,7 +112,8 @@ class HiddenLayer:
     def by_neuron(self, values: Floats) -> Floats:
         """Return (B, n) sums over each neuron's pairs of (B, d) values per pair; 0 for neurons without detectors."""
         rows = np.add.reduceat(values, self.starts, axis=1) if self.starts.size < values.shape[1] else values
-        return np.asarray(np.where(self.row >= 0, rows[:, self.row], 0.0))
+        signals = rows.T[self.row].T
+        return np.asarray(signals if np.all(self.row >= 0) else np.where(self.row >= 0, signals, 0.0))
 
     def drive(self, power: Floats) -> Floats:
         """Return the (B, n) modulator amplitudes before saturation for (B, 2 d) readings."""

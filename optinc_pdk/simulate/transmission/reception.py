@@ -89,7 +89,7 @@ def transmit(
     """
     sent = server_amplitudes(symbols, board, bias)
     network = network_of(scattering, board, bias, wavelength)
-    outputs = np.empty((sent.shape[0], network.scale.size))
+    outputs = np.empty((sent.shape[0], network.scale.size), order="F")
     peaks = [np.zeros(layer.gain.size) for layer in network.layers]
     saturated = 0
     for start in range(0, sent.shape[0], CHUNK):
@@ -100,7 +100,7 @@ def transmit(
         peaks = [np.maximum(peak, amplitude.max(axis=0)) for peak, amplitude in zip(peaks, raw, strict=True)]
         power = network.receivers.powers(light, noise, None if drawn is None else drawn[-1])
         outputs[start : start + CHUNK] = network.scale * np.sqrt(np.maximum(power, 0.0))
-    received = outputs.reshape(-1, len(board.outputs), len(board.outputs[0]))
+    received = np.moveaxis(outputs.T.reshape(len(board.outputs), len(board.outputs[0]), -1), -1, 0)
     return Reception(received, decide_steps(received, resolution), tuple(peaks), saturated)
 
 
@@ -123,7 +123,8 @@ def server_amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:
     if sent.ndim != 3 or sent.shape[1:] != (servers, count):
         raise ValueError(f"symbols has shape {sent.shape}; give (words, {servers} servers, {count} symbols)")
     full = np.array([bias.inputs.get(label, 1.0) for row in board.inputs for label in row]) / TOP_LEVEL
-    found: Floats = sent.reshape(-1, servers * count) * full
+    # in column-major order, as all signals of the words
+    found: Floats = (np.moveaxis(sent, 0, -1).reshape(servers * count, -1) * full[:, np.newaxis]).T
     return found
 
 
@@ -166,7 +167,7 @@ def settled_amplitudes(
     Raises:
         UnsettledError: Amplitudes do not converge.
     """
-    light = np.zeros_like(inputs, shape=(inputs.shape[0], network.sources))
+    light = np.zeros((inputs.shape[0], network.sources), dtype=inputs.dtype, order="F")
     light[:, 0] = 1.0
     light[:, 1 : 1 + inputs.shape[1]] = inputs
     raw: list[Floats] = [np.zeros(0)] * len(network.layers)
