@@ -8,6 +8,7 @@ Reflected light from modulators of later layers at detectors of earlier ones is 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -29,11 +30,13 @@ Ints = NDArray[np.int64]
 
 TOP_LEVEL = 3
 """The highest PAM4 level, which servers send with amplitude 1."""
-CHUNK = 8192
+CHUNK = 4096
 """Words in one batch."""
 SETTLED_CHANGE = 1e-9
 """Largest change of an amplitude in the last pass."""
 MAX_PASSES = 20
+WORTHWHILE = 0.8
+"""Share of words that still change, below which settled words are left out of further passes."""
 
 
 class UnsettledError(InputError):
@@ -87,21 +90,48 @@ def transmit(
         ValueError: ``symbols`` has a wrong shape.
         UnsettledError: Amplitudes do not converge, because reflections couple the layers.
     """
-    sent = server_amplitudes(symbols, board, bias)
     network = network_of(scattering, board, bias, wavelength)
-    outputs = np.empty((sent.shape[0], network.scale.size), order="F")
-    peaks = [np.zeros(layer.gain.size) for layer in network.layers]
-    saturated = 0
-    for start in range(0, sent.shape[0], CHUNK):
-        inputs = sent[start : start + CHUNK]
-        drawn = None if noise is None else draw_noise(noise, network.detection_sources, start, inputs.shape[0], seed)
-        light, raw = settled_amplitudes(inputs, network, noise, drawn)
+    outputs, peaks, saturated = [], [np.zeros(layer.gain.size) for layer in network.layers], 0
+    for _, output, raw in receive_batches(symbols, network, board, bias, noise=noise, seed=seed):
+        outputs.append(output)
         saturated += sum(int((amplitude > 1.0).sum()) for amplitude in raw)
         peaks = [np.maximum(peak, amplitude.max(axis=0)) for peak, amplitude in zip(peaks, raw, strict=True)]
-        power = network.receivers.powers(light, noise, None if drawn is None else drawn[-1])
-        outputs[start : start + CHUNK] = network.scale * np.sqrt(np.maximum(power, 0.0))
-    received = np.moveaxis(outputs.T.reshape(len(board.outputs), len(board.outputs[0]), -1), -1, 0)
+    shape = (0, len(board.outputs), len(board.outputs[0]))
+    received = np.concatenate(outputs) if outputs else np.zeros(shape)
     return Reception(received, decide_steps(received, resolution), tuple(peaks), saturated)
+
+
+def receive_batches(
+    symbols: ArrayLike, network: ChipNetwork, board: Board, bias: Bias, *, noise: Noise | None = None, seed: int = 0
+) -> Iterator[tuple[slice, Floats, list[Floats]]]:
+    """Send symbols through a chip in batches that fit into the caches of a processor.
+
+    Args:
+        symbols: As for :func:`transmit`.
+        network: The chip on its board.
+        board: Board netlist that joins the chip's fibres.
+        bias: Amplitudes of the servers.
+        noise: Noise model of laser, fibres and receivers; None for no noise.
+        seed: Seed of the noise.
+
+    Yields:
+        The words of a batch; their (B, receivers, M) output levels; for each hidden layer, (B, neurons) modulator
+        amplitudes before saturation.
+
+    Raises:
+        ValueError: ``symbols`` has a wrong shape.
+        UnsettledError: Amplitudes do not converge, because reflections couple the layers.
+    """
+    sent = np.asarray(symbols)
+    for start in range(0, len(sent) if sent.ndim else 0, CHUNK):
+        words = slice(start, start + CHUNK)
+        inputs = server_amplitudes(sent[words], board, bias)
+        drawn = None if noise is None else draw_noise(noise, network.detection_sources, start, inputs.shape[0], seed)
+        light, raw = settled_amplitudes(inputs, network, noise, drawn)
+        power = network.receivers.powers(light, noise, None if drawn is None else drawn[-1])
+        outputs = network.scale * np.sqrt(np.maximum(power, 0.0))
+        received = outputs.T.reshape(len(board.outputs), len(board.outputs[0]), -1)
+        yield words, np.moveaxis(received, -1, 0), raw
 
 
 def server_amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:
@@ -171,16 +201,30 @@ def settled_amplitudes(
     light[:, 0] = 1.0
     light[:, 1 : 1 + inputs.shape[1]] = inputs
     raw: list[Floats] = [np.zeros(0)] * len(network.layers)
-    for _ in range(MAX_PASSES):
-        change = 0.0
+    # words whose amplitudes still change, their light, and their noise
+    words, now = np.arange(len(light)), light
+    for number in range(MAX_PASSES):
+        change = np.zeros(words.size)
         for index, layer in enumerate(network.layers):
-            power = layer.detection.powers(light, noise, None if drawn is None else drawn[index])
-            raw[index] = layer.drive(power)
-            amplitude = np.minimum(raw[index], 1.0)
-            change = max(change, float(np.max(np.abs(amplitude - light[:, layer.source]), initial=0.0)))
-            light[:, layer.source] = amplitude
-        if network.forward or change <= SETTLED_CHANGE:
+            power = layer.detection.powers(now, noise, None if drawn is None else drawn[index])
+            driven = layer.drive(power)
+            amplitude = np.minimum(driven, 1.0)
+            if number:
+                change = np.maximum(change, np.max(np.abs(amplitude - now[:, layer.source]), axis=1))
+            now[:, layer.source] = amplitude
+            if now is light:
+                raw[index] = driven
+            else:
+                raw[index][words] = driven
+        if now is not light:
+            light[words] = now
+        # in the first pass, amplitudes change from darkness
+        moving = change > SETTLED_CHANGE if number else np.ones(words.size, dtype=bool)
+        if network.forward or not moving.any():
             return light, raw
+        if np.mean(moving) < WORTHWHILE:
+            words, now = words[moving], np.asfortranarray(now[moving])
+            drawn = None if drawn is None else [draw.of_words(np.flatnonzero(moving)) for draw in drawn]
     raise UnsettledError(
         f"light does not settle within {MAX_PASSES} passes, its last change is {change:.3g}: reflections "
         "couple the layers; lower the gains or the reflections"

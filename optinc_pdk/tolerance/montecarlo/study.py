@@ -27,7 +27,7 @@ from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.tolerance.calibration.procedure import calibrate
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
 from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Result, SampleJob
-from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome, read_words, unusable_outcome
+from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome, read_words, reads_every_word, unusable_outcome
 from optinc_pdk.tolerance.variation.imperfections import Imperfections
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
@@ -97,7 +97,10 @@ class SampleBias(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _inputs_of_task(task: Averaging) -> FunctionInputs:
-    return function_inputs(task)
+    """Inputs of a task, in column-major order: words are simulated and compared in this order."""
+    inputs = function_inputs(task)
+    symbols = np.ascontiguousarray(np.moveaxis(inputs.symbols, 0, -1))
+    return replace(inputs, symbols=np.moveaxis(symbols, -1, 0), levels=np.asfortranarray(inputs.levels))
 
 
 def sample_seed(seed: int, sample: int) -> int:
@@ -274,11 +277,25 @@ def _reaches(work: YieldStudy, imperfections: Imperfections, job: SampleJob, fac
     try:
         # overflowing losses raise an error below
         with np.errstate(over="ignore", invalid="ignore"):
+            if work.onn is None and work.target == 1.0:
+                return _reads_every_word(work, scaled, job.sample)
             return stage_outcomes(work, scaled, job.sample)[judged_stage(work)].accuracy >= work.target
     except InputError:
         if factor <= 1.0:
             raise
         # this factor exceeds the range of the drive or the models
+        return False
+
+
+def _reads_every_word(work: YieldStudy, imperfections: Imperfections, sample: int) -> bool:
+    """Return whether a sample with the bias of the file reads every word; the first wrong one ends the evaluation."""
+    seed = sample_seed(work.seed, sample)
+    parameters, noise = draw_sample(work.chip, imperfections, seed), scaled_noise(work.noise, imperfections)
+    inputs, board, bias = _inputs_of_task(work.task), work.chip.board, work.chip.bias
+    try:
+        s = sample_scattering(work.chip, parameters, work.chip.voltage_v, imperfections.effective_bits)
+        return reads_every_word(s, inputs, board, bias, noise, seed)
+    except (RangeError, UnsettledError):
         return False
 
 
