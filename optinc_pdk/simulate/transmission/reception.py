@@ -202,7 +202,7 @@ def settled_amplitudes(
     light[:, 1 : 1 + inputs.shape[1]] = inputs
     raw: list[Floats] = [np.zeros(0)] * len(network.layers)
     # words whose amplitudes still change, their light, and their noise
-    words, now = np.arange(len(light)), light
+    words, now, forward = np.arange(len(light)), light, network.forward
     for number in range(MAX_PASSES):
         change = np.zeros(words.size)
         for index, layer in enumerate(network.layers):
@@ -220,9 +220,10 @@ def settled_amplitudes(
             light[words] = now
         # in the first pass, amplitudes change from darkness
         moving = change > SETTLED_CHANGE if number else np.ones(words.size, dtype=bool)
-        if network.forward or not moving.any():
+        count = np.count_nonzero(moving)
+        if forward or not count:
             return light, raw
-        if np.mean(moving) < WORTHWHILE:
+        if count < WORTHWHILE * words.size:
             words, now = words[moving], np.asfortranarray(now[moving])
             drawn = None if drawn is None else [draw.of_words(np.flatnonzero(moving)) for draw in drawn]
     raise UnsettledError(
