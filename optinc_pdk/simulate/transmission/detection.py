@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,24 +107,14 @@ class HiddenLayer:
         The difference of a neuron is Σ plus - balance · Σ minus + offset, with the sums over the pairs of its row.
         """
         pairs = power.shape[1] // 2
-        rows = self._by_row(power[:, :pairs]) - self._row_balance * self._by_row(power[:, pairs:])
-        return np.asarray(self._of_rows(rows) + self.offset)
+        plus, minus = self.by_neuron(power[:, :pairs]), self.by_neuron(power[:, pairs:])
+        return np.asarray(plus - self.balance * minus + self.offset)
 
     def by_neuron(self, values: Floats) -> Floats:
         """Return (B, n) sums over each neuron's pairs of (B, d) values per pair; 0 for neurons without detectors."""
-        return self._of_rows(self._by_row(values))
-
-    def _by_row(self, values: Floats) -> Floats:
-        return np.add.reduceat(values, self.starts, axis=1) if self.starts.size < values.shape[1] else values
-
-    def _of_rows(self, rows: Floats) -> Floats:
+        rows = np.add.reduceat(values, self.starts, axis=1) if self.starts.size < values.shape[1] else values
         signals = rows.T[self.row].T
         return np.asarray(signals if np.all(self.row >= 0) else np.where(self.row >= 0, signals, 0.0))
-
-    @cached_property
-    def _row_balance(self) -> Floats:
-        """(r,) weight of the negative detectors of each row, which all of its neurons have."""
-        return np.array([self.balance[np.argmax(self.row == row)] for row in range(self.starts.size)])
 
     def drive(self, power: Floats) -> Floats:
         """Return the (B, n) modulator amplitudes before saturation for (B, 2 d) readings."""

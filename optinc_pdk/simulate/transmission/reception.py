@@ -227,6 +227,6 @@ def settled_amplitudes(
             words, now = words[moving], np.asfortranarray(now[moving])
             drawn = None if drawn is None else [draw.of_words(np.flatnonzero(moving)) for draw in drawn]
     raise UnsettledError(
-        f"light does not settle within {MAX_PASSES} passes, its last change is {change:.3g}: reflections "
+        f"light does not settle within {MAX_PASSES} passes, its last change is {change.max():.3g}: reflections "
         "couple the layers; lower the gains or the reflections"
     )
