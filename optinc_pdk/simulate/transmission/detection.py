@@ -52,8 +52,10 @@ class DetectionMatrix:
 
     def power(self, fields: Floats) -> Floats:
         """Return the (B, D) optical powers of (B, 2 D) fields, without noise."""
-        count = self.feed.detectors
-        return np.asarray(fields[:, :count] ** 2 + fields[:, count:] ** 2)
+        squares = np.square(fields)
+        power = squares[:, : self.feed.detectors]
+        power += squares[:, self.feed.detectors :]
+        return power
 
     def powers(self, light: Floats | Complexes, noise: Noise | None, drawn: NoiseDraw | None) -> Floats:
         """Return the (B, D) readings of the detectors for (B, F) source amplitudes.
@@ -108,7 +110,11 @@ class HiddenLayer:
         """
         pairs = power.shape[1] // 2
         plus, minus = self.by_neuron(power[:, :pairs]), self.by_neuron(power[:, pairs:])
-        return np.asarray(plus - self.balance * minus + self.offset)
+        # in place: for thousands of words, new arrays take as long as the arithmetic
+        minus *= -self.balance
+        minus += plus
+        minus += self.offset
+        return minus
 
     def by_neuron(self, values: Floats) -> Floats:
         """Return (B, n) sums over each neuron's pairs of (B, d) values per pair; 0 for neurons without detectors."""
@@ -118,7 +124,10 @@ class HiddenLayer:
 
     def drive(self, power: Floats) -> Floats:
         """Return the (B, n) modulator amplitudes before saturation for (B, 2 d) readings."""
-        return np.asarray(self.gain * np.maximum(self.difference(power), 0.0))
+        amplitude = self.difference(power)
+        np.maximum(amplitude, 0.0, out=amplitude)
+        amplitude *= self.gain
+        return amplitude
 
 
 @dataclass(frozen=True, eq=False)

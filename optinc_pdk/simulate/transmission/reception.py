@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 TOP_LEVEL = 3
 """The highest PAM4 level, which servers send with amplitude 1."""
-CHUNK = 4096
+CHUNK = 8192
 """Words in one batch."""
 SETTLED_CHANGE = 1e-9
 """Largest change of an amplitude in the last pass."""
@@ -210,7 +210,8 @@ def settled_amplitudes(
             driven = layer.drive(power)
             amplitude = np.minimum(driven, 1.0)
             if number:
-                change = np.maximum(change, np.max(np.abs(amplitude - now[:, layer.source]), axis=1))
+                moved = amplitude - now[:, layer.source]
+                change = np.maximum(change, np.max(np.abs(moved, out=moved), axis=1))
             now[:, layer.source] = amplitude
             if now is light:
                 raw[index] = driven
