@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,16 +110,35 @@ class HiddenLayer:
         The difference of a neuron is Σ plus - balance · Σ minus + offset, with the sums over the pairs of its row.
         """
         pairs = power.shape[1] // 2
-        plus, minus = self.by_neuron(power[:, :pairs]), self.by_neuron(power[:, pairs:])
+        plus, minus = power[:, :pairs], power[:, pairs:]
+        if self._row_balance is None:
+            plus, minus, balance = self.by_neuron(plus), self.by_neuron(minus), self.balance
+        else:
+            plus, minus, balance = self._by_row(plus), self._by_row(minus), self._row_balance
         # in place: for thousands of words, new arrays take as long as the arithmetic
-        minus *= -self.balance
-        minus += plus
-        minus += self.offset
-        return minus
+        difference = minus * -balance
+        difference += plus
+        if self._row_balance is not None:
+            difference = self._of_rows(difference)
+        difference += self.offset
+        return difference
+
+    @cached_property
+    def _row_balance(self) -> Floats | None:
+        """(r,) weight of the negative detectors of each row; None if neurons of one row differ in it."""
+        first = np.array([np.argmax(self.row == row) for row in range(self.starts.size)], dtype=np.int64)
+        balance = self.balance[first]
+        read = self.row >= 0
+        return balance if np.array_equal(balance[self.row[read]], self.balance[read]) else None
 
     def by_neuron(self, values: Floats) -> Floats:
         """Return (B, n) sums over each neuron's pairs of (B, d) values per pair; 0 for neurons without detectors."""
-        rows = np.add.reduceat(values, self.starts, axis=1) if self.starts.size < values.shape[1] else values
+        return self._of_rows(self._by_row(values))
+
+    def _by_row(self, values: Floats) -> Floats:
+        return np.add.reduceat(values, self.starts, axis=1) if self.starts.size < values.shape[1] else values
+
+    def _of_rows(self, rows: Floats) -> Floats:
         signals = rows.T[self.row].T
         return np.asarray(signals if np.all(self.row >= 0) else np.where(self.row >= 0, signals, 0.0))
 
