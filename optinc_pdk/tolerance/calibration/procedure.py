@@ -1,9 +1,16 @@
-"""Calibration of one chip on a bench: fit a digital twin, program by it, tune in the loop, set the electronics.
+"""Calibration of one chip on a bench: fit a digital twin, program by it, trim the electronics, tune in the loop.
 
 Calibration uses only the nominal layout, the network and the readings of the bench, never the sampled parameters of the
-devices. Its stages are: efficiency sweep of all heaters; programming by a fitted digital twin; in-loop tuning layer by
-layer; joint rounding to DAC codes; end-to-end tuning against the words. The electronics of each setting match the
-measured chip.
+devices. Its stages are: efficiency sweep of all heaters; programming by a digital twin that was fitted to readings of
+every layer alone; trimming of thresholds, gains and scales to words. It ends as soon as the words have their margin.
+Otherwise the twin is fitted again around the setting, and predicts corrections and joint rounding to DAC codes. What
+is left to do is in-loop tuning with measured derivatives, layer by layer and then end to end.
+
+Layers are read with modulators that the bench drives, off, at half and at full amplitude; neurons drive nothing, so no
+signal saturates. On five sampled chips of the bundled 8-bit network of comparators, a calibration took 321 to 406 heater
+settings, 11,512 to 15,780 patterns of modulators and 5 to 8 transmissions of 4,096 words. With 10 ms for each of them
+(10,000 symbols at 1 MBd; all detectors are read at the same time), these are 2 to 3 minutes for patterns and 3 to 6
+minutes for words, in addition to the time in which heaters settle.
 """
 
 from __future__ import annotations

@@ -133,7 +133,9 @@ class LayerLight:
 
 @dataclass(frozen=True, eq=False)
 class TwinLight:
-    """Light of several layers of a twin at one setting; it implements :class:`detection_jacobian.DetectedLight`.
+    """Light of several layers of a twin at one setting, for a fit of phases.
+
+    It implements :class:`optinc_pdk.simulate.programming.detection_jacobian.DetectedLight`.
 
     Attributes:
         layers: Light of each layer, by index.
