@@ -7,10 +7,10 @@ Otherwise the twin is fitted again around the setting, and predicts corrections 
 is left to do is in-loop tuning with measured derivatives, layer by layer and then end to end.
 
 Layers are read with modulators that the bench drives, off, at half and at full amplitude; neurons drive nothing, so no
-signal saturates. On five sampled chips of the bundled 8-bit network of comparators, a calibration took 321 to 406 heater
-settings, 11,512 to 15,780 patterns of modulators and 5 to 8 transmissions of 4,096 words. With 10 ms for each of them
-(10,000 symbols at 1 MBd; all detectors are read at the same time), these are 2 to 3 minutes for patterns and 3 to 6
-minutes for words, in addition to the time in which heaters settle.
+signal saturates. On five sampled chips of the bundled 8-bit network of comparators, with 16 bits, a calibration took
+321 to 406 heater settings, 11,512 to 15,780 patterns of modulators and 5 to 8 transmissions of 4,096 words. With 10 ms
+for a pattern or a word (10,000 symbols at 1 MBd; all detectors are read at the same time), these are 2 to 3 minutes for
+patterns and 3 to 6 minutes for words, in addition to the time in which heaters settle.
 """
 
 from __future__ import annotations
