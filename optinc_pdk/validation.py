@@ -116,7 +116,7 @@ def _validated(function: Callable[_P, _R], internal: bool = False, nan: bool = F
 
     @functools.wraps(function)
     def validated(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        if not internal and sys._getframe(1).f_globals.get("__name__", "").startswith(PROJECT):
+        if not internal and _calling_module().startswith(PROJECT):
             return function(*args, **kwargs)
         # arguments that are missing are reported after those that are wrong
         bound = signature.bind_partial(*args, **kwargs)
@@ -137,6 +137,14 @@ def _validated(function: Callable[_P, _R], internal: bool = False, nan: bool = F
 
     validated.validates_arguments = True  # type: ignore[attr-defined]
     return validated
+
+
+def _calling_module() -> str:
+    """Return the name of the module that calls a validated function; ``dataclasses.replace`` counts as its caller."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__") == "dataclasses":
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def validate_fields(data: Any) -> None:

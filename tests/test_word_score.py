@@ -5,27 +5,39 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optinc_pdk.averaging.word_score import WordScore, accuracy, score_words, word_error_rate
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.averaging.word_score import WordScore, accuracy, score_outputs, word_error_rate
 
+TASK = Averaging(4, 2, 2)
 IDEAL = np.array([1, 6])
 LEVELS = np.array([[0, 1], [1, 2]])
 
 
+def outputs_of(words) -> np.ndarray:
+    """(I, S, M) output levels for (I, S) words."""
+    return TASK.encode(np.array(words)).astype(float)
+
+
 def test_words_of_two_servers_and_two_assignments_are_counted() -> None:
-    outputs = np.broadcast_to(LEVELS[:, np.newaxis].astype(float), (2, 2, 2)).copy()
-    first = np.array([[1, 1], [6, 6]]), outputs + 0.1
-    second = np.array([[1, 1], [7, 2]]), outputs - 0.8
-    score = score_words([first, second], IDEAL, LEVELS)
+    first, second = outputs_of([[1, 1], [6, 6]]) + 0.1, outputs_of([[1, 1], [7, 2]]) - 0.3
+    score = score_outputs([(slice(0, 2), first), (slice(0, 2), second)], TASK, IDEAL, LEVELS)
     assert (score.inputs, score.exact, score.words, score.wrong) == (2, 1, 8, 2)
     assert score.errors == {-4: 1, 1: 1} and list(score.errors) == [-4, 1]
-    assert score.margin == pytest.approx(0.5 - 0.8)
+    # word 2 has levels 0 and 2, one below the first level of word 6
+    assert score.margin == pytest.approx(0.5 - 1.3)
     assert (score.accuracy, score.word_error_rate) == (0.5, 0.25)
 
 
 def test_an_input_is_exact_only_under_every_assignment() -> None:
-    outputs = np.broadcast_to(LEVELS[:, np.newaxis].astype(float), (2, 1, 2))
-    readings = [(np.array([[1], [5]]), outputs), (np.array([[2], [6]]), outputs)]
-    assert score_words(readings, IDEAL, LEVELS) == WordScore(2, 0, 4, 2, 0.5, {-1: 1, 1: 1})
+    batches = [(slice(0, 1), outputs_of([[1]])), (slice(1, 2), outputs_of([[5]]))]
+    batches += [(slice(0, 1), outputs_of([[2]])), (slice(1, 2), outputs_of([[6]]))]
+    assert score_outputs(batches, TASK, IDEAL, LEVELS) == WordScore(2, 0, 4, 2, -0.5, {-1: 1, 1: 1})
+
+
+def test_outputs_above_the_highest_level_are_decided_as_the_highest() -> None:
+    high = np.array([15]), np.array([[3, 3]])
+    score = score_outputs([(slice(0, 1), np.full((1, 1, 2), 3.7))], TASK, *high)
+    assert (score.exact, score.wrong) == (1, 0) and score.margin == pytest.approx(-0.2)
 
 
 def test_shares_are_ratios_and_no_inputs_have_accuracy_0() -> None:

@@ -56,8 +56,10 @@ def decide_steps(outputs: ArrayLike, resolution: ArrayLike = 1) -> Integers:
     Returns:
         Steps 0 ... 4 resolution - 1, of the same shape.
     """
-    steps: Integers = np.rint(decide(outputs, resolution) * np.asarray(resolution)).astype(np.int64)
-    return steps
+    steps = np.asarray(resolution)
+    levels = np.abs(np.asarray(outputs, dtype=np.float64)) * steps
+    nearest: Integers = np.clip(np.floor(levels + 0.5), 0.0, 4 * steps - 1).astype(np.int64)
+    return nearest
 
 
 def score(outputs: ArrayLike, levels: ArrayLike, resolution: ArrayLike = 1) -> Score:
@@ -98,5 +100,13 @@ def error_counts(words: Integers, ideal: Integers) -> dict[int, int]:
         are not counted.
     """
     errors = words - ideal
-    values, counts = np.unique(errors[errors != 0], return_counts=True)
-    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+    wrong = errors[errors != 0]
+    if not wrong.size:
+        return {}
+    least, most = int(wrong.min()), int(wrong.max())
+    if most - least > wrong.size:
+        values, counts = np.unique(wrong, return_counts=True)
+        return dict(zip(values.tolist(), counts.tolist(), strict=True))
+    # errors of words of few bits are counted without sorting them
+    counts = np.bincount(wrong - least)
+    return {least + place: int(counts[place]) for place in np.flatnonzero(counts).tolist()}

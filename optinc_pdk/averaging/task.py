@@ -215,7 +215,11 @@ class Averaging:
         values = as_integers("steps", steps, 4 * finest - 1)
         check_last_axes("steps", values, (self.symbols,))
         place = 4 ** np.arange(self.symbols - 1, -1, -1, dtype=np.int64) * (finest // self.output_resolution)
-        return values @ place
+        # a product of integer arrays runs over the short last axis
+        averages = np.zeros(values.shape[:-1], dtype=np.int64)
+        for symbol, weight in zip(np.moveaxis(values, -1, 0), place.tolist(), strict=True):
+            averages += weight * symbol
+        return averages
 
     def combine_levels(self, levels: ArrayLike) -> Integers:
         """Combine output levels, shape (..., M) as from `targets`, into averages in steps as `combine_steps`."""

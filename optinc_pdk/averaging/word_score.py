@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from optinc_pdk.averaging.array_checks import Floats, Integers
-from optinc_pdk.averaging.score import error_counts
+from optinc_pdk.averaging.score import decide_steps, error_counts
+from optinc_pdk.averaging.task import Averaging
 
 
 @dataclass(frozen=True)
@@ -56,31 +57,34 @@ def word_error_rate(wrong: int, words: int) -> float:
     return wrong / words
 
 
-def score_words(
-    readings: Iterable[tuple[Integers, Floats]],
-    ideal: Integers,
-    levels: Integers | Floats,
-    resolution: Integers | int = 1,
+def score_outputs(
+    outputs: Iterable[tuple[slice | Integers, Floats]], task: Averaging, ideal: Integers, levels: Integers | Floats
 ) -> WordScore:
-    """Compare the words that S servers decode for I inputs with the ideal words.
+    """Compare the outputs that S servers receive for I inputs with the ideal words.
 
     Args:
-        readings: For each assignment of symbols to servers, the decoded words (I, S) and the output levels before
-            decision (I, S, M).
+        outputs: Batches: their inputs, and (B, S, M) output levels before decision. Each assignment of symbols to
+            servers is a sequence of batches that contains every input.
+        task: Task of the chip, for decision and decoding.
         ideal: (I,) ideal words.
         levels: (I, M) ideal output levels.
-        resolution: Decision steps per level, (M,) or one for all outputs; see `Averaging.output_resolution`.
 
     Returns:
         The score over all inputs, servers and assignments.
     """
-    exact = np.ones(len(ideal), dtype=bool)
+    exact, resolution = np.ones(len(ideal), dtype=bool), task.output_resolution
     words, margin, errors = 0, np.inf, Counter[int]()
-    for read, outputs in readings:
-        exact &= (read == ideal[:, np.newaxis]).all(axis=1)
-        errors.update(error_counts(read, ideal[:, np.newaxis]))
-        words += read.size
-        margin = min(margin, float(output_margins(outputs, levels[:, np.newaxis], resolution).min()))
+    for inputs, output in outputs:
+        words += output[..., 0].size
+        least = float(output_margins(output, levels[inputs, np.newaxis], resolution).min())
+        margin = min(margin, least)
+        if least > 0.0:
+            # every output is decided correctly
+            continue
+        read = task.combine_steps(decide_steps(output, resolution))
+        for word in read.T:
+            exact[inputs] &= word == ideal[inputs]
+        errors.update(error_counts(read, ideal[inputs, np.newaxis]))
     return WordScore(len(ideal), int(exact.sum()), words, errors.total(), margin, dict(sorted(errors.items())))
 
 

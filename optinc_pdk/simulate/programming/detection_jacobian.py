@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,18 @@ Bools = NDArray[np.bool_]
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+class DetectedLight(Protocol):
+    """Fields at the detectors of the layers of a chip, and their derivatives by heater phases."""
+
+    def at_detectors(self, detectors: tuple[str, ...], target: LayerTarget) -> tuple[Complexes, Complexes]:
+        """Return the (D,) fields at some detectors from the carrier, and (D, J) fields from the layer's inputs."""
+        ...
+
+    def changes(self, detectors: tuple[str, ...], target: LayerTarget, heaters: Ints) -> Complexes:
+        """Return the (h, D, 1 + J) derivatives of these fields by the phases of h heaters, per rad."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +97,11 @@ class SourceFields:
             heaters.size, 2, -1
         )
 
-    def waves(self, target: LayerTarget) -> Complexes:
-        """Return the (ports, 1 + J) waves into all devices of the chip for the sources of a layer."""
-        return self._at_ports(target, np.arange(self.solution.structure.ports))
+    def changes(self, detectors: tuple[str, ...], target: LayerTarget, heaters: Ints) -> Complexes:
+        """Return the (h, D, 1 + J) derivatives of the fields at D detectors by the phases of h heaters, per rad."""
+        ports = self.solution.structure.heater_port[heaters].reshape(-1)
+        out = self.solution.fields_at(ports, [(label,) for label in detectors]).reshape(heaters.size, 2, -1)
+        return self.solution.derivative(out, self.at_heaters(target, heaters), heaters)
 
     def _at_ports(self, target: LayerTarget, ports: Ints) -> Complexes:
         return self.solution.fields_at(ports, [self.carrier, *target.inputs], self.strength)
@@ -139,7 +154,7 @@ def _layer_fields(light: SourceFields, target: LayerTarget, heaters: Ints | None
     return LayerFields(row, np.asarray(leaving[:, seen] @ waves[: seen.size]), kept)
 
 
-def linear_response(light: SourceFields, target: LayerTarget, balance: Floats | None = None) -> LinearResponse:
+def linear_response(light: DetectedLight, target: LayerTarget, balance: Floats | None = None) -> LinearResponse:
     """Compute the detection coefficients of a layer; see the module's description for the formulas.
 
     Args:
@@ -205,7 +220,7 @@ def residual(coefficient: Complexes | Floats, target: LayerTarget) -> Floats:
     return _real(error)
 
 
-def jacobian(light: SourceFields, target: LayerTarget, heaters: Ints) -> Floats:
+def jacobian(light: DetectedLight, target: LayerTarget, heaters: Ints) -> Floats:
     """Compute the derivative of :func:`residual` with respect to heater phases, at fixed balance.
 
     With R the coefficients and W the weights of a row, c = <R, W> / |W|² and d(R/c) = (dR - R/c · <dR, W> / |W|²) / c.
@@ -229,7 +244,7 @@ def jacobian(light: SourceFields, target: LayerTarget, heaters: Ints) -> Floats:
     return _real(slope).reshape(heaters.size, -1).T
 
 
-def quadrature(light: SourceFields, target: LayerTarget) -> Floats:
+def quadrature(light: DetectedLight, target: LayerTarget) -> Floats:
     """Compute the part of the signals that is in quadrature with the local oscillators, which neurons do not detect.
 
     As long as phases are exact, it only wastes light. With phase noise between the fibres it becomes detected noise.
@@ -248,7 +263,7 @@ def quadrature(light: SourceFields, target: LayerTarget) -> Floats:
     return _quadrature(light, target, mixed)
 
 
-def quadrature_jacobian(light: SourceFields, target: LayerTarget, heaters: Ints) -> Floats:
+def quadrature_jacobian(light: DetectedLight, target: LayerTarget, heaters: Ints) -> Floats:
     """Compute the derivative of :func:`quadrature` with respect to heater phases, at fixed balance and row scales.
 
     Args:
@@ -263,7 +278,7 @@ def quadrature_jacobian(light: SourceFields, target: LayerTarget, heaters: Ints)
     return _quadrature(light, target, change).reshape(heaters.size, -1).T
 
 
-def _quadrature(light: SourceFields, target: LayerTarget, mixed: Complexes) -> Floats:
+def _quadrature(light: DetectedLight, target: LayerTarget, mixed: Complexes) -> Floats:
     """Imaginary parts of (..., pieces, J) mixed signals, over the rows' factors and the target's 2-norm."""
     scales = np.real(row_scales(linear_response(light, target).coefficient, target))[target.owner, np.newaxis]
     return np.asarray(
@@ -271,31 +286,23 @@ def _quadrature(light: SourceFields, target: LayerTarget, mixed: Complexes) -> F
     )
 
 
-def _slopes(light: SourceFields, target: LayerTarget, balance: Floats, heaters: Ints) -> Complexes | Floats:
+def _slopes(light: DetectedLight, target: LayerTarget, balance: Floats, heaters: Ints) -> Complexes | Floats:
     """d coefficient / d phase, (heaters, rows, J)."""
     if target.last:
-        return _through(light, target, heaters, target.plus)[..., 1:]
+        return light.changes(target.plus, target, heaters)[..., 1:]
     slopes: Floats = target.by_row(2.0 * _changes(light, target, balance, heaters).real, axis=1)
     return slopes
 
 
-def _changes(light: SourceFields, target: LayerTarget, balance: Floats, heaters: Ints) -> Complexes:
+def _changes(light: DetectedLight, target: LayerTarget, balance: Floats, heaters: Ints) -> Complexes:
     """d mixed / d phase, (heaters, pieces, J)."""
 
     def mixed(detectors: tuple[str, ...]) -> Complexes:
         s_c, s = light.at_detectors(detectors, target)
-        d = _through(light, target, heaters, detectors)
+        d = light.changes(detectors, target, heaters)
         return np.asarray(d[..., :1].conj() * s + s_c.conj()[:, np.newaxis] * d[..., 1:])
 
     return mixed(target.plus) - balance[target.owner, np.newaxis] * mixed(target.minus)
-
-
-def _through(light: SourceFields, target: LayerTarget, heaters: Ints, detectors: tuple[str, ...]) -> Complexes:
-    """d field / d phase, (heaters, detectors, 1 + J), of the carrier and of a layer's inputs."""
-    solution = light.solution
-    ports = solution.structure.heater_port[heaters].reshape(-1)
-    out = solution.fields_at(ports, [(label,) for label in detectors]).reshape(heaters.size, 2, -1)
-    return solution.derivative(out, light.at_heaters(target, heaters), heaters)
 
 
 def _counted(target: LayerTarget) -> Bools:

@@ -16,6 +16,7 @@ from optinc_pdk.circuit.connectivity import component_labels
 from optinc_pdk.factor import BlockFactor
 from optinc_pdk.simulate.circuit_optics import CircuitOptics
 from optinc_pdk.simulate.programming.detection_jacobian import (
+    DetectedLight,
     SourceFields,
     jacobian,
     linear_response,
@@ -173,7 +174,7 @@ def _rms(values: Floats) -> float:
     return float(np.sqrt(np.mean(values**2)))
 
 
-def _error_vector(problem: ProgrammingProblem, light: SourceFields, target: LayerTarget) -> Floats:
+def _error_vector(problem: ProgrammingProblem, light: DetectedLight, target: LayerTarget) -> Floats:
     """Errors that a layer's step minimises: matrix errors and, where weighted, signals in quadrature."""
     error = residual(linear_response(light, target).coefficient, target).reshape(-1)
     if target.last or problem.quadrature_weight == 0.0:
@@ -205,25 +206,41 @@ def fit_phases(
         if progress is not None:
             progress(taken, error)
 
+    def solve(trial: Floats, layers: Ints) -> SourceFields:
+        return solve_fields(problem, trial, layers, heaters=True)
+
     for group in problem.groups:
         # the meshes of large layers are fitted one by one, see :mod:`mesh_fit`
         layers = np.array([i for i in group.tolist() if not is_large(problem, problem.targets[i])], dtype=np.int64)
         if not layers.size:
             continue
-        phases, steps = _fit_layers(problem, phases, layers, report, iterations)
+        phases, steps = fit_layers(problem, phases, layers, solve, report, iterations)
         most = max(most, steps)
     return PhaseFit(phases, solve_fields(problem, phases), most)
 
 
-def _fit_layers(
+def fit_layers(
     problem: ProgrammingProblem,
     phases: Floats,
     layers: Ints,
+    solve: Callable[[Floats, Ints], DetectedLight],
     progress: Callable[[int, float], None],
     iterations: int,
 ) -> tuple[Floats, int]:
-    """Fit the phases of layers that share parts of the chip; return all phases and the number of iterations."""
-    light = solve_fields(problem, phases, layers, heaters=True)
+    """Fit the phases of some layers together.
+
+    Args:
+        problem: The targets, and the numbers of the layers' heaters.
+        phases: (H,) initial phases in rad.
+        layers: Numbers of the layers.
+        solve: Returns the light on the chip at (H,) phases, for the sources of the layers with given numbers.
+        progress: Called after every iteration with its number, from 1, and the largest error of a layer.
+        iterations: Largest number of iterations.
+
+    Returns:
+        (H,) fitted phases, and the number of iterations.
+    """
+    light = solve(phases, layers)
     targets = [problem.targets[i] for i in layers.tolist()]
     damping = Damping(np.full(layers.size, FIRST_DAMPING), np.full(layers.size, 2.0))
     groups = [problem.heaters(target.index) for target in targets]
@@ -237,7 +254,7 @@ def _fit_layers(
         for i in active.tolist():
             step, predicted[i] = _step(problem, light, targets[i], groups[i], float(damping.value[i]))
             trial[groups[i]] += step
-        tried = solve_fields(problem, trial, layers[active], heaters=True)
+        tried = solve(trial, layers[active])
         for i in active.tolist():
             seen[i] = _rms(_error_vector(problem, tried, targets[i]))
         better = active[seen[active] < cost[active]]
@@ -248,7 +265,7 @@ def _fit_layers(
         if better.size == active.size:
             light = tried
         elif better.size:
-            light = solve_fields(problem, phases, layers[active], heaters=True)
+            light = solve(phases, layers[active])
         history.append(np.where(np.isin(np.arange(layers.size), better), seen, cost))
         progress(iteration, float(history[-1].max()))
     return phases, iterations
@@ -297,7 +314,7 @@ def _stalled(history: list[Floats]) -> NDArray[np.bool_]:
 
 
 def _step(
-    problem: ProgrammingProblem, light: SourceFields, target: LayerTarget, heaters: Ints, damping: float
+    problem: ProgrammingProblem, light: DetectedLight, target: LayerTarget, heaters: Ints, damping: float
 ) -> tuple[Floats, float]:
     slope, error = jacobian(light, target, heaters), _error_vector(problem, light, target)
     if error.size > len(slope):

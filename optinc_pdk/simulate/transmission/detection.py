@@ -1,9 +1,15 @@
-"""Layers of a chip on its board: detection matrices from sources to detectors, and the electronics between layers."""
+"""Layers of a chip on its board: detection matrices from sources to detectors, and the electronics between layers.
+
+Arrays of B words by n signals are calculated in column-major order: inner loops run over the words, of which there are
+many, and not over the signals, of which there are few.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,14 +49,20 @@ class DetectionMatrix:
 
         Complex amplitudes of the first layer are those of other chips, which already leak.
         """
-        return self._fields(self._with_leak(light[:, self.reaching]))
+        return self._fields(self._with_leak(self._seen(light)))
+
+    def _seen(self, light: Floats | Complexes) -> Floats | Complexes:
+        """(B, L) amplitudes of the sources that reach a detector."""
+        # column by column; rows, and take, are several times slower
+        seen: Any = light.T[self.reaching].T
+        return cast("Floats | Complexes", seen)
 
     def _fields(self, seen: Floats | Complexes) -> Floats:
         """Fields for the (B, L) amplitudes of the sources that reach a detector."""
         # products of strided parts are many times slower than copies
-        fields: Floats = np.ascontiguousarray(seen.real) @ self.field
+        fields: Floats = (self.field.T @ np.ascontiguousarray(seen.real.T)).T
         if np.iscomplexobj(seen):
-            fields += np.ascontiguousarray(seen.imag) @ self._turned
+            fields += (self._turned.T @ np.ascontiguousarray(seen.imag.T)).T
         return fields
 
     def _with_leak(self, seen: Floats | Complexes) -> Floats | Complexes:
@@ -69,8 +81,10 @@ class DetectionMatrix:
 
     def power(self, fields: Floats) -> Floats:
         """Return the (B, D) optical powers of (B, 2 D) fields, without noise."""
-        count = self.feed.detectors
-        return np.asarray(fields[:, :count] ** 2 + fields[:, count:] ** 2)
+        squares = np.square(fields)
+        power = squares[:, : self.feed.detectors]
+        power += squares[:, self.feed.detectors :]
+        return power
 
     def readings(self, light: Floats | Complexes, noise: Noise | None, drawn: NoiseDraw | None) -> Floats:
         """Return the (B, D) readings of the detectors for (B, F) source amplitudes of consecutive symbols.
@@ -83,7 +97,7 @@ class DetectionMatrix:
             drawn: Random numbers of the noise in this layer; None for no noise.
         """
         shape = None if noise is None or noise.shape.negligible else noise.shape
-        seen = light[:, self.reaching]
+        seen = self._seen(light)
         if shape is not None:
             seen = shape.transmitted(seen)
         seen = self._with_leak(seen)
@@ -103,7 +117,7 @@ class DetectionMatrix:
             light: (B, F) source amplitudes of consecutive symbols.
             noise: Noise model with the shape of symbols.
         """
-        return self.detected(self._fields(self._with_leak(noise.shape.transmitted(light[:, self.reaching]))))
+        return self.detected(self._fields(self._with_leak(noise.shape.transmitted(self._seen(light)))))
 
     def detected(self, fields: Floats) -> Floats:
         """Return the (B, D) readings for (B, 2 D) fields, without noise: powers, or fields of coherent receivers."""
@@ -155,17 +169,44 @@ class HiddenLayer:
 
         The difference of a neuron is Σ plus - balance · Σ minus + offset, with the sums over the pairs of its row.
         """
-        plus, minus = (self.by_neuron(each) for each in np.split(power, 2, axis=1))
-        return np.asarray(plus - self.balance * minus + self.offset)
+        pairs = power.shape[1] // 2
+        plus, minus = power[:, :pairs], power[:, pairs:]
+        if self._row_balance is None:
+            plus, minus, balance = self.by_neuron(plus), self.by_neuron(minus), self.balance
+        else:
+            plus, minus, balance = self._by_row(plus), self._by_row(minus), self._row_balance
+        # in place: for thousands of words, new arrays take as long as the arithmetic
+        difference = minus * -balance
+        difference += plus
+        if self._row_balance is not None:
+            difference = self._of_rows(difference)
+        difference += self.offset
+        return difference
+
+    @cached_property
+    def _row_balance(self) -> Floats | None:
+        """(r,) weight of the negative detectors of each row; None if neurons of one row differ in it."""
+        first = np.array([np.argmax(self.row == row) for row in range(self.starts.size)], dtype=np.int64)
+        balance = self.balance[first]
+        read = self.row >= 0
+        return balance if np.array_equal(balance[self.row[read]], self.balance[read]) else None
 
     def by_neuron(self, values: Floats) -> Floats:
         """Return (B, n) sums over each neuron's pairs of (B, d) values per pair; 0 for neurons without detectors."""
-        rows = np.add.reduceat(values, self.starts, axis=1) if self.starts.size < values.shape[1] else values
-        return np.asarray(np.where(self.row >= 0, rows[:, self.row], 0.0))
+        return self._of_rows(self._by_row(values))
+
+    def _by_row(self, values: Floats) -> Floats:
+        return np.add.reduceat(values, self.starts, axis=1) if self.starts.size < values.shape[1] else values
+
+    def _of_rows(self, rows: Floats) -> Floats:
+        signals = rows.T[self.row].T
+        return np.asarray(signals if np.all(self.row >= 0) else np.where(self.row >= 0, signals, 0.0))
 
     def drive(self, difference: Floats) -> Floats:
         """Return the (B, n) modulator amplitudes before saturation for (B, n) detected differences."""
-        return np.asarray(self.gain * np.maximum(difference, 0.0))
+        amplitude = np.maximum(difference, 0.0)
+        amplitude *= self.gain
+        return amplitude
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,6 +36,7 @@ from optinc_pdk.simulate.transmission.symbol_shape import WINDOWS, SymbolShape, 
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
+Ints = NDArray[np.int64]
 Kind = Literal["shot", "receiver", "intensity", "linewidth", "fibre"]
 
 ELECTRON_C = 1.602176634e-19
@@ -354,6 +355,10 @@ class NoiseDraw:
     carrier: Floats
     fields: Complexes
     readings: Floats
+
+    def of_words(self, words: Ints) -> NoiseDraw:
+        """Return the random numbers of some words only."""
+        return NoiseDraw(self.carrier[words], self.fields[words], self.readings[words])
 
 
 def draw_noise(noise: Noise, feeds: Sequence[DetectionSources], first: int, count: int, seed: int) -> list[NoiseDraw]:

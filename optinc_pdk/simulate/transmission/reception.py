@@ -8,6 +8,7 @@ Reflected light from modulators of later layers at detectors of earlier ones is 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -34,6 +35,8 @@ CHUNK = 8192
 SETTLED_CHANGE = 1e-9
 """Largest change of an amplitude in the last pass."""
 MAX_PASSES = 20
+WORTHWHILE = 0.8
+"""Share of words that still change, below which settled words are left out of further passes."""
 
 
 class UnsettledError(InputError):
@@ -87,22 +90,48 @@ def transmit(
         ValueError: ``symbols`` has a wrong shape.
         UnsettledError: Amplitudes do not converge, because reflections couple the layers.
     """
-    sent = server_amplitudes(symbols, board, bias)
     network = network_of(scattering, board, bias, wavelength)
-    outputs = np.empty((sent.shape[0], network.scale.size))
-    peaks = [np.zeros(layer.gain.size) for layer in network.layers]
-    saturated = 0
-    for start in range(0, sent.shape[0], CHUNK):
-        inputs = sent[start : start + CHUNK]
+    outputs, peaks, saturated = [], [np.zeros(layer.gain.size) for layer in network.layers], 0
+    for _, output, raw in receive_batches(symbols, network, board, bias, noise=noise, seed=seed):
+        outputs.append(output)
+        saturated += sum(int((amplitude > 1.0).sum()) for amplitude in raw)
+        peaks = [np.maximum(peak, amplitude.max(axis=0)) for peak, amplitude in zip(peaks, raw, strict=True)]
+    shape = (0, len(board.outputs), len(board.outputs[0]))
+    received = np.concatenate(outputs) if outputs else np.zeros(shape)
+    return Reception(received, decide_steps(received, resolution), tuple(peaks), saturated)
+
+
+def receive_batches(
+    symbols: ArrayLike, network: ChipNetwork, board: Board, bias: Bias, *, noise: Noise | None = None, seed: int = 0
+) -> Iterator[tuple[slice, Floats, list[Floats]]]:
+    """Send symbols through a chip in batches that fit into the caches of a processor.
+
+    Args:
+        symbols: As for :func:`transmit`.
+        network: The chip on its board.
+        board: Board netlist that joins the chip's fibres.
+        bias: Amplitudes of the servers.
+        noise: Noise model of laser, fibres and receivers; None for no noise.
+        seed: Seed of the noise.
+
+    Yields:
+        The words of a batch; their (B, receivers, M) output levels; for each hidden layer, (B, neurons) modulator
+        amplitudes before saturation.
+
+    Raises:
+        ValueError: ``symbols`` has a wrong shape.
+        UnsettledError: Amplitudes do not converge, because reflections couple the layers.
+    """
+    sent = np.asarray(symbols)
+    for start in range(0, len(sent) if sent.ndim else 0, CHUNK):
+        words = slice(start, start + CHUNK)
+        inputs = server_amplitudes(sent[words], board, bias)
         drawn = None if noise is None else draw_noise(noise, network.detection_sources, start, inputs.shape[0], seed)
         light, differences = settled_amplitudes(inputs, network, noise, drawn)
         raw = [layer.drive(each) for layer, each in zip(network.layers, differences, strict=True)]
-        saturated += sum(int((amplitude > 1.0).sum()) for amplitude in raw)
-        peaks = [np.maximum(peak, amplitude.max(axis=0)) for peak, amplitude in zip(peaks, raw, strict=True)]
-        readings = network.receivers.readings(light, noise, None if drawn is None else drawn[-1])
-        outputs[start : start + CHUNK] = network.levels(readings)
-    received = outputs.reshape(-1, len(board.outputs), len(board.outputs[0]))
-    return Reception(received, decide_steps(received, resolution), tuple(peaks), saturated)
+        outputs = network.levels(network.receivers.readings(light, noise, None if drawn is None else drawn[-1]))
+        received = outputs.T.reshape(len(board.outputs), len(board.outputs[0]), -1)
+        yield words, np.moveaxis(received, -1, 0), raw
 
 
 def server_amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:
@@ -124,7 +153,8 @@ def server_amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:
     if sent.ndim != 3 or sent.shape[1:] != (servers, count):
         raise ValueError(f"symbols has shape {sent.shape}; give (words, {servers} servers, {count} symbols)")
     full = np.array([bias.inputs.get(label, 1.0) for row in board.inputs for label in row]) / TOP_LEVEL
-    found: Floats = sent.reshape(-1, servers * count) * full
+    # in column-major order, as all signals of the words
+    found: Floats = (np.moveaxis(sent, 0, -1).reshape(servers * count, -1) * full[:, np.newaxis]).T
     return found
 
 
@@ -167,21 +197,40 @@ def settled_amplitudes(
     Raises:
         UnsettledError: Amplitudes do not converge.
     """
-    light = np.zeros_like(inputs, shape=(inputs.shape[0], network.sources))
+    light = np.zeros((inputs.shape[0], network.sources), dtype=inputs.dtype, order="F")
     light[:, 0] = 1.0
     light[:, 1 : 1 + inputs.shape[1]] = inputs
     differences: list[Floats] = [np.zeros(0)] * len(network.layers)
-    for _ in range(MAX_PASSES):
-        change = 0.0
+    # words whose amplitudes still change, their light, and their noise
+    words, now, forward = np.arange(len(light)), light, network.forward
+    # where symbols run into each other, every word needs the one before it
+    separable = noise is None or noise.shape.negligible
+    for number in range(MAX_PASSES):
+        change = np.zeros(words.size)
         for index, layer in enumerate(network.layers):
-            power = layer.detection.readings(light, noise, None if drawn is None else drawn[index])
-            differences[index] = layer.difference(power)
-            amplitude = np.minimum(layer.drive(differences[index]), 1.0)
-            change = max(change, float(np.max(np.abs(amplitude - light[:, layer.source]), initial=0.0)))
-            light[:, layer.source] = amplitude
-        if network.forward or change <= SETTLED_CHANGE:
+            read = layer.detection.readings(now, noise, None if drawn is None else drawn[index])
+            difference = layer.difference(read)
+            amplitude = layer.drive(difference)
+            np.minimum(amplitude, 1.0, out=amplitude)
+            if number:
+                moved = amplitude - now[:, layer.source]
+                change = np.maximum(change, np.max(np.abs(moved, out=moved), axis=1))
+            now[:, layer.source] = amplitude
+            if now is light:
+                differences[index] = difference
+            else:
+                differences[index][words] = difference
+        if now is not light:
+            light[words] = now
+        # in the first pass, amplitudes change from darkness
+        moving = change > SETTLED_CHANGE if number else np.ones(words.size, dtype=bool)
+        count = np.count_nonzero(moving)
+        if forward or not count:
             return light, differences
+        if separable and count < WORTHWHILE * words.size:
+            words, now = words[moving], np.asfortranarray(now[moving])
+            drawn = None if drawn is None else [draw.of_words(np.flatnonzero(moving)) for draw in drawn]
     raise UnsettledError(
-        f"light does not settle within {MAX_PASSES} passes, its last change is {change:.3g}: reflections "
+        f"light does not settle within {MAX_PASSES} passes, its last change is {change.max():.3g}: reflections "
         "couple the layers; lower the gains or the reflections"
     )

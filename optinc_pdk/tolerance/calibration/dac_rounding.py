@@ -7,11 +7,13 @@ the heaters that are not yet rounded compensate each rounding error (Babai's nea
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel
-from optinc_pdk.tolerance.calibration.in_loop_steps import MeasuredSetting, measure_jacobians, measure_setting
+from optinc_pdk.tolerance.calibration.in_loop_steps import MeasuredSetting, measure_setting
 from optinc_pdk.tolerance.calibration.measurement import BenchProtocol
 
 Floats = NDArray[np.float64]
@@ -28,31 +30,34 @@ FIRST_DAMPING, MORE_DAMPING, MOST_DAMPING = 1e-4, 10.0, 1e6
 
 
 def round_to_codes(
-    laboratory: BenchProtocol, heaters: HeaterModel, turn_rad: Floats, state: MeasuredSetting
+    laboratory: BenchProtocol,
+    heaters: HeaterModel,
+    state: MeasuredSetting,
+    jacobians: Callable[[MeasuredSetting], Sequence[Floats]],
 ) -> MeasuredSetting:
     """Optimise the DAC codes of all heaters jointly, in whole steps, until no layer improves.
 
     Args:
         laboratory: The bench.
         heaters: Design model of the heaters. If its drive has no DAC step, ``state`` is returned unchanged.
-        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
         state: The setting to start from.
+        jacobians: Returns, for each layer, the (entries, heaters) derivatives of its matrix errors at a setting by the
+            design phases of its heaters in rad.
 
     Returns:
         The improved setting.
     """
     if heaters.step_v == 0.0:
         return state
-    active = np.arange(len(state.layers))
     for _ in range(ROUNDS):
         before = state.sizes
-        slopes = measure_jacobians(laboratory, heaters, turn_rad, state, active)
+        slopes = jacobians(state)
         rise = heaters.rise_ohm @ heaters.currents(state.voltage_v)
         phase = heaters.phases_at_rise(state.voltage_v, rise)
         per_step = heaters.phases_at_rise(state.voltage_v + heaters.step_v, rise) - phase
         moves = np.zeros_like(phase)
         for layer, slope, error in zip(state.layers, slopes, state.error, strict=True):
-            moves[layer.heaters] = _moves(slope, error, per_step[layer.heaters])
+            moves[layer.heaters] = nearest_moves(slope, error, per_step[layer.heaters])
         state = _improved_layers(laboratory, heaters, state, moves)
         if np.all(state.sizes > GAIN * before):
             break
@@ -77,8 +82,17 @@ def _improved_layers(
     return again if np.sum(again.sizes) < np.sum(state.sizes) else state
 
 
-def _moves(slope: Floats, error: Floats, per_step: Floats) -> Floats:
-    """Return (heaters,) whole steps with the least error within the range of the Jacobian."""
+def nearest_moves(slope: Floats, error: Floats, per_step: Floats) -> Floats:
+    """Find whole steps of a layer's heaters with a small error, within the range of the Jacobian.
+
+    Args:
+        slope: (entries, heaters) derivatives of the errors by design phases in rad.
+        error: (entries,) errors.
+        per_step: (heaters,) change of each design phase per DAC step.
+
+    Returns:
+        (heaters,) numbers of steps.
+    """
     effect = slope * per_step
     damping = FIRST_DAMPING
     while damping < MOST_DAMPING:

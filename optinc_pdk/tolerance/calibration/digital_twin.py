@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from optinc_pdk.models import net_transmission, sampled_s
 from optinc_pdk.models.guides import UM_PER_CM
 from optinc_pdk.simulate.circuit_optics import ComponentGroup
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
+from optinc_pdk.tolerance.calibration.forward_paths import ForwardPaths, forward_paths
 from optinc_pdk.tolerance.calibration.heater_model import RANGE_OVERLAP, HeaterModel
 from optinc_pdk.tolerance.calibration.measurement import BenchLayer
 
@@ -79,6 +81,7 @@ class DigitalTwin:
     Attributes:
         problem: Programming problem of the nominal chip.
         layers: Layers of the chip in terms of the bench's channels.
+        paths: Light paths of each layer.
         heaters: Design model of the heaters.
         efficiency: (H,) measured heater efficiencies; 0 for heaters without effect.
         edge: (G, 2) optical ports at both ends of the edge waveguides.
@@ -90,6 +93,7 @@ class DigitalTwin:
 
     problem: ProgrammingProblem
     layers: tuple[BenchLayer, ...]
+    paths: tuple[ForwardPaths, ...]
     heaters: HeaterModel
     efficiency: Floats
     edge: Ints
@@ -137,8 +141,44 @@ class DigitalTwin:
             each.group.name: each.s(process, self.problem.wavelength_nm, angle[places], coupler_db[places])
             for each, places in self.coupler_slices()
         }
-        broken = tuple(self.problem.structure.channel[i] for i in np.flatnonzero(self.efficiency == 0.0).tolist())
+        broken = tuple(structure.channel[i] for i in np.flatnonzero(self.efficiency == 0.0).tolist())
         return replace(self.problem, devices=devices, guides=guides, fixed_channels=broken)
+
+    def edge_segments(self, index: int) -> tuple[Ints, Ints]:
+        """Return the segments of a layer that contain edge waveguides, and the index of each of these waveguides."""
+        return self._edge_segments[index]
+
+    @cached_property
+    def _edge_segments(self) -> list[tuple[Ints, Ints]]:
+        found = []
+        for paths in self.paths:
+            near, far = paths.segment[self.edge].T
+            segment = np.where(far != UNCONNECTED, far, near)
+            members = np.flatnonzero(segment != UNCONNECTED)
+            found.append((segment[members], members))
+        return found
+
+    def coupler_junctions(self, index: int) -> list[tuple[TwinCouplers, slice, tuple[Ints, Ints]]]:
+        """Return, by component, couplers, their slice among all C couplers, and a layer's junctions that are couplers.
+
+        Junctions are (n,) indices and (n, 4) devices, see :class:`forward_paths.ForwardPaths`.
+        """
+        return self._coupler_junctions[index]
+
+    @cached_property
+    def _coupler_junctions(self) -> list[list[tuple[TwinCouplers, slice, tuple[Ints, Ints]]]]:
+        number = {group.name: i for i, group in enumerate(self.problem.structure.devices)}
+        found = []
+        for paths in self.paths:
+            junctions = [np.flatnonzero(paths.device[:, 0] == number[each.group.name]) for each in self.couplers]
+            found.append(
+                [
+                    (each, members, (places, paths.device[places]))
+                    for (each, members), places in zip(self.coupler_slices(), junctions, strict=True)
+                    if places.size
+                ]
+            )
+        return found
 
     def coupler_slices(self) -> Iterator[tuple[TwinCouplers, slice]]:
         """Yield the couplers of each component with their slice among all C couplers."""
@@ -169,18 +209,9 @@ class DigitalTwin:
 
         Total phases include static phases and thermal crosstalk.
         """
-        return self.total_phases(unknown, self.crosstalk_matrix(unknown), self.heaters.phases(voltage_v))
-
-    def total_phases(self, unknown: Floats, crosstalk_matrix: Floats, design_phase: Floats) -> Floats:
-        """Return the (H,) total phases in rad, static phases and crosstalk included, for design phases.
-
-        Args:
-            unknown: (N,) unknowns.
-            crosstalk_matrix: (H, H) matrix from :meth:`crosstalk_matrix` for these unknowns.
-            design_phase: (H,) design phases in rad.
-        """
         static, efficiency_error = self.deviations(unknown)[:2]
-        return np.asarray(static + crosstalk_matrix @ (self.efficiency * (1.0 + efficiency_error) * design_phase))
+        own = self.efficiency * (1.0 + efficiency_error) * self.heaters.phases(voltage_v)
+        return np.asarray(static + self.crosstalk_matrix(unknown) @ own)
 
     def voltages(self, unknown: Floats, phases: Floats) -> Floats:
         """Return the (H,) voltages that produce given total phases.
@@ -236,6 +267,7 @@ def build_twin(
     return DigitalTwin(
         problem,
         tuple(layers),
+        tuple(forward_paths(problem, layer.target) for layer in layers),
         heaters,
         np.where(working, efficiency, 0.0),
         edge,

@@ -31,11 +31,13 @@ class WordSample:
     Attributes:
         amplitude: (N, J) amplitudes of the servers' modulators, 1 at full scale.
         ideal_level: (N, M) levels 0 … 3 of the ideal average.
+        network_signal: For each hidden layer, (N, neurons) pre-activations of the network with its target matrices.
         network_level: (N, M) real-valued output levels of the network with its target matrices.
     """
 
     amplitude: Floats
     ideal_level: Ints
+    network_signal: tuple[Floats, ...]
     network_level: Floats
 
 
@@ -64,11 +66,14 @@ class WordTransmission:
 
     Attributes:
         source: For each layer, (N, J) amplitudes of its J sources.
+        detected: For each hidden layer, (N, neurons) detected signals: sum of the positive detectors minus balance
+            times sum of the negative ones.
         output: (N, servers, M) output levels before the decision.
         words: The inputs.
     """
 
     source: tuple[Floats, ...]
+    detected: tuple[Floats, ...]
     output: Floats
     words: WordSample
 
@@ -106,12 +111,13 @@ def sample_words(task: Averaging, layers: Sequence[BenchLayer]) -> WordSample:
     symbols = assign_random(task, steps, SEED)
     ideal = task.ideal(task.decode(symbols))
     amplitude = symbols.reshape(len(symbols), -1) / TOP_LEVEL
-    signal = amplitude
+    signal, network_signal = amplitude, list[Floats]()
     for layer in layers[:-1]:
+        network_signal.append(signal @ layer.target.unit_weight.T + layer.target.bias)
         # modulators transmit at most everything, which networks with clipped activations use
-        signal = np.clip(signal @ layer.target.unit_weight.T + layer.target.bias, 0.0, 1.0)
+        signal = np.clip(network_signal[-1], 0.0, 1.0)
     network_level = np.abs(signal @ layers[-1].target.unit_weight.T)
-    return WordSample(amplitude, np.asarray(task.encode(ideal), dtype=np.int64), network_level)
+    return WordSample(amplitude, np.asarray(task.encode(ideal), dtype=np.int64), tuple(network_signal), network_level)
 
 
 def electronics_of(bias: Bias, board: Board, layers: Sequence[BenchLayer]) -> ElectronicsSettings:
@@ -169,9 +175,11 @@ def transmit_words(
     before = np.inf
     for number in range(MAX_PASSES):
         read = laboratory.read(voltage_v[np.newaxis], amplitude)[0]
-        driven = amplitude.copy()
+        driven, detected = amplitude.copy(), []
         for i, layer in enumerate(layers[:-1]):
-            driven[:, layers[i + 1].sources] = np.minimum(_modulator_amplitudes(layer, electronics, i, read), 1.0)
+            detected.append(_detected(layer, electronics.balance[i], read))
+            drive = electronics.gain[i] * (detected[i] + electronics.offset[i])
+            driven[:, layers[i + 1].sources] = np.clip(drive, 0.0, 1.0)
         change = float(np.abs(driven - amplitude).max(initial=0.0))
         amplitude = driven
         # once the light has passed all layers, changes that do not decay are noise of the readings
@@ -182,14 +190,13 @@ def transmit_words(
     output = electronics.scale * np.sqrt(np.maximum(read[:, last.plus], 0.0))
     output = output.reshape(len(output), -1, words.ideal_level.shape[1])
     source = tuple(amplitude[:, layer.sources] for layer in layers)
-    return WordTransmission(source, output, words)
+    return WordTransmission(source, tuple(detected), output, words)
 
 
-def _modulator_amplitudes(layer: BenchLayer, electronics: ElectronicsSettings, index: int, read: Floats) -> Floats:
-    """Return (N, neurons) modulator amplitudes of a layer before saturation, from (N, all detectors) readings."""
+def _detected(layer: BenchLayer, balance: Floats, read: Floats) -> Floats:
+    """Return (N, neurons) detected signals of a layer without offsets, from (N, all detectors) readings."""
     target = layer.target
     plus, minus = (
         target.by_unit(target.by_row(read[:, detectors], axis=1).T).T for detectors in (layer.plus, layer.minus)
     )
-    detected = plus - electronics.balance[index] * minus + electronics.offset[index]
-    return np.asarray(electronics.gain[index] * np.maximum(detected, 0.0))
+    return np.asarray(plus - balance * minus)

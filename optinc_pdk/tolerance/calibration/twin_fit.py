@@ -6,7 +6,7 @@ closer to the operating point, update it recursively (as a Kalman filter with st
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from optinc_pdk.simulate.programming.phase_fit import Damping
 from optinc_pdk.tolerance.calibration.digital_twin import DigitalTwin
 from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol, LayerResponse, layer_response
-from optinc_pdk.tolerance.calibration.twin_readings import evaluate_twin, predicted_derivatives, predicted_readings
+from optinc_pdk.tolerance.calibration.twin_readings import (
+    TwinEstimate,
+    predicted_derivatives,
+    predicted_vectors,
+    response_vectors,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -29,33 +34,26 @@ MIN_DECREASE = 0.02
 
 @dataclass(frozen=True, eq=False)
 class TwinReadings:
-    """Readings of all layers at S heater settings.
+    """Responses of all layers at heater settings.
 
     Attributes:
         design_phase: (S, H) design phases of the heaters at each setting.
-        read: For each layer, (S, P, D) readings of its D detectors for its P patterns of source amplitudes.
+        responses: For each layer, its measured responses at the S settings.
+        vectors: For each layer, (S, R) numbers that contain the responses, see
+            :func:`twin_readings.response_vectors`.
     """
 
     design_phase: Floats
-    read: tuple[Floats, ...]
-
-    def responses(self, layers: tuple[BenchLayer, ...], index: int) -> list[LayerResponse]:
-        """Return the measured response of one layer at each of the S settings.
-
-        Args:
-            layers: The layers.
-            index: Index of the layer.
-        """
-        return [layer_response(layers[index], one) for one in self.read[index]]
+    responses: tuple[tuple[LayerResponse, ...], ...]
+    vectors: tuple[Floats, ...]
 
     def extended_by(self, more: TwinReadings) -> TwinReadings:
         """Return the readings of both objects, first these and then those of ``more``."""
-        read = tuple(np.concatenate(pair) for pair in zip(self.read, more.read, strict=True))
-        return TwinReadings(np.concatenate([self.design_phase, more.design_phase]), read)
-
-    def first_settings(self, count: int) -> TwinReadings:
-        """Return the readings at the first ``count`` settings only."""
-        return TwinReadings(self.design_phase[:count], tuple(each[:count] for each in self.read))
+        return TwinReadings(
+            np.concatenate([self.design_phase, more.design_phase]),
+            tuple(one + other for one, other in zip(self.responses, more.responses, strict=True)),
+            tuple(np.concatenate(pair) for pair in zip(self.vectors, more.vectors, strict=True)),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +61,7 @@ class ParameterKnowledge:
     """Gaussian distribution of the n unknowns of one layer: the prior from the card, or the posterior after a fit.
 
     Attributes:
-        chosen: (n,) indices of these unknowns among all N unknowns of the twin.
+        chosen: (n,) indices of these unknowns among all N unknowns of the twin, ascending.
         centre: (n,) most likely values.
         normal: (n, n) information matrix: half the second derivative of the cost.
     """
@@ -72,24 +70,49 @@ class ParameterKnowledge:
     centre: Floats
     normal: Floats
 
-    def cost(self, value: Floats) -> float:
-        """Return (x - centre)ᵀ normal (x - centre) for (n,) values x."""
-        return float((value - self.centre) @ self.normal @ (value - self.centre))
-
 
 @dataclass(frozen=True, eq=False)
-class LayerNormalEquations:
-    """Cost of one layer's n unknowns and its derivatives at given values.
+class LayerProblem:
+    """Least-squares problem of the unknowns of one layer.
 
     Attributes:
-        cost: Sum of squares of prior and residuals.
-        gradient: (n,) half the gradient of the cost.
-        normal: (n, n) half the second derivative of the cost, in the Gauss–Newton approximation.
+        twin: The twin.
+        index: Index of the layer.
+        known: Prior of its unknowns.
+        design_phase: (S, H) design phases of the heaters.
+        measured: (S, R) measured response vectors.
+        trust: Expected misfit, relative to the rms of the response vectors; they are weighted by its inverse.
     """
 
-    cost: float
-    gradient: Floats
-    normal: Floats
+    twin: DigitalTwin
+    index: int
+    known: ParameterKnowledge
+    design_phase: Floats
+    measured: Floats
+    trust: float
+
+    @property
+    def _scale(self) -> float:
+        return 1.0 / (self.trust * float(np.sqrt(np.mean(self.measured**2))))
+
+    def cost(self, unknown: Floats) -> float:
+        """Return the sum of squares of prior and residuals for (N,) values of the twin's unknowns."""
+        estimate = TwinEstimate(self.twin, unknown)
+        light = estimate.light(self.index, estimate.phases(self.design_phase))
+        residual = self._scale * (predicted_vectors(light, self.twin.layers[self.index]) - self.measured)
+        off = unknown[self.known.chosen] - self.known.centre
+        return float(np.sum(residual**2) + off @ self.known.normal @ off)
+
+    def normal_equations(self, unknown: Floats) -> tuple[Floats, Floats]:
+        """Return half the (n,) gradient of the cost, and half its (n, n) second derivative by Gauss and Newton."""
+        estimate = TwinEstimate(self.twin, unknown)
+        light = estimate.light(self.index, estimate.phases(self.design_phase))
+        residual = self._scale * (predicted_vectors(light, self.twin.layers[self.index]) - self.measured)
+        slope = predicted_derivatives(estimate, self.design_phase, light, self.index, self.known.chosen)
+        slope *= self._scale
+        off = unknown[self.known.chosen] - self.known.centre
+        gradient = self.known.normal @ off + slope @ residual.reshape(-1)
+        return gradient, self.known.normal + slope @ slope.T
 
 
 def take_readings(laboratory: BenchProtocol, twin: DigitalTwin, voltage_v: Floats) -> TwinReadings:
@@ -101,9 +124,16 @@ def take_readings(laboratory: BenchProtocol, twin: DigitalTwin, voltage_v: Float
     for layer, pattern, end in zip(layers, patterns, ends.tolist(), strict=True):
         amplitude[end - len(pattern) : end, layer.sources] = pattern
     read = np.split(laboratory.read(voltage_v, amplitude), ends[:-1], axis=1)
-    detectors = [np.concatenate([layer.plus, layer.minus]) for layer in layers]
+    responses = tuple(_responses(layer, each) for layer, each in zip(layers, read, strict=True))
     design_phase = np.array([twin.heaters.phases(one) for one in voltage_v])
-    return TwinReadings(design_phase, tuple(each[:, :, pattern] for each, pattern in zip(read, detectors, strict=True)))
+    vectors = tuple(response_vectors(each, layer) for each, layer in zip(responses, layers, strict=True))
+    return TwinReadings(design_phase, responses, vectors)
+
+
+def _responses(layer: BenchLayer, read: Floats) -> tuple[LayerResponse, ...]:
+    """Responses of a layer from (S, P, all detectors) readings of its patterns."""
+    detectors = np.concatenate([layer.plus, layer.minus])
+    return tuple(layer_response(layer, one[:, detectors]) for one in read)
 
 
 def card_priors(twin: DigitalTwin, voltage_v: Floats) -> list[ParameterKnowledge]:
@@ -117,14 +147,15 @@ def card_priors(twin: DigitalTwin, voltage_v: Floats) -> list[ParameterKnowledge
         voltage_v: (S, H) voltages at which the effect of each unknown on the readings is evaluated.
     """
     indices = np.arange(twin.spread.size)
-    estimate = evaluate_twin(twin, np.zeros(indices.size))
-    effect = np.zeros((len(twin.layers), indices.size))
-    for one in voltage_v:
-        design_phase = twin.heaters.phases(one)
-        light = estimate.light(design_phase)
-        for i, layer in enumerate(twin.layers):
-            effect[i] += (predicted_derivatives(estimate, design_phase, light, layer, indices)[1] ** 2).sum(axis=0)
-    effect = np.sqrt(effect)
+    estimate = TwinEstimate(twin, np.zeros(indices.size))
+    design_phase = np.array([twin.heaters.phases(one) for one in voltage_v])
+    phases = estimate.phases(design_phase)
+    effect = np.stack(
+        [
+            np.linalg.norm(predicted_derivatives(estimate, design_phase, estimate.light(i, phases), i, indices), axis=1)
+            for i in range(len(twin.layers))
+        ]
+    )
     effect /= effect.max(axis=1, keepdims=True)
     by_layer = [
         np.flatnonzero((effect[i] > MIN_EFFECT) & (effect.argmax(axis=0) == i)) for i in range(len(twin.layers))
@@ -133,7 +164,7 @@ def card_priors(twin: DigitalTwin, voltage_v: Floats) -> list[ParameterKnowledge
 
 
 def relative_misfits(twin: DigitalTwin, unknown: Floats, evidence: TwinReadings) -> Floats:
-    """Compute the rms of predicted minus measured readings over the rms of the readings, for each layer.
+    """Compute the rms of predicted minus measured response vectors over the rms of the vectors, for each layer.
 
     Args:
         twin: The twin.
@@ -143,12 +174,11 @@ def relative_misfits(twin: DigitalTwin, unknown: Floats, evidence: TwinReadings)
     Returns:
         (layers,) relative misfits.
     """
-    estimate = evaluate_twin(twin, unknown)
-    lights = [estimate.light(one) for one in evidence.design_phase]
+    estimate = TwinEstimate(twin, unknown)
     misfit = []
-    for layer, read in zip(twin.layers, evidence.read, strict=True):
-        residual = np.stack([predicted_readings(light, layer) for light in lights]) - read
-        misfit.append(np.sqrt(np.mean(residual**2) / np.mean(read**2)))
+    for i, (layer, measured) in enumerate(zip(twin.layers, evidence.vectors, strict=True)):
+        light = estimate.light(i, estimate.phases(evidence.design_phase))
+        misfit.append(np.sqrt(np.mean((predicted_vectors(light, layer) - measured) ** 2) / np.mean(measured**2)))
     return np.array(misfit)
 
 
@@ -158,47 +188,50 @@ def fit_unknowns(
     known: list[ParameterKnowledge],
     evidence: TwinReadings,
     trust: Floats,
-    active: Ints | None = None,
+    active: Ints,
 ) -> Floats:
-    """Fit the unknowns to readings and prior with the Levenberg–Marquardt algorithm.
+    """Fit the unknowns of some layers to readings and prior with the Levenberg–Marquardt algorithm.
 
     Args:
         twin: The twin.
         unknown: (N,) starting values.
         known: For each layer, the prior of its unknowns.
         evidence: The readings.
-        trust: (layers,) expected misfit of each layer, relative to the rms of its readings; readings are weighted by
-            its inverse.
-        active: Indices of the layers to fit; all layers if None.
+        trust: (layers,) expected misfit of each layer, relative to the rms of its response vectors.
+        active: Indices of the layers to fit.
 
     Returns:
         (N,) fitted unknowns.
     """
-    fitting = np.arange(len(twin.layers)) if active is None else active
-    damping = Damping(np.full(len(twin.layers), FIRST_DAMPING), np.full(len(twin.layers), 2.0))
-    current = _normals(twin, unknown, known, evidence, trust, fitting)
+    fitted = unknown.copy()
+    for i in active.tolist():
+        problem = LayerProblem(twin, i, known[i], evidence.design_phase, evidence.vectors[i], float(trust[i]))
+        # each layer starts from the given values of the others' unknowns
+        fitted[known[i].chosen] = _fitted(problem, unknown)[known[i].chosen]
+    return fitted
+
+
+def _fitted(problem: LayerProblem, unknown: Floats) -> Floats:
+    """Return (N,) unknowns after the fit of one layer."""
+    damping = Damping(np.array([FIRST_DAMPING]), np.array([2.0]))
+    chosen, cost = problem.known.chosen, problem.cost(unknown)
+    gradient, normal = problem.normal_equations(unknown)
     for _ in range(ITERATIONS):
-        trial, decrease, predicted = unknown.copy(), np.zeros(len(known)), np.zeros(len(known))
-        for i in fitting.tolist():
-            gradient, normal = current[i].gradient, current[i].normal
-            damped = normal + damping.value[i] * np.trace(normal) / len(normal) * np.eye(len(normal))
-            step = -np.linalg.solve(damped, gradient)
-            predicted[i] = -(2.0 * gradient @ step + step @ normal @ step)
-            trial[known[i].chosen] += step
-        trial_normals = _normals(twin, trial, known, evidence, trust, fitting)
-        unknown, continuing = unknown.copy(), []
-        for i in fitting.tolist():
-            decrease[i] = current[i].cost - trial_normals[i].cost
+        damped = normal + damping.value[0] * np.trace(normal) / len(normal) * np.eye(len(normal))
+        step = -np.linalg.solve(damped, gradient)
+        trial = unknown.copy()
+        trial[chosen] += step
+        decrease = cost - problem.cost(trial)
+        predicted = -(2.0 * gradient @ step + step @ normal @ step)
+        damping.update(np.array([0]), np.array([decrease]), np.array([predicted]))
+        if decrease <= 0.0:
             # a failed step is repeated with more damping
-            if not 0.0 <= decrease[i] < MIN_DECREASE * current[i].cost:
-                continuing.append(i)
-            if decrease[i] > 0.0:
-                current[i] = trial_normals[i]
-                unknown[known[i].chosen] = trial[known[i].chosen]
-        damping.update(fitting, decrease, predicted)
-        fitting = np.array(continuing, dtype=np.int64)
-        if not fitting.size:
+            continue
+        unknown, small = trial, decrease < MIN_DECREASE * cost
+        cost -= decrease
+        if small:
             break
+        gradient, normal = problem.normal_equations(unknown)
     return unknown
 
 
@@ -219,38 +252,12 @@ def posteriors(
         unknown: (N,) fitted unknowns, which become the centres.
         known: For each layer, the prior of its unknowns.
         evidence: The readings.
-        trust: (layers,) expected misfit of each layer, relative to the rms of its readings.
+        trust: (layers,) expected misfit of each layer, relative to the rms of its response vectors.
         active: Indices of the layers that were fitted.
     """
-    after = _normals(twin, unknown, known, evidence, trust, active)
-    return [
-        replace(prior, centre=unknown[prior.chosen], normal=after[i].normal) if i in after else prior
-        for i, prior in enumerate(known)
-    ]
-
-
-def _normals(
-    twin: DigitalTwin,
-    unknown: Floats,
-    known: list[ParameterKnowledge],
-    evidence: TwinReadings,
-    trust: Floats,
-    active: Ints,
-) -> dict[int, LayerNormalEquations]:
-    """Return, by index of each active layer, the cost and its derivatives at some values."""
-    estimate = evaluate_twin(twin, unknown)
-    indices = active.tolist()
-    scale = {i: 1.0 / (trust[i] * np.sqrt(np.mean(evidence.read[i] ** 2))) for i in indices}
-    cost = {i: known[i].cost(unknown[known[i].chosen]) for i in indices}
-    gradient = {i: known[i].normal @ (unknown[known[i].chosen] - known[i].centre) for i in indices}
-    normal = {i: known[i].normal.copy() for i in indices}
-    for number, design_phase in enumerate(evidence.design_phase):
-        light = estimate.light(design_phase, active)
-        for i in indices:
-            predicted, slope = predicted_derivatives(estimate, design_phase, light, twin.layers[i], known[i].chosen)
-            slope *= scale[i]
-            residual = scale[i] * (predicted - evidence.read[i][number].reshape(-1))
-            cost[i] += float(residual @ residual)
-            gradient[i] += slope.T @ residual
-            normal[i] += slope.T @ slope
-    return {i: LayerNormalEquations(cost[i], gradient[i], normal[i]) for i in indices}
+    after = list(known)
+    for i in active.tolist():
+        problem = LayerProblem(twin, i, known[i], evidence.design_phase, evidence.vectors[i], float(trust[i]))
+        _, normal = problem.normal_equations(unknown)
+        after[i] = ParameterKnowledge(known[i].chosen, unknown[known[i].chosen], normal)
+    return after

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.tolerance.calibration.digital_twin import DigitalTwin
-from optinc_pdk.tolerance.calibration.measurement import BenchLayer, LayerResponse
-from optinc_pdk.tolerance.calibration.twin_readings import detector_fields, evaluate_twin
+from optinc_pdk.tolerance.calibration.measurement import LayerResponse
+from optinc_pdk.tolerance.calibration.twin_readings import TwinEstimate
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -25,22 +25,22 @@ REGULARISATION = 1e-9
 
 
 def fit_source_phases(
-    twin: DigitalTwin, unknown: Floats, layer: BenchLayer, design_phase: Floats, responses: Sequence[LayerResponse]
+    twin: DigitalTwin, unknown: Floats, index: int, design_phase: Floats, responses: Sequence[LayerResponse]
 ) -> Floats:
     """Fit the initial phases of a layer's sources and local oscillators to its measured responses.
 
     Args:
         twin: The twin.
         unknown: (N,) current values of the unknowns.
-        layer: The layer.
+        index: Index of the layer.
         design_phase: (S, H) design phases of the heaters at each setting.
         responses: (S,) measured responses of the layer.
 
     Returns:
         (N,) unknowns with the fitted phases.
     """
-    estimate = evaluate_twin(twin, unknown)
-    field = np.stack([detector_fields(estimate.light(response), layer) for response in design_phase])
+    estimate, layer = TwinEstimate(twin, unknown), twin.layers[index]
+    field = estimate.light(index, estimate.phases(design_phase)).detected
     static, _, _, _, edge_phase, _, _ = twin.parts(np.arange(twin.spread.size))
     updated = unknown.copy()
     if layer.target.last:

@@ -7,12 +7,13 @@ phases.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.simulate.programming.phase_fit import MAX_ITERATIONS, ProgrammingProblem, fit_phases
+from optinc_pdk.simulate.programming.phase_fit import MAX_ITERATIONS, ProgrammingProblem, fit_layers
 from optinc_pdk.simulate.programming.program import aligned_initial_phases
 from optinc_pdk.tolerance.calibration.digital_twin import DigitalTwin, build_twin
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel
@@ -27,6 +28,8 @@ from optinc_pdk.tolerance.calibration.twin_fit import (
     take_readings,
 )
 from optinc_pdk.tolerance.calibration.twin_initial_guess import fit_source_phases
+from optinc_pdk.tolerance.calibration.twin_readings import TwinEstimate, TwinLight
+from optinc_pdk.tolerance.calibration.twin_steps import TwinGuide, correct, round_by_twin
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -37,8 +40,9 @@ ASSIGNMENT_SETTINGS = 3
 """Settings at which unknowns are assigned to layers."""
 COARSE, FINE = 0.1, 0.01
 """Expected misfit of the twin, relative to the rms of the readings: in the first fit, and in the refined one."""
-LOST_MISFIT, TRIES = 0.1, 5
-"""Misfit after the coarse fit that indicates a local minimum, and number of attempts with more settings to leave it."""
+GOOD_MISFIT, LOST_MISFIT, TRIES = 0.05, 0.1, 3
+"""Misfit of a layer above which its fit is in a local minimum and starts again with more readings; misfit above which
+it counts as not fitted; largest number of attempts."""
 ROUNDS, GAIN = 3, 0.7
 """Refinements around a measured setting; they end when every layer keeps more than this share of its error."""
 STEPS = 3
@@ -58,8 +62,11 @@ def program_by_twin(
     layers: tuple[BenchLayer, ...],
     heaters: HeaterModel,
     efficiency: Floats,
-) -> tuple[MeasuredSetting, HeaterModel]:
-    """Fit a digital twin to a chip and program the chip by it.
+) -> Iterator[tuple[MeasuredSetting, HeaterModel]]:
+    """Fit a digital twin to a chip and program the chip by it, better and better.
+
+    The first setting follows from readings at random settings, the next ones from readings around the one before. In
+    the last one, the codes of all heaters are rounded jointly. The caller stops when a setting is good enough.
 
     Args:
         laboratory: The bench.
@@ -68,8 +75,8 @@ def program_by_twin(
         heaters: Design model of the heaters.
         efficiency: (H,) efficiencies, real phase over design phase; NaN for heaters without effect.
 
-    Returns:
-        The best measured setting, and the heater model with the fitted crosstalk.
+    Yields:
+        A measured setting, and the heater model with the fitted crosstalk.
     """
     random = np.random.default_rng(0)
     twin = build_twin(problem, layers, heaters, efficiency)
@@ -77,6 +84,7 @@ def program_by_twin(
     state = best = _programmed(
         laboratory, twin, unknown, aligned_initial_phases(twin.problem_at(unknown)), MAX_ITERATIONS
     )
+    yield state, twin.fitted_heaters(unknown)
     for number in range(ROUNDS):
         settings = _around(heaters, state.voltage_v, NEAR_RAD * NEAR_SHRINK**number, random)
         evidence = take_readings(laboratory, twin, settings)
@@ -85,12 +93,15 @@ def program_by_twin(
         known = posteriors(twin, unknown, known, evidence, trust, fitted_layers)
         before = state.sizes
         state = _programmed(laboratory, twin, unknown, twin.phases(unknown, state.voltage_v), STEPS)
-        best = (
-            state if state.sizes[fitted_layers].max(initial=0.0) < best.sizes[fitted_layers].max(initial=0.0) else best
-        )
+        yield state, twin.fitted_heaters(unknown)
+        if state.sizes[fitted_layers].max(initial=0.0) < best.sizes[fitted_layers].max(initial=0.0):
+            best = state
         if np.all(state.sizes[fitted_layers] > GAIN * before[fitted_layers]):
             break
-    return best, twin.fitted_heaters(unknown)
+    guide = TwinGuide(laboratory, TwinEstimate(twin, unknown), twin.fitted_heaters(unknown))
+    state = correct(guide, 2.0 * np.pi / efficiency, best)
+    yield state, guide.heaters
+    yield round_by_twin(guide, state), guide.heaters
 
 
 def _programmed(
@@ -98,9 +109,19 @@ def _programmed(
 ) -> MeasuredSetting:
     """Program the twin from (H,) starting phases in at most ``steps`` iterations and measure the chip at the result."""
     chip = replace(twin.problem_at(unknown), quadrature_weight=QUADRATURE_WEIGHT)
-    start = np.where(twin.efficiency > 0.0, start, twin.phases(unknown, np.zeros_like(start)))
-    phases = fit_phases(chip, start, iterations=steps).phases
+    phases = np.where(twin.efficiency > 0.0, start, twin.phases(unknown, np.zeros_like(start)))
+    estimate = TwinEstimate(twin, unknown)
+
+    def solve(trial: Floats, layers: Ints) -> TwinLight:
+        return TwinLight({i: estimate.light(i, trial[np.newaxis]) for i in layers.tolist()})
+
+    for i in range(len(twin.layers)):
+        phases, _ = fit_layers(chip, phases, np.array([i]), solve, _silent, steps)
     return measure_setting(laboratory, twin.layers, twin.fitted_heaters(unknown), twin.voltages(unknown, phases))
+
+
+def _silent(iteration: int, error: float) -> None:
+    """Ignore progress."""
 
 
 def fit_twin(
@@ -125,29 +146,28 @@ def fit_twin(
 
     priors = card_priors(twin, settings(ASSIGNMENT_SETTINGS))
     reading_counts = [len(layer.patterns) * (layer.plus.size + layer.minus.size) for layer in twin.layers]
-    count = int(
-        np.ceil(max(READINGS * prior.chosen.size / size for prior, size in zip(priors, reading_counts, strict=True)))
+    counts = np.array(
+        [int(np.ceil(READINGS * prior.chosen.size / size)) for prior, size in zip(priors, reading_counts, strict=True)]
     )
-    unknown, lost = np.zeros(twin.spread.size), np.arange(len(twin.layers))
-    evidence = take_readings(laboratory, twin, settings(count))
+    unknown, misfit = np.zeros(twin.spread.size), np.full(len(priors), np.inf)
+    lost, evidence = np.arange(len(priors)), take_readings(laboratory, twin, settings(int(counts.max())))
     for number in range(TRIES):
         if number:
-            evidence = evidence.extended_by(take_readings(laboratory, twin, settings(count)))
+            evidence = evidence.extended_by(take_readings(laboratory, twin, settings(int(counts[lost].max()))))
+        trial = unknown.copy()
         for i in lost.tolist():
-            unknown[priors[i].chosen] = 0.0
-            unknown = fit_source_phases(
-                twin, unknown, twin.layers[i], evidence.design_phase, evidence.responses(twin.layers, i)
-            )
-        unknown = fit_unknowns(twin, unknown, priors, evidence, np.full(len(priors), COARSE), lost)
-        lost = np.flatnonzero(relative_misfits(twin, unknown, evidence) > LOST_MISFIT)
+            trial[priors[i].chosen] = 0.0
+            trial = fit_source_phases(twin, trial, i, evidence.design_phase, evidence.responses[i])
+        for expected in (COARSE, FINE):
+            trial = fit_unknowns(twin, trial, priors, evidence, np.full(len(priors), expected), lost)
+        found = relative_misfits(twin, trial, evidence)
+        for i in lost[found[lost] < misfit[lost]].tolist():
+            unknown[priors[i].chosen], misfit[i] = trial[priors[i].chosen], found[i]
+        lost = np.flatnonzero(misfit > GOOD_MISFIT)
         if not lost.size:
             break
-    # the extra readings only served to leave local minima; without them the remaining fits are faster
-    evidence = evidence.first_settings(count)
-    fitted_layers = np.setdiff1d(np.arange(len(priors)), lost)
-    unknown = fit_unknowns(twin, unknown, priors, evidence, np.full(len(priors), FINE), fitted_layers)
-    trust = np.maximum(relative_misfits(twin, unknown, evidence), FINE)
-    return unknown, posteriors(twin, unknown, priors, evidence, trust, fitted_layers), fitted_layers
+    fitted_layers = np.flatnonzero(misfit <= LOST_MISFIT)
+    return unknown, posteriors(twin, unknown, priors, evidence, np.maximum(misfit, FINE), fitted_layers), fitted_layers
 
 
 def _around(heaters: HeaterModel, voltage_v: Floats, far_rad: float, random: np.random.Generator) -> Floats:

@@ -1,30 +1,32 @@
-"""Readings that a digital twin predicts at a heater setting, and their derivatives by its unknowns.
+"""Response of a layer that a digital twin predicts, at many heater settings, and its derivatives by the unknowns.
 
-A detector reads |E|², where E is the field of carrier and sources together; d|E|² = 2 Re(E* dE). Devices are
-reciprocal, so dE follows from the adjoint method: field sent back from the detector × change of the device × field that
-arrives at the device. Changes of the carrier at on-chip modulators are not part of dE; the unknowns of the modulators'
-edge waveguides have the same effect.
+The response is what readings at several source amplitudes determine, see :class:`measurement.LayerResponse`: constants,
+slopes and squares of the amplitudes at the detectors of neurons, products of two sources at receivers. Devices are
+reciprocal, so the derivative of a field E follows from the adjoint method: dE is the field carried back from the
+detector times the change of a device times the field that arrives there. Changes of the carrier at on-chip modulators
+are not part of dE; the unknowns of the modulators' edge waveguides have the same effect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.simulate.programming.detection_jacobian import SourceFields
-from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, solve_fields
+from optinc_pdk.simulate.programming.targets import LayerTarget
 from optinc_pdk.tolerance.calibration.digital_twin import NEPER, DigitalTwin
-from optinc_pdk.tolerance.calibration.measurement import BenchLayer
+from optinc_pdk.tolerance.calibration.forward_paths import ForwardPaths, carry_back, carry_forward
+from optinc_pdk.tolerance.calibration.measurement import PHASE_SHIFT_RAD, BenchLayer, LayerResponse
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 Ints = NDArray[np.int64]
 
-ANGLE_STEP, LOSS_STEP_DB = 1e-4, 1e-3
-"""Steps of the central differences of the couplers' S-parameters; their error is of second order in the step."""
+ANGLE_STEP = 1e-4
+"""Step of the central differences of the couplers' S-parameters; their error is of second order in the step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,161 +36,234 @@ class TwinEstimate:
     Attributes:
         twin: The twin.
         unknown: (N,) values of the unknowns.
-        chip: Programming problem of the chip with these values.
-        crosstalk: (H, H) thermal crosstalk: share of heater j's phase in the waveguide under heater i; 1 on the
-            diagonal.
-        by_angle: For each component of couplers, (I, p, p) derivatives of its S-parameters by the coupling angle, per
-            rad.
-        by_loss: For each component of couplers, (I, p, p) derivatives of its S-parameters by the loss, per dB.
     """
 
     twin: DigitalTwin
     unknown: Floats
-    chip: ProgrammingProblem
-    crosstalk: Floats
-    by_angle: tuple[Complexes, ...]
-    by_loss: tuple[Complexes, ...]
 
-    def light(self, design_phase: Floats, layers: Ints | None = None) -> SourceFields:
-        """Compute the light on the chip.
+    @cached_property
+    def deviations(self) -> list[Floats]:
+        """Deviations from the nominal chip, see :meth:`digital_twin.DigitalTwin.deviations`."""
+        return self.twin.deviations(self.unknown)
 
-        Args:
-            design_phase: (H,) design phases of the heaters.
-            layers: Indices of the layers whose sources are included; all layers if None.
-        """
-        return solve_fields(self.chip, self.twin.total_phases(self.unknown, self.crosstalk, design_phase), layers)
+    @cached_property
+    def crosstalk(self) -> Floats:
+        """(H, H) thermal crosstalk: share of heater j's phase in the waveguide under heater i; 1 on the diagonal."""
+        return self.twin.crosstalk_matrix(self.unknown)
+
+    def phases(self, design_phase: Floats) -> Floats:
+        """Return the (S, H) total phases, static phases and crosstalk included, for (S, H) design phases."""
+        static, efficiency_error = self.deviations[:2]
+        own = self.twin.efficiency * (1.0 + efficiency_error) * design_phase
+        return np.asarray(static + own @ self.crosstalk.T)
+
+    def light(self, index: int, phases: Floats) -> LayerLight:
+        """Compute the light of one layer at (S, H) total phases."""
+        paths = self.twin.paths[index]
+        transmission = paths.transmission.copy()
+        segment, member = self.twin.edge_segments(index)
+        loss_db, phase = (self.deviations[part][member] for part in (3, 4))
+        np.multiply.at(transmission, segment, np.exp(1j * phase - NEPER * loss_db))
+        turned = np.zeros((len(phases), transmission.size))
+        np.add.at(turned.T, paths.heated, phases[:, paths.heater].T)
+        junction = paths.nominal.copy()
+        for junctions, s in self._couplers(index):
+            junction[junctions] = s
+        return LayerLight(paths, transmission[:, np.newaxis] * np.exp(1j * turned.T), junction)
+
+    def _couplers(self, index: int, step_rad: float = 0.0) -> Iterator[tuple[Ints, Complexes]]:
+        """Yield junctions of a layer's couplers and their transmission, for angles that are larger by a step."""
+        *_, angle, loss_db = self.deviations
+        for each, members, (junctions, device) in self.twin.coupler_junctions(index):
+            used, place = np.unique(device[:, 1], return_inverse=True)
+            errors = angle[members][used] + step_rad, loss_db[members][used]
+            s = each.s(self.twin.problem.process, self.twin.problem.wavelength_nm, *errors)
+            yield junctions, s[place.reshape(-1), device[:, 2], device[:, 3]]
+
+    def coupler_derivatives(self, index: int) -> Iterator[tuple[Ints, Ints, Complexes]]:
+        """Yield junctions of a layer's couplers, their coupler, and their derivatives by its angle, per rad."""
+        pairs = zip(self._couplers(index, ANGLE_STEP), self._couplers(index, -ANGLE_STEP), strict=True)
+        for (_, members, (_, device)), ((junctions, up), (_, down)) in zip(
+            self.twin.coupler_junctions(index), pairs, strict=True
+        ):
+            yield junctions, members.start + device[:, 1], (up - down) / (2.0 * ANGLE_STEP)
 
 
-def evaluate_twin(twin: DigitalTwin, unknown: Floats) -> TwinEstimate:
-    """Compute the programming problem, crosstalk and derivatives of a twin at (N,) values of its unknowns."""
-    process, carrier = twin.problem.process, twin.problem.wavelength_nm
-    *_, angle, loss_db = twin.deviations(unknown)
-    by_angle, by_loss = [], []
-    for each, chosen_by_type in twin.coupler_slices():
-        now, loss = angle[chosen_by_type], loss_db[chosen_by_type]
-        up, down = (each.s(process, carrier, now + step, loss) for step in (ANGLE_STEP, -ANGLE_STEP))
-        more, less = (each.s(process, carrier, now, loss + step) for step in (LOSS_STEP_DB, -LOSS_STEP_DB))
-        by_angle.append((up - down) / (2.0 * ANGLE_STEP))
-        by_loss.append((more - less) / (2.0 * LOSS_STEP_DB))
-    return TwinEstimate(
-        twin, unknown, twin.problem_at(unknown), twin.crosstalk_matrix(unknown), tuple(by_angle), tuple(by_loss)
+@dataclass(frozen=True, eq=False)
+class LayerLight:
+    """Light of one layer at S settings.
+
+    Attributes:
+        paths: Paths of the layer, with D detectors and 1 + J sources.
+        transmission: (W, S) field transmission of the segments.
+        junction: (E + 1,) field transmission of the junctions.
+    """
+
+    paths: ForwardPaths
+    transmission: Complexes
+    junction: Complexes
+
+    @cached_property
+    def field(self) -> Complexes:
+        """(W, S, 1 + J) fields at the ends of the segments."""
+        return carry_forward(self.paths, self.transmission, self.junction)
+
+    @cached_property
+    def back(self) -> Complexes:
+        """(W, S, D) derivatives of the fields at the detectors by the fields at the ends of the segments."""
+        return carry_back(self.paths, self.transmission, self.junction)
+
+    @cached_property
+    def detected(self) -> Complexes:
+        """(S, D, 1 + J) fields at the detectors, positive detectors first."""
+        segments, settings, sources = self.field.shape
+        flat = self.paths.detected @ self.field.reshape(segments, -1)
+        return flat.reshape(-1, settings, sources).swapaxes(0, 1)
+
+    def by_segment(self, segments: Ints) -> Complexes:
+        """Return the (n, S, D, 1 + J) derivatives of the detected fields by the logarithms of n transmissions."""
+        return np.asarray(self.back[segments][..., np.newaxis] * self.field[segments][:, :, np.newaxis])
+
+    def by_junction(self, junctions: Ints) -> Complexes:
+        """Return the (n, S, D, 1 + J) derivatives of the detected fields by n transmissions of junctions."""
+        head, tail = self.paths.head[junctions], self.paths.tail[junctions]
+        back = self.transmission[head][..., np.newaxis] * self.back[head]
+        return np.asarray(back[..., np.newaxis] * self.field[tail][:, :, np.newaxis])
+
+
+@dataclass(frozen=True, eq=False)
+class TwinLight:
+    """Light of several layers of a twin at one setting, for a fit of phases.
+
+    It implements :class:`optinc_pdk.simulate.programming.detection_jacobian.DetectedLight`.
+
+    Attributes:
+        layers: Light of each layer, by index.
+    """
+
+    layers: dict[int, LayerLight]
+
+    def at_detectors(self, detectors: tuple[str, ...], target: LayerTarget) -> tuple[Complexes, Complexes]:
+        """Return the (D,) fields at some detectors from the carrier, and (D, J) fields from the layer's inputs."""
+        field = self.layers[target.index].detected[0, _places(detectors, target)]
+        return field[:, 0], field[:, 1:]
+
+    def changes(self, detectors: tuple[str, ...], target: LayerTarget, heaters: Ints) -> Complexes:
+        """Return the (h, D, 1 + J) derivatives of these fields by the phases of h heaters, per rad."""
+        light = self.layers[target.index]
+        heated = np.isin(heaters, light.paths.heater)
+        change = np.zeros((heaters.size, *light.detected.shape[1:]), dtype=np.complex128)
+        segments = light.paths.heated[np.searchsorted(light.paths.heater, heaters[heated])]
+        change[heated] = 1j * light.by_segment(segments)[:, 0]
+        return change[:, _places(detectors, target)]
+
+
+def _places(detectors: tuple[str, ...], target: LayerTarget) -> Ints:
+    place = {label: i for i, label in enumerate((*target.plus, *target.minus))}
+    return np.array([place[label] for label in detectors], dtype=np.int64)
+
+
+def predicted_responses(light: LayerLight, layer: BenchLayer) -> list[LayerResponse]:
+    """Return the responses of a layer that a twin predicts, one for each of S settings."""
+    carrier, field = light.detected[:, :, 0], light.detected[:, :, 1:]
+    count = field.shape[2]
+    if not layer.target.last:
+        slope, square = 2.0 * (carrier.conj()[:, :, np.newaxis] * field).real, np.abs(field) ** 2
+        none = np.zeros((0, count, count)), np.zeros((0, 0, 0))
+        return [LayerResponse(*one, *none) for one in zip(np.abs(carrier) ** 2, slope, square, strict=True)]
+    product = field.conj()[:, :, :, np.newaxis] * field[:, :, np.newaxis]
+    others = np.setdiff1d(np.arange(count), layer.shifted_sources)
+    quadrature = np.sin(PHASE_SHIFT_RAD) * product.imag[:, :, layer.shifted_sources][..., others]
+    dark = np.abs(carrier) ** 2, np.zeros(field.shape), np.abs(field) ** 2
+    return [LayerResponse(*one) for one in zip(*dark, product.real, quadrature, strict=True)]
+
+
+def response_vectors(responses: Sequence[LayerResponse], layer: BenchLayer) -> Floats:
+    """Return (S, R) numbers that contain S responses: constants, slopes and squares; or the products of receivers."""
+    if layer.target.last:
+        one, other = np.triu_indices(layer.sources.size)
+        return np.stack([each.product[:, one, other].reshape(-1) for each in responses])
+    return np.stack(
+        [np.column_stack([each.constant, each.slope, each.square]).reshape(-1) for each in responses],
     )
 
 
-def detector_fields(light: SourceFields, layer: BenchLayer) -> Complexes:
-    """Return the (D, 1 + J) fields at a layer's detectors, positive detectors first.
-
-    Column 0 is the field of the carrier, the others are the fields of the layer's sources at amplitude 1.
-    """
-    carrier, inputs = light.at_detectors(_detectors(layer), layer.target)
-    return np.column_stack([carrier, inputs])
-
-
-def predicted_readings(light: SourceFields, layer: BenchLayer) -> Floats:
-    """Return the readings that the twin predicts for the test patterns of a layer.
-
-    Args:
-        light: Fields of the evaluated twin.
-        layer: Layer whose sources are driven with its test patterns.
-
-    Returns:
-        (P, D) readings of D detectors for P patterns, as the squared field amplitude.
-    """
-    return np.abs(_amplitudes(layer) @ detector_fields(light, layer).T) ** 2
+def predicted_vectors(light: LayerLight, layer: BenchLayer) -> Floats:
+    """Return the (S, R) response vectors of a layer that a twin predicts, see :func:`response_vectors`."""
+    carrier, field = light.detected[:, :, :1], light.detected[:, :, 1:]
+    if layer.target.last:
+        one, other = np.triu_indices(layer.sources.size)
+        parts = (field[:, :, one].conj() * field[:, :, other]).real
+    else:
+        parts = np.concatenate([np.abs(carrier) ** 2, 2.0 * (carrier.conj() * field).real, np.abs(field) ** 2], axis=2)
+    return np.asarray(parts.reshape(len(parts), -1))
 
 
 def predicted_derivatives(
-    estimate: TwinEstimate, design_phase: Floats, light: SourceFields, layer: BenchLayer, chosen: Ints
-) -> tuple[Floats, Floats]:
-    """Predict the readings of a layer's detectors and their derivatives by some of the unknowns.
+    estimate: TwinEstimate, design_phase: Floats, light: LayerLight, index: int, chosen: Ints
+) -> Floats:
+    """Predict the derivatives of a layer's response by some of the unknowns.
 
     Args:
         estimate: The evaluated twin.
-        design_phase: (H,) design phases of the heaters.
-        light: Light on the chip at these phases.
-        layer: The layer.
-        chosen: Indices of the unknowns, ascending.
+        design_phase: (S, H) design phases of the heaters.
+        light: Light of the layer at these phases.
+        index: Index of the layer.
+        chosen: (n,) indices of the unknowns, ascending.
 
     Returns:
-        (P D,) readings, and their (P D, chosen) derivatives per standard deviation of each unknown.
+        (n, S R) derivatives of the response vectors per standard deviation of each unknown.
     """
-    amplitude = _amplitudes(layer)
-    field = amplitude @ detector_fields(light, layer).T
-    change = (
-        _field_derivatives(estimate, design_phase, light, layer, chosen)
-        * estimate.twin.spread[chosen, np.newaxis, np.newaxis]
-    )
-    by_pattern = (change @ amplitude.T).transpose(2, 1, 0)
-    slope = 2.0 * (field.conj()[:, :, np.newaxis] * by_pattern).real
-    return (np.abs(field) ** 2).reshape(-1), slope.reshape(field.size, -1)
+    layer = estimate.twin.layers[index]
+    change = _field_derivatives(estimate, design_phase, light, index, chosen)
+    change *= estimate.twin.spread[chosen].reshape(-1, 1, 1, 1)
+    carrier, field = light.detected[:, :, :1], light.detected[:, :, 1:]
+    by_carrier, by_field = change[..., :1], change[..., 1:]
+    if layer.target.last:
+        one, other = np.triu_indices(layer.sources.size)
+        parts = (by_field[..., one].conj() * field[..., other] + field[..., one].conj() * by_field[..., other]).real
+    else:
+        parts = 2.0 * np.concatenate(
+            [
+                (carrier.conj() * by_carrier).real,
+                (by_carrier.conj() * field + carrier.conj() * by_field).real,
+                (field.conj() * by_field).real,
+            ],
+            axis=3,
+        )
+    return np.asarray(parts.reshape(chosen.size, -1))
 
 
 def _field_derivatives(
-    estimate: TwinEstimate, design_phase: Floats, light: SourceFields, layer: BenchLayer, chosen: Ints
+    estimate: TwinEstimate, design_phase: Floats, light: LayerLight, index: int, chosen: Ints
 ) -> Complexes:
-    """Return (chosen, D, 1 + J) derivatives of the fields by unknowns in rad, dB and ratios."""
-    part_starts = estimate.twin.part_starts
-    parts = np.split(chosen, np.searchsorted(chosen, part_starts[1:]))
-    chosen_by_type = [part - first for part, first in zip(parts, part_starts.tolist(), strict=True)]
-    back = light.solution.fields(_detectors(layer))
-    into = light.waves(layer.target)
-    by_heaters = _by_heaters(estimate, design_phase, light, (back, into), chosen_by_type[:3])
-    return np.concatenate([*by_heaters, *_by_devices(estimate, light, (back, into), chosen_by_type[3:])])
-
-
-def _by_heaters(
-    estimate: TwinEstimate,
-    design_phase: Floats,
-    light: SourceFields,
-    waves: tuple[Complexes, Complexes],
-    chosen_by_type: list[Ints],
-) -> list[Complexes]:
-    """Return derivatives by static phases, efficiencies and the layers' crosstalk, all of which act through phases."""
-    (static, heater, share), twin, solution = chosen_by_type, estimate.twin, light.solution
-    back, into = (solution.at_heaters(each)[static] for each in waves)
-    by_phase = solution.derivative(back, into, static)
-    self_phase = twin.efficiency * design_phase
-    crosstalk = estimate.crosstalk[static]
-    heated = twin.heaters.crosstalk[static] @ (self_phase * (1.0 + twin.deviations(estimate.unknown)[1]))
-    in_layer = np.zeros((share.size, static.size), dtype=bool)
-    for row, layer in enumerate(share.tolist()):
-        in_layer[row] = np.isin(static, twin.layers[layer].heaters)
-    return [
-        by_phase,
-        _combined((crosstalk[:, heater] * self_phase[heater]).T, by_phase),
-        _combined(in_layer * heated, by_phase),
-    ]
-
-
-def _by_devices(
-    estimate: TwinEstimate, light: SourceFields, waves: tuple[Complexes, Complexes], chosen_by_type: list[Ints]
-) -> Iterator[Complexes]:
-    """Yield derivatives by losses and phases of edge waveguides, then by angles and losses of couplers."""
-    back, into = waves
-    lossy_edges, phased_edges, angled_couplers, lossy_couplers = chosen_by_type
-    for selected, factor in ((lossy_edges, -NEPER), (phased_edges, 1j)):
-        near, far = estimate.twin.edge[selected].T
-        # the field that leaves a waveguide at one end entered it at the other end
-        derivative = back[near][:, :, np.newaxis] * into[far][:, np.newaxis]
-        derivative += back[far][:, :, np.newaxis] * into[near][:, np.newaxis]
-        yield derivative * (factor / light.solution.guides[near])[:, np.newaxis, np.newaxis]
-    for indices, changes in ((angled_couplers, estimate.by_angle), (lossy_couplers, estimate.by_loss)):
-        for (each, places), change in zip(estimate.twin.coupler_slices(), changes, strict=True):
-            selected = indices[(indices >= places.start) & (indices < places.stop)] - places.start
-            ports = each.group.port[selected]
-            yield back[ports].transpose(0, 2, 1) @ change[selected] @ into[ports]
+    """Return (n, S, D, 1 + J) derivatives of the detected fields by unknowns in rad, dB and ratios."""
+    twin, paths = estimate.twin, light.paths
+    derivative = np.zeros((twin.spread.size, *light.detected.shape), dtype=np.complex128)
+    static, efficiency, share, edge_loss, edge_phase, angle, loss = (
+        slice(*each) for each in zip(twin.part_starts, [*twin.part_starts[1:], twin.spread.size], strict=True)
+    )
+    by_phase = 1j * light.by_segment(paths.heated)
+    derivative[static][paths.heater] = by_phase
+    # heater j turns the waveguides under heaters i by crosstalk[i, j] of its own phase
+    own = twin.efficiency * design_phase
+    turned = _combined(estimate.crosstalk[paths.heater].T, by_phase)
+    derivative[efficiency] = turned * own.T[:, :, np.newaxis, np.newaxis]
+    received = (own * (1.0 + estimate.deviations[1])) @ twin.heaters.crosstalk[paths.heater].T
+    for number, layer in enumerate(twin.layers):
+        inside = np.isin(paths.heater, layer.heaters)
+        derivative[share][number] = np.einsum("sh,hsdc->sdc", received[:, inside], by_phase[inside])
+    segments, members = twin.edge_segments(index)
+    by_edge = light.by_segment(segments)
+    derivative[edge_loss][members] = -NEPER * by_edge
+    derivative[edge_phase][members] = 1j * by_edge
+    for junctions, coupler, change in estimate.coupler_derivatives(index):
+        by_junction = light.by_junction(junctions)
+        np.add.at(derivative[angle], coupler, change.reshape(-1, 1, 1, 1) * by_junction)
+        np.add.at(derivative[loss], coupler, -NEPER * light.junction[junctions].reshape(-1, 1, 1, 1) * by_junction)
+    return derivative[chosen]
 
 
 def _combined(weight: Floats, change: Complexes) -> Complexes:
-    """Combine (b, D, S) derivatives with (a, b) weights to (a, D, S)."""
+    """Combine (b, S, D, C) derivatives with (a, b) weights to (a, S, D, C)."""
     return np.asarray((weight @ change.reshape(len(change), -1)).reshape(len(weight), *change.shape[1:]))
-
-
-def _detectors(layer: BenchLayer) -> tuple[str, ...]:
-    return layer.target.plus + layer.target.minus
-
-
-def _amplitudes(layer: BenchLayer) -> Floats:
-    """Return (P, 1 + J) amplitudes of the carrier, which is always on, and of the sources."""
-    patterns = layer.patterns
-    return np.concatenate([np.ones((len(patterns), 1)), patterns], axis=1)

@@ -102,6 +102,7 @@ class VirtualBench:
         )
         self._noise, self._averages = noise, averages
         self._random = np.random.default_rng(seed)
+        self._latest: tuple[Floats, Complexes] | None = None
 
     def read(self, voltage_v: ArrayLike, amplitude: ArrayLike) -> Floats:
         """Read every photodiode for each heater setting and each pattern of source amplitudes, with the carrier on.
@@ -141,12 +142,18 @@ class VirtualBench:
         # on-chip modulators emit a fraction of the carrier that reaches them
         driven = np.isin(source_labels, self._chip.structure.modulators)
         carrier_rows = np.array([index_of[label] for label in np.array(source_labels)[driven].tolist()], dtype=np.int64)
+        if len(voltage_v) == 1 and self._latest is not None and np.array_equal(self._latest[0], voltage_v):
+            yield self._latest[1]
+            return
         for first in range(0, len(voltage_v), CHUNK):
             s = sample_s_matrices(self._chip, self._sample, voltage_v[first : first + CHUNK], self._bits)[:, 0]
             strength = np.ones((len(s), len(source_labels)), dtype=np.complex128)
             strength[:, driven] = s[:, carrier_rows, : len(board.unmodulated)].sum(axis=2)
             response = s[:, row] * strength[:, np.newaxis]
-            yield np.add.reduceat(response, starts, axis=2).swapaxes(1, 2)
+            fields = np.add.reduceat(response, starts, axis=2).swapaxes(1, 2)
+            # words that pass several layers read one setting again and again
+            self._latest = (voltage_v[first : first + CHUNK].copy(), fields)
+            yield fields
 
 
 def _measurable_part(chip: NominalChip, sources: Sequence[Sequence[str]], detectors: Sequence[str]) -> NominalChip:

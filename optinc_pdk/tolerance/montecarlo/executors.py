@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any
 
 from optinc_pdk.errors import InputError
+from optinc_pdk.tolerance.montecarlo.evaluation import evaluate, run_serially
 from optinc_pdk.tolerance.montecarlo.records import Result, SampleJob
-from optinc_pdk.tolerance.montecarlo.study import Runner, YieldStudy, evaluate, run_serially
+from optinc_pdk.tolerance.montecarlo.study import Runner, YieldStudy
 
 LOCAL = "local"
 REMOTE = re.compile(r"tcp://[^/\s]+:\d{1,5}")

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from optinc_pdk.tolerance.montecarlo.study import MAX_OCTAVE, MIN_OCTAVE
+from optinc_pdk.tolerance.montecarlo.evaluation import MAX_OCTAVE, MIN_OCTAVE
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 
 _COLORS = ("#2f6fb0", "#d98c21", "#3a9a5f", "#8c6bb1")

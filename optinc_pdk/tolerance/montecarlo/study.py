@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,9 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import KINDS
 from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
-from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.signoff.function import FunctionInputs, check_board, function_inputs
-from optinc_pdk.simulate import UnsettledError
+from optinc_pdk.simulate import Scattering, UnsettledError
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.tolerance.calibration.procedure import calibrate
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
@@ -46,9 +45,6 @@ BEFORE, BETWEEN, AFTER, DRIFTED = "before", "between", "after", "drifted"
 """Stages of a sample: bias file; programmed by the digital twin; tuned in the loop; after drift of the resistances."""
 NOISE_KINDS = ("laser", "detector")
 """Kinds that are part of the noise and not of a sample's parameters."""
-STEPS_PER_OCTAVE = 8
-MIN_OCTAVE, MAX_OCTAVE = -16, 8
-"""Factors tried in tolerance searches: 2^-16 … 2^8 in steps of 9 %."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +92,15 @@ class SampleBias(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _inputs_of_task(task: Averaging) -> FunctionInputs:
-    return function_inputs(task)
+def inputs_of_task(task: Averaging) -> FunctionInputs:
+    """Return the inputs of a task in column-major order, in which words are simulated and compared."""
+    inputs = function_inputs(task)
+    return replace(inputs, symbols=_column_major(inputs.symbols), levels=_column_major(inputs.levels))
+
+
+def _column_major(values: Any) -> Any:
+    """Return an array whose first axis is contiguous in memory."""
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(values, 0, -1)), -1, 0)
 
 
 def sample_seed(seed: int, sample: int) -> int:
@@ -134,37 +137,6 @@ def jobs_of(samples: int, kinds: Sequence[str], calibrated: bool = False) -> lis
     return jobs
 
 
-def evaluate(work: YieldStudy, job: SampleJob) -> Result:
-    """Evaluate one job.
-
-    Returns:
-        JSON-compatible data: for the study ``tolerance``, ``factor`` with the largest tolerated factor; otherwise the
-        outcome of each stage by its name.
-
-    Raises:
-        InputError: The sample cannot be computed.
-    """
-    part = work.imperfections.only(*_kinds_in(job, tuple(amounts_of(work))))
-    try:
-        if job.study == TOLERANCE:
-            return {"factor": largest_tolerated(lambda factor: _reaches(work, part, job, factor))}
-        return {stage: outcome.to_json() for stage, outcome in stage_outcomes(work, part, job.sample).items()}
-    except ValueError as fault:
-        about = f" ({job.study} {job.imperfection!r})" if job.imperfection else ""
-        raise InputError(f"sample {job.sample}{about} of {work.chip.name!r} cannot be computed: {fault}") from fault
-
-
-def _kinds_in(job: SampleJob, kinds: Sequence[str]) -> Sequence[str]:
-    """Return the kinds of imperfections in a job."""
-    if job.study == "all":
-        return kinds
-    if job.study == "without":
-        return [kind for kind in kinds if kind != job.imperfection]
-    if job.study == "upto":
-        return kinds[: kinds.index(job.imperfection) + 1]
-    return [job.imperfection]
-
-
 def stage_outcomes(work: YieldStudy, imperfections: Imperfections, sample: int) -> dict[str, WordOutcome]:
     """Sample a chip and evaluate it at each stage of its calibration.
 
@@ -183,35 +155,46 @@ def stage_outcomes(work: YieldStudy, imperfections: Imperfections, sample: int) 
     outcomes: dict[str, WordOutcome] = {}
     noise = scaled_noise(work.noise, imperfections)
     for stage, parameters, drive in _biased_stages(work, sample_parameters, imperfections.effective_bits, noise, seed):
-        noises = {stage: noise}
-        if stage == judged_stage(work):
-            for rate in work.rates_bd:
-                at_rate = noise_of(work.chip.process, symbol_rate_bd=rate)
-                noises[f"{stage} at {rate:.3g} Bd"] = scaled_noise(at_rate, work.imperfections)
-        outcomes |= _read(work, parameters, drive, imperfections.effective_bits, noises, seed)
+        noises = noises_of(work, stage, imperfections)
+        if isinstance(drive, RangeError):
+            outcomes |= read_sample(work, drive, work.chip.bias, noises, seed)
+            continue
+        answer: Scattering | ValueError
+        try:
+            answer = sample_scattering(work.chip, parameters, drive.voltage_v, imperfections.effective_bits)
+        except RangeError as fault:
+            answer = fault
+        outcomes |= read_sample(work, answer, drive.bias, noises, seed)
     return outcomes
 
 
-def _read(
-    work: YieldStudy,
-    sample: ChipSample,
-    drive: SampleBias | RangeError,
-    bits: float | None,
-    noises: Mapping[str, Noise | None],
-    seed: int,
+def noises_of(work: YieldStudy, stage: str, imperfections: Imperfections) -> dict[str, Noise | None]:
+    """Return the noise of a stage by name: that of the study, and at the judged stage that of further rates."""
+    noises = {stage: scaled_noise(work.noise, imperfections)}
+    if stage == judged_stage(work):
+        for rate in work.rates_bd:
+            at_rate = noise_of(work.chip.process, symbol_rate_bd=rate)
+            noises[f"{stage} at {rate:.3g} Bd"] = scaled_noise(at_rate, work.imperfections)
+    return noises
+
+
+def read_sample(
+    work: YieldStudy, s: Scattering | ValueError, bias: Bias, noises: Mapping[str, Noise | None], seed: int
 ) -> dict[str, WordOutcome]:
-    """Return the outcomes of a biased sample by name of the noise."""
-    board, inputs = work.chip.board, _inputs_of_task(work.task)
-    if isinstance(drive, RangeError):
-        return {name: unusable_outcome(inputs, board, str(drive)) for name in noises}
-    try:
-        s = sample_scattering(work.chip, sample, drive.voltage_v, bits)
-    except RangeError as fault:
-        return {name: unusable_outcome(inputs, board, str(fault)) for name in noises}
+    """Return the outcomes of a biased sample by name of the noise.
+
+    Raises:
+        ValueError: The sample has no S-parameters, and its drive is not the reason.
+    """
+    board, inputs = work.chip.board, inputs_of_task(work.task)
+    if isinstance(s, RangeError):
+        return {name: unusable_outcome(inputs, board, str(s)) for name in noises}
+    if isinstance(s, ValueError):
+        raise s
     outcomes = {}
     for name, noise in noises.items():
         try:
-            outcomes[name] = read_words(s, inputs, board, drive.bias, noise, seed)
+            outcomes[name] = read_words(s, inputs, board, bias, noise, seed)
         except UnsettledError as fault:
             outcomes[name] = unusable_outcome(inputs, board, str(fault))
     return outcomes
@@ -266,43 +249,3 @@ def scaled_noise(noise: Noise | None, imperfections: Imperfections) -> Noise | N
         receiver_a_per_sqrt_hz=detector * noise.receiver_a_per_sqrt_hz,
         shot=noise.shot and detector > 0.0,
     )
-
-
-def _reaches(work: YieldStudy, imperfections: Imperfections, job: SampleJob, factor: float) -> bool:
-    """Return whether a sample with a multiple of one imperfection reaches its target."""
-    scaled = imperfections.scaled(job.imperfection, factor)
-    try:
-        # overflowing losses raise an error below
-        with np.errstate(over="ignore", invalid="ignore"):
-            return stage_outcomes(work, scaled, job.sample)[judged_stage(work)].accuracy >= work.target
-    except InputError:
-        if factor <= 1.0:
-            raise
-        # this factor exceeds the range of the drive or the models
-        return False
-
-
-def largest_tolerated(reaches: Callable[[float], bool]) -> float | None:
-    """Search by bisection for the largest factor with which a sample reaches its target.
-
-    The search assumes that a larger factor is never better.
-
-    Args:
-        reaches: Function that states whether the sample reaches its target with a given factor.
-
-    Returns:
-        The largest tolerated factor of those tried; 0 if none is tolerated, None if all are.
-    """
-    low, high = MIN_OCTAVE * STEPS_PER_OCTAVE - 1, MAX_OCTAVE * STEPS_PER_OCTAVE + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if reaches(2.0 ** (middle / STEPS_PER_OCTAVE)) else (low, middle)
-    if low == MAX_OCTAVE * STEPS_PER_OCTAVE:
-        return None
-    return 0.0 if low < MIN_OCTAVE * STEPS_PER_OCTAVE else 2.0 ** (low / STEPS_PER_OCTAVE)
-
-
-def run_serially(work: YieldStudy, jobs: Iterable[SampleJob]) -> Iterator[tuple[SampleJob, Result]]:
-    """Evaluate jobs one after another in this process, and yield each job with its result."""
-    for job in jobs:
-        yield job, evaluate(work, job)

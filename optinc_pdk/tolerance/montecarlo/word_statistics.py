@@ -10,11 +10,13 @@ import numpy as np
 
 from optinc_pdk.averaging import error_counts
 from optinc_pdk.averaging.array_checks import Floats, Integers
-from optinc_pdk.averaging.word_score import WordScore, score_words
+from optinc_pdk.averaging.word_score import WordScore, score_outputs
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.signoff.function import FunctionInputs, symbol_assignments
-from optinc_pdk.simulate import Scattering, transmit
+from optinc_pdk.simulate import Scattering
+from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.simulate.transmission.noise import Noise
+from optinc_pdk.simulate.transmission.reception import receive_batches
 
 DIGITS = 9
 """Decimals of a margin that are kept: the last bits of a solution depend on the machine."""
@@ -102,32 +104,43 @@ def read_words(
     """
     saturated = 0
 
-    def readings() -> Iterator[tuple[Integers, Floats]]:
+    def outputs() -> Iterator[tuple[slice | Integers, Floats]]:
         nonlocal saturated
-        for number, symbols in enumerate(symbol_assignments(inputs, s, board, bias)):
-            order = _order(len(symbols), noise, seed + number)
-            received = transmit(
-                symbols[order],
-                s,
-                board,
-                bias,
-                noise=noise,
-                seed=seed + number,
-                resolution=inputs.task.output_resolution,
-            )
-            saturated += received.saturated
-            back = np.argsort(order)
-            yield inputs.task.combine_steps(received.levels)[back], received.outputs[back]
+        for words, output, raw in _received(s, inputs, board, bias, noise, seed):
+            saturated += sum(int(np.count_nonzero(amplitude > 1.0)) for amplitude in raw)
+            yield words, output
 
-    score = score_words(readings(), inputs.ideal, inputs.levels, inputs.task.output_resolution)
+    score = score_outputs(outputs(), inputs.task, inputs.ideal, inputs.levels)
     return WordOutcome(**asdict(replace(score, margin=round(score.margin, DIGITS))), saturated=saturated)
 
 
-def _order(count: int, noise: Noise | None, seed: int) -> Integers:
-    """Order in which words are sent: a random one where symbols run into each other, as words in use are random."""
-    if noise is None or noise.shape.negligible:
-        return np.arange(count)
-    return np.random.default_rng((ORDER_SEED, seed)).permutation(count)
+def reads_every_word(
+    s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias, noise: Noise | None = None, seed: int = 0
+) -> bool:
+    """Return whether the servers read every word correctly; arguments as for :func:`read_words`.
+
+    It ends at the first batch with a wrong word.
+    """
+    return all(
+        score_outputs([(slice(None), output)], inputs.task, inputs.ideal[words], inputs.levels[words]).wrong == 0
+        for words, output, _ in _received(s, inputs, board, bias, noise, seed)
+    )
+
+
+def _received(
+    s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias, noise: Noise | None, seed: int
+) -> Iterator[tuple[slice | Integers, Floats, list[Floats]]]:
+    """Yield words, output levels and modulator amplitudes of all batches of all assignments."""
+    network = network_of(s, board, bias, 0)
+    for number, symbols in enumerate(symbol_assignments(inputs, s, board, bias)):
+        if noise is None or noise.shape.negligible:
+            yield from receive_batches(symbols, network, board, bias, noise=noise, seed=seed + number)
+            continue
+        # symbols run into each other, and words in use come in random order
+        order = np.random.default_rng((ORDER_SEED, seed + number)).permutation(len(symbols))
+        sent = symbols[order]
+        for words, output, raw in receive_batches(sent, network, board, bias, noise=noise, seed=seed + number):
+            yield order[words], output, raw
 
 
 def unusable_outcome(inputs: FunctionInputs, board: Board, fault: str) -> WordOutcome:

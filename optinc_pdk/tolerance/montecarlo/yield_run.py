@@ -20,10 +20,9 @@ from optinc_pdk.file_reading import LAYOUT, NETLIST, S_PARAMETERS, read_bytes
 from optinc_pdk.file_sets import output_targets, write_files
 from optinc_pdk.onn import Onn
 from optinc_pdk.signoff.layout_faults import LayoutFault
+from optinc_pdk.tolerance.montecarlo.evaluation import MAX_OCTAVE, MIN_OCTAVE
 from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Records, Result, SampleJob
 from optinc_pdk.tolerance.montecarlo.study import (
-    MAX_OCTAVE,
-    MIN_OCTAVE,
     Runner,
     YieldStudy,
     amounts_of,

@@ -12,12 +12,20 @@ from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.tolerance import draw_sample
 from optinc_pdk.tolerance.calibration.digital_twin import build_twin
 from optinc_pdk.tolerance.calibration.heater_model import design_heater_model
-from optinc_pdk.tolerance.calibration.in_loop_steps import measure_setting
+from optinc_pdk.tolerance.calibration.in_loop_steps import measure_jacobians, measure_setting
 from optinc_pdk.tolerance.calibration.measurement import bench_layers
 from optinc_pdk.tolerance.calibration.twin_fit import relative_misfits, take_readings
 from optinc_pdk.tolerance.calibration.twin_programming import fit_twin, program_by_twin
-from optinc_pdk.tolerance.calibration.twin_readings import evaluate_twin, predicted_derivatives, predicted_readings
+from optinc_pdk.tolerance.calibration.twin_readings import (
+    TwinEstimate,
+    predicted_derivatives,
+    predicted_responses,
+    predicted_vectors,
+    response_vectors,
+)
+from optinc_pdk.tolerance.calibration.twin_steps import TwinGuide, correct, round_by_twin
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
+from optinc_pdk.tolerance.variation.sampling import nominal_sample
 
 BITS = 16.0
 
@@ -48,7 +56,8 @@ class TwinSetup:
         return np.array([self.heaters.voltages(one) for one in phases])
 
     def programmed(self):
-        return program_by_twin(self.bench, self.problem, self.layers, self.heaters, self.efficiency)[0]
+        *_, (state, _) = program_by_twin(self.bench, self.problem, self.layers, self.heaters, self.efficiency)
+        return state
 
 
 @pytest.fixture(scope="module")
@@ -56,17 +65,74 @@ def sample(work, every):
     return draw_sample(work.chip, every, 5)
 
 
-def test_derivatives_of_readings_agree_with_difference_quotients(work, sample, process):
+def test_derivatives_of_responses_agree_with_difference_quotients(work, sample, process):
     setup = TwinSetup(work, sample, process)
     twin, random = setup.twin, np.random.default_rng(0)
     unknown, direction = 0.5 * random.standard_normal((2, twin.spread.size))
-    design_phase, step, every = setup.heaters.phases(setup.settings(1, 1)[0]), 1e-6, np.arange(twin.spread.size)
-    estimate, up, down = (evaluate_twin(twin, unknown + change * direction) for change in (0.0, step, -step))
-    for layer in setup.layers:
-        _, slope = predicted_derivatives(estimate, design_phase, estimate.light(design_phase), layer, every)
-        raised, lowered = (predicted_readings(each.light(design_phase), layer).reshape(-1) for each in (up, down))
+    design_phase = np.array([setup.heaters.phases(one) for one in setup.settings(3, 1)])
+    step, every = 1e-6, np.arange(twin.spread.size)
+    for index, layer in enumerate(setup.layers):
+
+        def light(shift, index=index):
+            estimate = TwinEstimate(twin, unknown + shift * direction)
+            return estimate, estimate.light(index, estimate.phases(design_phase))
+
+        slope = predicted_derivatives(light(0.0)[0], design_phase, light(0.0)[1], index, every)
+        raised, lowered = (predicted_vectors(light(shift)[1], layer).reshape(-1) for shift in (step, -step))
         quotient = (raised - lowered) / (2.0 * step)
-        assert np.abs(slope @ direction - quotient).max() < 1e-6 * np.abs(quotient).max()
+        assert np.abs(direction @ slope - quotient).max() < 1e-6 * np.abs(quotient).max()
+
+
+def test_predicted_responses_are_those_of_a_nominal_bench(work, process):
+    setup = TwinSetup(work, nominal_sample(work.chip), process)
+    setup.efficiency[:] = 1.0
+    twin, settings = setup.twin, setup.settings(3, 2)
+    unknown = np.zeros(twin.spread.size)
+    estimate, measured = TwinEstimate(twin, unknown), take_readings(setup.bench, twin, settings)
+    assert relative_misfits(twin, unknown, measured).max() < 3e-3
+    for index, layer in enumerate(setup.layers):
+        light = estimate.light(index, estimate.phases(measured.design_phase))
+        assert np.allclose(
+            response_vectors(predicted_responses(light, layer), layer), predicted_vectors(light, layer), rtol=1e-12
+        )
+
+
+def nominal_guide(work, process, bits=BITS):
+    """Return setup and guide of a nominal chip, of which the twin knows all but the reflections."""
+    setup = TwinSetup(work, nominal_sample(work.chip), process)
+    setup.efficiency[:] = 1.0
+    setup.bench = VirtualBench(work.chip, nominal_sample(work.chip), bits)
+    setup.heaters = design_heater_model(work.chip, setup.bench)
+    estimate = TwinEstimate(setup.twin, np.zeros(setup.twin.spread.size))
+    return setup, TwinGuide(setup.bench, estimate, setup.heaters)
+
+
+def test_predicted_jacobians_of_hidden_layers_are_those_of_a_nominal_bench(work, process):
+    setup, guide = nominal_guide(work, process)
+    state = measure_setting(setup.bench, setup.layers, setup.heaters, setup.heaters.quantise(work.chip.voltage_v))
+    turn_rad = 2.0 * np.pi / setup.efficiency
+    measured = measure_jacobians(setup.bench, setup.heaters, turn_rad, state, np.arange(len(setup.layers)))
+    for one, other in zip(measured[:-1], guide.jacobians(state)[:-1], strict=True):
+        # a layer of one column has no derivatives, because its rows are scaled
+        assert np.abs(one - other).max() < 0.1 * np.abs(one).max() + 1e-6
+
+
+def test_corrections_and_joint_rounding_reduce_the_errors_of_every_layer(work, process):
+    for bits in (16.0, 8.5):
+        setup, guide = nominal_guide(work, process, bits)
+        phase = setup.heaters.phases(work.chip.voltage_v)
+        off = setup.heaters.voltages(phase + 0.02 * np.random.default_rng(3).standard_normal(phase.size))
+        state = measure_setting(setup.bench, setup.layers, setup.heaters, off)
+        corrected = correct(guide, 2.0 * np.pi / setup.efficiency, state)
+        rounded = round_by_twin(guide, corrected)
+        errors = [
+            np.array([np.linalg.norm(error) for error in guide.errors(each)]) for each in (state, corrected, rounded)
+        ]
+        assert np.all(errors[1] <= errors[0] + 1e-12)
+        assert np.all(errors[2] <= errors[1] + 1e-12)
+        assert errors[2].sum() < 0.5 * errors[0].sum()
+        steps = rounded.voltage_v / setup.heaters.step_v
+        assert np.allclose(steps, np.rint(steps))
 
 
 def test_a_fitted_twin_predicts_readings_that_it_was_not_fitted_to(work, sample, process):

@@ -41,6 +41,17 @@ def test_voltages_are_rounded_to_the_drives_steps(chip, sample):
     assert not np.allclose(near[0], near[2], rtol=1e-6)
 
 
+def test_a_setting_that_is_read_again_reads_the_same_and_other_settings_do_not(chip, sample):
+    bench = VirtualBench(chip, sample, 16.0)
+    pattern = np.ones((1, len(bench.sources)))
+    first, again = bench.read(chip.voltage_v, pattern), bench.read(chip.voltage_v, pattern)
+    other = bench.read(0.9 * chip.voltage_v, pattern)
+    assert np.array_equal(first, again) and bench.settings == 3
+    both = bench.read(np.stack([chip.voltage_v, 0.9 * chip.voltage_v]), pattern)
+    assert np.allclose(both, np.concatenate([first, other]), rtol=1e-9)
+    assert np.array_equal(bench.read(chip.voltage_v, pattern), first) and not np.allclose(other, first, rtol=1e-3)
+
+
 def test_noise_has_its_seed_and_falls_with_averages(chip, sample):
     pattern = np.zeros((400, len(VirtualBench(chip, sample, 16.0).sources)))
 

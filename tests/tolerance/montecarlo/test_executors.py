@@ -14,9 +14,9 @@ import pytest
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.tolerance.montecarlo import executors
+from optinc_pdk.tolerance.montecarlo.evaluation import run_serially
 from optinc_pdk.tolerance.montecarlo.executors import check_scheduler, open_executor
 from optinc_pdk.tolerance.montecarlo.records import SampleJob
-from optinc_pdk.tolerance.montecarlo.study import run_serially
 
 JOBS = [SampleJob("all", "", sample) for sample in range(16)]
 

@@ -13,16 +13,18 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.tolerance.montecarlo import study
-from optinc_pdk.tolerance.montecarlo.records import SampleJob
-from optinc_pdk.tolerance.montecarlo.study import (
+from optinc_pdk.tolerance.montecarlo.evaluation import (
     MAX_OCTAVE,
     MIN_OCTAVE,
-    amounts_of,
     evaluate,
-    jobs_of,
-    judged_stage,
     largest_tolerated,
     run_serially,
+)
+from optinc_pdk.tolerance.montecarlo.records import SampleJob
+from optinc_pdk.tolerance.montecarlo.study import (
+    amounts_of,
+    jobs_of,
+    judged_stage,
     sample_seed,
     scaled_noise,
 )
