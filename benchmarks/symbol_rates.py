@@ -178,7 +178,7 @@ BETWEEN = """
 ## What limits the rate
 
 Highest symbol rate if one limit is left out. *Laser*: intensity noise and linewidth. *Bandwidths*: no symbol enters the
-reading of the next one; the noise stays that of the same receivers.
+reading of the next one, and no filter limits the noise that a window averages.
 
 """
 

@@ -99,7 +99,7 @@ def limits_table(limits: RateLimits) -> Table:
     """
     table = Table("without", "highest symbol rate", box=None)
     for name, rate in limits.without.items():
-        bound = ", the fastest device" if rate is not None and rate >= limits.highest_bd else ""
+        bound = ", the limit of the process" if rate is not None and rate >= limits.highest_bd else ""
         table.add_row(name, (format_si(rate, "Bd") if rate else "none") + bound)
     return table
 
