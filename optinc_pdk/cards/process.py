@@ -195,10 +195,12 @@ class DriveCard(StrictModel):
     Attributes:
         dac_bits: Resolution.
         full_scale_v: Voltage of the highest code.
+        channel_w: Electrical power of one channel, without the heater; None if it is not known.
     """
 
     dac_bits: Bits
     full_scale_v: Positive
+    channel_w: Positive | None = None
 
 
 class ActivationCard(StrictModel):
@@ -214,6 +216,7 @@ class ActivationCard(StrictModel):
         fan_out_max: Largest number of neurons that one pair of detectors and its amplifier drive; None for no limit.
         bandwidth_hz: Bandwidth of the electronics between an amplifier and a modulator, with the modulator's driver;
             None if it is not known.
+        driver_w: Electrical power of one modulator's driver with the electronics before it; None if it is not known.
     """
 
     realisation: Literal["offchip", "onchip"]
@@ -222,6 +225,7 @@ class ActivationCard(StrictModel):
     resolution_bits: SignificantBits
     fan_out_max: Count | None = None
     bandwidth_hz: Positive | None = None
+    driver_w: Positive | None = None
 
 
 Link = Literal["direct", "neurons"]
@@ -237,11 +241,13 @@ class LinkCard(StrictModel):
         receivers: ``photodiodes``: the servers detect the power of this light. ``coherent``: they detect its field,
             with a local oscillator of the carrier whose phase is locked to it and two balanced photodiodes.
         oscillator_w: Power of the local oscillator at a coherent receiver; needed for coherent receivers.
+        decision_j: Energy with which a server decides a symbol; None if it is not known.
     """
 
     kind: Link = "direct"
     receivers: Receivers = "photodiodes"
     oscillator_w: Positive | None = None
+    decision_j: Positive | None = None
 
     @model_validator(mode="after")
     def _oscillator_is_known(self) -> LinkCard:
@@ -260,6 +266,7 @@ class BudgetCard(StrictModel):
         field_noise: Field noise, relative to full scale, that a network without known weights is assumed to tolerate.
         symbol_rate_min_bd: Lowest useful symbol rate.
         symbol_rate_max_bd: Highest symbol rate of the electronics; None for no limit.
+        laser_efficiency: Light in a fibre over the electrical power of its laser; None if it is not known.
     """
 
     cooling_w_per_mm2: Positive
@@ -268,6 +275,7 @@ class BudgetCard(StrictModel):
     field_noise: Positive
     symbol_rate_min_bd: Positive
     symbol_rate_max_bd: Positive | None = None
+    laser_efficiency: Positive | None = None
 
 
 class AmplifierCard(StrictModel):

@@ -80,6 +80,7 @@ def noise(
     from optinc_pdk.report.formatting import format_si
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.tolerance.error_rates import parse_rates, word_error_curve
+    from optinc_pdk.tolerance.link_energy import link_energy
 
     rates = parse_rates(symbol_rates, card)
     stages = ("extract", "light", *(format_si(rate, "Bd") for rate in sorted(set(rates))), "highest rate")
@@ -103,11 +104,15 @@ def noise(
         )
 
     from optinc_pdk.file_sets import write_files
-    from optinc_pdk.report.noise_curve import curve_csv, curve_png, limits_line, limits_table, point_line
+    from optinc_pdk.report.noise_curve import curve_csv, curve_png, energy_line, limits_line, limits_table, point_line
 
     write_files({picture: curve_png(curve, gds.stem), table: curve_csv(curve)})
+    limits, energy = curve.limits, None
+    if limits.symbol_rate_bd is not None:
+        energy = link_energy(chip.board, chip.bias, task, card, limits.noise)
     if as_json:
         numbers = {"schema": 1, "files": [str(table), str(picture)]} | curve.to_json() | faults_json(faults)
+        numbers |= {"energy": None if energy is None else energy.to_json()}
         print(json.dumps(numbers, indent=2))
     else:
         print(f"{format_si(curve.laser_w, 'W')} into every guide")
@@ -115,6 +120,8 @@ def noise(
             print(point_line(point))
         print(limits_line(curve.limits))
         print_table(limits_table(curve.limits))
+        if energy is not None:
+            print(energy_line(energy))
         print(f"{table}, {picture}")
         print_faults(faults)
     raise typer.Exit(exit_code(True, faults))

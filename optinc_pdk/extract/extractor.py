@@ -23,6 +23,7 @@ from optinc_pdk.extract.contours import Contours, contours
 from optinc_pdk.extract.device_matching import DevicePlacement, ExtractedDevice, devices_from_placements, match_devices
 from optinc_pdk.extract.electrical_pins import connect_pins
 from optinc_pdk.extract.faults import Fault
+from optinc_pdk.extract.geometry_faults import refusing_geometry
 from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
 from optinc_pdk.extract.guide_strips import StripRule
 from optinc_pdk.extract.guide_tracing import OpticalNets, trace_guides
@@ -55,6 +56,7 @@ class Extraction:
     heater_wiring: HeaterWiring | None = field(default=None, compare=False, repr=False)
 
 
+@refusing_geometry
 @gc_paused()
 def extract(gds_path: str | Path, process: Process) -> Extraction:
     """Extract the circuit of a layout file from its polygons and labels.

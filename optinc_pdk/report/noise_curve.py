@@ -11,6 +11,7 @@ from rich.table import Table
 from optinc_pdk.report.formatting import error_numbers, format_errors, format_si
 from optinc_pdk.tolerance.error_estimate import RateLimits
 from optinc_pdk.tolerance.error_rates import NoiseCurve, RatePoint
+from optinc_pdk.tolerance.link_energy import LinkEnergy
 
 COLUMNS = (
     "symbol_rate_bd",
@@ -113,4 +114,15 @@ def limits_line(limits: RateLimits) -> str:
     worst = max(places, key=lambda place: places[place])
     return f"highest symbol rate at {accepted}: {format_si(limits.symbol_rate_bd, 'Bd')}; most errors arise in " + (
         "the receivers" if worst == "receivers" else worst
+    )
+
+
+def energy_line(energy: LinkEnergy) -> str:
+    """Format the energy at the highest symbol rate, and the latency, as one line of text."""
+    parts = ", ".join(f"{name} {format_si(watts, 'W')}" for name, watts in energy.power_w.items())
+    bound = f"; at least, because cards state no power of {', '.join(energy.missing)}" if energy.missing else ""
+    return (
+        f"at this rate: {format_si(energy.word_j, 'J')} for the average of one word, {format_si(energy.bit_j, 'J')} "
+        f"for each bit of a server ({parts}){bound}; latency of {energy.latency_symbols} symbols, "
+        f"{format_si(energy.latency_s, 's')}, and the time of flight"
     )

@@ -120,6 +120,7 @@ class RateLimits:
         layers: Share of the word-error rate at the highest rate, or at the lowest useful one, that arises in each
             hidden layer.
         receivers: Share that arises in the receivers.
+        noise: Noise model at that rate, with the receiver that suits the chip best.
     """
 
     word_error_rate: float
@@ -128,6 +129,7 @@ class RateLimits:
     without: Mapping[str, float | None]
     layers: tuple[float, ...]
     receivers: float
+    noise: Noise
 
     @property
     def main_limit(self) -> str | None:
@@ -138,7 +140,8 @@ class RateLimits:
 
     def to_json(self) -> dict[str, Any]:
         """Return the limits as JSON-compatible data."""
-        return asdict(self) | {"main_limit": self.main_limit}
+        numbers = {key: value for key, value in asdict(self).items() if key != "noise"}
+        return numbers | {"main_limit": self.main_limit}
 
 
 def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias) -> ErrorMargins:
@@ -255,7 +258,8 @@ def find_rate_limits(margins: ErrorMargins, process: Process, laser_w: float | N
     """
     rate = highest_rate(margins, process, ERROR_RATE, laser_w)
     at = rate_limits(process)[0] if rate is None else rate
-    estimate = estimate_errors(margins, best_noise(margins, noise_choices(process, laser_w, at)))
+    noise = best_noise(margins, noise_choices(process, laser_w, at))
+    estimate = estimate_errors(margins, noise)
     return RateLimits(
         word_error_rate=ERROR_RATE,
         symbol_rate_bd=rate,
@@ -266,6 +270,7 @@ def find_rate_limits(margins: ErrorMargins, process: Process, laser_w: float | N
         },
         layers=estimate.layers,
         receivers=estimate.receivers,
+        noise=noise,
     )
 
 

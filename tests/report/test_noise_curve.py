@@ -17,7 +17,7 @@ SOME = replace(NONE, symbol_rate_bd=1e9, integration_s=1e-9, wrong=10, low=0.001
 
 def test_table_and_picture_state_laser_rate_and_integration():
     noises = tuple(noise_of(load_process(), 2e-3, rate) for rate in (1e6, 1e9))
-    limits = RateLimits(1e-9, 3e8, 1e9, {"amplifiers": 9e8, "bandwidths": None}, (0.0, 4e-10), 6e-10)
+    limits = RateLimits(1e-9, 3e8, 1e9, {"amplifiers": 9e8, "bandwidths": None}, (0.0, 4e-10), 6e-10, noises[1])
     curve = NoiseCurve(2e-3, 0, noises, (NONE, SOME), limits)
     rows = [line.split(",") for line in curve_csv(curve).decode().splitlines()]
     assert tuple(rows[0]) == COLUMNS

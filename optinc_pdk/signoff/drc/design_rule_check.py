@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import GridRule, OutlineRule, Rule
+from optinc_pdk.extract.geometry_faults import refusing_geometry
 from optinc_pdk.extract.layout_reader import check_layers, check_unit
 from optinc_pdk.signoff.drc import density, guide_spacing, photonic_checks, shape_checks
 from optinc_pdk.signoff.drc.condensed_checks import CondensedChecks, prepare_condensed
@@ -143,6 +144,7 @@ class DrcResult:
         return tuple(results.get(rule.id, RuleResult(rule, (), run=False)) for rule in self.requested)
 
 
+@refusing_geometry
 def run_drc(
     gds_path: Path, rules: Sequence[Rule], layers: Mapping[str, tuple[int, int]], threads: int = 2
 ) -> DrcResult:
@@ -163,6 +165,7 @@ def run_drc(
     return _check(gds_path, read_design(gds_path, layers, threads), rules)
 
 
+@refusing_geometry
 def check_chip(gds_path: Path, process: Process, threads: int = 2) -> DrcResult:
     """Check a layout file against the geometric rules of its process, and refuse a layout of another process.
 

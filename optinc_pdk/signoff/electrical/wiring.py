@@ -16,6 +16,7 @@ from optinc_pdk.drive import RangeError, SharedGround
 from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.bumps import BUMP
 from optinc_pdk.extract.faults import Fault
+from optinc_pdk.extract.geometry_faults import refusing_geometry
 from optinc_pdk.extract.heater_wiring import DrawnHeaters, HeaterWiring
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout, read_mask_layout
 from optinc_pdk.extract.metal_nets import LabelledPad, MetalNets, is_ground
@@ -165,6 +166,7 @@ class Wiring:
         return SharedGround(labels, rise)
 
 
+@refusing_geometry
 def read_wiring(gds_path: str | Path, process: Process) -> Wiring:
     """Read the wiring of a layout file, from its polygons and labels only.
 

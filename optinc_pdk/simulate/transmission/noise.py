@@ -299,7 +299,7 @@ def _sections(process: Process) -> tuple[NoiseCard, BudgetCard]:
 def _fastest_hz(process: Process) -> float:
     """Largest bandwidth of a process."""
     amplifier = float(_sections(process)[0].amplifiers[-1].bandwidth_hz)
-    return max(*transmitter_bandwidths(process), *photodiode_bandwidths(process), amplifier)
+    return max((*transmitter_bandwidths(process), *photodiode_bandwidths(process), amplifier))
 
 
 def transmitter_bandwidths(process: Process) -> tuple[float, ...]:

@@ -1,0 +1,108 @@
+"""Electrical power of a chip in operation, with its servers, and energy for each word at a symbol rate.
+
+Every part counts with the number of its card. A part whose card states none is listed as missing and counts nothing, so
+that the sum is a lower bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Bias, Board, detector_groups, label_tuple
+from optinc_pdk.simulate.transmission.noise import Noise
+
+
+@dataclass(frozen=True)
+class LinkEnergy:
+    """Power of a chip, its board and the servers' optical interfaces.
+
+    Attributes:
+        symbol_rate_bd: Symbols per second, one of which carries a symbol of every word.
+        power_w: Power in W by part, of those whose cards state it.
+        missing: Parts whose cards state no power, with the key.
+        bits: Bits of all words that servers send and receive in one symbol: bits of a word times servers.
+        latency_symbols: Symbols from the servers' modulators to their decisions, one for each layer; the time of flight
+            and the delay of electronics come on top.
+    """
+
+    symbol_rate_bd: float
+    power_w: Mapping[str, float]
+    missing: tuple[str, ...]
+    bits: int
+    latency_symbols: int
+
+    @property
+    def word_j(self) -> float:
+        """Energy in J for the average of one word of every server."""
+        return sum(self.power_w.values()) / self.symbol_rate_bd
+
+    @property
+    def bit_j(self) -> float:
+        """Energy in J for each bit of a word of one server."""
+        return self.word_j / self.bits
+
+    @property
+    def latency_s(self) -> float:
+        """Least latency in s, without the time of flight and the delay of electronics."""
+        return self.latency_symbols / self.symbol_rate_bd
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers as JSON-compatible data."""
+        return {
+            "symbol_rate_bd": self.symbol_rate_bd,
+            "power_w": dict(self.power_w),
+            "missing": list(self.missing),
+            "word_j": self.word_j,
+            "bit_j": self.bit_j,
+            "latency_s": self.latency_s,
+        }
+
+
+def link_energy(board: Board, bias: Bias, task: Averaging, process: Process, noise: Noise) -> LinkEnergy:
+    """Add up the power of all parts that a chip needs at a symbol rate.
+
+    Args:
+        board: Board of the chip.
+        bias: Its bias, for the power of its heaters.
+        task: Its task.
+        process: Process of the cards.
+        noise: Noise model, which states the rate, the amplifier, and the light in a guide.
+    """
+    inputs, outputs = (sum(map(len, side)) for side in (board.inputs, board.outputs))
+    rows = 0
+    for layer in range(board.layers - 1):
+        neurons = [neuron for neuron in board.neurons if neuron.layer == layer]
+        rows += sum(len(label_tuple(row.plus)) for row in detector_groups(neurons)[0])
+    modulators = inputs + sum(len(label_tuple(neuron.to)) for neuron in board.neurons)
+    onchip = process.activation.realisation == "onchip"
+    # modulators on the chip get their light from the carrier's fibres
+    guides = len(board.unmodulated) + (inputs if onchip else modulators)
+    oscillator = noise.oscillator_w or 0.0
+    detectors = 2 * rows + outputs * (2 if board.coherent else 1)
+    light = guides * noise.laser_w + (outputs * oscillator if board.coherent else 0.0)
+    amplifiers = {float(each.a_per_sqrt_hz): each.power_w for each in process.noise.amplifiers} if process.noise else {}
+    amplifier = amplifiers.get(noise.receiver_a_per_sqrt_hz)
+    efficiency = None if process.budget is None else process.budget.laser_efficiency
+    parts = {
+        "laser": ("budget.laser_efficiency", None if efficiency is None else light / float(efficiency)),
+        "heaters": ("", float(bias.power_w.sum())),
+        "heater drives": ("drive.channel_w", _times(len(bias.labels), process.drive.channel_w)),
+        "amplifiers": ("noise.amplifiers: power_w", _times(detectors, amplifier)),
+        "modulator drivers": ("activation.driver_w", _times(modulators, process.activation.driver_w)),
+        "decisions": ("link.decision_j", _times(outputs * noise.symbol_rate_bd, process.link.decision_j)),
+    }
+    return LinkEnergy(
+        symbol_rate_bd=noise.symbol_rate_bd,
+        power_w={name: watts for name, (_, watts) in parts.items() if watts is not None},
+        missing=tuple(f"{name} ({key})" for name, (key, watts) in parts.items() if watts is None),
+        bits=task.bits * task.servers,
+        latency_symbols=board.layers,
+    )
+
+
+def _times(count: float, each: float | None) -> float | None:
+    return None if each is None else count * float(each)
