@@ -138,8 +138,7 @@ def table() -> str:
         worst = max([*found["layers"], found["receivers"]])
         place = "receivers" if worst == found["receivers"] else f"layer {found['layers'].index(worst)}"
         chips.append(
-            head
-            + f"{row['margin']:.3f} | {_rate(rate, found)} | {found['main_limit'] or 'no single limit'}; {place} | "
+            head + f"{row['margin']:.3f} | {_rate(rate, found)} | {_limit(found)}; {place} | "
             f"{row['wrong']:,} of {row['words']:,} | {format_si(row['rate_bd'], 'Bd')} | {row['estimate']:.1e} | "
             f"{row['low']:.1e} … {row['high']:.1e} |"
         )
@@ -149,6 +148,14 @@ def table() -> str:
             + " |"
         )
     return HEAD + "\n".join(chips) + BETWEEN + "\n".join(limits) + "\n"
+
+
+def _limit(found: dict[str, Any]) -> str:
+    """What raises the rate most if it is left out."""
+    if found["main_limit"]:
+        return str(found["main_limit"])
+    capped = [name for name, rate in found["without"].items() if rate and math.isclose(rate, found["highest_bd"])]
+    return f"{', '.join(capped)} (up to the limit of the process)" if capped else "no single limit"
 
 
 def _rate(rate: float | None, found: dict[str, Any]) -> str:

@@ -522,7 +522,11 @@ def test_noise_counts_words_and_refuses_powers_beyond_the_card(chip: Path, tmp_p
     command = ("noise", gds, netlist, "--bias", bias, "--weights", bundled_weights(), "-o", tmp_path / "n.csv")
     for power in ("-1", "0"):
         result = run(*command, "--laser-w", power)
-        assert result.returncode == 2 and f"{power} W" in result.stderr and "above 0 and at most 0.1 W" in result.stderr
+        assert (
+            result.returncode == 2
+            and f"{power} W" in result.stderr
+            and "at least 1e-12 and at most 0.1 W" in result.stderr
+        )
     assert not list(tmp_path.iterdir())
     result = run(*command[:-1], tmp_path / "n.png")
     assert result.returncode == 2 and "n.png: " in result.stderr and not list(tmp_path.iterdir())

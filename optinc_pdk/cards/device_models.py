@@ -79,7 +79,7 @@ PARAMETERS: Mapping[str, Mapping[str, Range]] = {
 """Range of every parameter that a model needs."""
 BANDWIDTH = Range(0.0, 1e15, open_low=True)
 OPTIONAL: Mapping[str, Mapping[str, Range]] = {
-    "modulator": {"bandwidth_hz": BANDWIDTH, "extinction_db": LOSS},
+    "modulator": {"bandwidth_hz": BANDWIDTH, "extinction_db": Range(0.0, MAX_DB, open_low=True)},
     "photodiode": {"bandwidth_hz": BANDWIDTH},
 }
 """Range of every parameter that a model may have."""

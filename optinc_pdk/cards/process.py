@@ -403,6 +403,16 @@ class Process(StrictModel):
             raise ValueError("contact.via: give the vias' size, space and enclosure where contact.layers has vias")
         return self
 
+    @model_validator(mode="after")
+    def _oscillator_is_within_the_laser(self) -> Process:
+        power = self.link.oscillator_w
+        if power is not None and self.noise is not None and power > self.noise.laser_max_w:
+            raise ValueError(
+                f"link.oscillator_w: value {float(power):g} W is above noise.laser_max_w of "
+                f"{float(self.noise.laser_max_w):g} W; lower it"
+            )
+        return self
+
     @property
     def folder(self) -> Path:
         """Folder of the process's own cards."""

@@ -169,7 +169,7 @@ def _bias(data: Mapping[str, Any]) -> Bias:
         activations={label: Activation(**each) for label, each in activations.items()},
         outputs={label: each["scale"] for label, each in outputs.items()},
         phases={label: each["phase_rad"] for label, each in outputs.items() if "phase_rad" in each},
-        dark={label: each["dark"] for label, each in outputs.items() if "dark" in each},
+        dark={label: _dark(label, each["dark"]) for label, each in outputs.items() if "dark" in each},
         inputs={label: _amplitude(label, each) for label, each in _section(data, "inputs")},
         **columns,
     )
@@ -200,6 +200,12 @@ def _channel(where: str, entry: Any, bits: int) -> dict[str, float]:
             f"{REMEDY}"
         )
     return values | {"code": code}
+
+
+def _dark(label: str, power: float) -> float:
+    if not 0.0 <= power <= 1.0:
+        raise NetlistError(f"output {label!r}: dark {power:g} is outside 0 … 1, the power of a modulator; {REMEDY}")
+    return power
 
 
 def _amplitude(label: str, entry: Any) -> float:

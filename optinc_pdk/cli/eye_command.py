@@ -51,8 +51,8 @@ def eye(
     """Draw eye diagrams of the extracted layout at a symbol rate; writes .eye.png.
 
     For every hidden layer the row with the smallest opening, and the first server's outputs, with the noise and the
-    bandwidths of the cards. Exit code 1 if the layout has faults that can affect the function and that the simulation
-    does not include.
+    bandwidths of the cards. An eye of an opening below 0 is closed. Exit code 1 if the layout has faults that can
+    affect the function and that the simulation does not include.
     """
     picture = output_path(output or gds.with_suffix(".eye.png"), gds, netlist, bias, weights)
     warn_of_changes(gds, netlist, bias)
@@ -99,7 +99,10 @@ def eye(
         table = Table("signal", "opening", "deviation", box=None)
         for one in worst_eyes(eyes):
             table.add_row(one.name, f"{one.opening:.3f}", f"{one.deviation:.3f}")
-        print(f"{format_si(symbol_rate, 'Bd')}: estimated word-error rate {estimate:.2g}; in distances of two levels:")
+        print(
+            f"{format_si(symbol_rate, 'Bd')}: estimated word-error rate {estimate:.2g}; relative to the distance of "
+            "adjacent levels:"
+        )
         print_table(table)
         print(picture)
         print_faults(faults)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -79,10 +80,17 @@ def noise(
 
     from optinc_pdk.report.formatting import format_si
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
+    from optinc_pdk.simulate.transmission.noise import transmitter_bandwidths
     from optinc_pdk.tolerance.error_rates import parse_rates, word_error_curve
     from optinc_pdk.tolerance.link_energy import link_energy
 
     rates = parse_rates(symbol_rates, card)
+    if not transmitter_bandwidths(card):
+        print(
+            "optinc: the cards state no bandwidth of modulators (model.parameters.bandwidth_hz of the modulator, "
+            "activation.bandwidth_hz); modulators are taken as instant",
+            file=sys.stderr,
+        )
     stages = ("extract", "light", *(format_si(rate, "Bd") for rate in sorted(set(rates))), "highest rate")
     with faults_explaining_errors(as_json) as faults, stage_progress(stages) as report_stage:
         report_stage("extract")

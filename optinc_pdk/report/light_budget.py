@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from optinc_pdk.cards import Process
+from optinc_pdk.simulate.transmission.noise import rate_limits
 
 PLANCK_J_S = 6.62607015e-34
 LIGHT_SPEED_M_S = 299_792_458.0
@@ -82,7 +83,7 @@ def light_budget(process: Process, field_noise: float, hop_loss_db: tuple[float,
     """
     if process.budget is None:
         return None
-    rate = process.budget.symbol_rate_max_bd
+    rate = process.budget.symbol_rate_max_bd if process.noise is None else rate_limits(process)[1]
     energy = symbol_energy_j(field_noise, max(hop_loss_db), float(process.guide.wavelength_nm))
     laser = float(process.budget.laser_w)
     return LightBudget(field_noise, hop_loss_db, laser, energy, laser / energy, None if rate is None else float(rate))

@@ -53,7 +53,7 @@ def curve_png(curve: NoiseCurve, name: str) -> bytes:
     figure = Figure(figsize=(7.5, 4.5), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     rates = [point.symbol_rate_bd for point in curve.points]
-    axes.plot(rates, [point.gaussian_estimate for point in curve.points], color=_ESTIMATED, linestyle="--")
+    axes.plot(rates, [point.gaussian_estimate for point in curve.points], color=_ESTIMATED, linestyle="--", marker=".")
     axes.lines[-1].set_label("estimate: margins and Gaussian noise")
     if curve.limits.symbol_rate_bd is not None:
         axes.axvline(curve.limits.symbol_rate_bd, color=_INK, linewidth=0.8, linestyle=":")
@@ -109,7 +109,7 @@ def limits_line(limits: RateLimits) -> str:
     """Format the highest symbol rate, and where errors arise, as one line of text."""
     accepted = f"an estimated word-error rate of {limits.word_error_rate:g}"
     if limits.symbol_rate_bd is None:
-        return f"no useful symbol rate has {accepted}"
+        return f"no symbol rate of at least budget.symbol_rate_min_bd has {accepted}"
     places = {f"layer {index}": share for index, share in enumerate(limits.layers)} | {"receivers": limits.receivers}
     worst = max(places, key=lambda place: places[place])
     return f"highest symbol rate at {accepted}: {format_si(limits.symbol_rate_bd, 'Bd')}; most errors arise in " + (
@@ -120,9 +120,9 @@ def limits_line(limits: RateLimits) -> str:
 def energy_line(energy: LinkEnergy) -> str:
     """Format the energy at the highest symbol rate, and the latency, as one line of text."""
     parts = ", ".join(f"{name} {format_si(watts, 'W')}" for name, watts in energy.power_w.items())
-    bound = f"; at least, because cards state no power of {', '.join(energy.missing)}" if energy.missing else ""
+    bound = f"; at least, because the cards do not state: {', '.join(energy.missing)}" if energy.missing else ""
     return (
-        f"at this rate: {format_si(energy.word_j, 'J')} for the average of one word, {format_si(energy.bit_j, 'J')} "
-        f"for each bit of a server ({parts}){bound}; latency of {energy.latency_symbols} symbols, "
+        f"at the highest rate: {format_si(energy.word_j, 'J')} for the average of one word, "
+        f"{format_si(energy.bit_j, 'J')} for each bit of a server ({parts}){bound}; latency of {energy.latency_symbols} symbols, "
         f"{format_si(energy.latency_s, 's')}, and the time of flight"
     )

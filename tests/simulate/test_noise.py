@@ -125,6 +125,8 @@ def test_the_noise_of_a_word_does_not_depend_on_other_words():
     ("given", "message"),
     [
         ({"laser_w": -1e-3}, "-0.001 W .* 0.1 W"),
+        ({"laser_w": 1e-300}, "1e-300 W must be at least 1e-12 and at most 0.1 W"),
+        ({"symbol_rate_bd": 1e-300}, "1e-300 Bd must be at least 1 and"),
         ({"laser_w": float("nan")}, "laser_w = nan"),
         ({"symbol_rate_bd": 0.0}, " 0 Bd"),
         (
@@ -177,7 +179,7 @@ def test_coherent_receivers_read_the_field_in_phase_with_their_oscillator():
     for turn, share in ((0.7, 1.0), (0.7 + np.pi / 3, 0.5), (0.7 + np.pi, 0.0)):
         found = transmit(symbols, one, COHERENT, coherent_bias(turn)).outputs.ravel()
         assert found == pytest.approx(share * 0.2 * np.arange(4) / 3, abs=1e-12)
-    with pytest.raises(NetlistError, match="no phase for the coherent receiver of fibre 'out'"):
+    with pytest.raises(NetlistError, match="no phase_rad for the coherent receiver of fibre 'out'"):
         transmit(symbols, one, COHERENT, bias())
 
 
@@ -210,3 +212,12 @@ def test_rates_beyond_every_bandwidth_are_refused():
         noise_of(load_process("soi220_fast"), None, 8e10)
     assert rate_limits(load_process("soi220_fast")) == (1e6, 7e10)
     assert rate_limits(load_process()) == (1e6, 1e9)
+
+
+def test_settings_of_other_receivers_are_refused():
+    symbols = np.arange(4).reshape(-1, 1, 1)
+    with pytest.raises(NetlistError, match="a phase_rad for fibre 'out', which ends in a photodiode"):
+        transmit(symbols, chip({("out", "in"): 0.2}), BOARD, coherent_bias(0.1))
+    dark = replace(coherent_bias(0.1), dark={"out": 0.1})
+    with pytest.raises(NetlistError, match="a dark for fibre 'out', which ends in a coherent receiver"):
+        transmit(symbols, chip({("out", "in"): 0.2}), COHERENT, dark)

@@ -322,7 +322,18 @@ def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int
         raise NetlistError(f"the bias has no receiver scale for fibre {missing[0]!r}")
     unlocked = [label for label in receivers if board.coherent and label not in bias.phases]
     if unlocked:
-        raise NetlistError(f"the bias has no phase for the coherent receiver of fibre {unlocked[0]!r}")
+        raise NetlistError(
+            f"the bias has no phase_rad for the coherent receiver of fibre {unlocked[0]!r}; give netlist and bias of "
+            "one chip"
+        )
+    key, odd, kind = (
+        ("dark", bias.dark, "coherent receiver") if board.coherent else ("phase_rad", bias.phases, "photodiode")
+    )
+    if odd:
+        raise NetlistError(
+            f"the bias has a {key} for fibre {next(iter(odd))!r}, which ends in a {kind}; give netlist and bias of one "
+            "chip"
+        )
     scale = np.array([bias.outputs[label] for label in receivers])
     dark = np.array([bias.dark.get(label, 0.0) for label in receivers])
     phase = np.array([bias.phases[label] for label in receivers]) if board.coherent else None

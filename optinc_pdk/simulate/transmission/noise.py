@@ -42,6 +42,8 @@ Kind = Literal["shot", "receiver", "intensity", "linewidth", "fibre"]
 ELECTRON_C = 1.602176634e-19
 LIGHT_SPEED_M_S = 299_792_458.0
 KINDS: tuple[Kind, ...] = get_args(Kind)
+LEAST_W, LEAST_BD = 1e-12, 1.0
+"""Least laser power and symbol rate, far below what any receiver detects and any link uses."""
 OPENING = 0.98
 """Least opening of a receiver that suits any chip."""
 BLOCK = 1024
@@ -132,7 +134,8 @@ class Noise:
         """
         if self.oscillator_w is None:
             raise InputError(
-                "coherent receivers need link.oscillator_w in process.yml; add it, or take another process"
+                "coherent receivers, which the netlist states (info.board.receivers), need link.oscillator_w in "
+                "process.yml; correct the netlist, or add it"
             )
         ratio = self.oscillator_w / self.laser_w
         total: Floats = self.full_scale_a * (ratio + field**2)
@@ -239,13 +242,13 @@ def noise_choices(
     laser = float(budget.laser_w) if laser_w is None else laser_w
     rate = float(card.symbol_rate_bd) if symbol_rate_bd is None else symbol_rate_bd
     most = math.inf if budget.symbol_rate_max_bd is None else float(budget.symbol_rate_max_bd)
-    _check("laser power", laser, float(card.laser_max_w), "W", "noise.laser_max_w")
-    _check("symbol rate", rate, most, "Bd", "budget.symbol_rate_max_bd")
+    _check("laser power", laser, LEAST_W, float(card.laser_max_w), "W", "noise.laser_max_w")
+    _check("symbol rate", rate, LEAST_BD, most, "Bd", "budget.symbol_rate_max_bd")
     diode, sending = photodiode_bandwidths(process), transmitter_bandwidths(process)
     if rate > (fastest := _fastest_hz(process)):
         raise InputError(
             f"symbol rate {rate:g} Bd is beyond every bandwidth of process {process.name!r}, the largest of which is "
-            f"{fastest:g} Hz; give a lower rate"
+            f"{fastest:g} Hz; give at most {fastest:g} Bd"
         )
     found: list[Noise] = []
     for amplifier in card.amplifiers:
@@ -319,11 +322,11 @@ def _amplifier_noise(noise: Noise) -> float:
     return noise.receiver_a_per_sqrt_hz * math.sqrt(noise.bandwidth_hz)
 
 
-def _check(what: str, value: float, most: float, unit: str, key: str) -> None:
-    if not 0.0 < value <= most or not math.isfinite(value):
+def _check(what: str, value: float, least: float, most: float, unit: str, key: str) -> None:
+    if not least <= value <= most or not math.isfinite(value):
         raise InputError(
-            f"{what} {value:g} {unit} must be above 0 and at most {most:g} {unit}, the limit of {key} in process.yml; "
-            "give such a number"
+            f"{what} {value:g} {unit} must be at least {least:g} and at most {most:g} {unit}, the limit of {key} in "
+            "process.yml; give such a number"
         )
 
 
