@@ -123,6 +123,6 @@ def energy_line(energy: LinkEnergy) -> str:
     bound = f"; at least, because the cards do not state: {', '.join(energy.missing)}" if energy.missing else ""
     return (
         f"at the highest rate: {format_si(energy.word_j, 'J')} for the average of one word, "
-        f"{format_si(energy.bit_j, 'J')} for each bit of a server ({parts}){bound}; latency of {energy.latency_symbols} symbols, "
-        f"{format_si(energy.latency_s, 's')}, and the time of flight"
+        f"{format_si(energy.bit_j, 'J')} for each bit of a server ({parts}){bound}; "
+        f"latency of {energy.latency_symbols} symbols, {format_si(energy.latency_s, 's')}, and the time of flight"
     )

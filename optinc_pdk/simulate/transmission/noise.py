@@ -324,10 +324,10 @@ def _amplifier_noise(noise: Noise) -> float:
 
 def _check(what: str, value: float, least: float, most: float, unit: str, key: str) -> None:
     if not least <= value <= most or not math.isfinite(value):
-        raise InputError(
-            f"{what} {value:g} {unit} must be at least {least:g} and at most {most:g} {unit}, the limit of {key} in "
-            "process.yml; give such a number"
-        )
+        bound = f"at least {least:g} {unit}"
+        if math.isfinite(most):
+            bound = f"at least {least:g} and at most {most:g} {unit}, the limit of {key} in process.yml"
+        raise InputError(f"{what} {value:g} {unit} must be {bound}; give such a number")
 
 
 @dataclass(frozen=True)
