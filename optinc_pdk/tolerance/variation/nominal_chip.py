@@ -91,8 +91,14 @@ def chip_of(
         ground: Ground network of the heaters; ideal grounds if None.
 
     Raises:
-        NetlistError: The circuit has no geometry, or the bias belongs to another circuit.
+        NetlistError: The circuit has no geometry, the bias belongs to another circuit, or servers have coherent
+            receivers, whose phases are not locked to sampled chips.
     """
+    if board.coherent:
+        raise NetlistError(
+            f"circuit {circuit.name!r} has coherent receivers (info.board.receivers), and sampled chips support "
+            "photodiodes only; build the chip with --receivers photodiodes"
+        )
     structure = analyse(circuit)
     flat = structure.circuit
     if not flat.position_um.size or "resistance_ohm" not in flat.settings:

@@ -53,6 +53,11 @@ def test_a_circuit_without_layout_is_refused(chip, circuit, process):
         chip_of(bare, chip.board, chip.bias, process)
 
 
+def test_coherent_receivers_are_refused(chip, circuit, process):
+    with pytest.raises(NetlistError, match=r"coherent receivers.*--receivers photodiodes"):
+        chip_of(circuit, replace(chip.board, coherent=True), chip.bias, process)
+
+
 def test_a_bias_without_one_channel_is_refused(chip, circuit, process):
     bias = chip.bias
     shorter = replace(
