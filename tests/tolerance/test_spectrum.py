@@ -129,6 +129,7 @@ def test_channels_are_on_their_grid_and_each_needs_a_chip(found):
     )
 
 
+@pytest.mark.usefixtures("found")
 def test_progress_counts_to_its_end(reports):
     last = {what: (done, total) for what, done, total in reports}
     assert set(last) == {"fixed bias", "matched fibres", "rebiased", "channels"}

@@ -337,6 +337,9 @@ def damped_step(slope: Floats, error: Floats, damping: float) -> tuple[Floats, f
         (heaters,) step in rad, and the rms error that the linear model predicts after it.
     """
     entries, heaters = slope.shape
+    if not slope.any():
+        # a layer of attenuators alone: gains and scales provide each of its rows whatever its phases are
+        return np.zeros(heaters), float(np.sqrt(np.mean(error**2)))
     normal = slope @ slope.T if entries <= heaters else slope.T @ slope
     normal[np.diag_indices_from(normal)] += damping * np.trace(normal) / entries
     if entries <= heaters:
