@@ -30,9 +30,9 @@ from optinc_pdk.onn import (
     bundled_weights,
     factorise,
     lattice_score,
+    linked_network,
     normalise,
     output_notes,
-    realised_network,
 )
 from optinc_pdk.onn.build_memory import estimated_memory_gb
 from optinc_pdk.onn.conditioning import check_gains
@@ -208,7 +208,7 @@ def build_staged(
         card = with_link(load_process(process), link, receivers)
         neurons = card.link.kind == "neurons"
         notes = output_notes(onn, neurons)
-        given, onn = onn, realised_network(onn, len(onn.layers) + neurons)
+        given, onn = onn, linked_network(onn, neurons)
         out = _Files(staged, name)
         # refused before anything is computed
         output_targets(staged.directory, [f"{name}{ending}" for ending in (*FILE_ENDINGS, REPORT_ENDING)])

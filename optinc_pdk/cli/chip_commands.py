@@ -101,11 +101,11 @@ def factor(
     onn = read_network(weights, bits, servers, groups, activation)
 
     from optinc_pdk.assemble import check_buildable
-    from optinc_pdk.onn import realised_network
+    from optinc_pdk.onn import linked_network
     from optinc_pdk.report.terminal_tables import factor_rows, factor_table
 
     with errors_naming(weights):
-        rows = factor_rows(realised_network(onn, len(onn.layers) + (card.link.kind == "neurons")), splitter_db)
+        rows = factor_rows(linked_network(onn, card.link.kind == "neurons"), splitter_db)
     if as_json:
         print(json.dumps({"schema": 1, "layers": rows}, indent=2))
     else:

@@ -18,7 +18,7 @@ from optinc_pdk.onn.normalisation import (
     normalise,
 )
 from optinc_pdk.onn.output_bias import without_output_bias
-from optinc_pdk.onn.output_neurons import output_notes, realised_network, with_output_neurons
+from optinc_pdk.onn.output_neurons import linked_network, output_notes, realised_network, with_output_neurons
 from optinc_pdk.onn.weight_files import bundled_weights
 from optinc_pdk.validation import validate_api
 
@@ -40,6 +40,7 @@ __all__ = [
     "factorise",
     "input_error_accuracy",
     "lattice_score",
+    "linked_network",
     "matrix_error_accuracy",
     "normalise",
     "output_notes",

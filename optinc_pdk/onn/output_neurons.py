@@ -47,7 +47,17 @@ def realised_network(onn: Onn, layers: int) -> Onn:
         raise InputError(
             f"the chip has {layers} layers, the network {len(onn.layers)}; give weights and netlist of one chip"
         )
-    return without_output_bias(onn) if layers == len(onn.layers) else with_output_neurons(onn)
+    return linked_network(onn, layers > len(onn.layers))
+
+
+def linked_network(onn: Onn, neurons: bool) -> Onn:
+    """Return the network that a chip with a given link to the servers realises.
+
+    Args:
+        onn: Network that the chip computes.
+        neurons: Whether the outputs end in neurons.
+    """
+    return with_output_neurons(onn) if neurons else without_output_bias(onn)
 
 
 def output_notes(onn: Onn, neurons: bool) -> list[str]:

@@ -18,7 +18,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.interferometers import attenuator_positions, mzi_positions
 from optinc_pdk.factor.counts import block_trees, svd_mzis, unitary_diagonal_mzis, unitary_mzis
-from optinc_pdk.onn import FactorMethod, Onn, realised_network
+from optinc_pdk.onn import FactorMethod, Onn, linked_network
 from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
 from optinc_pdk.report.light_budget import LightBudget, light_budget
 from optinc_pdk.report.size_limits import DieSize, Limit, largest_die, loss_limit, pad_capacity, pads_limit, power_limit
@@ -124,14 +124,14 @@ def mean_heater_w(process: Process) -> float:
 def onn_size(name: str, onn: Onn, process: Process) -> NetworkSize:
     """Estimate the size of a network with known weights, whose margins give the field noise that it tolerates.
 
-    It is the chip that :func:`optinc_pdk.onn.realised_network` describes, with the link of the process.
+    It is the chip that :func:`optinc_pdk.onn.linked_network` describes, with the link of the process.
 
     Args:
         name: Name of the network, for tables.
         onn: The network.
         process: Process card.
     """
-    onn = realised_network(onn, len(onn.layers) + (process.link.kind == "neurons"))
+    onn = linked_network(onn, process.link.kind == "neurons")
     noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
     parts = [
         [(len(part.rows), len(part.columns)) for part in onn.layer_parts(index)] for index in range(len(onn.layers))

@@ -14,7 +14,7 @@ from optinc_pdk.simulate.transmission.noise import Noise
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
 from optinc_pdk.tolerance.eye_diagram import Eye
 
-_TRACE, _WINDOW, _INK = "#2f6fb0", "#d98c21", "#444c54"
+_TRACE, _WINDOW = "#2f6fb0", "#d98c21"
 COLUMNS = 3
 TRACES = 400
 """Number of pairs of symbols that are drawn."""
@@ -49,13 +49,13 @@ def eyes_png(eyes: Sequence[Eye], noise: Noise, name: str) -> bytes:
         traces = eye.instants[starts[:, np.newaxis] + np.arange(2 * SAMPLES + 1)]
         panel.plot(time, traces.T, color=_TRACE, linewidth=0.4, alpha=0.12)
         for end in (0.0, 1.0):
-            panel.axvspan(end + 1.0 - noise.shape.window - 1.0, end, color=_WINDOW, alpha=0.15, linewidth=0)
+            panel.axvspan(end - noise.shape.window, end, color=_WINDOW, alpha=0.15, linewidth=0)
         panel.set_title(f"{eye.name}: opening {eye.opening:.2f}", fontsize=9)
         panel.set_xlim(-0.5, 1.5)
         panel.set_xlabel("time / symbol", fontsize=8)
         panel.tick_params(labelsize=7)
         panel.spines[["top", "right"]].set_visible(False)
-        panel.yaxis.label.set_color(_INK)
+        panel.set_ylabel("over the largest" if eye.name.startswith("layer") else "level", fontsize=8)
     for panel in axes[len(shown) :]:
         panel.set_visible(False)
     rate, power = format_si(noise.symbol_rate_bd, "Bd"), format_si(noise.laser_w, "W")

@@ -131,8 +131,7 @@ def _difference(values: Floats, members: slice, pairs: int, balance: float) -> F
 
 
 def _eye(name: str, instants: Floats, levels: Floats, noise: Noise) -> Eye:
-    kept = round(noise.shape.window * SAMPLES)
-    readings = instants.reshape(-1, SAMPLES)[:, -kept:].mean(axis=1)
+    readings = noise.shape.windowed(instants[:, np.newaxis])[:, 0]
     groups = list(_groups(levels))
     opening, deviation = 1.0, 0.0
     distances = [upper.mean - lower.mean for lower, upper in itertools.pairwise(groups)]

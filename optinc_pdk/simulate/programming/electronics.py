@@ -16,6 +16,7 @@ from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, S
 from optinc_pdk.simulate.programming.targets import LayerTarget
 from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
 
+Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 
@@ -100,11 +101,16 @@ def output_scales(light: SourceFields, target: LayerTarget, process: Process) ->
     Returns:
         Scales by receiver label.
     """
-    field = np.asarray(linear_response(light, target).coefficient)[:, target.illuminated]
-    weight = np.tile(target.unit_weight, (field.shape[0] // target.weight.shape[0], 1))[:, target.illuminated]
+    field, weight = _received(light, target)
     scale = np.abs((field * weight).sum(axis=1)) / (np.abs(field) ** 2).sum(axis=1)
     rounded = round_significant(scale, int(process.activation.resolution_bits))
     return dict(zip(target.plus, rounded.tolist(), strict=True))
+
+
+def _received(light: SourceFields, target: LayerTarget) -> tuple[Complexes, Floats]:
+    """(receivers, J) fields of the last layer's sources that are ever on, and their target coefficients."""
+    field = np.asarray(linear_response(light, target).coefficient, dtype=np.complex128)[:, target.illuminated]
+    return field, np.tile(target.unit_weight, (field.shape[0] // target.weight.shape[0], 1))[:, target.illuminated]
 
 
 def receiver_phases(light: SourceFields, target: LayerTarget) -> dict[str, float]:
@@ -114,8 +120,7 @@ def receiver_phases(light: SourceFields, target: LayerTarget) -> dict[str, float
         light: Fields in the solved chip.
         target: Target of the last layer.
     """
-    field = np.asarray(linear_response(light, target).coefficient)[:, target.illuminated]
-    weight = np.tile(target.unit_weight, (field.shape[0] // target.weight.shape[0], 1))[:, target.illuminated]
+    field, weight = _received(light, target)
     return dict(zip(target.plus, np.angle((field * weight).sum(axis=1)).tolist(), strict=True))
 
 

@@ -79,10 +79,13 @@ class SymbolShape:
         return np.asarray(_low_pass((1.0 - mean, mean - left), left, power, SAMPLES))
 
     def readings(self, power: Floats) -> Floats:
-        """Return the (B, D) readings, the means over the window, for the power at all instants."""
+        """Return the (B, D) readings for the power at all instants."""
+        return self.windowed(self.filtered(power))
+
+    def windowed(self, output: Floats) -> Floats:
+        """Return the (B, D) means over the window of the (B · SAMPLES, D) output of the filters."""
         kept = round(self.window * SAMPLES)
-        output = self.filtered(power).reshape(-1, SAMPLES, power.shape[1])
-        return np.asarray(output[:, -kept:].mean(axis=1))
+        return np.asarray(output.reshape(-1, SAMPLES, output.shape[1])[:, -kept:].mean(axis=1))
 
     @cached_property
     def memory(self) -> Floats:
