@@ -62,8 +62,6 @@ FILE_ENDINGS = (
 )
 """Endings of the files of a build; those that it does not write are deleted if an earlier build left them."""
 REPORT_ENDING = ".report.json"
-RATE_WORDS = 256
-"""Number of words by which a build estimates the highest symbol rate; ``optinc noise`` takes more."""
 STAGES = (
     "read",
     "factor",
@@ -399,7 +397,7 @@ def _speed(s: Scattering, board: Board, bias: Bias, task: Averaging, card: Proce
     from optinc_pdk.tolerance.error_estimate import error_margins, find_rate_limits
     from optinc_pdk.tolerance.link_energy import link_energy
 
-    margins = error_margins(s, function_inputs(task), board, bias, RATE_WORDS)
+    margins = error_margins(s, function_inputs(task), board, bias)
     limits = find_rate_limits(margins, card)
     energy = None if limits.symbol_rate_bd is None else link_energy(board, bias, task, card, limits.noise)
     return speed_numbers(limits, energy, len(margins.wrong))

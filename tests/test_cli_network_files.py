@@ -186,7 +186,7 @@ def test_the_unit_of_an_output_bias_is_counted_and_stated(command: str, tmp_path
     *hidden, last = onn.layers
     biased = replace(onn, layers=(*hidden, Layer(last.weight, np.full(last.outputs, 0.1))), card={})
     weights = save_onnx(biased, tmp_path / "net.onnx")
-    done = run(command, weights, *OPTIONS, "--json")
+    done = run(command, weights, *OPTIONS, "--link", "direct", "--json")
     assert done.code == 0, done.err
     assert f"{weights}: layers.0 gets one more unit" in done.err
     numbers = json.loads(done.out)

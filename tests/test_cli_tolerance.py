@@ -100,7 +100,7 @@ def test_samples_are_calibrated_to_the_weights(
     monkeypatch.setattr(study, "TOLERANCE_SAMPLES_CALIBRATED", 0)
     weights = tmp_path / "tiny.npz"
     carry_chain(Averaging(2, 4, 1)).save(weights)
-    options = ("--samples", 1, "--imperfection", "heater", "--calibrate", "--weights", weights, "--json")
+    options = ("--samples", 1, "--imperfection", "phase", "--calibrate", "--weights", weights, "--json")
     done = run(chip, *options, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     numbers = json.loads(done.stdout)

@@ -88,23 +88,26 @@ def factor(
     servers: Servers = None,
     groups: Groups = None,
     activation: ActivationName = None,
+    link: LinkName = None,
     as_json: Json = False,
 ) -> None:
     """Factor the weight matrices of a network into meshes; prints MZIs, phase shifters and errors of each layer.
 
     A network from which no chip can be built is factored as well, with a warning on standard error.
     """
-    from optinc_pdk.cards import load_process
+    from optinc_pdk.cards import load_process, with_link
 
-    card = load_process(process)
+    card = with_link(load_process(process), link, None)
     splitter_db = card.device("mmi1x2").parameter("loss_db")
     onn = read_network(weights, bits, servers, groups, activation)
 
-    from optinc_pdk.assemble import check_buildable
+    from optinc_pdk.assemble import check_buildable, check_weights
     from optinc_pdk.onn import linked_network
     from optinc_pdk.report.terminal_tables import factor_rows, factor_table
 
     with errors_naming(weights):
+        # before the link scales them
+        check_weights(onn)
         rows = factor_rows(linked_network(onn, card.link.kind == "neurons"), splitter_db)
     if as_json:
         print(json.dumps({"schema": 1, "layers": rows}, indent=2))
@@ -125,6 +128,7 @@ def size(
     servers: Servers = None,
     groups: Groups = None,
     activation: ActivationName = None,
+    link: LinkName = None,
     as_json: Json = False,
 ) -> None:
     """Estimate the chip size of networks without a layout: area, pads, heater power and optical power.
@@ -132,9 +136,9 @@ def size(
     Prints Markdown tables of the sizes, of those that the paper's networks would have, and of the process's limits.
     """
     from optinc_pdk.assemble import check_devices, check_weights
-    from optinc_pdk.cards import load_process
+    from optinc_pdk.cards import load_process, with_link
 
-    card = load_process(process)
+    card = with_link(load_process(process), link, None)
     check_devices(card)
     networks = [(path, read_network(path, bits, servers, groups, activation)) for path in weights]
     for path, onn in networks:

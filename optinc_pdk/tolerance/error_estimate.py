@@ -43,7 +43,7 @@ SCANNED, BISECTIONS = 12, 7
 ERROR_RATE = 1e-9
 """Accepted word-error rate."""
 CHOICE_WORDS = 256
-"""Words by which the receiver is chosen."""
+"""Words by which the receiver is chosen, and the highest rate searched before all words confirm it."""
 RATE_PRECISION, LIMIT_PRECISION = 1.02, 1.05
 """Ratio of two rates below which the bisection stops, for the highest rate and for those without one of its limits."""
 SEED = 2603
@@ -145,15 +145,14 @@ class RateLimits:
         return numbers | {"main_limit": self.main_limit}
 
 
-def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias, most: int = WORDS) -> ErrorMargins:
+def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias) -> ErrorMargins:
     """Find how far noise must carry each reading of a chip to spoil a word.
 
     Args:
         s: S-parameters of the chip.
-        inputs: The inputs, some of which are taken at random, in random order.
+        inputs: The inputs, of which at most ``WORDS`` are taken at random, in random order.
         board: Board netlist that joins the chip's fibres.
         bias: Electronics of its neurons and receivers.
-        most: Largest number of words that are taken; fewer represent large networks.
 
     Raises:
         UnsettledError: Amplitudes do not converge, because reflections couple the layers.
@@ -161,7 +160,7 @@ def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bia
     network = network_of(s, board, bias, 0)
     symbols = symbol_assignments(inputs, s, board, bias)
     rows = sum(layer.starts.size for layer in network.layers) + network.scale.size
-    count = int(np.clip(WORK // (rows * network.sources), 1, most))
+    count = int(np.clip(WORK // (rows * network.sources), 1, WORDS))
     tried = len(symbols) * symbols.shape[1]
     chosen = np.random.default_rng(SEED).permutation(tried)[:count]
     words = symbols.reshape(tried, *symbols.shape[2:])[chosen]
@@ -268,7 +267,10 @@ def find_rate_limits(margins: ErrorMargins, process: Process, laser_w: float | N
         highest_bd=rate_limits(process)[1],
         without={
             # without filters, which limit noise as well, the rate can be lower
-            name: highest_rate(margins, process, ERROR_RATE, laser_w, idealised, at, LIMIT_PRECISION) or rate
+            name: highest_rate(
+                margins.first(CHOICE_WORDS), process, ERROR_RATE, laser_w, idealised, at, LIMIT_PRECISION
+            )
+            or rate
             for name, idealised in IDEALISED.items()
         },
         layers=estimate.layers,
@@ -304,20 +306,27 @@ def highest_rate(
         InputError: The process has no noise or no budget section, or the power is out of range.
     """
 
-    def acceptable(rate: float) -> bool:
-        noise = best_noise(margins, [idealised(each) for each in noise_choices(process, laser_w, rate)])
-        return estimate_errors(margins, noise).rate <= word_error_rate
+    few = margins.first(CHOICE_WORDS)
+
+    def acceptable(words: ErrorMargins, rate: float) -> bool:
+        noise = best_noise(few, [idealised(each) for each in noise_choices(process, laser_w, rate)])
+        return estimate_errors(words, noise).rate <= word_error_rate
 
     low, high = rate_limits(process)
     low = low if low_bd is None else low_bd
-    if acceptable(high):
-        return high
-    if not acceptable(low):
-        return None
-    while high > precision * low:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if acceptable(middle) else (low, middle)
-    return low
+    for words in (few, margins) if len(few.wrong) < len(margins.wrong) else (margins,):
+        if acceptable(words, high):
+            found = high
+        elif not acceptable(words, low):
+            return None
+        else:
+            found, above = low, high
+            while above > precision * found:
+                middle = math.sqrt(found * above)
+                found, above = (middle, above) if acceptable(words, middle) else (found, middle)
+        # more words have no higher rate
+        high = found
+    return found
 
 
 def _instant(noise: Noise) -> Noise:
@@ -346,8 +355,11 @@ def _moved(margins: ErrorMargins, noise: Noise) -> tuple[list[Floats], Floats]:
     network = margins.network
     if noise.shape.negligible:
         return [np.zeros_like(rows) for rows in margins.readings], np.zeros_like(margins.power)
-    first = network.detection_sources[0].sources
-    light, differences = settled_amplitudes(margins.light[:, first], network, noise, None)
+    # one pass from settled light: what reflections make of these changes is of second order
+    light, differences = margins.light.copy(), []
+    for layer in network.layers:
+        differences.append(layer.difference(layer.detection.readings(light, noise, None)))
+        light[:, layer.source] = np.minimum(layer.drive(differences[-1]), 1.0)
     moved = [new - old for new, old in zip(_readings(network, differences), margins.readings, strict=True)]
     return moved, network.receivers.readings(light, noise, None) - margins.power
 

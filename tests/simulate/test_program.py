@@ -162,6 +162,7 @@ def test_a_quadrature_weight_keeps_oscillators_in_phase(process):
 
 
 def test_every_word_of_the_default_network(process):
+    process = with_parameters(process, extinction_db=400.0)
     onn = without_output_bias(Onn.load(bundled_weights()))
     circuit, board = chip(onn, process)
     programmed = program(circuit, board, onn, process)

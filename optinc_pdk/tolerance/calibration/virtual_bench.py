@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from optinc_pdk.circuit import label_tuple
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate import prepare
+from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.sampled_response import drive_step_v, sample_s_matrices
 from optinc_pdk.tolerance.variation.sampling import ChipSample
@@ -101,11 +102,14 @@ class VirtualBench:
             effective_bits,
         )
         self._noise, self._averages = noise, averages
+        self._leak = modulator_leak(chip.process)
         self._random = np.random.default_rng(seed)
         self._latest: tuple[Floats, Complexes] | None = None
 
     def read(self, voltage_v: ArrayLike, amplitude: ArrayLike) -> Floats:
         """Read every photodiode for each heater setting and each pattern of source amplitudes, with the carrier on.
+
+        Sources leak in quadrature as their modulators' extinction allows, as in operation.
 
         Args:
             voltage_v: (S, H) voltages; the drive clips and rounds them.
@@ -122,7 +126,8 @@ class VirtualBench:
             raise InputError(
                 f"amplitudes have shape {pattern.shape}; give (patterns, {len(self.sources)} sources) of 0 … 1"
             )
-        light = np.concatenate([np.ones((len(pattern), 1)), pattern], axis=1).astype(np.complex128)
+        sent = pattern + 1j * self._leak * np.sqrt(1.0 - pattern**2)
+        light = np.concatenate([np.ones((len(pattern), 1)), sent], axis=1)
         power = np.concatenate([np.abs(light @ response) ** 2 for response in self._responses(voltage)])
         self.settings += len(power)
         self.readings += self._averages * power.size

@@ -23,7 +23,7 @@ def test_the_nominal_chip_reads_every_word(work, s):
     tried = function_inputs(work.task)
     outcome = read_words(s, tried, work.chip.board, work.chip.bias)
     assert (outcome.inputs, outcome.exact, outcome.words, outcome.wrong) == (256, 256, 4 * 256, 0)
-    assert outcome.margin > 0.49 and outcome.errors == {}
+    assert outcome.margin > 0.45 and outcome.errors == {}
     assert outcome.accuracy == 1.0 and outcome.word_error_rate == 0.0
 
 
