@@ -32,6 +32,7 @@ from optinc_pdk.tolerance.error_estimate import (
     error_margins,
     estimate_errors,
     find_rate_limits,
+    rates_without_limits,
 )
 from optinc_pdk.tolerance.montecarlo.summary import wilson_interval
 from optinc_pdk.tolerance.montecarlo.word_statistics import read_words
@@ -93,6 +94,7 @@ def measure(row: Row) -> dict[str, Any]:
     start = time.process_time()
     margins = error_margins(s, inputs, chip.board, chip.bias)
     limits = find_rate_limits(margins, process)
+    without = rates_without_limits(margins, process, limits)
     searched = time.process_time() - start
     noise = best_noise(margins, noise_choices(process, None, row.rate_bd))
     words = wrong = passes = 0
@@ -104,7 +106,7 @@ def measure(row: Row) -> dict[str, Any]:
         **asdict(row),
         "verdict": built.report.verdict,
         "margin": None if built.report.function is None else built.report.function.margin,
-        "limits": limits.to_json(),
+        "limits": limits.to_json() | {"without": without},
         "search_cpu_s": searched,
         "words": words,
         "wrong": wrong,

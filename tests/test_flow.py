@@ -20,7 +20,7 @@ from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.extract import extract
 from optinc_pdk.factor import SvdFactor
 from optinc_pdk.flow import Build, build
-from optinc_pdk.onn import LayerFactor, Onn, bundled_weights, carry_chain, factorise
+from optinc_pdk.onn import LayerFactor, Onn, bundled_weights, carry_chain, factorise, with_output_neurons
 from optinc_pdk.onn.weight_files import NETWORKS
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, run_drc
 from optinc_pdk.signoff.electrical.electrical_check import Currents, bias_currents, check_electrical, ground_densities

@@ -127,7 +127,7 @@ def noise(
         for point in curve.points:
             print(point_line(point))
         print(limits_line(curve.limits))
-        print_table(limits_table(curve.limits))
+        print_table(limits_table(curve))
         if energy is not None:
             print(energy_line(energy))
         print(f"{table}, {picture}")

@@ -198,7 +198,6 @@ def speed_numbers(limits: RateLimits, energy: LinkEnergy | None, words: int) -> 
         "words": words,
         "symbol_rate_bd": limits.symbol_rate_bd,
         "highest_bd": limits.highest_bd,
-        "without": dict(limits.without),
         "main_limit": limits.main_limit,
     }
     if energy is None:

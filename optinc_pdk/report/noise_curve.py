@@ -92,15 +92,11 @@ def point_line(point: RatePoint) -> str:
     )
 
 
-def limits_table(limits: RateLimits) -> Table:
-    """Return a table of the highest symbol rate and of the rates without each of its limits.
-
-    Args:
-        limits: Highest symbol rates.
-    """
+def limits_table(curve: NoiseCurve) -> Table:
+    """Return a table of the highest symbol rates of a noise curve without each of their limits."""
     table = Table("without", "highest symbol rate", box=None)
-    for name, rate in limits.without.items():
-        bound = ", the limit of the process" if rate is not None and rate >= limits.highest_bd else ""
+    for name, rate in curve.without.items():
+        bound = ", the limit of the process" if rate is not None and rate >= curve.limits.highest_bd else ""
         table.add_row(name, (format_si(rate, "Bd") if rate else "none") + bound)
     return table
 

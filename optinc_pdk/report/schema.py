@@ -130,8 +130,7 @@ class SpeedNumbers(StrictModel):
         words: Number of random words that the estimate rests on.
         symbol_rate_bd: Highest symbol rate in Bd; None if no useful rate is acceptable.
         highest_bd: Highest rate in Bd of the process, beyond which none was tried.
-        without: Highest rate in Bd without one limit, by the limit's name.
-        main_limit: Name of the limit without which the rate would be highest; None where none raises it by a tenth.
+        main_limit: Name of the limit without which the rate could be higher by a tenth; None where several limit it.
         latency_s: Time in s from the servers' modulators to their decisions at this rate, without time of flight; None
             without a rate, as the following.
         power_w: Electrical power in W by part, of those whose cards state it.
@@ -144,7 +143,6 @@ class SpeedNumbers(StrictModel):
     words: Count
     symbol_rate_bd: Positive | None
     highest_bd: Positive
-    without: dict[str, Positive | None]
     main_limit: str | None
     latency_s: Positive | None = None
     power_w: dict[str, NotNegative] | None = None

@@ -42,6 +42,8 @@ SCANNED, BISECTIONS = 12, 7
 """Changes of a reading that are tried between none and that which drives all its neurons to an end, and bisections."""
 ERROR_RATE = 1e-9
 """Accepted word-error rate."""
+RAISED = 1.1
+"""Ratio of the rate at which limits are compared to the highest rate."""
 CHOICE_WORDS = 256
 """Words by which the receiver is chosen, and the highest rate searched before all words confirm it."""
 RATE_PRECISION, LIMIT_PRECISION = 1.02, 1.05
@@ -116,8 +118,8 @@ class RateLimits:
         word_error_rate: Accepted word-error rate, estimated.
         symbol_rate_bd: Highest symbol rate; None if no useful rate is acceptable.
         highest_bd: Highest rate of the process, beyond which none was tried.
-        without: Highest rate without one limit, by the limit's name, see ``IDEALISED``, at least the rate itself;
-            None if no useful rate is acceptable.
+        main_limit: Name of the limit without which a rate higher by ``RAISED`` has the lowest word-error rate; None
+            where none makes it acceptable, or the process allows no higher rate.
         layers: Share of the word-error rate at the highest rate, or at the lowest useful one, that arises in each
             hidden layer.
         receivers: Share that arises in the receivers.
@@ -127,22 +129,14 @@ class RateLimits:
     word_error_rate: float
     symbol_rate_bd: float | None
     highest_bd: float
-    without: Mapping[str, float | None]
+    main_limit: str | None
     layers: tuple[float, ...]
     receivers: float
     noise: Noise
 
-    @property
-    def main_limit(self) -> str | None:
-        """Name of the limit without which the rate would be highest; None where none of them raises it by a tenth."""
-        rates = {name: rate or 0.0 for name, rate in self.without.items()}
-        name = max(rates, key=lambda one: rates[one])
-        return name if rates[name] > 1.1 * (self.symbol_rate_bd or 0.0) else None
-
     def to_json(self) -> dict[str, Any]:
         """Return the limits as JSON-compatible data."""
-        numbers = {key: value for key, value in asdict(self).items() if key != "noise"}
-        return numbers | {"main_limit": self.main_limit}
+        return {key: value for key, value in asdict(self).items() if key != "noise"}
 
 
 def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias) -> ErrorMargins:
@@ -247,7 +241,7 @@ def best_noise(margins: ErrorMargins, choices: Sequence[Noise]) -> Noise:
 
 
 def find_rate_limits(margins: ErrorMargins, process: Process, laser_w: float | None = None) -> RateLimits:
-    """Find the highest symbol rate of a chip at ``ERROR_RATE``, and what it would be without each of its limits.
+    """Find the highest symbol rate of a chip at ``ERROR_RATE``, and what limits it most.
 
     Args:
         margins: Result of :func:`error_margins`.
@@ -258,25 +252,52 @@ def find_rate_limits(margins: ErrorMargins, process: Process, laser_w: float | N
         InputError: The process has no noise or no budget section, or the power is out of range.
     """
     rate = highest_rate(margins, process, ERROR_RATE, laser_w)
-    at = rate_limits(process)[0] if rate is None else rate
+    least, most = rate_limits(process)
+    at = least if rate is None else rate
     noise = best_noise(margins, noise_choices(process, laser_w, at))
     estimate = estimate_errors(margins, noise)
     return RateLimits(
         word_error_rate=ERROR_RATE,
         symbol_rate_bd=rate,
-        highest_bd=rate_limits(process)[1],
-        without={
-            # without filters, which limit noise as well, the rate can be lower
-            name: highest_rate(
-                margins.first(CHOICE_WORDS), process, ERROR_RATE, laser_w, idealised, at, LIMIT_PRECISION
-            )
-            or rate
-            for name, idealised in IDEALISED.items()
-        },
+        highest_bd=most,
+        main_limit=None if RAISED * at > most else _main_limit(margins, noise_choices(process, laser_w, RAISED * at)),
         layers=estimate.layers,
         receivers=estimate.receivers,
         noise=noise,
     )
+
+
+def _main_limit(margins: ErrorMargins, choices: Sequence[Noise]) -> str | None:
+    """Name of the limit without which a chip has the lowest word-error rate; None if this is not acceptable."""
+    few, found = margins.first(CHOICE_WORDS), dict[str, float]()
+    for name, idealised in IDEALISED.items():
+        found[name] = estimate_errors(few, best_noise(few, [idealised(each) for each in choices])).rate
+    best = min(found, key=lambda name: found[name])
+    return best if found[best] <= ERROR_RATE else None
+
+
+def rates_without_limits(
+    margins: ErrorMargins, process: Process, limits: RateLimits, laser_w: float | None = None
+) -> dict[str, float | None]:
+    """Find the highest symbol rate without each limit, by the name of the limit, see ``IDEALISED``.
+
+    Args:
+        margins: Result of :func:`error_margins`.
+        process: Process of the cards.
+        limits: Result of :func:`find_rate_limits` for the same power.
+        laser_w: Power launched into every waveguide, in W; by default the card's.
+
+    Returns:
+        Rates in Bd, at least the highest rate with all limits; None if no useful rate is acceptable.
+    """
+    rate = limits.symbol_rate_bd
+    # a chip without an acceptable rate may have one word among all that spoils it
+    words = margins if rate is None else margins.first(CHOICE_WORDS)
+    return {
+        # without filters, which limit noise as well, the rate can be lower
+        name: highest_rate(words, process, limits.word_error_rate, laser_w, idealised, rate, LIMIT_PRECISION) or rate
+        for name, idealised in IDEALISED.items()
+    }
 
 
 def highest_rate(

@@ -25,6 +25,7 @@ from optinc_pdk.tolerance.error_estimate import (
     error_margins,
     estimate_errors,
     find_rate_limits,
+    rates_without_limits,
 )
 from optinc_pdk.tolerance.montecarlo.summary import wilson_interval
 from optinc_pdk.tolerance.montecarlo.word_statistics import read_words
@@ -76,6 +77,7 @@ class NoiseCurve:
         noise: Noise model at each symbol rate, with the receiver that suits the chip best.
         points: Results at each symbol rate, ascending.
         limits: Highest symbol rate, and what limits it.
+        without: Highest symbol rate without each limit, by its name.
     """
 
     laser_w: float
@@ -83,17 +85,18 @@ class NoiseCurve:
     noise: tuple[Noise, ...]
     points: tuple[RatePoint, ...]
     limits: RateLimits
+    without: Mapping[str, float | None]
 
     def to_json(self) -> dict[str, Any]:
         """Return assumptions and results as JSON-compatible data."""
-        rows = []
+        rows, limits = [], self.limits.to_json() | {"without": dict(self.without)}
         for noise, point in zip(self.noise, self.points, strict=True):
             errors = {str(error): count for error, count in point.errors.items()}
             rows.append(asdict(point) | {"word_error_rate": point.word_error_rate, "errors": errors})
             rows[-1]["noise"] = asdict(noise)
             # without a filter, a symbol has infinitely many of its time constants, which JSON has no number for
             rows[-1]["noise"]["shape"] = {k: v if np.isfinite(v) else None for k, v in asdict(noise.shape).items()}
-        return {"laser_w": self.laser_w, "seed": self.seed, "points": rows, "limits": self.limits.to_json()}
+        return {"laser_w": self.laser_w, "seed": self.seed, "points": rows, "limits": limits}
 
 
 def word_error_curve(
@@ -142,7 +145,8 @@ def word_error_curve(
     if on_rate is not None:
         on_rate(None)
     limits = find_rate_limits(margins, process, laser_w)
-    return NoiseCurve(noises[0].laser_w, seed, tuple(noises), tuple(points), limits)
+    without = rates_without_limits(margins, process, limits, laser_w)
+    return NoiseCurve(noises[0].laser_w, seed, tuple(noises), tuple(points), limits, without)
 
 
 def _point(

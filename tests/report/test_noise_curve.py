@@ -17,14 +17,15 @@ SOME = replace(NONE, symbol_rate_bd=1e9, integration_s=1e-9, wrong=10, low=0.001
 
 def test_table_and_picture_state_laser_rate_and_integration():
     noises = tuple(noise_of(load_process(), 2e-3, rate) for rate in (1e6, 1e9))
-    limits = RateLimits(1e-9, 3e8, 1e9, {"amplifiers": 9e8, "bandwidths": None}, (0.0, 4e-10), 6e-10, noises[1])
-    curve = NoiseCurve(2e-3, 0, noises, (NONE, SOME), limits)
+    limits = RateLimits(1e-9, 3e8, 1e9, "amplifiers", (0.0, 4e-10), 6e-10, noises[1])
+    curve = NoiseCurve(2e-3, 0, noises, (NONE, SOME), limits, {"amplifiers": 9e8, "bandwidths": None})
     rows = [line.split(",") for line in curve_csv(curve).decode().splitlines()]
     assert tuple(rows[0]) == COLUMNS
     assert rows[1][:3] == ["1e+06", "1e-06", "0.002"] and len(rows) == 3
     plain = curve.to_json()
     assert plain["points"][1]["noise"]["laser_w"] == 2e-3 and plain["points"][1]["errors"] == {"-64": 1, "1": 9}
     assert plain["limits"]["symbol_rate_bd"] == 3e8 and plain["limits"]["main_limit"] == "amplifiers"
+    assert plain["limits"]["without"] == {"amplifiers": 9e8, "bandwidths": None}
     json.dumps(plain, allow_nan=False)
     assert curve_png(curve, "invented").startswith(b"\x89PNG")
 

@@ -30,7 +30,7 @@ from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, fit_ph
 from optinc_pdk.simulate.programming.program import aligned_initial_phases, initial_phases
 from optinc_pdk.simulate.programming.targets import layer_targets
 
-from .conftest import all_words, chain, chip
+from .conftest import all_words, chain, chip, with_parameters
 
 TASK = Averaging(4, 4, 2)
 
