@@ -2,29 +2,32 @@
 
     python benchmarks/interconnect.py [--chips DIR]
 
-DIR contains the bundled 4-bit and 8-bit chips as written by `optinc build`; missing chips are built.
+DIR/<process> contains the bundled 4-bit and 8-bit chips with output neurons, as written by `optinc build`; missing
+chips are built.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 
-from optinc_pdk.cards import load_process
-from optinc_pdk.circuit import read_bias, read_netlist
+from optinc_pdk.cards import Receivers, load_process
 from optinc_pdk.errors import InputError
-from optinc_pdk.extract import extract
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.flow import build
 from optinc_pdk.interconnect import (
     System,
     binary_tree,
+    exchange_energy,
     hierarchical_ring,
     load_system,
     recursive_doubling,
@@ -36,20 +39,39 @@ from optinc_pdk.interconnect import (
     with_rate,
     wrht,
 )
+from optinc_pdk.interconnect.energy import OPTICS
 from optinc_pdk.interconnect.noise_limited_rate import max_symbol_rate
 from optinc_pdk.interconnect.training_time import compute_time
 from optinc_pdk.interconnect.workloads import Workload, llama, resnet50
 from optinc_pdk.onn import Onn
 from optinc_pdk.onn.weight_files import NETWORKS
-from optinc_pdk.report.formatting import format_si
-from optinc_pdk.signoff.electrical.wiring import read_wiring
+from optinc_pdk.report.formatting import format_short, format_si
+from optinc_pdk.signoff.extracted_chip import read_extracted_chip
+from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering
+from optinc_pdk.simulate.transmission.noise import noise_choices
+from optinc_pdk.tolerance.error_estimate import RATE_PRECISION, best_noise, error_margins
+from optinc_pdk.tolerance.link_energy import LinkEnergy, link_energy
 
 DOCS = Path(__file__).parent.parent / "docs"
 GROUP = 5
 """Nodes of the hierarchical ring's groups: m = 5 in arXiv 2207.10982."""
-WORD_ERROR_RATE = 1e-5
+WORD_ERROR_RATE = 1e-9
 """Word-error rate for which the chips' cards in components/systems give the symbol rates."""
+RATES = DOCS / "symbol_rates.json"
+SERVERS = 4
+LINE_BIT_PER_S = 6.4e12
+"""Rate of all transceivers of a server in arXiv 2603.28290."""
+CHIPS: tuple[tuple[str, Receivers], ...] = (("soi220", "photodiodes"), ("soi220_fast", "coherent"))
+RIVALS = (
+    ("ring between neighbours", "ring", "ring_800g"),
+    ("ring through a switch", "ring", "switch_800g"),
+    ("recursive doubling through a switch", "recursive-doubling", "switch_800g"),
+    ("SHARP", "sharp", "sharp"),
+)
+OPTICS_TEXT = {"pluggable": "pluggable", "copackaged": "co-packaged"}
+FAST_PARTS = ("modulator drivers", "amplifiers")
+"""Parts of a chip's power that take most of it."""
 PARAMETERS = {"GoogLeNet": 6_624_904, "ResNet-50": 25_557_032, "AlexNet": 61_100_840, "VGG-16": 138_357_544}
 """Numbers of parameters in PyTorch's model zoo, with 1000 classes."""
 PUBLISHED = (0.7559, 0.4925, 0.701)
@@ -62,6 +84,8 @@ CASES = (
     ("wrht", "wdm_ring"),
     ("ring", "fat_tree"),
     ("recursive-doubling", "fat_tree"),
+    ("ring", "switch_800g"),
+    ("sharp", "sharp"),
     ("optinc", "optinc_cascade_40g"),
     ("optinc", "optinc_cascade"),
 )
@@ -88,7 +112,7 @@ def systems() -> list[str]:
     rows = []
     for name in system_names():
         system = load_system(name)
-        per = {"wdm_ring": "per wavelength", "fat_tree": "per link", "in_network": "per server"}[system.kind]
+        per = {"wdm_ring": "per wavelength", "fat_tree": "per link"}.get(system.kind, "per server")
         rows.append(
             (name, system.kind, f"{rate_text(float(system.bit_per_s))} {per}", format_si(system.overhead_s, "s"))
         )
@@ -229,59 +253,285 @@ def traffic() -> list[str]:
     return ["## Traffic: buffers that a server sends", "", *table(head, rows)]
 
 
-def chip_rate(bits: int, folder: Path) -> float:
-    """Noise-limited symbol rate of a bundled chip, extracted from its layout."""
-    name = f"average_{bits}bit_4servers"
-    weights, gds = NETWORKS / f"{name}.npz", folder / f"{name}.gds"
-    if not gds.is_file():
-        build(weights, folder)
-    card = load_process()
-    bias, board = read_bias(folder / f"{name}.bias.yml"), read_netlist(folder / f"{name}.pic.yml").board
-    circuit, ground = extract(gds, card).circuit, read_wiring(gds, card).common_ground
-    s = scattering(circuit, bias, float(card.guide.wavelength_nm), card, ground=ground)
-    return max_symbol_rate(s, board, bias, Onn.load(weights).task, card, WORD_ERROR_RATE)
+@dataclass(frozen=True)
+class MeasuredChip:
+    """A chip that is extracted from its layout, at its highest symbol rate.
+
+    Attributes:
+        bits: Bits of a word.
+        process: Process name.
+        energy: Power by part at this rate.
+        area_mm2: Area of the die.
+        reticle_mm2: Largest area of a die.
+        symbols: Fibres from every server to the chip, and back.
+    """
+
+    bits: int
+    process: str
+    energy: LinkEnergy
+    area_mm2: float
+    reticle_mm2: float
+    symbols: int
+
+    @property
+    def label(self) -> str:
+        """Name in tables."""
+        return f"{self.bits} bits, {self.process}"
+
+    @property
+    def card(self) -> System:
+        """System card with one such chip."""
+        return load_system(f"optinc_star_{self.bits}bit_{self.process}")
+
+    @property
+    def bit_per_s(self) -> float:
+        """Rate of a server, bit/s."""
+        return self.bits * self.energy.symbol_rate_bd
+
+    @property
+    def side_by_side(self) -> int:
+        """Number of chips in parallel that take in the rate of all transceivers of a server."""
+        return math.ceil(LINE_BIT_PER_S / self.bit_per_s)
 
 
-def chips(folder: Path) -> list[str]:
-    """Section comparing the chips' rates with the transceivers'."""
+def measure(bits: int, process_name: str, receivers: Receivers, folder: Path) -> MeasuredChip:
+    """Find the highest symbol rate of a bundled chip with output neurons, and its power at this rate.
+
+    Raises:
+        InputError: The rate is not the one that is recorded in docs/symbol_rates.json.
+    """
+    name, place = f"average_{bits}bit_{SERVERS}servers", folder / process_name
+    weights, process = NETWORKS / f"{name}.npz", load_process(process_name)
+    files = [place / f"{name}{ending}" for ending in (".gds", ".pic.yml", ".bias.yml")]
+    if not files[0].is_file():
+        build(weights, place, process=process_name, link="neurons", receivers=receivers)
+    chip = read_extracted_chip(*files, process)
+    s = scattering(chip.circuit, chip.bias, float(process.guide.wavelength_nm), process, ground=chip.ground)
+    task = Onn.load(weights).task
+    rate = max_symbol_rate(s, chip.board, chip.bias, task, process, WORD_ERROR_RATE)
+    recorded = json.loads(RATES.read_text(encoding="utf-8"))[f"{bits}bit {process_name} neurons {receivers}"]["limits"]
+    if not math.isclose(rate, recorded["symbol_rate_bd"], rel_tol=RATE_PRECISION - 1.0):
+        raise InputError(
+            f"{files[0]}: a rate of {format_si(rate, 'Bd')}, {RATES.name} has "
+            f"{format_si(recorded['symbol_rate_bd'], 'Bd')}; delete the folder, so that the chip is built with output "
+            "neurons, or run benchmarks/symbol_rates.py"
+        )
+    report = json.loads((place / f"{name}.report.json").read_text(encoding="utf-8"))["chip"]
+    margins = error_margins(s, function_inputs(task), chip.board, chip.bias)
+    noise = best_noise(margins, noise_choices(process, None, rate))
+    return MeasuredChip(
+        bits,
+        process_name,
+        link_energy(chip.board, chip.bias, task, process, noise),
+        report["area_mm2"],
+        report["limits"]["area"]["limit"],
+        task.bits // 2,
+    )
+
+
+def words_of(bits: int) -> float:
+    """Bytes of ResNet-50's gradients as words of so many bits."""
+    return bits / 8 * PARAMETERS["ResNet-50"]
+
+
+def seconds_of_four(scheme: str, system: System, size: float) -> float:
+    """Time of an all-reduce of four servers."""
+    return step_time(scheme, system, size, SERVERS).communication_s
+
+
+def side_by_side(chips: Sequence[MeasuredChip]) -> list[str]:
+    """Section with the numbers of chips that replace a server's transceivers."""
     rows = []
-    line = load_system("optinc_star")
-    for bits in (4, 8):
-        system = load_system(f"optinc_star_{bits}bit_chip")
-        rate = chip_rate(bits, folder)
-        size = bits / 8 * PARAMETERS["ResNet-50"]
-        times = [step_time("optinc", on, size, 4).communication_s for on in (line, system)]
+    for chip in chips:
+        count = chip.side_by_side
+        area = count * chip.area_mm2
         rows.append(
             (
-                f"{bits} bits, 4 servers",
-                format_si(rate, "Bd"),
-                format_si(float(system.chip.symbol_rate_bd), "Bd"),
-                format_si(bits * rate, "b/s"),
-                f"{line.bit_per_s / (bits * rate):.2g}",
-                format_si(step_time("ring", load_system("server_switch"), size, 4).communication_s, "s"),
-                format_si(times[0], "s"),
-                format_si(times[1], "s"),
+                chip.label,
+                format_si(chip.energy.symbol_rate_bd, "Bd"),
+                rate_text(chip.bit_per_s),
+                f"{count:,}",
+                f"{chip.area_mm2:.0f} mm²",
+                f"{area:,.0f} mm²",
+                format_short(area / chip.reticle_mm2),
+                f"{count * chip.symbols:,}",
+                format_si(count * sum(chip.energy.power_w.values()), "W") if not chip.energy.missing else "–",
             )
         )
     head = (
         "chip",
         "symbol rate",
-        "in the card",
-        "words per server",
-        "parallel chips for 6.4 Tb/s",
-        "ring at 6.4 Tb/s",
-        "OptINC as published",
-        "through one chip",
+        "rate per server",
+        "chips for 6.4 Tb/s",
+        "a die",
+        "all dies",
+        "in reticles",
+        "fibres per server, each way",
+        "power of all",
     )
     return [
-        "## Noise-limited rate of the chip",
+        "## Chips side by side",
         "",
-        f"Symbol rate at an estimated word-error rate of {WORD_ERROR_RATE:.0e}, 10 mW per waveguide, of the chip "
-        "extracted from its layout (see [noise](noise.md)); and the all-reduce of ResNet-50's gradients as words of "
-        "that many bits.",
+        f"{SERVERS} servers, output neurons, 10 mW into every guide; `soi220` with photodiodes as receivers, "
+        "`soi220_fast` with coherent ones. The symbol rate is that of an estimated word-error rate of "
+        "1e-9, computed from the extracted layout and equal to that of "
+        "[symbol rates](symbol_rates.md), where at a somewhat lower rate none of a million words was wrong. Chips side "
+        "by side share the words of an all-reduce, to take in 6.4 Tb/s from every server: 6.4 Tb/s / (bits × symbol "
+        "rate), rounded up. The power includes the servers' optical interfaces; the cards of `soi220` do "
+        "not state all of it.",
         "",
         *table(head, rows),
     ]
+
+
+def times_of_four(chips: Sequence[MeasuredChip]) -> list[str]:
+    """Section with times of an all-reduce of four servers."""
+    sizes = (("4 KiB", 4096.0, 8), ("1 MB", 1e6, 8), ("ResNet-50, 8 bits", words_of(8), 8))
+    sizes = (*sizes, ("ResNet-50, 4 bits", words_of(4), 4))
+    of_bits = {(chip.process, chip.bits): chip.card for chip in chips}
+    rows = [
+        (
+            f"{scheme}, {name}",
+            *(format_si(seconds_of_four(scheme, load_system(name), size), "s") for _, size, _ in sizes),
+        )
+        for scheme, name in (("ring", "server_switch"), *((scheme, name) for _, scheme, name in RIVALS))
+    ]
+    star = load_system("optinc_star")
+    rows.append(
+        ("optinc, as published", *(format_si(seconds_of_four("optinc", star, size), "s") for _, size, _ in sizes))
+    )
+    for label, process, rate in (
+        ("one chip, soi220", "soi220", None),
+        ("one chip, soi220_fast", "soi220_fast", None),
+        ("chips side by side, soi220_fast", "soi220_fast", LINE_BIT_PER_S),
+    ):
+        cells = []
+        for _, size, bits in sizes:
+            card = of_bits[process, bits]
+            cells.append(
+                format_si(seconds_of_four("optinc", with_rate(card, rate) if rate is not None else card, size), "s")
+            )
+        rows.append((f"optinc, {label}", *cells))
+    return [
+        "## Time of an all-reduce of four servers",
+        "",
+        "All at 6.4 Tb/s per server, except single chips. `server_switch` and OptINC as published have no overhead or "
+        "delay; the others have the same ends, cables and switches. 4 KiB and 1 MB go through the 8-bit chip.",
+        "",
+        *table(("all-reduce", *(label for label, _, _ in sizes)), rows),
+    ]
+
+
+def rival_j(scheme: str, name: str, bits: int, optics: str) -> float:
+    """Energy of an electrical all-reduce for one gradient of all four servers, J."""
+    system = load_system(name)
+    return exchange_energy(schedule_of(scheme, system, SERVERS), system, bits / 8, optics).total_j
+
+
+def energies(fast: Sequence[MeasuredChip]) -> list[str]:
+    """Section with the energy for a gradient."""
+    parts = list(fast[0].energy.power_w)
+    by_part = [
+        (
+            chip.label,
+            *(f"{chip.energy.power_w[part]:.3g} W" for part in parts),
+            f"{sum(chip.energy.power_w.values()):.3g} W",
+            format_si(chip.energy.word_j, "J"),
+        )
+        for chip in fast
+    ]
+    rows = []
+    for label, scheme, name in RIVALS:
+        for optics in OPTICS:
+            cells = [
+                cell for chip in fast for cell in _energy_cells(rival_j(scheme, name, chip.bits, optics), chip.bits)
+            ]
+            rows.append((label, OPTICS_TEXT[optics], *cells))
+    rows.append(
+        ("OptINC", "soi220_fast", *(cell for chip in fast for cell in _energy_cells(chip.energy.word_j, chip.bits)))
+    )
+    head = [
+        f"{bits} bits: {what}" for bits in (chip.bits for chip in fast) for what in ("a gradient", "a bit", "ResNet-50")
+    ]
+    return [
+        "## Energy",
+        "",
+        "Power of one chip with the optical interfaces of its four servers, at its symbol rate, by the cards of "
+        "`soi220_fast`, and the energy for the average of one word of every server:",
+        "",
+        *table(("chip", *parts, "together", "a word of every server"), by_part),
+        f"Energy of all {SERVERS} servers together: for one gradient (a word of every server), for each bit of a word "
+        "of one server, and for all gradients of ResNet-50:",
+        "",
+        *table(("all-reduce", "optics", *head), rows),
+    ]
+
+
+def _energy_cells(joules: float, bits: int) -> tuple[str, str, str]:
+    return (
+        f"{joules * 1e12:,.0f} pJ",
+        f"{joules * 1e12 / (bits * SERVERS):.3g} pJ",
+        format_si(joules * PARAMETERS["ResNet-50"], "J"),
+    )
+
+
+def missing(fast: Sequence[MeasuredChip]) -> list[str]:
+    """Section with the factors by which chips win or lose."""
+    times, powers = [], []
+    for chip in fast:
+        together = with_rate(chip.card, LINE_BIT_PER_S)
+        one, several = (seconds_of_four("optinc", system, words_of(chip.bits)) for system in (chip.card, together))
+        for label, scheme, name in RIVALS:
+            seconds = seconds_of_four(scheme, load_system(name), words_of(chip.bits))
+            times.append((chip.label, label, f"{one / seconds:.3g}", f"{several / seconds:.3g}"))
+            for optics in OPTICS:
+                joules = rival_j(scheme, name, chip.bits, optics)
+                allowed, rate = equal_energy(chip.energy, joules)
+                powers.append(
+                    (
+                        chip.label,
+                        f"{label}, {OPTICS_TEXT[optics]}",
+                        f"{chip.energy.word_j / joules:.3g}",
+                        f"{sum(chip.energy.power_w[part] for part in FAST_PARTS):.3g} W",
+                        f"{allowed:.3g} W" if allowed > 0 else "not enough",
+                        format_si(rate, "Bd") if math.isfinite(rate) else "none",
+                    )
+                )
+    return [
+        "## What is missing to win",
+        "",
+        "Time of OptINC for ResNet-50's gradients, as a multiple of that of the others; below 1, OptINC wins:",
+        "",
+        *table(("chip", "against", "one chip", "chips side by side"), times),
+        "Energy in the same way; what modulator drivers and amplifiers take today, and what they may take for the "
+        "energy to be equal at today's symbol rate (*not enough*: the other parts already take more); and the symbol "
+        "rate at which the energy would be equal with today's power:",
+        "",
+        *table(
+            ("chip", "against", "energy", "drivers and amplifiers", "may take", "or symbol rate"),
+            powers,
+        ),
+    ]
+
+
+def equal_energy(energy: LinkEnergy, word_j: float) -> tuple[float, float]:
+    """Compute what would make the energy of a chip for a word of every server equal to another.
+
+    Decisions take their energy for every symbol; all other parts take their power at any rate.
+
+    Args:
+        energy: Power of the chip by part.
+        word_j: The other energy, J.
+
+    Returns:
+        Power of `FAST_PARTS` together at the same symbol rate, W, not above 0 if the other parts take too much; and the
+        symbol rate at the same power, Bd, infinite if decisions alone take too much.
+    """
+    total, decisions = sum(energy.power_w.values()), energy.power_w["decisions"]
+    electronics = sum(energy.power_w[part] for part in FAST_PARTS)
+    left_j = word_j - decisions / energy.symbol_rate_bd
+    rate = (total - decisions) / left_j if left_j > 0 else math.inf
+    return word_j * energy.symbol_rate_bd - (total - electronics), rate
 
 
 def fastest(nodes: Sequence[int]) -> list[str]:
@@ -321,12 +571,12 @@ def picture(path: Path) -> None:
             [_servers(name, n) for n in nodes], [_seconds(scheme, system, n, SIZE) for n in nodes], ".-", label=label
         )
         right.loglog(sizes, [_seconds(scheme, system, 1024, size) for size in sizes], ".-", label=label)
-    for bits in (4, 8):
-        name = f"optinc_star_{bits}bit_chip"
+    for process, _ in CHIPS:
+        name = f"optinc_star_8bit_{process}"
         system = load_system(name)
         right.loglog(sizes, [_seconds("optinc", system, 4, size) for size in sizes], "--", label=f"{name}, 4 servers")
     left.set(xlabel="nodes", ylabel="time of an all-reduce in s", title="100 MB")
-    right.set(xlabel="bytes", ylabel="time of an all-reduce in s", title="1024 nodes")
+    right.set(xlabel="bytes", ylabel="time of an all-reduce in s", title="1024 nodes; dashed: one chip, 4 servers")
     figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
     for axes in (left, right):
         axes.grid(alpha=0.3)
@@ -344,13 +594,14 @@ def main() -> int:
     parser.add_argument("--chips", type=Path, default=Path("gds_out"), help="folder of the built chips")
     chosen = parser.parse_args()
     try:  # first, because the rest takes minutes
-        of_chips = chips(chosen.chips)
+        chips = [measure(bits, process, receivers, chosen.chips) for process, receivers in CHIPS for bits in (4, 8)]
     except InputError as fault:
         print(f"error: {fault}", file=sys.stderr)
         return 2
     except OSError as fault:
         print(f"error: {chosen.chips}: {fault.strerror}; give a folder that can be written to", file=sys.stderr)
         return 2
+    fast = [chip for chip in chips if chip.process == "soi220_fast"]
     remarks = (Path(__file__).parent / "interconnect_remarks.md").read_text(encoding="utf-8")
     # the links of the remarks start at this folder, those of the page at docs/
     remarks = remarks.replace("](../docs/", "](")
@@ -362,7 +613,10 @@ def main() -> int:
         *electrical(),
         *traffic(),
         *latencies(),
-        *of_chips,
+        *side_by_side(chips),
+        *times_of_four(chips),
+        *energies(fast),
+        *missing(fast),
         *fastest((64, 1024, 16_384, 100_000)),
     ]
     picture(DOCS / "interconnect.png")

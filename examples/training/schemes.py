@@ -244,8 +244,8 @@ def step_s(result: Mapping[str, Any]) -> float:
 
 
 def step_at_chip_rate_s(result: Mapping[str, Any]) -> float:
-    """Simulated time of a step in seconds with the extracted 8-bit chip at its noise-limited symbol rate."""
-    return _compute_s(result) + _optinc("optinc_star_8bit_chip_relu")(_sizes(result), 0.0)
+    """Simulated time of a step in seconds with one chip of today's 8-bit network at its highest symbol rate."""
+    return _compute_s(result) + _optinc("optinc_star_8bit_soi220")(_sizes(result), 0.0)
 
 
 def step_on_same_ring_s(result: Mapping[str, Any]) -> float:

@@ -169,13 +169,13 @@ def _losses(result: Result, folder: Path) -> plots.Floats:
 
 
 def other_systems(results: Mapping[str, Result]) -> list[str]:
-    """Times of a step on other systems: chip at its noise-limited symbol rate, and a ring on WRHT's fibre."""
+    """Times of a step on other systems: chip at its highest symbol rate, and a ring on WRHT's fibre."""
     lines = []
     if "optinc-extracted" in results:
         seconds = schemes.step_at_chip_rate_s(results["optinc-extracted"])
         lines += [
-            "With the extracted chip at its noise-limited symbol rate (`optinc_star_8bit_chip_relu`), a step takes "
-            f"{format_si(seconds, 's')}."
+            "With one chip of today's 8-bit network on `soi220` at its highest symbol rate "
+            f"(`optinc_star_8bit_soi220`), a step takes {format_si(seconds, 's')}."
         ]
     if "wrht" in results:
         seconds = schemes.step_on_same_ring_s(results["wrht"])

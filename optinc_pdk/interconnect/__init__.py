@@ -1,6 +1,7 @@
 """Model of the network between servers: all-reduces as executable schedules, and simulation of their duration.
 
-The networks are optical rings, fat trees of electrical switches, and in-network computing by an OptINC chip.
+The networks are optical rings, fat trees of electrical switches, switches that reduce (SHARP), and in-network
+computing by an OptINC chip.
 """
 
 from optinc_pdk.interconnect.allreduce import (
@@ -11,8 +12,10 @@ from optinc_pdk.interconnect.allreduce import (
     optinc_star,
     recursive_doubling,
     ring,
+    sharp,
     wrht,
 )
+from optinc_pdk.interconnect.energy import ExchangeEnergy, exchange_energy
 from optinc_pdk.interconnect.event_simulation import ExchangeTiming, simulate
 from optinc_pdk.interconnect.schedule import (
     ExchangeSchedule,
@@ -28,6 +31,7 @@ from optinc_pdk.validation import validate_api
 
 __all__ = [
     "SCHEMES",
+    "ExchangeEnergy",
     "ExchangeSchedule",
     "ExchangeStep",
     "ExchangeTiming",
@@ -36,6 +40,7 @@ __all__ = [
     "all_gather",
     "binary_tree",
     "daso_step_time",
+    "exchange_energy",
     "execute",
     "hierarchical_ring",
     "load_system",
@@ -46,6 +51,7 @@ __all__ = [
     "repetitions",
     "ring",
     "schedule_of",
+    "sharp",
     "simulate",
     "step_time",
     "system_names",

@@ -1,10 +1,13 @@
-"""Functions that build schedules: ring, hierarchical ring, recursive doubling, binary tree, WRHT, all-gather, OptINC.
+"""Functions that build schedules: ring, hierarchical ring, recursive doubling, binary tree, WRHT, all-gather, OptINC,
+SHARP.
 
-WRHT and the step counts of the all-reduces it is compared with: arXiv 2207.10982. OptINC: arXiv 2603.28290.
+WRHT and the step counts of the all-reduces it is compared with: arXiv 2207.10982. OptINC: arXiv 2603.28290. SHARP:
+Graham et al., COMHPC 2016.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isqrt
 
 import numpy as np
@@ -173,7 +176,7 @@ def optinc_star(servers: int) -> ExchangeSchedule:
     all_servers = np.arange(servers)
     up = exchange_step(all_servers, servers, reduce=True)
     down = exchange_step(servers, all_servers, reduce=False, streamed=True)
-    return ExchangeSchedule("OptINC", servers, (up, down), units=1)
+    return ExchangeSchedule("OptINC", servers, (up, down), units=1, unit="chip")
 
 
 @validate_arguments
@@ -202,7 +205,35 @@ def optinc_cascade(servers: int) -> ExchangeSchedule:
         exchange_step(chips, servers + side, reduce=True, streamed=True),
         exchange_step(servers + side, all_servers, reduce=False, streamed=True),
     )
-    return ExchangeSchedule("OptINC cascade", servers, steps, units=side + 1)
+    return ExchangeSchedule("OptINC cascade", servers, steps, units=side + 1, unit="chip")
+
+
+@validate_arguments
+def sharp(servers: int, radix: int) -> ExchangeSchedule:
+    """Build an all-reduce by switches that reduce: SHARP, in the streaming form of Graham et al., ISC 2020.
+
+    Consecutive servers are connected to one switch, up to the radix; so are the switches of a level, until one switch
+    is left. Every switch adds what it receives from below and sends the sum upwards; the sum of the last one is sent
+    back down the tree. The schedule is one step, because switches forward data while they receive.
+
+    Args:
+        servers: Number of servers.
+        radix: Largest number of servers or switches whose data a switch adds.
+
+    Raises:
+        InputError: There are fewer than 2 servers, or the radix is below 2.
+    """
+    _check_nodes("SHARP", servers)
+    if radix < 2:
+        raise InputError(f"SHARP: switches of radix {radix}; give at least 2")
+    up: list[ExchangeStep] = []
+    below, following = np.arange(servers), servers
+    while len(below) > 1:
+        above = following + np.arange(-(-len(below) // radix))
+        up.append(exchange_step(below, above[np.arange(len(below)) // radix], reduce=True, streamed=bool(up)))
+        below, following = above, following + len(above)
+    down = [replace(_back(step), streamed=True) for step in reversed(up)]
+    return ExchangeSchedule("SHARP", servers, (*up, *down), units=following - servers, unit="switch")
 
 
 @validate_arguments

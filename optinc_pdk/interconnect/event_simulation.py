@@ -7,8 +7,8 @@ steps. Its duration is the overhead of the system, the propagation delay, and th
   the full rate.
 - **Electrical links** are shared by the transfers of a step: between events all flows have the rates of max-min
   fairness (progressive filling), which increase when other flows end. Transfers of later repetitions and steps queue.
-- **Streamed steps**: a chip forwards the average while its inputs arrive, so a streamed step takes only the propagation
-  delay.
+- **Streamed steps**: a chip forwards the average, and a switch that reduces the sum, while its inputs arrive, so a
+  streamed step takes only the delays of propagation and of switches.
 
 Nodes wait only for their partners, so fast nodes run ahead as far as the schedule allows. All data are arrays over
 nodes and transfers. A repeated step is simulated repetition by repetition until all its transfers take equally long

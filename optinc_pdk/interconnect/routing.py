@@ -9,9 +9,13 @@ from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect.schedule import ExchangeSchedule, ExchangeStep, Integers, ring_links, wavelength_conflicts
-from optinc_pdk.interconnect.systems import FatTree, InNetwork, System, WdmRing
+from optinc_pdk.interconnect.systems import FatTree, InNetwork, Sharp, System, WdmRing
 
 Floats = NDArray[np.float64]
+
+_SCHEMES = {"chip": "OptINC", "switch": "SHARP"}
+"""Schemes by the units of their schedules."""
+_KINDS = {"chip": "in_network", "switch": "sharp"}
 
 
 @dataclass(frozen=True)
@@ -34,18 +38,24 @@ def check_system_runs(system: System, schedule: ExchangeSchedule) -> None:
 
     Raises:
         InputError: The schedule is for another kind of system or another number of levels, it has too many nodes or
-            wavelengths, or two of its transfers share a wavelength on a link.
+            wavelengths, a switch would add the data of too many ports, or two transfers share a wavelength on a link.
     """
     subject = f"{schedule.name} of {schedule.nodes} nodes on {system.name}"
-    in_network = isinstance(system, InNetwork)
-    if in_network != bool(schedule.units):
-        limit = "runs only OptINC schedules" if in_network else "cannot run OptINC, which needs an in_network system"
+    offered = {InNetwork: "chip", Sharp: "switch"}.get(type(system), "")
+    if offered != schedule.unit:
+        limit = (
+            f"runs only {_SCHEMES[offered]} schedules"
+            if offered
+            else f"cannot run {_SCHEMES[schedule.unit]}, which needs a system of kind {_KINDS[schedule.unit]}"
+        )
         raise InputError(f"{subject}: this system {limit}; choose another scheme or system")
     if isinstance(system, InNetwork) and len(schedule.steps) - 1 != int(system.levels):
         levels = len(schedule.steps) - 1
         raise InputError(
             f"{subject}: levels: {int(system.levels)}, the scheme has {levels}; choose a system with {levels}"
         )
+    if isinstance(system, Sharp):
+        _check_tree(subject, system, schedule)
     if isinstance(system, FatTree) and schedule.nodes > system.max_nodes:
         raise InputError(f"{subject}: at most {system.max_nodes} nodes; give fewer nodes, more levels or more ports")
     if isinstance(system, WdmRing):
@@ -64,6 +74,22 @@ def check_system_runs(system: System, schedule: ExchangeSchedule) -> None:
                 )
 
 
+def _check_tree(subject: str, system: Sharp, schedule: ExchangeSchedule) -> None:
+    """Raise an error if a tree of switches has too many levels, or if a switch has too many ports."""
+    gathers = [step for step in schedule.steps if step.reduce]
+    if len(gathers) > int(system.levels):
+        raise InputError(
+            f"{subject}: levels: {int(system.levels)}, the schedule has {len(gathers)}; give more levels or a "
+            "larger radix"
+        )
+    most = max(int(np.bincount(step.target).max()) for step in gathers)
+    if most > int(system.radix):
+        raise InputError(
+            f"{subject}: a switch adds the data of {most} ports, its radix is {int(system.radix)}; build the schedule "
+            "with this radix"
+        )
+
+
 def routes(system: System, schedule: ExchangeSchedule, step: ExchangeStep) -> Routes:
     """Determine the links and delays of the transfers of a step.
 
@@ -76,6 +102,8 @@ def routes(system: System, schedule: ExchangeSchedule, step: ExchangeStep) -> Ro
         return _around(system, schedule.nodes, step)
     if isinstance(system, FatTree):
         return _over_switches(system, step)
+    if isinstance(system, Sharp):
+        return _through_reducing_switches(system, schedule, step)
     return _through_chips(system, schedule, step)
 
 
@@ -124,3 +152,15 @@ def _through_chips(system: InNetwork, schedule: ExchangeSchedule, step: Exchange
     end = np.where(upwards, step.source, step.target)
     delay = np.full(len(end), system.flight_s(float(system.fibre_m)))
     return Routes(np.arange(len(end)), 2 * end + upwards, delay)
+
+
+def _through_reducing_switches(system: Sharp, schedule: ExchangeSchedule, step: ExchangeStep) -> Routes:
+    """Routes in a tree of switches that reduce: every transfer is on one link, that of the server or switch below.
+
+    A delay is that of the link and, if the sender is a switch, of this switch.
+    """
+    upwards = step.target > step.source  # switches are numbered from the servers to the root
+    below = np.where(upwards, step.source, step.target)
+    switches = np.asarray(step.source >= schedule.nodes, np.float64)
+    delay = np.asarray(system.flight_s(float(system.cable_m)) + float(system.switch_s) * switches, np.float64)
+    return Routes(np.arange(len(below)), 2 * below + upwards, delay)

@@ -10,8 +10,8 @@ instead of 199,998.
 
 On a ring, link i connects node i to node i + 1. Direction +1 is towards higher numbers, −1 towards lower ones, and each
 direction has its own wavelengths; direction 0 means that the transfer is not on a ring. In-network units (OptINC's
-chips) are nodes numbered after the servers. Their buffers start at zero, and they forward sums without storing them: a
-``streamed`` step forwards light while the step before it still sends.
+chips, or switches that reduce) are nodes numbered after the servers. Their buffers start at zero, and they forward sums
+without storing them: a ``streamed`` step forwards data while the step before it still sends.
 """
 
 from __future__ import annotations
@@ -73,13 +73,15 @@ class ExchangeSchedule:
         name: Name of the scheme.
         nodes: Number of servers, which are nodes 0 ... nodes - 1.
         steps: The steps in order.
-        units: Number of in-network units (OptINC chips), which are numbered after the servers.
+        units: Number of in-network units, which are numbered after the servers.
+        unit: What the units are: "chip" (OptINC), "switch" (SHARP), or "" without units.
     """
 
     name: str
     nodes: int
     steps: tuple[ExchangeStep, ...]
     units: int = 0
+    unit: str = ""
 
     def __post_init__(self) -> None:
         validate_fields(self)

@@ -2,7 +2,8 @@
 
 Every number names its source. ``bit_per_s`` is the rate of one wavelength in one direction in a ring, and of every link
 in each direction in a fat tree. In an in-network system it follows from the transceivers and, if the card has a chip,
-from the chip's symbol rate.
+from the chip's symbol rate; with SHARP, from the links of a server and the share of their rate at which switches
+reduce.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ MAX_LOG_PORTS = 32
 """Maximum of levels × log₂(ports of a switch in one direction) of a fat tree; the simulation keeps a time per link."""
 
 
+MIN_RADIX = 2
+"""Smallest radix of a switch that reduces; with less, a tree of switches would have no end."""
+
+
 def _at_most_one(quantity: Quantity) -> Quantity:
     if quantity > 1:
         raise ValueError(f"value {float(quantity)} must be at most 1")
@@ -53,6 +58,24 @@ class InNetworkChip(StrictModel):
 
     bits: Count = Field(description="bits of a word")
     symbol_rate_bd: Positive = Field(description="symbols per second at an acceptable word-error rate")
+
+
+class TransceiverEnergy(StrictModel):
+    """Energy of the electrical parts of servers and links in operation, for every bit that passes them.
+
+    The energy of a transceiver for a bit is its power divided by its rate, so it covers the sending end of a bit and
+    the receiving end of another. A link has two transceivers and two directions: a bit on it takes this energy once.
+    """
+
+    pluggable_j_per_bit: Positive = Field(description="pluggable transceiver: power over rate")
+    copackaged_j_per_bit: Positive = Field(description="co-packaged optics: power over rate")
+    addition_j_per_bit: NonNegative = Field(description="adding a bit of a received buffer")
+
+
+class SwitchedEnergy(TransceiverEnergy):
+    """Energy of a network with switches, for every bit that passes a part."""
+
+    switch_j_per_bit: Positive = Field(description="switch chip: power over the rate of all its ports")
 
 
 class _System(StrictModel):
@@ -87,6 +110,7 @@ class WdmRing(_System):
     wavelengths: Count = Field(description="number in each direction")
     bit_per_s: Positive = Field(description="rate of one wavelength")
     spacing_m: NonNegative = Field(description="fibre from a node to the next")
+    energy: TransceiverEnergy | None = None
 
 
 class FatTree(_System):
@@ -104,6 +128,7 @@ class FatTree(_System):
     levels: Count = Field(description="levels of switches")
     switch_s: NonNegative = Field(description="delay of a switch")
     cable_m: NonNegative = Field(description="length of every link")
+    energy: SwitchedEnergy | None = None
 
     @model_validator(mode="after")
     def _links_fit_in_memory(self) -> FatTree:
@@ -146,11 +171,41 @@ class InNetwork(_System):
         return rate if self.chip is None else min(rate, float(self.chip.bits) * float(self.chip.symbol_rate_bd))
 
 
-System = WdmRing | FatTree | InNetwork
-_KINDS: Mapping[str, type[WdmRing] | type[FatTree] | type[InNetwork]] = {
+class Sharp(_System):
+    """System of switches that reduce the data of their ports: SHARP (Graham et al., COMHPC 2016 and ISC 2020).
+
+    Switches form a tree: servers or switches of the level below are connected to one, up to its radix, and every switch
+    has one link upwards. A link consists of parallel links, each through a switch of its own.
+    """
+
+    kind: Literal["sharp"]
+    links: Count = Field(description="parallel links per server")
+    link_bit_per_s: Positive = Field(description="rate of one of them, each way")
+    streaming: Utilisation = Field(description="share of the rate at which switches reduce long buffers")
+    radix: Count = Field(description="ports of a switch towards the servers")
+    levels: Count = Field(description="maximum number of levels of switches")
+    switch_s: NonNegative = Field(description="delay of a switch, with its addition")
+    cable_m: NonNegative = Field(description="length of every link")
+    energy: SwitchedEnergy | None = None
+
+    @model_validator(mode="after")
+    def _a_switch_reduces(self) -> Sharp:
+        if self.radix < MIN_RADIX:
+            raise ValueError(f"radix: value {float(self.radix):g} must be at least {MIN_RADIX}")
+        return self
+
+    @property
+    def bit_per_s(self) -> float:
+        """Rate at which a server sends and receives during a reduction, bit/s."""
+        return float(self.links) * float(self.link_bit_per_s) * float(self.streaming)
+
+
+System = WdmRing | FatTree | InNetwork | Sharp
+_KINDS: Mapping[str, type[WdmRing] | type[FatTree] | type[InNetwork] | type[Sharp]] = {
     "wdm_ring": WdmRing,
     "fat_tree": FatTree,
     "in_network": InNetwork,
+    "sharp": Sharp,
 }
 
 
@@ -204,8 +259,9 @@ def with_rate(system: System, bit_per_s: float) -> System:
 
     Args:
         system: The system.
-        bit_per_s: New rate, bit/s: of a wavelength in a ring, of a link in a fat tree, or of all transceivers of a
-            server together in an in-network system, whose copy has no chip that limits the rate.
+        bit_per_s: New rate, bit/s: of a wavelength in a ring, of a link in a fat tree, of all transceivers of a server
+            together in an in-network system, whose copy has no chip that limits the rate, or at which a server
+            sends and receives during a reduction by SHARP.
 
     Raises:
         InputError: The rate is not finite or not above 0.
@@ -219,4 +275,7 @@ def with_rate(system: System, bit_per_s: float) -> System:
         return system.model_copy(
             update={**changed, "transceiver_bit_per_s": Quantity(rate, source), "chip": None},
         )
+    if isinstance(system, Sharp):
+        rate = bit_per_s / (float(system.links) * float(system.streaming))
+        return system.model_copy(update={**changed, "link_bit_per_s": Quantity(rate, source)})
     return system.model_copy(update={**changed, "bit_per_s": Quantity(bit_per_s, source)})

@@ -26,7 +26,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect import allreduce
 from optinc_pdk.interconnect.event_simulation import simulate
 from optinc_pdk.interconnect.schedule import ExchangeSchedule
-from optinc_pdk.interconnect.systems import InNetwork, Server, System, WdmRing
+from optinc_pdk.interconnect.systems import InNetwork, Server, Sharp, System, WdmRing
 from optinc_pdk.validation import validate_arguments
 
 SCHEMES = (
@@ -36,6 +36,7 @@ SCHEMES = (
     "binary-tree",
     "wrht",
     "optinc",
+    "sharp",
     "all-gather",
 )
 
@@ -66,8 +67,8 @@ class StepTime:
 def schedule_of(scheme: str, system: System, nodes: int, group: int | None = None) -> ExchangeSchedule:
     """Build the schedule of a scheme for a system.
 
-    The schedule of "wrht" uses the system's number of wavelengths, and that of "optinc" is a star or a cascade,
-    depending on the system's levels. The others do not depend on the system.
+    The schedule of "wrht" uses the system's number of wavelengths, that of "sharp" the radix of its switches, and that
+    of "optinc" is a star or a cascade, depending on the system's levels. The others do not depend on the system.
 
     Args:
         scheme: One of `SCHEMES`.
@@ -76,13 +77,17 @@ def schedule_of(scheme: str, system: System, nodes: int, group: int | None = Non
         group: Number of nodes per group; required by "hierarchical-ring", not used by the others.
 
     Raises:
-        InputError: There is no such scheme, "wrht" is given a system that is not a ring, the number of nodes is not
-            supported, or "hierarchical-ring" has no group size.
+        InputError: There is no such scheme, "wrht" is given a system that is not a ring, "sharp" one whose switches do
+            not reduce, the number of nodes is not supported, or "hierarchical-ring" has no group size.
     """
     if scheme == "wrht":
         if not isinstance(system, WdmRing):
             raise InputError(f"wrht on {system.name}: this system has no wavelengths; choose a wdm_ring")
         return allreduce.wrht(nodes, int(system.wavelengths))
+    if scheme == "sharp":
+        if not isinstance(system, Sharp):
+            raise InputError(f"sharp on {system.name}: its switches do not reduce; choose a system of kind sharp")
+        return allreduce.sharp(nodes, int(system.radix))
     if scheme == "optinc":
         cascade = isinstance(system, InNetwork) and int(system.levels) > 1
         return allreduce.optinc_cascade(nodes) if cascade else allreduce.optinc_star(nodes)

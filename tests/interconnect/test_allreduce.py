@@ -19,6 +19,7 @@ from optinc_pdk.interconnect import (
     recursive_doubling,
     repetitions,
     ring,
+    sharp,
     wavelength_conflicts,
     wrht,
 )
@@ -33,11 +34,12 @@ ON_A_RING = st.one_of(
     st.builds(binary_tree, NODES),
     st.builds(wrht, NODES, st.integers(1, 12)),
 )
+SHARP = st.builds(sharp, NODES, st.integers(2, 20))
 OPTINC = st.one_of(st.builds(optinc_star, st.integers(2, 20)), st.sampled_from([4, 9, 16, 25]).map(optinc_cascade))
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.one_of(ON_A_RING, OPTINC), st.integers(1, 90), st.integers(0, 2**32 - 1))
+@given(st.one_of(ON_A_RING, OPTINC, SHARP), st.integers(1, 90), st.integers(0, 2**32 - 1))
 def test_every_node_ends_with_the_exact_sum(schedule, size, seed):
     values = np.random.default_rng(seed).integers(-(2**40), 2**40, (schedule.nodes, size))
     assert (execute(schedule, values) == values.sum(axis=0)).all()
@@ -107,6 +109,29 @@ def test_published_step_counts():
     assert optinc_star(16).count == optinc_cascade(16).count == 1
 
 
+@pytest.mark.parametrize(
+    ("servers", "radix", "switches", "steps"),
+    [(4, 72, 1, 2), (72, 72, 1, 2), (73, 72, 2 + 1, 4), (128, 36, 4 + 1, 4), (9, 2, 5 + 3 + 2 + 1, 8)],
+)
+def test_sharp_is_a_tree_of_switches_and_one_step(servers, radix, switches, steps):
+    schedule = sharp(servers, radix)
+    assert (schedule.units, len(schedule.steps), schedule.count) == (switches, steps, 1)
+    assert (schedule.sent == 1.0).all()
+    for step in schedule.steps:
+        # a switch has at most `radix` links downwards, and sends to or receives from each of them once
+        assert np.bincount(step.target if step.reduce else step.source).max() <= radix
+        assert len(set(zip(step.source.tolist(), step.target.tolist(), strict=True))) == len(step.source)
+
+
+def test_a_tree_that_loses_a_switch_does_not_give_the_sum():
+    schedule = sharp(8, 4)
+    up, top, *down = schedule.steps
+    lost = exchange_step(top.source[:1], top.target[:1], reduce=True, streamed=True)
+    values = np.arange(1, 17).reshape(8, 2)
+    wrong = replace(schedule, steps=(up, lost, *down))
+    assert not (execute(wrong, values) == values.sum(axis=0)).any()
+
+
 @given(st.integers(2, 3000), st.integers(1, 40))
 @settings(max_examples=100, deadline=None)
 def test_steps_of_wrht_follow_the_formula_and_wavelengths_stay_within_the_limit(nodes, wavelengths):
@@ -158,6 +183,9 @@ def test_an_incomplete_schedule_does_not_give_the_sum():
         (lambda: hierarchical_ring(10, 11), "groups of 11 .*1 to 10"),
         (lambda: wrht(10, 0), "0 wavelengths.* 1"),
         (lambda: optinc_star(1), "1 nodes.* 2"),
+        (lambda: sharp(1, 8), "1 nodes.* 2"),
+        (lambda: sharp(4, 1), "radix 1; .* 2"),
+        (lambda: sharp(4, 8.0), "sharp: radix = 8.0"),
         (lambda: optinc_cascade(12), "12 servers.* 9 or 16"),
         (lambda: execute(ring(3), np.zeros((4, 2))), r"\(4, 2\).*\(3, size\)"),
         (lambda: execute(ring(3), [[1], [2], [3]]), "execute: values = .*array"),

@@ -17,6 +17,8 @@ from optinc_pdk.interconnect import (
     recursive_doubling,
     repetitions,
     ring,
+    schedule_of,
+    sharp,
     simulate,
     wrht,
 )
@@ -197,6 +199,28 @@ def test_optinc_takes_the_time_of_one_buffer_and_the_propagation_delay():
         assert simulate(schedule, far, 1e8).seconds == pytest.approx(8e8 / 6.4e12 + flight)
 
 
+CABLE = 10.0 * 1.468 / 299_792_458.0
+
+
+def test_sharp_has_the_published_latency():
+    """Graham et al., COMHPC 2016: 2.83 µs for 8 bytes of 128 hosts, which takes two levels of switches."""
+    tree = load_system("sharp")
+    assert simulate(schedule_of("sharp", tree, 128), tree, 8).seconds == pytest.approx(2.83e-6, rel=1e-3)
+    # one level: one switch and two cables
+    assert simulate(schedule_of("sharp", tree, 72), tree, 0).seconds == pytest.approx(1.734e-6 + 0.3e-6 + 2 * CABLE)
+    assert simulate(sharp(72**2 + 1, 72), tree, 0).seconds == pytest.approx(1.734e-6 + 5 * 0.3e-6 + 6 * CABLE)
+
+
+@pytest.mark.parametrize("servers", [4, 72, 500, 100_000])
+def test_sharp_streams_a_buffer_once_at_the_published_share_of_the_rate(servers):
+    """Graham et al., ISC 2020: 95 % of the network's rate, whatever the number of servers."""
+    tree = load_system("sharp")
+    schedule = schedule_of("sharp", tree, servers)
+    none, whole = (simulate(schedule, tree, size) for size in (0.0, 1e9))
+    assert whole.seconds - none.seconds == pytest.approx(8e9 / (0.95 * 6.4e12))
+    assert whole.sent_bytes == 1e9
+
+
 @pytest.mark.parametrize(
     ("schedule", "name", "message"),
     [
@@ -206,6 +230,12 @@ def test_optinc_takes_the_time_of_one_buffer_and_the_propagation_delay():
         (ring(4), "optinc_star", "ring of 4 nodes on optinc_star"),
         (optinc_star(4), "fat_tree", "OptINC of 4 nodes on fat_tree: .*in_network"),
         (optinc_star(4), "optinc_cascade", "levels: 2, .* 1"),
+        (optinc_star(4), "sharp", "OptINC of 4 nodes on sharp: .*only SHARP"),
+        (sharp(4, 8), "optinc_star", "SHARP of 4 nodes on optinc_star: .*only OptINC"),
+        (sharp(4, 8), "switch_800g", "SHARP of 4 nodes on switch_800g: .*kind sharp"),
+        (ring(4), "sharp", "ring of 4 nodes on sharp: .*only SHARP"),
+        (sharp(100, 100), "sharp", "100 ports, its radix is 72"),
+        (sharp(20, 2), "sharp", "levels: 3, the schedule has 5"),
         (
             ExchangeSchedule("twice", 6, (exchange_step([0, 1], [2, 3], reduce=True, direction=1),)),
             "wdm_ring",

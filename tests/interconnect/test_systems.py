@@ -1,13 +1,17 @@
 """System cards: all cards of the package load, and invalid cards are refused with file, key and value."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.errors import InputError
 from optinc_pdk.interconnect import load_system, optinc_star, simulate, system_names, with_rate
-from optinc_pdk.interconnect.systems import FatTree, InNetwork, WdmRing
+from optinc_pdk.interconnect.systems import FatTree, InNetwork, Sharp, WdmRing
 
 CARDS = components_folder() / "systems"
+DOCS = Path(__file__).parent.parent.parent / "docs"
 
 
 @pytest.mark.parametrize("name", system_names())
@@ -20,7 +24,7 @@ def test_every_card_loads_and_uses_each_of_its_sources(name):
 
 def test_there_is_a_card_of_every_kind():
     kinds = {type(load_system(name)) for name in system_names()}
-    assert kinds == {WdmRing, FatTree, InNetwork}
+    assert kinds == {WdmRing, FatTree, InNetwork, Sharp}
 
 
 @pytest.mark.parametrize(
@@ -40,7 +44,18 @@ def test_there_is_a_card_of_every_kind():
         ("fat_tree", "levels: {value: 3", "levels: {value: 1.0e+18", r"levels: 1e\+18 "),
         ("fat_tree", "up_ports: {value: 64", "up_ports: {value: 1.0e+18", r"with 1e\+18 ports"),
         ("optinc_star", "value: 0.6", "value: 1.2", r"server\.utilisation: .*at most 1"),
-        ("optinc_star_8bit_chip", "value: 2.3e+8", "value: .nan", r"chip\.symbol_rate_bd: "),
+        ("optinc_star_8bit_soi220", "value: 3.00e+8", "value: .nan", r"chip\.symbol_rate_bd: "),
+        ("sharp", "value: 0.95", "value: 1.05", r"streaming: .*at most 1"),
+        ("sharp", "radix: {value: 72", "radix: {value: 1", r"radix: .*at least 2"),
+        ("sharp", "radix: {value: 72", "radix: {value: 7.5", r"radix: .*7\.5 .*whole"),
+        ("sharp", "levels: {value: 3", "levels: {value: 0", r"levels: .*above 0"),
+        ("sharp", "switch_s: {value: 0.3e-6, source: latency}", "switch_s: 0.3e-6", r"switch_s: .*source: key"),
+        ("sharp", "links:", "rails:", r"(links|rails).*; "),
+        ("sharp", "source: silicon}", "source: vendors}", r"energy\.switch_j_per_bit: source 'vendors' .*'sources'"),
+        ("sharp", "value: 10.0e-12", "value: 0.0", r"energy\.switch_j_per_bit: .*above 0"),
+        ("switch_800g", "value: 0.03e-12", "value: -1.0", r"energy\.addition_j_per_bit: .*below 0"),
+        ("ring_800g", "  pluggable_j_per_bit", "  pluggable_w", r"energy.*pluggable"),
+        ("ring_800g", "energy:\n", "energy:\n  switch_j_per_bit: {value: 1.0e-11, source: smf}\n", r"switch_j_per_bit"),
     ],
 )
 def test_invalid_cards_are_refused(tmp_path, card, old, new, message):
@@ -71,7 +86,7 @@ def test_a_card_is_loaded_by_its_path(tmp_path):
 
 
 def test_a_chip_takes_one_word_per_symbol():
-    system = load_system("optinc_star_8bit_chip")
+    system = load_system("optinc_star_8bit_soi220")
     assert system.bit_per_s == 8 * system.chip.symbol_rate_bd
     assert load_system("optinc_star").bit_per_s == 6.4e12
 
@@ -83,8 +98,29 @@ def test_invalid_rates_are_refused(rate):
             with_rate(load_system(name), rate)
 
 
-@pytest.mark.parametrize("name", ["wdm_ring", "fat_tree", "optinc_star_4bit_chip"])
+@pytest.mark.parametrize("name", ["wdm_ring", "fat_tree", "optinc_star_4bit_soi220", "sharp"])
 def test_with_rate_changes_the_rate(name):
     assert with_rate(load_system(name), 1e12).bit_per_s == pytest.approx(1e12)
     fast, slow = (simulate(optinc_star(4), with_rate(load_system("optinc_star"), rate), 1e6) for rate in (2e12, 1e12))
     assert slow.seconds == pytest.approx(2 * fast.seconds)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize(("process", "receivers"), [("soi220", "photodiodes"), ("soi220_fast", "coherent")])
+def test_the_cards_of_chips_have_the_recorded_rates(bits, process, receivers):
+    """Rounded down to three digits; docs/symbol_rates.json is measured by benchmarks/symbol_rates.py."""
+    recorded = json.loads((DOCS / "symbol_rates.json").read_text(encoding="utf-8"))
+    rate = recorded[f"{bits}bit {process} neurons {receivers}"]["limits"]["symbol_rate_bd"]
+    chip = load_system(f"optinc_star_{bits}bit_{process}").chip
+    assert 0.99 * rate < chip.symbol_rate_bd <= rate
+    assert chip.bits == bits
+
+
+def test_systems_that_are_compared_have_the_same_ends_links_and_energies():
+    tree, switch, ring = (load_system(name) for name in ("sharp", "switch_800g", "ring_800g"))
+    for other in (switch, ring, load_system("optinc_star_8bit_soi220_fast")):
+        assert other.overhead_s == tree.overhead_s
+    assert tree.links * tree.link_bit_per_s == switch.bit_per_s == ring.bit_per_s == 6.4e12
+    assert (tree.switch_s, tree.cable_m, tree.radix) == (switch.switch_s, switch.cable_m, switch.down_ports)
+    assert tree.energy == switch.energy
+    assert {key: tree.energy.model_dump()[key] for key in ring.energy.model_dump()} == ring.energy.model_dump()

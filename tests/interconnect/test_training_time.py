@@ -73,7 +73,7 @@ def test_all_gather_sends_every_piece_to_all_nodes():
 
 
 def test_every_scheme_can_be_simulated():
-    systems = {"wrht": load_system("wdm_ring"), "optinc": STAR}
+    systems = {"wrht": load_system("wdm_ring"), "optinc": STAR, "sharp": load_system("sharp")}
     for scheme in SCHEMES:
         result = step_time(scheme, systems.get(scheme, SWITCH), 1e8, 16, compute_s=0.01, group=4)
         assert result.total_s > 0.01
@@ -98,6 +98,7 @@ def test_daso_spreads_the_global_exchange():
     [
         (lambda: step_time("butterfly", SWITCH, 1.0, 4), "'butterfly': .*ring"),
         (lambda: step_time("wrht", SWITCH, 1.0, 4), "wrht on server_switch: .*wdm_ring"),
+        (lambda: step_time("sharp", SWITCH, 1.0, 4), "sharp on server_switch: .*do not reduce"),
         (lambda: step_time("hierarchical-ring", SWITCH, 1.0, 4), "hierarchical-ring: .*group"),
         (lambda: step_time("ring", SWITCH, 1.0, 1), "1 nodes.* 2"),
         (lambda: step_time("ring", SWITCH, 1.0, 4, compute_s=-1.0), "-1.0 s"),

@@ -243,7 +243,8 @@ def process_card() -> bytes:
 
 def system_cards() -> list[bytes]:
     """Cards of a system of every kind, under one name."""
-    files = yaml_cards("systems/fat_tree.yml", "systems/wdm_ring.yml", "systems/optinc_star_4bit_chip.yml")
+    names = ("fat_tree", "wdm_ring", "optinc_star_4bit_soi220", "sharp")
+    files = yaml_cards(*(f"systems/{name}.yml" for name in names))
     return [yaml.safe_dump(yaml.safe_load(file) | {"name": "optinc_star"}, sort_keys=False).encode() for file in files]
 
 
