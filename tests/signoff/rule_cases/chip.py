@@ -157,7 +157,7 @@ def layer_of(process: Process, other_than: str) -> str:
 
 @scenes("die_size")
 def die_size(rule: DieSizeRule, process: Process) -> Iterator[Scene]:
-    """Every offered size, the reticle if there is one, and sizes a nanometre smaller and larger; dies may be rotated."""
+    """Every offered size, the reticle if any, and sizes a nanometre smaller and larger; dies may be rotated."""
     layer = rule.layers[0]
     sizes = [sorted(map(nm, size)) for size in rule.dies_um]
     reticle = None if rule.reticle_um is None else sorted(map(nm, rule.reticle_um))
