@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optinc_pdk.assemble import check_buildable, draft_circuit
+from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import DEFAULT_PROCESS, Link, Process, Receivers, load_process, with_link
-from optinc_pdk.circuit import Circuit, write_bias, write_netlist
+from optinc_pdk.circuit import Bias, Board, Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_sets import StagedFiles, output_targets
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from optinc_pdk.signoff.function import FunctionResult
     from optinc_pdk.signoff.layout_faults import LayoutFault
     from optinc_pdk.signoff.lvs.comparison import LvsResult
-    from optinc_pdk.simulate import Programming
+    from optinc_pdk.simulate import Programming, Scattering
 
 CHIP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}")
 FILE_ENDINGS = (
@@ -61,7 +62,22 @@ FILE_ENDINGS = (
 )
 """Endings of the files of a build; those that it does not write are deleted if an earlier build left them."""
 REPORT_ENDING = ".report.json"
-STAGES = ("read", "factor", "assemble", "layout", "drc", "extract", "lvs", "program", "currents", "function", "report")
+RATE_WORDS = 256
+"""Number of words by which a build estimates the highest symbol rate; ``optinc noise`` takes more."""
+STAGES = (
+    "read",
+    "factor",
+    "assemble",
+    "layout",
+    "drc",
+    "extract",
+    "lvs",
+    "program",
+    "currents",
+    "function",
+    "rate",
+    "report",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,6 +284,7 @@ def build_staged(
         "drc": drc_numbers(signed.rules, signed.electrical),
         "lvs": {"devices": signed.lvs.devices, "nets": signed.lvs.nets, "match": signed.lvs.match},
         "function": function_numbers(signed.function),
+        "speed": signed.speed,
         "faults": [fault.to_json() for fault in signed.faults],
     }
     notes += signed.notes + findings(
@@ -287,7 +304,7 @@ def build_staged(
 
 @dataclass(frozen=True, eq=False)
 class _SignOff:
-    """Results of the checks; the function is not checked where LVS finds a difference."""
+    """Results of the checks; the function is not checked where LVS finds a difference, nor the speed of wrong words."""
 
     rules: DrcResult
     electrical: ElectricalResult | None
@@ -295,6 +312,7 @@ class _SignOff:
     lvs: LvsResult
     programming: Programming | None
     function: FunctionResult | None
+    speed: dict[str, Any] | None
     notes: list[str]
 
 
@@ -313,10 +331,10 @@ def _sign_off(
     from optinc_pdk.signoff.drc.marker_database import write_lyrdb
     from optinc_pdk.signoff.electrical.electrical_check import check_electrical
     from optinc_pdk.signoff.electrical.wiring import wiring_of
-    from optinc_pdk.signoff.function import check_function, write_function
+    from optinc_pdk.signoff.function import check_scattering, write_function
     from optinc_pdk.signoff.layout_faults import layout_faults_of
     from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
-    from optinc_pdk.simulate import UnsettledError, program
+    from optinc_pdk.simulate import UnsettledError, program, scattering
 
     gds = out.path(".gds")
     with clock.stage("drc"):
@@ -332,6 +350,7 @@ def _sign_off(
     faults = layout_faults_of(extraction.faults)
     programming: Programming | None = None
     function: FunctionResult | None = None
+    speed: dict[str, Any] | None = None
     notes: list[str] = []
     # a circuit that differs from the netlist has no known channels to program
     if lvs.match and circuit.board is not None:
@@ -353,17 +372,15 @@ def _sign_off(
                 # those of the wiring are among those of the extraction
                 faults += tuple(fault for fault in electrical.faults if fault not in faults)
             with clock.stage("function"):
-                function = check_function(
-                    extraction.circuit,
-                    circuit.board,
-                    programming.bias,
-                    onn.task,
-                    card,
-                    wiring.common_ground,
-                    onn=onn,
-                    on_progress=partial(clock.steps, "function"),
+                wavelength = float(card.guide.wavelength_nm)
+                s = scattering(extraction.circuit, programming.bias, wavelength, card, ground=wiring.common_ground)
+                function = check_scattering(
+                    s, circuit.board, programming.bias, onn.task, onn=onn, on_progress=partial(clock.steps, "function")
                 )
             write_function(function, out.path(".function.npz"))
+            if function.passed and card.noise is not None and card.budget is not None:
+                with clock.stage("rate"):
+                    speed = _speed(s, circuit.board, programming.bias, onn.task, card)
         except RangeError as fault:
             notes.append(f"program: {fault}")
         except UnsettledError as fault:
@@ -372,7 +389,20 @@ def _sign_off(
         write_lyrdb(rules, out.path(".drc.lyrdb"))
     else:
         write_lyrdb(rules, out.path(".drc.lyrdb"), electrical.rules, electrical.faults)
-    return _SignOff(rules, electrical, faults, lvs, programming, function, notes)
+    return _SignOff(rules, electrical, faults, lvs, programming, function, speed, notes)
+
+
+def _speed(s: Scattering, board: Board, bias: Bias, task: Averaging, card: Process) -> dict[str, Any]:
+    """Estimate the highest symbol rate of the extracted chip, what limits it, and the energy at this rate."""
+    from optinc_pdk.report.build_numbers import speed_numbers
+    from optinc_pdk.signoff.function import function_inputs
+    from optinc_pdk.tolerance.error_estimate import error_margins, find_rate_limits
+    from optinc_pdk.tolerance.link_energy import link_energy
+
+    margins = error_margins(s, function_inputs(task), board, bias, RATE_WORDS)
+    limits = find_rate_limits(margins, card)
+    energy = None if limits.symbol_rate_bd is None else link_energy(board, bias, task, card, limits.noise)
+    return speed_numbers(limits, energy, len(margins.wrong))
 
 
 def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]:

@@ -244,7 +244,7 @@ class LinkCard(StrictModel):
         decision_j: Energy with which a server decides a symbol; None if it is not known.
     """
 
-    kind: Link = "direct"
+    kind: Link = "neurons"
     receivers: Receivers = "photodiodes"
     oscillator_w: Positive | None = None
     decision_j: Positive | None = None

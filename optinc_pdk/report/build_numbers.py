@@ -24,6 +24,8 @@ from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.signoff.lvs.comparison import LvsResult
 from optinc_pdk.signoff.lvs.differences import EXTRACTION, Difference
 from optinc_pdk.simulate import Programming
+from optinc_pdk.tolerance.error_estimate import RateLimits
+from optinc_pdk.tolerance.link_energy import LinkEnergy
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
@@ -181,6 +183,28 @@ def function_numbers(function: FunctionResult | None) -> dict[str, Any] | None:
         "no_certificate": function.no_certificate or None,
         "basis": function_basis(function),
     }
+
+
+def speed_numbers(limits: RateLimits, energy: LinkEnergy | None, words: int) -> dict[str, Any]:
+    """Return the ``speed`` section of `report.json`; the keys are the fields of `SpeedNumbers`.
+
+    Args:
+        limits: Highest symbol rate and what limits it.
+        energy: Energy at this rate; None if no rate is acceptable.
+        words: Number of words that the estimate rests on.
+    """
+    numbers = {
+        "word_error_rate": limits.word_error_rate,
+        "words": words,
+        "symbol_rate_bd": limits.symbol_rate_bd,
+        "highest_bd": limits.highest_bd,
+        "without": dict(limits.without),
+        "main_limit": limits.main_limit,
+    }
+    if energy is None:
+        return numbers
+    keys = ("latency_s", "power_w", "missing", "word_j", "bit_j")
+    return numbers | {key: value for key, value in energy.to_json().items() if key in keys}
 
 
 def certificate_numbers(certificate: Certificate | None) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.report.layout_pictures import COLORS
 from optinc_pdk.report.rendering import render
 from optinc_pdk.report.schema import FunctionNumbers, Report
+from optinc_pdk.report.terminal_tables import limit_text
 
 MAX_ERRORS = 16
 """Values of wrong words with a row of their own; the others share one row."""
@@ -48,6 +49,7 @@ def render_page(
         lines=[*report.failures(), *notes],
         legend=[(text, COLORS[name]) for name, text in _LEGEND.items()],
         words=_words(report.function),
+        limited_by=None if report.speed is None else limit_text(report.speed),
         losses="" if light is None else ", ".join(f"{loss:.1f}" for loss in light.hop_loss_db),
         network=_network(report),
         **{name: png and b64encode(png).decode() for name, png in pictures.items()},

@@ -122,6 +122,37 @@ class LightNumbers(StrictModel):
     symbol_rate_bd: Positive
 
 
+class SpeedNumbers(StrictModel):
+    """Highest symbol rate of the extracted chip, estimated, and energy at this rate.
+
+    Attributes:
+        word_error_rate: Accepted word-error rate.
+        words: Number of random words that the estimate rests on.
+        symbol_rate_bd: Highest symbol rate in Bd; None if no useful rate is acceptable.
+        highest_bd: Highest rate in Bd of the process, beyond which none was tried.
+        without: Highest rate in Bd without one limit, by the limit's name.
+        main_limit: Name of the limit without which the rate would be highest; None where none raises it by a tenth.
+        latency_s: Time in s from the servers' modulators to their decisions at this rate, without time of flight; None
+            without a rate, as the following.
+        power_w: Electrical power in W by part, of those whose cards state it.
+        missing: Parts whose cards state no power.
+        word_j: Energy in J for the average of one word of every server.
+        bit_j: Energy in J for each bit of a word of one server.
+    """
+
+    word_error_rate: Positive
+    words: Count
+    symbol_rate_bd: Positive | None
+    highest_bd: Positive
+    without: dict[str, Positive | None]
+    main_limit: str | None
+    latency_s: Positive | None = None
+    power_w: dict[str, NotNegative] | None = None
+    missing: list[str] | None = None
+    word_j: NotNegative | None = None
+    bit_j: NotNegative | None = None
+
+
 class CrosstalkNumbers(StrictModel):
     """Thermal crosstalk that the process card states.
 
@@ -295,7 +326,9 @@ class FunctionNumbers(StrictModel):
 class Report(StrictModel):
     """Content of `report.json`.
 
-    A section is None if the build did not reach its stage; the verdict is then "fail".
+    A section is None if the build did not reach its stage; the verdict is then "fail". ``speed`` is None also if words
+    are wrong without noise, if the process card has no noise or budget section, or in files of earlier versions; the
+    verdict does not depend on it.
     """
 
     schema_number: Literal[1] = Field(default=SCHEMA, alias="schema")
@@ -308,6 +341,7 @@ class Report(StrictModel):
     drc: DrcNumbers | None = None
     lvs: LvsNumbers | None = None
     function: FunctionNumbers | None = None
+    speed: SpeedNumbers | None = None
     faults: list[FaultNumbers] = Field(default_factory=list)
     files: dict[str, Sha256] = Field(default_factory=dict)
     seconds: dict[str, NotNegative] = Field(default_factory=dict)

@@ -13,7 +13,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import BlockFactor, SvdFactor, factor_by_parts
 from optinc_pdk.onn import LayerFactor, Onn, factorise
 from optinc_pdk.report.formatting import format_short, format_si
-from optinc_pdk.report.schema import LightNumbers, LimitNumbers, Report
+from optinc_pdk.report.schema import LimitNumbers, Report, SpeedNumbers
 
 if TYPE_CHECKING:
     from optinc_pdk.signoff.drc.design_rule_check import RuleResult
@@ -41,11 +41,11 @@ def summary_table(report: Report) -> Table:
         table.add_row("die", f"{size}, {chip.fit}, {chip.power_w:.2f} W, {chip.loss_db:.1f} dB")
         if chip.limits is not None:
             table.add_row("limits", ", ".join(limit_line(name, limit) for name, limit in chip.limits.items()))
-        if chip.light is not None:
-            table.add_row("light", light_line(chip.light))
     table.add_row("drc", _drc(report))
     table.add_row("lvs", _lvs(report))
     table.add_row("function", _function(report))
+    if report.speed is not None:
+        table.add_row("speed", speed_line(report.speed))
     table.add_row("time", f"{sum(report.seconds.values()):.1f} s")
     verdict = f"[{'green' if report.verdict == 'pass' else 'red'} bold]{report.verdict}[/]"
     if report.function is not None and report.function.sampled_only:
@@ -63,12 +63,24 @@ def limit_line(name: str, limit: LimitNumbers) -> str:
     return f"{name} {format_short(limit.value)} of {most}" + (" MISSED" if limit.holds is False else "")
 
 
-def light_line(light: LightNumbers) -> str:
-    """Format the symbol rate and its cause, light or electronics, with energy, laser power and largest loss."""
-    rate, energy = format_si(light.symbol_rate_bd, "Bd"), format_si(light.energy_j, "J")
-    cause = "light" if light.symbol_rate_bd == light.light_bd else "electronics"
-    worst = max(light.hop_loss_db)
-    return f"{rate} set by {cause}: {energy} per symbol and guide at {format_si(light.laser_w, 'W')}, {worst:.1f} dB"
+def speed_line(speed: SpeedNumbers) -> str:
+    """Format the highest symbol rate, what limits it, latency and energy as one line of text."""
+    accepted = f"an estimated word-error rate of {speed.word_error_rate:g}"
+    if speed.symbol_rate_bd is None:
+        return f"no useful symbol rate has {accepted}"
+    line = f"{format_si(speed.symbol_rate_bd, 'Bd')} at {accepted}, limited by {limit_text(speed)}"
+    if speed.latency_s is None or speed.word_j is None or speed.bit_j is None:
+        return line
+    least = "at least " if speed.missing else ""
+    energy = f"{least}{format_si(speed.word_j, 'J')} a word, {format_si(speed.bit_j, 'J')} a bit"
+    return f"{line}; latency {format_si(speed.latency_s, 's')}; {energy}"
+
+
+def limit_text(speed: SpeedNumbers) -> str:
+    """Name what limits the symbol rate of a chip."""
+    if speed.symbol_rate_bd is not None and speed.symbol_rate_bd >= speed.highest_bd:
+        return "the highest rate of the process"
+    return speed.main_limit or "several causes together"
 
 
 def _drc(report: Report) -> str:

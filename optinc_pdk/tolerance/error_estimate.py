@@ -44,8 +44,8 @@ ERROR_RATE = 1e-9
 """Accepted word-error rate."""
 CHOICE_WORDS = 256
 """Words by which the receiver is chosen."""
-RATE_PRECISION = 1.02
-"""Ratio of two rates below which the bisection stops."""
+RATE_PRECISION, LIMIT_PRECISION = 1.02, 1.05
+"""Ratio of two rates below which the bisection stops, for the highest rate and for those without one of its limits."""
 SEED = 2603
 
 
@@ -116,7 +116,8 @@ class RateLimits:
         word_error_rate: Accepted word-error rate, estimated.
         symbol_rate_bd: Highest symbol rate; None if no useful rate is acceptable.
         highest_bd: Highest rate of the process, beyond which none was tried.
-        without: Highest rate without one limit, by the limit's name, see ``IDEALISED``.
+        without: Highest rate without one limit, by the limit's name, see ``IDEALISED``, at least the rate itself;
+            None if no useful rate is acceptable.
         layers: Share of the word-error rate at the highest rate, or at the lowest useful one, that arises in each
             hidden layer.
         receivers: Share that arises in the receivers.
@@ -144,14 +145,15 @@ class RateLimits:
         return numbers | {"main_limit": self.main_limit}
 
 
-def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias) -> ErrorMargins:
+def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias, most: int = WORDS) -> ErrorMargins:
     """Find how far noise must carry each reading of a chip to spoil a word.
 
     Args:
         s: S-parameters of the chip.
-        inputs: The inputs, of which at most ``WORDS`` are taken at random, in random order.
+        inputs: The inputs, some of which are taken at random, in random order.
         board: Board netlist that joins the chip's fibres.
         bias: Electronics of its neurons and receivers.
+        most: Largest number of words that are taken; fewer represent large networks.
 
     Raises:
         UnsettledError: Amplitudes do not converge, because reflections couple the layers.
@@ -159,7 +161,7 @@ def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bia
     network = network_of(s, board, bias, 0)
     symbols = symbol_assignments(inputs, s, board, bias)
     rows = sum(layer.starts.size for layer in network.layers) + network.scale.size
-    count = int(np.clip(WORK // (rows * network.sources), 1, WORDS))
+    count = int(np.clip(WORK // (rows * network.sources), 1, most))
     tried = len(symbols) * symbols.shape[1]
     chosen = np.random.default_rng(SEED).permutation(tried)[:count]
     words = symbols.reshape(tried, *symbols.shape[2:])[chosen]
@@ -265,7 +267,8 @@ def find_rate_limits(margins: ErrorMargins, process: Process, laser_w: float | N
         symbol_rate_bd=rate,
         highest_bd=rate_limits(process)[1],
         without={
-            name: highest_rate(margins, process, ERROR_RATE, laser_w, idealised)
+            # without filters, which limit noise as well, the rate can be lower
+            name: highest_rate(margins, process, ERROR_RATE, laser_w, idealised, at, LIMIT_PRECISION) or rate
             for name, idealised in IDEALISED.items()
         },
         layers=estimate.layers,
@@ -280,6 +283,8 @@ def highest_rate(
     word_error_rate: float,
     laser_w: float | None = None,
     idealised: Callable[[Noise], Noise] = lambda noise: noise,
+    low_bd: float | None = None,
+    precision: float = RATE_PRECISION,
 ) -> float | None:
     """Find the highest symbol rate at which a chip has an acceptable estimated word-error rate, by bisection.
 
@@ -289,10 +294,11 @@ def highest_rate(
         word_error_rate: Accepted word-error rate, 0 … 1.
         laser_w: Power launched into every waveguide, in W; by default the card's.
         idealised: Change of the noise model, such as one of ``IDEALISED``.
+        low_bd: Lowest rate that is tried; by default the lowest useful one.
+        precision: Ratio of two rates below which the bisection stops.
 
     Returns:
-        Symbols per second, to a relative precision of ``RATE_PRECISION`` - 1, at most the highest rate of the process;
-        None if no rate is acceptable, down to the lowest useful rate.
+        Symbols per second, at most the highest rate of the process; None if not even the lowest rate is acceptable.
 
     Raises:
         InputError: The process has no noise or no budget section, or the power is out of range.
@@ -303,11 +309,12 @@ def highest_rate(
         return estimate_errors(margins, noise).rate <= word_error_rate
 
     low, high = rate_limits(process)
-    if not acceptable(low):
-        return None
+    low = low if low_bd is None else low_bd
     if acceptable(high):
         return high
-    while high > RATE_PRECISION * low:
+    if not acceptable(low):
+        return None
+    while high > precision * low:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if acceptable(middle) else (low, middle)
     return low

@@ -49,7 +49,7 @@ class DetectionMatrix:
 
         Complex amplitudes of the first layer are those of other chips, which already leak.
         """
-        return self._fields(self._with_leak(self._seen(light)))
+        return self._lit(self._seen(light))
 
     def _seen(self, light: Floats | Complexes) -> Floats | Complexes:
         """(B, L) amplitudes of the sources that reach a detector."""
@@ -65,13 +65,24 @@ class DetectionMatrix:
             fields += (self._turned.T @ np.ascontiguousarray(seen.imag.T)).T
         return fields
 
-    def _with_leak(self, seen: Floats | Complexes) -> Floats | Complexes:
-        """(B, L) amplitudes of the sources that reach a detector, with what leaks through modulators."""
+    def _lit(self, seen: Floats | Complexes) -> Floats:
+        """Fields for the (B, L) amplitudes of the sources that reach a detector, with what leaks through modulators."""
+        fields = self._fields(seen)
+        if (leaking := self._leaking(seen)) is not None:
+            fields += (self._turned.T @ np.ascontiguousarray(leaking.T)).T
+        return fields
+
+    def _leaking(self, seen: Floats | Complexes) -> Floats | None:
+        """(B, L) amplitudes in quadrature that leak through modulators; None if nothing does."""
         if not self.leak or (np.iscomplexobj(seen) and self.feed.sources.start == 1):
-            return seen
-        leaking = self.leak * np.sqrt(np.maximum(1.0 - seen.real**2, 0.0))
+            return None
+        leaking = np.square(seen.real)
+        np.subtract(1.0, leaking, out=leaking)
+        np.maximum(leaking, 0.0, out=leaking)
+        np.sqrt(leaking, out=leaking)
+        leaking *= self.leak
         leaking[:, 0] = 0.0
-        return np.asarray(seen + 1j * leaking)
+        return leaking
 
     @property
     def _turned(self) -> Floats:
@@ -100,10 +111,13 @@ class DetectionMatrix:
         seen = self._seen(light)
         if shape is not None:
             seen = shape.transmitted(seen)
-        seen = self._with_leak(seen)
-        if drawn is not None:
-            seen = seen * np.repeat(self._factors(drawn), len(seen) // len(light), axis=0)
-        found = self.detected(self._fields(seen))
+        if drawn is None:
+            fields = self._lit(seen)
+        else:
+            leaking = self._leaking(seen)
+            whole = seen if leaking is None else seen + 1j * leaking
+            fields = self._fields(whole * np.repeat(self._factors(drawn), len(seen) // len(light), axis=0))
+        found = self.detected(fields)
         if shape is not None:
             found = shape.readings(found)
         if noise is None or drawn is None:
@@ -117,7 +131,7 @@ class DetectionMatrix:
             light: (B, F) source amplitudes of consecutive symbols.
             noise: Noise model with the shape of symbols.
         """
-        return self.detected(self._fields(self._with_leak(noise.shape.transmitted(self._seen(light)))))
+        return self.detected(self._lit(noise.shape.transmitted(self._seen(light))))
 
     def detected(self, fields: Floats) -> Floats:
         """Return the (B, D) readings for (B, 2 D) fields, without noise: powers, or fields of coherent receivers."""

@@ -28,8 +28,8 @@ WINDOWS = tuple(count / 8 for count in range(7, 0, -1))
 """Lengths of windows to choose from, over the length of a symbol; an eighth is left to reset the integrator."""
 LEVELS = 16
 """Number of levels of a signal by which filters are chosen: a sum of symbols of four servers, with a carry, has 16."""
-REMEMBERED = 64
-"""Number of symbols at the end of a sequence by which its repetition before the first symbol is represented."""
+FORGOTTEN = 1e-17
+"""Share of an earlier value in a filter's output at which it is neglected."""
 NEGLIGIBLE = 1e-9
 """Largest share of the symbol before in a reading at which it is neglected."""
 
@@ -60,12 +60,13 @@ class SymbolShape:
             held: Floats | Complexes = amplitudes.repeat(SAMPLES, axis=0)
             return held
         left = math.exp(-self.transmitter)
-        # amplitude at the end of every symbol
-        end = _low_pass((1.0 - left, 0.0), left, amplitudes, 1)
-        before = np.concatenate([end[-1:], end[:-1]])
-        decay = np.exp(-self.transmitter * np.arange(1, SAMPLES + 1) / SAMPLES)[:, np.newaxis]
-        shape: Any = amplitudes[:, np.newaxis] + (before - amplitudes)[:, np.newaxis] * decay
-        found: Floats | Complexes = shape.reshape(-1, amplitudes.shape[1])
+        # columns are contiguous, as detection needs them
+        driven = np.ascontiguousarray(amplitudes.T)
+        end = _low_pass((1.0 - left) * driven, left)
+        decay = np.exp(-self.transmitter * np.arange(1, SAMPLES + 1) / SAMPLES)
+        shape: Any = (np.roll(end, 1, axis=1) - driven)[:, :, np.newaxis] * decay
+        shape += driven[:, :, np.newaxis]
+        found: Floats | Complexes = shape.reshape(len(driven), -1).T
         return found
 
     def filtered(self, power: Floats) -> Floats:
@@ -76,7 +77,10 @@ class SymbolShape:
         left = math.exp(-step)
         # response to power that is linear between instants
         mean = -math.expm1(-step) / step
-        return np.asarray(_low_pass((1.0 - mean, mean - left), left, power, SAMPLES))
+        values = np.ascontiguousarray(power.T)
+        entering = (1.0 - mean) * values
+        entering += (mean - left) * np.roll(values, 1, axis=1)
+        return np.asarray(_low_pass(entering, left).T)
 
     def readings(self, power: Floats) -> Floats:
         """Return the (B, D) readings for the power at all instants."""
@@ -85,7 +89,7 @@ class SymbolShape:
     def windowed(self, output: Floats) -> Floats:
         """Return the (B, D) means over the window of the (B · SAMPLES, D) output of the filters."""
         kept = round(self.window * SAMPLES)
-        return np.asarray(output.reshape(-1, SAMPLES, output.shape[1])[:, -kept:].mean(axis=1))
+        return np.asarray(output.T.reshape(output.shape[1], -1, SAMPLES)[:, :, -kept:].mean(axis=2).T)
 
     @cached_property
     def memory(self) -> Floats:
@@ -119,21 +123,16 @@ class SymbolShape:
         return 0.5 * symbol_rate_bd / self.window * correction
 
 
-def _low_pass(weights: tuple[float, float], left: float, values: Any, each: int) -> Any:
-    """Filter consecutive values that repeat: y[k] = weights[0] x[k] + weights[1] x[k - 1] + left y[k - 1].
+def _low_pass(values: Any, left: float) -> Any:
+    """Filter (F, n) consecutive values that repeat: y[k] = values[k] + left y[k - 1].
 
-    Args:
-        weights: Weights of a value and of the one before.
-        left: Share of the output before.
-        values: (n, F) values x, ``each`` of them for a symbol.
-        each: Values of a symbol.
+    The sum of all left^j values[k - j] is doubled in length until the rest is below the precision of floats.
     """
-    # not at the top: planning circuits without loops needs no sparse matrices, which scipy.signal imports
-    from scipy.signal import lfilter
-
-    tail = values[-REMEMBERED * each :]
-    last = lfilter(weights, (1.0, -left), tail, axis=0, zi=weights[1] * values[-1:])[0][-1:]
-    return lfilter(weights, (1.0, -left), values, axis=0, zi=weights[1] * values[-1:] + left * last)[0]
+    step = 1
+    while left > FORGOTTEN:
+        values = values + left * np.roll(values, step, axis=1)
+        left, step = left * left, 2 * step
+    return values
 
 
 def time_constants(bandwidths_hz: tuple[float, ...], symbol_rate_bd: float) -> float:
