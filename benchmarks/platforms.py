@@ -4,7 +4,7 @@
     python benchmarks/platforms.py extinction    # the chips whose name contains a text
 
 Chips compute with neurons at their outputs (link "neurons"). Variants of a process are folders of cards that the script
-writes: they contain what differs. Loss per column is that of two 2×2 couplers and of the guide between them.
+writes: they contain what differs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import yaml
 from optinc_pdk import flow, get_pdk
 from optinc_pdk.cards import Process, Receivers, load_process
 from optinc_pdk.cards.loader import components_folder
-from optinc_pdk.cells import CELLS
 from optinc_pdk.cells.golden_files import write_golden
 from optinc_pdk.models.registry import device_s
 from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.report.chip_size import mzi_loss_db
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
@@ -111,7 +111,8 @@ def variant(chip: Chip, folder: Path) -> str:
 
 def measure(chip: Chip, folder: Path) -> str:
     """Build a chip and find its highest rate; returns a row of the table."""
-    name = variant(chip, folder / "variant")
+    # cells of two processes of one name would have the same names
+    name = variant(chip, folder / f"variant_{CHIPS.index(chip)}")
     process, weights = load_process(name), bundled_weights(chip.bits, 4)
     built = flow.build(weights, folder, "chip", name, link="neurons", receivers=chip.receivers)
     size, function = built.report.chip, built.report.function
@@ -141,22 +142,17 @@ def limit(found: Mapping[str, Any]) -> str:
 
 def numbers(process: Process) -> dict[str, str]:
     """The numbers of a process card, by row of the table."""
-    get_pdk(process.name).activate()
-    column_um = CELLS["mesh_column"]().ports["o5"].center[0]
 
     def of(device: str, parameter: str) -> float:
         return float(process.device(device).model.parameters[parameter])
 
-    coupler = process.device("mmi2x2")
-    guide = column_um - 2 * (coupler.size("length_um") + 2 * coupler.size("taper_length_um"))
-    per_um = float(process.guide.loss_db_per_cm) / 1e4
     wavelength = float(process.guide.wavelength_nm)
     fibre = -20.0 * math.log10(abs(device_s(process, "grating_coupler", wavelength)[..., 1, 0].item()))
     extinction = process.device("modulator").model.parameters.get("extinction_db")
     heater, diode = process.device("phase_shifter"), process.device("photodiode")
     die = process.dies[-1]
     return {
-        "column of MZIs": f"{2 * of('mmi2x2', 'loss_db') + guide * per_um:.2f} dB",
+        "column of MZIs": f"{mzi_loss_db(process):.2f} dB",
         "2×2, 1×2 coupler": f"{of('mmi2x2', 'loss_db'):g}, {of('mmi1x2', 'loss_db'):g} dB",
         "guides": f"{float(process.guide.loss_db_per_cm):g} dB/cm",
         "crossing": f"{of('crossing', 'loss_db'):g} dB",
