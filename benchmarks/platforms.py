@@ -32,7 +32,8 @@ from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering
 from optinc_pdk.tolerance.error_estimate import error_margins, find_rate_limits
 
-PROCESSES = ("soi220", "cornerstone220", "soi220_fast")
+PLATFORM = "cornerstone220"
+PROCESSES = ("soi220", PLATFORM, "soi220_fast")
 FAST = yaml.safe_load((components_folder() / "soi220_fast" / "process.yml").read_text(encoding="utf-8"))
 
 
@@ -60,9 +61,9 @@ class Chip:
 def modulator(extinction_db: float, receivers: Receivers = "photodiodes") -> Chip:
     """A 4-bit chip with the platform's modulator of 1.8 mm and 5 dB on the chip."""
     return Chip(
-        f"modulators of 1.8 mm on the chip, extinction {extinction_db:g} dB",
+        f"cornerstone220, modulators of 1.8 mm on the chip, extinction {extinction_db:g} dB",
         4,
-        "cornerstone220",
+        PLATFORM,
         receivers,
         {"activation": {"realisation": "onchip"}, "link": {"oscillator_w": {"value": 0.01, "source": "default"}}},
         {"modulator": {"extinction_db": extinction_db, "section_length_um": 1800.0}},
@@ -77,15 +78,31 @@ FAST_PARTS = {
     "photodiode": {"responsivity_a_per_w": 1.0, "bandwidth_hz": 5.0e10},
 }
 CHIPS = (
-    *(Chip(name, bits, name) for bits in (4, 8) for name in PROCESSES[:2]),
-    Chip("cornerstone220, heaters of 100 µm", 8, "cornerstone220", devices={"phase_shifter": {"length_um": 100.0}}),
-    *(Chip("soi220_fast", bits, "soi220_fast", "coherent") for bits in (4, 8)),
-    *(
-        Chip("cornerstone220, electronics of soi220_fast", bits, "cornerstone220", "coherent", ELECTRONICS, FAST_PARTS)
+    *tuple(
+        chip
         for bits in (4, 8)
+        for chip in (
+            *(Chip(name, bits, name) for name in PROCESSES[:2]),
+            *(
+                [
+                    Chip(
+                        "cornerstone220, heaters of 100 µm",
+                        8,
+                        PLATFORM,
+                        devices={"phase_shifter": {"length_um": 100.0}},
+                    )
+                ]
+                if bits == 8
+                else []
+            ),
+            Chip("soi220_fast", bits, "soi220_fast", "coherent"),
+            Chip("cornerstone220, electronics of soi220_fast", bits, PLATFORM, "coherent", ELECTRONICS, FAST_PARTS),
+        )
     ),
-    *(modulator(extinction) for extinction in (3.0, 10.0, 20.0)),
+    modulator(3.0),
     modulator(3.0, "coherent"),
+    modulator(10.0),
+    modulator(20.0),
 )
 
 
