@@ -280,13 +280,14 @@ def _check_dies(process: Process) -> None:
             continue
         for i, die in enumerate(process.dies):
             size = (float(die.width_um), float(die.height_um))
-            fits = size[0] <= rule.reticle_um[0] and size[1] <= rule.reticle_um[1]
+            largest = rule.reticle_um
+            fits = largest is not None and size[0] <= largest[0] and size[1] <= largest[1]
             if not (fits if die.own_size else size in rule.dies_um):
                 dies = " or ".join(f"{w:g} by {h:g}" for w, h in rule.dies_um)
+                own = "no own_size" if largest is None else f"for own_size at most {largest[0]:g} by {largest[1]:g}"
                 raise CardError(
                     f"{process.folder / 'process.yml'}: dies.{i} is {size[0]:g} by {size[1]:g} µm, rule {rule.id!r} "
-                    f"allows {dies}, and for own_size at most {rule.reticle_um[0]:g} by "
-                    f"{rule.reticle_um[1]:g}; correct the die or the rule"
+                    f"allows {dies}, and {own}; correct the die or the rule"
                 )
 
 

@@ -224,12 +224,15 @@ class OutlineRule(_Rule):
 
 
 class DieSizeRule(_Rule):
-    """Every outline has a size in `dies_um`, or is larger than these and fits `reticle_um`, in either orientation."""
+    """Every outline has a size in `dies_um`, or is larger than these and fits `reticle_um`, in either orientation.
+
+    Without `reticle_um`, no other size is allowed: runs that several designs share have no larger design area.
+    """
 
     kind: Literal["die_size"]
     layers: OneLayer
     dies_um: Annotated[tuple[tuple[Length, Length], ...], Field(min_length=1)]
-    reticle_um: tuple[Length, Length]
+    reticle_um: tuple[Length, Length] | None = None
 
 
 class GridRule(_Rule):

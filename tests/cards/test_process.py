@@ -59,7 +59,8 @@ def test_every_process_loads_under_its_folders_name(name: str) -> None:
     assert process is load_process(name)
     assert load_process() is load_process(DEFAULT_PROCESS)
     assert len(set(process.gds_layers.values())) == len(process.layers)
-    assert {die.fit for die in process.dies} == {"fits one die", "fits one reticle"}
+    # a foundry may offer no design area but its dies
+    assert {die.fit for die in process.dies} in ({"fits one die", "fits one reticle"}, {"fits one die"})
 
 
 @pytest.mark.parametrize("path", CARDS, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")

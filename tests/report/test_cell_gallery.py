@@ -14,7 +14,7 @@ from optinc_pdk.pdk import get_pdk
 from optinc_pdk.report.cell_gallery import cell_picture, model_text, render_gallery, write_gallery
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = {"soi220": "cells", "soi220_flipchip": "cells_flipchip"}
+PAGES = {"soi220": "cells", "soi220_flipchip": "cells_flipchip", "cornerstone220": "cells_cornerstone220"}
 
 
 @pytest.mark.parametrize("name", PAGES)

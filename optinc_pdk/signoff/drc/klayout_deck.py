@@ -93,4 +93,6 @@ def _ruby(value: object) -> str:
     if isinstance(value, str):
         # escape #, because Ruby executes the content of #{}
         return '"' + "".join(c if c in _PLAIN else f"\\u{{{ord(c):x}}}" for c in value) + '"'
+    if value is None:
+        return "nil"
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -229,15 +229,15 @@ def die_size(design: Design, rule: DieSizeRule) -> kdb.Region:
     """Find outlines of dies whose size the process does not offer.
 
     A die may be rotated by 90°. A die that is larger than all offered sizes in one dimension may have any size within
-    the reticle.
+    the reticle, if the rule states one.
     """
     sizes = [sorted(map(design.dbu, die)) for die in rule.dies_um]
-    reticle = sorted(map(design.dbu, rule.reticle_um))
+    reticle = None if rule.reticle_um is None else sorted(map(design.dbu, rule.reticle_um))
     violations = kdb.Region()
     for die in dies(design, rule.layers[0]):
         size = sorted((die.bbox().width(), die.bbox().height()))
         larger = any(size[i] > max(offered[i] for offered in sizes) for i in (0, 1))
-        in_reticle = all(size[i] <= reticle[i] for i in (0, 1))
+        in_reticle = reticle is not None and all(size[i] <= reticle[i] for i in (0, 1))
         if size not in sizes and not (larger and in_reticle):
             violations.insert(die)
     return violations

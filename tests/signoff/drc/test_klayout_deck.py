@@ -48,6 +48,15 @@ def script(name: str) -> str:
     return str(macro.findtext("text"))
 
 
+@pytest.mark.parametrize("name", PROCESSES)
+def test_numbers_that_a_rule_leaves_out_are_nil(name: str) -> None:
+    """Ruby knows no None: a process without larger dies leaves their size out."""
+    text = script(name)
+    assert "=> None" not in text
+    has_none = any(getattr(rule, "reticle_um", 0) is None for rule in PROCESSES[name].rules)
+    assert ('"reticle_um" => nil' in text) == has_none == (name == "cornerstone220")
+
+
 def run(folder: Path, jobs: Sequence[tuple[str, Path]]) -> str:
     """Run the decks of processes on layouts; each report is written beside its layout."""
     for name in {name for name, _ in jobs}:

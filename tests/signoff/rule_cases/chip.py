@@ -157,19 +157,19 @@ def layer_of(process: Process, other_than: str) -> str:
 
 @scenes("die_size")
 def die_size(rule: DieSizeRule, process: Process) -> Iterator[Scene]:
-    """Every offered size, the reticle, and sizes a nanometre smaller and larger; dies may be rotated."""
+    """Every offered size, the reticle if any, and sizes a nanometre smaller and larger; dies may be rotated."""
     layer = rule.layers[0]
     sizes = [sorted(map(nm, size)) for size in rule.dies_um]
-    reticle = sorted(map(nm, rule.reticle_um))
-    for size in (*sizes, reticle):
+    reticle = None if rule.reticle_um is None else sorted(map(nm, rule.reticle_um))
+    for size in (*sizes, *([] if reticle is None else [reticle])):
         for side in (0, 1):
 
             def die(delta: int, size: list[int] = size, side: int = side) -> list[Shape]:
                 height, width = (size[i] + (delta if i == side else 0) for i in (0, 1))
                 return [whole(box(layer, 0, 0, width, height))]
 
-            # a die above the largest size in one direction counts as a larger die
-            larger = size[side] == max(offered[side] for offered in sizes)
+            # a die above the largest size in one direction counts as a larger die, which only a reticle allows
+            larger = reticle is not None and size[side] == max(offered[side] for offered in sizes)
             verdicts = {-1: 0, 0: 0, 1: 1} if size == reticle else {-1: 1, 0: 0, 1: int(not larger)}
             name = f"{size[1] / 1000:g} by {size[0] / 1000:g}, {('short', 'long')[side]} side"
             yield Scene(name, die, verdicts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from optinc_pdk.cards.rules import Rule
 from rule_cases.case import plans
@@ -70,7 +69,10 @@ class Outcome:
 def markdown(outcomes: Sequence[Outcome]) -> str:
     """The page, with one table for each set of processes that share rules."""
     parts = [HEAD]
-    for processes, rules in groupby(outcomes, key=lambda one: one.subject.processes):
+    tables: dict[tuple[str, ...], list[Outcome]] = {}
+    for outcome in outcomes:
+        tables.setdefault(outcome.subject.processes, []).append(outcome)
+    for processes, rules in tables.items():
         parts += [
             f"\n## {', '.join(processes)}\n\n",
             "| " + " | ".join(COLUMNS) + " |\n",

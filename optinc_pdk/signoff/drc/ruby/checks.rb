@@ -113,11 +113,11 @@ module Checks
   # Outlines whose size is not offered; a die rotated by 90 degrees is the same die.
   def check_die_size(design, rule)
     sizes = rule["dies_um"].map { |size| size.map { |um| design.dbu(um) }.sort }
-    reticle = rule["reticle_um"].map { |um| design.dbu(um) }.sort
+    reticle = rule["reticle_um"] && rule["reticle_um"].map { |um| design.dbu(um) }.sort
     dies = design.region(rule["layers"][0]).each.reject do |die|
       size = [die.bbox.width, die.bbox.height].sort
       larger = [0, 1].any? { |i| size[i] > sizes.map { |offered| offered[i] }.max }
-      in_reticle = [0, 1].all? { |i| size[i] <= reticle[i] }
+      in_reticle = reticle && [0, 1].all? { |i| size[i] <= reticle[i] }
       sizes.include?(size) || (larger && in_reticle)
     end
     RBA::Region::new(dies)
