@@ -215,6 +215,8 @@ design rules, extraction, LVS, programming, and the function of the extracted ch
 form (`optinc synth`, with the limit that the row names), except for the last three. All chips of a row are on the
 process that it names; `low_loss` is a test card ([tests/processes/low_loss](../tests/processes/low_loss/process.yml))
 of a process with low loss, not of a foundry.
+The rows were measured with the direct link (`--link direct`) and modulators of infinite extinction, before output
+neurons became the default.
 
 - **MZIs** by the convention of arXiv 2603.28290 (weights only, distinct rows, independent parts separately), and on the
   die with dummies and attenuators.

@@ -64,6 +64,8 @@ integrated over its whole duration. Rows with *noise* were also calibrated with 
 the bench is the mean of 10,000 symbols at 1 MBd; all their words are read with all noise, at 1 MBd unless a rate is
 given.
 [Between and after](yield.md#between-and-after) describes the calibration and lists the rows that were not evaluated.
+The rows were measured with the direct link (`--link direct`) and modulators of infinite extinction, before output
+neurons became the default.
 """
 
 
