@@ -417,7 +417,7 @@ def test_a_chip_whose_light_does_not_settle_fails_with_a_finding(
 
     monkeypatch.setattr("optinc_pdk.signoff.function.check_scattering", unsettled)
     done = build(carry_chain(Averaging(2, 4, 1)), tmp_path, "unsettled")
-    assert not done.passed and done.findings[0] == "function: light does not settle within 20 passes"
+    assert not done.passed and "function: light does not settle within 20 passes" in done.findings
     assert done.report.function is None and done.report.lvs is not None and done.report.lvs.match
     assert (tmp_path / "unsettled.bias.yml").exists() and not (tmp_path / "unsettled.function.npz").exists()
 

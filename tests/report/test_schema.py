@@ -18,6 +18,7 @@ KEYS = [
     "drc",
     "lvs",
     "function",
+    "speed",
     "faults",
     "files",
     "seconds",

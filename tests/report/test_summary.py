@@ -5,16 +5,25 @@ from typing import Any
 import pytest
 
 from optinc_pdk.report.schema import LimitNumbers, Report
-from optinc_pdk.report.terminal_tables import limit_line, summary_table
+from optinc_pdk.report.terminal_tables import limit_line, speed_line, summary_table
 
 
-def test_limits_and_light_have_a_line_each(numbers: dict[str, Any]) -> None:
+def test_limits_and_speed_have_a_line_each(numbers: dict[str, Any]) -> None:
     table = summary_table(Report.model_validate(numbers))
     rows = dict(zip(*(list(column.cells) for column in table.columns), strict=True))
     assert rows["limits"] == ("area 56.2 of 858 mm², pads 1,230 of 688 MISSED, power 0.06 of no limit given")
     assert rows["time"] == f"{sum(numbers['seconds'].values()):.1f} s"
     assert rows["function"].endswith("margin 0.210 levels; enumerated: every combination of symbols at the fibres")
-    assert rows["light"] == "9.5 MBd set by light: 1.05 nJ per symbol and guide at 10 mW, 25.1 dB"
+    assert rows["speed"] == (
+        "300 MBd at an estimated word-error rate of 1e-09, limited by amplifiers; latency 10 ns; "
+        "at least 15 nJ a word, 938 pJ a bit"
+    )
+    numbers["speed"] |= {"symbol_rate_bd": 1e9, "main_limit": None, "missing": []}
+    line = speed_line(Report.model_validate(numbers).speed)  # type: ignore[arg-type]
+    assert "limited by the highest rate of the process;" in line and "at least" not in line
+    unknown = dict.fromkeys(("symbol_rate_bd", "latency_s", "power_w", "missing", "word_j", "bit_j"))
+    none = speed_line(Report.model_validate(numbers | {"speed": numbers["speed"] | unknown}).speed)  # type: ignore[arg-type]
+    assert none == "no useful symbol rate has an estimated word-error rate of 1e-09"
 
 
 def test_a_verdict_on_sampled_words_says_so(numbers: dict[str, Any]) -> None:
