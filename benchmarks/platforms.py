@@ -74,36 +74,31 @@ ELECTRONICS = {key: FAST[key] for key in ("sources", "activation", "drive", "bud
     "link": {"oscillator_w": FAST["link"]["oscillator_w"]}
 }
 FAST_PARTS = {
-    "modulator": {"bandwidth_hz": 7.0e10, "extinction_db": 40.0},
-    "photodiode": {"responsivity_a_per_w": 1.0, "bandwidth_hz": 5.0e10},
+    device: {key: float(load_process("soi220_fast").device(device).model.parameters[key]) for key in keys}
+    for device, keys in (
+        ("modulator", ("bandwidth_hz", "extinction_db")),
+        ("photodiode", ("responsivity_a_per_w", "bandwidth_hz")),
+    )
 }
-CHIPS = (
-    *tuple(
-        chip
-        for bits in (4, 8)
-        for chip in (
-            *(Chip(name, bits, name) for name in PROCESSES[:2]),
-            *(
-                [
-                    Chip(
-                        "cornerstone220, heaters of 100 µm",
-                        8,
-                        PLATFORM,
-                        devices={"phase_shifter": {"length_um": 100.0}},
-                    )
-                ]
-                if bits == 8
-                else []
-            ),
-            Chip("soi220_fast", bits, "soi220_fast", "coherent"),
-            Chip("cornerstone220, electronics of soi220_fast", bits, PLATFORM, "coherent", ELECTRONICS, FAST_PARTS),
-        )
-    ),
-    modulator(3.0),
-    modulator(3.0, "coherent"),
-    modulator(10.0),
-    modulator(20.0),
-)
+
+
+def chips(bits: int) -> list[Chip]:
+    """Chips of all processes for words of one length."""
+    return [
+        Chip("soi220", bits, "soi220"),
+        Chip(PLATFORM, bits, PLATFORM),
+        Chip("soi220_fast", bits, "soi220_fast", "coherent"),
+        Chip("cornerstone220, electronics of soi220_fast", bits, PLATFORM, "coherent", ELECTRONICS, FAST_PARTS),
+    ]
+
+
+CHIPS = [
+    *chips(4),
+    *chips(8),
+    Chip("cornerstone220, heaters of 100 µm", 8, PLATFORM, devices={"phase_shifter": {"length_um": 100.0}}),
+    *(modulator(3.0, receivers) for receivers in ("photodiodes", "coherent")),
+    *(modulator(extinction) for extinction in (10.0, 20.0)),
+]
 
 
 def variant(chip: Chip, folder: Path) -> str:
