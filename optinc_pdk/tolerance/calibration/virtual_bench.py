@@ -104,6 +104,10 @@ class VirtualBench:
         self._random = np.random.default_rng(seed)
         self._latest: tuple[Floats, Complexes] | None = None
 
+    def hold(self, sample: ChipSample) -> None:
+        """Continue with other parameters of the chip on the bench, which has drifted."""
+        self._sample, self._latest = sample, None
+
     def read(self, voltage_v: ArrayLike, amplitude: ArrayLike) -> Floats:
         """Read every photodiode for each heater setting and each pattern of source amplitudes, with the carrier on.
 
