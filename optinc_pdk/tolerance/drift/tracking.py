@@ -244,7 +244,9 @@ def track(
         step = float(np.abs(phase).max(initial=0.0))
         largest, settled = max(largest, step), not turned and step <= SETTLED_RAD
     # half the change until the next step is expected by now, and half by then
-    rate = rate - RATE_GAIN * (total + 0.5 * rate)
+    if not turns:
+        # what follows a whole turn is its error, not a drift
+        rate = rate - RATE_GAIN * (total + 0.5 * rate)
     voltage_v = heaters.voltages(np.maximum(design_phase + 0.5 * rate, 0.0))
     return ServiceSetting(voltage_v, electronics, rate), TrackingEffort(rounds, turns, largest, settled)
 
@@ -370,16 +372,16 @@ def _electronics_columns(model: TrackingModel) -> Floats:
     return np.column_stack(columns)
 
 
-def _changes(
-    laboratory: BenchProtocol, model: TrackingModel, voltage_v: Floats, in_use: ElectronicsSettings
-) -> Floats:
+def _changes(laboratory: BenchProtocol, model: TrackingModel, voltage_v: Floats, in_use: ElectronicsSettings) -> Floats:
     """Send the pilots and return the (readings,) changes of the signals that changes of the sources do not explain.
 
     Signals are those of the reference's electronics. Words whose sources are wrong do not count.
     """
     parts, electronics = [], model.electronics
-    for reference in model.references:
-        voltage = _dithered_voltages(model.heaters, reference.dithered, voltage_v)
+    voltages = np.array([_dithered_voltages(model.heaters, one.dithered, voltage_v) for one in model.references])
+    # the carrier alone at all settings: a simulated bench solves them as one batch
+    laboratory.read(voltages, np.zeros((1, len(laboratory.sources))))
+    for reference, voltage in zip(model.references, voltages, strict=True):
         passage = transmit_words(laboratory, model.layers, in_use, voltage, model.pilots)
         # scales follow, but signals are compared at those of the reference
         factor = (electronics.scale / in_use.scale).reshape(passage.output.shape[1:])
