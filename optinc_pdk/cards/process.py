@@ -199,8 +199,8 @@ class DriveCard(StrictModel):
 
     Attributes:
         holds: ``voltage``: a channel holds the voltage of its code at its pad. ``power``: it measures its current as
-            well, and holds the power that this voltage would cause in a heater of the resistance drawn, behind its wires
-            and without ground rise.
+            well, and holds the power that this voltage would cause in a heater of the resistance drawn, behind its
+            wires and without ground rise.
         dac_bits: Resolution.
         full_scale_v: Voltage of the highest code.
         channel_w: Electrical power of one channel, without the heater; None if it is not known.

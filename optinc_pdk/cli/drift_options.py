@@ -13,8 +13,17 @@ from click.core import ParameterSource
 from optinc_pdk.cli.app import progress_counter
 from optinc_pdk.errors import InputError
 
-WITHOUT_EFFECT = ("target", "noise", "laser_w", "symbol_rate", "contributions", "scheduler", "workers", "resume")
-"""Parameters of the command that have no effect together with ``--drift``."""
+WITHOUT_EFFECT = {
+    "target": "--target",
+    "noise": "--noise",
+    "laser_w": "--laser-w",
+    "symbol_rate": "--symbol-rate",
+    "contributions": "--contributions or --no-contributions",
+    "scheduler": "--scheduler",
+    "workers": "--workers",
+    "resume": "--resume",
+}
+"""Parameters of the command that have no effect together with ``--drift``, with their options."""
 
 
 def check_drift(context: typer.Context, hours: float, calibrate: bool) -> None:
@@ -35,7 +44,7 @@ def check_drift(context: typer.Context, hours: float, calibrate: bool) -> None:
         raise InputError("--drift lets calibrated chips drift: add --calibrate and --weights, or leave it out")
     given = [name for name in WITHOUT_EFFECT if context.get_parameter_source(name) == ParameterSource.COMMANDLINE]
     for name in given:
-        raise InputError(f"--{name.replace('_', '-')} has no effect with --drift: leave one of them out")
+        raise InputError(f"{WITHOUT_EFFECT[name]} has no effect with --drift: leave one of them out")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A complete drift run: words of sampled chips against time, with and without tracking, as tables, numbers and plots."""
+"""A complete drift run: words of sampled chips against time, with and without tracking, as tables and a picture."""
 
 from __future__ import annotations
 

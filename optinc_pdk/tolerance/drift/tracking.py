@@ -51,6 +51,8 @@ PERTURBATION_RAD = 0.05
 """Perturbation of every heater in both directions, for the linear model."""
 READING_ERROR = 1e-3
 """Expected error of a reading, in units of the standard deviation of a neuron's signal, or in levels of an output."""
+MIXED_ERROR = 0.05
+"""Expected error of an output that mixes sources, in levels: its power is not linear in the phases where it is dark."""
 PHASE_PRIOR_RAD = 0.05
 """Prior standard deviation of the change of a heater's phase."""
 GAIN_PRIOR, THRESHOLD_PRIOR = 0.01, 0.01
@@ -146,7 +148,7 @@ class TrackingEffort:
         rounds: Number of times that the pilots were sent at all of their settings.
         turns: Number of heaters that moved by a whole turn.
         largest_rad: Largest phase by which a heater moved in one round, whole turns excluded.
-        settled: Whether the heaters hardly moved in the last round. If they did, the linear model is of no use any more.
+        settled: Whether the heaters hardly moved in the last round. If they did, the linear model is out of date.
     """
 
     rounds: int
@@ -166,8 +168,8 @@ def learn_tracking(
 ) -> TrackingModel:
     """Measure reference readings and linear model for tracking on a bench, right after calibration.
 
-    The pilots are sent at all of their settings. Then every heater is moved up and down at each of them, while the bench drives
-    all modulators as the pilots left them.
+    The pilots are sent at all of their settings. Then every heater is moved up and down at each of them, while the
+    modulators are driven as the pilots left them.
 
     Args:
         laboratory: The bench.
@@ -212,8 +214,9 @@ def learn_again(laboratory: BenchProtocol, model: TrackingModel, setting: Servic
             np.full(model.electronics.scale.size, GAIN_PRIOR),
         ]
     )
-    scaled = columns * (prior / READING_ERROR)
-    solution = np.linalg.solve(scaled.T @ scaled + np.eye(prior.size), scaled.T / READING_ERROR)
+    error = _reading_errors(model)
+    scaled = columns * prior / error[:, np.newaxis]
+    solution = np.linalg.solve(scaled.T @ scaled + np.eye(prior.size), scaled.T / error)
     return replace(model, solution=np.asarray(prior[:, np.newaxis] * solution))
 
 
@@ -264,6 +267,22 @@ def _moved(model: TrackingModel, wanted: Floats) -> tuple[Floats, int]:
     return model.heaters.phases(voltage_v), int(np.count_nonzero(turned))
 
 
+def _reading_errors(model: TrackingModel) -> Floats:
+    """Return the (readings,) expected errors."""
+    parts = []
+    for reference in model.references:
+        signals = _signals(model.units, model.electronics, reference.passage)
+        for i in reference.read:
+            mixed = model.layers[i].target.last and _mixes(model.layers[i])
+            parts.append(np.full(signals[i].size, MIXED_ERROR if mixed else READING_ERROR))
+    return np.concatenate(parts)
+
+
+def _mixes(layer: BenchLayer) -> bool:
+    """Whether a receiver gets light of several sources of the last layer."""
+    return bool(np.count_nonzero(layer.target.weight, axis=1).max(initial=0) > 1)
+
+
 def _transmissions(layers: Sequence[BenchLayer]) -> list[tuple[Ints, tuple[int, ...]]]:
     """Return, for each transmission of the pilots, the heaters that are dithered and the layers that are read.
 
@@ -273,7 +292,7 @@ def _transmissions(layers: Sequence[BenchLayer]) -> list[tuple[Ints, tuple[int, 
     found = [(np.zeros(0, dtype=np.int64), tuple(range(len(layers))))]
     for i, layer in enumerate(layers):
         dithered = layer.oscillators
-        if layer.target.last and np.count_nonzero(layer.target.weight, axis=1).max(initial=0) > 1:
+        if layer.target.last and _mixes(layer):
             dithered = layer.shift_heaters[: layer.sources.size - 1]
         if dithered.size:
             found.append((np.unique(dithered), (i,)))
@@ -300,7 +319,7 @@ def _response(layer: BenchLayer, response: LayerResponse, electronics: Electroni
 def _phase_columns(
     laboratory: BenchProtocol, model: TrackingModel, voltage_v: Floats, reference: PilotReference
 ) -> Floats:
-    """Measure the (readings, H) derivatives of the readings by the phases of all heaters, at equal source amplitudes."""
+    """Measure the (readings, H) derivatives of the readings by the phases of heaters, at equal source amplitudes."""
     layers, heaters = model.layers, model.heaters
     voltage_v = _dithered_voltages(heaters, reference.dithered, voltage_v)
     passage, count = reference.passage, voltage_v.size
