@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -89,12 +90,12 @@ def run_drift(
         "faults": [fault.to_json() for fault in faults],
     }
     # matplotlib takes long to import, and a run that is refused draws nothing
-    from optinc_pdk.tolerance.drift.plots import drift_png
+    from optinc_pdk.tolerance.drift.plots import DriftTrack, drift_png
 
     caption = f"{name}, {samples} calibrated samples, seed {work.seed}"
     files = {
         directory / f"{name}.{TABLE}": _table(points, hours),
-        directory / f"{name}.{PICTURE}": drift_png(points, hours, caption),
+        directory / f"{name}.{PICTURE}": drift_png([DriftTrack(*one) for one in _tracks(points)], hours, caption),
     }
     numbers["files"] = {path.name: hashlib.sha256(data).hexdigest() for path, data in files.items()}
     files[directory / f"{name}.{REPORT}"] = (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode()
@@ -162,6 +163,14 @@ def summary_lines(numbers: Mapping[str, Any]) -> list[str]:
         "processor time per step"
     )
     return lines
+
+
+def _tracks(points: Sequence[DriftPoint]) -> Iterator[tuple[str, bool, list[float], list[float], list[float]]]:
+    """Yield scenario, tracking, times, accuracies and margins of every chip in every scenario."""
+    for (scenario, tracked, _), some in itertools.groupby(points, lambda one: (one.scenario, one.tracked, one.sample)):
+        rows = [(one.share, one.outcome.accuracy, one.outcome.margin) for one in some]
+        share, accuracy, margin = (list(column) for column in zip(*rows, strict=True))
+        yield scenario, tracked, share, accuracy, margin
 
 
 def _table(points: Sequence[DriftPoint], hours: float) -> bytes:

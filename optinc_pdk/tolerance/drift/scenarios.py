@@ -64,8 +64,9 @@ def resistance_walk(
 ) -> Floats:
     """Draw a random walk of all heater resistances of a sample.
 
-    The logarithm of every resistance walks on its own. Its standard deviation grows with the square root of time, and is
-    the card's ``drift_spread`` after ``drift_h`` hours. The walk has its own random stream: other imperfections of the
+    The logarithm of every resistance walks on its own. Its standard deviation grows with the square root of time, and
+    is the card's ``drift_spread`` after ``drift_h`` hours. The walk has its own random stream: other imperfections
+    of the
     sample do not depend on it.
 
     Args:

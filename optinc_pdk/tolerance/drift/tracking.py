@@ -120,8 +120,8 @@ class TrackingModel:
         units: For each hidden layer, (neurons,) standard deviations of what is detected for the pilots; readings are
             in these units.
         references: Reference of each transmission: the first at the setting in use, the others with one layer dithered.
-        solution: (unknowns, readings) matrix from changes of the readings to those of (H,) phases in rad; then, layer by
-            layer, of the logarithms of the gains and of the thresholds; and of the logarithms of the scales.
+        solution: (unknowns, readings) matrix from changes of the readings to those of (H,) phases in rad; then, layer
+            by layer, of the logarithms of the gains and of the thresholds; and of the logarithms of the scales.
     """
 
     layers: tuple[BenchLayer, ...]

@@ -10,7 +10,7 @@ from optinc_pdk.cards import load_process, with_drive, with_link
 from optinc_pdk.circuit import write_bias, write_netlist
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import lay_out_network, to_layout, write_gds
-from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.onn import Onn, bundled_weights, linked_network
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.electrical.wiring import read_wiring
 from optinc_pdk.simulate import program
@@ -25,11 +25,12 @@ def service_work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("service")
     process, network = with_link(load_process(), "neurons", None), Onn.load(bundled_weights(4, 4))
     get_pdk("soi220").activate()
-    circuit, layout = lay_out_network(network, process, "chip")
+    linked = linked_network(network, True)
+    circuit, layout = lay_out_network(linked, process, "chip")
     write_gds(to_layout(layout, process, "chip"), folder / "chip.gds")
     write_netlist(circuit, folder / "chip.pic.yml")
     extracted, wiring = extract(folder / "chip.gds", process).circuit, read_wiring(folder / "chip.gds", process)
-    bias = program(extracted, circuit.board, network, process, ground=wiring.common_ground).bias
+    bias = program(extracted, circuit.board, linked, process, ground=wiring.common_ground).bias
     write_bias(bias, folder / "chip.bias.yml")
     chip = read_chip(folder / "chip.gds", folder / "chip.pic.yml", folder / "chip.bias.yml", process)
     drawn = imperfections(process).scaled("dac", 16.0).without("laser", "detector")

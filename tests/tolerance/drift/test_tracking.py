@@ -39,7 +39,9 @@ def test_pilots_show_every_source_of_every_layer(service):
 def test_without_drift_nothing_changes(service):
     setting, effort = track(service.bench, service.model, service.setting)
     assert np.array_equal(setting.voltage_v, service.setting.voltage_v)
-    assert all(np.array_equal(*pair) for pair in zip(setting.electronics.gain, service.setting.electronics.gain))
+    assert all(
+        np.array_equal(*pair) for pair in zip(setting.electronics.gain, service.setting.electronics.gain, strict=True)
+    )
     assert (effort.rounds, effort.turns, effort.settled) == (1, 0, True)
 
 
