@@ -66,8 +66,7 @@ def resistance_walk(
 
     The logarithm of every resistance walks on its own. Its standard deviation grows with the square root of time, and
     is the card's ``drift_spread`` after ``drift_h`` hours. The walk has its own random stream: other imperfections
-    of the
-    sample do not depend on it.
+    of the sample do not depend on it.
 
     Args:
         chip: The nominal chip with H heaters.

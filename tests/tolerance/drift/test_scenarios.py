@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from optinc_pdk.cards import with_drive
 from optinc_pdk.errors import InputError
+from optinc_pdk.simulate import heater_phases
 from optinc_pdk.tolerance import draw_sample, sample_phases
 from optinc_pdk.tolerance.drift.scenarios import SCENARIOS, DriftScenario, resistance_walk, samples_in_time
 from optinc_pdk.tolerance.variation.sampling import drifted_sample
@@ -112,3 +114,12 @@ def test_a_drive_that_holds_power_is_limited_by_its_full_scale(chip, every):
     resistance = 1.5 * chip.resistance_ohm
     most = (full / (resistance + chip.wire_ohm)) ** 2 * resistance
     assert np.allclose(sample_phases(held, larger, full), np.pi * most / (chip.power_pi_w * sample.power_scale))
+
+
+def test_codes_of_a_drive_that_holds_power_do_not_depend_on_ground_rise(chip, ground):
+    held = with_drive(chip.process, "power")
+    by_power = [heater_phases(chip.structure, chip.bias, held, ground=one) for one in (ground, None)]
+    assert np.array_equal(*by_power)
+    by_voltage = heater_phases(chip.structure, chip.bias, chip.process, ground=ground)
+    assert np.abs(by_voltage - by_power[0]).max() > 1e-3
+    assert np.array_equal(heater_phases(chip.structure, chip.bias, chip.process), by_power[0])
