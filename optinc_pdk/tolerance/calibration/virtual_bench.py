@@ -56,6 +56,8 @@ class VirtualBench:
         step_v: DAC step of the drive in volts; 0 if voltages are not rounded.
         settings: Number of heater settings applied so far.
         readings: Number of single photodiode readings taken so far, each averaged reading counted.
+        reuses_batches: Whether a setting that was read in the last batch of settings is not simulated again. The last
+            bits of its readings may then differ.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class VirtualBench:
         self.detectors = (*dict.fromkeys(pairs), *(label for row in board.outputs for label in row))
         self.full_scale_v = float(chip.process.drive.full_scale_v)
         self.step_v = 0.0 if effective_bits is None else drive_step_v(chip.process, effective_bits)
+        self.reuses_batches = False
         self.settings = 0
         self.readings = 0
         self._chip, self._sample, self._bits = (
@@ -146,7 +149,8 @@ class VirtualBench:
         # on-chip modulators emit a fraction of the carrier that reaches them
         driven = np.isin(source_labels, self._chip.structure.modulators)
         carrier_rows = np.array([index_of[label] for label in np.array(source_labels)[driven].tolist()], dtype=np.int64)
-        if len(voltage_v) == 1 and self._latest is not None:
+        known = self._latest is not None and (self.reuses_batches or len(self._latest[0]) == 1)
+        if len(voltage_v) == 1 and self._latest is not None and known:
             for row in np.flatnonzero((self._latest[0] == voltage_v).all(axis=1))[:1].tolist():
                 yield self._latest[1][row : row + 1]
                 return

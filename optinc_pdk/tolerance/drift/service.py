@@ -187,6 +187,8 @@ def start_service(work: YieldStudy, index: int) -> ServiceChip:
     voltage_v = found.tuned.voltage_v
     setting = ServiceSetting(voltage_v, electronics, np.zeros_like(voltage_v))
     heaters = design_heater_model(chip, bench)
+    # tracking sends the same pilots at several settings
+    bench.bench.reuses_batches = True
     model = learn_tracking(bench, layers, heaters, 2.0 * np.pi / found.efficiency, process, pilots, setting)
     return ServiceChip(work, index, sample, bench, model, setting, found.tuned.bias)
 
