@@ -20,6 +20,7 @@ from optinc_pdk.cards import KINDS
 from optinc_pdk.cli import main
 from optinc_pdk.flow import build
 from optinc_pdk.onn import Layer, Onn, bundled_weights, carry_chain
+from optinc_pdk.tolerance.drift import scenarios
 from optinc_pdk.tolerance.montecarlo import study
 
 CODE = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
@@ -204,3 +205,43 @@ def test_two_metals_have_yield_noise_and_spectrum(
     assert len(noisy["points"]) == 2
     swept = ran("spectrum", weights, gds, netlist, "--bias", bias, "--wavelengths", "1550", "--channels", "1")
     assert swept["fixed"]
+
+
+def test_drift_writes_words_against_time(chip: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    # ten steps instead of a thousand, which is too coarse for tracking
+    monkeypatch.setattr(scenarios, "KELVIN_PER_STEP", 1.0)
+    weights = tmp_path / "tiny.npz"
+    carry_chain(Averaging(2, 4, 1)).save(weights)
+    options = ("--samples", 1, "--imperfection", "heater", "--calibrate", "--weights", weights, "--drift", 10)
+    done = run(chip, *options, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "1 calibrated chips, 10 hours, drive holds voltage" in done.stdout
+    numbers = json.loads((tmp_path / "out" / "tiny.drift.json").read_text())
+    assert [one["name"] for one in numbers["scenarios"]] == ["walk", "walk x10", "10 K"]
+    walk = numbers["scenarios"][0]
+    assert (walk["tracked"]["accuracy_mean"], walk["tracked"]["always_exact"], walk["steps"]) == (1.0, 1, 50)
+    table = (tmp_path / "out" / "tiny.drift.csv").read_text().splitlines()
+    assert len(table) == 1 + 2 * (26 + 26 + 11) and table[1].startswith("walk,0,0,0,") and ",10," in table[26]
+    assert set(numbers["files"]) == {"tiny.drift.csv", "tiny.drift.png"}
+    assert (tmp_path / "out" / "tiny.drift.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--drift", -1, "--calibrate"), "--drift -1:"),
+        (("--drift", 0, "--calibrate"), "--drift 0:"),
+        (("--drift", "nan", "--calibrate"), "--drift nan:"),
+        (("--drift", 1), "--calibrate"),
+        (("--drift", 1, "--calibrate", "--noise"), "--noise has no effect"),
+        (("--drift", 1, "--calibrate", "--no-contributions"), "--no-contributions has no effect"),
+        (("--drift", 1, "--calibrate", "--resume"), "--resume has no effect"),
+        (("--drift", 1, "--calibrate", "--target", 0.9), "--target has no effect"),
+    ],
+)
+def test_impossible_drifts_are_refused(
+    chip: Path, tmp_path: Path, run: Run, options: tuple[object, ...], message: str
+) -> None:
+    done = run(chip, "--weights", tmp_path / "none.npz", *options, "-o", tmp_path / "out")
+    assert done.returncode == 2 and message in done.stderr
+    assert not (tmp_path / "out").exists()

@@ -2,7 +2,7 @@
 
 from optinc_pdk.cards.errors import CardError
 from optinc_pdk.cards.loader import DEFAULT_PROCESS, load_process, process_names
-from optinc_pdk.cards.process import DeviceCard, Link, Process, Receivers, with_link
+from optinc_pdk.cards.process import DeviceCard, Link, Process, Receivers, with_drive, with_link
 from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.cards.rules import Rule, load_rules
 from optinc_pdk.cards.variation import KINDS, Variation
@@ -22,6 +22,7 @@ __all__ = [
     "load_process",
     "load_rules",
     "process_names",
+    "with_drive",
     "with_link",
 ]
 

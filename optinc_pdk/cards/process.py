@@ -62,6 +62,7 @@ class GuideCard(StrictModel):
         wavelength_nm: Design wavelength.
         loss_db_per_cm: Propagation loss.
         length_match_um: Largest length difference between guides that must have equal lengths.
+        index_per_k: Change of the effective index per kelvin; None if it is not known.
     """
 
     width_um: Positive
@@ -72,6 +73,7 @@ class GuideCard(StrictModel):
     wavelength_nm: Positive
     loss_db_per_cm: NonNegative
     length_match_um: Positive
+    index_per_k: AnyQuantity | None = None
 
 
 class GratingCard(StrictModel):
@@ -189,15 +191,22 @@ class FloorplanCard(StrictModel):
     guide_space_um: Positive
 
 
+Holds = Literal["voltage", "power"]
+
+
 class DriveCard(StrictModel):
     """Heater drive: one unipolar voltage DAC per channel.
 
     Attributes:
+        holds: ``voltage``: a channel holds the voltage of its code at its pad. ``power``: it measures its current as
+            well, and holds the power that this voltage would cause in a heater of the resistance drawn, behind its
+            wires and without ground rise.
         dac_bits: Resolution.
         full_scale_v: Voltage of the highest code.
         channel_w: Electrical power of one channel, without the heater; None if it is not known.
     """
 
+    holds: Holds = "voltage"
     dac_bits: Bits
     full_scale_v: Positive
     channel_w: Positive | None = None
@@ -494,6 +503,16 @@ def with_link(process: Process, kind: Link | None, receivers: Receivers | None) 
             "receivers; add it to process.yml, or take photodiodes"
         )
     return process.model_copy(update={"link": link})
+
+
+def with_drive(process: Process, holds: Holds) -> Process:
+    """Return a process whose heater drive holds another quantity.
+
+    Args:
+        process: The process.
+        holds: What a channel holds, see :class:`DriveCard`.
+    """
+    return process.model_copy(update={"drive": process.drive.model_copy(update={"holds": holds})})
 
 
 class PortsCard(StrictModel):

@@ -81,6 +81,8 @@ class HeaterVariation(StrictModel):
     power_pi_chip_spread: Spread = Field(description="relative spread of powers per π, common to a chip")
     power_pi_local_spread: Spread = Field(description="relative spread of powers per π, every heater's own")
     drift_spread: Spread = Field(description="relative change of a resistance after calibration")
+    drift_h: Positive = Field(description="hours after which a random walk of a resistance has this spread")
+    resistance_per_k: AnyQuantity = Field(description="relative change of a resistance per kelvin")
 
 
 class CrosstalkVariation(StrictModel):

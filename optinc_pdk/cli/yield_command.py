@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from optinc_pdk.cli.app import app, progress_counter, stage_progress
+from optinc_pdk.cli.drift_options import check_drift, drift_progress, print_drift
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, print_faults
 from optinc_pdk.cli.network_files import read_network, read_report, report_path
 from optinc_pdk.cli.options import (
@@ -44,6 +45,7 @@ MAX_FACTOR = 1000.0
 
 @app.command("yield")
 def yield_(
+    context: typer.Context,
     chip: Annotated[
         Path, typer.Argument(help="Layout file, GDS2 or OASIS; the chip's other files are looked for beside it.")
     ],
@@ -86,6 +88,14 @@ def yield_(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Calibrate every sample on a virtual bench; needs --weights.")
     ] = False,
+    drift: Annotated[
+        float | None,
+        typer.Option(
+            metavar="HOURS",
+            help="Let calibrated chips drift for this time: words against time, with and without tracking; needs "
+            "--calibrate. A chip takes minutes.",
+        ),
+    ] = None,
     noise: Annotated[
         bool, typer.Option("--noise", help="Include the noise of lasers and detectors when words are read.")
     ] = False,
@@ -140,6 +150,8 @@ def yield_(
     _check_numbers(samples, seed, target)
     if not noise and (laser_w, symbol_rate) != (None, None):
         raise InputError("--laser-w and --symbol-rate have no effect without noise: add --noise, or leave them out")
+    if drift is not None:
+        check_drift(context, drift, calibrate)
     if calibrate and weights is None:
         raise InputError("--calibrate fits a chip to its network: give its weight file with --weights")
     if weights is None and (bits, servers, groups, activation) != (None,) * 4:
@@ -181,6 +193,19 @@ def yield_(
         onn=onn if calibrate else None,
     )
     directory = chip.parent if output is None else output
+    if drift is not None:
+        from optinc_pdk.tolerance.drift.drift_run import run_drift
+
+        with faults_explaining_errors(as_json) as explained, drift_progress() as report_drift:
+            explained += faults
+            header = header_of(files, card, work)
+            drifted = run_drift(work, header, drift, samples, directory, report_drift, faults)
+        if as_json:
+            print(json.dumps(drifted, indent=2))
+        else:
+            print_drift(drifted, directory / files.name)
+            print_faults(faults)
+        raise typer.Exit(exit_code(True, faults))
     with faults_explaining_errors(as_json) as explained, _samples() as report_samples:
         explained += faults
         run, header = open_executor(work, scheduler, workers), header_of(files, card, work)

@@ -118,10 +118,14 @@ def bias_currents(wiring: Wiring, bias: Bias) -> Currents:
         wire_ohm=wiring.wire_ohm,
         dac_bits=bias.dac_bits,
         full_scale_v=float(process.drive.full_scale_v),
-        rise_v=wiring.rise_v,
+        rise_v=None if process.drive.holds == "power" else wiring.rise_v,
     )
     current = heater_currents(heater, voltage)
-    return Currents(wiring, voltage, current, wiring.rise_v(current))
+    rise = wiring.rise_v(current)
+    if process.drive.holds == "power":
+        # the drive raises the voltage of a pad until the power is that of the code
+        voltage = np.where(current > 0.0, voltage + rise, 0.0)
+    return Currents(wiring, voltage, current, rise)
 
 
 def full_currents(wiring: Wiring) -> Currents:

@@ -147,7 +147,7 @@ def heater_parameters(
         device: Name of this device.
         process: Process of the cards.
         rise_v: Function from the currents of these heaters in A to their ground rise in V, both (channels,); None for
-            no ground rise.
+            no ground rise. A drive that holds power compensates it, so that its codes do not depend on it.
 
     Raises:
         NetlistError: The resistance of a wire is unknown, because it connects several heaters or pads.
@@ -168,7 +168,7 @@ def heater_parameters(
         wire_ohm=circuit.settings["wire_ohm"][instances],
         dac_bits=int(process.drive.dac_bits),
         full_scale_v=float(process.drive.full_scale_v),
-        rise_v=rise_v,
+        rise_v=None if process.drive.holds == "power" else rise_v,
     )
 
 

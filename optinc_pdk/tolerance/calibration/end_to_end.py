@@ -177,7 +177,7 @@ def transmit_words(
         read = laboratory.read(voltage_v[np.newaxis], amplitude)[0]
         driven, detected = amplitude.copy(), []
         for i, layer in enumerate(layers[:-1]):
-            detected.append(_detected(layer, electronics.balance[i], read))
+            detected.append(detected_signals(layer, electronics.balance[i], read))
             drive = electronics.gain[i] * (detected[i] + electronics.offset[i])
             driven[:, layers[i + 1].sources] = np.clip(drive, 0.0, 1.0)
         change = float(np.abs(driven - amplitude).max(initial=0.0))
@@ -193,7 +193,7 @@ def transmit_words(
     return WordTransmission(source, tuple(detected), output, words)
 
 
-def _detected(layer: BenchLayer, balance: Floats, read: Floats) -> Floats:
+def detected_signals(layer: BenchLayer, balance: Floats, read: Floats) -> Floats:
     """Return (N, neurons) detected signals of a layer without offsets, from (N, all detectors) readings."""
     target = layer.target
     plus, minus = (

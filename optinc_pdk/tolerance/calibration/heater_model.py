@@ -123,12 +123,15 @@ class HeaterModel:
 
 
 def design_heater_model(chip: NominalChip, laboratory: BenchProtocol) -> HeaterModel:
-    """Build the design model of a chip's heaters, driven by a bench."""
+    """Build the design model of a chip's heaters, driven by a bench.
+
+    A drive that holds power compensates ground rise.
+    """
     return HeaterModel(
         chip.power_pi_w,
         chip.resistance_ohm,
         chip.wire_ohm,
-        chip.rise_ohm,
+        np.zeros_like(chip.rise_ohm) if chip.process.drive.holds == "power" else chip.rise_ohm,
         laboratory.full_scale_v,
         laboratory.step_v,
         _card_crosstalk(chip),

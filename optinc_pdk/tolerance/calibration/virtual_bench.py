@@ -57,6 +57,8 @@ class VirtualBench:
         step_v: DAC step of the drive in volts; 0 if voltages are not rounded.
         settings: Number of heater settings applied so far.
         readings: Number of single photodiode readings taken so far, each averaged reading counted.
+        reuses_batches: Whether a setting that was read in the last batch of settings is not simulated again. The last
+            bits of its readings may then differ.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class VirtualBench:
         self.detectors = (*dict.fromkeys(pairs), *(label for row in board.outputs for label in row))
         self.full_scale_v = float(chip.process.drive.full_scale_v)
         self.step_v = 0.0 if effective_bits is None else drive_step_v(chip.process, effective_bits)
+        self.reuses_batches = False
         self.settings = 0
         self.readings = 0
         self._chip, self._sample, self._bits = (
@@ -105,6 +108,10 @@ class VirtualBench:
         self._leak = modulator_leak(chip.process)
         self._random = np.random.default_rng(seed)
         self._latest: tuple[Floats, Complexes] | None = None
+
+    def hold(self, sample: ChipSample) -> None:
+        """Continue with other parameters of the chip on the bench, which has drifted."""
+        self._sample, self._latest = sample, None
 
     def read(self, voltage_v: ArrayLike, amplitude: ArrayLike) -> Floats:
         """Read every photodiode for each heater setting and each pattern of source amplitudes, with the carrier on.
@@ -147,9 +154,11 @@ class VirtualBench:
         # on-chip modulators emit a fraction of the carrier that reaches them
         driven = np.isin(source_labels, self._chip.structure.modulators)
         carrier_rows = np.array([index_of[label] for label in np.array(source_labels)[driven].tolist()], dtype=np.int64)
-        if len(voltage_v) == 1 and self._latest is not None and np.array_equal(self._latest[0], voltage_v):
-            yield self._latest[1]
-            return
+        known = self._latest is not None and (self.reuses_batches or len(self._latest[0]) == 1)
+        if len(voltage_v) == 1 and self._latest is not None and known:
+            for row in np.flatnonzero((self._latest[0] == voltage_v).all(axis=1))[:1].tolist():
+                yield self._latest[1][row : row + 1]
+                return
         for first in range(0, len(voltage_v), CHUNK):
             s = sample_s_matrices(self._chip, self._sample, voltage_v[first : first + CHUNK], self._bits)[:, 0]
             strength = np.ones((len(s), len(source_labels)), dtype=np.complex128)

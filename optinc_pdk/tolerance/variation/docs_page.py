@@ -47,6 +47,9 @@ TAIL = """
   crosstalk on the card is present on every chip, and the bias that a build writes compensates for it. Only its
   spreads (standard deviations of the logarithm of the shares) are an imperfection. A nominal chip has the card's
   shares.
+- Drift and a change of the temperature are not part of a sample as calibrated: `optinc yield --drift`
+  ([chips in service](drift.md)). Then guides turn by the card's `guide.index_per_k`, 2π · index · K · length /
+  wavelength.
 
 ## What is not modelled
 
@@ -57,8 +60,8 @@ TAIL = """
   one arm of a neighbouring interferometer; the difference between both arms is smaller, so the card's crosstalk is a
   pessimistic estimate.
 - Separation of dies: heaters on a chip of several dies have the crosstalk of heaters on a single die.
-- Variation of wire and ground resistances (nominal values are used), reflections, the temperature of the whole chip,
-  and polarisation.
+- Variation of wire and ground resistances (nominal values are used), their temperature coefficients, reflections,
+  gradients of the temperature over the chip, and polarisation.
 """
 
 

@@ -58,15 +58,32 @@ def sample_phases(
         raise InputError(
             f"the voltage of channel {chip.structure.channel[index[-1]]!r} is {requested[tuple(index)]}; give a number"
         )
-    resistance = chip.resistance_ohm * sample.resistance_scale
-    output, total = _drive_output(chip, requested, effective_bits), resistance + chip.wire_ohm
-    # for many settings, one dense solve for a starting point is faster than more iterations
-    batched = requested.ndim > 1 and len(requested) > 1
-    first = output @ _conductance(chip, sample).T if batched else output / total
-    current = _currents(output, total, chip.rise_ohm, first)
-    self_phase = np.pi * current**2 * resistance / (chip.power_pi_w * sample.power_scale)
+    power = _powers(chip, sample, _drive_output(chip, requested, effective_bits))
+    self_phase = np.pi * power / (chip.power_pi_w * sample.power_scale)
     phase: Floats = self_phase @ sample.crosstalk.T
     return phase
+
+
+def _powers(chip: NominalChip, sample: ChipSample, output: Floats) -> Floats:
+    """Return the electrical powers of the heaters of a sample at outputs of its drive in V; both (K, H) or (H,).
+
+    A drive that holds power holds that of a heater as drawn, whatever the resistances of the sample and the ground
+    rise. It cannot exceed the power at full scale.
+
+    Raises:
+        RangeError: The ground resistance is too high for a solution.
+    """
+    resistance = chip.resistance_ohm * sample.resistance_scale
+    total = resistance + chip.wire_ohm
+    if chip.process.drive.holds == "power":
+        held = (output / (chip.resistance_ohm + chip.wire_ohm)) ** 2 * chip.resistance_ohm
+        most = (float(chip.process.drive.full_scale_v) / total) ** 2 * resistance
+        return np.asarray(np.minimum(held, most))
+    # for many settings, one dense solve for a starting point is faster than more iterations
+    batched = output.ndim > 1 and len(output) > 1
+    first = output @ _conductance(chip, sample).T if batched else output / total
+    current = _currents(output, total, chip.rise_ohm, first)
+    return np.asarray(current**2 * resistance)
 
 
 def sample_scattering(

@@ -27,6 +27,7 @@ Generator = np.random.Generator
 PHASE = "phase_rad"
 """Key of a device's static phase error among its sampled parameters."""
 LOSS = "loss_db"
+NM_PER_UM = 1000.0
 _PER_UM = 100.0
 """Waveguide length in µm that the sensitivities to width and height refer to."""
 
@@ -102,6 +103,34 @@ def nominal_sample(chip: NominalChip, seed: int = 0) -> ChipSample:
 def aged_sample(sample: ChipSample) -> ChipSample:
     """Return a copy of a sample whose heater resistances have drifted, as some time after calibration."""
     return replace(sample, resistance_scale=sample.resistance_scale * sample.drift)
+
+
+def drifted_sample(chip: NominalChip, sample: ChipSample, resistance: Floats, kelvin: float) -> ChipSample:
+    """Return a copy of a sample some time later: its heater resistances and its temperature have changed.
+
+    Args:
+        chip: The nominal chip.
+        sample: The sample.
+        resistance: (H,) factor by which each resistance has changed at equal temperature.
+        kelvin: Change of the temperature of the whole chip. It changes the phase of every guide, in proportion to its
+            length, and every heater's resistance.
+
+    Raises:
+        InputError: The temperature changes, and the process card lacks a coefficient.
+    """
+    scale = sample.resistance_scale * resistance
+    if not kelvin:
+        return replace(sample, resistance_scale=scale)
+    guide, variation = chip.process.guide, chip.process.imperfections
+    if guide.index_per_k is None or variation is None:
+        raise InputError(
+            f"process {chip.process.name!r} has no guide.index_per_k or no imperfections.heater.resistance_per_k, so "
+            "that its temperature cannot change; add them to its card"
+        )
+    _, length_um = _waveguides(chip)
+    phase = 2.0 * np.pi * float(guide.index_per_k) * kelvin * length_um / (float(guide.wavelength_nm) / NM_PER_UM)
+    scale = scale * (1.0 + float(variation.heater.resistance_per_k) * kelvin)
+    return replace(_with_phases(chip, sample, phase), resistance_scale=scale)
 
 
 def _couplers(chip: NominalChip, imperfections: Imperfections, generator: Generator, sample: ChipSample) -> ChipSample:
