@@ -6,6 +6,7 @@ many, and not over the signals, of which there are few.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from optinc_pdk.circuit import Bias, Board, NetlistError, Neuron, detector_groups, label_tuple
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.noise import DetectionSources, Noise, NoiseDraw
+from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -97,18 +99,40 @@ class DetectionMatrix:
             drawn: Random numbers of the noise in this layer; None for no noise.
         """
         shape = None if noise is None or noise.shape.negligible else noise.shape
-        seen = self._seen(light)
-        if shape is not None:
-            seen = shape.transmitted(seen)
-        seen = self._with_leak(seen)
-        if drawn is not None:
-            seen = seen * np.repeat(self._factors(drawn), len(seen) // len(light), axis=0)
-        found = self.detected(self._fields(seen))
-        if shape is not None:
-            found = shape.readings(found)
+        seen, factors = self._seen(light), None if drawn is None else self._factors(drawn)
+        if shape is None:
+            found = self.detected(self._fields(_scaled(self._with_leak(seen), factors)))
+        elif self.leak:
+            # what leaks through a modulator is not linear in its amplitude
+            instants = self._with_leak(shape.transmitted(seen))
+            each = None if factors is None else np.repeat(factors, len(instants) // len(light), axis=0)
+            found = shape.readings(self.detected(self._fields(_scaled(instants, each))))
+        else:
+            found = self._reading_of_symbols(seen, factors, shape)
         if noise is None or drawn is None:
             return found
         return np.asarray(found + np.sqrt(self.variance(found, noise)) * drawn.readings)
+
+    def _reading_of_symbols(
+        self, seen: Floats | Complexes, factors: Complexes | None, shape: SymbolShape
+    ) -> Floats:
+        """Return the (B, D) readings of consecutive symbols from sources that leak nothing, without detector noise.
+
+        Args:
+            seen: (B, L) amplitudes of the sources that reach a detector.
+            factors: (B, L) factors of the noise on them; None for no noise.
+            shape: Shape of the symbols.
+        """
+        driven = self._fields(_scaled(seen, factors))
+        if shape.transmitter == math.inf:
+            return shape.readings_of_powers([self.detected(driven)])
+        missing = self._fields(_scaled(shape.missing(seen), factors))
+        if self.phase is not None:
+            return shape.readings_of_powers([self.detected(driven), self.detected(missing)])
+        count = self.feed.detectors
+        product = 2.0 * driven * missing
+        both = product[:, :count] + product[:, count:]
+        return shape.readings_of_powers([self.power(driven), both, self.power(missing)])
 
     def instants(self, light: Floats, noise: Noise) -> Floats:
         """Return the (B · SAMPLES, D) light that the detectors see at all instants of B symbols, without noise.
@@ -137,6 +161,11 @@ class DetectionMatrix:
         first, last = np.searchsorted(self.reaching, (self.feed.sources.start, self.feed.sources.stop))
         factors[:, first:last] = drawn.fields[:, self.reaching[first:last] - self.feed.sources.start]
         return factors
+
+
+def _scaled(amplitudes: Floats | Complexes, factors: Complexes | None) -> Floats | Complexes:
+    """Return amplitudes with the factors of the noise on them, if there is any."""
+    return amplitudes if factors is None else np.asarray(amplitudes * factors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,16 +294,38 @@ class _Optics:
         self.fibre = [not driven.intersection(group) for group in groups]
         self.strength = scattering.strength(self.sources, board.unmodulated)[wavelength]
 
+    def fields(self, detectors: list[str]) -> Complexes:
+        """(D, F) fields at some detectors for each source at amplitude 1."""
+        s = self.scattering.between(detectors, self.sources)[self.wavelength] * self.strength
+        return np.asarray(np.add.reduceat(s, self.starts, axis=1))
+
     def to(self, detectors: list[str], source: slice, phase: Floats | None = None) -> DetectionMatrix:
         """Detection matrix of some detectors; ``source`` are their layer's sources."""
-        s = self.scattering.between(detectors, self.sources)[self.wavelength] * self.strength
-        fields = np.add.reduceat(s, self.starts, axis=1).T
+        fields = self.fields(detectors).T
         # the carrier stays, so that the matrix is never empty
         reaching = np.flatnonzero(np.append(True, np.any(fields[1:] != 0.0, axis=1)))
         # a coherent receiver is locked to light from a fibre
         feed = DetectionSources(source, self.fibre[source.start] or phase is not None, len(detectors))
         stacked = np.hstack([fields.real, fields.imag])[reaching]
         return DetectionMatrix(reaching, stacked, feed, self.scattering.leak, phase)
+
+
+def receiver_fields(scattering: Scattering, board: Board, wavelength: int = 0) -> Complexes:
+    """Return the fields at the receivers from every source of the last layer at amplitude 1.
+
+    Args:
+        scattering: S-parameters of the whole chip.
+        board: Board netlist that joins the chip's fibres.
+        wavelength: Index of the wavelength in ``scattering``.
+
+    Returns:
+        (receivers, J) fields; the J sources are the neurons of the last hidden layer, or the inputs if there is none.
+    """
+    receivers = [label for row in board.outputs for label in row]
+    optics = _Optics(scattering, board, wavelength)
+    last = [neuron for neuron in board.neurons if neuron.layer == board.layers - 2]
+    count = len(last) if last else sum(map(len, board.inputs))
+    return optics.fields(receivers)[:, -count:]
 
 
 def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int) -> ChipNetwork:
