@@ -102,11 +102,6 @@ class DetectionMatrix:
         seen, factors = self._seen(light), None if drawn is None else self._factors(drawn)
         if shape is None:
             found = self.detected(self._fields(_scaled(self._with_leak(seen), factors)))
-        elif self.leak:
-            # what leaks through a modulator is not linear in its amplitude
-            instants = self._with_leak(shape.transmitted(seen))
-            each = None if factors is None else np.repeat(factors, len(instants) // len(light), axis=0)
-            found = shape.readings(self.detected(self._fields(_scaled(instants, each))))
         else:
             found = self._reading_of_symbols(seen, factors, shape)
         if noise is None or drawn is None:
@@ -116,17 +111,24 @@ class DetectionMatrix:
     def _reading_of_symbols(
         self, seen: Floats | Complexes, factors: Complexes | None, shape: SymbolShape
     ) -> Floats:
-        """Return the (B, D) readings of consecutive symbols from sources that leak nothing, without detector noise.
+        """Return the (B, D) readings of consecutive symbols without detector noise.
+
+        What leaks through a modulator goes from that of the amplitude at the start of the symbol to that of the driven
+        one with the time constant of the amplitude.
 
         Args:
-            seen: (B, L) amplitudes of the sources that reach a detector.
+            seen: (B, L) amplitudes of the sources that reach a detector, without what leaks through modulators.
             factors: (B, L) factors of the noise on them; None for no noise.
             shape: Shape of the symbols.
         """
-        driven = self._fields(_scaled(seen, factors))
+        settled = self._with_leak(seen)
+        driven = self._fields(_scaled(settled, factors))
         if shape.transmitter == math.inf:
             return shape.readings_of_powers([self.detected(driven)])
-        missing = self._fields(_scaled(shape.missing(seen), factors))
+        rest = shape.missing(seen)
+        if self.leak:
+            rest = self._with_leak(seen + rest) - settled
+        missing = self._fields(_scaled(rest, factors))
         if self.phase is not None:
             return shape.readings_of_powers([self.detected(driven), self.detected(missing)])
         count = self.feed.detectors

@@ -49,7 +49,7 @@ STEPS = 3
 """Programming iterations in refinements: solutions are not unique, so stay close to the measured setting."""
 NEAR, NEAR_RAD, NEAR_SHRINK = 8, 0.2, 0.3
 """Settings around a measured one, their rms distance, and its reduction factor in every refinement."""
-QUADRATURE_WEIGHT = 0.01
+QUADRATURE_WEIGHT = 0.1
 """Weight of the signals' quadrature component while the twin is programmed. It selects, among many solutions of equally
 small error, one that wastes no light, which matters with noise."""
 MISFIT_SHARE = 0.3

@@ -161,7 +161,7 @@ def stage_outcomes(work: YieldStudy, imperfections: Imperfections, sample: int) 
     sample_parameters = draw_sample(work.chip, imperfections, seed)
     outcomes: dict[str, WordOutcome] = {}
     noise = scaled_noise(work.noise, imperfections)
-    for stage, parameters, drive in _biased_stages(work, sample_parameters, imperfections.effective_bits, noise, seed):
+    for stage, parameters, drive in biased_stages(work, sample_parameters, imperfections.effective_bits, noise, seed):
         noises = noises_of(work, stage, imperfections)
         if isinstance(drive, RangeError):
             outcomes |= read_sample(work, drive, work.chip.bias, noises, seed)
@@ -240,7 +240,7 @@ def judged_stage(work: YieldStudy) -> str:
     return BEFORE if work.onn is None else AFTER
 
 
-def _biased_stages(
+def biased_stages(
     work: YieldStudy, sample: ChipSample, bits: float | None, noise: Noise | None, seed: int
 ) -> Iterator[tuple[str, ChipSample, SampleBias | RangeError]]:
     """Yield stage, sample and bias of each stage; instead of the bias, the error if there is none."""
