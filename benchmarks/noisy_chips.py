@@ -182,22 +182,22 @@ def _estimates(stage: dict[str, Any]) -> str:
 HEAD = """# Sampled chips with noise
 
 `python benchmarks/noisy_chips.py run` samples these chips, 20 of each, seed 2603, and `python benchmarks/noisy_chips.py
-table` writes this page. All imperfections of [the process card](imperfections.md) and all [noise](noise.md) are on, also on
-the bench of the calibration; 4 servers, 10 mW into every guide. `soi220` has output neurons and photodiodes, `soi220_fast`
-output neurons and coherent receivers.
+table` writes this page. All imperfections of [the process card](imperfections.md) and all [noise](noise.md) are on,
+also on the bench of the calibration; 4 servers, 10 mW into every guide. `soi220` has output neurons and photodiodes,
+`soi220_fast` output neurons and coherent receivers.
 
-- **Before**: with the bias file of the build. **After**: calibrated. **Drifted**: as calibrated, after heater resistances
-  have drifted.
-- **Words wrong** are counted: every input is sent once, in random order, with each assignment of symbols to servers, and
-  all servers read it.
-- **Estimate** of the word-error rate, for rates far below what can be counted: see [noise](noise.md#the-estimate). Median
-  and worst of the 20 chips.
+- **Before**: with the bias file of the build. **After**: calibrated. **Drifted**: as calibrated, after heater
+  resistances have drifted.
+- **Words wrong** are counted: every input is sent once, in random order, with each assignment of symbols to servers,
+  and all servers read it.
+- **Estimate** of the word-error rate, for rates far below what can be counted: see [noise](noise.md#the-estimate).
+  Median and worst of the 20 chips.
 - **Calibration**: processor time with one thread, with the simulated bench.
 
 """
 TAIL = """
-One amplifier and one window serve all samples of a chip; they are those with which the nominal chip has the lowest estimate
-at this rate. Coherent receivers are locked to the light of their own modulators, see
+One amplifier and one window serve all samples of a chip; they are those with which the nominal chip has the lowest
+estimate at this rate. Coherent receivers are locked to the light of their own modulators, see
 [yield](yield.md#coherent-receivers).
 """
 

@@ -108,9 +108,7 @@ class DetectionMatrix:
             return found
         return np.asarray(found + np.sqrt(self.variance(found, noise)) * drawn.readings)
 
-    def _reading_of_symbols(
-        self, seen: Floats | Complexes, factors: Complexes | None, shape: SymbolShape
-    ) -> Floats:
+    def _reading_of_symbols(self, seen: Floats | Complexes, factors: Complexes | None, shape: SymbolShape) -> Floats:
         """Return the (B, D) readings of consecutive symbols without detector noise.
 
         What leaks through a modulator goes from that of the amplitude at the start of the symbol to that of the driven

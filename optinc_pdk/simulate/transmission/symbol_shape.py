@@ -6,9 +6,9 @@ amplifier are one low-pass filter, and a reading is the mean of its output over 
 short window avoids the transition from the symbol before, a long one averages noise. The filters of electronics and
 modulator in series, and those of photodiode and amplifier, are each replaced by one of equal sum of 1 / f².
 
-A symbol is represented by ``SAMPLES`` instants. Between them, power is taken as linear. All amplitudes approach what is
-driven with one time constant, so that power is a polynomial of second order in the share that is missing; a reading is a
-sum of its three coefficients, of the symbol itself and of those before it.
+A symbol is represented by ``SAMPLES`` instants. Between them, power is taken as linear. All amplitudes approach what
+is driven with one time constant, so that power is a polynomial of second order in the share that is missing; a reading
+is a sum of its three coefficients, of the symbol itself and of those before it.
 """
 
 from __future__ import annotations

@@ -129,9 +129,7 @@ def chip_of(
     )
 
 
-def _nominal_scattering(
-    plan: ScatteringPlan, structure: CircuitOptics, phases: Floats, process: Process
-) -> Scattering:
+def _nominal_scattering(plan: ScatteringPlan, structure: CircuitOptics, phases: Floats, process: Process) -> Scattering:
     """Return the S-parameters of the nominal chip at its bias."""
     wavelength = np.array([float(process.guide.wavelength_nm)])
     return Scattering(wavelength, plan.outs, s_matrices(plan, phases, wavelength, process)[0], structure.modulators)

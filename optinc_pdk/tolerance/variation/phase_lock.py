@@ -41,7 +41,7 @@ def locked_sources(s: Scattering, board: Board) -> Ints:
     if not board.coherent:
         return np.zeros(0, dtype=np.int64)
     field = np.abs(receiver_fields(s, board))
-    source = field.argmax(axis=1)
+    source = np.asarray(field.argmax(axis=1), dtype=np.int64)
     strongest = field.max(axis=1)
     others = np.where(np.arange(field.shape[1]) == source[:, np.newaxis], 0.0, field).max(axis=1)
     labels = [label for row in board.outputs for label in row]
@@ -51,7 +51,7 @@ def locked_sources(s: Scattering, board: Board) -> Ints:
             "which it would lock its phase on a sampled chip; build the chip with --link neurons, or with --receivers "
             "photodiodes"
         )
-    return source
+    return np.asarray(source)
 
 
 def locked_phases(fields: Complexes, source: Ints) -> Floats:
