@@ -68,6 +68,22 @@ def test_a_run_prints_numbers_and_does_not_import_dask(chip: Path, tmp_path: Pat
     assert numbers == json.loads((tmp_path / "tiny.yield.json").read_text())
     assert numbers["imperfections"] == {"coupler": 1.0, "dac": 16.0} and numbers["samples"] == 3
     assert numbers["noise"]["laser_w"] == 0.01 and numbers["task"]["servers"] == 4
+    # neither laser nor detector are among the kinds, so words are read without noise
+    assert numbers["stages"]["before"]["estimated_word_error_rate"] is None
+
+
+def test_the_summary_states_estimates_beside_the_counts(chip: Path, tmp_path: Path, run: Run) -> None:
+    options = ("--samples", 1, "--imperfection", "coupler", "--no-contributions", "-o", tmp_path)
+    done = run(chip, *options, "--imperfection", "detector", "--noise", "--symbol-rate", 3e7)
+    assert done.returncode == 0, done.stderr
+    assert "3e+07 symbols per second; receiver chosen on the nominal chip" in done.stdout
+    assert "estimated word-error rate (not counted): median of the samples" in done.stdout
+    estimate = json.loads((tmp_path / "tiny.yield.json").read_text())["stages"]["before"]["estimated_word_error_rate"]
+    header, row = (tmp_path / "tiny.yield.csv").read_text().splitlines()
+    column = header.split(",").index("estimated_word_error_rate")
+    assert 0.0 <= float(row.split(",")[column]) == estimate["median"] == estimate["worst"] <= 1.0
+    assert "estimated" not in run(chip, *options).stdout
+    assert run(chip, *options, "--noise", "--symbol-rate", 1e12).returncode == 2
 
 
 def test_an_interrupted_run_keeps_finished_samples_and_resumes(chip: Path, tmp_path: Path, run: Run) -> None:

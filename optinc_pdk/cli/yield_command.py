@@ -97,7 +97,12 @@ def yield_(
         ),
     ] = None,
     noise: Annotated[
-        bool, typer.Option("--noise", help="Include the noise of lasers and detectors when words are read.")
+        bool,
+        typer.Option(
+            "--noise",
+            help="Include the noise of lasers and detectors when words are read, and estimate the word-error rate of "
+            "every sample.",
+        ),
     ] = False,
     laser_w: Annotated[
         float | None,
@@ -165,9 +170,9 @@ def yield_(
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
-    from optinc_pdk.simulate.transmission.noise import noise_of
+    from optinc_pdk.simulate.transmission.noise import noise_choices
     from optinc_pdk.tolerance.montecarlo.executors import check_scheduler, open_executor
-    from optinc_pdk.tolerance.montecarlo.study import YieldStudy
+    from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver
     from optinc_pdk.tolerance.montecarlo.yield_run import chip_files, header_of, run_yield
     from optinc_pdk.tolerance.variation.imperfections import imperfections
     from optinc_pdk.tolerance.variation.nominal_chip import chip_of
@@ -176,7 +181,9 @@ def yield_(
     files, card = chip_files(chip, netlist, bias), load_process(process)
     onn = None if weights is None else read_network(weights, bits, servers, groups, activation, files.gds)
     task = _task(files, onn)
-    physical = noise_of(card, laser_w, symbol_rate) if noise else None
+    if noise:
+        # refuses power and rate before the layout is read
+        noise_choices(card, laser_w, symbol_rate)
     amounts = _amounts(card, imperfection or [], scale or [], dac_bits, noise)
     with faults_explaining_errors(as_json) as faults, stage_progress(("extract",)) as report_stage:
         report_stage("extract")
@@ -189,7 +196,7 @@ def yield_(
         imperfections=replace(imperfections(card), amount=amounts),
         seed=seed,
         target=target,
-        noise=physical,
+        noise=best_receiver(extracted, task, laser_w, symbol_rate) if noise else None,
         onn=onn if calibrate else None,
     )
     directory = chip.parent if output is None else output

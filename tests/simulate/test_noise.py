@@ -12,6 +12,7 @@ from optinc_pdk.circuit import Bias, Board, NetlistError, Neuron
 from optinc_pdk.circuit.bias import Activation
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate import Scattering, noise_of, transmit
+from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.simulate.transmission.noise import BLOCK, KINDS, noise_choices, path_phase_variance, rate_limits
 
 ELECTRON_C = 1.602176634e-19
@@ -221,3 +222,20 @@ def test_settings_of_other_receivers_are_refused():
     dark = replace(coherent_bias(0.1), dark={"out": 0.1})
     with pytest.raises(NetlistError, match="a dark for fibre 'out', which ends in a coherent receiver"):
         transmit(symbols, chip({("out", "in"): 0.2}), COHERENT, dark)
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("board", [BOARD, COHERENT])
+def test_readings_are_those_of_the_light_at_all_instants(leak, board):
+    """What leaks through modulators is interpolated within a symbol, which hardly counts."""
+    paths = {("p", "c"): 0.5, ("p", "in"): 0.4 + 0.1j, ("n", "c"): 0.5, ("n", "in"): -0.4, ("out", "t"): 0.3j}
+    one = replace(chip(paths), leak=leak)
+    given = bias(offset=0.1) if board is BOARD else replace(bias(offset=0.1), phases={"out": 1.0})
+    network, light = network_of(one, board, given, 0), np.random.default_rng(3).random((40, 3))
+    light[:, 0] = 1.0
+    noise = noise_of(load_process("soi220_fast"), None, 4e10)
+    for matrix in (network.layers[0].detection, network.receivers):
+        expected = noise.shape.readings(matrix.instants(light, noise))
+        assert matrix.readings(light, noise, None) == pytest.approx(expected, abs=1e-12 if leak == 0.0 else 2e-4)
+        still = matrix.detected(matrix.fields(light))
+        assert np.abs(expected - still).max() > 1e-3

@@ -92,3 +92,22 @@ def test_bandwidths_in_series_add_as_inverse_squares() -> None:
     assert time_constants((), 1e9) == math.inf == time_constants((math.inf,), 1e9)
     assert time_constants((1e9,), 1e9) == pytest.approx(2.0 * math.pi)
     assert time_constants((3e9, 4e9), 1e9) == pytest.approx(2.0 * math.pi * 2.4)
+
+
+@pytest.mark.parametrize(("transmitter", "receiver"), [(4.0, 6.0), (1.5, 2.0), (math.inf, 3.0), (5.0, math.inf)])
+@pytest.mark.parametrize("window", [0.125, 0.5, 0.875])
+def test_readings_of_powers_are_those_of_all_instants(transmitter: float, receiver: float, window: float) -> None:
+    """A field is driven + share · missing, so its power has three coefficients."""
+    shape = SymbolShape(transmitter, receiver, window)
+    field = np.asarray(shape.transmitted(SYMBOLS)) - 0.4
+    driven = SYMBOLS - 0.4
+    missing = np.asarray(shape.missing(SYMBOLS)) if transmitter < math.inf else np.zeros_like(SYMBOLS)
+    parts = [driven**2, 2.0 * driven * missing, missing**2]
+    assert shape.readings_of_powers(parts) == pytest.approx(shape.readings(field**2), rel=1e-12, abs=1e-13)
+
+
+def test_the_memory_of_a_shape_is_computed_once_and_cannot_be_changed() -> None:
+    one, same = (SymbolShape(3.0, 5.0, 0.25).memory for _ in range(2))
+    assert one is same
+    with pytest.raises(ValueError, match="read-only"):
+        one[0] = 0.0

@@ -11,11 +11,12 @@ import pytest
 from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
+from optinc_pdk.cards.process import with_link
 from optinc_pdk.circuit import flatten, write_bias, write_netlist
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import lay_out_network, to_layout, write_gds
-from optinc_pdk.onn import Layer, Onn, carry_chain
+from optinc_pdk.onn import Layer, Onn, carry_chain, linked_network
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.electrical.wiring import read_wiring
 from optinc_pdk.simulate import analyse, program
@@ -119,3 +120,14 @@ def work(tiny, process, every):
         selected = selected.scaled(kind, amount)
     chip = read_chip(*(tiny / f"tiny{ending}" for ending in (".gds", ".pic.yml", ".bias.yml")), process)
     return YieldStudy(chip, Averaging(2, 4, 1), selected, 7, 1.0)
+
+
+@pytest.fixture(scope="session")
+def locked():
+    """Work on samples of a chip with output neurons and coherent receivers, whose modulators leak."""
+    task, card = Averaging(2, 4, 1), with_link(load_process("soi220_fast"), "neurons", "coherent")
+    network = linked_network(carry_chain(task), True)
+    drawn = assemble(network, card, "locked")
+    circuit = with_geometry(drawn, 2)
+    bias = program(circuit, drawn.board, network, card).bias
+    return YieldStudy(chip_of(circuit, drawn.board, bias, card), task, imperfections(card), 7, 1.0)

@@ -6,6 +6,7 @@ many, and not over the signals, of which there are few.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from optinc_pdk.circuit import Bias, Board, NetlistError, Neuron, detector_groups, label_tuple
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.noise import DetectionSources, Noise, NoiseDraw
+from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -49,7 +51,7 @@ class DetectionMatrix:
 
         Complex amplitudes of the first layer are those of other chips, which already leak.
         """
-        return self._lit(self._seen(light))
+        return self._fields(self._with_leak(self._seen(light)))
 
     def _seen(self, light: Floats | Complexes) -> Floats | Complexes:
         """(B, L) amplitudes of the sources that reach a detector."""
@@ -65,24 +67,20 @@ class DetectionMatrix:
             fields += (self._turned.T @ np.ascontiguousarray(seen.imag.T)).T
         return fields
 
-    def _lit(self, seen: Floats | Complexes) -> Floats:
-        """Fields for the (B, L) amplitudes of the sources that reach a detector, with what leaks through modulators."""
-        fields = self._fields(seen)
-        if (leaking := self._leaking(seen)) is not None:
-            fields += (self._turned.T @ np.ascontiguousarray(leaking.T)).T
-        return fields
-
-    def _leaking(self, seen: Floats | Complexes) -> Floats | None:
-        """(B, L) amplitudes in quadrature that leak through modulators; None if nothing does."""
+    def _with_leak(self, seen: Floats | Complexes) -> Floats | Complexes:
+        """(B, L) amplitudes of the sources that reach a detector, with what leaks through modulators."""
         if not self.leak or (np.iscomplexobj(seen) and self.feed.sources.start == 1):
-            return None
-        leaking = np.square(seen.real)
-        np.subtract(1.0, leaking, out=leaking)
-        np.maximum(leaking, 0.0, out=leaking)
-        np.sqrt(leaking, out=leaking)
-        leaking *= self.leak
+            return seen
+        leaking = self.leak * np.sqrt(np.maximum(1.0 - seen.real**2, 0.0))
         leaking[:, 0] = 0.0
-        return leaking
+        return np.asarray(seen + 1j * leaking)
+
+    @cached_property
+    def _dense(self) -> Floats:
+        """(n, 2 D) ``field`` of the first n sources of the chip, up to the last one that reaches a detector."""
+        dense = np.zeros((int(self.reaching[-1]) + 1, self.field.shape[1]))
+        dense[self.reaching] = self.field
+        return dense
 
     @property
     def _turned(self) -> Floats:
@@ -108,21 +106,43 @@ class DetectionMatrix:
             drawn: Random numbers of the noise in this layer; None for no noise.
         """
         shape = None if noise is None or noise.shape.negligible else noise.shape
-        seen = self._seen(light)
-        if shape is not None:
-            seen = shape.transmitted(seen)
-        if drawn is None:
-            fields = self._lit(seen)
+        if shape is None and drawn is None and not self.leak and not np.iscomplexobj(light):
+            # without selecting sources first: most words are read here
+            return self.detected((self._dense.T @ np.ascontiguousarray(light.T[: len(self._dense)])).T)
+        seen, factors = self._seen(light), None if drawn is None else self._factors(drawn)
+        if shape is None:
+            found = self.detected(self._fields(_scaled(self._with_leak(seen), factors)))
         else:
-            leaking = self._leaking(seen)
-            whole = seen if leaking is None else seen + 1j * leaking
-            fields = self._fields(whole * np.repeat(self._factors(drawn), len(seen) // len(light), axis=0))
-        found = self.detected(fields)
-        if shape is not None:
-            found = shape.readings(found)
+            found = self._reading_of_symbols(seen, factors, shape)
         if noise is None or drawn is None:
             return found
         return np.asarray(found + np.sqrt(self.variance(found, noise)) * drawn.readings)
+
+    def _reading_of_symbols(self, seen: Floats | Complexes, factors: Complexes | None, shape: SymbolShape) -> Floats:
+        """Return the (B, D) readings of consecutive symbols without detector noise.
+
+        What leaks through a modulator goes from that of the amplitude at the start of the symbol to that of the driven
+        one with the time constant of the amplitude.
+
+        Args:
+            seen: (B, L) amplitudes of the sources that reach a detector, without what leaks through modulators.
+            factors: (B, L) factors of the noise on them; None for no noise.
+            shape: Shape of the symbols.
+        """
+        settled = self._with_leak(seen)
+        driven = self._fields(_scaled(settled, factors))
+        if shape.transmitter == math.inf:
+            return shape.readings_of_powers([self.detected(driven)])
+        rest = shape.missing(seen)
+        if self.leak:
+            rest = self._with_leak(seen + rest) - settled
+        missing = self._fields(_scaled(rest, factors))
+        if self.phase is not None:
+            return shape.readings_of_powers([self.detected(driven), self.detected(missing)])
+        count = self.feed.detectors
+        product = 2.0 * driven * missing
+        both = product[:, :count] + product[:, count:]
+        return shape.readings_of_powers([self.power(driven), both, self.power(missing)])
 
     def instants(self, light: Floats, noise: Noise) -> Floats:
         """Return the (B · SAMPLES, D) light that the detectors see at all instants of B symbols, without noise.
@@ -131,7 +151,7 @@ class DetectionMatrix:
             light: (B, F) source amplitudes of consecutive symbols.
             noise: Noise model with the shape of symbols.
         """
-        return self.detected(self._lit(noise.shape.transmitted(self._seen(light))))
+        return self.detected(self._fields(self._with_leak(noise.shape.transmitted(self._seen(light)))))
 
     def detected(self, fields: Floats) -> Floats:
         """Return the (B, D) readings for (B, 2 D) fields, without noise: powers, or fields of coherent receivers."""
@@ -151,6 +171,11 @@ class DetectionMatrix:
         first, last = np.searchsorted(self.reaching, (self.feed.sources.start, self.feed.sources.stop))
         factors[:, first:last] = drawn.fields[:, self.reaching[first:last] - self.feed.sources.start]
         return factors
+
+
+def _scaled(amplitudes: Floats | Complexes, factors: Complexes | None) -> Floats | Complexes:
+    """Return amplitudes with the factors of the noise on them, if there is any."""
+    return amplitudes if factors is None else np.asarray(amplitudes * factors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,16 +304,38 @@ class _Optics:
         self.fibre = [not driven.intersection(group) for group in groups]
         self.strength = scattering.strength(self.sources, board.unmodulated)[wavelength]
 
+    def fields(self, detectors: list[str]) -> Complexes:
+        """(D, F) fields at some detectors for each source at amplitude 1."""
+        s = self.scattering.between(detectors, self.sources)[self.wavelength] * self.strength
+        return np.asarray(np.add.reduceat(s, self.starts, axis=1))
+
     def to(self, detectors: list[str], source: slice, phase: Floats | None = None) -> DetectionMatrix:
         """Detection matrix of some detectors; ``source`` are their layer's sources."""
-        s = self.scattering.between(detectors, self.sources)[self.wavelength] * self.strength
-        fields = np.add.reduceat(s, self.starts, axis=1).T
+        fields = self.fields(detectors).T
         # the carrier stays, so that the matrix is never empty
         reaching = np.flatnonzero(np.append(True, np.any(fields[1:] != 0.0, axis=1)))
         # a coherent receiver is locked to light from a fibre
         feed = DetectionSources(source, self.fibre[source.start] or phase is not None, len(detectors))
         stacked = np.hstack([fields.real, fields.imag])[reaching]
         return DetectionMatrix(reaching, stacked, feed, self.scattering.leak, phase)
+
+
+def receiver_fields(scattering: Scattering, board: Board, wavelength: int = 0) -> Complexes:
+    """Return the fields at the receivers from every source of the last layer at amplitude 1.
+
+    Args:
+        scattering: S-parameters of the whole chip.
+        board: Board netlist that joins the chip's fibres.
+        wavelength: Index of the wavelength in ``scattering``.
+
+    Returns:
+        (receivers, J) fields; the J sources are the neurons of the last hidden layer, or the inputs if there is none.
+    """
+    receivers = [label for row in board.outputs for label in row]
+    optics = _Optics(scattering, board, wavelength)
+    last = [neuron for neuron in board.neurons if neuron.layer == board.layers - 2]
+    count = len(last) if last else sum(map(len, board.inputs))
+    return optics.fields(receivers)[:, -count:]
 
 
 def network_of(scattering: Scattering, board: Board, bias: Bias, wavelength: int) -> ChipNetwork:

@@ -6,14 +6,17 @@ amplifier are one low-pass filter, and a reading is the mean of its output over 
 short window avoids the transition from the symbol before, a long one averages noise. The filters of electronics and
 modulator in series, and those of photodiode and amplifier, are each replaced by one of equal sum of 1 / f².
 
-A symbol is represented by ``SAMPLES`` instants. Between them, power is taken as linear.
+A symbol is represented by ``SAMPLES`` instants. Between them, power is taken as linear. All amplitudes approach what
+is driven with one time constant, so that power is a polynomial of second order in the share that is missing; a reading
+is a sum of its three coefficients, of the symbol itself and of those before it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,10 +29,12 @@ SAMPLES = 16
 """Instants of a symbol at which light is evaluated; the last one is its end."""
 WINDOWS = tuple(count / 8 for count in range(7, 0, -1))
 """Lengths of windows to choose from, over the length of a symbol; an eighth is left to reset the integrator."""
+POWERS = 3
+"""Powers 0 … 2 of the share of the amplitude that is missing, of which the power of light is a sum."""
 LEVELS = 16
 """Number of levels of a signal by which filters are chosen: a sum of symbols of four servers, with a carry, has 16."""
-FORGOTTEN = 1e-17
-"""Share of an earlier value in a filter's output at which it is neglected."""
+REMEMBERED = 64
+"""Number of symbols at the end of a sequence by which its repetition before the first symbol is represented."""
 NEGLIGIBLE = 1e-9
 """Largest share of the symbol before in a reading at which it is neglected."""
 
@@ -59,15 +64,79 @@ class SymbolShape:
         if self.transmitter == math.inf:
             held: Floats | Complexes = amplitudes.repeat(SAMPLES, axis=0)
             return held
-        left = math.exp(-self.transmitter)
-        # columns are contiguous, as detection needs them
-        driven = np.ascontiguousarray(amplitudes.T)
-        end = _low_pass((1.0 - left) * driven, left)
-        decay = np.exp(-self.transmitter * np.arange(1, SAMPLES + 1) / SAMPLES)
-        shape: Any = (np.roll(end, 1, axis=1) - driven)[:, :, np.newaxis] * decay
-        shape += driven[:, :, np.newaxis]
-        found: Floats | Complexes = shape.reshape(len(driven), -1).T
+        shape: Any = amplitudes[:, np.newaxis] + self.missing(amplitudes)[:, np.newaxis] * self._decay[:, np.newaxis]
+        found: Floats | Complexes = shape.reshape(-1, amplitudes.shape[1])
         return found
+
+    def missing(self, amplitudes: Floats | Complexes) -> Floats | Complexes:
+        """Return the (B, F) differences between the amplitudes at the start of B symbols and those that are driven.
+
+        They decay with the time constant of the modulator. The symbols repeat: the last one precedes the first.
+
+        Args:
+            amplitudes: (B, F) amplitudes that are driven.
+        """
+        left = math.exp(-self.transmitter)
+        # amplitude at the end of every symbol
+        end = _low_pass((1.0 - left, 0.0), left, amplitudes, 1)
+        found: Floats | Complexes = _preceding(end) - amplitudes
+        return found
+
+    @property
+    def _decay(self) -> Floats:
+        """(SAMPLES,) share of the missing amplitude that is left at every instant of a symbol."""
+        return np.asarray(np.exp(-self.transmitter * np.arange(1, SAMPLES + 1) / SAMPLES))
+
+    def readings_of_powers(self, parts: Sequence[Floats]) -> Floats:
+        """Return the (B, D) readings for power that is a polynomial in the share of the amplitude that is missing.
+
+        The result is that of :meth:`readings` for the power at all instants, which need not be calculated: filter and
+        window are linear.
+
+        Args:
+            parts: (B, D) coefficients of the powers 0, 1 … of this share.
+        """
+        weights = self._weights
+        if self.transmitter == math.inf:
+            # nothing is missing at any instant
+            parts = parts[:1]
+        reading, end, last = (
+            sum((weight * part for weight, part in zip(each, parts, strict=False)), np.zeros_like(parts[0]))
+            for each in (weights.reading, weights.end, weights.last)
+        )
+        before = _preceding(last)
+        output = _low_pass((1.0, 0.0), weights.left, end + weights.end_before * before, 1)
+        return np.asarray(reading + weights.reading_before * before + weights.reading_output * _preceding(output))
+
+    @cached_property
+    def _weights(self) -> _ReadingWeights:
+        step = self.receiver / SAMPLES
+        left = math.exp(-step)
+        mean = -math.expm1(-step) / step if step < math.inf else 0.0
+        first, second = 1.0 - mean, mean - left
+        kept = round(self.window * SAMPLES)
+        reading, end, last = [], [], []
+        for power in range(POWERS):
+            values = self._decay**power if self.transmitter < math.inf or not power else np.zeros(SAMPLES)
+            output, outputs = 0.0, []
+            for now, before in zip(values.tolist(), [0.0, *values[:-1].tolist()], strict=True):
+                output = first * now + second * before + left * output
+                outputs.append(output)
+            reading.append(float(np.mean(outputs[-kept:])))
+            end.append(output)
+            last.append(float(values[-1]))
+        # what is left at every instant of the filter's output at the end of the symbol before
+        decay = left ** np.arange(1, SAMPLES + 1)
+        before = second * left ** np.arange(SAMPLES)
+        return _ReadingWeights(
+            reading=tuple(reading),
+            end=tuple(end),
+            last=tuple(last),
+            reading_before=float(before[-kept:].mean()),
+            end_before=float(before[-1]),
+            reading_output=float(decay[-kept:].mean()),
+            left=float(decay[-1]),
+        )
 
     def filtered(self, power: Floats) -> Floats:
         """Return the (B · SAMPLES, D) output of photodiodes and amplifiers for the power at all instants."""
@@ -77,10 +146,7 @@ class SymbolShape:
         left = math.exp(-step)
         # response to power that is linear between instants
         mean = -math.expm1(-step) / step
-        values = np.ascontiguousarray(power.T)
-        entering = (1.0 - mean) * values
-        entering += (mean - left) * np.roll(values, 1, axis=1)
-        return np.asarray(_low_pass(entering, left).T)
+        return np.asarray(_low_pass((1.0 - mean, mean - left), left, power, SAMPLES))
 
     def readings(self, power: Floats) -> Floats:
         """Return the (B, D) readings for the power at all instants."""
@@ -89,14 +155,12 @@ class SymbolShape:
     def windowed(self, output: Floats) -> Floats:
         """Return the (B, D) means over the window of the (B · SAMPLES, D) output of the filters."""
         kept = round(self.window * SAMPLES)
-        return np.asarray(output.T.reshape(output.shape[1], -1, SAMPLES)[:, :, -kept:].mean(axis=2).T)
+        return np.asarray(output.reshape(-1, SAMPLES, output.shape[1])[:, -kept:].mean(axis=1))
 
-    @cached_property
+    @property
     def memory(self) -> Floats:
         """(8,) share of a symbol and of each of the seven before it in a reading, where power follows amplitude."""
-        pulse = np.zeros((64, 1))
-        pulse[0] = 1.0
-        return self.readings(np.asarray(self.transmitted(pulse)).real)[:8, 0]
+        return _memory(self)
 
     @property
     def opening(self) -> float:
@@ -123,16 +187,59 @@ class SymbolShape:
         return 0.5 * symbol_rate_bd / self.window * correction
 
 
-def _low_pass(values: Any, left: float) -> Any:
-    """Filter (F, n) consecutive values that repeat: y[k] = values[k] + left y[k - 1].
+@dataclass(frozen=True)
+class _ReadingWeights:
+    """Weights of the readings of power that is a polynomial in the share of the amplitude that is missing.
 
-    The sum of all left^j values[k - j] is doubled in length until the rest is below the precision of floats.
+    Attributes:
+        reading: Weights of the coefficients of the powers 0 … 2 of this share in the reading of their symbol.
+        end: Their weights in the output of the filter at the end of the symbol.
+        last: Their weights in the power at the end of the symbol.
+        reading_before: Weight of the power at the end of the symbol before in the reading.
+        end_before: Its weight in the output at the end of the symbol.
+        reading_output: Weight of the output at the end of the symbol before in the reading.
+        left: Its weight in the output at the end of the symbol.
     """
-    step = 1
-    while left > FORGOTTEN:
-        values = values + left * np.roll(values, step, axis=1)
-        left, step = left * left, 2 * step
-    return values
+
+    reading: tuple[float, ...]
+    end: tuple[float, ...]
+    last: tuple[float, ...]
+    reading_before: float
+    end_before: float
+    reading_output: float
+    left: float
+
+
+@lru_cache(maxsize=1024)
+def _memory(shape: SymbolShape) -> Floats:
+    """See :attr:`SymbolShape.memory`; the same few shapes are asked for again for every rate and chip."""
+    pulse = np.zeros((64, 1))
+    pulse[0] = 1.0
+    shares = shape.readings(np.asarray(shape.transmitted(pulse)).real)[:8, 0]
+    shares.setflags(write=False)
+    return shares
+
+
+def _preceding(values: Any) -> Any:
+    """Return, for each of B values that repeat, the one before."""
+    return np.concatenate([values[-1:], values[:-1]])
+
+
+def _low_pass(weights: tuple[float, float], left: float, values: Any, each: int) -> Any:
+    """Filter consecutive values that repeat: y[k] = weights[0] x[k] + weights[1] x[k - 1] + left y[k - 1].
+
+    Args:
+        weights: Weights of a value and of the one before.
+        left: Share of the output before.
+        values: (n, F) values x, ``each`` of them for a symbol.
+        each: Values of a symbol.
+    """
+    # not at the top: planning circuits without loops needs no sparse matrices, which scipy.signal imports
+    from scipy.signal import lfilter
+
+    tail = values[-REMEMBERED * each :]
+    last = lfilter(weights, (1.0, -left), tail, axis=0, zi=weights[1] * values[-1:])[0][-1:]
+    return lfilter(weights, (1.0, -left), values, axis=0, zi=weights[1] * values[-1:] + left * last)[0]
 
 
 def time_constants(bandwidths_hz: tuple[float, ...], symbol_rate_bd: float) -> float:

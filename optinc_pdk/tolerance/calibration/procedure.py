@@ -2,7 +2,8 @@
 
 Calibration uses only the nominal layout, the network and the readings of the bench, never the sampled parameters of the
 devices. Its stages are: efficiency sweep of all heaters; programming by a digital twin that was fitted to readings of
-every layer alone; trimming of thresholds, gains and scales to words. It ends as soon as the words have their margin.
+every layer alone; trimming of thresholds, gains and scales to words. It ends as soon as the words have their margin,
+and comparators their distance from the thresholds.
 Otherwise the twin is fitted again around the setting, and predicts corrections and joint rounding to DAC codes. What
 is left to do is in-loop tuning with measured derivatives, layer by layer and then end to end.
 

@@ -19,6 +19,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.simulate import prepare
 from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
+from optinc_pdk.tolerance.variation.phase_lock import locked_phases
 from optinc_pdk.tolerance.variation.sampled_response import drive_step_v, sample_s_matrices
 from optinc_pdk.tolerance.variation.sampling import ChipSample
 from optinc_pdk.validation import validate_type
@@ -38,6 +39,17 @@ class ReadingNoise(Protocol):
 
         Args:
             power: Optical powers in units of the full-scale power, any shape.
+
+        Returns:
+            Variances in the square of this unit, same shape.
+        """
+        ...
+
+    def field_variance(self, field: Floats) -> Floats:
+        """Return the variance of readings of coherent receivers at given fields.
+
+        Args:
+            field: Fields in phase with the local oscillator in units of the full-scale field, any shape.
 
         Returns:
             Variances in the square of this unit, same shape.
@@ -104,8 +116,10 @@ class VirtualBench:
             sample,
             effective_bits,
         )
+        # sources are in the order of the layers
+        last = [neuron for neuron in board.neurons if neuron.layer == board.layers - 2]
+        self._last_sources = len(last) if last else len(inputs)
         self._noise, self._averages = noise, averages
-        self._leak = modulator_leak(chip.process)
         self._random = np.random.default_rng(seed)
         self._latest: tuple[Floats, Complexes] | None = None
 
@@ -123,7 +137,9 @@ class VirtualBench:
             amplitude: (P, F) amplitudes of the sources, 0 … 1.
 
         Returns:
-            (S, P, D) optical power on each photodiode, relative to a source at full amplitude.
+            (S, P, D) optical power on each photodiode, relative to a source at full amplitude. For a coherent receiver,
+            the square of the field in phase with its local oscillator, which is locked to the light of its own source
+            at every heater setting, see :mod:`optinc_pdk.tolerance.variation.phase_lock`.
 
         Raises:
             InputError: Shapes do not match, or an amplitude is outside 0 … 1.
@@ -133,15 +149,29 @@ class VirtualBench:
             raise InputError(
                 f"amplitudes have shape {pattern.shape}; give (patterns, {len(self.sources)} sources) of 0 … 1"
             )
-        sent = pattern + 1j * self._leak * np.sqrt(1.0 - pattern**2)
-        light = np.concatenate([np.ones((len(pattern), 1)), sent], axis=1)
-        power = np.concatenate([np.abs(light @ response) ** 2 for response in self._responses(voltage)])
-        self.settings += len(power)
-        self.readings += self._averages * power.size
+        leaking = 1j * modulator_leak(self._chip.process) * np.sqrt(1.0 - pattern**2)
+        light = np.concatenate([np.ones((len(pattern), 1)), pattern + leaking], axis=1)
+        read = np.concatenate([self._detected(light, response) for response in self._responses(voltage)])
+        self.settings += len(read)
+        self.readings += self._averages * read.size
+        coherent = slice(len(self.detectors) - self._chip.locked_source.size, None)
         if self._noise is not None:
-            scatter = np.sqrt(self._noise.variance(power) / self._averages)
-            power = power + scatter * self._random.standard_normal(power.shape)
-        return power
+            variance = self._noise.variance(np.abs(read))
+            if self._chip.board.coherent:
+                variance[..., coherent] = self._noise.field_variance(read[..., coherent])
+            read = read + np.sqrt(variance / self._averages) * self._random.standard_normal(read.shape)
+        read[..., coherent] **= 2
+        return read
+
+    def _detected(self, light: Complexes, response: Complexes) -> Floats:
+        """Return (S, P, D) powers, or fields of coherent receivers, for (P, 1 + F) light."""
+        fields, source = light @ response, self._chip.locked_source
+        read = np.asarray(np.abs(fields) ** 2)
+        if source.size:
+            last = response[:, -self._last_sources :, -source.size :].swapaxes(1, 2)
+            turned = np.exp(-1j * locked_phases(last, source))
+            read[..., -source.size :] = (fields[..., -source.size :] * turned[:, np.newaxis]).real
+        return read
 
     def _responses(self, voltage_v: Floats) -> Iterator[Complexes]:
         """Yield, for each batch of S settings, (S, 1 + F, D) fields at the detectors from carrier and sources."""

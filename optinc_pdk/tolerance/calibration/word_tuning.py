@@ -40,6 +40,8 @@ GAIN = 0.99
 """The optimisation ends at a round that leaves more than this share of the error."""
 MOST_CHANGE = 0.3
 """Largest change of the logarithm of a gain or scale in one step."""
+OUTPUT_MARGIN = 0.5
+"""Margin in levels of perfect outputs, to which comparators at their network's distance from their thresholds count."""
 RIDGE = 1e-9
 """Regularisation that keeps electronics without effect unchanged, relative to the mean of the diagonal."""
 
@@ -89,8 +91,30 @@ class EvaluatedSetting:
 
     @property
     def rank(self) -> tuple[int, float]:
-        """Sort key, lower is better: number of wrong symbols, then negative margin in levels."""
-        return self.passage.wrong_symbols, -self.passage.margin
+        """Sort key, lower is better: number of wrong symbols, then negative margin in levels.
+
+        The margin is that of the outputs, or that of the comparators if it is less: outputs have their margin as long
+        as every comparator decides correctly, however close to its threshold, but noise passes thresholds that are
+        close.
+        """
+        return self.passage.wrong_symbols, -min(self.passage.margin, OUTPUT_MARGIN * self.threshold_share)
+
+    @property
+    def threshold_share(self) -> float:
+        """Least distance of a comparator's signal from its threshold over that in the network; 1 without comparators.
+
+        A comparator is a neuron whose ideal pre-activation is never between 0 and 1, see :mod:`trimming`. The distance
+        is negative if a comparator decides wrongly.
+        """
+        share, electronics = 1.0, self.electronics
+        pieces = zip(self.passage.words.network_signal, self.passage.detected, strict=True)
+        for i, (ideal, detected) in enumerate(pieces):
+            compares = ~((ideal > 0.0) & (ideal < 1.0)).any(axis=0)
+            distance = ideal[:, compares] - 0.5
+            signal = electronics.gain[i] * (detected + electronics.offset[i]) - 0.5
+            measured = (signal[:, compares] * np.sign(distance)).min(axis=0)
+            share = min(share, float((measured / np.abs(distance).min(axis=0)).min(initial=1.0)))
+        return share
 
 
 def tune_to_words(context: TuningContext, voltage_v: Floats, electronics: ElectronicsSettings) -> EvaluatedSetting:

@@ -32,6 +32,7 @@ from optinc_pdk.tolerance.montecarlo.study import (
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome, reads_every_word
 from optinc_pdk.tolerance.variation.imperfections import Imperfections
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
+from optinc_pdk.tolerance.variation.phase_lock import locked_bias
 from optinc_pdk.tolerance.variation.sampled_response import sample_scatterings
 from optinc_pdk.tolerance.variation.sampling import ChipSample, draw_sample
 
@@ -195,7 +196,8 @@ def _reaches_uncalibrated(
         if isinstance(answer, ValueError):
             raise answer
         inputs, noise = inputs_of_task(work.task), scaled_noise(work.noise, scaled)
-        return reads_every_word(answer, inputs, work.chip.board, work.chip.bias, noise, seed)
+        bias = locked_bias(answer, work.chip.board, work.chip.locked_source, work.chip.bias)
+        return reads_every_word(answer, inputs, work.chip.board, bias, noise, seed)
     except (RangeError, UnsettledError):
         return False
     except InputError:

@@ -16,7 +16,7 @@ from optinc_pdk.file_writing import errors_of, lock_descriptor, output_target, s
 from optinc_pdk.json_io import parse_json
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 
-SCHEMA = 1
+SCHEMA = 2
 TOLERANCE = "tolerance"
 """The study whose results are factors."""
 MAX_FACTOR = 1e6

@@ -22,15 +22,22 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.onn import Onn
 from optinc_pdk.signoff.function import FunctionInputs, check_board, function_inputs
 from optinc_pdk.simulate import Scattering, UnsettledError
-from optinc_pdk.simulate.transmission.noise import Noise, noise_of
+from optinc_pdk.simulate.transmission.noise import Noise, noise_choices, noise_of
 from optinc_pdk.tolerance.calibration.procedure import calibrate
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
+from optinc_pdk.tolerance.error_estimate import best_noise, error_margins
 from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Result, SampleJob
-from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome, read_words, unusable_outcome
+from optinc_pdk.tolerance.montecarlo.word_statistics import (
+    WordOutcome,
+    estimated_error_rate,
+    read_words,
+    unusable_outcome,
+)
 from optinc_pdk.tolerance.variation.imperfections import Imperfections
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
+from optinc_pdk.tolerance.variation.phase_lock import locked_bias
 from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
-from optinc_pdk.tolerance.variation.sampling import ChipSample, aged_sample, draw_sample
+from optinc_pdk.tolerance.variation.sampling import ChipSample, aged_sample, draw_sample, nominal_sample
 
 Floats = NDArray[np.float64]
 Runner = Callable[[Iterable[SampleJob]], Iterator[tuple[SampleJob, Result]]]
@@ -57,7 +64,7 @@ class YieldStudy:
         imperfections: Imperfections of the samples.
         seed: Seed of all samples.
         target: Share of exact inputs, 0 … 1, that a sample must reach.
-        noise: Noise while words are read; None for no noise.
+        noise: Noise while words are read, with the receiver of every sample; None for no noise.
         onn: Network to which samples are calibrated; None for no calibration.
         rates_bd: Further symbol rates at which words are read with noise, at the card's laser power.
 
@@ -154,7 +161,7 @@ def stage_outcomes(work: YieldStudy, imperfections: Imperfections, sample: int) 
     sample_parameters = draw_sample(work.chip, imperfections, seed)
     outcomes: dict[str, WordOutcome] = {}
     noise = scaled_noise(work.noise, imperfections)
-    for stage, parameters, drive in _biased_stages(work, sample_parameters, imperfections.effective_bits, noise, seed):
+    for stage, parameters, drive in biased_stages(work, sample_parameters, imperfections.effective_bits, noise, seed):
         noises = noises_of(work, stage, imperfections)
         if isinstance(drive, RangeError):
             outcomes |= read_sample(work, drive, work.chip.bias, noises, seed)
@@ -188,16 +195,41 @@ def read_sample(
     """
     board, inputs = work.chip.board, inputs_of_task(work.task)
     if isinstance(s, RangeError):
-        return {name: unusable_outcome(inputs, board, str(s)) for name in noises}
+        return {name: unusable_outcome(inputs, board, str(s), noise) for name, noise in noises.items()}
     if isinstance(s, ValueError):
         raise s
+    locked = locked_bias(s, board, work.chip.locked_source, bias)
     outcomes = {}
     for name, noise in noises.items():
         try:
-            outcomes[name] = read_words(s, inputs, board, bias, noise, seed)
+            outcomes[name] = read_words(s, inputs, board, locked, noise, seed)
+            if noise is not None:
+                rate = estimated_error_rate(s, inputs, board, locked, noise)
+                outcomes[name] = replace(outcomes[name], estimated_word_error_rate=rate)
         except UnsettledError as fault:
-            outcomes[name] = unusable_outcome(inputs, board, str(fault))
+            outcomes[name] = unusable_outcome(inputs, board, str(fault), noise)
     return outcomes
+
+
+def best_receiver(
+    chip: NominalChip, task: Averaging, laser_w: float | None = None, symbol_rate_bd: float | None = None
+) -> Noise:
+    """Return the noise with the receiver (amplifier and window) that suits the nominal chip best, for all its samples.
+
+    Args:
+        chip: The nominal chip.
+        task: Task of the chip.
+        laser_w: Power launched into every waveguide, in W; by default the card's.
+        symbol_rate_bd: Symbols per second; by default the card's.
+
+    Raises:
+        InputError: The process has no noise or no budget section, or power or rate are out of range; or the light of
+            the nominal chip does not settle.
+    """
+    choices = noise_choices(chip.process, laser_w, symbol_rate_bd)
+    s = sample_scattering(chip, nominal_sample(chip), chip.voltage_v)
+    bias = locked_bias(s, chip.board, chip.locked_source, chip.bias)
+    return best_noise(error_margins(s, inputs_of_task(task), chip.board, bias), choices)
 
 
 def judged_stage(work: YieldStudy) -> str:
@@ -208,7 +240,7 @@ def judged_stage(work: YieldStudy) -> str:
     return BEFORE if work.onn is None else AFTER
 
 
-def _biased_stages(
+def biased_stages(
     work: YieldStudy, sample: ChipSample, bits: float | None, noise: Noise | None, seed: int
 ) -> Iterator[tuple[str, ChipSample, SampleBias | RangeError]]:
     """Yield stage, sample and bias of each stage; instead of the bias, the error if there is none."""

@@ -99,7 +99,8 @@ def error_values(outcomes: Iterable[WordOutcome]) -> dict[int, int]:
 def outcome_numbers(outcomes: Sequence[WordOutcome], target: float) -> dict[str, Any]:
     """Return statistics of outcomes as JSON-compatible data.
 
-    They are yield, accuracy, word-error rate, margin, errors and faults.
+    They are yield, accuracy, word-error rate, margin, errors and faults, and the estimated word-error rates: None if
+    words were read without noise.
 
     Args:
         outcomes: Outcome of each sample.
@@ -111,11 +112,15 @@ def outcome_numbers(outcomes: Sequence[WordOutcome], target: float) -> dict[str,
     margin = [outcome.margin for outcome in outcomes]
     errors = error_values(outcomes)
     wrong = sum(errors.values())
+    estimates = [each for outcome in outcomes if (each := outcome.estimated_word_error_rate) is not None]
     faults = Counter(outcome.fault for outcome in outcomes if outcome.fault)
     return {
         "yield": share_numbers(yield_share),
         "accuracy": {"mean": float(np.mean(accuracy)), "worst": min(accuracy)},
         "word_error_rate": {"mean": float(np.mean(rate)), "worst": max(rate)},
+        "estimated_word_error_rate": {"median": float(np.median(estimates)), "worst": max(estimates)}
+        if estimates
+        else None,
         "margin": {"mean": float(np.mean(margin)), "worst": min(margin)},
         "errors": [{"value": value, "count": count, "share": count / wrong} for value, count in errors.items()],
         "faults": [{"fault": fault, "count": count} for fault, count in faults.most_common()],

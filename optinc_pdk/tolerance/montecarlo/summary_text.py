@@ -7,6 +7,7 @@ from typing import Any
 
 from optinc_pdk.tolerance.montecarlo.study import AFTER, BEFORE, BETWEEN, DRIFTED, NOISE_KINDS
 
+LEAST_RATE = 1e-300
 STAGE_TEXTS = {
     BEFORE: "with the bias of the bias file",
     BETWEEN: "programmed by the digital twin",
@@ -27,6 +28,10 @@ def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
     yield stages_text(numbers["stages"])
     for stage, statistics in numbers["stages"].items():
         yield f"`{stage}`: " + stage_text(statistics, numbers["target"])
+        estimated = statistics["estimated_word_error_rate"]
+        if estimated is not None:
+            median, worst = (rate_text(estimated[which]) for which in ("median", "worst"))
+            yield f"    estimated word-error rate (not counted): median of the samples {median}, worst {worst}"
         if statistics["errors"]:
             listed = ", ".join(f"{row['value']:+d} ({100 * row['share']:.3g} %)" for row in statistics["errors"][:5])
             yield f"    word errors: {listed}"
@@ -92,8 +97,14 @@ def noise_text(numbers: Mapping[str, Any]) -> str:
         return "without noise of lasers and detectors: neither is among the requested imperfections"
     return (
         f"noise at {1e3 * noise['laser_w']:g} mW into every waveguide and {noise['symbol_rate_bd']:.3g} symbols per "
-        "second, integrated over the whole symbol"
+        f"second; receiver chosen on the nominal chip: {1e12 * noise['receiver_a_per_sqrt_hz']:g} pA/√Hz, mean over "
+        f"{noise['shape']['window']:g} of a symbol"
     )
+
+
+def rate_text(rate: float) -> str:
+    """Format an estimated word-error rate; numbers near the least of double precision are 0."""
+    return "below 1e-300" if rate < LEAST_RATE else f"{rate:.1e}"
 
 
 def percent(share: float) -> str:

@@ -17,10 +17,13 @@ from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.simulate.transmission.noise import Noise
 from optinc_pdk.simulate.transmission.reception import receive_batches
+from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
 
 DIGITS = 9
 """Decimals of a margin that are kept: the last bits of a solution depend on the machine."""
 ORDER_SEED = 2604
+PLAIN = ("inputs", "exact", "words", "wrong", "margin", "saturated", "fault", "estimated_word_error_rate")
+"""Attributes of an outcome that JSON holds as they are."""
 MAX_MARGIN = 1e30
 MAX_COUNT = 2**53
 """Largest magnitude of a margin and largest count in a file; summaries add them up in double precision."""
@@ -35,16 +38,17 @@ class WordOutcome(WordScore):
     Attributes:
         saturated: Number of modulator amplitudes that were clipped to full scale.
         fault: Why the chip is unusable; empty if it is usable. The servers of an unusable chip read zeros only.
+        estimated_word_error_rate: Estimate for the noise with which words were read, which reaches far below what can
+            be counted; see :mod:`optinc_pdk.tolerance.error_estimate`. None if there was no noise.
     """
 
     saturated: int
     fault: str = ""
+    estimated_word_error_rate: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as JSON-compatible data."""
-        plain = {
-            key: getattr(self, key) for key in ("inputs", "exact", "words", "wrong", "margin", "saturated", "fault")
-        }
+        plain = {key: getattr(self, key) for key in PLAIN}
         return plain | {"errors": {str(error): count for error, count in self.errors.items()}}
 
     @staticmethod
@@ -85,6 +89,9 @@ class WordOutcome(WordScore):
         # compared instead of converted: an integer may be too large for a float
         if type(outcome.margin) not in (int, float) or not abs(outcome.margin) <= MAX_MARGIN:
             raise ValueError("the margin is not finite")
+        rate = outcome.estimated_word_error_rate
+        if rate is not None and (type(rate) not in (int, float) or not 0.0 <= rate <= 1.0):
+            raise ValueError("the estimated word-error rate is not a probability")
         return outcome
 
 
@@ -143,23 +150,40 @@ def _received(
             yield order[words], output, raw
 
 
-def unusable_outcome(inputs: FunctionInputs, board: Board, fault: str) -> WordOutcome:
+def estimated_error_rate(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias, noise: Noise) -> float:
+    """Estimate the word-error rate of a chip, see :mod:`optinc_pdk.tolerance.error_estimate`.
+
+    Args:
+        s: S-parameters of the chip.
+        inputs: The inputs, of which a part is drawn at random.
+        board: Board netlist that joins the chip's fibres.
+        bias: Electronics of its neurons and receivers.
+        noise: Noise of lasers and detectors.
+    """
+    return min(estimate_errors(error_margins(s, inputs, board, bias), noise).rate, 1.0)
+
+
+def unusable_outcome(inputs: FunctionInputs, board: Board, fault: str, noise: Noise | None = None) -> WordOutcome:
     """Return the outcome of an unusable chip, whose servers read zeros for every input.
 
     Args:
         inputs: The inputs.
         board: Board netlist that joins the chip's fibres.
         fault: Why the chip is unusable.
+        noise: Noise with which words would be read; None for no noise.
     """
     each = len(board.outputs) * inputs.assignments
     errors = error_counts(np.zeros_like(inputs.ideal), inputs.ideal)
+    wrong = sum(errors.values())
     return WordOutcome(
         inputs=len(inputs.ideal),
         exact=int((inputs.ideal == 0).sum()),
         words=each * len(inputs.ideal),
-        wrong=each * sum(errors.values()),
+        wrong=each * wrong,
         margin=0.5 - float((inputs.levels * inputs.task.output_resolution).max()),
         saturated=0,
         errors={error: each * count for error, count in errors.items()},
         fault=fault,
+        # the words are certain, so their share is no estimate but stands for one
+        estimated_word_error_rate=None if noise is None else wrong / len(inputs.ideal),
     )

@@ -40,7 +40,10 @@ from optinc_pdk.tolerance.montecarlo.summary_text import caption
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 
 SCHEMA = 1
-COLUMNS = ("inputs", "exact", "accuracy", "words", "wrong", "word_error_rate", "margin", "saturated")
+COLUMNS = (
+    *("inputs", "exact", "accuracy", "words", "wrong", "word_error_rate", "margin", "saturated"),
+    "estimated_word_error_rate",
+)
 FILES = ("yield.csv", "yield.png", "errors.png")
 """Endings of the files that every run writes, besides its report and its records."""
 OPTIONAL_FILES = ("waterfall.png", "tolerance.csv", "tolerance.png")

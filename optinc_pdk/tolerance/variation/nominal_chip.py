@@ -12,9 +12,11 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
-from optinc_pdk.simulate import CircuitOptics, ScatteringPlan, analyse, heater_phases, prepare
+from optinc_pdk.simulate import CircuitOptics, Scattering, ScatteringPlan, analyse, heater_phases, prepare, s_matrices
+from optinc_pdk.tolerance.variation.phase_lock import locked_sources
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,8 @@ class NominalChip:
         wire_ohm: (H,) wire resistance in series with each heater.
         rise_ohm: (H, H) ground resistance matrix: ground voltage of heater i per ampere in heater j.
         voltage_v: (H,) pad voltages of the heaters at the codes of the bias.
+        locked_source: (receivers,) position, among the sources of the last layer, of the source to whose light each
+            coherent receiver is locked; empty for photodiodes.
     """
 
     name: str
@@ -50,6 +54,7 @@ class NominalChip:
     wire_ohm: Floats
     rise_ohm: Floats
     voltage_v: Floats
+    locked_source: Ints
 
     @property
     def heater_um(self) -> Floats:
@@ -91,27 +96,23 @@ def chip_of(
         ground: Ground network of the heaters; ideal grounds if None.
 
     Raises:
-        NetlistError: The circuit has no geometry, the bias belongs to another circuit, or servers have coherent
-            receivers, whose phases are not locked to sampled chips.
+        NetlistError: The circuit has no geometry, the bias belongs to another circuit, or a coherent
+            receiver has no modulator of its own to lock its phase to.
     """
-    if board.coherent:
-        raise NetlistError(
-            f"circuit {circuit.name!r} has coherent receivers (info.board.receivers), and sampled chips support "
-            "photodiodes only; build the chip with --receivers photodiodes"
-        )
     structure = analyse(circuit)
     flat = structure.circuit
     if not flat.position_um.size or "resistance_ohm" not in flat.settings:
         raise NetlistError(f"circuit {flat.name!r} has no positions or resistances; extract it from a layout")
-    heater_phases(structure, bias, process)
+    phases = heater_phases(structure, bias, process)
     code = dict(zip(bias.labels, bias.code.tolist(), strict=True))
     codes = np.array([code[label] for label in structure.channel], dtype=np.float64)
     ends = flat.position_um[np.searchsorted(flat.offset, flat.nets, side="right") - 1]
     kinds = [flat.kinds[kind].name for kind in flat.kind[structure.heater].tolist()]
+    plan = prepare(structure, float(process.guide.wavelength_nm), process)
     return NominalChip(
         name=flat.name,
         structure=structure,
-        plan=prepare(structure, float(process.guide.wavelength_nm), process),
+        plan=plan,
         board=board,
         process=process,
         bias=bias,
@@ -122,7 +123,16 @@ def chip_of(
         wire_ohm=flat.settings["wire_ohm"][structure.heater],
         rise_ohm=_ground_matrix(ground, structure),
         voltage_v=codes * (float(process.drive.full_scale_v) / (2**bias.dac_bits - 1)),
+        locked_source=locked_sources(_nominal_scattering(plan, structure, phases, process), board)
+        if board.coherent
+        else np.zeros(0, dtype=np.int64),
     )
+
+
+def _nominal_scattering(plan: ScatteringPlan, structure: CircuitOptics, phases: Floats, process: Process) -> Scattering:
+    """Return the S-parameters of the nominal chip at its bias."""
+    wavelength = np.array([float(process.guide.wavelength_nm)])
+    return Scattering(wavelength, plan.outs, s_matrices(plan, phases, wavelength, process)[0], structure.modulators)
 
 
 def _ground_matrix(ground: SharedGround | None, structure: CircuitOptics) -> Floats:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from optinc_pdk.circuit import detector_groups, label_tuple
 from optinc_pdk.errors import InputError
+from optinc_pdk.simulate.transmission.detection import network_of, receiver_fields
 from optinc_pdk.tolerance import draw_sample, sample_scattering
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
+from optinc_pdk.tolerance.variation.phase_lock import locked_bias
 
 
 class Fixed:
     def variance(self, power):
         return np.full_like(power, 1e-6)
+
+    def field_variance(self, field):
+        return np.full_like(field, 4e-6)
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +83,45 @@ def test_invalid_amplitudes_averages_bits_and_seeds_are_refused(chip, sample):
             VirtualBench(chip, sample, bits)
     with pytest.raises(InputError, match="seed is -1"):
         VirtualBench(chip, sample, 16.0, seed=-1)
+
+
+def test_coherent_receivers_read_the_square_of_the_field_of_their_own_modulator(locked):
+    chip = locked.chip
+    sample = draw_sample(chip, locked.imperfections, 3)
+    bench = VirtualBench(chip, sample, 16.0)
+    s = sample_scattering(chip, sample, chip.voltage_v, 16.0)
+    receivers, symbols = chip.locked_source.size, len(chip.board.outputs[0])
+    alone = np.zeros((symbols, len(bench.sources)))
+    alone[np.arange(symbols), len(bench.sources) - symbols + np.arange(symbols)] = 1.0
+    # at two settings, of which each has its own phases
+    read = bench.read(np.stack([chip.voltage_v, 0.9 * chip.voltage_v]), alone)[..., -receivers:]
+    fields = receiver_fields(s, chip.board)[np.arange(receivers), chip.locked_source]
+    own = read[0, chip.locked_source, np.arange(receivers)]
+    assert np.allclose(own, np.abs(fields) ** 2, rtol=0.01) and np.all(own > 0.0)
+    assert np.all(read[1, chip.locked_source, np.arange(receivers)] > 0.5 * own)
+
+
+def test_noise_of_coherent_receivers_is_that_of_fields(locked):
+    sample, pattern = draw_sample(locked.chip, locked.imperfections, 3), None
+    bench = VirtualBench(locked.chip, sample, 16.0, Fixed(), 1)
+    pattern = np.ones((2000, len(bench.sources)))
+    read = bench.read(locked.chip.voltage_v, pattern)[0]
+    receivers = locked.chip.locked_source.size
+    assert np.sqrt(read[:, -receivers:]).std(axis=0) == pytest.approx(2e-3, rel=0.1)
+    assert read[:, :-receivers].std(axis=0) == pytest.approx(1e-3, rel=0.1)
+
+
+def test_modulators_of_the_bench_leak_as_in_the_simulator(locked):
+    chip, board = locked.chip, locked.chip.board
+    sample = draw_sample(chip, locked.imperfections, 3)
+    bench = VirtualBench(chip, sample, 16.0)
+    s = sample_scattering(chip, sample, chip.voltage_v, 16.0)
+    layer = network_of(s, board, locked_bias(s, board, chip.locked_source, chip.bias), 0).layers[0]
+    amplitude = np.linspace(0.0, 0.9, len(bench.sources))
+    expected = layer.detection.readings(np.append(1.0, amplitude)[np.newaxis], None, None)[0]
+    first = [neuron for neuron in board.neurons if neuron.layer == 0]
+    rows, _ = detector_groups(first)
+    labels = [label for side in ("plus", "minus") for n in rows for label in label_tuple(getattr(n, side))]
+    read = bench.read(chip.voltage_v, amplitude[np.newaxis])[0, 0]
+    assert s.leak == 0.01
+    assert np.allclose([read[bench.detectors.index(label)] for label in labels], expected, rtol=1e-9, atol=1e-15)

@@ -12,13 +12,21 @@ from optinc_pdk.simulate import transmit
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
 from optinc_pdk.simulate.programming.targets import layer_targets
 from optinc_pdk.tolerance import draw_sample, sample_scattering
-from optinc_pdk.tolerance.calibration.end_to_end import electronics_of, sample_words, transmit_words, with_electronics
+from optinc_pdk.tolerance.calibration.end_to_end import (
+    ElectronicsSettings,
+    WordSample,
+    WordTransmission,
+    electronics_of,
+    sample_words,
+    transmit_words,
+    with_electronics,
+)
 from optinc_pdk.tolerance.calibration.heater_model import design_heater_model
 from optinc_pdk.tolerance.calibration.measurement import bench_layers
 from optinc_pdk.tolerance.calibration.procedure import calibrate
 from optinc_pdk.tolerance.calibration.sensitivities import linearise, measure_sensitivities
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
-from optinc_pdk.tolerance.calibration.word_tuning import TuningContext, tune_to_words
+from optinc_pdk.tolerance.calibration.word_tuning import EvaluatedSetting, TuningContext, tune_to_words
 
 BITS = 16.0
 
@@ -112,3 +120,25 @@ def test_steps_that_do_not_help_are_rejected(work, sample, process, tuned):
     detuned = replace(electronics, scale=1.05 * electronics.scale)
     before = context.evaluate(tuned.voltage_v, detuned)
     assert tune_to_words(context, tuned.voltage_v, detuned).rank <= before.rank
+
+
+def test_comparators_near_their_threshold_lower_the_rank():
+    """Outputs have their margin while comparators decide correctly; the second neuron is linear and does not count."""
+    ideal = np.array([[0.0, 0.3], [-1.0, 0.6], [1.0, 0.9], [2.0, 0.0]])
+    level = np.array([[0], [1], [2], [3]])
+    words = WordSample(np.zeros((4, 1)), level, (ideal,), level.astype(float))
+    output = level[:, np.newaxis] + np.array([0.05, 0.1, -0.1, 0.0])[:, np.newaxis, np.newaxis]
+
+    def setting(offset):
+        electronics = ElectronicsSettings(
+            (np.array([2.0, 1.0]),), (np.array([offset, 0.0]),), (), np.ones(1), np.ones(1)
+        )
+        # the comparator's signal is 2 (detected + offset)
+        passage = WordTransmission((), (ideal / np.array([2.0, 1.0]),), output, words)
+        return EvaluatedSetting(np.zeros(0), electronics, passage)
+
+    assert setting(0.0).threshold_share == pytest.approx(1.0) and setting(0.0).rank == (0, pytest.approx(-0.4))
+    # 0.2 of 0.5 away from the threshold on one side
+    assert setting(0.15).threshold_share == pytest.approx(0.4) == setting(-0.15).threshold_share
+    assert setting(0.15).rank == (0, pytest.approx(-0.2))
+    assert setting(0.3).threshold_share == pytest.approx(-0.2)

@@ -10,8 +10,9 @@ import pytest
 from optinc_pdk.cards import KINDS
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Onn
-from optinc_pdk.simulate.transmission.noise import noise_of
+from optinc_pdk.onn import Onn, carry_chain
+from optinc_pdk.simulate.transmission.noise import noise_choices, noise_of
+from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
 from optinc_pdk.tolerance.montecarlo import study
 from optinc_pdk.tolerance.montecarlo.evaluation import (
     MAX_OCTAVE,
@@ -23,11 +24,15 @@ from optinc_pdk.tolerance.montecarlo.evaluation import (
 from optinc_pdk.tolerance.montecarlo.records import SampleJob
 from optinc_pdk.tolerance.montecarlo.study import (
     amounts_of,
+    best_receiver,
+    inputs_of_task,
     jobs_of,
     judged_stage,
     sample_seed,
     scaled_noise,
 )
+from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
+from optinc_pdk.tolerance.variation.sampling import nominal_sample
 
 
 def test_a_sample_depends_on_seed_and_index_only(work) -> None:
@@ -86,6 +91,41 @@ def test_further_symbol_rates_are_read_with_noise(work, every) -> None:
     found = evaluate(replace(work, imperfections=every.only("detector"), rates_bd=(1e6, 1e9)), SampleJob("all", "", 0))
     assert list(found) == ["before", "before at 1e+06 Bd", "before at 1e+09 Bd"]
     assert found["before"]["margin"] > found["before at 1e+06 Bd"]["margin"] > found["before at 1e+09 Bd"]["margin"]
+
+
+def test_every_outcome_with_noise_has_an_estimate_and_others_have_none(work, every, process) -> None:
+    noisy = replace(work, imperfections=every.only("detector"))
+    bright, dim = (
+        evaluate(replace(noisy, noise=noise_of(process, power, 1e9)), SampleJob("all", "", 0))["before"]
+        for power in (1e-2, 1e-6)
+    )
+    assert 0.0 <= bright["estimated_word_error_rate"] < dim["estimated_word_error_rate"] <= 1.0
+    assert evaluate(work, SampleJob("all", "", 0))["before"]["estimated_word_error_rate"] is None
+    # an unusable chip reads zeros: 221 of 256 words are wrong
+    poor = replace(work.chip, rise_ohm=np.full_like(work.chip.rise_ohm, 1e4))
+    found = evaluate(replace(noisy, chip=poor, noise=noise_of(process)), SampleJob("all", "", 0))["before"]
+    assert found["fault"] and found["estimated_word_error_rate"] == 221 / 256
+
+
+def test_the_receiver_is_the_best_for_the_nominal_chip(work, process) -> None:
+    chosen, choices = best_receiver(work.chip, work.task, 1e-4, 5e8), noise_choices(process, 1e-4, 5e8)
+    s = sample_scattering(work.chip, nominal_sample(work.chip), work.chip.voltage_v)
+    margins = error_margins(s, inputs_of_task(work.task), work.chip.board, work.chip.bias)
+    assert len(choices) > 2 and chosen in choices
+    assert estimate_errors(margins, chosen).rate <= min(estimate_errors(margins, one).rate for one in choices) * 1.5
+
+
+def test_coherent_receivers_read_every_word_of_a_calibrated_sample(locked) -> None:
+    """The same lock serves the bench of the calibration, the words and the estimates."""
+    noise = best_receiver(locked.chip, locked.task, None, 3e9)
+    work = replace(locked, noise=noise, onn=carry_chain(locked.task))
+    found = evaluate(work, SampleJob("all", "", 0))
+    assert found["before"]["exact"] < 256 == found["after"]["exact"]
+    assert found["after"]["estimated_word_error_rate"] < 1e-9
+    # a tolerance search reads words with the lock as well
+    assert evaluate(
+        replace(locked, imperfections=locked.imperfections.only("phase")), SampleJob("tolerance", "phase", 0)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from optinc_pdk.tolerance.montecarlo.summary import (
     wilson,
     yield_of,
 )
-from optinc_pdk.tolerance.montecarlo.summary_text import percent
+from optinc_pdk.tolerance.montecarlo.summary_text import percent, rate_text
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 
 
@@ -53,6 +53,11 @@ def test_statistics_of_three_samples() -> None:
     assert numbers["word_error_rate"] == {"mean": pytest.approx(200 / 1200), "worst": 197 / 400}
     assert numbers["margin"] == {"mean": pytest.approx(-1.4 / 3), "worst": -1.5}
     assert [(row["value"], row["share"]) for row in numbers["errors"]] == [(4, 0.5), (1, 0.495), (-64, 0.005)]
+    assert numbers["estimated_word_error_rate"] is None
+    estimated = [
+        replace(one, estimated_word_error_rate=rate) for one, rate in zip(found, (0.0, 1e-9, 0.3), strict=True)
+    ]
+    assert outcome_numbers(estimated, 1.0)["estimated_word_error_rate"] == {"median": 1e-9, "worst": 0.3}
     unusable = replace(found[2], fault="no light")
     assert numbers["faults"] == [] and outcome_numbers([unusable, *found, unusable], 1.0)["faults"] == [
         {"fault": "no light", "count": 2}
@@ -75,3 +80,8 @@ def test_the_goal_share_of_samples_tolerates_the_factor() -> None:
 )
 def test_shares_are_not_rounded_to_0_or_100_percent(share: float, text: str) -> None:
     assert percent(share) == text
+
+
+def test_estimated_rates_are_not_printed_as_zero() -> None:
+    assert rate_text(0.0) == rate_text(1e-305) == "below 1e-300"
+    assert rate_text(2.34e-120) == "2.3e-120"

@@ -67,3 +67,11 @@ def test_an_unusable_chip_reads_zeros(work):
     assert outcome.exact == 35 and outcome.words == 4 * 256 and outcome.wrong == 4 * (256 - 35)
     assert set(outcome.errors) == {-1, -2, -3} and sum(outcome.errors.values()) == outcome.wrong
     assert outcome.margin == -2.5 and WordOutcome.from_json(outcome.to_json()).fault == "no gain"
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan"), "0.1", True])
+def test_an_estimate_that_is_no_probability_is_refused(work, rate):
+    data = unusable_outcome(function_inputs(work.task), work.chip.board, "no gain").to_json()
+    assert data["estimated_word_error_rate"] is None
+    with pytest.raises(ValueError, match="estimated word-error rate"):
+        WordOutcome.from_json({**data, "estimated_word_error_rate": rate})

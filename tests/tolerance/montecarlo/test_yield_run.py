@@ -169,8 +169,10 @@ def test_optional_files_of_an_earlier_run_are_removed(work, header, tmp_path) ->
 
 
 def test_the_summary_states_noise_only_if_an_imperfection_includes_it(header) -> None:
-    noisy = {**header, "noise": {"laser_w": 0.01, "symbol_rate_bd": 1e6}, "calibrated_to": None}
-    assert "noise at 10 mW" in noise_text({**noisy, "imperfections": {"coupler": 1.0, "detector": 1.0}})
+    receiver = {"receiver_a_per_sqrt_hz": 2e-12, "shape": {"window": 0.5}}
+    noisy = {**header, "noise": {"laser_w": 0.01, "symbol_rate_bd": 1e6} | receiver, "calibrated_to": None}
+    text = noise_text({**noisy, "imperfections": {"coupler": 1.0, "detector": 1.0}})
+    assert "noise at 10 mW" in text and "2 pA/√Hz, mean over 0.5 of a symbol" in text
     assert noise_text({**noisy, "imperfections": {"coupler": 1.0}}).startswith("without noise")
 
 

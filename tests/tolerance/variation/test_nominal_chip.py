@@ -53,8 +53,8 @@ def test_a_circuit_without_layout_is_refused(chip, circuit, process):
         chip_of(bare, chip.board, chip.bias, process)
 
 
-def test_coherent_receivers_are_refused(chip, circuit, process):
-    with pytest.raises(NetlistError, match=r"coherent receivers.*--receivers photodiodes"):
+def test_coherent_receivers_of_several_modulators_light_are_refused(chip, circuit, process):
+    with pytest.raises(NetlistError, match=r"coherent receiver of fibre '.*one modulator alone.*--link neurons"):
         chip_of(circuit, replace(chip.board, coherent=True), chip.bias, process)
 
 

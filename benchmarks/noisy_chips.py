@@ -1,0 +1,233 @@
+"""Sampled chips with all imperfections and noise, calibrated with noise on the bench: docs/noisy_chips.md.
+
+    python benchmarks/noisy_chips.py run [NAME ...]   sample the named chips, or all, and record what they read
+    python benchmarks/noisy_chips.py table            write docs/noisy_chips.md from the results of all runs
+
+A name stands for all rows whose names contain it. Every chip is built, extracted from its GDS, sampled with the
+imperfections of the process card and calibrated on the virtual bench. Every word is sent once, in random order, with
+the noise and the bandwidths of the cards; word-error rates are estimated for every sample.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from optinc_pdk import flow
+from optinc_pdk.cards import Link, Receivers, load_process
+from optinc_pdk.drive import RangeError
+from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.report.formatting import format_si
+from optinc_pdk.tolerance import imperfections, read_chip
+from optinc_pdk.tolerance.montecarlo.study import (
+    AFTER,
+    BEFORE,
+    DRIFTED,
+    YieldStudy,
+    best_receiver,
+    biased_stages,
+    noises_of,
+    read_sample,
+    sample_seed,
+)
+from optinc_pdk.tolerance.montecarlo.summary import outcome_numbers
+from optinc_pdk.tolerance.montecarlo.summary_text import rate_text
+from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
+from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
+from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
+from optinc_pdk.tolerance.variation.sampling import draw_sample
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "noisy_chips.json"
+PAGE = ROOT / "docs" / "noisy_chips.md"
+SAMPLES, SEED, SERVERS = 20, 2603, 4
+STAGES = (BEFORE, AFTER, DRIFTED)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Samples of one chip.
+
+    Attributes:
+        bits: Bits of a word; the network is the bundled one for 4 servers.
+        process: Process name.
+        link: How the outputs reach the servers.
+        receivers: How the servers detect them.
+        rate_bd: Symbol rate.
+        drive_bits: Effective bits of the heater drive.
+    """
+
+    bits: int
+    process: str
+    link: Link
+    receivers: Receivers
+    rate_bd: float
+    drive_bits: float
+
+    @property
+    def name(self) -> str:
+        """Name of the row."""
+        return f"{self.bits}bit {self.process} {self.drive_bits:g}"
+
+
+ROWS = tuple(
+    Row(bits, process, link, receivers, rate, drive)
+    for process, link, receivers, rate in (
+        ("soi220", "neurons", "photodiodes", 3e7),
+        ("soi220_fast", "neurons", "coherent", 3e9),
+    )
+    for bits in (4, 8)
+    for drive in (16.0, 12.0, 8.5)
+)
+
+
+def built_chip(row: Row) -> NominalChip:
+    """Build the chip of a row, and extract it from its layout."""
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        network = bundled_weights(row.bits, SERVERS)
+        built = flow.build(network, folder, "chip", row.process, link=row.link, receivers=row.receivers)
+        if not built.passed:
+            raise SystemExit(f"{row.name}: its build failed: {'; '.join(built.findings)}")
+        files = [folder / f"chip{ending}" for ending in (".gds", ".pic.yml", ".bias.yml")]
+        return read_chip(*files, load_process(row.process))
+
+
+def measure(row: Row, chip: NominalChip) -> dict[str, Any]:
+    """Sample and calibrate the chip of a row, and read all words with noise."""
+    onn = Onn.load(bundled_weights(row.bits, SERVERS))
+    card = imperfections(chip.process)
+    drive = 2.0 ** (float(card.card.dac.effective_bits) - row.drive_bits)
+    noise = best_receiver(chip, onn.task, None, row.rate_bd)
+    work = YieldStudy(chip, onn.task, card.scaled("dac", drive), SEED, 1.0, noise, onn)
+    outcomes: dict[str, list[WordOutcome]] = {stage: [] for stage in STAGES}
+    calibrations = [outcomes_of_sample(work, sample, outcomes) for sample in range(SAMPLES)]
+    return {
+        **asdict(row),
+        "samples": SAMPLES,
+        "seed": SEED,
+        "receiver_a_per_sqrt_hz": noise.receiver_a_per_sqrt_hz,
+        "window": noise.shape.window,
+        "stages": {
+            stage: outcome_numbers(found, work.target)
+            | {"words": sum(one.words for one in found), "wrong": sum(one.wrong for one in found)}
+            | {"estimates": [one.estimated_word_error_rate for one in found]}
+            for stage, found in outcomes.items()
+        },
+        "calibration_cpu_s": calibrations,
+    }
+
+
+def outcomes_of_sample(work: YieldStudy, sample: int, outcomes: dict[str, list[WordOutcome]]) -> float:
+    """Add the outcome of each stage of a sample, and return the processor time of its calibration in s."""
+    seed, bits = sample_seed(work.seed, sample), work.imperfections.effective_bits
+    longest, start = 0.0, time.process_time()
+    for stage, parameters, drive in biased_stages(
+        work, draw_sample(work.chip, work.imperfections, seed), bits, work.noise, seed
+    ):
+        # the sample is calibrated between two of its stages
+        longest = max(longest, time.process_time() - start)
+        if stage in outcomes:
+            noises = noises_of(work, stage, work.imperfections)
+            if isinstance(drive, RangeError):
+                found = read_sample(work, drive, work.chip.bias, noises, seed)
+            else:
+                s = sample_scattering(work.chip, parameters, drive.voltage_v, bits)
+                found = read_sample(work, s, drive.bias, noises, seed)
+            outcomes[stage].append(found[stage])
+        start = time.process_time()
+    return longest
+
+
+def table(results: dict[str, Any]) -> str:
+    """Return the page."""
+    heads = (
+        *("process", "rate", "bits", "drive, bits", "chips that read every word: before, after, drifted"),
+        *("words wrong after", "margin, worst", "estimate after: median, worst", "drifted: median, worst"),
+        "calibration: mean, longest",
+    )
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for row in ROWS:
+        if row.name not in results:
+            continue
+        found = results[row.name]
+        stages, cpu = found["stages"], found["calibration_cpu_s"]
+        after, drifted = stages[AFTER], stages[DRIFTED]
+        cells = (
+            row.process,
+            format_si(row.rate_bd, "Bd"),
+            str(row.bits),
+            f"{row.drive_bits:g}",
+            ", ".join(str(stages[stage]["yield"]["passed"]) for stage in STAGES) + f" of {found['samples']}",
+            f"{after['wrong']:,} of {after['words']:,}",
+            f"{after['margin']['worst']:.2f}",
+            _estimates(after),
+            _estimates(drifted),
+            f"{sum(cpu) / len(cpu):.1f} s, {max(cpu):.1f} s",
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return HEAD + "\n".join(lines) + "\n" + TAIL
+
+
+def _estimates(stage: dict[str, Any]) -> str:
+    found = stage["estimated_word_error_rate"]
+    return ", ".join(rate_text(found[which]) for which in ("median", "worst"))
+
+
+HEAD = """# Sampled chips with noise
+
+`python benchmarks/noisy_chips.py run` samples these chips, 20 of each, seed 2603, and `python benchmarks/noisy_chips.py
+table` writes this page. All imperfections of [the process card](imperfections.md) and all [noise](noise.md) are on,
+also on the bench of the calibration; 4 servers, 10 mW into every guide. `soi220` has output neurons and photodiodes,
+`soi220_fast` output neurons and coherent receivers.
+
+- **Before**: with the bias file of the build. **After**: calibrated. **Drifted**: as calibrated, after heater
+  resistances have drifted.
+- **Words wrong** are counted: every input is sent once, in random order, with each assignment of symbols to servers,
+  and all servers read it.
+- **Estimate** of the word-error rate, for rates far below what can be counted: see [noise](noise.md#the-estimate).
+  Median and worst of the 20 chips.
+- **Calibration**: processor time with one thread, with the simulated bench.
+
+"""
+TAIL = """
+One amplifier and one window serve all samples of a chip; they are those with which the nominal chip has the lowest
+estimate at this rate. Coherent receivers are locked to the light of their own modulators, see
+[yield](yield.md#coherent-receivers).
+"""
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("run", "table"))
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    given = parser.parse_args()
+    if given.what == "table":
+        PAGE.write_text(table(json.loads(RESULTS.read_text())), encoding="utf-8")
+        return
+    chosen = [row for row in ROWS if not given.names or any(name in row.name for name in given.names)]
+    if not chosen:
+        raise SystemExit(f"no chip {given.names[0]!r}; take of {', '.join(repr(row.name) for row in ROWS)}")
+    chips: dict[tuple[int, str], NominalChip] = {}
+    for row in chosen:
+        key = row.bits, row.process
+        chips[key] = chips.get(key) or built_chip(row)
+        found = measure(row, chips[key])
+        results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        RESULTS.write_text(json.dumps(results | {row.name: found}, indent=1) + "\n", encoding="utf-8")
+        after = found["stages"][AFTER]
+        print(
+            f"{row.name}: {after['yield']['passed']} of {SAMPLES} read every word, {after['wrong']:,} wrong, estimate "
+            f"{_estimates(after)}; calibration {max(found['calibration_cpu_s']):.1f} s at most",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
