@@ -85,7 +85,7 @@ def numbers() -> dict[str, Any]:
             "power_w": {"heaters": 3.25, "amplifiers": 1.25},
             "missing": ["laser (budget.laser_efficiency)"],
             "word_j": 1.5e-8,
-            "bit_j": 9.375e-10,
+            "bit_j": 9.4e-10,
         },
         "faults": [{"kind": "coupled", "place_um": [1.0, 2.5], "text": "a mark", "affects_function": False}],
         "files": {"invented.pic.yml": "b" * 64, "invented.gds": "a" * 64},

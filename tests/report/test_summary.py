@@ -16,7 +16,7 @@ def test_limits_and_speed_have_a_line_each(numbers: dict[str, Any]) -> None:
     assert rows["function"].endswith("margin 0.210 levels; enumerated: every combination of symbols at the fibres")
     assert rows["speed"] == (
         "300 MBd at an estimated word-error rate of 1e-09, limited by amplifiers; latency 10 ns; "
-        "at least 15 nJ a word, 938 pJ a bit"
+        "at least 15 nJ a word, 940 pJ a bit"
     )
     numbers["speed"] |= {"symbol_rate_bd": 1e9, "main_limit": None, "missing": []}
     line = speed_line(Report.model_validate(numbers).speed)  # type: ignore[arg-type]

@@ -226,7 +226,7 @@ def finished_samples() -> bytes:
         "errors": {"1": 1},
     }
     lines = [
-        {"schema": 1, "header": {"seed": 1, "chip": {"name": "fuzz"}}},
+        {"schema": 2, "header": {"seed": 1, "chip": {"name": "fuzz"}}},
         {"study": "all", "imperfection": "", "sample": 0, "result": {"tuned": outcome}},
         {"study": "alone", "imperfection": "coupler", "sample": 1, "result": {"tuned": outcome}},
         {"study": "tolerance", "imperfection": "coupler", "sample": 0, "result": {"factor": 1.5}},

@@ -33,8 +33,8 @@ def test_readings_are_the_light_on_each_photodiode(chip, sample):
     s = sample_scattering(chip, sample, chip.voltage_v, 16.0)
     labels = [label for group in bench.sources for label in group]
     field = s.between(bench.detectors, chip.board.unmodulated)[0].sum(axis=1)
-    field = field + s.between(bench.detectors, labels)[0] @ amplitude
-    assert np.allclose(read[0, 0], np.abs(field) ** 2, rtol=1e-12, atol=1e-15)
+    field = field + s.between(bench.detectors, labels)[0] @ (amplitude + 1j * s.leak * np.sqrt(1.0 - amplitude**2))
+    assert s.leak > 0.0 and np.allclose(read[0, 0], np.abs(field) ** 2, rtol=1e-12, atol=1e-15)
     assert (bench.settings, bench.readings) == (1, len(bench.detectors))
 
 
