@@ -194,8 +194,8 @@ also on the bench of the calibration; 4 servers, 10 mW into every guide. `soi220
   Median and worst of the 20 chips.
 - **Calibration**: processor time with one thread, with the simulated bench.
 
-The rows were measured with a weight of a tenth for light in quadrature ([yield](yield.md#between-and-after)); the code has
-a hundredth, with which they have not been repeated.
+The rows were measured with a weight of a tenth for light in quadrature ([yield](yield.md#between-and-after)); the code
+has a hundredth, with which they have not been repeated.
 
 """
 TAIL = """
