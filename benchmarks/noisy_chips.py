@@ -194,9 +194,6 @@ also on the bench of the calibration; 4 servers, 10 mW into every guide. `soi220
   Median and worst of the 20 chips.
 - **Calibration**: processor time with one thread, with the simulated bench.
 
-The rows were measured with a weight of a tenth for light in quadrature ([yield](yield.md#between-and-after)); the code
-has a hundredth, with which they have not been repeated.
-
 """
 TAIL = """
 One amplifier and one window serve all samples of a chip; they are those with which the nominal chip has the lowest

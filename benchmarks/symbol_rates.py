@@ -181,8 +181,6 @@ described in [processes](processes.md), the noise model in [noise](noise.md).
   interval of the count.
 - **Limited by**: what raises the rate most if it is left out, and where most errors arise at the highest rate.
 
-The rows on `soi220` were measured with modulators of infinite extinction.
-
 """
 BETWEEN = """
 
