@@ -342,8 +342,8 @@ def test_score_counts_words_and_finds_the_margin() -> None:
 def test_errors_are_counted_by_value_and_sign() -> None:
     ideal = np.array([[3], [64], [0]])
     read = np.array([[3, 4], [0, 65], [0, 1]])
-    assert error_counts(read, ideal) == {-64: 1, 1: 3}
-    assert error_counts(ideal, ideal) == {}
+    assert error_counts(read - ideal) == {-64: 1, 1: 3}
+    assert error_counts(ideal - ideal) == {}
 
 
 def test_a_range_of_the_lattice_is_bounded() -> None:

@@ -58,7 +58,8 @@ def decide_steps(outputs: ArrayLike, resolution: ArrayLike = 1) -> Integers:
     """
     steps = np.asarray(resolution)
     levels = np.abs(np.asarray(outputs, dtype=np.float64)) * steps
-    nearest: Integers = np.clip(np.floor(levels + 0.5), 0.0, 4 * steps - 1).astype(np.int64)
+    # truncation is the floor, as levels are not negative
+    nearest: Integers = np.minimum(levels + 0.5, 4 * steps - 1).astype(np.int64)
     return nearest
 
 
@@ -88,18 +89,16 @@ def score(outputs: ArrayLike, levels: ArrayLike, resolution: ArrayLike = 1) -> S
     return Score(correct.size, exact, exact / correct.size, margin)
 
 
-def error_counts(words: Integers, ideal: Integers) -> dict[int, int]:
+def error_counts(errors: Integers) -> dict[int, int]:
     """Count wrong words by their error, as in Table II of arXiv 2603.28290.
 
     Args:
-        words: Decoded words, any shape.
-        ideal: Ideal averages, broadcast against the words.
+        errors: Decoded words minus ideal averages, any shape.
 
     Returns:
         Error (decoded minus ideal) to the number of words with this error, in ascending order of error; correct words
         are not counted.
     """
-    errors = words - ideal
     wrong = errors[errors != 0]
     if not wrong.size:
         return {}

@@ -154,6 +154,13 @@ class Averaging:
         return resolution
 
     @property
+    def step_places(self) -> Integers:
+        """(M,) weight of a decision step of each output in an average, in steps of the last output."""
+        finest = int(self.output_resolution[-1])
+        places: Integers = 4 ** np.arange(self.symbols - 1, -1, -1, dtype=np.int64) * (finest // self.output_resolution)
+        return places
+
+    @property
     def lattice_size(self) -> int:
         """Number of lattice points, the distinct network inputs: (N (4^g - 1) + 1)^K without `finer_input`.
 
@@ -211,13 +218,11 @@ class Averaging:
         Raises:
             ValueError: A value is not an integer or is out of range, or the last axis does not have length M.
         """
-        finest = int(self.output_resolution[-1])
-        values = as_integers("steps", steps, 4 * finest - 1)
+        values = as_integers("steps", steps, 4 * int(self.output_resolution[-1]) - 1)
         check_last_axes("steps", values, (self.symbols,))
-        place = 4 ** np.arange(self.symbols - 1, -1, -1, dtype=np.int64) * (finest // self.output_resolution)
         # a product of integer arrays runs over the short last axis
         averages = np.zeros(values.shape[:-1], dtype=np.int64)
-        for symbol, weight in zip(np.moveaxis(values, -1, 0), place.tolist(), strict=True):
+        for symbol, weight in zip(np.moveaxis(values, -1, 0), self.step_places.tolist(), strict=True):
             averages += weight * symbol
         return averages
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optinc_pdk.averaging.array_checks import Floats, Integers
-from optinc_pdk.averaging.score import decide_steps, error_counts
+from optinc_pdk.averaging.score import error_counts
 from optinc_pdk.averaging.task import Averaging
 
 
@@ -81,11 +81,29 @@ def score_outputs(
         if least > 0.0:
             # every output is decided correctly
             continue
-        read = task.combine_steps(decide_steps(output, resolution))
-        for word in read.T:
-            exact[inputs] &= word == ideal[inputs]
-        errors.update(error_counts(read, ideal[inputs, np.newaxis]))
+        differences = word_errors(output, task, ideal[inputs])
+        exact[inputs] &= ~np.any(differences, axis=0)
+        errors.update(error_counts(differences))
     return WordScore(len(ideal), int(exact.sum()), words, errors.total(), margin, dict(sorted(errors.items())))
+
+
+def word_errors(outputs: Floats, task: Averaging, ideal: Integers) -> Integers:
+    """Decode the words that S servers receive for B inputs, and compare them with the ideal words.
+
+    Args:
+        outputs: (B, S, M) output levels before decision, without NaN.
+        task: Task of the chip, for decision and decoding.
+        ideal: (B,) ideal words.
+
+    Returns:
+        (S, B) decoded minus ideal words.
+    """
+    from optinc_pdk.averaging.score_kernel import word_errors as compare
+
+    errors = np.empty((outputs.shape[1], len(ideal)), dtype=np.int64)
+    levels = np.ascontiguousarray(np.moveaxis(outputs, 0, -1))
+    compare(levels, task.output_resolution, task.step_places, np.ascontiguousarray(ideal), errors)
+    return errors
 
 
 def output_margins(outputs: Floats, levels: Integers | Floats, resolution: Integers | int = 1) -> Floats:
@@ -96,5 +114,6 @@ def output_margins(outputs: Floats, levels: Integers | Floats, resolution: Integ
         levels: Ideal output levels, broadcast against the outputs.
         resolution: Decision steps per level, (M,) or one for all outputs.
     """
-    margins: Floats = 0.5 - np.abs(outputs - levels) * resolution
-    return margins
+    margins: Floats = np.abs(outputs - levels)
+    margins *= resolution
+    return np.subtract(0.5, margins, out=margins)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.factor.kernels import compiled
+from optinc_pdk.compilation import compiled
 
 _Floats = NDArray[np.float32]
 _Codes = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.int32]

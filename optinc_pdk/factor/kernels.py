@@ -1,8 +1,6 @@
 """Loops of decomposition and propagation that are too slow in numpy, compiled by numba at their first call.
 
-Import this module inside functions only: numba takes a quarter of a second to import. A kernel's first call on a
-machine compiles it, six seconds in all. The result is cached beside this file, or in the user's cache folder where
-that is read-only; later processes load it within a quarter of a second.
+Import this module inside functions only, see :mod:`optinc_pdk.compilation`.
 
 Matrices are two planes of float64, real and imaginary parts, which vectorise well. A rotation (c, s), c complex and
 s >= 0 real with |c|^2 + s^2 = 1, maps the pair (x, y) to (c x - s y, s x + c* y); as s is real, consecutive rotations
@@ -12,15 +10,12 @@ of a chain depend on each other through one multiplication only.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+from optinc_pdk.compilation import compiled
+
 _Floats = NDArray[np.float64]
 _Complexes = NDArray[np.complex128]
 _Indices = NDArray[np.int64]
@@ -31,26 +26,6 @@ _TILE = 128
 _MIXES = 1e-20
 # |x|^2 against a partner of order 1: no rotation in double precision is sensitive to less.
 _NEGLIGIBLE = 1e-200
-
-
-def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorator that compiles a kernel at its first call. The order of sums is kept; multiply-add may be fused."""
-    return _compiled(function, {"contract"})
-
-
-def compiled_sums(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Decorator that compiles a kernel like :func:`compiled` but allows reordering of sums for vector units."""
-    return _compiled(function, {"contract", "reassoc", "nsz"})
-
-
-def _compiled(function: Callable[_P, _R], fastmath: set[str]) -> Callable[_P, _R]:
-    def compile_lazily(cache: bool) -> Callable[_P, _R]:
-        return numba.njit(cache=cache, nogil=True, fastmath=fastmath, error_model="numpy")(function)
-
-    try:
-        return compile_lazily(cache=True)
-    except RuntimeError:  # neither this folder nor the user's cache can be written
-        return compile_lazily(cache=False)
 
 
 @compiled

@@ -125,7 +125,7 @@ def check_cascade(chips: LinkedChips, tasks: Sequence[Averaging], random_sets: i
             kept.append((received.outputs[:, 0], levels))
         sets, words = sets + len(sent), words + read.size
         exact += int((read == ideal[:, np.newaxis]).all(axis=1).sum())
-        errors.update(error_counts(read, ideal[:, np.newaxis]))
+        errors.update(error_counts(read - ideal[:, np.newaxis]))
         margins = np.minimum(margins, output_margins(received.outputs, levels[:, np.newaxis]).min(axis=(0, 1)))
         between = first.targets(first.preprocess(symbols))
         level1 = min(level1, float(output_margins(received.between, between, first.output_resolution).min()))

@@ -7,7 +7,8 @@ from optinc_pdk.simulate.s_parameters.plan import ScatteringPlan
 from optinc_pdk.simulate.s_parameters.scattering import Scattering, prepare, s_matrices, scattering
 from optinc_pdk.simulate.s_parameters.sparse_solver import FieldSolution, solve
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
-from optinc_pdk.simulate.transmission.reception import Reception, UnsettledError, transmit
+from optinc_pdk.simulate.transmission.reception import Reception, transmit
+from optinc_pdk.simulate.transmission.settling import UnsettledError
 from optinc_pdk.validation import validate_api
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Compiled loops of the adjoint method: forward propagation of fields, and derivatives by every MZI's transfer.
 
-Import this module inside functions only (:mod:`optinc_pdk.factor.kernels`). Fields are two planes of float64. The
+Import this module inside functions only (:mod:`optinc_pdk.compilation`). Fields are two planes of float64. The
 backward pass inverts the light MZI by MZI instead of storing it, so that memory is that of two matrices. The 2×2
 transfers must therefore be invertible, as those of MZIs with losses of a few dB are.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.factor.kernels import compiled, compiled_sums
+from optinc_pdk.compilation import compiled, compiled_sums
 
 _Floats = NDArray[np.float64]
 _Complexes = NDArray[np.complex128]

@@ -196,7 +196,7 @@ class FunctionTally:
         self._exact += int((words == inputs.ideal[:, np.newaxis]).all(axis=(0, 2)).sum())
         self._word_count += words.size
         self._saturated += readings.saturated
-        self._errors.update(error_counts(words, inputs.ideal[:, np.newaxis]))
+        self._errors.update(error_counts(words - inputs.ideal[:, np.newaxis]))
         self._symbol_margins = np.minimum(self._symbol_margins, margins.min(axis=0, initial=np.inf))
         self._keep(rows)
 

@@ -38,6 +38,7 @@ class DetectionMatrix:
         feed: The layer's own sources and its number of detectors, for noise.
         leak: Amplitude that a modulator sends at its null.
         phase: (D,) phases of the local oscillators of coherent receivers in rad; None for photodiodes.
+        neurons: Index of the first neuron among the chip's sources.
     """
 
     reaching: Ints
@@ -45,11 +46,12 @@ class DetectionMatrix:
     feed: DetectionSources
     leak: float = 0.0
     phase: Floats | None = None
+    neurons: int = 0
 
     def fields(self, light: Floats | Complexes) -> Floats:
         """Return the (B, 2 D) fields at the detectors, real parts first, for (B, F) source amplitudes without noise.
 
-        Complex amplitudes of the first layer are those of other chips, which already leak.
+        Complex amplitudes of the inputs are those of other chips, whose modulators already leak.
         """
         return self._fields(self._with_leak(self._seen(light)))
 
@@ -69,10 +71,10 @@ class DetectionMatrix:
 
     def _with_leak(self, seen: Floats | Complexes) -> Floats | Complexes:
         """(B, L) amplitudes of the sources that reach a detector, with what leaks through modulators."""
-        if not self.leak or (np.iscomplexobj(seen) and self.feed.sources.start == 1):
+        if not self.leak:
             return seen
         leaking = self.leak * np.sqrt(np.maximum(1.0 - seen.real**2, 0.0))
-        leaking[:, 0] = 0.0
+        leaking[:, : np.searchsorted(self.reaching, self.neurons) if np.iscomplexobj(seen) else 1] = 0.0
         return np.asarray(seen + 1j * leaking)
 
     @cached_property
@@ -191,7 +193,7 @@ class HiddenLayer:
         row: (n,) row of each neuron; -1 for a neuron without detectors.
         gain: (n,) gains.
         offset: (n,) offsets.
-        balance: (n,) weights of the negative detectors.
+        balance: (n,) weights of the negative detectors; neurons of one row have the same.
         source: Indices of the layer's neurons among the sources of the chip.
     """
 
@@ -209,35 +211,26 @@ class HiddenLayer:
         The difference of a neuron is Σ plus - balance · Σ minus + offset, with the sums over the pairs of its row.
         """
         pairs = power.shape[1] // 2
-        plus, minus = power[:, :pairs], power[:, pairs:]
-        if self._row_balance is None:
-            plus, minus, balance = self.by_neuron(plus), self.by_neuron(minus), self.balance
-        else:
-            plus, minus, balance = self._by_row(plus), self._by_row(minus), self._row_balance
+        plus, minus = self._by_row(power[:, :pairs]), self._by_row(power[:, pairs:])
         # in place: for thousands of words, new arrays take as long as the arithmetic
-        difference = minus * -balance
-        difference += plus
-        if self._row_balance is not None:
-            difference = self._of_rows(difference)
+        rows = minus * -self.row_balance
+        rows += plus
+        difference = self._of_rows(rows)
         difference += self.offset
         return difference
 
     @cached_property
-    def _row_balance(self) -> Floats | None:
-        """(r,) weight of the negative detectors of each row; None if neurons of one row differ in it."""
+    def row_balance(self) -> Floats:
+        """(r,) weight of the negative detectors of each row: that of its neurons, which have the same."""
         first = np.array([np.argmax(self.row == row) for row in range(self.starts.size)], dtype=np.int64)
-        balance = self.balance[first]
-        read = self.row >= 0
-        return balance if np.array_equal(balance[self.row[read]], self.balance[read]) else None
-
-    def by_neuron(self, values: Floats) -> Floats:
-        """Return (B, n) sums over each neuron's pairs of (B, d) values per pair; 0 for neurons without detectors."""
-        return self._of_rows(self._by_row(values))
+        return self.balance[first]
 
     def _by_row(self, values: Floats) -> Floats:
+        """(B, r) sums over each row's pairs of (B, d) values per pair."""
         return np.add.reduceat(values, self.starts, axis=1) if self.starts.size < values.shape[1] else values
 
     def _of_rows(self, rows: Floats) -> Floats:
+        """(B, n) values of the neurons' rows of (B, r) values; 0 for neurons without detectors."""
         signals = rows.T[self.row].T
         return np.asarray(signals if np.all(self.row >= 0) else np.where(self.row >= 0, signals, 0.0))
 
@@ -268,9 +261,12 @@ class ChipNetwork:
 
     def levels(self, readings: Floats) -> Floats:
         """Return the (B, receivers) output levels: scale · √(power - dark), or scale · field."""
-        if self.receivers.phase is not None:
-            return np.asarray(self.scale * np.maximum(readings, 0.0))
-        return np.asarray(self.scale * np.sqrt(np.maximum(readings - self.dark, 0.0)))
+        # in place: for thousands of words, new arrays take as long as the arithmetic
+        levels: Floats = np.maximum(readings if self.receivers.phase is not None else readings - self.dark, 0.0)
+        if self.receivers.phase is None:
+            np.sqrt(levels, out=levels)
+        levels *= self.scale
+        return levels
 
     def thresholds(self, levels: Floats) -> Floats:
         """Return the (B, receivers) readings at output levels; the inverse of :meth:`levels`."""
@@ -299,6 +295,7 @@ class _Optics:
             label_tuple(neuron.to) for layer in range(board.layers) for neuron in board.neurons if neuron.layer == layer
         ]
         self.sources = [label for group in groups for label in group]
+        self.neurons = 1 + sum(map(len, board.inputs))
         self.starts = np.cumsum([0, *map(len, groups[:-1])])
         driven = set(scattering.modulators)
         self.fibre = [not driven.intersection(group) for group in groups]
@@ -317,7 +314,7 @@ class _Optics:
         # a coherent receiver is locked to light from a fibre
         feed = DetectionSources(source, self.fibre[source.start] or phase is not None, len(detectors))
         stacked = np.hstack([fields.real, fields.imag])[reaching]
-        return DetectionMatrix(reaching, stacked, feed, self.scattering.leak, phase)
+        return DetectionMatrix(reaching, stacked, feed, self.scattering.leak, phase, self.neurons)
 
 
 def receiver_fields(scattering: Scattering, board: Board, wavelength: int = 0) -> Complexes:

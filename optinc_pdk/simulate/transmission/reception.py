@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.averaging import decide_steps
 from optinc_pdk.circuit import Bias, Board
-from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, network_of
 from optinc_pdk.simulate.transmission.noise import Noise, NoiseDraw, draw_noise
+from optinc_pdk.simulate.transmission.settling import MAX_PASSES, SETTLED_CHANGE, UnsettledError, settle_light
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -32,15 +32,8 @@ TOP_LEVEL = 3
 """The highest PAM4 level, which servers send with amplitude 1."""
 CHUNK = 8192
 """Words in one batch."""
-SETTLED_CHANGE = 1e-9
-"""Largest change of an amplitude in the last pass."""
-MAX_PASSES = 20
 WORTHWHILE = 0.8
 """Share of words that still change, below which settled words are left out of further passes."""
-
-
-class UnsettledError(InputError):
-    """Amplitudes do not converge within the allowed number of passes, because reflections couple the layers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,10 +119,15 @@ def receive_batches(
     for start in range(0, len(sent) if sent.ndim else 0, CHUNK):
         words = slice(start, start + CHUNK)
         inputs = server_amplitudes(sent[words], board, bias)
-        drawn = None if noise is None else draw_noise(noise, network.detection_sources, start, inputs.shape[0], seed)
-        light, differences = settled_amplitudes(inputs, network, noise, drawn)
+        if noise is None:
+            settled = settle_light(inputs, network)
+            differences, readings = settled.differences, network.receivers.detected(settled.fields)
+        else:
+            drawn = draw_noise(noise, network.detection_sources, start, inputs.shape[0], seed)
+            light, differences = settled_amplitudes(inputs, network, noise, drawn)
+            readings = network.receivers.readings(light, noise, drawn[-1])
         raw = [layer.drive(each) for layer, each in zip(network.layers, differences, strict=True)]
-        outputs = network.levels(network.receivers.readings(light, noise, None if drawn is None else drawn[-1]))
+        outputs = network.levels(readings)
         received = outputs.T.reshape(len(board.outputs), len(board.outputs[0]), -1)
         yield words, np.moveaxis(received, -1, 0), raw
 
@@ -197,6 +195,10 @@ def settled_amplitudes(
     Raises:
         UnsettledError: Amplitudes do not converge.
     """
+    if noise is None and not np.iscomplexobj(inputs):
+        settled = settle_light(np.asarray(inputs, dtype=np.float64), network)
+        amplitudes: Any = settled.amplitudes
+        return amplitudes, settled.differences
     light = np.zeros((inputs.shape[0], network.sources), dtype=inputs.dtype, order="F")
     light[:, 0] = 1.0
     light[:, 1 : 1 + inputs.shape[1]] = inputs
@@ -230,7 +232,4 @@ def settled_amplitudes(
         if separable and count < WORTHWHILE * words.size:
             words, now = words[moving], np.asfortranarray(now[moving])
             drawn = None if drawn is None else [draw.of_words(np.flatnonzero(moving)) for draw in drawn]
-    raise UnsettledError(
-        f"light does not settle within {MAX_PASSES} passes, its last change is {change.max():.3g}: reflections "
-        "couple the layers; lower the gains or the reflections"
-    )
+    raise UnsettledError(float(change.max()))

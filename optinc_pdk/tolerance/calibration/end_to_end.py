@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from optinc_pdk.averaging import Averaging, assign_random
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.circuit.bias import Activation
-from optinc_pdk.simulate.transmission.reception import MAX_PASSES, SETTLED_CHANGE, TOP_LEVEL
+from optinc_pdk.simulate.transmission.reception import TOP_LEVEL
+from optinc_pdk.simulate.transmission.settling import MAX_PASSES, SETTLED_CHANGE
 from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol
 
 Floats = NDArray[np.float64]

@@ -102,7 +102,9 @@ class SampleBias(NamedTuple):
 def inputs_of_task(task: Averaging) -> FunctionInputs:
     """Return the inputs of a task in column-major order, in which words are simulated and compared."""
     inputs = function_inputs(task)
-    return replace(inputs, symbols=_column_major(inputs.symbols), levels=_column_major(inputs.levels))
+    # as floats, which are sent
+    symbols = inputs.symbols.astype(np.float64)
+    return replace(inputs, symbols=_column_major(symbols), levels=_column_major(inputs.levels))
 
 
 def _column_major(values: Any) -> Any:

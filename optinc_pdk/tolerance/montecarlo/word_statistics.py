@@ -173,7 +173,7 @@ def unusable_outcome(inputs: FunctionInputs, board: Board, fault: str, noise: No
         noise: Noise with which words would be read; None for no noise.
     """
     each = len(board.outputs) * inputs.assignments
-    errors = error_counts(np.zeros_like(inputs.ideal), inputs.ideal)
+    errors = error_counts(-inputs.ideal)
     wrong = sum(errors.values())
     return WordOutcome(
         inputs=len(inputs.ideal),

@@ -100,7 +100,7 @@ def chip_of(onn: Onn, board: Any, bias: Any, size: float, rng: np.random.Generat
                 row,
                 gain,
                 layer.bias / gain + size * rng.standard_normal(row.size),
-                1.0 + size * rng.standard_normal(row.size),
+                (1.0 + size * rng.standard_normal(rows.size))[row],
                 following,
             )
         )

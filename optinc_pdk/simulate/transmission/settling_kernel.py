@@ -1,0 +1,235 @@
+"""Loop that settles the light of many words, compiled by numba at its first call.
+
+Import this module inside functions only, see :mod:`optinc_pdk.compilation`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.compilation import compiled
+
+_Floats = NDArray[np.float64]
+_Indices = NDArray[np.int64]
+
+# Words that are settled together, so that the fields at all detectors stay in a first-level cache.
+_TILE = 128
+
+
+@compiled
+def _add_sources(
+    re: _Floats,
+    im: _Floats,
+    real: _Floats,
+    quadrature: _Floats,
+    field_re: _Floats,
+    field_im: _Floats,
+    sources: tuple[int, int, int],
+) -> None:
+    """Adds the light of some sources to the fields of a tile of words at D detectors.
+
+    Args:
+        re: (D, tile) real parts of the fields; changed in place.
+        im: (D, tile) imaginary parts.
+        real: (m, tile) amplitudes.
+        quadrature: (m, tile) amplitudes in quadrature.
+        field_re: (F, D) real parts of the field at each detector for each source of the chip at amplitude 1.
+        field_im: (F, D) imaginary parts.
+        sources: Row of the first source in the amplitudes, its row in the fields, and the number of sources.
+    """
+    # four at a time: fields are loaded and stored less often
+    s, f, count = sources
+    fours = count - count % 4
+    for detector in range(len(re)):
+        for k in range(0, fours, 4):
+            x0, x1, x2, x3 = (
+                field_re[f + k, detector],
+                field_re[f + k + 1, detector],
+                field_re[f + k + 2, detector],
+                field_re[f + k + 3, detector],
+            )
+            y0, y1, y2, y3 = (
+                field_im[f + k, detector],
+                field_im[f + k + 1, detector],
+                field_im[f + k + 2, detector],
+                field_im[f + k + 3, detector],
+            )
+            if x0 == x1 == x2 == x3 == y0 == y1 == y2 == y3 == 0.0:
+                continue
+            n = s + k
+            for w in range(_TILE):
+                a0, a1, a2, a3 = real[n, w], real[n + 1, w], real[n + 2, w], real[n + 3, w]
+                q0, q1, q2, q3 = quadrature[n, w], quadrature[n + 1, w], quadrature[n + 2, w], quadrature[n + 3, w]
+                re[detector, w] += x0 * a0 + x1 * a1 + x2 * a2 + x3 * a3 - (y0 * q0 + y1 * q1 + y2 * q2 + y3 * q3)
+                im[detector, w] += y0 * a0 + y1 * a1 + y2 * a2 + y3 * a3 + (x0 * q0 + x1 * q1 + x2 * q2 + x3 * q3)
+        for k in range(fours, count):
+            x, y = field_re[f + k, detector], field_im[f + k, detector]
+            if x == y == 0.0:
+                continue
+            for w in range(_TILE):
+                re[detector, w] += x * real[s + k, w] - y * quadrature[s + k, w]
+                im[detector, w] += y * real[s + k, w] + x * quadrature[s + k, w]
+
+
+@compiled
+def _read_rows(re: _Floats, im: _Floats, row: _Indices, balance: _Floats, signal: _Floats) -> None:
+    """Calculates the detected difference of every row of one layer: its plus less balance times its minus."""
+    signal[:] = 0.0
+    pairs = len(row)
+    for pair in range(pairs):
+        into, weight, minus = row[pair], balance[row[pair]], pair + pairs
+        for w in range(_TILE):
+            plus = re[pair, w] * re[pair, w] + im[pair, w] * im[pair, w]
+            signal[into, w] += plus - weight * (re[minus, w] * re[minus, w] + im[minus, w] * im[minus, w])
+
+
+@compiled
+def _amplitudes(
+    signal: _Floats,
+    gain: float,
+    offset: float,
+    light: _Floats,
+    step: _Floats,
+    difference: _Floats,
+    settled_change: float,
+) -> int:
+    """Drives the modulator of one neuron for a tile of words, and returns for how many its light has not settled.
+
+    Args:
+        signal: (tile,) detected difference without offset.
+        gain: Gain of the neuron.
+        offset: Offset of the neuron.
+        light: (tile,) amplitudes of the modulator.
+        step: (tile,) changes of the amplitude, which saturates at 1; overwritten.
+        difference: (tile,) difference with offset; overwritten.
+        settled_change: Change of an amplitude at which light has settled.
+    """
+    for w in range(_TILE):
+        difference[w] = signal[w] + offset
+        amplitude = gain * (difference[w] if difference[w] > 0.0 else 0.0)
+        step[w] = (amplitude if amplitude < 1.0 else 1.0) - light[w]
+    # a count of words, as compilers do not vectorise the maximum of floats
+    moving = 0
+    for w in range(_TILE):
+        moving += 1 if abs(step[w]) > settled_change else 0
+    return moving
+
+
+@compiled
+def _turn(leak: float, light: _Floats, step: _Floats, quadrature: _Floats, turned: _Floats) -> None:
+    """Changes the amplitudes of one modulator, (tile,) all, and what leaks through it in quadrature by as much."""
+    for w in range(_TILE):
+        light[w] += step[w]
+        rest = 1.0 - light[w] * light[w]
+        leaking = leak * math.sqrt(rest if rest > 0.0 else 0.0)
+        turned[w] = leaking - quadrature[w]
+        quadrature[w] = leaking
+
+
+@compiled
+def settle(
+    light: _Floats,
+    first: int,
+    leak: float,
+    field_re: _Floats,
+    field_im: _Floats,
+    detector_start: _Indices,
+    row_of_pair: _Indices,
+    row_balance: _Floats,
+    row_start: _Indices,
+    neuron_start: _Indices,
+    row_of_neuron: _Indices,
+    gain: _Floats,
+    offset: _Floats,
+    receiver_re: _Floats,
+    receiver_im: _Floats,
+    passes: int,
+    settled_change: float,
+    differences: _Floats,
+    received: _Floats,
+) -> float:
+    """Settles the light of a chip for B words, without noise.
+
+    Indices of detectors, rows and neurons count through all layers; the arrays ``_start`` say where a layer's begin,
+    with the total number at the end. The detectors of a layer are its pairs' positive ones, then the negative ones.
+
+    Args:
+        light: (F, B) amplitudes of all sources: carrier, inputs, neurons. The neurons' are overwritten.
+        first: Index of the first neuron among the sources.
+        leak: Amplitude that a modulator sends in quadrature at its null.
+        field_re: (F, D) real parts of the field at each detector for each source at amplitude 1.
+        field_im: (F, D) imaginary parts.
+        detector_start: (layers + 1,) first detector of each layer.
+        row_of_pair: (D / 2,) row of each pair of detectors within its layer.
+        row_balance: (rows,) weight of the negative detectors.
+        row_start: (layers + 1,) first row of each layer.
+        neuron_start: (layers + 1,) first neuron of each layer.
+        row_of_neuron: (N,) row of each neuron within its layer; -1 for a neuron without detectors.
+        gain: (N,) gains.
+        offset: (N,) offsets.
+        receiver_re: (F, R) real parts of the field at each receiver for each source at amplitude 1.
+        receiver_im: (F, R) imaginary parts.
+        passes: Largest number of passes through all layers; 1 for a chip whose light goes forward only.
+        settled_change: Change of amplitudes at which light has settled.
+        differences: (N, B) detected differences, offsets included; overwritten.
+        received: (2 R, B) fields at the receivers, real parts first; overwritten.
+
+    Returns:
+        The largest change of an amplitude in the last pass of words that have not settled; 0 if all have. A single
+        pass settles all words.
+    """
+    words, receivers, neurons, sources = light.shape[1], receiver_re.shape[1], len(gain), len(light)
+    re, im = np.empty((field_re.shape[1], _TILE)), np.empty((field_re.shape[1], _TILE))
+    out_re, out_im = np.empty((receivers, _TILE)), np.empty((receivers, _TILE))
+    real, quadrature = np.zeros((sources, _TILE)), np.zeros((sources, _TILE))
+    step, turned, difference = np.empty((neurons, _TILE)), np.empty((neurons, _TILE)), np.empty((neurons, _TILE))
+    moving = np.zeros(neurons, dtype=np.int64)
+    signal, dark = np.zeros((np.max(row_start[1:] - row_start[:-1]), _TILE)), np.zeros(_TILE)
+    # fields of the carrier and of neurons in darkness
+    dark_re = field_re[0] - leak * field_im[first:].sum(axis=0)
+    dark_im = field_im[0] + leak * field_re[first:].sum(axis=0)
+    for start in range(0, words, _TILE):
+        count = min(_TILE, words - start)
+        real[:first, :count] = light[:first, start : start + count]
+        # neurons start in darkness, where their modulators leak most
+        real[first:] = 0.0
+        quadrature[first:] = leak
+        for source in range(1, first):
+            step[0] = 0.0
+            _turn(leak, real[source], step[0], quadrature[source], turned[0])
+        for detector in range(len(re)):
+            re[detector] = dark_re[detector]
+            im[detector] = dark_im[detector]
+        _add_sources(re, im, real, quadrature, field_re, field_im, (1, 1, first - 1))
+        for number in range(passes):
+            for layer in range(len(detector_start) - 1):
+                rows = slice(row_start[layer], row_start[layer + 1])
+                begin, end = detector_start[layer], detector_start[layer + 1]
+                pairs = slice(begin // 2, end // 2)
+                _read_rows(re[begin:end], im[begin:end], row_of_pair[pairs], row_balance[rows], signal)
+                begin, end = neuron_start[layer], neuron_start[layer + 1]
+                for n in range(begin, end):
+                    read = dark if row_of_neuron[n] < 0 else signal[row_of_neuron[n]]
+                    moving[n] = _amplitudes(
+                        read, gain[n], offset[n], real[first + n], step[n], difference[n], settled_change
+                    )
+                # a change within the precision of settled light need not be passed on
+                for n in range(begin, end):
+                    if moving[n]:
+                        _turn(leak, real[first + n], step[n], quadrature[first + n], turned[n])
+                        _add_sources(re, im, step, turned, field_re, field_im, (n, first + n, 1))
+            if number and not np.any(moving):
+                break
+        if passes > 1 and np.any(moving):
+            return float(np.abs(step[moving > 0]).max())
+        out_re[:] = 0.0
+        out_im[:] = 0.0
+        _add_sources(out_re, out_im, real, quadrature, receiver_re, receiver_im, (0, 0, sources))
+        light[first:, start : start + count] = real[first:, :count]
+        differences[:, start : start + count] = difference[:, :count]
+        received[:receivers, start : start + count] = out_re[:, :count]
+        received[receivers:, start : start + count] = out_im[:, :count]
+    return 0.0
