@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from optinc_pdk.cards import load_process
+from optinc_pdk.onn.network import Activation, activate
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.tolerance import Imperfections, imperfections
@@ -60,7 +61,7 @@ class Layer:
     calibrated: Calibrated
 
 
-def noisy(points: Floats, layers: Sequence[Layer], noise: Noise, seed: int) -> Floats:
+def noisy(points: Floats, layers: Sequence[Layer], noise: Noise, seed: int, activation: Activation = "relu") -> Floats:
     """Return (points, M) outputs with noise: phase of every source, laser intensity, reading of every photodiode."""
     rng = np.random.default_rng([seed, round(1e6 * noise.symbol_rate_bd)])
     signal = points
@@ -78,7 +79,7 @@ def noisy(points: Floats, layers: Sequence[Layer], noise: Noise, seed: int) -> F
         read *= 1.0 + noise.intensity * rng.standard_normal((len(signal), 1))
         signal = full_scale * read * layer.calibrated.gain + layer.calibrated.offset
         if layer is not layers[-1]:
-            signal = np.maximum(signal, 0.0)
+            signal = activate(signal, activation)
     return signal
 
 

@@ -30,6 +30,7 @@ from optinc_pdk.cards import KINDS, Process, load_process
 from optinc_pdk.drive import compensate
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Layer, Onn, lattice_score
+from optinc_pdk.onn.network import activate
 from optinc_pdk.tolerance import Imperfections, imperfections
 from optinc_pdk.tolerance.meshes.block_programming import (
     BlockPhases,
@@ -244,7 +245,7 @@ def before(setup: Setup, case: Case, sampled: list[list[FabricatedBlock]], seed:
             ]
             signal = nominal.scale * (signal @ weight(blocks, devices, realised_phases, layer).T) + layer.bias
             if layer is not setup.onn.layers[-1]:
-                signal = np.maximum(signal, 0.0)
+                signal = activate(signal, setup.onn.activation)
         yield row(case, seed, bits, False, words(setup, signal), len(setup.points), start)
 
 
@@ -291,9 +292,9 @@ def calibrated(
             realised_phases = realised(setup, blocks, devices, phases, self_phases, bits)
             field = signal @ weight(blocks, devices, realised_phases, layer).T
             gain, offset = electronics(field, target, not last)
-            drives[bits] = field * gain + offset if last else np.maximum(field * gain + offset, 0.0)
+            drives[bits] = field * gain + offset if last else activate(field * gain + offset, setup.onn.activation)
             by_bits[bits] = Calibrated(realised_phases, gain, offset, drives[bits])
-        target = target if last else np.maximum(target, 0.0)
+        target = target if last else activate(target, setup.onn.activation)
         yield by_bits
 
 

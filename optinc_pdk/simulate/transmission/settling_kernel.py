@@ -27,9 +27,10 @@ def _add_sources(
     quadrature: _Floats,
     field_re: _Floats,
     field_im: _Floats,
-    sources: tuple[int, int, int],
+    index: _Indices,
+    shift: int,
 ) -> None:
-    """Adds the light of some sources to the fields of a tile of words at D detectors.
+    """Adds the light of k sources to the fields of a tile of words at D detectors.
 
     Args:
         re: (D, tile) real parts of the fields; changed in place.
@@ -38,40 +39,34 @@ def _add_sources(
         quadrature: (m, tile) amplitudes in quadrature.
         field_re: (F, D) real parts of the field at each detector for each source of the chip at amplitude 1.
         field_im: (F, D) imaginary parts.
-        sources: Row of the first source in the amplitudes, its row in the fields, and the number of sources.
+        index: (k,) rows of the sources in the amplitudes.
+        shift: Row of a source in the fields less its row in the amplitudes.
     """
     # four at a time: fields are loaded and stored less often
-    s, f, count = sources
+    count = len(index)
     fours = count - count % 4
     for detector in range(len(re)):
         for k in range(0, fours, 4):
-            x0, x1, x2, x3 = (
-                field_re[f + k, detector],
-                field_re[f + k + 1, detector],
-                field_re[f + k + 2, detector],
-                field_re[f + k + 3, detector],
-            )
-            y0, y1, y2, y3 = (
-                field_im[f + k, detector],
-                field_im[f + k + 1, detector],
-                field_im[f + k + 2, detector],
-                field_im[f + k + 3, detector],
-            )
+            n0, n1, n2, n3 = index[k], index[k + 1], index[k + 2], index[k + 3]
+            x0, y0 = field_re[n0 + shift, detector], field_im[n0 + shift, detector]
+            x1, y1 = field_re[n1 + shift, detector], field_im[n1 + shift, detector]
+            x2, y2 = field_re[n2 + shift, detector], field_im[n2 + shift, detector]
+            x3, y3 = field_re[n3 + shift, detector], field_im[n3 + shift, detector]
             if x0 == x1 == x2 == x3 == y0 == y1 == y2 == y3 == 0.0:
                 continue
-            n = s + k
             for w in range(_TILE):
-                a0, a1, a2, a3 = real[n, w], real[n + 1, w], real[n + 2, w], real[n + 3, w]
-                q0, q1, q2, q3 = quadrature[n, w], quadrature[n + 1, w], quadrature[n + 2, w], quadrature[n + 3, w]
+                a0, a1, a2, a3 = real[n0, w], real[n1, w], real[n2, w], real[n3, w]
+                q0, q1, q2, q3 = quadrature[n0, w], quadrature[n1, w], quadrature[n2, w], quadrature[n3, w]
                 re[detector, w] += x0 * a0 + x1 * a1 + x2 * a2 + x3 * a3 - (y0 * q0 + y1 * q1 + y2 * q2 + y3 * q3)
                 im[detector, w] += y0 * a0 + y1 * a1 + y2 * a2 + y3 * a3 + (x0 * q0 + x1 * q1 + x2 * q2 + x3 * q3)
         for k in range(fours, count):
-            x, y = field_re[f + k, detector], field_im[f + k, detector]
+            n = index[k]
+            x, y = field_re[n + shift, detector], field_im[n + shift, detector]
             if x == y == 0.0:
                 continue
             for w in range(_TILE):
-                re[detector, w] += x * real[s + k, w] - y * quadrature[s + k, w]
-                im[detector, w] += y * real[s + k, w] + x * quadrature[s + k, w]
+                re[detector, w] += x * real[n, w] - y * quadrature[n, w]
+                im[detector, w] += y * real[n, w] + x * quadrature[n, w]
 
 
 @compiled
@@ -186,7 +181,7 @@ def settle(
     out_re, out_im = np.empty((receivers, _TILE)), np.empty((receivers, _TILE))
     real, quadrature = np.zeros((sources, _TILE)), np.zeros((sources, _TILE))
     step, turned, difference = np.empty((neurons, _TILE)), np.empty((neurons, _TILE)), np.empty((neurons, _TILE))
-    moving = np.zeros(neurons, dtype=np.int64)
+    moving, order = np.zeros(neurons, dtype=np.int64), np.arange(sources)
     signal, dark = np.zeros((np.max(row_start[1:] - row_start[:-1]), _TILE)), np.zeros(_TILE)
     # fields of the carrier and of neurons in darkness
     dark_re = field_re[0] - leak * field_im[first:].sum(axis=0)
@@ -203,7 +198,7 @@ def settle(
         for detector in range(len(re)):
             re[detector] = dark_re[detector]
             im[detector] = dark_im[detector]
-        _add_sources(re, im, real, quadrature, field_re, field_im, (1, 1, first - 1))
+        _add_sources(re, im, real, quadrature, field_re, field_im, order[1:first], 0)
         for number in range(passes):
             for layer in range(len(detector_start) - 1):
                 rows = slice(row_start[layer], row_start[layer + 1])
@@ -217,17 +212,17 @@ def settle(
                         read, gain[n], offset[n], real[first + n], step[n], difference[n], settled_change
                     )
                 # a change within the precision of settled light need not be passed on
-                for n in range(begin, end):
-                    if moving[n]:
-                        _turn(leak, real[first + n], step[n], quadrature[first + n], turned[n])
-                        _add_sources(re, im, step, turned, field_re, field_im, (n, first + n, 1))
+                moved = order[begin:end][moving[begin:end] > 0]
+                for n in moved:
+                    _turn(leak, real[first + n], step[n], quadrature[first + n], turned[n])
+                _add_sources(re, im, step, turned, field_re, field_im, moved, first)
             if number and not np.any(moving):
                 break
         if passes > 1 and np.any(moving):
             return float(np.abs(step[moving > 0]).max())
         out_re[:] = 0.0
         out_im[:] = 0.0
-        _add_sources(out_re, out_im, real, quadrature, receiver_re, receiver_im, (0, 0, sources))
+        _add_sources(out_re, out_im, real, quadrature, receiver_re, receiver_im, order, 0)
         light[first:, start : start + count] = real[first:, :count]
         differences[:, start : start + count] = difference[:, :count]
         received[:receivers, start : start + count] = out_re[:, :count]
