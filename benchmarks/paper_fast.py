@@ -65,7 +65,8 @@ def chip(setup: Setup, card: Imperfections, seed: int) -> list[Row]:
         for blocks, made, layer in zip(setup.blocks, sampled, layers, strict=True)
     ]
     for rate in RATES_BD:
-        signal = noisy(setup.points, fields, noise_of(setup.process, symbol_rate_bd=rate), seed, setup.onn.activation)
+        noise = noise_of(setup.process, symbol_rate_bd=rate)
+        signal = noisy(setup.points, fields, noise, seed, setup.onn.activation, onchip=True)
         rows.append(row(setup, seed, NOISY_BITS, rate, signal))
     return rows
 

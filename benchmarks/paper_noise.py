@@ -61,13 +61,24 @@ class Layer:
     calibrated: Calibrated
 
 
-def noisy(points: Floats, layers: Sequence[Layer], noise: Noise, seed: int, activation: Activation = "relu") -> Floats:
-    """Return (points, M) outputs with noise: phase of every source, laser intensity, reading of every photodiode."""
+def noisy(
+    points: Floats,
+    layers: Sequence[Layer],
+    noise: Noise,
+    seed: int,
+    activation: Activation = "relu",
+    onchip: bool = False,
+) -> Floats:
+    """Return (points, M) outputs with noise: phase of every source, laser intensity, reading of every photodiode.
+
+    Light of modulators on the chip comes through no fibre of its own, except for the servers' in the first layer.
+    """
     rng = np.random.default_rng([seed, round(1e6 * noise.symbol_rate_bd)])
     signal = points
     for layer in layers:
         full_scale = float(np.max(np.abs(signal)))
-        phased = np.exp(1j * noise.phase(True) * rng.standard_normal(signal.shape)) * signal / full_scale
+        turned = noise.phase(layer is layers[0] or not onchip) * rng.standard_normal(signal.shape)
+        phased = np.exp(1j * turned) * signal / full_scale
         read = np.zeros((len(signal), layer.calibrated.gain.size))
         for block, transmitted in layer.blocks:
             field = phased[:, block.columns] @ transmitted.T

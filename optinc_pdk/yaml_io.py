@@ -164,6 +164,9 @@ def _located(fault: yaml.YAMLError, text: str) -> str:
     if isinstance(fault, yaml.MarkedYAMLError):
         mark = fault.problem_mark or fault.context_mark
         problem = ", ".join(filter(None, (fault.context, fault.problem)))
+        if "nesting depth" in problem:
+            # the parser looks ahead, and has a limit of its own
+            problem = f"nested deeper than {MAX_DEPTH}"
         # a fault at the end of the text is located behind its last line
         line = min(mark.line + 1, len(text.splitlines())) if mark else 1
         return f"line {line}: not valid YAML: {problem}"

@@ -222,12 +222,13 @@ def test_a_window_narrower_than_the_resolution_asks_for_a_finer_one(found):
 def test_light_that_does_not_settle_is_reported_and_the_sweep_continues(subject, monkeypatch):
     def unsettled(light, *more, **named):
         if light.wavelengths_nm[0] == 1549.0:
-            raise UnsettledError("light does not settle")
+            raise UnsettledError(1e-3)
         return check_scattering(light, *more, **named)
 
     monkeypatch.setattr(sweep, "check_scattering", unsettled)
     found = found_of(subject, channels=1)
-    assert [point.fault for point in found.rebiased] == ["light does not settle", "", ""]
+    first, *others = [point.fault for point in found.rebiased]
+    assert first.startswith("light does not settle") and others == ["", ""]
     assert found.fixed_window is not None
 
 
