@@ -235,3 +235,11 @@ def test_a_terminated_process_deletes_its_hidden_folder(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "1\n" and "KeyboardInterrupt" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_eye_diagram_is_a_png_file(tmp_path: Path, run: Run) -> None:
+    done = run(
+        *("eye", "none", "none", "--bias", "none", "--weights", "none", "--symbol-rate", "1e6"),
+        *("-o", tmp_path / "eye.pdf"),
+    )
+    assert done.returncode == 2 and "eye.pdf: the picture is a PNG file; give it the ending .png" in done.stderr

@@ -44,8 +44,8 @@ class Range:
         return (self.low < value if self.open_low else self.low <= value) and value <= self.high
 
     def __str__(self) -> str:
-        """Text of the range, such as "0 … 1"."""
-        return f"{'above ' if self.open_low else ''}{self.low:g} … {self.high:g}"
+        """Text of the range, such as "in 0 … 1"."""
+        return f"above {self.low:g} and at most {self.high:g}" if self.open_low else f"in {self.low:g} … {self.high:g}"
 
 
 LOSS, BACK = Range(0.0, MAX_DB), Range(-MAX_DB, 0.0)
@@ -171,7 +171,7 @@ def _check_ranges(where: str, values: Mapping[str, float], known: Mapping[str, R
         if key not in known:
             raise ValueError(f"{where}: unknown key {key!r}; remove it or correct its spelling")
         if value not in known[key]:
-            raise ValueError(f"{where}.{key}: value {float(value):g} must be in {known[key]}; correct the value")
+            raise ValueError(f"{where}.{key}: value {float(value):g} must be {known[key]}; correct the value")
 
 
 def _check_two_ways(parameters: Mapping[str, float]) -> None:

@@ -29,6 +29,9 @@ from optinc_pdk.cards.quantity import (
 from optinc_pdk.cards.rules import Rule
 from optinc_pdk.cards.variation import Variation
 
+QUANTUM_NM_W_PER_A = 1239.842
+"""Wavelength times energy of a photon per charge of an electron, h c / e, in nm W/A (CODATA 2018)."""
+
 
 class LayerCard(StrictModel):
     """A mask layer.
@@ -420,6 +423,18 @@ class Process(StrictModel):
                 f"link.oscillator_w: value {float(power):g} W is above noise.laser_max_w of "
                 f"{float(self.noise.laser_max_w):g} W; lower it"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _photons_give_at_most_one_electron(self) -> Process:
+        for device in self.devices.values():
+            found = device.model.parameters.get("responsivity_a_per_w") if device.model.name == "photodiode" else None
+            most = float(self.guide.wavelength_nm) / QUANTUM_NM_W_PER_A
+            if found is not None and found > most:
+                raise ValueError(
+                    f"device {device.name!r}: responsivity_a_per_w: value {float(found):g} is above {most:.4g}, one "
+                    f"electron for every photon of {float(self.guide.wavelength_nm):g} nm; lower it"
+                )
         return self
 
     @property

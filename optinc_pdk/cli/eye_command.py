@@ -26,6 +26,7 @@ from optinc_pdk.cli.options import (
     Servers,
 )
 from optinc_pdk.cli.paths import output_path, warn_of_changes
+from optinc_pdk.errors import InputError
 
 
 @app.command()
@@ -55,6 +56,8 @@ def eye(
     affect the function and that the simulation does not include.
     """
     picture = output_path(output or gds.with_suffix(".eye.png"), gds, netlist, bias, weights)
+    if picture.suffix != ".png":
+        raise InputError(f"{picture}: the picture is a PNG file; give it the ending .png")
     warn_of_changes(gds, netlist, bias)
 
     from optinc_pdk.cards import load_process

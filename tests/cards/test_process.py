@@ -287,3 +287,21 @@ def test_missing_devices_are_named_with_the_file_to_add() -> None:
     for names in ((), ("pad",)):
         with pytest.raises(CardError, match=r"'soi220' .*devices/\*\.yml.*; "):
             empty.require_devices(names)
+
+
+QUANTUM_LIMIT = 1550.0 / 1239.842
+"""Amperes for one watt of light of 1550 nm, if every photon gives an electron."""
+
+
+@pytest.mark.parametrize("value", [0.9999 * QUANTUM_LIMIT, 1.0001 * QUANTUM_LIMIT])
+def test_a_photodiode_gives_at_most_one_electron_for_a_photon(value: float, folder: Path) -> None:
+    edit(
+        folder,
+        "devices/photodiode.yml",
+        "responsivity_a_per_w: {value: 0.7",
+        f"responsivity_a_per_w: {{value: {value!r}",
+    )
+    if value < QUANTUM_LIMIT:
+        assert load_process(str(folder)).device("photodiode").parameter("responsivity_a_per_w") == value
+    else:
+        assert "responsivity_a_per_w: value 1.25028 is above 1.25, one electron for every photon" in load_error(folder)

@@ -324,7 +324,7 @@ def _amplifier_noise(noise: Noise) -> float:
 
 def _check(what: str, value: float, least: float, most: float, unit: str, key: str) -> None:
     if not least <= value <= most or not math.isfinite(value):
-        bound = f"at least {least:g} {unit}"
+        bound = f"finite and at least {least:g} {unit}"
         if math.isfinite(most):
             bound = f"at least {least:g} and at most {most:g} {unit}, the limit of {key} in process.yml"
         raise InputError(f"{what} {value:g} {unit} must be {bound}; give such a number")
