@@ -181,7 +181,7 @@ def settle(
     out_re, out_im = np.empty((receivers, _TILE)), np.empty((receivers, _TILE))
     real, quadrature = np.zeros((sources, _TILE)), np.zeros((sources, _TILE))
     step, turned, difference = np.empty((neurons, _TILE)), np.empty((neurons, _TILE)), np.empty((neurons, _TILE))
-    moving, order = np.zeros(neurons, dtype=np.int64), np.arange(sources)
+    moving, moved, order = np.zeros(neurons, dtype=np.int64), np.arange(neurons), np.arange(sources)
     signal, dark = np.zeros((np.max(row_start[1:] - row_start[:-1]), _TILE)), np.zeros(_TILE)
     # fields of the carrier and of neurons in darkness
     dark_re = field_re[0] - leak * field_im[first:].sum(axis=0)
@@ -212,10 +212,13 @@ def settle(
                         read, gain[n], offset[n], real[first + n], step[n], difference[n], settled_change
                     )
                 # a change within the precision of settled light need not be passed on
-                moved = order[begin:end][moving[begin:end] > 0]
-                for n in moved:
-                    _turn(leak, real[first + n], step[n], quadrature[first + n], turned[n])
-                _add_sources(re, im, step, turned, field_re, field_im, moved, first)
+                sending = 0
+                for n in range(begin, end):
+                    if moving[n]:
+                        _turn(leak, real[first + n], step[n], quadrature[first + n], turned[n])
+                        moved[sending] = n
+                        sending += 1
+                _add_sources(re, im, step, turned, field_re, field_im, moved[:sending], first)
             if number and not np.any(moving):
                 break
         if passes > 1 and np.any(moving):
