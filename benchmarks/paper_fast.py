@@ -18,7 +18,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from paper_noise import Layer, noisy
+from paper_noise import noisy, with_fields
 from paper_tolerance import ALL, ROOT, Calibrated, Setup, calibrated, drawn, load_setup, text, words, write
 from rich.console import Console
 from rich.progress import Progress
@@ -27,7 +27,6 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.tolerance import Imperfections, imperfections
-from optinc_pdk.tolerance.meshes.block_programming import transmission
 
 Floats = NDArray[np.float64]
 
@@ -57,13 +56,7 @@ def chip(setup: Setup, card: Imperfections, seed: int) -> list[Row]:
     sampled = drawn(setup, case, card, seed)
     layers: list[dict[float | None, Calibrated]] = list(calibrated(setup, case, sampled, seed))
     rows = [row(setup, seed, bits, 0.0, last.signal) for bits, last in layers[-1].items()]
-    fields = [
-        Layer(
-            [(block, transmission(*one)) for block, *one in zip(blocks, made, layer[NOISY_BITS].phases, strict=True)],
-            layer[NOISY_BITS],
-        )
-        for blocks, made, layer in zip(setup.blocks, sampled, layers, strict=True)
-    ]
+    fields = with_fields(setup, sampled, [by_bits[NOISY_BITS] for by_bits in layers])
     for rate in RATES_BD:
         noise = noise_of(setup.process, symbol_rate_bd=rate)
         signal = noisy(setup.points, fields, noise, seed, setup.onn.activation, onchip=True)

@@ -31,7 +31,7 @@ from optinc_pdk.onn.network import Activation, activate
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.tolerance import Imperfections, imperfections
-from optinc_pdk.tolerance.meshes.block_programming import MeshBlock, transmission
+from optinc_pdk.tolerance.meshes.block_programming import FabricatedBlock, MeshBlock, transmission
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -94,21 +94,23 @@ def noisy(
     return signal
 
 
+def with_fields(
+    setup: Setup, sampled: Sequence[Sequence[FabricatedBlock]], layers: Sequence[Calibrated]
+) -> list[Layer]:
+    """Return calibrated layers with the field transmission of every sampled block."""
+    return [
+        Layer(
+            [(block, transmission(*one)) for block, *one in zip(blocks, made, layer.phases, strict=True)],
+            layer,
+        )
+        for blocks, made, layer in zip(setup.blocks, sampled, layers, strict=True)
+    ]
+
+
 def chip(setup: Setup, card: Imperfections, seed: int) -> list[Row]:
     """Evaluate one chip at every symbol rate."""
     sampled = drawn(setup, CASE, card, seed)
-    layers = [
-        Layer(
-            [
-                (block, transmission(*one))
-                for block, *one in zip(blocks, made, calibrated_layer[BITS].phases, strict=True)
-            ],
-            calibrated_layer[BITS],
-        )
-        for blocks, made, calibrated_layer in zip(
-            setup.blocks, sampled, calibrated(setup, CASE, sampled, seed), strict=True
-        )
-    ]
+    layers = with_fields(setup, sampled, [by_bits[BITS] for by_bits in calibrated(setup, CASE, sampled, seed)])
     rows = []
     for rate in RATES_BD:
         noise = noise_of(setup.process, symbol_rate_bd=rate)

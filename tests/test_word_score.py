@@ -43,3 +43,9 @@ def test_outputs_above_the_highest_level_are_decided_as_the_highest() -> None:
 def test_shares_are_ratios_and_no_inputs_have_accuracy_0() -> None:
     assert accuracy(3, 4) == 0.75 and accuracy(0, 0) == 0.0
     assert word_error_rate(1, 8) == 0.125
+
+
+def test_outputs_that_are_not_numbers_are_refused() -> None:
+    outputs = np.array([[[1.0, np.nan]]])
+    with pytest.raises(ValueError, match="an output is not a number"):
+        score_outputs([(slice(0, 1), outputs)], TASK, IDEAL[:1], LEVELS[:1])

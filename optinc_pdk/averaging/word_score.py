@@ -71,12 +71,17 @@ def score_outputs(
 
     Returns:
         The score over all inputs, servers and assignments.
+
+    Raises:
+        ValueError: An output is not a number.
     """
     exact, resolution = np.ones(len(ideal), dtype=bool), task.output_resolution
     words, margin, errors = 0, np.inf, Counter[int]()
     for inputs, output in outputs:
         words += output[..., 0].size
         least = float(output_margins(output, levels[inputs, np.newaxis], resolution).min())
+        if np.isnan(least):
+            raise ValueError("an output is not a number")
         margin = min(margin, least)
         if least > 0.0:
             # every output is decided correctly

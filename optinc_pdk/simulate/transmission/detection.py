@@ -77,13 +77,6 @@ class DetectionMatrix:
         leaking[:, : np.searchsorted(self.reaching, self.neurons) if np.iscomplexobj(seen) else 1] = 0.0
         return np.asarray(seen + 1j * leaking)
 
-    @cached_property
-    def _dense(self) -> Floats:
-        """(n, 2 D) ``field`` of the first n sources of the chip, up to the last one that reaches a detector."""
-        dense = np.zeros((int(self.reaching[-1]) + 1, self.field.shape[1]))
-        dense[self.reaching] = self.field
-        return dense
-
     @property
     def _turned(self) -> Floats:
         """(L, 2 D) ``field`` for sources of amplitude i."""
@@ -108,9 +101,6 @@ class DetectionMatrix:
             drawn: Random numbers of the noise in this layer; None for no noise.
         """
         shape = None if noise is None or noise.shape.negligible else noise.shape
-        if shape is None and drawn is None and not self.leak and not np.iscomplexobj(light):
-            # without selecting sources first: most words are read here
-            return self.detected((self._dense.T @ np.ascontiguousarray(light.T[: len(self._dense)])).T)
         seen, factors = self._seen(light), None if drawn is None else self._factors(drawn)
         if shape is None:
             found = self.detected(self._fields(_scaled(self._with_leak(seen), factors)))

@@ -15,7 +15,7 @@ from optinc_pdk.compilation import compiled
 _Floats = NDArray[np.float64]
 _Indices = NDArray[np.int64]
 
-# Words that are settled together, so that the fields at all detectors stay in a first-level cache.
+# Words that are settled together, so that the fields at the detectors of a chip of some ten neurons stay in the cache.
 _TILE = 128
 
 
@@ -114,13 +114,13 @@ def _amplitudes(
 
 
 @compiled
-def _turn(leak: float, light: _Floats, step: _Floats, quadrature: _Floats, turned: _Floats) -> None:
+def _update_modulator(leak: float, light: _Floats, step: _Floats, quadrature: _Floats, leak_step: _Floats) -> None:
     """Changes the amplitudes of one modulator, (tile,) all, and what leaks through it in quadrature by as much."""
     for w in range(_TILE):
         light[w] += step[w]
         rest = 1.0 - light[w] * light[w]
         leaking = leak * math.sqrt(rest if rest > 0.0 else 0.0)
-        turned[w] = leaking - quadrature[w]
+        leak_step[w] = leaking - quadrature[w]
         quadrature[w] = leaking
 
 
@@ -180,7 +180,7 @@ def settle(
     re, im = np.empty((field_re.shape[1], _TILE)), np.empty((field_re.shape[1], _TILE))
     out_re, out_im = np.empty((receivers, _TILE)), np.empty((receivers, _TILE))
     real, quadrature = np.zeros((sources, _TILE)), np.zeros((sources, _TILE))
-    step, turned, difference = np.empty((neurons, _TILE)), np.empty((neurons, _TILE)), np.empty((neurons, _TILE))
+    step, leak_step, difference = np.empty((neurons, _TILE)), np.empty((neurons, _TILE)), np.empty((neurons, _TILE))
     moving, moved, order = np.zeros(neurons, dtype=np.int64), np.arange(neurons), np.arange(sources)
     signal, dark = np.zeros((np.max(row_start[1:] - row_start[:-1]), _TILE)), np.zeros(_TILE)
     # fields of the carrier and of neurons in darkness
@@ -194,7 +194,7 @@ def settle(
         quadrature[first:] = leak
         for source in range(1, first):
             step[0] = 0.0
-            _turn(leak, real[source], step[0], quadrature[source], turned[0])
+            _update_modulator(leak, real[source], step[0], quadrature[source], leak_step[0])
         for detector in range(len(re)):
             re[detector] = dark_re[detector]
             im[detector] = dark_im[detector]
@@ -215,10 +215,10 @@ def settle(
                 sending = 0
                 for n in range(begin, end):
                     if moving[n]:
-                        _turn(leak, real[first + n], step[n], quadrature[first + n], turned[n])
+                        _update_modulator(leak, real[first + n], step[n], quadrature[first + n], leak_step[n])
                         moved[sending] = n
                         sending += 1
-                _add_sources(re, im, step, turned, field_re, field_im, moved[:sending], first)
+                _add_sources(re, im, step, leak_step, field_re, field_im, moved[:sending], first)
             if number and not np.any(moving):
                 break
         if passes > 1 and np.any(moving):
