@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from optinc_pdk.cards import Process
 from optinc_pdk.circuit.board import Board
 from optinc_pdk.circuit.connectivity import UNCONNECTED
 from optinc_pdk.circuit.errors import NetlistError
+from optinc_pdk.circuit.gdsfactory_netlists import PlacedCircuit, placed_circuit
 from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType, named_nets
+from optinc_pdk.circuit.schematic_cells import is_schematic
 from optinc_pdk.circuit.values import (
     REMEDY,
     check_schema,
@@ -96,6 +99,24 @@ def read_netlist(path: str | Path) -> Circuit:
         NetlistError: The file is not a valid netlist; the message names the file and the fault.
     """
     return read_object(path, _circuit, f"a netlist of schema {SCHEMA}")
+
+
+def read_reference(path: str | Path, process: Process, name: str) -> Circuit | PlacedCircuit:
+    """Read a netlist of this project, or one of gdsfactory with the placements of its instances.
+
+    Args:
+        path: File.
+        process: Process whose device cards state the ports of gdsfactory's instances.
+        name: Name of the layout, which selects the top cell of a file of several netlists.
+
+    Raises:
+        NetlistError: The file is not a valid netlist; the message names the file and the fault.
+    """
+
+    def parse(data: Mapping[str, Any]) -> Circuit | PlacedCircuit:
+        return placed_circuit(data, process, name) if is_schematic(data) else _circuit(data)
+
+    return read_object(path, parse, "a netlist")
 
 
 def _circuit(data: Mapping[str, Any]) -> Circuit:

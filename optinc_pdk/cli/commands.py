@@ -7,6 +7,7 @@ from optinc_pdk.cli import (
     network_commands,
     noise_command,
     signoff_commands,
+    simulate_command,
     spectrum_command,
     yield_command,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "network_commands",
     "noise_command",
     "signoff_commands",
+    "simulate_command",
     "spectrum_command",
     "yield_command",
 ]

@@ -124,3 +124,8 @@ def errors_naming(path: Path) -> Iterator[None]:
         yield
     except InputError as fault:
         raise InputError(f"{path}: {fault}") from fault
+
+
+def circuit_name(path: Path) -> str:
+    """Return the name of a circuit from its layout or netlist file, without ``.gds``, ``.oas`` or ``.pic.yml``."""
+    return path.name.removesuffix(".yml").removesuffix(".pic").removesuffix(".gds").removesuffix(".oas")

@@ -1,4 +1,4 @@
-"""Commands that check written files: design rules, netlist, S-matrices and function."""
+"""Commands that check written files: design rules, netlist and function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progress
+from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.network_files import read_network
@@ -30,13 +30,12 @@ from optinc_pdk.cli.options import (
     Weights,
     parse_output,
 )
-from optinc_pdk.cli.paths import default_output, errors_naming, output_path, warn_of_changes
+from optinc_pdk.cli.paths import circuit_name, default_output, errors_naming, output_path, warn_of_changes
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
 
-NETLISTS = (".yml", ".yaml")
 SHOWN = 20
 """Number of electrical faults that ``drc`` prints; JSON and markers have all."""
 
@@ -143,7 +142,8 @@ def lvs(
 ) -> None:
     """Compare the circuit extracted from a layout with the netlist; writes .lvs.json and .lvs.lyrdb.
 
-    Exit code 1 if they differ.
+    The netlist is that of a build, or one in gdsfactory's format: what Component.get_netlist() or
+    get_netlist_recursive() returns, or a schematic. Exit code 1 if they differ.
     """
     path = output_path(output or default_output(gds, ".lvs.json"), gds, netlist)
     if path.suffix == ".lyrdb":
@@ -152,18 +152,19 @@ def lvs(
     warn_of_changes(gds, netlist)
 
     from optinc_pdk.cards import load_process
-    from optinc_pdk.circuit import read_netlist
+    from optinc_pdk.circuit import read_reference
 
-    card, reference = load_process(process), read_netlist(netlist)
+    card = load_process(process)
+    netlist_circuit = read_reference(netlist, card, circuit_name(gds))
 
-    from optinc_pdk.extract import extract
     from optinc_pdk.file_sets import StagedFiles
     from optinc_pdk.report.build_numbers import difference_line
     from optinc_pdk.signoff.lvs import klayout_comparer
     from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
     from optinc_pdk.signoff.lvs.input_consistency import check_netlist, netlist_hint
+    from optinc_pdk.signoff.lvs.label_binding import extract_for
 
-    extraction = extract(gds, card)
+    reference, extraction = extract_for(netlist_circuit, gds, card)
     with errors_naming(netlist):
         check_netlist(reference, extraction, card)
     result = compare(reference, extraction, card)
@@ -189,94 +190,6 @@ def lvs(
         print(f"optinc: {netlist}: {hint}", file=sys.stderr)
     _process_hint(result.match, gds, card)
     raise typer.Exit(PASSED if result.match and (other is None or other.match) else FAILED)
-
-
-@app.command()
-def simulate(
-    source: Annotated[
-        Path, typer.Argument(help="Layout file, GDS2 or OASIS, which is extracted first; or netlist file, .pic.yml.")
-    ],
-    bias: BiasFile,
-    wavelengths: Annotated[
-        str | None,
-        typer.Option(
-            help="Wavelengths in nm: one, a list such as 1549,1550, or a range first:last:step such as 1540:1560:5. "
-            "Default: the process's wavelength."
-        ),
-    ] = None,
-    output: Out = None,
-    process: ProcessName = DEFAULT,
-    as_json: Json = False,
-    ports: Annotated[
-        str | None,
-        typer.Option(
-            help="Labels of fibres, separated by commas: one S-matrix between these, in this order. "
-            "Default: one S-matrix for each linear block."
-        ),
-    ] = None,
-) -> None:
-    """Calculate the S-matrices of the linear blocks under a bias; writes .s.npz, or Touchstone with -o FILE.sNp.
-
-    Exit code 1 if the layout has faults that can affect the function and that the simulation does not include.
-    """
-    path = output_path(output or source.with_name(f"{_stem(source)}.s.npz"), source, bias)
-    warn_of_changes(source, bias)
-
-    from optinc_pdk.cards import load_process
-    from optinc_pdk.circuit import read_netlist
-    from optinc_pdk.models.registry import check_wavelengths
-    from optinc_pdk.simulate.heater_drive.phases import check_phases, read_drive
-    from optinc_pdk.simulate.s_parameters.files import (
-        block_scattering,
-        check_port_count,
-        parse_ports,
-        parse_wavelengths,
-        port_scattering,
-        refuse_unknown_ending,
-        write_scattering,
-    )
-
-    refuse_unknown_ending(path)
-    card = load_process(process)
-    wavelengths_nm = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
-    if source.suffix not in NETLISTS:
-        # light reaches a layout through couplers, which state a range; a netlist is read quickly
-        check_wavelengths(card, wavelengths_nm)
-    chosen = None if ports is None else parse_ports(ports)
-    if chosen is not None:
-        check_port_count(path, [len(chosen)])
-    drive = read_drive(bias, card)
-    with faults_explaining_errors(as_json) as faults, progress_counter() as report:
-        if source.suffix in NETLISTS:
-            circuit, ground = read_netlist(source), None
-        else:
-            from optinc_pdk.signoff.extracted_chip import read_extracted_layout
-
-            report("extract", 0, None)
-            layout = read_extracted_layout(source, drive, card)
-            circuit, ground = layout.circuit, layout.ground
-            faults += layout.faults
-            if not faults:
-                check_phases(bias, circuit, drive, card)
-        report_wavelengths = partial(report, "wavelengths")
-        if chosen is None:
-            blocks = block_scattering(circuit, drive, wavelengths_nm, card, ground, report_wavelengths)
-        else:
-            blocks = [port_scattering(circuit, drive, wavelengths_nm, card, chosen, ground, report_wavelengths)]
-    write_scattering(wavelengths_nm, blocks, path)
-    shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
-    if as_json:
-        numbers = {"schema": 1, "file": str(path), "wavelengths_nm": wavelengths_nm.tolist(), "blocks": shapes}
-        print(json.dumps(numbers | faults_json(faults)))
-    else:
-        count = len(wavelengths_nm)
-        sizes = [str(len(block.labels)) for block in blocks]
-        listed = (
-            f"{len(sizes)} blocks of {', '.join(sizes[:-1])} and {sizes[-1]}" if sizes[1:] else f"1 block of {sizes[0]}"
-        )
-        print(f"{path}: {count} wavelength{'s' * (count != 1)}; {listed} ports")
-        print_faults(faults)
-    raise typer.Exit(exit_code(True, faults))
 
 
 @app.command()
@@ -349,7 +262,3 @@ def _process_hint(passed: bool, gds: Path, process: Process) -> None:
 
     if hint := process_hint(gds, process):
         print(f"optinc: {gds}: {hint}", file=sys.stderr)
-
-
-def _stem(path: Path) -> str:
-    return path.name.removesuffix(".yml").removesuffix(".pic").removesuffix(".gds").removesuffix(".oas")

@@ -7,7 +7,7 @@ ports and metadata are not used.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,12 +58,16 @@ class Extraction:
 
 @refusing_geometry
 @gc_paused()
-def extract(gds_path: str | Path, process: Process) -> Extraction:
+def extract(
+    gds_path: str | Path, process: Process, more_labels: Callable[[Sequence[Label]], Sequence[Label]] | None = None
+) -> Extraction:
     """Extract the circuit of a layout file from its polygons and labels.
 
     Args:
         gds_path: GDS2 or OASIS file with one top cell and a database unit of 1 nm.
         process: Process of the layout; states layers, golden devices and dimensions.
+        more_labels: Function from the labels of the layout to labels that name further fibre couplers and pads; None
+            for no further labels.
 
     Returns:
         The circuit, all faults, and statistics.
@@ -79,7 +83,10 @@ def extract(gds_path: str | Path, process: Process) -> Extraction:
     drawn = DrawnHeaters.of(mask, process)
     silicon = _silicon(mask, drawn.heaters, variants, rule)
     placements = silicon.placements
-    fibres, others, label_faults = _fibres(mask.labels("label"), placements)
+    labels = mask.labels("label")
+    if more_labels is not None:
+        labels = sorted([*labels, *more_labels(labels)], key=lambda label: (label.text, label.x, label.y))
+    fibres, others, label_faults = _fibres(labels, placements)
     # the port numbers of a phase shifter depend on which contact is ground, so pads are found before guides are traced
     wiring = drawn.wired(others, process)
     pads = wiring.pads

@@ -100,11 +100,15 @@ def read_extracted_layout(gds: str | Path, bias: Bias, process: Process) -> Extr
     """
     extraction = extract(gds, process)
     wiring = wiring_of(extraction, process)
-    found = (*layout_faults_of(extraction.faults), *_open_ports(extraction.circuit), *connection_faults(wiring, bias))
+    found = (
+        *layout_faults_of(extraction.faults),
+        *open_port_faults(extraction.circuit),
+        *connection_faults(wiring, bias),
+    )
     return ExtractedLayout(extraction.circuit, wiring.common_ground, found)
 
 
-def _open_ports(circuit: Circuit) -> Iterator[LayoutFault]:
+def open_port_faults(circuit: Circuit) -> Iterator[LayoutFault]:
     """Yield a fault for each device of a flat extracted circuit that has open optical ports."""
     ports = open_ports(circuit)
     owner = np.searchsorted(circuit.offset, ports, side="right") - 1

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit import UNCONNECTED, Circuit
+from optinc_pdk.signoff.lvs.structure_matching import structural_pairs
 
 Ints = NDArray[np.int64]
 Permutation = tuple[int, ...]
@@ -198,6 +199,12 @@ class Walk:
             self.narrow(i, j, list(self.reference.symmetry[self.reference.kind[i]]))
             self.run()
 
+    def walk_by_structure(self) -> None:
+        """Map the circuit from devices that are distinguished by their surroundings alone."""
+        for i, j in structural_pairs(self.reference, self.extracted, self.device, self.back):
+            self.narrow(i, j, list(self.reference.symmetry[self.reference.kind[i]]))
+            self.run()
+
     def unmapped_labelled(self) -> Iterator[tuple[int, int]]:
         """Yield pairs of unmapped optical devices (reference, extracted) of the same kind with the same pad labels.
 
@@ -228,15 +235,20 @@ def match(reference: IndexedCircuit, extracted: IndexedCircuit) -> Matching:
         The map; devices and ports that would contradict it are not mapped.
     """
     walk = Walk(reference, extracted)
+    fibres = 0
     for label, port in reference.circuit.ports.items():
         other = extracted.circuit.ports.get(label)
         if other is None:
             continue
         i, j = reference.local(port)[0], extracted.local(other)[0]
         if reference.optical[i] and extracted.optical[j]:
+            fibres += 1
             walk.arrive(port, other)
         elif reference.kind[i] == extracted.kind[j]:
             walk.device[i], walk.back[j], walk.port[port] = j, i, other
     walk.run()
     walk.walk_unlabelled_parts()
+    if not fibres:
+        # a schematic without placements names no fibre of the layout
+        walk.walk_by_structure()
     return Matching(*(np.array(numbers, dtype=np.int64) for numbers in (walk.device, walk.port, walk.back)))

@@ -1,0 +1,307 @@
+"""Netlists that gdsfactory writes, or that are written by hand in its format, as circuits.
+
+They describe what is drawn: straights, bends and wires are instances like any other, cells contain cells, and an
+instance has a placement. The circuit that results is flat and contains devices only. Guides become optical nets with
+lengths, wires become electrical nets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit.errors import NetlistError
+from optinc_pdk.circuit.instance_transforms import InstanceTransform
+from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType
+from optinc_pdk.circuit.schematic_cells import SchematicCell, cells_of_netlist
+from optinc_pdk.circuit.values import number_of
+
+MAX_INSTANCES = 5_000_000
+GUIDES = frozenset(
+    {
+        "straight",
+        "bend_euler",
+        "bend_circular",
+        "bend_s",
+        "bend",
+        "wire_straight",
+        "wire_corner",
+        "wire_corner45",
+        "route",
+    }
+)
+"""Cells that are parts of guides and wires, not devices. A part with ports e1 and e2 is metal."""
+SETTINGS = {"phase_shifter": {"length": "length_um", "length_um": "length_um"}}
+"""By device, the settings of its cell that layout versus schematic compares, and their names in a circuit."""
+
+Port = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class PlacedCircuit:
+    """A flat circuit of devices, with the placements that its netlist states.
+
+    Attributes:
+        circuit: The circuit. Its ports are those that the netlist exposes, and ``net_length_um`` is NaN for a net that
+            contains a guide of unknown length.
+        transforms: Placement of each instance; None if the netlist states none, or a relative one.
+        exposed: Labels that are ports of the netlist's top cell.
+    """
+
+    circuit: Circuit
+    transforms: tuple[InstanceTransform | None, ...]
+    exposed: frozenset[str]
+
+
+def placed_circuit(data: Mapping[str, Any], process: Process, name: str) -> PlacedCircuit:
+    """Convert the netlist of a drawn circuit to a flat circuit.
+
+    Args:
+        data: Content of the file: what ``Component.get_netlist()`` or ``Component.get_netlist_recursive()`` returns, or
+            a schematic (``.pic.yml``).
+        process: Process whose device cards state the ports of devices.
+        name: Name of the circuit. If several netlists could be the top, the one of this name is.
+
+    Raises:
+        NetlistError: The netlist has an unknown component, an instance or a port that does not exist, a port that is
+            used twice, or cells that contain each other; the message names instance and port.
+    """
+    cells, top = cells_of_netlist(data, name)
+    return _Expansion(cells, process).circuit(top, name)
+
+
+class _Expansion:
+    """Expansion of hierarchical cells to devices, guides and wires, which are identified by their full names."""
+
+    def __init__(self, cells: Mapping[str, SchematicCell], process: Process) -> None:
+        self.cells = cells
+        self.library = {
+            name: ComponentType(name, card.ports.optical, card.ports.electrical)
+            for name, card in process.devices.items()
+        }
+        self.process = process.name
+        self.kinds: dict[str, str] = {}
+        self.settings: dict[str, dict[str, float]] = {}
+        self.transforms: dict[str, InstanceTransform | None] = {}
+        self.lengths: dict[str, float] = {}
+        self.partner: dict[Port, Port] = {}
+        self.wires: list[tuple[Port, Port]] = []
+
+    def circuit(self, top: str, name: str) -> PlacedCircuit:
+        """Return the circuit of a cell."""
+        ports = self.expand(top, "", InstanceTransform(), ())
+        builder = CircuitBuilder(name, self.library)
+        for instance, kind in self.kinds.items():
+            builder.add(instance, kind, None, **self.settings[instance])
+        lengths = self._connect_guides(builder)
+        ends = self._connect_wires(builder)
+        for label, port in ports.items():
+            device = self._behind(label, port, ends)
+            if device is not None:
+                builder.ports[label] = ",".join(device)
+        circuit = replace(builder.build(), net_length_um=np.array(lengths, dtype=np.float64))
+        return PlacedCircuit(
+            circuit, tuple(self.transforms[each] for each in circuit.instances), frozenset(builder.ports)
+        )
+
+    def expand(
+        self, name: str, prefix: str, transform: InstanceTransform | None, parents: tuple[str, ...]
+    ) -> dict[str, Port]:
+        """Add the devices, guides, wires and nets of a cell.
+
+        Args:
+            name: Name of the cell.
+            prefix: Full name of its instance with a dot, which precedes the names of its parts.
+            transform: Placement of the instance in the layout; None if it is unknown.
+            parents: Names of the cells that contain it.
+
+        Returns:
+            The port of a device, guide or wire behind each port of the cell.
+        """
+        if name in parents:
+            raise NetlistError(f"cells contain each other: {' > '.join((*parents, name))}; correct the netlist")
+        cell = self.cells[name]
+        inner: dict[str, dict[str, Port]] = {}
+        for instance, part in cell.instances.items():
+            full = prefix + instance
+            if len(self.kinds) + len(self.lengths) >= MAX_INSTANCES:
+                raise NetlistError(f"more than {MAX_INSTANCES} instances when flat; verify a part of the circuit")
+            placed = None if transform is None or part.transform is None else transform.after(part.transform)
+            if part.component in self.library:
+                self.kinds[full], self.transforms[full] = part.component, placed
+                self.settings[full] = _settings(full, part.component, part.settings)
+            elif part.component in self.cells:
+                inner[instance] = self.expand(part.component, f"{full}.", placed, (*parents, name))
+            elif part.component in GUIDES:
+                self.lengths[full] = _length(full, part.info, part.settings)
+            else:
+                raise NetlistError(self._unknown(full, part.component))
+
+        def leaf(text: str, where: str) -> Port:
+            instance, port = _split(text, where)
+            if instance not in cell.instances:
+                raise NetlistError(f"{where} names {prefix + instance!r}, which is no instance; correct it")
+            if instance in inner:
+                if port not in inner[instance]:
+                    known = ", ".join(sorted(inner[instance])) or "none"
+                    raise NetlistError(f"{where}: {prefix}{instance} has no port {port!r}, it has {known}; correct it")
+                return inner[instance][port]
+            self._check_port(prefix + instance, port, where)
+            return prefix + instance, port
+
+        for a, b in cell.nets:
+            where = f"net {a} - {b}" + (f" of {prefix[:-1]}" if prefix else "")
+            self._join(leaf(a, where), leaf(b, where), where)
+        return {label: leaf(text, f"port {label!r}") for label, text in cell.ports.items()}
+
+    def _unknown(self, instance: str, component: str) -> str:
+        """Return the message about a component that is neither a device, a guide nor a cell of the netlist."""
+        return (
+            f"instance {instance!r}: component {component!r} is neither a device of process {self.process!r} "
+            f"({', '.join(sorted(self.library))}), nor a guide or wire ({', '.join(sorted(GUIDES))}), nor a cell of "
+            "this netlist; if it is a cell of your own, write the netlist with get_netlist_recursive(); if it is a "
+            "device, add its card; if it is of another PDK, give its process with --process"
+        )
+
+    def _check_port(self, instance: str, port: str, where: str) -> None:
+        """Check that a device, guide or wire has a port."""
+        kind = self.kinds.get(instance)
+        known = ("o1", "o2", "e1", "e2") if kind is None else self.library[kind].ports
+        if port not in known:
+            raise NetlistError(f"{where}: {instance} has no port {port!r}, it has {', '.join(known)}; correct it")
+
+    def _is_light(self, port: Port) -> bool:
+        """Return whether a port is optical."""
+        instance, name = port
+        kind = self.kinds.get(instance)
+        return name.startswith("o") if kind is None else name in self.library[kind].optical
+
+    def _join(self, a: Port, b: Port, where: str) -> None:
+        """Add a net between two ports of devices, guides or wires."""
+        if a == b:
+            raise NetlistError(f"{where} joins a port to itself; remove it")
+        if self._is_light(a) != self._is_light(b):
+            raise NetlistError(f"{where} joins an optical to an electrical port; correct it")
+        if not self._is_light(a):
+            self.wires.append((a, b))
+            return
+        for one, other in ((a, b), (b, a)):
+            if self.partner.get(one, other) != other:
+                text = f"{where}: optical port {','.join(one)} is used twice, also by {','.join(self.partner[one])}"
+                raise NetlistError(f"{text}; join guides with a splitter or coupler")
+            self.partner[one] = other
+
+    def _follow(self, port: Port) -> tuple[Port | None, float]:
+        """Follow guides from a device's or cell's port to the next port of a device.
+
+        Args:
+            port: Port that the guides begin at: what is connected to it comes next.
+
+        Returns:
+            The port of the device, None if a guide ends without one, and the length of the guides in µm.
+        """
+        length = 0.0
+        for _ in range(len(self.lengths) + 1):
+            beyond = self.partner.get(port)
+            if beyond is None or beyond[0] in self.kinds:
+                return beyond, length
+            length += self.lengths[beyond[0]]
+            port = _other_end(beyond)
+        return None, length
+
+    def _connect_guides(self, builder: CircuitBuilder) -> list[float]:
+        """Add an optical net for every chain of guides between two devices, and return the lengths of all in µm."""
+        lengths: list[float] = []
+        seen: set[Port] = set()
+        for instance, kind in self.kinds.items():
+            for name in self.library[kind].optical:
+                port = (instance, name)
+                if port in seen:
+                    continue
+                end, length = self._follow(port)
+                if end is None:
+                    continue
+                seen |= {port, end}
+                builder.connect(",".join(port), ",".join(end))
+                lengths.append(length)
+        return lengths
+
+    def _connect_wires(self, builder: CircuitBuilder) -> dict[Port, list[Port]]:
+        """Add the electrical nets, and return the ports of devices on the net of every port."""
+        neighbours: dict[Port, list[Port]] = {}
+        parts = {port[0] for pair in self.wires for port in pair if port[0] in self.lengths}
+        for a, b in (*self.wires, *(((part, "e1"), (part, "e2")) for part in sorted(parts))):
+            neighbours.setdefault(a, []).append(b)
+            neighbours.setdefault(b, []).append(a)
+        found: dict[Port, list[Port]] = {}
+        for start in neighbours:
+            if start in found:
+                continue
+            pending, devices = [start], list[Port]()
+            found[start] = devices
+            while pending:
+                port = pending.pop()
+                found[port] = devices
+                if port[0] in self.kinds:
+                    devices.append(port)
+                pending += [each for each in neighbours[port] if each not in found]
+                found |= {each: devices for each in neighbours[port] if each not in found}
+            for device in devices[1:]:
+                builder.connect(",".join(devices[0]), ",".join(device))
+        return found
+
+    def _behind(self, label: str, port: Port, ends: Mapping[Port, list[Port]]) -> Port | None:
+        """Return the fibre coupler's or pad's port that a port of the top cell labels; None if there is no pad.
+
+        Raises:
+            NetlistError: It is the open end of a guide.
+        """
+        if self._is_light(port):
+            if port[0] in self.kinds:
+                return port
+            raise NetlistError(
+                f"port {label!r} is the end of guide {port[0]!r}, through which no light enters a chip; add a fibre "
+                "coupler there (grating_coupler or edge_coupler) and expose its fibre port"
+            )
+        pads = [end for end in ends.get(port, [port]) if end[0] in self.kinds and self._is_pad(end[0])]
+        # a pad that is exposed itself is the one that is meant
+        return port if port in pads else pads[0] if pads else None
+
+    def _is_pad(self, instance: str) -> bool:
+        """Return whether a device has electrical ports only."""
+        return not self.library[self.kinds[instance]].optical
+
+
+def _other_end(port: Port) -> Port:
+    """Return the other end of a part of a guide."""
+    return port[0], "o2" if port[1] == "o1" else "o1"
+
+
+def _split(text: str, where: str) -> Port:
+    """Split ``"instance,port"``."""
+    instance, _, port = text.rpartition(",")
+    if not instance or not port:
+        raise NetlistError(f"{where}: {text!r} is no port; write 'instance,port'")
+    return instance, port
+
+
+def _settings(instance: str, component: str, settings: Mapping[str, Any]) -> dict[str, float]:
+    """Return the settings of a device that layout versus schematic compares."""
+    known = SETTINGS.get(component, {})
+    return {
+        key: number_of(f"instance {instance!r}: setting {name}", settings[name])
+        for name, key in known.items()
+        if settings.get(name) is not None
+    }
+
+
+def _length(instance: str, info: Mapping[str, Any], settings: Mapping[str, Any]) -> float:
+    """Return the length of a part of a guide in µm, NaN if the netlist does not state it."""
+    for source in (info, settings):
+        if source.get("length") is not None:
+            return number_of(f"instance {instance!r}: length", source["length"])
+    return float("nan")

@@ -1,0 +1,191 @@
+"""Reader of gdsfactory's netlist format: cells with their instances, placements, nets and ports, not yet connected."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from optinc_pdk.circuit.errors import NetlistError
+from optinc_pdk.circuit.instance_transforms import InstanceTransform
+from optinc_pdk.circuit.values import index_of, list_of, mapping_of, name_of, number_of
+
+CELL_KEYS = frozenset(
+    {"name", "pdk", "instances", "placements", "connections", "routes", "nets", "ports", "settings", "info", "warnings"}
+    | {"schema", "schema_version"}
+)
+"""Keys of a netlist in gdsfactory's format."""
+_INSTANCE_KEYS = frozenset({"component", "settings", "info", "array", "virtual"})
+# A placement with further keys is relative to a port or to another instance.
+_ABSOLUTE_KEYS = frozenset({"x", "y", "dx", "dy", "rotation", "mirror"})
+MAX_ARRAY = 1_000_000
+
+
+@dataclass(frozen=True)
+class SchematicInstance:
+    """An instance of a cell.
+
+    Attributes:
+        component: Name of the cell's function, or of a netlist of the same file.
+        settings: Arguments of the function.
+        info: What the cell states about itself.
+        transform: Placement; None if it is not stated or is relative to something else.
+    """
+
+    component: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)
+    transform: InstanceTransform | None = None
+
+
+@dataclass(frozen=True)
+class SchematicCell:
+    """A cell of a netlist.
+
+    Attributes:
+        instances: Instances by name. Elements of an array are named ``array<column.row>``.
+        nets: Pairs of connected ports, each ``"instance,port"``.
+        ports: Ports of the cell by name, each ``"instance,port"``.
+    """
+
+    instances: Mapping[str, SchematicInstance]
+    nets: tuple[tuple[str, str], ...]
+    ports: Mapping[str, str]
+
+
+def is_schematic(data: Mapping[str, Any]) -> bool:
+    """Return whether data are one netlist or several by name, in gdsfactory's format and not in the project's own."""
+    if "instances" in data:
+        info = data.get("info")
+        return not (isinstance(info, Mapping) and "schema" in info)
+    return bool(data) and all(isinstance(each, Mapping) and "instances" in each for each in data.values())
+
+
+def cells_of_netlist(data: Mapping[str, Any], name: str) -> tuple[dict[str, SchematicCell], str]:
+    """Read one netlist, or the netlists of a hierarchy by name.
+
+    Args:
+        data: Content of a file.
+        name: Name of the top cell, for a file of several netlists that are not part of others.
+
+    Returns:
+        The cells by name, and the name of the top cell.
+
+    Raises:
+        NetlistError: The data are not in gdsfactory's format, or it is not clear which netlist is the top.
+    """
+    if "instances" in data:
+        return {name: _cell("", data)}, name
+    cells = {name_of("a netlist", each): _cell(f"{each}: ", part) for each, part in data.items()}
+    used = {part.component for cell in cells.values() for part in cell.instances.values()}
+    tops = [each for each in cells if each not in used]
+    if len(tops) > 1 and name in tops:
+        tops = [name]
+    if len(tops) != 1:
+        listed = ", ".join(tops[:8]) or "none, because cells contain each other"
+        raise NetlistError(
+            f"{len(tops)} of its {len(cells)} netlists are not part of others ({listed}); keep one of them, or give "
+            "the layout file the name of the one to compare"
+        )
+    return cells, tops[0]
+
+
+def _cell(where: str, data: Any) -> SchematicCell:
+    """Read one netlist."""
+    data = mapping_of(where or "the file", data)
+    if unknown := sorted(set(data) - CELL_KEYS):
+        raise NetlistError(f"{where}unknown key {unknown[0]!r}; remove it, known are {', '.join(sorted(CELL_KEYS))}")
+    placements = mapping_of(f"{where}placements", data.get("placements") or {})
+    connections = mapping_of(f"{where}connections", data.get("connections") or {})
+    # such an instance is moved to the port that it is connected to
+    moved = {text.rpartition(",")[0] for text in connections}
+    instances: dict[str, SchematicInstance] = {}
+    for name, instance in mapping_of(f"{where}instances", data["instances"]).items():
+        place = None if name in moved else placements.get(name)
+        instances |= _instances(f"{where}instance {name!r}", name, instance, place)
+    nets = [*_nets(where, data), *((key, _text(f"{where}connections", value)) for key, value in connections.items())]
+    ports = mapping_of(f"{where}ports", data.get("ports") or {})
+    return SchematicCell(
+        instances, tuple(nets), {label: _text(f"{where}port {label!r}", port) for label, port in ports.items()}
+    )
+
+
+def _instances(where: str, name: str, data: Any, place: Any) -> dict[str, SchematicInstance]:
+    """Return an instance by name, or the elements of an array by name."""
+    values = mapping_of(where, data)
+    if unknown := sorted(set(values) - _INSTANCE_KEYS):
+        raise NetlistError(f"{where}: unknown key {unknown[0]!r}; remove it, known are component, settings and info")
+    if "component" not in values:
+        raise NetlistError(f"{where}: component is missing; add it")
+    component = name_of(f"{where}: component", values["component"])
+    settings = mapping_of(f"{where}: settings", values.get("settings") or {})
+    info = mapping_of(f"{where}: info", values.get("info") or {})
+    transform = None if place is None else _transform(where, place)
+    array = values.get("array")
+    if array is None:
+        return {name: SchematicInstance(component, settings, info, transform)}
+    elements = {}
+    for (i, j), (x, y) in _array(f"{where}: array", array).items():
+        moved = None if transform is None else transform.after(InstanceTransform(x, -y if transform.mirror else y))
+        elements[f"{name}<{i}.{j}>"] = SchematicInstance(component, settings, info, moved)
+    return elements
+
+
+def _array(where: str, data: Any) -> dict[tuple[int, int], tuple[float, float]]:
+    """Return the displacements in µm of the elements of an array, in the coordinates of its first element."""
+    values = mapping_of(where, data)
+    if "num_a" in values:
+        counts = [index_of(f"{where}: {key}", values.get(key, 1)) for key in ("num_a", "num_b")]
+        a, b = (
+            [number_of(f"{where}: {key}", each) for each in list_of(where, list(values.get(key, default)))]
+            for key, default in (("pitch_a", (1.0, 0.0)), ("pitch_b", (0.0, 1.0)))
+        )
+    else:
+        counts = [index_of(f"{where}: {key}", values.get(key, 1)) for key in ("columns", "rows")]
+        a = [number_of(f"{where}: column_pitch", values.get("column_pitch", 0)), 0.0]
+        b = [0.0, number_of(f"{where}: row_pitch", values.get("row_pitch", 0))]
+    if counts[0] * counts[1] > MAX_ARRAY:
+        raise NetlistError(f"{where} has {counts[0] * counts[1]} elements, the limit is {MAX_ARRAY}; correct it")
+    return {
+        (i, j): (i * a[0] + j * b[0], i * a[1] + j * b[1])
+        for i in range(max(counts[0], 1))
+        for j in range(max(counts[1], 1))
+    }
+
+
+def _transform(where: str, data: Any) -> InstanceTransform | None:
+    """Return the placement of an instance; None if it is relative to a port or to another instance."""
+    values = {key: value for key, value in mapping_of(f"{where}: placement", data).items() if value is not None}
+    if not set(values) <= _ABSOLUTE_KEYS or not isinstance(values.get("mirror", False), bool):
+        return None
+    if any(isinstance(values.get(key), str) for key in ("x", "y", "dx", "dy")):
+        return None
+    x, y, dx, dy, rotation = (
+        number_of(f"{where}: placement {key}", values.get(key, 0.0)) for key in ("x", "y", "dx", "dy", "rotation")
+    )
+    return InstanceTransform(x + dx, y + dy, rotation, values.get("mirror", False))
+
+
+def _nets(where: str, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of ports that nets and routes connect."""
+    nets = data.get("nets") or []
+    for net in list_of(f"{where}nets", list(nets) if isinstance(nets, tuple) else nets):
+        ends = mapping_of(f"{where}a net", net)
+        if not {"p1", "p2"} <= set(ends):
+            raise NetlistError(f"{where}a net has {', '.join(ends) or 'nothing'}; give it p1 and p2")
+        yield _text(f"{where}a net", ends["p1"]), _text(f"{where}a net", ends["p2"])
+    for name, route in mapping_of(f"{where}routes", data.get("routes") or {}).items():
+        at = f"{where}route {name!r}"
+        links = mapping_of(at, route).get("links")
+        for a, b in mapping_of(f"{at}: links", links or {}).items():
+            if ":" in f"{a}{b}":
+                raise NetlistError(f"{at}: the link {a!r} of a range of ports is not supported; give one link a port")
+            yield a, _text(at, b)
+
+
+def _text(where: str, value: Any) -> str:
+    """Return a port as text."""
+    if not isinstance(value, str):
+        raise NetlistError(f"{where}: the port {reprlib.repr(value)} is not text; write 'instance,port'")
+    return value

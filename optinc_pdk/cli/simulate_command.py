@@ -1,0 +1,190 @@
+"""Command ``simulate``: S-matrices of a layout or netlist under a bias, under settings at pads, or as it is drawn."""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from optinc_pdk.cli.app import Counter, app, progress_counter
+from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
+from optinc_pdk.cli.options import DEFAULT, Json, Out, ProcessName
+from optinc_pdk.cli.paths import circuit_name, output_path, warn_of_changes
+from optinc_pdk.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from optinc_pdk.cards import Process
+    from optinc_pdk.signoff.layout_faults import LayoutFault
+    from optinc_pdk.simulate.s_parameters.scattering import Scattering
+
+NETLISTS = (".yml", ".yaml")
+
+
+@app.command()
+def simulate(
+    source: Annotated[
+        Path, typer.Argument(help="Layout file, GDS2 or OASIS, which is extracted first; or netlist file, .pic.yml.")
+    ],
+    netlist: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Netlist file, .pic.yml, whose ports name the fibres and pads of a layout without labels. Default: "
+            "none, and a fibre coupler without a label is named by its device and number."
+        ),
+    ] = None,
+    bias: Annotated[
+        Path | None,
+        typer.Option("--bias", help="Bias file, .bias.yml: the DAC code of every heater. Default: heaters are off."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="LABEL=VALUE",
+            help="Drive the heater at a pad: volts, as heater1=2.5, or the phase of its guide, as heater1=1.57rad. "
+            "Repeat it for more pads. Not with --bias.",
+        ),
+    ] = None,
+    wavelengths: Annotated[
+        str | None,
+        typer.Option(
+            help="Wavelengths in nm: one, a list such as 1549,1550, or a range first:last:step such as 1540:1560:5. "
+            "Default: the process's wavelength."
+        ),
+    ] = None,
+    output: Out = None,
+    process: ProcessName = DEFAULT,
+    as_json: Json = False,
+    ports: Annotated[
+        str | None,
+        typer.Option(
+            help="Labels of fibres, separated by commas: one S-matrix between these, in this order. "
+            "Default: one S-matrix for each linear block."
+        ),
+    ] = None,
+) -> None:
+    """Calculate the S-matrices of the linear blocks of a circuit; writes .s.npz, or Touchstone with -o FILE.sNp.
+
+    Without a bias, the circuit is simulated as it is drawn, with heaters off or driven by --set. Exit code 1 if the
+    layout has faults that can affect the function and that the simulation does not include.
+    """
+    path = output_path(output or source.with_name(f"{circuit_name(source)}.s.npz"), source, netlist, bias)
+    warn_of_changes(source, bias)
+    if bias is not None and settings:
+        raise InputError("--set and --bias both drive the heaters; give one of them")
+    if netlist is not None and source.suffix in NETLISTS:
+        raise InputError(f"{netlist}: {source} is a netlist already; give a layout and its netlist, or one netlist")
+
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.models.registry import check_wavelengths
+    from optinc_pdk.simulate.s_parameters.files import (
+        check_port_count,
+        parse_ports,
+        parse_wavelengths,
+        refuse_unknown_ending,
+        write_scattering,
+    )
+
+    refuse_unknown_ending(path)
+    card = load_process(process)
+    wavelengths_nm = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
+    if source.suffix not in NETLISTS:
+        # light reaches a layout through couplers, which state a range; a netlist is read quickly
+        check_wavelengths(card, wavelengths_nm)
+    chosen = None if ports is None else parse_ports(ports)
+    if chosen is not None:
+        check_port_count(path, [len(chosen)])
+    with faults_explaining_errors(as_json) as faults, progress_counter() as report:
+        if bias is None:
+            blocks = _set_blocks(source, netlist, settings or [], wavelengths_nm, card, chosen, report, faults)
+        else:
+            blocks = _biased_blocks(source, bias, wavelengths_nm, card, chosen, report, faults)
+    write_scattering(wavelengths_nm, blocks, path)
+    shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
+    if as_json:
+        numbers = {"schema": 1, "file": str(path), "wavelengths_nm": wavelengths_nm.tolist(), "blocks": shapes}
+        print(json.dumps(numbers | faults_json(faults)))
+    else:
+        count = len(wavelengths_nm)
+        sizes = [str(len(block.labels)) for block in blocks]
+        listed = (
+            f"{len(sizes)} blocks of {', '.join(sizes[:-1])} and {sizes[-1]}" if sizes[1:] else f"1 block of {sizes[0]}"
+        )
+        print(f"{path}: {count} wavelength{'s' * (count != 1)}; {listed} ports")
+        print_faults(faults)
+    raise typer.Exit(exit_code(True, faults))
+
+
+def _biased_blocks(
+    source: Path,
+    bias: Path,
+    wavelengths_nm: NDArray[np.float64],
+    card: Process,
+    chosen: tuple[str, ...] | None,
+    report: Counter,
+    faults: list[LayoutFault],
+) -> list[Scattering]:
+    """Simulate a layout or netlist as a bias file drives it; faults of the layout are added to ``faults``."""
+    from optinc_pdk.circuit import read_netlist
+    from optinc_pdk.simulate.heater_drive.phases import check_phases, read_drive
+    from optinc_pdk.simulate.s_parameters.files import block_scattering, port_scattering
+
+    drive = read_drive(bias, card)
+    if source.suffix in NETLISTS:
+        circuit, ground = read_netlist(source), None
+    else:
+        from optinc_pdk.signoff.extracted_chip import read_extracted_layout
+
+        report("extract", 0, None)
+        layout = read_extracted_layout(source, drive, card)
+        circuit, ground = layout.circuit, layout.ground
+        faults += layout.faults
+        if not faults:
+            check_phases(bias, circuit, drive, card)
+    progress = partial(report, "wavelengths")
+    if chosen is None:
+        return block_scattering(circuit, drive, wavelengths_nm, card, ground, progress)
+    return [port_scattering(circuit, drive, wavelengths_nm, card, chosen, ground, progress)]
+
+
+def _set_blocks(
+    source: Path,
+    netlist: Path | None,
+    settings: list[str],
+    wavelengths_nm: NDArray[np.float64],
+    card: Process,
+    chosen: tuple[str, ...] | None,
+    report: Counter,
+    faults: list[LayoutFault],
+) -> list[Scattering]:
+    """Simulate a drawn layout or its netlist without a bias; faults of the layout are added to ``faults``."""
+    from optinc_pdk.circuit import PlacedCircuit, read_reference
+    from optinc_pdk.signoff.drawn_circuit import read_drawn_circuit
+    from optinc_pdk.signoff.lvs.label_binding import named_circuit
+    from optinc_pdk.simulate.heater_drive.pad_settings import parse_settings
+    from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
+
+    drive = parse_settings(settings)
+    reference = None if netlist is None else read_reference(netlist, card, circuit_name(source))
+    if source.suffix in NETLISTS:
+        found = read_reference(source, card, circuit_name(source))
+        circuit = named_circuit(found, card) if isinstance(found, PlacedCircuit) else found
+    else:
+        report("extract", 0, None)
+        drawn = read_drawn_circuit(source, reference, card)
+        circuit = drawn.extraction.circuit
+        faults += drawn.faults
+        if drawn.named:
+            print(
+                f"optinc: {source}: fibre couplers without a label are named {', '.join(drawn.named)}", file=sys.stderr
+            )
+    return [
+        set_scattering(circuit, drive, wavelengths_nm, card, labels=chosen, progress=partial(report, "wavelengths"))
+    ]

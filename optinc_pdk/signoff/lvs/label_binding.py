@@ -1,0 +1,184 @@
+"""Labels for the fibre couplers and pads of a circuit that is drawn by hand, in its netlist and in its layout.
+
+LVS connects a netlist to a layout by the labels of fibres and pads. A netlist of gdsfactory states ports, and a layout
+may have no labels at all. The netlist states where each instance is placed, so the position of a fibre coupler or pad
+is known, and a label is set there. The position only names what lies there: connections are extracted from polygons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import klayout.db as kdb
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Circuit, PlacedCircuit
+from optinc_pdk.circuit.instance_transforms import InstanceTransform
+from optinc_pdk.extract import Extraction, extract
+from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
+from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, label_positions
+from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex
+
+PAD = "pad"
+
+
+@dataclass(frozen=True)
+class BoundLabels:
+    """A reference circuit whose fibre couplers and pads all have labels, and the labels that its layout lacks.
+
+    Attributes:
+        reference: Flat circuit.
+        missing: Labels to add to those of the layout.
+    """
+
+    reference: Circuit
+    missing: tuple[Label, ...]
+
+
+@dataclass(frozen=True)
+class _Terminal:
+    """A fibre coupler or pad of the reference: its instance, its port to the outside, and its outline, if known."""
+
+    instance: str
+    port: int
+    outline: kdb.Polygon | None
+
+
+def bind_labels(placed: PlacedCircuit, labels: Sequence[Label], process: Process) -> BoundLabels:
+    """Label the fibre couplers and pads of a drawn circuit.
+
+    A coupler or pad is called as the layout labels it, else as the port that the netlist exposes there, else by the
+    name of its instance. A label of the layout that is the name of another exposed port is a fault, which the
+    comparison finds: then both keep their labels.
+
+    Args:
+        placed: Circuit of the netlist.
+        labels: Labels of the layout.
+        process: Process of both.
+
+    Raises:
+        CardError: The process has no golden files, or one of them is not valid.
+    """
+    terminals = _terminals(placed, process)
+    texts = _texts(terminals, labels)
+    exposed = {port: label for label, port in placed.circuit.ports.items()}
+    ports, known = dict(placed.circuit.ports), {label.text for label in labels}
+    missing: list[Label] = []
+    for terminal in terminals:
+        label = exposed.get(terminal.port)
+        drawn = [text for text in texts.get(terminal.instance, ()) if text not in placed.exposed]
+        if terminal.instance in texts:
+            if drawn and label not in texts[terminal.instance]:
+                if label is not None:
+                    del ports[label]
+                ports[drawn[0]] = terminal.port
+            continue
+        if terminal.outline is None:
+            if label is not None and label not in known:
+                # neither a position nor a label tells which coupler of the layout it is
+                del ports[label]
+            continue
+        if label is None:
+            label = terminal.instance if terminal.instance not in ports else f"{terminal.instance}.port"
+            ports[label] = terminal.port
+        missing.append(Label(label, *_inner_point(terminal.outline)))
+    return BoundLabels(replace(placed.circuit, ports=ports), tuple(missing))
+
+
+def named_circuit(placed: PlacedCircuit, process: Process) -> Circuit:
+    """Return the circuit of a netlist with labels for all fibre couplers and pads, without regard to a layout.
+
+    A coupler or pad that the netlist does not expose is called by the name of its instance.
+
+    Args:
+        placed: Circuit of the netlist.
+        process: Its process.
+
+    Raises:
+        CardError: The process has no golden files, or one of them is not valid.
+    """
+    ports = dict(placed.circuit.ports)
+    exposed = set(ports.values())
+    for terminal in _terminals(placed, process):
+        if terminal.port not in exposed:
+            ports[terminal.instance if terminal.instance not in ports else f"{terminal.instance}.port"] = terminal.port
+    return replace(placed.circuit, ports=ports)
+
+
+def _terminals(placed: PlacedCircuit, process: Process) -> list[_Terminal]:
+    """Return the fibre couplers and pads of a circuit."""
+    circuit, size = placed.circuit, round(float(process.pads.size_um) * NM_PER_UM)
+    # the first variant of a device is as its cell draws it
+    fibres: dict[str, GoldenVariant] = {}
+    for variant in read_golden(process):
+        if variant.meets_fibre:
+            fibres.setdefault(variant.name, variant)
+    terminals: list[_Terminal] = []
+    for number, (instance, kind) in enumerate(zip(circuit.instances, circuit.kind.tolist(), strict=True)):
+        component, transform = circuit.kinds[kind], placed.transforms[number]
+        first = int(circuit.offset[number])
+        if component.name in fibres:
+            variant = fibres[component.name]
+            port = next(i for i, name in enumerate(component.optical) if name not in variant.port_edges)
+            terminals.append(_Terminal(instance, first + port, _outline(variant.core[0], transform)))
+        elif component.name == PAD:
+            square = kdb.Polygon(kdb.Box(size, size))
+            terminals.append(_Terminal(instance, first, _outline(square, transform)))
+    return terminals
+
+
+def _outline(polygon: kdb.Polygon, transform: InstanceTransform | None) -> kdb.Polygon | None:
+    """Return a polygon of a cell where its instance is placed, in nm; None if the placement is unknown."""
+    if transform is None:
+        return None
+    at = (transform.x_um * NM_PER_UM, transform.y_um * NM_PER_UM)
+    return polygon.transformed(kdb.ICplxTrans(1.0, transform.rotation_deg, transform.mirror, *map(round, at)))
+
+
+def _texts(terminals: Sequence[_Terminal], labels: Sequence[Label]) -> Mapping[str, list[str]]:
+    """Return the texts of the layout that lie on each terminal, by instance."""
+    placed = [terminal for terminal in terminals if terminal.outline is not None]
+    index = PolygonIndex(terminal.outline for terminal in placed if terminal.outline is not None)
+    found: dict[str, list[str]] = {}
+    for label, number in zip(labels, index.at(label_positions(labels)).tolist(), strict=True):
+        if number != NOT_FOUND:
+            found.setdefault(placed[number].instance, []).append(label.text)
+    return found
+
+
+def _inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
+    """Return a point inside a polygon in nm: the middle of its largest convex part."""
+    part = max(polygon.decompose_convex(), key=lambda each: each.area())
+    points = list(part.each_point())
+    return round(sum(p.x for p in points) / len(points)), round(sum(p.y for p in points) / len(points))
+
+
+def extract_for(
+    reference: Circuit | PlacedCircuit, gds_path: str | Path, process: Process
+) -> tuple[Circuit, Extraction]:
+    """Extract a layout with the labels that its netlist gives to fibre couplers and pads.
+
+    Args:
+        reference: Circuit of a netlist of this project, whose labels are in the layout; or a drawn circuit.
+        gds_path: Layout file.
+        process: Process of both.
+
+    Returns:
+        The reference circuit with its labels, and the extraction.
+
+    Raises:
+        GdsError: The layout cannot be used.
+        CardError: The process has no golden files, or one of them is not valid.
+    """
+    if isinstance(reference, Circuit):
+        return reference, extract(gds_path, process)
+    bound: list[BoundLabels] = []
+
+    def more(labels: Sequence[Label]) -> Sequence[Label]:
+        bound.append(bind_labels(reference, labels, process))
+        return bound[-1].missing
+
+    extraction = extract(gds_path, process, more)
+    return bound[-1].reference, extraction
