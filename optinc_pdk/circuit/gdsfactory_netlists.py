@@ -35,7 +35,8 @@ GUIDES = frozenset(
     }
 )
 """Cells that are parts of guides and wires, not devices. A part with ports e1 and e2 is metal."""
-SETTINGS = {"phase_shifter": {"length": "length_um", "length_um": "length_um"}}
+PHASE_SHIFTER = "phase_shifter"
+SETTINGS = {PHASE_SHIFTER: {"length": "length_um", "length_um": "length_um"}}
 """By device, the settings of its cell that layout versus schematic compares, and their names in a circuit."""
 
 Port = tuple[str, str]
@@ -84,6 +85,9 @@ class _Expansion:
             for name, card in process.devices.items()
         }
         self.process = process.name
+        # the guide under a heater's contacts is not heated, and extraction counts it as part of the net
+        shifter = process.devices.get(PHASE_SHIFTER)
+        self.leads = {} if shifter is None else {PHASE_SHIFTER: shifter.size("contact_width_um")}
         self.kinds: dict[str, str] = {}
         self.settings: dict[str, dict[str, float]] = {}
         self.transforms: dict[str, InstanceTransform | None] = {}
@@ -227,7 +231,7 @@ class _Expansion:
                     continue
                 seen |= {port, end}
                 builder.connect(",".join(port), ",".join(end))
-                lengths.append(length)
+                lengths.append(length + sum(self.leads.get(self.kinds[each[0]], 0.0) for each in (port, end)))
         return lengths
 
     def _connect_wires(self, builder: CircuitBuilder) -> dict[Port, list[Port]]:

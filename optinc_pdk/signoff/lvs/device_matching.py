@@ -178,7 +178,9 @@ class Walk:
                 self.queue.append(beyond)
 
     def choose(self, i: int) -> None:
-        """Select one symmetry for a mapped device that still has several: the one for which most neighbours agree.
+        """Select one symmetry for a mapped device that still has several.
+
+        It is the one that contradicts the map so far least often, and of these the one for which most neighbours agree.
 
         Args:
             i: Reference instance.
@@ -188,10 +190,27 @@ class Walk:
         expected = [self.reference.neighbour(start + number) for number in range(self.reference.optical[i])]
         actual = [self.extracted.neighbour(other + number) for number in range(self.extracted.optical[j])]
 
-        def fit(option: Permutation) -> int:
-            return sum(expected[number] == actual[image] for number, image in enumerate(option))
+        def fit(option: Permutation) -> tuple[int, int]:
+            pairs = list(enumerate(option))
+            possible = sum(self._is_possible(i, option, number, image) for number, image in pairs)
+            return possible, sum(expected[number] == actual[image] for number, image in pairs)
 
         self.narrow(i, j, [max(self.options[i], key=fit)])
+
+    def _is_possible(self, i: int, option: Permutation, number: int, image: int) -> bool:
+        """Return whether what lies beyond a port can be what lies beyond its image, given the map so far."""
+        j = self.device[i]
+        beyond = self.reference.partners[self.reference.starts[i] + number]
+        other = self.extracted.partners[self.extracted.starts[j] + image]
+        if UNCONNECTED in (beyond, other):
+            return beyond == other
+        (k, a), (m, b) = self.reference.local(beyond), self.extracted.local(other)
+        if k == i:
+            # a guide from the device to itself
+            return m == j and option[a] == b
+        if self.device[k] == UNCONNECTED:
+            return self.back[m] == UNCONNECTED
+        return self.device[k] == m and self.port[beyond] in (UNCONNECTED, other)
 
     def walk_unlabelled_parts(self) -> None:
         """Map parts of the circuit that no fibre reaches, starting at devices whose pads have the same labels."""

@@ -1,0 +1,250 @@
+"""Netlists of drawn circuits: guides and wires become nets, cells are expanded, faults name instance and port."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gdsfactory as gf
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.circuit import NetlistError, PlacedCircuit, read_reference
+from optinc_pdk.circuit.gdsfactory_netlists import placed_circuit
+from optinc_pdk.circuit.instance_transforms import InstanceTransform
+from optinc_pdk.yaml_io import dump_yaml
+
+PROCESS = load_process()
+CONTACT_UM = PROCESS.device("phase_shifter").size("contact_width_um")
+ANGLES = st.sampled_from([0.0, 90.0, 180.0, 270.0, 33.0])
+LENGTHS = st.integers(-(10**6), 10**6).map(lambda nm: nm / 1000)
+TRANSFORMS = st.builds(InstanceTransform, LENGTHS, LENGTHS, ANGLES, st.booleans())
+
+
+def instance(component: str, **settings: Any) -> dict[str, Any]:
+    return {"component": component, "settings": settings}
+
+
+def guide(length: float | None) -> dict[str, Any]:
+    return {"component": "straight", "settings": {}, "info": {} if length is None else {"length": length}}
+
+
+def nets(*pairs: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"p1": a, "p2": b} for a, b in pairs]
+
+
+def link() -> dict[str, Any]:
+    """Two grating couplers with a heater between them, which two pads drive."""
+    return {
+        "instances": {
+            "west": instance("grating_coupler"),
+            "east": instance("grating_coupler"),
+            "heater": instance("phase_shifter", length=80.0),
+            "a": guide(100.0),
+            "b": {"component": "bend_euler", "info": {"length": 16.5}},
+            "c": guide(7.25),
+            "pad1": instance("pad"),
+            "pad2": instance("pad"),
+            "wire1": instance("straight"),
+            "corner": instance("wire_corner"),
+            "wire2": instance("straight"),
+        },
+        "placements": {
+            "west": {"x": 10.0, "y": 5.0, "rotation": 90, "mirror": True},
+            "east": {"x": "west,o1", "y": 0},
+        },
+        "nets": nets(
+            ("west,o1", "a,o2"),
+            ("a,o1", "b,o1"),
+            ("b,o2", "heater,o1"),
+            ("heater,o2", "c,o1"),
+            ("c,o2", "east,o1"),
+            ("pad1,e1", "wire1,e1"),
+            ("wire1,e2", "corner,e1"),
+            ("corner,e2", "heater,e1"),
+            ("pad2,e1", "wire2,e2"),
+            ("heater,e2", "wire2,e1"),
+        ),
+        "ports": {"in": "west,o2", "out": "east,o2", "drive": "pad1,e1"},
+    }
+
+
+def read(data: dict[str, Any], name: str = "top") -> PlacedCircuit:
+    return placed_circuit(data, PROCESS, name)
+
+
+def named(placed: PlacedCircuit) -> dict[tuple[str, str], float]:
+    circuit = placed.circuit
+    return {
+        (circuit.port_name(a), circuit.port_name(b)): length
+        for (a, b), length in zip(circuit.nets.tolist(), circuit.net_length_um.tolist(), strict=True)
+    }
+
+
+def test_guides_become_nets_and_wires_electrical_nets() -> None:
+    placed = read(link())
+    circuit = placed.circuit
+    assert circuit.instances == ("west", "east", "heater", "pad1", "pad2")
+    assert named(placed) == {("west,o1", "heater,o1"): 116.5 + CONTACT_UM, ("east,o1", "heater,o2"): 7.25 + CONTACT_UM}
+    assert {label: circuit.port_name(port) for label, port in circuit.ports.items()} == link()["ports"]
+    electrical = {circuit.port_name(p): int(n) for p, n in enumerate(circuit.electrical.tolist()) if n >= 0}
+    assert electrical["pad1,e1"] == electrical["heater,e1"] != electrical["pad2,e1"] == electrical["heater,e2"]
+    assert circuit.settings["length_um"][2] == 80.0
+    assert placed.transforms[:2] == (InstanceTransform(10.0, 5.0, 90.0, True), None)
+    assert placed.exposed == {"in", "out", "drive"}
+
+
+def test_one_unknown_length_makes_the_net_unknown() -> None:
+    data = link()
+    data["instances"]["a"] = guide(None)
+    lengths = named(read(data))
+    assert math.isnan(lengths["west,o1", "heater,o1"])
+    assert lengths["east,o1", "heater,o2"] == 7.25 + CONTACT_UM
+
+
+def test_connections_and_routes_are_nets() -> None:
+    data = link()
+    data["connections"] = {"a,o2": "west,o1"}
+    data["routes"] = {"optical": {"links": {"c,o2": "east,o1"}, "settings": {"radius": 10}}}
+    data["nets"] = [net for net in data["nets"] if {"west,o1", "east,o1"}.isdisjoint(net.values())]
+    assert named(read(data)) == named(read(link()))
+
+
+def hierarchy(count: int) -> dict[str, Any]:
+    """A cell of two splitters, used several times in a row between two grating couplers."""
+    names = [f"cell{i}" for i in range(count)]
+    ends = ["west,o1", *(f"{name},{port}" for name in names for port in ("left", "right")), "east,o1"]
+    inner = {
+        "instances": {"split": instance("mmi1x2"), "join": instance("mmi1x2"), "arm": guide(3.0), "other": guide(5.0)},
+        "placements": {"split": {"x": 1.0, "y": 2.0, "rotation": 0, "mirror": False}},
+        "nets": nets(("split,o2", "arm,o1"), ("arm,o2", "join,o3"), ("split,o3", "other,o1"), ("other,o2", "join,o2")),
+        "ports": {"left": "split,o1", "right": "join,o1"},
+    }
+    top = {
+        "instances": {
+            "west": instance("grating_coupler"),
+            "east": instance("grating_coupler"),
+            **{name: instance("arms") for name in names},
+        },
+        "placements": {name: {"x": 100.0 * i, "y": 0, "rotation": 180, "mirror": True} for i, name in enumerate(names)},
+        "nets": nets(*zip(ends[::2], ends[1::2], strict=True)),
+        "ports": {"in": "west,o2"},
+    }
+    # written sorted by name, as YAML files are
+    return {"arms": inner, "top": top}
+
+
+def test_cells_are_expanded_with_their_placements() -> None:
+    placed = read(hierarchy(10))
+    circuit = placed.circuit
+    assert len(circuit.instances) == 2 + 10 * 2
+    lengths = named(placed)
+    assert lengths["cell3.split,o2", "cell3.join,o3"] == 3.0
+    assert lengths["cell3.join,o1", "cell4.split,o1"] == 0.0
+    # mirrored about x, then turned by 180°
+    assert placed.transforms[circuit.instances.index("cell3.split")] == InstanceTransform(299.0, 2.0, 180.0, True)
+
+
+def test_arrays_are_expanded() -> None:
+    data = {
+        "instances": {
+            "gratings": instance("grating_coupler") | {"array": {"columns": 1, "rows": 3, "row_pitch": 127.0}},
+            "loop": guide(400.0),
+        },
+        "placements": {"gratings": {"x": 5.0, "y": 0.0, "rotation": 90, "mirror": False}},
+        "nets": nets(("gratings<0.0>,o1", "loop,o1"), ("loop,o2", "gratings<0.2>,o1")),
+        "ports": {"in": "gratings<0.0>,o2"},
+    }
+    placed = read(data)
+    assert named(placed) == {("gratings<0.0>,o1", "gratings<0.2>,o1"): 400.0}
+    place = placed.transforms[placed.circuit.instances.index("gratings<0.2>")]
+    assert place is not None
+    assert (place.x_um, place.y_um) == pytest.approx((5.0 - 254.0, 0.0))
+
+
+@given(TRANSFORMS, TRANSFORMS, LENGTHS, LENGTHS)
+def test_transforms_are_those_of_the_layout_tool(
+    outer: InstanceTransform, inner: InstanceTransform, x: float, y: float
+) -> None:
+    def reference(each: InstanceTransform) -> gf.kdb.DCplxTrans:
+        return gf.kdb.DCplxTrans(1.0, each.rotation_deg, each.mirror, each.x_um, each.y_um)
+
+    expected = reference(outer) * reference(inner) * gf.kdb.DPoint(x, y)
+    assert outer.after(inner).apply(x, y) == pytest.approx((expected.x, expected.y), abs=1e-9)
+    assert outer.apply(*inner.apply(x, y)) == pytest.approx((expected.x, expected.y), abs=1e-9)
+
+
+def changed(*keys: Any) -> dict[str, Any]:
+    """The link with the last key as the value at the path of the others."""
+    data: Any = link()
+    inner = data
+    for key in keys[:-2]:
+        inner = inner[key]
+    inner[keys[-2]] = keys[-1]
+    return data
+
+
+@pytest.mark.parametrize(
+    ("data", "values"),
+    [
+        (changed("instances", "a", instance("mzi_of_mine")), ("'a'", "mzi_of_mine", "grating_coupler", "bend_euler")),
+        (changed("nets", 0, {"p1": "west,o7", "p2": "a,o2"}), ("west", "'o7'", "o1, o2")),
+        (changed("nets", 0, {"p1": "west,o1", "p2": "a,o3"}), ("a", "'o3'")),
+        (changed("nets", 0, {"p1": "nowhere,o1", "p2": "a,o2"}), ("'nowhere'",)),
+        (changed("nets", 0, {"p1": "west,o1", "p2": "heater,o1"}), ("heater,o1", "b,o2", "twice")),
+        (changed("nets", 0, {"p1": "west,o1", "p2": "west,o1"}), ("west,o1", "itself")),
+        (changed("nets", 0, {"p1": "west,o1", "p2": "pad1,e1"}), ("west,o1", "pad1,e1", "electrical")),
+        (changed("nets", 0, {"p1": "west,o1"}), ("p1",)),
+        (changed("nets", 0, {"p1": 3, "p2": "a,o2"}), ("3",)),
+        (changed("nets", 0, {"p1": "west", "p2": "a,o2"}), ("'west'",)),
+        (changed("ports", "in", "west,o9"), ("'in'", "o9")),
+        (changed("ports", "in", "absent,o1"), ("'in'", "absent")),
+        (changed("instances", "a", {"settings": {}}), ("'a'", "component")),
+        (changed("instances", "a", {"component": "straight", "colour": 1}), ("'a'", "colour")),
+        (changed("instances", "a", guide(float("nan"))), ("'a'", "length", "nan")),
+        (changed("placements", "west", {"x": float("nan"), "y": 0}), ("'west'", "nan")),
+        (changed("schema_of_mine", 1), ("schema_of_mine",)),
+        ({"one": hierarchy(1)["arms"], "two": hierarchy(1)["arms"]}, ("one, two",)),
+        ({"top": {"instances": {"a": instance("top")}}}, ("0 of its 1",)),
+    ],
+)
+def test_faults_name_instance_and_port(data: dict[str, Any], values: tuple[str, ...]) -> None:
+    with pytest.raises(NetlistError) as fault:
+        read(data)
+    for value in values:
+        assert value in str(fault.value)
+
+
+def test_a_port_at_the_open_end_of_a_guide_is_refused() -> None:
+    data = link()
+    data["nets"] = data["nets"][1:]
+    data["ports"]["in"] = "a,o2"
+    with pytest.raises(NetlistError, match=r"'in'.*'a'.*grating_coupler"):
+        read(data)
+
+
+def test_cells_that_contain_each_other_are_refused() -> None:
+    data = hierarchy(1)
+    data["arms"]["instances"]["again"] = instance("arms")
+    data["other"] = {"instances": {"x": instance("arms")}, "ports": {}}
+    with pytest.raises(NetlistError, match="arms > arms"):
+        read(data)
+
+
+def test_a_port_on_a_wire_labels_the_pad_of_its_net() -> None:
+    data = link()
+    data["ports"]["drive"] = "corner,e1"
+    assert read(data).circuit.ports["drive"] == read(link()).circuit.ports["drive"]
+
+
+def test_files_of_both_formats_are_told_apart(tmp_path: Any) -> None:
+    dump_yaml(tmp_path / "drawn.pic.yml", link())
+    placed = read_reference(tmp_path / "drawn.pic.yml", PROCESS, "drawn")
+    assert isinstance(placed, PlacedCircuit)
+    assert np.array_equal(placed.circuit.nets, read(link()).circuit.nets)
+    (tmp_path / "wrong.pic.yml").write_text("instances: [1]\n")
+    with pytest.raises(NetlistError, match=r"wrong.pic.yml.*instances"):
+        read_reference(tmp_path / "wrong.pic.yml", PROCESS, "wrong")

@@ -1,0 +1,104 @@
+"""LVS of a circuit that is drawn by hand, with netlists in gdsfactory's format: labels, lengths, structure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drawn_link import HEATER_UM, LENGTH_UM, PROCESS, draw, netlist
+
+from optinc_pdk.circuit.gdsfactory_netlists import placed_circuit
+from optinc_pdk.extract import extract
+from optinc_pdk.signoff.drawn_circuit import read_drawn_circuit
+from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
+from optinc_pdk.signoff.lvs.klayout_comparer import compare_with_klayout
+from optinc_pdk.signoff.lvs.label_binding import bind_labels, extract_for, named_circuit
+
+
+def check(gds: Path, data: dict[str, Any]) -> LvsResult:
+    """Compare, and check that KLayout's comparer agrees about the connections."""
+    reference, extraction = extract_for(placed_circuit(data, PROCESS, "link"), gds, PROCESS)
+    result = compare(reference, extraction, PROCESS)
+    other = compare_with_klayout(reference, extraction.circuit, PROCESS)
+    kinds = {difference.kind for difference in result.differences}
+    # KLayout's comparer does not see lengths
+    assert other.match == (kinds <= {"length"})
+    return result
+
+
+def test_a_layout_without_labels_matches_by_placements(tmp_path: Path) -> None:
+    result = check(draw(tmp_path), netlist())
+    assert result.match
+    assert result.devices == 5
+
+
+def test_a_layout_without_labels_matches_by_structure(tmp_path: Path) -> None:
+    data = netlist(None, placed=False)
+    for name in ("pad1", "pad2"):
+        del data["instances"][name]
+    data["nets"] = data["nets"][:3]
+    result = check(draw(tmp_path), data)
+    assert result.match
+    assert result.devices == 3
+
+
+def test_labels_of_the_layout_take_precedence_over_names_of_instances(tmp_path: Path) -> None:
+    gds = draw(tmp_path, labels=(("laser", -10.0),))
+    data = netlist()
+    data["ports"] = {"out": "east,o2"}
+    reference, extraction = extract_for(placed_circuit(data, PROCESS, "link"), gds, PROCESS)
+    assert set(reference.ports) == set(extraction.circuit.ports) == {"laser", "out", "pad1", "pad2"}
+    assert compare(reference, extraction, PROCESS).match
+
+
+def test_swapped_labels_of_exposed_ports_are_found(tmp_path: Path) -> None:
+    gds = draw(tmp_path, labels=(("out", -10.0), ("in", HEATER_UM + LENGTH_UM + 10.0)))
+    result = check(gds, netlist())
+    assert not result.match
+
+
+def test_another_length_is_found_between_its_devices(tmp_path: Path) -> None:
+    result = check(draw(tmp_path), netlist(LENGTH_UM + 0.1))
+    (difference,) = result.differences
+    assert difference.kind == "length"
+    assert "heater,o2 - east,o1" in difference.message or "east,o1 - heater,o2" in difference.message
+    contact = PROCESS.device("phase_shifter").size("contact_width_um")
+    assert f"{LENGTH_UM + contact:.3f}" in difference.message
+    assert f"{LENGTH_UM + contact + 0.1:.3f}" in difference.message
+
+
+def test_lengths_are_compared_to_the_tolerance_of_the_card(tmp_path: Path) -> None:
+    gds = draw(tmp_path)
+    allowed = float(PROCESS.guide.length_match_um)
+    assert check(gds, netlist(LENGTH_UM + allowed)).match
+    assert not check(gds, netlist(LENGTH_UM + allowed + 0.02)).match
+
+
+def test_a_missing_device_is_named_as_in_the_netlist(tmp_path: Path) -> None:
+    data = netlist()
+    data["instances"]["split"] = {"component": "mmi1x2"}
+    data["nets"][0] = {"p1": "west,o1", "p2": "split,o1"}
+    data["nets"].append({"p1": "split,o2", "p2": "heater,o1"})
+    result = check(draw(tmp_path), data)
+    assert "split" in {difference.reference for difference in result.differences}
+
+
+def test_every_fibre_coupler_and_pad_gets_a_label(tmp_path: Path) -> None:
+    gds = draw(tmp_path)
+    placed = placed_circuit(netlist(), PROCESS, "link")
+    bound = bind_labels(placed, (), PROCESS)
+    assert {label.text for label in bound.missing} == {"in", "out", "pad1", "pad2"} == set(bound.reference.ports)
+    assert set(named_circuit(placed, PROCESS).ports) == set(bound.reference.ports)
+    # without a netlist, the extracted couplers have their own names
+    drawn = read_drawn_circuit(gds, None, PROCESS)
+    assert drawn.named == ("grating_coupler_0", "grating_coupler_1")
+    assert not drawn.faults
+    assert not extract(gds, PROCESS).circuit.ports
+
+
+@pytest.mark.parametrize("field", ["x", "rotation"])
+def test_a_coupler_that_is_not_where_the_netlist_places_it_is_found(tmp_path: Path, field: str) -> None:
+    data = netlist()
+    data["placements"]["west"][field] = {"x": -500.0, "rotation": 0}[field]
+    assert not check(draw(tmp_path), data).match
