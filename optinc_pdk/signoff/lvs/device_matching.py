@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit import UNCONNECTED, Circuit
-from optinc_pdk.signoff.lvs.structure_matching import structural_pairs
+from optinc_pdk.signoff.lvs.structure_matching import Surroundings
 
 Ints = NDArray[np.int64]
 Permutation = tuple[int, ...]
@@ -114,6 +114,7 @@ class Walk:
         self.options: dict[int, list[Permutation]] = {}
         self.queue: deque[tuple[int, int]] = deque()
         self.landmarks_used = False
+        self.surroundings: Surroundings | None = None
 
     def run(self) -> None:
         """Visit ports until none is left and every mapped device is mapped in exactly one way."""
@@ -190,10 +191,13 @@ class Walk:
         expected = [self.reference.neighbour(start + number) for number in range(self.reference.optical[i])]
         actual = [self.extracted.neighbour(other + number) for number in range(self.extracted.optical[j])]
 
-        def fit(option: Permutation) -> tuple[int, int]:
+        def fit(option: Permutation) -> tuple[int, int, int]:
             pairs = list(enumerate(option))
             possible = sum(self._is_possible(i, option, number, image) for number, image in pairs)
-            return possible, sum(expected[number] == actual[image] for number, image in pairs)
+            alike = sum(expected[number] == actual[image] for number, image in pairs)
+            if self.surroundings is None:
+                return possible, alike, 0
+            return possible, alike, sum(self.surroundings.agreement(start + a, other + b) for a, b in pairs)
 
         self.narrow(i, j, [max(self.options[i], key=fit)])
 
@@ -220,7 +224,8 @@ class Walk:
 
     def walk_by_structure(self) -> None:
         """Map the circuit from devices that are distinguished by their surroundings alone."""
-        for i, j in structural_pairs(self.reference, self.extracted, self.device, self.back):
+        self.surroundings = Surroundings(self.reference, self.extracted)
+        for i, j in self.surroundings.pairs(self.device, self.back):
             self.narrow(i, j, list(self.reference.symmetry[self.reference.kind[i]]))
             self.run()
 

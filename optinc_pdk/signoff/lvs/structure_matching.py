@@ -19,27 +19,38 @@ ROUNDS = 64
 """Rounds of the refinement, and so the largest distance in devices at which a difference distinguishes two devices."""
 
 
-def structural_pairs(
-    reference: IndexedCircuit, extracted: IndexedCircuit, device: list[int], back: list[int]
-) -> Iterator[tuple[int, int]]:
-    """Yield pairs of optical devices (reference, extracted) of the same surroundings that are not mapped yet.
+class Surroundings:
+    """Colours of the devices of a reference circuit and an extracted circuit after every round."""
 
-    Pairs whose surroundings differ furthest away come first. If several devices have the same colour in all rounds,
-    such as the branches of a symmetric circuit, one pair of them is yielded at a time.
+    def __init__(self, reference: IndexedCircuit, extracted: IndexedCircuit) -> None:
+        """Refine the colours of both circuits together, so that equal colours mean equal surroundings."""
+        self._reference, self._extracted = reference, extracted
+        self._rounds = _colours(reference, extracted)
 
-    Args:
-        reference: Reference circuit.
-        extracted: Extracted circuit.
-        device: Extracted device of each reference device, -1 for none; the caller extends it between two pairs.
-        back: Reference device of each extracted device, -1 for none; likewise.
-    """
-    rounds = _colours(reference, extracted)
-    for colours, others in reversed(rounds):
-        yield from _unique(colours, others, device, back)
-    while (pair := _ambiguous(*rounds[-1], device, back)) is not None:
-        yield pair
-        if device[pair[0]] == UNCONNECTED:
-            return
+    def pairs(self, device: list[int], back: list[int]) -> Iterator[tuple[int, int]]:
+        """Yield pairs of optical devices (reference, extracted) of the same surroundings that are not mapped yet.
+
+        Pairs whose surroundings are the same up to the largest distance come first. If several devices have the same
+        colour in all rounds, such as the branches of a symmetric circuit, one pair of them is yielded at a time.
+
+        Args:
+            device: Extracted device of each reference device, -1 for none; the caller extends it between two pairs.
+            back: Reference device of each extracted device, -1 for none; likewise.
+        """
+        for colours, others in reversed(self._rounds):
+            yield from _unique(colours, others, device, back)
+        while (pair := _ambiguous(*self._rounds[-1], device, back)) is not None:
+            yield pair
+            if device[pair[0]] == UNCONNECTED:
+                return
+
+    def agreement(self, port: int, other: int) -> int:
+        """Return the number of rounds in which the devices beyond a reference port and an extracted port agree."""
+        beyond, found = self._reference.partners[port], self._extracted.partners[other]
+        if UNCONNECTED in (beyond, found):
+            return 0
+        i, j = self._reference.owners[beyond], self._extracted.owners[found]
+        return sum(colours[i] == others[j] for colours, others in self._rounds)
 
 
 def _colours(reference: IndexedCircuit, extracted: IndexedCircuit) -> list[tuple[list[int], list[int]]]:
