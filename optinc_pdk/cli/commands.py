@@ -9,6 +9,7 @@ from optinc_pdk.cli import (
     signoff_commands,
     simulate_command,
     spectrum_command,
+    verify_command,
     yield_command,
 )
 from optinc_pdk.cli.app import app
@@ -23,5 +24,6 @@ __all__ = [
     "signoff_commands",
     "simulate_command",
     "spectrum_command",
+    "verify_command",
     "yield_command",
 ]

@@ -164,7 +164,8 @@ def lvs(
     from optinc_pdk.signoff.lvs.input_consistency import check_netlist, netlist_hint
     from optinc_pdk.signoff.lvs.label_binding import extract_for
 
-    reference, extraction = extract_for(netlist_circuit, gds, card)
+    bound, extraction = extract_for(netlist_circuit, gds, card)
+    reference = bound.reference
     with errors_naming(netlist):
         check_netlist(reference, extraction, card)
     result = compare(reference, extraction, card)

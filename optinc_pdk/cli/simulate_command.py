@@ -179,8 +179,11 @@ def _set_blocks(
     else:
         report("extract", 0, None)
         drawn = read_drawn_circuit(source, reference, card)
-        circuit = drawn.extraction.circuit
+        circuit = drawn.circuit
         faults += drawn.faults
+        if drawn.lvs is not None and not drawn.lvs.match:
+            count = drawn.lvs.total_differences
+            print(f"optinc: {netlist}: differs from the layout in {count} places, see optinc lvs", file=sys.stderr)
         if drawn.named:
             print(
                 f"optinc: {source}: fibre couplers without a label are named {', '.join(drawn.named)}", file=sys.stderr

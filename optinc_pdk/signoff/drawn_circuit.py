@@ -1,4 +1,4 @@
-"""A circuit that is drawn by hand, as extracted from its layout: named fibre couplers and pads, and faults."""
+"""A circuit that is drawn by hand: extracted from its layout, compared with its netlist, with named fibre couplers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Circuit, PlacedCircuit, open_ports
+from optinc_pdk.circuit import UNCONNECTED, Circuit, PlacedCircuit, open_ports
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.extract.golden_devices import read_golden
 from optinc_pdk.signoff.extracted_chip import open_port_faults
 from optinc_pdk.signoff.layout_faults import LayoutFault, layout_faults_of
+from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
+from optinc_pdk.signoff.lvs.input_consistency import check_netlist
 from optinc_pdk.signoff.lvs.label_binding import extract_for
 
 
@@ -20,40 +22,48 @@ class DrawnCircuit:
     """A circuit that is drawn by hand.
 
     Attributes:
-        extraction: Extraction of the layout. Its circuit has labels for all fibre couplers.
-        reference: Circuit of the netlist with the same labels; None without a netlist.
+        extraction: Extraction of the layout.
+        reference: Circuit of the netlist; None without a netlist.
+        lvs: Comparison of both; None without a netlist.
+        circuit: Extracted circuit with labels for all fibre couplers.
         faults: Faults of the layout, which a simulation of the circuit does not include.
         named: Labels that neither the layout nor the netlist states: the names of extracted fibre couplers.
     """
 
     extraction: Extraction
     reference: Circuit | None
+    lvs: LvsResult | None
+    circuit: Circuit
     faults: tuple[LayoutFault, ...]
     named: tuple[str, ...]
 
 
-def read_drawn_circuit(
-    gds_path: str | Path, reference: Circuit | PlacedCircuit | None, process: Process
-) -> DrawnCircuit:
-    """Extract a layout that is drawn by hand, and name its fibre couplers.
+def read_drawn_circuit(gds_path: str | Path, netlist: Circuit | PlacedCircuit | None, process: Process) -> DrawnCircuit:
+    """Extract a layout that is drawn by hand, compare it with its netlist, and name its fibre couplers.
 
     Args:
         gds_path: Layout file.
-        reference: Circuit of its netlist; None if there is none.
+        netlist: Circuit of its netlist; None if there is none.
         process: Process of both.
 
     Raises:
-        GdsError: The layout cannot be used.
-        CardError: The process has no golden files, or one of them is not valid.
+        InputError: A file cannot be used, or the netlist is of another chip or process.
     """
-    if reference is None:
-        bound, extraction = None, extract(gds_path, process)
+    if netlist is None:
+        reference, lvs, extraction = None, None, extract(gds_path, process)
+        known: dict[str, int] = {}
     else:
-        bound, extraction = extract_for(reference, gds_path, process)
-    names = _unnamed_fibres(extraction.circuit, process)
-    circuit = replace(extraction.circuit, ports={**extraction.circuit.ports, **names})
+        bound, extraction = extract_for(netlist, gds_path, process)
+        reference = bound.reference
+        check_netlist(reference, extraction, process)
+        lvs = compare(reference, extraction, process)
+        found = {label: int(lvs.port_map[port]) for label, port in bound.unplaced.items()}
+        known = {label: port for label, port in found.items() if port != UNCONNECTED}
+    labelled = replace(extraction.circuit, ports={**extraction.circuit.ports, **known})
+    names = _unnamed_fibres(labelled, process)
+    circuit = replace(labelled, ports={**labelled.ports, **names})
     faults = (*layout_faults_of(extraction.faults), *open_port_faults(circuit))
-    return DrawnCircuit(replace(extraction, circuit=circuit), bound, faults, tuple(names))
+    return DrawnCircuit(extraction, reference, lvs, circuit, faults, tuple(names))
 
 
 def _unnamed_fibres(circuit: Circuit, process: Process) -> Mapping[str, int]:

@@ -24,7 +24,7 @@ NM = float(PROCESS.guide.wavelength_nm)
 @pytest.fixture(scope="module")
 def circuit(tmp_path_factory: pytest.TempPathFactory) -> Circuit:
     gds = draw(tmp_path_factory.mktemp("link"))
-    return read_drawn_circuit(gds, placed_circuit(netlist(), PROCESS, "link"), PROCESS).extraction.circuit
+    return read_drawn_circuit(gds, placed_circuit(netlist(), PROCESS, "link"), PROCESS).circuit
 
 
 def through(circuit: Circuit, **settings: PadSetting) -> complex:

@@ -59,6 +59,8 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
 
 # Kinds of rules that need the currents of a bias; `electrical.check_electrical` checks them.
 ELECTRICAL_KINDS = ("current", "ir_drop")
+# Kinds of rules about whole dies.
+DIE_KINDS = ("outline", "die_size", "edge", "density")
 
 
 @dataclass(frozen=True)
@@ -166,10 +168,19 @@ def run_drc(
 
 
 @refusing_geometry
-def check_chip(gds_path: Path, process: Process, threads: int = 2) -> DrcResult:
+def check_chip(gds_path: Path, process: Process, threads: int = 2, parts: bool = False) -> DrcResult:
     """Check a layout file against the geometric rules of its process, and refuse a layout of another process.
 
     Unlike :func:`run_drc`, this raises an error if the database unit or the layers are not those of the process.
+
+    Args:
+        gds_path: GDS2 or OASIS file with one top cell.
+        process: Process of the layout.
+        threads: Number of threads for hierarchical operations.
+        parts: Whether a layout without the outline of a die is a part of a chip: rules about whole dies are not run.
+
+    Returns:
+        One result per geometric rule that is run, in the rules' order.
 
     Raises:
         GdsError: The file cannot be used, has another database unit, or has the layers of another process.
@@ -179,10 +190,14 @@ def check_chip(gds_path: Path, process: Process, threads: int = 2) -> DrcResult:
         if isinstance(rule, GridRule):
             check_unit(design.layout, rule.value_um, gds_path)
     check_layers(design.layout, process.gds_layers, gds_path)
-    return _check(gds_path, design, process.rules)
+    outlines = [rule.layers[0] for rule in process.rules if isinstance(rule, OutlineRule)]
+    part = parts and not any(shape_checks.dies(design, layer) for layer in outlines)
+    return _check(gds_path, design, process.rules, DIE_KINDS if part else ())
 
 
-def _check(gds_path: Path, design: Design, rules: Sequence[Rule]) -> DrcResult:
+def _check(gds_path: Path, design: Design, rules: Sequence[Rule], left_out: Sequence[str] = ()) -> DrcResult:
+    requested = tuple(rules)
+    rules = [rule for rule in rules if rule.kind not in left_out]
     design, checked = with_valid_marks(design, rules)
     condensed = prepare_condensed(design, checked)
     hierarchy = Hierarchy(design.layout, design.top)
@@ -191,7 +206,7 @@ def _check(gds_path: Path, design: Design, rules: Sequence[Rule]) -> DrcResult:
         for rule, effective in zip(rules, checked, strict=True)
         if rule.kind not in ELECTRICAL_KINDS
     )
-    return DrcResult(gds_path.name, design.top.name, results, tuple(rules))
+    return DrcResult(gds_path.name, design.top.name, results, requested)
 
 
 def _violations(design: Design, rule: Rule, condensed: CondensedChecks | None) -> kdb.Region:

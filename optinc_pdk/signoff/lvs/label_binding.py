@@ -8,7 +8,7 @@ is known, and a label is set there. The position only names what lies there: con
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import klayout.db as kdb
@@ -31,10 +31,13 @@ class BoundLabels:
     Attributes:
         reference: Flat circuit.
         missing: Labels to add to those of the layout.
+        unplaced: Ports of the reference that are exposed but labelled nowhere: neither a position nor a label of the
+            layout tells which coupler or pad they are.
     """
 
     reference: Circuit
-    missing: tuple[Label, ...]
+    missing: tuple[Label, ...] = ()
+    unplaced: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ def bind_labels(placed: PlacedCircuit, labels: Sequence[Label], process: Process
     exposed = {port: label for label, port in placed.circuit.ports.items()}
     ports, known = dict(placed.circuit.ports), {label.text for label in labels}
     missing: list[Label] = []
+    unplaced: dict[str, int] = {}
     for terminal in terminals:
         label = exposed.get(terminal.port)
         drawn = [text for text in texts.get(terminal.instance, ()) if text not in placed.exposed]
@@ -77,14 +81,13 @@ def bind_labels(placed: PlacedCircuit, labels: Sequence[Label], process: Process
             continue
         if terminal.outline is None:
             if label is not None and label not in known:
-                # neither a position nor a label tells which coupler of the layout it is
-                del ports[label]
+                unplaced[label] = ports.pop(label)
             continue
         if label is None:
             label = terminal.instance if terminal.instance not in ports else f"{terminal.instance}.port"
             ports[label] = terminal.port
         missing.append(Label(label, *_inner_point(terminal.outline)))
-    return BoundLabels(replace(placed.circuit, ports=ports), tuple(missing))
+    return BoundLabels(replace(placed.circuit, ports=ports), tuple(missing), unplaced)
 
 
 def named_circuit(placed: PlacedCircuit, process: Process) -> Circuit:
@@ -157,7 +160,7 @@ def _inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
 
 def extract_for(
     reference: Circuit | PlacedCircuit, gds_path: str | Path, process: Process
-) -> tuple[Circuit, Extraction]:
+) -> tuple[BoundLabels, Extraction]:
     """Extract a layout with the labels that its netlist gives to fibre couplers and pads.
 
     Args:
@@ -166,14 +169,14 @@ def extract_for(
         process: Process of both.
 
     Returns:
-        The reference circuit with its labels, and the extraction.
+        The reference circuit with its labels, and the extraction of the layout with the same labels.
 
     Raises:
         GdsError: The layout cannot be used.
         CardError: The process has no golden files, or one of them is not valid.
     """
     if isinstance(reference, Circuit):
-        return reference, extract(gds_path, process)
+        return BoundLabels(reference), extract(gds_path, process)
     bound: list[BoundLabels] = []
 
     def more(labels: Sequence[Label]) -> Sequence[Label]:
@@ -181,4 +184,4 @@ def extract_for(
         return bound[-1].missing
 
     extraction = extract(gds_path, process, more)
-    return bound[-1].reference, extraction
+    return bound[-1], extraction

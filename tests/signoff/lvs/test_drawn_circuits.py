@@ -18,7 +18,8 @@ from optinc_pdk.signoff.lvs.label_binding import bind_labels, extract_for, named
 
 def check(gds: Path, data: dict[str, Any]) -> LvsResult:
     """Compare, and check that KLayout's comparer agrees about the connections."""
-    reference, extraction = extract_for(placed_circuit(data, PROCESS, "link"), gds, PROCESS)
+    bound, extraction = extract_for(placed_circuit(data, PROCESS, "link"), gds, PROCESS)
+    reference = bound.reference
     result = compare(reference, extraction, PROCESS)
     other = compare_with_klayout(reference, extraction.circuit, PROCESS)
     kinds = {difference.kind for difference in result.differences}
@@ -47,7 +48,8 @@ def test_labels_of_the_layout_take_precedence_over_names_of_instances(tmp_path: 
     gds = draw(tmp_path, labels=(("laser", -10.0),))
     data = netlist()
     data["ports"] = {"out": "east,o2"}
-    reference, extraction = extract_for(placed_circuit(data, PROCESS, "link"), gds, PROCESS)
+    bound, extraction = extract_for(placed_circuit(data, PROCESS, "link"), gds, PROCESS)
+    reference = bound.reference
     assert set(reference.ports) == set(extraction.circuit.ports) == {"laser", "out", "pad1", "pad2"}
     assert compare(reference, extraction, PROCESS).match
 

@@ -1,0 +1,168 @@
+"""Command ``verify``: all checks that apply to a layout, in one report."""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from optinc_pdk.cli.app import app, stage_progress
+from optinc_pdk.cli.exit_codes import FAILED, PASSED
+from optinc_pdk.cli.options import DEFAULT, Gds, Json, ProcessName, parse_output
+from optinc_pdk.cli.paths import circuit_name, output_path
+from optinc_pdk.errors import InputError
+
+if TYPE_CHECKING:
+    from optinc_pdk.cards import Process
+    from optinc_pdk.signoff.verification import Verification
+
+SHOWN = 20
+"""Findings that the command prints; the report has more."""
+HALF_RANGE_NM, STEP_NM = 5.0, 0.1
+"""Wavelengths by default: this far to both sides of the process's wavelength, and the step between them."""
+
+
+@app.command()
+def verify(
+    gds: Gds,
+    netlist: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Netlist file, .pic.yml. Default: the file of the layout's name beside it, if there is one; "
+            "without a netlist, layout and netlist are not compared."
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="LABEL=VALUE",
+            help="Drive the heater at a pad in the simulation: volts, as heater1=2.5, or the phase of its guide, as "
+            "heater1=1.57rad. Repeat it for more pads.",
+        ),
+    ] = None,
+    wavelengths: Annotated[
+        str | None,
+        typer.Option(
+            help="Wavelengths of the simulation in nm: 1550, 1549,1550 or first:last:step. "
+            f"Default: {HALF_RANGE_NM:g} nm to both sides of the process's wavelength, in steps of {STEP_NM:g}."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            parser=parse_output,
+            metavar="PATH",
+            help="Report to write, .html; the other files get its name. Default: <layout>.verify.html.",
+        ),
+    ] = None,
+    process: ProcessName = DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Check a layout: design rules, layout against netlist, and S-parameters; writes one report.
+
+    Works on layouts that are drawn by hand in gdsfactory or KLayout with the devices of the process. Writes
+    .verify.html, .verify.json, .verify.drc.lyrdb and .verify.lvs.lyrdb for KLayout's marker browser, and .verify.s.npz.
+    Exit code 1 if a check fails.
+    """
+    page = output or gds.with_suffix(".verify.html")
+    if page.suffix != ".html":
+        raise InputError(f"{page}: the report is an HTML page; give it the ending .html")
+    beside = gds.with_suffix(".pic.yml")
+    if netlist is None and beside.is_file():
+        netlist = beside
+        print(f"optinc: compared with {beside}", file=sys.stderr)
+    endings = (".drc.lyrdb", ".lvs.lyrdb", ".s.npz", ".json", ".html")
+    paths = {ending: output_path(page.with_suffix(ending), gds, netlist) for ending in endings}
+
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.circuit import read_reference
+    from optinc_pdk.models.registry import check_wavelengths
+    from optinc_pdk.signoff.verification import STAGES
+    from optinc_pdk.signoff.verification import verify as run
+    from optinc_pdk.simulate.heater_drive.pad_settings import parse_settings
+    from optinc_pdk.simulate.s_parameters.files import parse_wavelengths
+
+    card = load_process(process)
+    middle = float(card.guide.wavelength_nm)
+    wavelengths_nm = parse_wavelengths(
+        wavelengths or f"{middle - HALF_RANGE_NM}:{middle + HALF_RANGE_NM}:{STEP_NM}", middle
+    )
+    check_wavelengths(card, wavelengths_nm)
+    drive = parse_settings(settings or [])
+    reference = None if netlist is None else read_reference(netlist, card, circuit_name(gds))
+    with stage_progress((*STAGES, "report")) as stage:
+        result = run(gds, reference, drive, wavelengths_nm, card, stage, partial(stage.within, "simulate"))
+        stage("report")
+        numbers = _write(result, gds, card, paths)
+    if result.drawn.named:
+        print(
+            f"optinc: {gds}: fibre couplers without a label are named {', '.join(result.drawn.named)}", file=sys.stderr
+        )
+    if as_json:
+        print(json.dumps(numbers, indent=2, ensure_ascii=False))
+    else:
+        _print(result)
+        print(f"report: {paths['.html']}")
+    raise typer.Exit(PASSED if result.passed else FAILED)
+
+
+def _write(result: Verification, gds: Path, card: Process, paths: dict[str, Path]) -> dict[str, object]:
+    """Write the report, the marker databases and the S-parameters together, and return the report's numbers."""
+    from optinc_pdk.file_sets import StagedFiles
+    from optinc_pdk.file_writing import write_atomic
+    from optinc_pdk.report.verification_page import render_verification, verification_numbers
+    from optinc_pdk.signoff.drc.marker_database import write_lyrdb
+    from optinc_pdk.signoff.lvs.comparison import write_lvs_lyrdb
+    from optinc_pdk.simulate.s_parameters.files import write_scattering
+
+    numbers = verification_numbers(result, gds, card)
+    with StagedFiles(paths[".html"].parent) as staged:
+        write_lyrdb(result.drc, staged.path(paths[".drc.lyrdb"].name))
+        if result.lvs is not None:
+            write_lvs_lyrdb(result.lvs, gds, staged.path(paths[".lvs.lyrdb"].name))
+        if result.scattering is not None:
+            write_scattering(result.scattering.wavelengths_nm, [result.scattering], staged.path(paths[".s.npz"].name))
+        files = [name for name in staged.names() if not name.endswith(".json")]
+        text = json.dumps(numbers, indent=1, ensure_ascii=False) + "\n"
+        write_atomic(staged.path(paths[".json"].name), text.encode())
+        html = render_verification(result, gds, card, [*files, paths[".json"].name])
+        write_atomic(staged.path(paths[".html"].name), html.encode())
+        staged.publish([paths[".html"].name], [path.name for path in paths.values()])
+    return numbers
+
+
+def _print(result: Verification) -> None:
+    """Print the findings, a line for every check, and the verdict."""
+    from optinc_pdk.report.formatting import count_text
+    from optinc_pdk.report.verification_page import findings
+    from optinc_pdk.signoff.drc.design_rule_check import DIE_KINDS
+
+    listed = findings(result)
+    for text, box in listed[:SHOWN]:
+        print(text if box is None or " µm: " in text else f"({box[0]:.3f}, {box[1]:.3f}) µm: {text}")
+    if len(listed) > SHOWN:
+        print(f"{len(listed) - SHOWN} more findings are in the report")
+    drc, lvs, s = result.drc, result.lvs, result.scattering
+    warnings = f" and {count_text(drc.warnings, 'warning')}" if drc.warnings else ""
+    left = [
+        rule.id for rule in drc.requested if rule.kind in DIE_KINDS and rule.id not in {one.id for one in drc.rules}
+    ]
+    part = f"; not run, because no die outline is drawn: {', '.join(left)}" if left else ""
+    print(f"drc       {count_text(drc.violations, 'violation')}{warnings} of {len(drc.rules)} geometric rules{part}")
+    if lvs is None:
+        print(f"lvs       not run, no netlist was given; {count_text(len(result.faults), 'fault')} of the layout")
+    else:
+        verdict = "match" if lvs.match else f"no match, {count_text(lvs.total_differences, 'difference')}"
+        print(f"lvs       {verdict}: {lvs.devices} devices and {lvs.nets} nets agree")
+    if s is None:
+        print(f"simulate  not run: {result.not_simulated}")
+    else:
+        print(f"simulate  {len(s.labels)} ports at {len(s.wavelengths_nm)} wavelengths")
+    print(f"verdict   {'pass' if result.passed else 'fail'}")

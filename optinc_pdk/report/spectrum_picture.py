@@ -1,0 +1,66 @@
+"""Spectra of a circuit as a picture: transmission from every input, against the wavelength."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from optinc_pdk.simulate.s_parameters.scattering import Scattering
+
+MOST_PANELS = 8
+"""Inputs with a panel of their own; those that transmit most come first."""
+MOST_CURVES = 8
+"""Outputs that a panel shows: those that receive most."""
+FLOOR_DB = -70.0
+"""Transmission below which a curve is not drawn."""
+_COLUMNS = 2
+
+
+def spectra_png(s: Scattering, name: str) -> bytes | None:
+    """Draw the transmission from every input to every other port in dB.
+
+    Args:
+        s: S-parameters at W wavelengths; with W = 1, points are drawn.
+        name: Name of the circuit, for the title.
+
+    Returns:
+        Content of the PNG file; None if no light reaches another port.
+    """
+    with np.errstate(divide="ignore"):
+        power = 20.0 * np.log10(np.abs(s.s))
+    ports = np.arange(len(s.labels))
+    power[:, ports, ports] = -np.inf
+    # every pair is drawn once, from the port that comes first
+    power[:, ports[:, np.newaxis] < ports] = -np.inf
+    strongest = power.max(axis=0, initial=-np.inf)
+    inputs = [i for i in np.argsort(-strongest.max(axis=0), kind="stable").tolist() if strongest[:, i].max() > FLOOR_DB]
+    if not inputs:
+        return None
+    shown = sorted(inputs[:MOST_PANELS])
+    rows = math.ceil(len(shown) / _COLUMNS)
+    figure = Figure(figsize=(10.0, 0.6 + 3.0 * rows), dpi=120, layout="constrained", facecolor="white")
+    axes = np.atleast_1d(figure.subplots(rows, min(_COLUMNS, len(shown)))).ravel()
+    for panel, source in zip(axes, shown, strict=False):
+        outs = [out for out in np.argsort(-strongest[:, source], kind="stable").tolist()][:MOST_CURVES]
+        for out in (one for one in outs if strongest[one, source] > FLOOR_DB):
+            marker = "o" if len(s.wavelengths_nm) == 1 else None
+            panel.plot(
+                s.wavelengths_nm, power[:, out, source], linewidth=1.0, marker=marker, markersize=4, label=s.labels[out]
+            )
+        panel.set_title(f"from {s.labels[source]} to", fontsize=9, loc="left")
+        panel.set_xlabel("wavelength / nm", fontsize=8)
+        panel.set_ylabel("transmission / dB", fontsize=8)
+        panel.tick_params(labelsize=7)
+        panel.grid(linewidth=0.3)
+        panel.legend(fontsize=7, frameon=False, loc="best")
+        panel.spines[["top", "right"]].set_visible(False)
+    for panel in axes[len(shown) :]:
+        panel.set_visible(False)
+    more = f"; {len(inputs) - len(shown)} more inputs are in the file" if len(inputs) > len(shown) else ""
+    figure.suptitle(f"{name}: S-parameters of the extracted circuit{more}", fontsize=10)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", metadata={"Software": None})
+    return picture.getvalue()

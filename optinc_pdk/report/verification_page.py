@@ -1,0 +1,154 @@
+"""The report of a verification: one HTML page with pictures, and the same numbers for programs."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import klayout.db as kdb
+import numpy as np
+
+from optinc_pdk.cards import Process
+from optinc_pdk.report.build_numbers import difference_line
+from optinc_pdk.report.layout_pictures import COLORS, draw_windows
+from optinc_pdk.report.rendering import render
+from optinc_pdk.report.spectrum_picture import spectra_png
+from optinc_pdk.report.terminal_tables import drc_rows
+from optinc_pdk.signoff.verification import Verification
+
+SCHEMA = 1
+MOST_PICTURES = 6
+"""Findings with a picture of their own."""
+MOST_LINES = 200
+"""Findings of each kind that the page lists; the marker databases have all."""
+WINDOW_UM = 60.0
+"""Width of the picture of a finding."""
+MARKER_UM = 3.0
+"""Half the side of the mark of a finding without a size."""
+_MARK, _MARK_COLOR = "mark", "#ffe14d"
+
+Box = tuple[float, float, float, float]
+
+
+def findings(result: Verification) -> list[tuple[str, Box | None]]:
+    """Return all findings of a verification as text, each with its place: left, bottom, right and top in µm."""
+    found: list[tuple[str, Box | None]] = []
+    for rule in result.drc.rules:
+        notes = iter(rule.notes)
+        for left, bottom, right, top in rule.boxes_um.tolist():
+            note = next(notes, None)
+            text = f"{rule.id} ({rule.rule.severity}): {rule.rule.text}"
+            found.append((text if note is None else f"{text}; {note}", (left, bottom, right, top)))
+    if result.lvs is not None:
+        found += [(difference_line(each), _around(each.position_um)) for each in result.lvs.differences]
+    else:
+        found += [(str(fault), _around(fault.place_um)) for fault in result.faults]
+    if result.lvs is not None:
+        # LVS reports faults of the extraction; these are what it does not
+        found += [(str(fault), _around(fault.place_um)) for fault in result.faults if fault.kind == "open_port"]
+    return found
+
+
+def _around(position: tuple[float, float] | None) -> Box | None:
+    if position is None:
+        return None
+    x, y = position
+    return x - MARKER_UM, y - MARKER_UM, x + MARKER_UM, y + MARKER_UM
+
+
+def verification_numbers(result: Verification, gds: Path, process: Process) -> dict[str, Any]:
+    """Return the numbers of a verification for JSON.
+
+    Args:
+        result: Results of all checks.
+        gds: Layout file.
+        process: Process of the layout.
+    """
+    s = result.scattering
+    circuit = result.drawn.circuit
+    kinds = [circuit.kinds[kind].name for kind in circuit.kind.tolist()]
+    return {
+        "schema": SCHEMA,
+        "layout": gds.name,
+        "process": process.name,
+        "verdict": "pass" if result.passed else "fail",
+        "drc": {
+            "violations": result.drc.violations,
+            "warnings": result.drc.warnings,
+            "rules": drc_rows(result.drc.rules),
+        },
+        "circuit": {
+            "devices": {name: kinds.count(name) for name in dict.fromkeys(kinds)},
+            "guides": len(circuit.nets),
+            "labels": list(circuit.ports),
+        },
+        "lvs": None
+        if result.lvs is None
+        else {
+            "match": result.lvs.match,
+            "devices": result.lvs.devices,
+            "nets": result.lvs.nets,
+            "total_differences": result.lvs.total_differences,
+            "differences": [asdict(each) for each in result.lvs.differences],
+        },
+        "faults": [fault.to_json() for fault in result.faults],
+        "simulation": {"not_run": result.not_simulated}
+        if s is None
+        else {"wavelengths_nm": [float(s.wavelengths_nm[0]), float(s.wavelengths_nm[-1])], "ports": list(s.labels)},
+    }
+
+
+def render_verification(result: Verification, gds: Path, process: Process, files: Sequence[str]) -> str:
+    """Render the report of a verification as one HTML page, which needs no other file.
+
+    Args:
+        result: Results of all checks.
+        gds: Layout file.
+        process: Process of the layout.
+        files: Names of the files that are written beside the page.
+
+    Returns:
+        The HTML text.
+    """
+    listed = findings(result)
+    placed = [(text, box) for text, box in listed if box is not None]
+    whole, *parts = _pictures(gds, process, [box for _, box in placed])
+    spectra = None if result.scattering is None else spectra_png(result.scattering, gds.stem)
+    return render(
+        "verification.html.j2",
+        name=gds.stem,
+        result=result,
+        process=process,
+        numbers=verification_numbers(result, gds, process),
+        layout=b64encode(whole).decode(),
+        pictures=[(text, b64encode(png).decode()) for (text, _), png in zip(placed, parts, strict=False)],
+        spectra=None if spectra is None else b64encode(spectra).decode(),
+        lines=[text for text, _ in listed[:MOST_LINES]],
+        more=max(len(listed) - MOST_LINES, 0),
+        mark=_MARK_COLOR,
+        files=files,
+    )
+
+
+def _pictures(gds: Path, process: Process, boxes: Sequence[Box]) -> list[bytes]:
+    """Draw the whole layout, and the surroundings of the first findings, with a mark around every finding."""
+    layout = kdb.Layout()
+    layout.read(str(gds))
+    layers = dict(process.gds_layers)
+    # a layer that no process uses
+    layers[_MARK] = (32767, 0)
+    mark = layout.layer(*layers[_MARK])
+    for box in boxes:
+        layout.top_cell().shapes(mark).insert(kdb.DBox(*box).enlarged(1.0, 1.0))
+    windows = [None, *(_window(box) for box in boxes[:MOST_PICTURES])]
+    return list(draw_windows(layout, layers, {**COLORS, _MARK: _MARK_COLOR}, windows, 1200))
+
+
+def _window(box: Box) -> Box:
+    """Return a window around a finding that is at least ``WINDOW_UM`` wide."""
+    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+    half = float(np.clip(0.75 * max(box[2] - box[0], box[3] - box[1]), WINDOW_UM / 2, 10 * WINDOW_UM))
+    return x - half, y - half / 2, x + half, y + half / 2

@@ -1,0 +1,104 @@
+"""All checks that apply to a layout with or without a netlist: design rules, LVS, faults, and S-parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Circuit, PlacedCircuit
+from optinc_pdk.errors import InputError
+from optinc_pdk.signoff.drawn_circuit import DrawnCircuit, read_drawn_circuit
+from optinc_pdk.signoff.drc.design_rule_check import DrcResult, check_chip
+from optinc_pdk.signoff.layout_faults import LayoutFault, affect_function
+from optinc_pdk.signoff.lvs.comparison import LvsResult
+from optinc_pdk.simulate.heater_drive.pad_settings import PadSetting
+from optinc_pdk.simulate.s_parameters.scattering import Progress, Scattering
+from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
+
+STAGES = ("drc", "lvs", "simulate")
+"""Stages of a verification, in their order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Verification:
+    """Results of all checks of a layout.
+
+    Attributes:
+        drc: Results of the geometric design rules.
+        drawn: The extracted circuit, its faults, and its comparison with the netlist, if there is one.
+        scattering: S-parameters of the extracted circuit; None if it cannot be simulated.
+        not_simulated: Reason why there are no S-parameters; empty if there are.
+    """
+
+    drc: DrcResult
+    drawn: DrawnCircuit
+    scattering: Scattering | None
+    not_simulated: str
+
+    @property
+    def lvs(self) -> LvsResult | None:
+        """Comparison with the netlist; None without a netlist."""
+        return self.drawn.lvs
+
+    @property
+    def faults(self) -> tuple[LayoutFault, ...]:
+        """Faults of the layout that a simulation does not include."""
+        return self.drawn.faults
+
+    @property
+    def passed(self) -> bool:
+        """Whether no rule is violated, the layout matches its netlist, has no fault and can be simulated."""
+        return (
+            self.drc.clean
+            and (self.lvs is None or self.lvs.match)
+            and not affect_function(self.faults)
+            and self.scattering is not None
+        )
+
+
+def verify(
+    gds_path: Path,
+    netlist: Circuit | PlacedCircuit | None,
+    settings: Mapping[str, PadSetting],
+    wavelengths_nm: NDArray[np.float64],
+    process: Process,
+    on_stage: Callable[[str], None],
+    on_wavelength: Progress | None = None,
+) -> Verification:
+    """Run every check that applies to a layout.
+
+    Args:
+        gds_path: Layout file.
+        netlist: Circuit of its netlist; None if there is none.
+        settings: Voltages or phases by pad label, for the simulation.
+        wavelengths_nm: (W,) wavelengths of the simulation.
+        process: Process of the layout.
+        on_stage: Called with the name of every stage when it begins.
+        on_wavelength: Called with the numbers of finished and of all wavelengths.
+
+    Raises:
+        InputError: A file cannot be used, the netlist is of another chip or process, or a setting names no heater.
+    """
+    on_stage("drc")
+    drc = check_chip(gds_path, process, parts=True)
+    on_stage("lvs")
+    drawn = read_drawn_circuit(gds_path, netlist, process)
+    on_stage("simulate")
+    scattering, reason = None, ""
+    circuit = drawn.circuit
+    if not circuit.ports or not circuit.optical_mask()[list(circuit.ports.values())].any():
+        reason = "the layout has no fibre coupler, so there is nothing to simulate between"
+    else:
+        try:
+            scattering = set_scattering(circuit, settings, wavelengths_nm, process, progress=on_wavelength)
+        except InputError as error:
+            # of a sound layout, it is the settings or wavelengths that cannot be used
+            if not affect_function(drawn.faults):
+                raise
+            reason = str(error)
+    return Verification(drc, drawn, scattering, reason)
