@@ -35,7 +35,7 @@ from rich.table import Table
 from optinc_pdk.assemble import LOCAL_STRIPS, assemble, mesh_chip
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
-from optinc_pdk.cells import mzi, mzi_dummy
+from optinc_pdk.cells import mzi_dummy, mzi_unit
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.factor import unitary_mzis
 from optinc_pdk.layout import floorplan, to_layout, write_gds
@@ -122,7 +122,7 @@ def slots(modes: int) -> Iterator[tuple[int, int, gf.Component, bool]]:
         if first:
             yield column, 0, mzi_dummy(), False
         for mode in range(first, modes - 1, 2):
-            yield column, mode, mzi(), False
+            yield column, mode, mzi_unit(), False
         if (modes - first) % 2:
             yield column, modes - 1, mzi_dummy(), True
 

@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gdsfactory import Pdk
+    from gdsfactory import LayerEnum, Pdk
+    from gdsfactory.technology import LayerStack
 
     from optinc_pdk import collective as collective
     from optinc_pdk import factor, interconnect, simulate
@@ -20,10 +21,14 @@ if TYPE_CHECKING:
     from optinc_pdk.onn import Onn
     from optinc_pdk.pdk import active_pdk, get_pdk
 
+    LAYER: type[LayerEnum]
+    LAYER_STACK: LayerStack
     PDK: Pdk
     __version__: str
 
 __all__ = [
+    "LAYER",
+    "LAYER_STACK",
     "PDK",
     "Averaging",
     "Circuit",
@@ -47,6 +52,9 @@ _PACKAGE_OF = {
     "get_pdk": "pdk",
 }
 
+_OF_PDK = {"PDK": "", "LAYER": "layers", "LAYER_STACK": "layer_stack"}
+"""Names of the PDK and of its attributes, as in other gdsfactory PDKs."""
+
 _OPTIONAL = ("collective",)
 """Packages that need an extra, which `from optinc_pdk import *` leaves out."""
 
@@ -54,8 +62,9 @@ _OPTIONAL = ("collective",)
 def __getattr__(name: str) -> object:
     if name in _PACKAGE_OF:
         return getattr(import_module(f"{__name__}.{_PACKAGE_OF[name]}"), name)
-    if name == "PDK":  # of the default process; get_pdk(process) gives another's
-        return import_module(f"{__name__}.pdk").get_pdk()
+    if name in _OF_PDK:  # of the default process; get_pdk(process) gives another's
+        pdk = import_module(f"{__name__}.pdk").get_pdk()
+        return pdk if name == "PDK" else getattr(pdk, _OF_PDK[name])
     if name in __all__ or name in _OPTIONAL:
         return import_module(f"{__name__}.{name}")
     if name == "__version__":

@@ -63,18 +63,33 @@ def active_pdk(process: str | Path | Process = DEFAULT_PROCESS) -> Iterator[Proc
 
 def _pdk_of(card: Process) -> ProcessPdk:
     """Return the PDK of a process card; it is built at the first call."""
-    from optinc_pdk.cells import cells_of
-    from optinc_pdk.tech import LAYOUT_LOCK, ProcessPdk, layer_enum, layer_stack, layer_views, strip, wire
+    from gdsfactory.routing.factories import routing_strategies
+
+    from optinc_pdk.cells import ALIASES, cells_of, layer_transitions
+    from optinc_pdk.tech import (
+        LAYOUT_LOCK,
+        ProcessPdk,
+        chord_um,
+        layer_enum,
+        layer_stack,
+        layer_views,
+        strip,
+        wire,
+    )
 
     with LAYOUT_LOCK:
         if card.folders not in _pdks:
+            cells, layers = cells_of(card), layer_enum(card)
             pdk = ProcessPdk(
                 name=card.name,
-                cells=cells_of(card),
-                cross_sections={"strip": strip, "wire": wire},
-                layers=layer_enum(card),
+                cells=cells | {alias: cells[name] for alias, name in ALIASES.items()},
+                cross_sections={"strip": strip, "wire": wire, "metal_routing": wire},
+                layers=layers,
                 layer_stack=layer_stack(card),
                 layer_views=layer_views(card),
+                layer_transitions=layer_transitions(card, layers),
+                routing_strategies=routing_strategies,
+                bend_points_distance=chord_um(card),
                 models=sax_models(card),
             )
             pdk._process = card

@@ -6,6 +6,7 @@ gdsfactory has one active PDK and one layout database in a Python session. Every
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -106,6 +107,11 @@ def layer_stack(process: Process) -> LayerStack:
         if layer.thickness_um is not None and layer.bottom_um is not None
     }
     return LayerStack(layers=levels)
+
+
+def chord_um(process: Process) -> float:
+    """Return the length in µm of a chord of a bend, of which gdsfactory's own bends take twice as many."""
+    return math.pi / 2 * float(process.guide.radius_um) / int(process.guide.arc_segments)
 
 
 def strip(**kwargs: Any) -> CrossSection:

@@ -88,7 +88,7 @@ def test_every_cell_is_found_by_name(name: str) -> None:
 def test_cells_fit_into_gdsfactory_circuits() -> None:
     c = gf.Component()
     first = c << gf.get_component("mmi2x2")
-    second = c << gf.get_component("straight", length_um=20.0)
+    second = c << gf.get_component("straight", length=20.0)
     second.connect("o1", first.ports["o3"])
     netlist = c.get_netlist()
     assert [{net["p1"].split(",")[1], net["p2"].split(",")[1]} for net in netlist["nets"]] == [{"o1", "o3"}]
@@ -137,7 +137,7 @@ import optinc_pdk
 optinc_pdk.PDK.activate()
 assert not {"sax", "jax"} & set(sys.modules)
 sys.modules["sax"] = sys.modules["jax"] = None  # an import now fails, as if they were not installed
-assert gf.get_component("mzi").ports["o3"].center[1] == 0
+assert gf.get_component("mzi_unit").ports["o3"].center[1] == 0
 """
     )
 

@@ -1,30 +1,20 @@
 """Layout cells: gdsfactory cells with the dimensions of the active process's cards."""
 
+from functools import partial
+from typing import Any
+
 import gdsfactory as gf
-import kfactory as kf
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.activations import activation_offchip, activation_onchip, homodyne_mixer, splitter_tree
 from optinc_pdk.cells.blackboxes import modulator, photodiode
-from optinc_pdk.cells.devices import (
-    bend,
-    bend_euler,
-    bend_s,
-    grating_coupler,
-    mmi1x2,
-    mmi2x2,
-    pad,
-    phase_shifter,
-    straight,
-    terminator,
-)
-from optinc_pdk.cells.interferometers import attenuator, mzi, mzi_dummy
+from optinc_pdk.cells.composed import mzi, straight_heater_metal
+from optinc_pdk.cells.devices import grating_coupler, mmi1x2, mmi2x2, pad, phase_shifter, terminator
+from optinc_pdk.cells.guides import bend_circular, bend_euler, bend_s, straight, wire_corner, wire_straight
+from optinc_pdk.cells.interferometers import attenuator, mzi_dummy, mzi_unit
 from optinc_pdk.cells.meshes import mesh, mesh_column
 from optinc_pdk.cells.passives import crossing, directional_coupler, edge_coupler, monitor_tap, taper
 from optinc_pdk.cells.structures import bump, cutback, die_frame, fibre_array, heater_test
-
-# Mask shops accept cell names of at most 32 characters. kfactory ends a longer name in a hash of the parameters.
-kf.config.max_cellname_length = 32
 
 CELLS = {
     cell.__name__: cell
@@ -32,7 +22,7 @@ CELLS = {
         activation_offchip,
         activation_onchip,
         attenuator,
-        bend,
+        bend_circular,
         bend_euler,
         bend_s,
         bump,
@@ -53,13 +43,17 @@ CELLS = {
         monitor_tap,
         mzi,
         mzi_dummy,
+        mzi_unit,
         pad,
         phase_shifter,
         photodiode,
         splitter_tree,
         straight,
+        straight_heater_metal,
         taper,
         terminator,
+        wire_corner,
+        wire_straight,
     )
 }
 
@@ -78,6 +72,9 @@ REQUIRED_CARDS = {
     )
 } | {"activation_onchip": ("modulator", "photodiode")}
 
+# Further names by which gdsfactory's functions ask for cells. Netlists state the cell's own name.
+ALIASES = {"grating_coupler_elliptical": "grating_coupler", "grating_coupler_te": "grating_coupler"}
+
 
 def cells_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:
     """Return the cells that a process can draw, because it has the device cards they need.
@@ -91,4 +88,17 @@ def cells_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:
     return {name: cell for name, cell in CELLS.items() if process.devices.keys() >= set(REQUIRED_CARDS.get(name, ()))}
 
 
-__all__ = ["CELLS", "cells_of", *CELLS]
+def layer_transitions(process: Process, layers: Any) -> dict[Any, gf.typings.ComponentSpec]:
+    """Return the tapers that gdsfactory's routers insert between a port and a route of another width, by layer.
+
+    Args:
+        process: Process.
+        layers: Layers of its PDK.
+    """
+    ends, kinds = ("e1", "e2"), ("electrical", "electrical")
+    wires = partial(taper, cross_section="metal_routing", port_names=ends, port_types=kinds)
+    tapers: dict[Any, gf.typings.ComponentSpec] = {getattr(layers, process.metal.layer): wires}
+    return tapers | ({layers.core: taper} if "taper" in process.devices else {})
+
+
+__all__ = ["ALIASES", "CELLS", "cells_of", "layer_transitions", *CELLS]

@@ -1,19 +1,25 @@
-"""The decorator ``cell``: a component cache that is separate for every process."""
+"""The decorator ``cell``: a component cache that is separate for every process, and cell names that are short."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, cast
 
 import gdsfactory as gf
 from gdsfactory._cell import ComponentFunc
+from kfactory.serialization import get_cell_name
 
 from optinc_pdk.cards import DEFAULT_PROCESS, Process
 from optinc_pdk.tech import LAYOUT_LOCK, active_process
 
 Arguments = ParamSpec("Arguments")
+
+MAX_NAME_LENGTH = 32
+"""Longest cell name that mask shops accept."""
 
 
 def cell(function: ComponentFunc[Arguments]) -> ComponentFunc[Arguments]:
@@ -22,6 +28,9 @@ def cell(function: ComponentFunc[Arguments]) -> ComponentFunc[Arguments]:
     gdsfactory's caches, by arguments and by cell name, would return the component of another process. The names of
     cells of processes other than the default end in four hexadecimal digits, so that one layout can hold cells of
     several processes. The full process name would make cell names longer than mask shops accept.
+
+    A cell name lists the arguments that differ from their defaults. A name of more than 32 characters ends in a hash.
+    kfactory's own setting of that length is not changed, because it would rename the cells of other PDKs.
 
     Args:
         function: Function that draws the cell with the dimensions of the active process.
@@ -38,11 +47,26 @@ def cell(function: ComponentFunc[Arguments]) -> ComponentFunc[Arguments]:
             process = active_process()
             # by folder: a changed copy of a process may have the same name
             if process.folders not in decorated:
-                decorate = cast(Any, gf.cell)(basename=f"{function.__name__}{_suffix(process)}", layout_cache=False)
-                decorated[process.folders] = decorate(function)
+                basename = f"{function.__name__}{_suffix(process)}"
+                decorate = cast(Any, gf.cell)(basename=basename, layout_cache=False, set_name=False)
+                decorated[process.folders] = decorate(_named(function, basename))
             return decorated[process.folders](*args, **kwargs)
 
     return cast(ComponentFunc[Arguments], draw)
+
+
+def _named(function: Callable[..., gf.Component], basename: str) -> Callable[..., gf.Component]:
+    """Return a function that draws a cell and names it after the arguments that differ from their defaults."""
+    defaults = {name: parameter.default for name, parameter in inspect.signature(function).parameters.items()}
+
+    @wraps(function)
+    def draw(**arguments: Any) -> gf.Component:
+        component = function(**arguments)
+        given = {name: value for name, value in arguments.items() if value != defaults[name]}
+        component.name = get_cell_name(basename, MAX_NAME_LENGTH, **given)
+        return component
+
+    return draw
 
 
 def _suffix(process: Process) -> str:

@@ -49,7 +49,7 @@ def round_corners(corners: Points, radius_um: float, segments: int) -> Points:
     return _distinct(np.concatenate(pieces))
 
 
-def s_bend(length_um: float, offset_um: float, radius_um: float, segments: int) -> Points:
+def s_bend(length_um: float, offset_um: float, radius_um: float, segments: float) -> Points:
     """Return the centreline of an S-bend from the origin to (``length_um``, ``offset_um``).
 
     It consists of two circular arcs, with a vertical straight between them if the offset exceeds twice the radius,
@@ -85,32 +85,60 @@ def s_bend(length_um: float, offset_um: float, radius_um: float, segments: int) 
     return _distinct(np.concatenate([first, second, [[length_um, offset_um]]]))
 
 
-def euler_bend(radius_um: float, segments: int) -> Points:
-    """Return the centreline of a 90° Euler bend to the left.
+def circular_arc(radius_um: float, angle_deg: float, chords: int) -> Points:
+    """Return the (``chords`` + 1, 2) centreline in µm of an arc from the origin along x that turns left."""
+    turn = math.radians(angle_deg)
+    # the number of chords per quarter may be a fraction
+    return _arc(np.zeros(2), np.array([1.0, 0.0]), turn, radius_um, chords * math.pi / 2 / turn)
 
-    The bend consists of two clothoids: the curvature is a linear function of the length (Cherchi et al., Opt. Express
-    21, 17814 (2013)).
+
+def euler_bend(
+    radius_um: float, segments: int, angle_deg: float = 90.0, p: float = 1.0, effective: bool = False
+) -> tuple[Points, float]:
+    """Return the centreline of an Euler bend to the left, and its smallest radius of curvature in µm.
+
+    The curvature is a linear function of the length along two clothoids, with an arc between them (Cherchi et al., Opt.
+    Express 21, 17814 (2013); Vogelbacher et al., Opt. Express 27, 31394 (2019)).
 
     Args:
-        radius_um: Smallest radius of curvature in µm, reached at the middle. It is enlarged until the bend ends on the
-            grid.
+        radius_um: Smallest radius of curvature in µm. It is enlarged until the bend ends on the grid.
         segments: Number of chords that a 90° circular arc of this radius would have; it determines the chord length.
+        angle_deg: Angle of the bend, 90 or 180.
+        p: Share of the angle in which the curvature changes.
+        effective: Whether ``radius_um`` is instead the radius of the circular bend with the same ends.
 
     Returns:
-        (m, 2) centreline in µm from the origin to (r, r), where r is the effective radius.
+        (m, 2) centreline in µm from the origin to (r, r), or to (0, 2r) if the angle is 180°, where r is the effective
+        radius; and the smallest radius of curvature.
     """
+    half = _half_euler(math.radians(angle_deg) / 2, p, segments)
+    # the second half mirrors the first about the normal in the middle
+    along = np.array([math.cos(math.radians(angle_deg / 2)), math.sin(math.radians(angle_deg / 2))])
+    back = half[-1] - half[-2::-1]
+    other = half[-1] + back - 2 * (back - (back @ along)[:, None] * along)
+    # 90°: r; 180°: 2r
+    extent = float(other[-1, 1])
+    target = radius_um * (angle_deg / 90.0) if effective else extent * radius_um
+    scale = math.ceil(target * GRID_PER_UM - 1e-6) / GRID_PER_UM / extent
+    return np.concatenate([half, other]) * scale, scale
+
+
+def _half_euler(turn: float, p: float, segments: int) -> Points:
+    """Return the (m, 2) first half of an Euler bend of smallest radius 1, which turns by ``turn`` rad."""
     from scipy.special import fresnel
 
-    # half a bend turns by 45° and ends at curvature 1 / radius: its length is radius · π / 2, the clothoid's scale
-    # radius · √(π / 2)
-    scale = math.sqrt(math.pi / 2) * math.sqrt(math.pi)
-    sine, cosine = fresnel(np.linspace(0.0, math.pi / 2, segments + 1) / scale)
-    half = scale * np.stack([cosine, sine], axis=1)
-    effective = float(np.sum(half[-1]))
-    half *= math.ceil(effective * radius_um * GRID_PER_UM - 1e-6) / GRID_PER_UM / effective
-    # the second half mirrors the first about the diagonal through the middle
-    other = (half[-1].sum() - half[::-1])[1:, ::-1]
-    return np.concatenate([half, other])
+    # a clothoid that turns by a and ends at curvature 1 is 2a long; its scale is √(2πa)
+    length, rest = 2 * p * turn, (1 - p) * turn
+    count = math.ceil(segments * length / (math.pi / 2) - 1e-9)
+    line = np.zeros((1, 2))
+    if count:
+        scale = math.sqrt(length) * math.sqrt(math.pi)
+        sine, cosine = fresnel(np.linspace(0.0, length, count + 1) / scale)
+        line = scale * np.stack([cosine, sine], axis=1)
+    if rest > 1e-12:
+        direction = np.array([math.cos(p * turn), math.sin(p * turn)])
+        line = np.concatenate([line, _arc(line[-1], direction, rest, 1.0, segments)[1:]])
+    return line
 
 
 def ribbon(centreline: Points, width_um: float) -> NDArray[np.int64]:
@@ -142,7 +170,7 @@ def polyline_length_um(centreline: Points) -> float:
     return float(np.sum(np.hypot(legs[:, 0], legs[:, 1])))
 
 
-def _arc(start: Points, direction: Points, turn: float, radius: float, segments: int) -> Points:
+def _arc(start: Points, direction: Points, turn: float, radius: float, segments: float) -> Points:
     """Return (k, 2) points of an arc that starts along ``direction`` and turns by ``turn`` rad, left positive."""
     count = max(1, math.ceil(segments * abs(turn) / (math.pi / 2) - 1e-9))
     side = math.copysign(1.0, turn)

@@ -1,4 +1,4 @@
-"""Cells of single devices: guides, couplers, phase shifter, terminator, grating coupler, pad; sizes from the cards."""
+"""Cells of single devices: couplers, phase shifter, terminator, grating coupler, pad; sizes from the cards."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 
 import gdsfactory as gf
 import numpy as np
+from gdsfactory.typings import CrossSectionSpec
 
 from optinc_pdk.cells.cell_cache import cell
-from optinc_pdk.cells.curves import GRID_PER_UM, euler_bend, round_corners, s_bend
+from optinc_pdk.cells.curves import GRID_PER_UM
 from optinc_pdk.cells.drawing import (
-    LIMIT_UM,
     add_contact,
     add_electrical,
     add_guide,
@@ -19,73 +19,8 @@ from optinc_pdk.cells.drawing import (
     add_rectangle,
     check_length,
 )
+from optinc_pdk.cells.sections import device_section
 from optinc_pdk.tech import active_process
-
-
-@cell
-def straight(length_um: float = 10.0) -> gf.Component:
-    """Straight strip guide from o1 to o2.
-
-    Args:
-        length_um: Length in µm.
-
-    Raises:
-        ValueError: The length is not a positive number on the 1 nm grid.
-    """
-    check_length("length_um", length_um, 0.001, "straight")
-    c = gf.Component()
-    add_guide(c, np.array([[0.0, 0.0], [length_um, 0.0]]))
-    add_optical(c, "o1", (0, 0), 180)
-    add_optical(c, "o2", (length_um, 0), 0)
-    return c
-
-
-@cell
-def bend() -> gf.Component:
-    """Circular 90° bend to the left with the bend radius of the process."""
-    c = gf.Component()
-    strip = active_process().guide
-    r = float(strip.radius_um)
-    add_guide(c, round_corners(np.array([[0.0, 0.0], [r, 0.0], [r, r]]), r, int(strip.arc_segments)))
-    add_optical(c, "o1", (0, 0), 180)
-    add_optical(c, "o2", (r, r), 90)
-    return c
-
-
-@cell
-def bend_euler() -> gf.Component:
-    """Euler 90° bend to the left; its smallest radius of curvature is the bend radius of the process."""
-    c = gf.Component()
-    strip = active_process().guide
-    line = euler_bend(float(strip.radius_um), int(strip.arc_segments))
-    r = round(float(line[-1, 0]), 3)
-    add_guide(c, line)
-    add_optical(c, "o1", (0, 0), 180)
-    add_optical(c, "o2", (r, r), 90)
-    return c
-
-
-@cell
-def bend_s(length_um: float = 20.0, offset_um: float = 25.0) -> gf.Component:
-    """S-bend from o1 at the origin to o2 at (length, offset), with the bend radius of the process.
-
-    Args:
-        length_um: Extent along x in µm.
-        offset_um: Extent along y in µm; negative goes down.
-
-    Raises:
-        ValueError: A value is not a length on the 1 nm grid, the offset is 0, or the length is too short for it.
-    """
-    check_length("length_um", length_um, 0.001, "bend_s")
-    down = check_length("offset_um", offset_um, 0.001 - LIMIT_UM, "bend_s") < 0
-    check_length("offset_um", -offset_um if down else offset_um, 0.001, "bend_s")
-    strip = active_process().guide
-    line = s_bend(length_um, offset_um, float(strip.radius_um), int(strip.arc_segments))
-    c = gf.Component()
-    add_guide(c, line)
-    add_optical(c, "o1", (0, 0), 180)
-    add_optical(c, "o2", (length_um, offset_um), 0)
-    return c
 
 
 def _taper(c: gf.Component, x0: float, y: float, w0: float, x1: float, w1: float) -> None:
@@ -123,14 +58,30 @@ def _mmi(name: str, left: tuple[float, ...]) -> gf.Component:
 
 
 @cell
-def mmi2x2() -> gf.Component:
-    """2×2 multimode interference (MMI) coupler; ports clockwise from the lower left."""
+def mmi2x2(cross_section: CrossSectionSpec = "strip") -> gf.Component:
+    """2×2 multimode interference (MMI) coupler; ports clockwise from the lower left.
+
+    Args:
+        cross_section: Cross-section of the guides that it joins; its width and layer are those of the process's guides.
+
+    Raises:
+        ValueError: The cross-section has another width or layer.
+    """
+    device_section("mmi2x2", cross_section)
     return _mmi("mmi2x2", (-0.5, 0.5))
 
 
 @cell
-def mmi1x2() -> gf.Component:
-    """1×2 multimode interference (MMI) splitter; o1 is the input, o2 the upper and o3 the lower output."""
+def mmi1x2(cross_section: CrossSectionSpec = "strip") -> gf.Component:
+    """1×2 multimode interference (MMI) splitter; o1 is the input, o2 the upper and o3 the lower output.
+
+    Args:
+        cross_section: Cross-section of the guides that it joins; its width and layer are those of the process's guides.
+
+    Raises:
+        ValueError: The cross-section has another width or layer.
+    """
+    device_section("mmi1x2", cross_section)
     return _mmi("mmi1x2", (0.0,))
 
 
@@ -177,8 +128,16 @@ def terminator() -> gf.Component:
 
 
 @cell
-def grating_coupler() -> gf.Component:
-    """Focusing grating coupler: a sector of silicon with etched arcs around its apex; o1 guide, o2 fibre."""
+def grating_coupler(cross_section: CrossSectionSpec = "strip") -> gf.Component:
+    """Focusing grating coupler: a sector of silicon with etched arcs around its apex; o1 guide, o2 fibre.
+
+    Args:
+        cross_section: Cross-section of the guide that it joins; its width and layer are those of the process's guides.
+
+    Raises:
+        ValueError: The cross-section has another width or layer.
+    """
+    device_section("grating_coupler", cross_section)
     c = gf.Component()
     process = active_process()
     card = process.device("grating_coupler")
@@ -205,11 +164,22 @@ def grating_coupler() -> gf.Component:
 
 
 @cell
-def pad() -> gf.Component:
-    """Square bond pad with e1 at its centre."""
-    c = gf.Component()
+def pad(size: float | tuple[float, float] | None = None) -> gf.Component:
+    """Square bond pad with e1 at its centre.
+
+    Args:
+        size: Width and height in µm, or one value for both (those of the device card by default).
+
+    Raises:
+        ValueError: A size is not a positive number on the 1 nm grid.
+    """
     process = active_process()
-    size = process.device("pad").size("size_um")
-    add_rectangle(c, (-size / 2, -size / 2, size / 2, size / 2), process.metal.layer)
-    add_electrical(c, "e1", (0.0, 0.0), 270, size)
+    card = process.device("pad").size("size_um")
+    sides = (card, card) if size is None else size if isinstance(size, tuple | list) else (size, size)
+    if len(sides) != 2:
+        raise ValueError(f"pad: size is {size!r}, not a width and a height in µm; give two numbers, or one for both")
+    width, height = (check_length("size", side, 2 / GRID_PER_UM, "pad") for side in sides)
+    c = gf.Component()
+    add_rectangle(c, (-width / 2, -height / 2, width / 2, height / 2), process.metal.layer)
+    add_electrical(c, "e1", (0.0, 0.0), 270, width)
     return c

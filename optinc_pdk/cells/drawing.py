@@ -26,8 +26,18 @@ def add_polygon(component: gf.Component, points_nm: NDArray[np.int64], layer: st
         points_nm: (n, 2) vertices in nm.
         layer: Layer name of the active process.
     """
-    shape = kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in points_nm.tolist()])
-    component.shapes(component.kcl.layer(*active_process().layers[layer].gds)).insert(shape)
+    add_polygon_on(component, points_nm, component.kcl.layer(*active_process().layers[layer].gds))
+
+
+def add_polygon_on(component: gf.Component, points_nm: NDArray[np.int64], layer: int) -> None:
+    """Add a polygon to a layer.
+
+    Args:
+        component: Component to draw in.
+        points_nm: (n, 2) vertices in nm.
+        layer: Index of the layer in the layout database.
+    """
+    component.shapes(layer).insert(kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in points_nm.tolist()]))
 
 
 def add_rectangle(component: gf.Component, box_um: tuple[float, float, float, float], layer: str) -> None:
@@ -38,9 +48,19 @@ def add_rectangle(component: gf.Component, box_um: tuple[float, float, float, fl
         box_um: Left, bottom, right and top in µm.
         layer: Layer name of the active process.
     """
-    left, bottom, right, top = box_um
-    corners = np.array([[left, bottom], [left, top], [right, top], [right, bottom]])
-    add_polygon(component, np.rint(corners * GRID_PER_UM).astype(np.int64), layer)
+    add_rectangle_on(component, box_um, component.kcl.layer(*active_process().layers[layer].gds))
+
+
+def add_rectangle_on(component: gf.Component, box_um: tuple[float, float, float, float], layer: int) -> None:
+    """Add a rectangle to a layer.
+
+    Args:
+        component: Component to draw in.
+        box_um: Left, bottom, right and top in µm.
+        layer: Index of the layer in the layout database.
+    """
+    corners = (round(value * GRID_PER_UM) for value in box_um)
+    component.shapes(layer).insert(kdb.Polygon(kdb.Box(*corners)))
 
 
 def add_contact(component: gf.Component, box_um: tuple[float, float, float, float]) -> None:

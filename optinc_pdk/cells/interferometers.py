@@ -66,8 +66,8 @@ def half_pitches_um(process: Process) -> tuple[float, float]:
 
 
 @cell
-def mzi(stretch_um: float = 0.0) -> gf.Component:
-    """Mach-Zehnder interferometer (MZI) of two modes; o2 and o3 are on the upper mode at y = 0.
+def mzi_unit(stretch_um: float = 0.0) -> gf.Component:
+    """Programmable Mach-Zehnder interferometer (MZI) of two modes; o2 and o3 are on the upper mode at y = 0.
 
     The internal phase theta is on the upper arm, the external phase phi on the upper input arm. Ports: e1 and e2
     signal and ground of phi, e3 and e4 signal and ground of theta.
@@ -78,7 +78,7 @@ def mzi(stretch_um: float = 0.0) -> gf.Component:
     """
     c = gf.Component()
     process = active_process()
-    f = mzi_positions(process, check_length("stretch_um", stretch_um, 0.0, "mzi"))
+    f = mzi_positions(process, check_length("stretch_um", stretch_um, 0.0, "mzi_unit"))
     half, port = half_pitches_um(process)
     heater, coupler = phase_shifter(), mmi2x2()
     upper, lower, high, low = 0.0, -2 * half, -half + port, -half - port

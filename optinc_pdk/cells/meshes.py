@@ -7,7 +7,7 @@ import gdsfactory as gf
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.drawing import LIMIT_UM, add_electrical, add_optical, check_count, place_cell
-from optinc_pdk.cells.interferometers import mzi, mzi_dummy, mzi_positions
+from optinc_pdk.cells.interferometers import mzi_dummy, mzi_positions, mzi_unit
 from optinc_pdk.tech import active_process
 
 
@@ -46,7 +46,7 @@ def mesh_column(modes: int = 4, column: int = 0) -> gf.Component:
     pitch, end = float(process.floorplan.mode_pitch_um), mzi_positions(process).end
     first = column % 2
     count = (modes - first) // 2
-    inside = mzi()
+    inside = mzi_unit()
     array = c.add_ref(inside, rows=count, row_pitch=2 * pitch)
     array.dmove((0.0, -(first + 2 * count - 2) * pitch))
     if first:

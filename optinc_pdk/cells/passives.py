@@ -6,12 +6,14 @@ import math
 
 import gdsfactory as gf
 import numpy as np
+from gdsfactory.typings import CrossSectionSpec, LayerSpec
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import DeviceCard
 from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, ribbon, s_bend
-from optinc_pdk.cells.drawing import add_optical, add_polygon, add_rectangle
+from optinc_pdk.cells.drawing import add_optical, add_polygon, add_polygon_on, add_rectangle, check_length
+from optinc_pdk.cells.sections import plain_section
 from optinc_pdk.tech import active_process
 
 
@@ -103,14 +105,59 @@ def _tapered(c: gf.Component, length: float, width: float) -> None:
 
 
 @cell
-def taper() -> gf.Component:
-    """Taper from a guide of the standard width at o1 to a wide guide at o2."""
+def taper(
+    length: float | None = None,
+    width1: float | None = None,
+    width2: float | None = None,
+    layer: LayerSpec | None = None,
+    port: gf.Port | None = None,
+    with_two_ports: bool = True,
+    cross_section: CrossSectionSpec = "strip",
+    port_names: tuple[str, str] = ("o1", "o2"),
+    port_types: tuple[str, str] = ("optical", "optical"),
+    with_bbox: bool = True,
+) -> gf.Component:
+    """Taper from a guide of the standard width at o1 to a wide guide at o2.
+
+    The device of the card, which the extractor recognises, is the one with the default lengths and widths.
+
+    Args:
+        length: Length in µm (that of the card by default; for a wire half the difference of its widths).
+        width1: Width at o1 in µm (that of the cross-section by default).
+        width2: Width at o2 in µm (that of the card by default; for a wire ``width1``).
+        layer: Layer instead of that of the cross-section.
+        port: Port whose width replaces ``width1``.
+        with_two_ports: Whether the taper has a port o2.
+        cross_section: Cross-section.
+        port_names: Names of the ports.
+        port_types: Types of the ports.
+        with_bbox: Whether the bounding boxes of the cross-section are drawn.
+
+    Raises:
+        ValueError: A value is not a positive length on the grid, or the cross-section has several strips.
+    """
+    near = plain_section("taper", cross_section, width1 if port is None else port.width, layer, "width1")
+    card: dict[str, float] = {}
+    if gf.get_layer(near.layer) == gf.get_layer("core") and None in (length, width2):
+        device = active_process().device("taper")
+        card = {"length": device.size("length_um"), "width2": device.size("width_um")}
+    width2 = card.get("width2", near.width) if width2 is None else width2
+    far = plain_section("taper", cross_section, width2, layer, "width2")
+    if length is None:
+        length = card.get("length", max(abs(far.width - near.width) / 2, 1 / GRID_PER_UM))
+    length = check_length("length", length, 1 / GRID_PER_UM, "taper")
     c = gf.Component()
-    card = active_process().device("taper")
-    length, width = card.size("length_um"), card.size("width_um")
-    _tapered(c, length, width)
-    add_optical(c, "o1", (0.0, 0.0), 180)
-    c.add_port(name="o2", center=(length, 0.0), orientation=0, width=width, layer="core", port_type="optical")
+    corners = np.array([[0.0, -near.width], [0.0, near.width], [2 * length, far.width], [2 * length, -far.width]]) / 2
+    add_polygon_on(c, np.rint(corners * GRID_PER_UM).astype(np.int64), gf.get_layer(near.layer))
+    ends = ((near, (0.0, 0.0), 180), (far, (length, 0.0), 0))
+    for (section, at, side), name, kind in zip(ends[: 1 + with_two_ports], port_names, port_types, strict=False):
+        c.add_port(
+            name=name, center=at, orientation=side, width=section.width, layer=gf.get_layer(near.layer), port_type=kind
+        )
+    if with_bbox:
+        (near if near.width > far.width else far).add_bbox(c)
+    c.info["length"] = length
+    c.info["width1"], c.info["width2"] = near.width, far.width
     return c
 
 

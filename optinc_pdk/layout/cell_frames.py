@@ -14,6 +14,9 @@ Box = tuple[float, float, float, float]
 
 STRETCHED = ("mzi", "mzi_dummy")
 
+CELL_NAMES = {"mzi": "mzi_unit"}
+"""Names of cells that differ from the component's name in netlists: gdsfactory calls another cell ``mzi``."""
+
 
 class Port(NamedTuple):
     """Position (x, y) of a port in µm, and its outward direction ``angle`` in degrees, a multiple of 90."""
@@ -51,7 +54,7 @@ class CellFrames(dict[str, CellFrame]):
     def component(self, name: str) -> gf.Component:
         """Return the gdsfactory cell of a component; MZIs and dummies are lengthened."""
         settings = {"stretch_um": self.stretch_um} if name in STRETCHED else {}
-        return CELLS[name](**settings)
+        return CELLS[CELL_NAMES.get(name, name)](**settings)
 
     def __missing__(self, name: str) -> CellFrame:
         component = self.component(name)

@@ -205,7 +205,7 @@ def _guide(
             boxes.append((min(x0, x1) - wide, min(y0, y1) - high, max(x0, x1) + wide, max(y0, y1) + high))
         if end:
             left = u * directions[i + 1][1] - v * directions[i + 1][0] > 0
-            placed["bend", (QUARTERS[u, v], not left)].append((b[0] - u * radius, b[1] - v * radius))
+            placed["bend_circular", (QUARTERS[u, v], not left)].append((b[0] - u * radius, b[1] - v * radius))
 
 
 def _bends(bends: Iterable[tuple[Point, Point]], process: Process) -> Iterator[kdb.Polygon]:

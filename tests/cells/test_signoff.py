@@ -47,6 +47,9 @@ def with_guides(name: str, guide: str = "straight", process: Process = PROCESS) 
     for port in inside.ports:
         if port.port_type == "optical" and port.width == process.guide.width_um:
             (c << CELLS[guide]()).connect("o1", port)
+        # a corner alone is smaller than the smallest metal shape
+        if name == "wire_corner":
+            (c << CELLS["wire_straight"]()).connect("e1", port)
     return c
 
 

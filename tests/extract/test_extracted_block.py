@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.cells import bend, grating_coupler, mmi2x2, mzi, mzi_dummy
+from optinc_pdk.cells import bend_circular, grating_coupler, mmi2x2, mzi_dummy, mzi_unit
 from optinc_pdk.cells.interferometers import mzi_positions
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.extract.block_detection import find_blocks
@@ -35,7 +35,8 @@ def mesh() -> kdb.Layout:
     layout.dbu = 0.001
     top = layout.create_cell("MESH")
     full, dummy, fibre, coupler, turn = (
-        _copy(layout, c.kcl.layout.cell(c.name)) for c in (mzi(), mzi_dummy(), grating_coupler(), mmi2x2(), bend())
+        _copy(layout, c.kcl.layout.cell(c.name))
+        for c in (mzi_unit(), mzi_dummy(), grating_coupler(), mmi2x2(), bend_circular())
     )
     down, right = kdb.Vector(0, -2 * PITCH), kdb.Vector(2 * COLUMN, 0)
     top.insert(kdb.CellInstArray(full, kdb.Trans(0, 0), down, right, 2, 2))

@@ -117,14 +117,14 @@ def test_a_thread_sees_the_pdk_that_it_activated_while_others_lay_out() -> None:
 
     def draw() -> None:
         while not stop.is_set():
-            names.add(CELLS["straight"](length_um=10.0).name)
+            names.add(CELLS["straight"](length=12.0).name)
 
     drawing = threading.Thread(target=draw)
     drawing.start()
     in_threads(layout_bytes, PROCESSES[:2])
     stop.set()
     drawing.join()
-    assert names == {CELLS["straight"](length_um=10.0).name} and "_" in names.pop()
+    assert names == {CELLS["straight"](length=12.0).name} and "_" in names.pop()
     assert gf.get_active_pdk() is get_pdk("soi220_flipchip")
 
 
@@ -190,9 +190,9 @@ def test_a_copy_of_a_process_with_its_name_is_activated(tmp_path: Path) -> None:
     assert changed != text
     card.write_text(changed)
     get_pdk("soi220").activate()
-    own = CELLS["bend"]().dbbox().width()
+    own = CELLS["bend_circular"]().dbbox().width()
     get_pdk(tmp_path / "mine").activate()
-    assert CELLS["bend"]().dbbox().width() > own + 1.0
+    assert CELLS["bend_circular"]().dbbox().width() > own + 1.0
 
 
 def test_the_collector_is_enabled_after_overlapping_pauses() -> None:

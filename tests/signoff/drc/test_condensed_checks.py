@@ -24,12 +24,12 @@ GUIDE = 225
 def mesh() -> kdb.Layout:
     """Three columns of MZIs on four modes: an array of two by two, a single one between, dummies beside it."""
     get_pdk().activate()
-    from optinc_pdk.cells import mzi, mzi_dummy
+    from optinc_pdk.cells import mzi_dummy, mzi_unit
 
     layout = kdb.Layout()
     layout.dbu = 0.001
     top = layout.create_cell("MESH")
-    cells = {cell.name: _copy(layout, cell.kcl.layout.cell(cell.name)) for cell in (mzi(), mzi_dummy())}
+    cells = {cell.name: _copy(layout, cell.kcl.layout.cell(cell.name)) for cell in (mzi_unit(), mzi_dummy())}
     whole, dummy = cells.values()
     column = round(mzi_positions(PROCESS).end * 1000)
     down, right = kdb.Vector(0, -2 * PITCH), kdb.Vector(2 * column, 0)
@@ -144,9 +144,9 @@ def irregular() -> kdb.Layout:
         ends = kdb.Point(corner.x, -900_000), kdb.Point(1_800_000 + 40_000 * number, corner.y)
         top.shapes(metal).insert(kdb.Path([ends[0], corner, ends[1]], 5_000))
     top.shapes(metal).insert(kdb.Path([kdb.Point(0, 500_000), kdb.Point(200_000, 620_000)], 5_000))
-    from optinc_pdk.cells import bend
+    from optinc_pdk.cells import bend_circular
 
-    turn = bend().kcl.layout.cell(bend().name)
+    turn = bend_circular().kcl.layout.cell(bend_circular().name)
     copy = _copy(layout, turn)
     for number in range(4):
         leg = layout.create_cell(f"leg_{number}")

@@ -91,8 +91,8 @@ def original() -> Layout:
     """Fibres into two MZIs in a row, wires up to pads, grounds down to a trunk."""
     get_pdk().activate()
     chip = Layout()
-    place(chip, "mzi", 0, 0)
-    place(chip, "mzi", LENGTH, 0)
+    place(chip, "mzi_unit", 0, 0)
+    place(chip, "mzi_unit", LENGTH, 0)
     for y in (0.0, LOW):
         chip.guide(-LEAD, 0, y)
         chip.guide(END, END + LEAD, y)
