@@ -19,7 +19,7 @@ def _box(c: gf.Component, card: DeviceCard, length: float, pins_at: float) -> No
     middle = (card.size("contact_space_um") + side) / 2
     for name, y, angle in (("e1", middle, 90), ("e2", -middle, 270)):
         add_contact(c, (pins_at - side / 2, y - side / 2, pins_at + side / 2, y + side / 2))
-        add_electrical(c, name, (pins_at, y), angle, side)
+        add_electrical(c, name, (pins_at, y), angle)
 
 
 def _silicon(c: gf.Component, corners: list[tuple[float, float]]) -> None:

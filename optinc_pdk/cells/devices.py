@@ -112,8 +112,8 @@ def phase_shifter(length_um: float | None = None) -> gf.Component:
     add_contact(c, (end - side, -side / 2, end, side / 2))
     add_optical(c, "o1", (0, 0), 180)
     add_optical(c, "o2", (end, 0), 0)
-    add_electrical(c, "e1", (0.0, 0.0), 180, side)
-    add_electrical(c, "e2", (end, 0.0), 0, side)
+    add_electrical(c, "e1", (0.0, 0.0), 180)
+    add_electrical(c, "e2", (end, 0.0), 0)
     return c
 
 
@@ -181,5 +181,5 @@ def pad(size: float | tuple[float, float] | None = None) -> gf.Component:
     width, height = (check_length("size", side, 2 / GRID_PER_UM, "pad") for side in sides)
     c = gf.Component()
     add_rectangle(c, (-width / 2, -height / 2, width / 2, height / 2), process.metal.layer)
-    add_electrical(c, "e1", (0.0, 0.0), 270, width)
+    add_electrical(c, "e1", (0.0, 0.0), 270)
     return c

@@ -115,24 +115,22 @@ def add_optical(component: gf.Component, name: str, at: tuple[float, float], ori
     component.add_port(name=name, center=at, orientation=orientation, cross_section="strip")
 
 
-def add_electrical(
-    component: gf.Component, name: str, at: tuple[float, float], orientation: float, width: float
-) -> None:
-    """Add an electrical port on the routing metal.
+def add_electrical(component: gf.Component, name: str, at: tuple[float, float], orientation: float) -> None:
+    """Add an electrical port on the routing metal, as wide as a wire, so that wires connect to it in a netlist.
 
     Args:
         component: Component to change.
         name: Port name.
         at: Position (x, y) in µm.
         orientation: Outward direction in degrees.
-        width: Width in µm.
     """
+    metal = active_process().metal
     component.add_port(
         name=name,
         center=at,
         orientation=orientation,
-        width=width,
-        layer=active_process().metal.layer,
+        width=float(metal.wire_width_um),
+        layer=metal.layer,
         port_type="electrical",
     )
 

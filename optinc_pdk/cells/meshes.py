@@ -59,7 +59,7 @@ def mesh_column(modes: int = 4, column: int = 0) -> gf.Component:
         for k in range(1, 5):
             port = inside.ports[f"e{k}"]
             at = (port.center[0], port.center[1] - (first + 2 * i) * pitch)
-            add_electrical(c, f"e{4 * i + k}", at, port.orientation, port.width)
+            add_electrical(c, f"e{4 * i + k}", at, port.orientation)
     return c
 
 

@@ -40,7 +40,7 @@ def bump() -> gf.Component:
     turn = np.array([[0, -1], [1, 0]])
     corners = np.concatenate([quarter, quarter @ turn, -quarter, -quarter @ turn])
     add_polygon(c, np.rint(corners * GRID_PER_UM).astype(np.int64), "bump")
-    add_electrical(c, "e1", (0.0, 0.0), 270, size)
+    add_electrical(c, "e1", (0.0, 0.0), 270)
     return c
 
 
@@ -107,7 +107,7 @@ def heater_test(length_um: float | None = None) -> gf.Component:
         place_cell(c, pad(), (x, y))
         low, high = sorted((0.0, y))
         add_rectangle(c, (x - wire, low, x + wire, high), process.metal.layer)
-        add_electrical(c, name, (x, y), 270, 2 * half)
+        add_electrical(c, name, (x, y), 270)
     return c
 
 

@@ -62,8 +62,8 @@ def placed_circuit(data: Mapping[str, Any], process: Process, name: str) -> Plac
     """Convert the netlist of a drawn circuit to a flat circuit.
 
     Args:
-        data: Content of the file: what ``Component.get_netlist()`` or ``Component.get_netlist_recursive()`` returns, or
-            a schematic (``.pic.yml``).
+        data: Content of the file: what ``Component.get_netlist()`` returns, with ``recursive=True`` or without, or a
+            schematic (``.pic.yml``).
         process: Process whose device cards state the ports of devices.
         name: Name of the circuit. If several netlists could be the top, the one of this name is.
 
@@ -167,7 +167,7 @@ class _Expansion:
         return (
             f"instance {instance!r}: component {component!r} is neither a device of process {self.process!r} "
             f"({', '.join(sorted(self.library))}), nor a guide or wire ({', '.join(sorted(GUIDES))}), nor a cell of "
-            "this netlist; if it is a cell of your own, write the netlist with get_netlist_recursive(); if it is a "
+            "this netlist; if it is a cell of your own, write the netlist with get_netlist(recursive=True); if it is a "
             "device, add its card; if it is of another PDK, give its process with --process"
         )
 

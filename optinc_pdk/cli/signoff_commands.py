@@ -143,7 +143,7 @@ def lvs(
     """Compare the circuit extracted from a layout with the netlist; writes .lvs.json and .lvs.lyrdb.
 
     The netlist is that of a build, or one in gdsfactory's format: what Component.get_netlist() or
-    get_netlist_recursive() returns, or a schematic. Exit code 1 if they differ.
+    get_netlist(recursive=True) returns, or a schematic. Exit code 1 if they differ.
     """
     path = output_path(output or default_output(gds, ".lvs.json"), gds, netlist)
     if path.suffix == ".lyrdb":
@@ -185,6 +185,8 @@ def lvs(
         print(
             f"{verdict}: {result.devices} devices and {result.nets} nets agree, {result.total_differences} differences"
         )
+        if result.unstated:
+            print(f"the netlist does not state the wires of {result.unstated} heaters; these are not compared")
         if other:
             print(other)
     if not result.match and (hint := netlist_hint(reference, extraction)):

@@ -50,7 +50,7 @@ def _add_layer(view: lay.LayoutView, name: str, layer: tuple[int, int], color: s
     properties.source = f"{layer[0]}/{layer[1]}@1"
     properties.name = name
     properties.fill_color = properties.frame_color = int(color.removeprefix("#"), 16)
-    properties.dither_pattern = _HOLLOW if name in ("outline", "blackbox", "coupled", "label") else _SOLID
+    properties.dither_pattern = _HOLLOW if name in ("outline", "blackbox", "coupled", "label", "mark") else _SOLID
     view.insert_layer(view.end_layers(), properties)
 
 

@@ -44,6 +44,7 @@ class LvsResult:
         device_map: (I,) extracted instance of each instance of the flat reference, -1 if there is none.
         port_map: (P,) extracted port of each optical port and pad of the flat reference, -1 for other ports and if
             there is none.
+        unstated: Number of heaters whose wires the netlist does not state, so that they are not compared.
     """
 
     match: bool
@@ -53,6 +54,7 @@ class LvsResult:
     total_differences: int
     device_map: Ints
     port_map: Ints
+    unstated: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as dicts and lists, as written to ``.lvs.json``."""
@@ -61,6 +63,7 @@ class LvsResult:
             "match": self.match,
             "devices": self.devices,
             "nets": self.nets,
+            "heaters_of_unstated_wiring": self.unstated,
             "total_differences": self.total_differences,
             "differences": [asdict(difference) for difference in self.differences],
         }
@@ -103,6 +106,7 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
         total_differences=len(found),
         device_map=pair.map.device,
         port_map=pair.map.port,
+        unstated=len(pair.unstated),
     )
 
 

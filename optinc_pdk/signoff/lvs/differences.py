@@ -88,9 +88,20 @@ class MatchedCircuits:
         return [(i, int(self.map.device[i])) for i in instances if self.map.device[i] != UNCONNECTED]
 
     @cached_property
+    def unstated(self) -> frozenset[int]:
+        """Phase shifters of a drawn reference with neither end on a net: its netlist does not state their wires.
+
+        gdsfactory draws electrical routes as polygons, which are missing in the netlists that it writes.
+        """
+        if not self.ref.circuit.net_length_um.size:
+            return frozenset()
+        return frozenset(i for i, _ in self.shifters if set(self.ref.nets(i)) == {UNCONNECTED})
+
+    @cached_property
     def miswired(self) -> list[tuple[int, int]]:
         """Pairs of matched phase shifters whose pads differ; swapped ends count as equal, as polarity has no effect."""
-        return [(i, j) for i, j in self.shifters if not _same_wiring(self.ref.pads(i), self.ext.pads(j))]
+        stated = [(i, j) for i, j in self.shifters if i not in self.unstated]
+        return [(i, j) for i, j in stated if not _same_wiring(self.ref.pads(i), self.ext.pads(j))]
 
     @cached_property
     def mispinned(self) -> list[tuple[int, int]]:

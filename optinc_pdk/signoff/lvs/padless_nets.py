@@ -22,7 +22,7 @@ def nets_without_pad(pair: MatchedCircuits) -> Iterator[Difference]:
     same number of nets in both.
     """
     # devices wired to other pads are reported by other checks
-    reported = {i for i, _ in (*pair.miswired, *pair.mispinned)}
+    reported = {i for i, _ in (*pair.miswired, *pair.mispinned)} | pair.unstated
     here = np.where(pair.map.device == UNCONNECTED, UNCONNECTED, np.arange(len(pair.ref.kind)))
     expected = _nets(pair.ref, here, reported)
     found = _nets(pair.ext, pair.map.back, reported)
