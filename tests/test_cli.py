@@ -549,6 +549,28 @@ def test_noise_counts_words_and_refuses_powers_beyond_the_card(chip: Path, tmp_p
     assert (tmp_path / "n.csv").is_file() and (tmp_path / "n.png").is_file()
 
 
+def test_rates_above_the_stated_limit_are_results_and_those_beyond_every_bandwidth_are_refused(
+    chip: Path, tmp_path: Path
+) -> None:
+    gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
+    files = (gds, netlist, "--bias", bias, "--weights", bundled_weights(), "--json")
+    refused = run("noise", *files, "--symbol-rates", "1e9,2e11", "-o", tmp_path / "n.csv")
+    assert (refused.returncode, refused.stdout) == (2, "") and "beyond every bandwidth" in refused.stderr
+    refused = run("eye", *files, "--symbol-rate", "2e11", "-o", tmp_path / "e.png")
+    assert refused.returncode == 2 and "beyond every bandwidth" in refused.stderr
+    assert not list(tmp_path.iterdir())
+    # the process states 1 GBd
+    done = run("noise", *files, "--symbol-rates", "1e9,4e9", "-o", tmp_path / "n.csv")
+    assert done.returncode == 0 and "optinc: 4 GBd: above 1 GBd" in done.stderr
+    assert "budget.symbol_rate_max_bd" in done.stderr
+    numbers = json.loads(done.stdout)
+    slow, fast = numbers["points"]
+    assert slow["wrong"] < fast["wrong"] < fast["words"]
+    assert numbers["limits"]["symbol_rate_bd"] <= numbers["limits"]["highest_bd"] == 1e9
+    done = run("eye", *files, "--symbol-rate", "4e9", "-o", tmp_path / "e.png")
+    assert done.returncode == 0 and "optinc: 4 GBd: above 1 GBd" in done.stderr
+
+
 def test_simulate_reads_layouts_and_netlists_and_results_are_passive(chip: Path, tmp_path: Path) -> None:
     bias = chip.with_suffix(".bias.yml")
     out = tmp_path / "a.s.npz"

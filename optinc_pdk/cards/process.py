@@ -277,7 +277,7 @@ class BudgetCard(StrictModel):
         margin_sigmas: Number of standard deviations of noise that a decision must tolerate.
         field_noise: Field noise, relative to full scale, that a network without known weights is assumed to tolerate.
         symbol_rate_min_bd: Lowest useful symbol rate.
-        symbol_rate_max_bd: Highest symbol rate of the electronics; None for no limit.
+        symbol_rate_max_bd: Highest symbol rate that is searched for a chip; None for no limit but the bandwidths.
         laser_efficiency: Light in a fibre over the electrical power of its laser; None if it is not known.
     """
 

@@ -26,6 +26,7 @@ from optinc_pdk.cli.options import (
     Servers,
 )
 from optinc_pdk.cli.paths import output_path, warn_of_changes
+from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
 
 
@@ -67,6 +68,7 @@ def eye(
     card = load_process(process)
     task = read_network(weights, bits, servers, groups, activation, gds).task
     choices = noise_choices(card, laser_w, symbol_rate)
+    warn_of_rates(card, [symbol_rate])
 
     from optinc_pdk.file_writing import write_atomic
     from optinc_pdk.report.eye_picture import eyes_png, worst_eyes

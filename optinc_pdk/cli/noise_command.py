@@ -28,6 +28,7 @@ from optinc_pdk.cli.options import (
     Servers,
 )
 from optinc_pdk.cli.paths import output_path, warn_of_changes
+from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
 
 
@@ -85,6 +86,7 @@ def noise(
     from optinc_pdk.tolerance.link_energy import link_energy
 
     rates = parse_rates(symbol_rates, card)
+    warn_of_rates(card, rates)
     if not transmitter_bandwidths(card):
         print(
             "optinc: the cards state no bandwidth of modulators (model.parameters.bandwidth_hz of the modulator, "

@@ -31,6 +31,7 @@ from optinc_pdk.cli.options import (
     parse_output,
 )
 from optinc_pdk.cli.paths import output_folder
+from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -184,6 +185,7 @@ def yield_(
     if noise:
         # refuses power and rate before the layout is read
         noise_choices(card, laser_w, symbol_rate)
+        warn_of_rates(card, () if symbol_rate is None else [symbol_rate])
     amounts = _amounts(card, imperfection or [], scale or [], dac_bits, noise)
     with faults_explaining_errors(as_json) as faults, stage_progress(("extract",)) as report_stage:
         report_stage("extract")

@@ -108,9 +108,10 @@ def limits_line(limits: RateLimits) -> str:
         return f"no symbol rate of at least budget.symbol_rate_min_bd has {accepted}"
     places = {f"layer {index}": share for index, share in enumerate(limits.layers)} | {"receivers": limits.receivers}
     worst = max(places, key=lambda place: places[place])
-    return f"highest symbol rate at {accepted}: {format_si(limits.symbol_rate_bd, 'Bd')}; most errors arise in " + (
-        "the receivers" if worst == "receivers" else worst
-    )
+    bound = ", the limit of the process" if limits.symbol_rate_bd >= limits.highest_bd else ""
+    place = "the receivers" if worst == "receivers" else worst
+    rate = format_si(limits.symbol_rate_bd, "Bd")
+    return f"highest symbol rate at {accepted}: {rate}{bound}; most errors arise in {place}"
 
 
 def energy_line(energy: LinkEnergy) -> str:

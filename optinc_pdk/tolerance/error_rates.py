@@ -190,7 +190,7 @@ def parse_rates(text: str | None, process: Process) -> list[float]:
         process: Process of the cards.
 
     Raises:
-        InputError: The text has another form, or the rates are not above 0, too many, or above the card's limit.
+        InputError: The text has another form, or the rates are not above 0, too many, or beyond every bandwidth.
     """
     if text is None:
         low, high = rate_limits(process)

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.report.noise_curve import COLUMNS, curve_csv, curve_png, point_line
+from optinc_pdk.report.noise_curve import COLUMNS, curve_csv, curve_png, limits_line, point_line
 from optinc_pdk.simulate import noise_of
 from optinc_pdk.tolerance.error_estimate import RateLimits
 from optinc_pdk.tolerance.error_rates import NoiseCurve, RatePoint
@@ -35,3 +35,11 @@ def test_a_line_states_counted_and_estimated_rates():
     assert "1 GBd,    1 ns: 10 of 4,000 words wrong, 0.0025 (0.001 … 0.006); Gaussian estimate 1e-20;" in line
     assert line.endswith("+1 (90 %), −64 (10 %)")
     assert point_line(NONE).endswith("Gaussian estimate 1e-20")
+
+
+def test_a_highest_rate_that_the_process_limits_says_so():
+    noise = noise_of(load_process(), 2e-3, 1e9)
+    limits = RateLimits(1e-9, 3e8, 1e9, "amplifiers", (0.0, 4e-10), 6e-10, noise)
+    assert limits_line(limits).endswith(": 300 MBd; most errors arise in the receivers")
+    capped = replace(limits, symbol_rate_bd=1e9, layers=(0.0, 8e-10))
+    assert limits_line(capped).endswith(": 1 GBd, the limit of the process; most errors arise in layer 1")
