@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.network_files import read_network
+from optinc_pdk.cli.network_files import read_task
 from optinc_pdk.cli.options import (
     DEFAULT,
     ActivationName,
-    BiasFile,
     Bits,
+    ChipBias,
+    ChipNetlist,
+    ChipWeights,
     Gds,
     Groups,
     Json,
-    Netlist,
     Out,
     ProcessName,
     Seed,
@@ -33,10 +34,10 @@ from optinc_pdk.errors import InputError
 @app.command()
 def eye(
     gds: Gds,
-    netlist: Netlist,
-    bias: BiasFile,
-    weights: Annotated[Path, typer.Option("--weights", help="Weight file; it states what the chip computes.")],
     symbol_rate: Annotated[float, typer.Option(help="Symbols per second.")],
+    netlist: ChipNetlist = None,
+    bias: ChipBias = None,
+    weights: ChipWeights = None,
     bits: Bits = None,
     servers: Servers = None,
     groups: Groups = None,
@@ -56,17 +57,19 @@ def eye(
     bandwidths of the cards. An eye of an opening below 0 is closed. Exit code 1 if the layout has faults that can
     affect the function and that the simulation does not include.
     """
-    picture = output_path(output or gds.with_suffix(".eye.png"), gds, netlist, bias, weights)
+    files = chip_paths(gds, netlist, bias)
+    picture = output_path(output or gds.with_suffix(".eye.png"), gds, files.netlist, files.bias, weights)
     if picture.suffix != ".png":
         raise InputError(f"{picture}: the picture is a PNG file; give it the ending .png")
-    warn_of_changes(gds, netlist, bias)
+    warn_of_changes(gds, files.netlist, files.bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate import scattering
     from optinc_pdk.simulate.transmission.noise import noise_choices
 
     card = load_process(process)
-    task = read_network(weights, bits, servers, groups, activation, gds).task
+    files = chip_files(gds, netlist, bias)
+    task, _ = read_task(gds, weights, bits, servers, groups, activation)
     choices = noise_choices(card, laser_w, symbol_rate)
     warn_of_rates(card, [symbol_rate])
 
@@ -81,7 +84,7 @@ def eye(
     check_bandwidths(choices[0])
     with faults_explaining_errors(as_json) as faults, stage_progress(("extract", "light", "words", "picture")) as stage:
         stage("extract")
-        chip = read_extracted_chip(gds, netlist, bias, card)
+        chip = read_extracted_chip(gds, files.netlist, files.bias, card)
         faults += chip.faults
         check_board(chip.board, task)
         stage("light")

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.network_files import read_network
+from optinc_pdk.cli.network_files import read_task
 from optinc_pdk.cli.options import (
     DEFAULT,
     MOST,
     ActivationName,
-    BiasFile,
     Bits,
+    ChipBias,
+    ChipNetlist,
+    ChipWeights,
     Gds,
     Groups,
     Json,
-    Netlist,
     Out,
     ProcessName,
     Seed,
@@ -35,9 +36,9 @@ from optinc_pdk.errors import InputError
 @app.command()
 def noise(
     gds: Gds,
-    netlist: Netlist,
-    bias: BiasFile,
-    weights: Annotated[Path, typer.Option("--weights", help="Weight file; it states what the chip computes.")],
+    netlist: ChipNetlist = None,
+    bias: ChipBias = None,
+    weights: ChipWeights = None,
     bits: Bits = None,
     servers: Servers = None,
     groups: Groups = None,
@@ -65,17 +66,19 @@ def noise(
     of 1e-9, and what limits it, are estimated. Exit code 1 if the layout has faults that can affect the function and
     that the simulation does not include.
     """
-    table = output_path(output or gds.with_suffix(".noise.csv"), gds, netlist, bias, weights)
+    files = chip_paths(gds, netlist, bias)
+    table = output_path(output or gds.with_suffix(".noise.csv"), gds, files.netlist, files.bias, weights)
     if table.suffix == ".png":
         raise InputError(f"{table}: the picture gets this name; give the table the ending .csv")
-    picture = output_path(table.with_suffix(".png"), gds, netlist, bias, weights)
-    warn_of_changes(gds, netlist, bias)
+    picture = output_path(table.with_suffix(".png"), gds, files.netlist, files.bias, weights)
+    warn_of_changes(gds, files.netlist, files.bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate import noise_of, scattering
 
     card = load_process(process)
-    task = read_network(weights, bits, servers, groups, activation, gds).task
+    files = chip_files(gds, netlist, bias)
+    task, _ = read_task(gds, weights, bits, servers, groups, activation)
     # refuses an optical power that the card does not allow
     noise_of(card, laser_w)
 
@@ -96,7 +99,7 @@ def noise(
     stages = ("extract", "light", *(format_si(rate, "Bd") for rate in sorted(set(rates))), "highest rate")
     with faults_explaining_errors(as_json) as faults, stage_progress(stages) as report_stage:
         report_stage("extract")
-        chip = read_extracted_chip(gds, netlist, bias, card)
+        chip = read_extracted_chip(gds, files.netlist, files.bias, card)
         faults += chip.faults
         report_stage("light")
         s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)

@@ -28,8 +28,18 @@ def parse_output(text: str | Path) -> Path:
 
 Weights = Annotated[Path, typer.Argument(help="Weight file: .npz, .safetensors or .onnx.")]
 Gds = Annotated[Path, typer.Argument(help="Layout file, GDS2 or OASIS.")]
-Netlist = Annotated[Path, typer.Argument(help="Netlist file, .pic.yml.")]
 BiasFile = Annotated[Path, typer.Option("--bias", help="Bias file, .bias.yml: the DAC code of every heater.")]
+ChipNetlist = Annotated[Path | None, typer.Argument(help="Netlist file, .pic.yml. Default: beside the layout.")]
+ChipBias = Annotated[
+    Path | None,
+    typer.Option("--bias", help="Bias file, .bias.yml: the DAC code of every heater. Default: beside the layout."),
+]
+ChipWeights = Annotated[
+    Path | None,
+    typer.Option(
+        "--weights", help="Weight file, which states the task. Default: the task of the report beside the layout."
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option(
