@@ -394,13 +394,15 @@ def _speed(s: Scattering, board: Board, bias: Bias, task: Averaging, card: Proce
     """Estimate the highest symbol rate of the extracted chip, what limits it, and the energy at this rate."""
     from optinc_pdk.report.build_numbers import speed_numbers
     from optinc_pdk.signoff.function import function_inputs
-    from optinc_pdk.tolerance.error_estimate import error_margins, find_rate_limits
+    from optinc_pdk.tolerance.error_estimate import error_margins, find_rate_limits, rates_without_limits
     from optinc_pdk.tolerance.link_energy import link_energy
 
     margins = error_margins(s, function_inputs(task), board, bias)
     limits = find_rate_limits(margins, card)
+    named = limits.main_limit is not None or limits.symbol_rate_bd in (None, limits.highest_bd)
+    without = None if named else rates_without_limits(margins, card, limits)
     energy = None if limits.symbol_rate_bd is None else link_energy(board, bias, task, card, limits.noise)
-    return speed_numbers(limits, energy, len(margins.wrong))
+    return speed_numbers(limits, without, energy, len(margins.wrong))
 
 
 def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -185,11 +185,14 @@ def function_numbers(function: FunctionResult | None) -> dict[str, Any] | None:
     }
 
 
-def speed_numbers(limits: RateLimits, energy: LinkEnergy | None, words: int) -> dict[str, Any]:
+def speed_numbers(
+    limits: RateLimits, without: Mapping[str, float | None] | None, energy: LinkEnergy | None, words: int
+) -> dict[str, Any]:
     """Return the ``speed`` section of `report.json`; the keys are the fields of `SpeedNumbers`.
 
     Args:
         limits: Highest symbol rate and what limits it.
+        without: Highest rate without each limit, by its name; None if they were not searched.
         energy: Energy at this rate; None if no rate is acceptable.
         words: Number of words that the estimate rests on.
     """
@@ -199,6 +202,7 @@ def speed_numbers(limits: RateLimits, energy: LinkEnergy | None, words: int) -> 
         "symbol_rate_bd": limits.symbol_rate_bd,
         "highest_bd": limits.highest_bd,
         "main_limit": limits.main_limit,
+        "without": None if without is None else dict(without),
     }
     if energy is None:
         return numbers

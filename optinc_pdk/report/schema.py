@@ -131,6 +131,8 @@ class SpeedNumbers(StrictModel):
         symbol_rate_bd: Highest symbol rate in Bd; None if no useful rate is acceptable.
         highest_bd: Highest rate in Bd of the process, beyond which none was tried.
         main_limit: Name of the limit without which the rate could be higher by a tenth; None where several limit it.
+        without: Where there is no ``main_limit``, highest symbol rate in Bd without one limit, by its name; None
+            otherwise, and in files of earlier versions.
         latency_s: Time in s from the servers' modulators to their decisions at this rate, without time of flight; None
             without a rate, as the following.
         power_w: Electrical power in W by part, of those whose cards state it.
@@ -144,6 +146,7 @@ class SpeedNumbers(StrictModel):
     symbol_rate_bd: Positive | None
     highest_bd: Positive
     main_limit: str | None
+    without: dict[str, Positive | None] | None = None
     latency_s: Positive | None = None
     power_w: dict[str, NotNegative] | None = None
     missing: list[str] | None = None

@@ -77,10 +77,22 @@ def speed_line(speed: SpeedNumbers) -> str:
 
 
 def limit_text(speed: SpeedNumbers) -> str:
-    """Name what limits the symbol rate of a chip."""
-    if speed.symbol_rate_bd is not None and speed.symbol_rate_bd >= speed.highest_bd:
+    """Name what limits the symbol rate of a chip; several causes with the gain in rate if one of them is left out."""
+    rate = speed.symbol_rate_bd
+    if rate is not None and rate >= speed.highest_bd:
         return "the highest rate of the process"
-    return speed.main_limit or "several causes together"
+    if speed.main_limit or rate is None or speed.without is None:
+        return speed.main_limit or "several causes together"
+    without = {name: found for name, found in speed.without.items() if found is not None and found >= _GAIN * rate}
+    if not without:
+        return "several causes, none of which raises the rate if left out alone"
+    gains = ", ".join(f"{name} +{found / rate - 1.0:.0%}" for name, found in without.items())
+    bound = ", up to the limit of the process" if max(without.values()) >= speed.highest_bd else ""
+    return f"{'several causes' if len(without) > 1 else 'one cause'} ({gains} if left out{bound})"
+
+
+_GAIN = 1.01
+"""Smallest ratio of rates that is a gain, because gains are printed in percent."""
 
 
 def _drc(report: Report) -> str:

@@ -81,6 +81,7 @@ def numbers() -> dict[str, Any]:
             "symbol_rate_bd": 3e8,
             "highest_bd": 1e9,
             "main_limit": "amplifiers",
+            "without": None,
             "latency_s": 1e-8,
             "power_w": {"heaters": 3.25, "amplifiers": 1.25},
             "missing": ["laser (budget.laser_efficiency)"],
