@@ -51,7 +51,7 @@ def noise(
         str | None,
         typer.Option(
             help="Symbols per second: one, a list such as 1e6,1e7, or a logarithmic series first:last:number such as "
-            "1e5:1e9:17. Default: 13 rates over the range of the process card."
+            "1e5:1e9:17. Default: 13 rates from the lowest useful one of the process card to the highest."
         ),
     ] = None,
     passes: Annotated[int, typer.Option(min=1, max=MOST, help="Number of times that every input is sent.")] = 1,
