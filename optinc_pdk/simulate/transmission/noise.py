@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
-from optinc_pdk.cards.process import BudgetCard, NoiseCard
+from optinc_pdk.cards.link_budget import BudgetCard, NoiseCard
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.transmission.symbol_shape import WINDOWS, SymbolShape, time_constants
 
