@@ -183,7 +183,7 @@ class FloorplanCard(StrictModel):
 
     Attributes:
         mode_pitch_um: Distance between adjacent modes of a mesh.
-        fibre_pitch_um: Pitch of grating couplers.
+        fibre_pitch_um: Pitch of fibre couplers.
         keepout_um: Least distance of shapes from the edge of the die.
         guide_space_um: Least spacing of uncoupled guides.
     """
@@ -238,6 +238,28 @@ class ActivationCard(StrictModel):
     fan_out_max: Count | None = None
     bandwidth_hz: Positive | None = None
     driver_w: Positive | None = None
+
+
+Coupler = Literal["grating_coupler", "edge_coupler"]
+
+
+class FibresCard(StrictModel):
+    """Coupling of a chip's fibres.
+
+    Attributes:
+        coupler: Device that couples to every fibre: grating couplers within the die, or edge couplers in arrays at its
+            left and right edge.
+        facet_um: Distance between the tips of edge couplers and the edge of the die; needed for edge couplers.
+    """
+
+    coupler: Coupler = "grating_coupler"
+    facet_um: Positive | None = None
+
+    @model_validator(mode="after")
+    def _facet_is_known(self) -> FibresCard:
+        if self.coupler == "edge_coupler" and self.facet_um is None:
+            raise ValueError("fibres.facet_um is missing, the distance of edge couplers from the die's edge; add it")
+        return self
 
 
 Link = Literal["direct", "neurons"]
@@ -358,6 +380,7 @@ class Process(StrictModel):
         pads: Connection of heaters to the electronics.
         dies: Die sizes in order of preference.
         floorplan: Pitches and clearances.
+        fibres: Coupling of fibres.
         drive: Heater drive.
         activation: Realisation of activations.
         link: Link from the outputs to the servers.
@@ -380,6 +403,7 @@ class Process(StrictModel):
     pads: PadsCard
     dies: tuple[DieCard, ...]
     floorplan: FloorplanCard
+    fibres: FibresCard = FibresCard()
     drive: DriveCard
     activation: ActivationCard
     link: LinkCard = LinkCard()
@@ -413,6 +437,21 @@ class Process(StrictModel):
             )
         if bool(self.contact.vias) != (self.contact.via is not None):
             raise ValueError("contact.via: give the vias' size, space and enclosure where contact.layers has vias")
+        return self
+
+    @model_validator(mode="after")
+    def _edge_couplers_have_a_floorplan(self) -> Process:
+        if self.fibres.coupler != "edge_coupler":
+            return self
+        for key, found, needed in (
+            ("pads.wiring", self.pads.wiring, "flipchip"),
+            ("activation.realisation", self.activation.realisation, "onchip"),
+        ):
+            if found != needed:
+                raise ValueError(
+                    f"fibres.coupler: edge_coupler needs {key} {needed}, the card has {found}; take grating_coupler, "
+                    f"or change {key}"
+                )
         return self
 
     @model_validator(mode="after")
