@@ -17,6 +17,7 @@ from optinc_pdk.cards.sources import check_sources
 from optinc_pdk.cards.technology import (
     ContactCard,
     DieCard,
+    FibresCard,
     FloorplanCard,
     GratingCard,
     GuideCard,
@@ -46,6 +47,7 @@ class Process(StrictModel):
         pads: Connection of heaters to the electronics.
         dies: Die sizes in order of preference.
         floorplan: Pitches and clearances.
+        fibres: Coupling of fibres.
         drive: Heater drive.
         activation: Realisation of activations.
         link: Link from the outputs to the servers.
@@ -68,6 +70,7 @@ class Process(StrictModel):
     pads: PadsCard
     dies: tuple[DieCard, ...]
     floorplan: FloorplanCard
+    fibres: FibresCard = FibresCard()
     drive: DriveCard
     activation: ActivationCard
     link: LinkCard = LinkCard()
@@ -101,6 +104,21 @@ class Process(StrictModel):
             )
         if bool(self.contact.vias) != (self.contact.via is not None):
             raise ValueError("contact.via: give the vias' size, space and enclosure where contact.layers has vias")
+        return self
+
+    @model_validator(mode="after")
+    def _edge_couplers_have_a_floorplan(self) -> Process:
+        if self.fibres.coupler != "edge_coupler":
+            return self
+        for key, found, needed in (
+            ("pads.wiring", self.pads.wiring, "flipchip"),
+            ("activation.realisation", self.activation.realisation, "onchip"),
+        ):
+            if found != needed:
+                raise ValueError(
+                    f"fibres.coupler: edge_coupler needs {key} {needed}, the card has {found}; take grating_coupler, "
+                    f"or change {key}"
+                )
         return self
 
     @model_validator(mode="after")

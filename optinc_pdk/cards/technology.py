@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StrictBool, StrictInt
+from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from optinc_pdk.cards.quantity import AnyQuantity, Chords, NonNegative, Positive, Rows, StrictModel, Text
 
@@ -159,7 +159,7 @@ class FloorplanCard(StrictModel):
 
     Attributes:
         mode_pitch_um: Distance between adjacent modes of a mesh.
-        fibre_pitch_um: Pitch of grating couplers.
+        fibre_pitch_um: Pitch of fibre couplers.
         keepout_um: Least distance of shapes from the edge of the die.
         guide_space_um: Least spacing of uncoupled guides.
     """
@@ -168,3 +168,25 @@ class FloorplanCard(StrictModel):
     fibre_pitch_um: Positive
     keepout_um: Positive
     guide_space_um: Positive
+
+
+Coupler = Literal["grating_coupler", "edge_coupler"]
+
+
+class FibresCard(StrictModel):
+    """Coupling of a chip's fibres.
+
+    Attributes:
+        coupler: Device that couples to every fibre: grating couplers within the die, or edge couplers in arrays at its
+            left and right edge.
+        facet_um: Distance between the tips of edge couplers and the edge of the die; needed for edge couplers.
+    """
+
+    coupler: Coupler = "grating_coupler"
+    facet_um: Positive | None = None
+
+    @model_validator(mode="after")
+    def _facet_is_known(self) -> FibresCard:
+        if self.coupler == "edge_coupler" and self.facet_um is None:
+            raise ValueError("fibres.facet_um is missing, the distance of edge couplers from the die's edge; add it")
+        return self

@@ -96,7 +96,7 @@ def chip_numbers(
         "mzis": sum(len(circuit.instances_of(kind)) for kind in ("mzi", "mzi_dummy", "attenuator")),
         "phase_shifters": len(flat.instances_of("phase_shifter")),
         "pads": pads,
-        "fibres": len(flat.instances_of("grating_coupler")),
+        "fibres": len(flat.instances_of(process.fibres.coupler)),
         "width_um": chip.width_um,
         "height_um": chip.height_um,
         "area_mm2": sum(width * height for width, height in dies) / 1e6,

@@ -40,10 +40,10 @@ class LayerSize:
         strips: Number of strips, the parts of a layer that the floorplan can place separately.
         mzis: Number of MZIs by the convention of arXiv 2603.28290.
         heaters: Number of heaters: two per MZI, one per attenuator, and those that trim inputs and local oscillators.
-        fibres: Number of grating couplers.
+        fibres: Number of fibre couplers.
         columns: Number of MZIs and attenuators in series on a light path.
         loss_db: Loss in dB from modulator to detector for a full-scale signal.
-        area_mm2: Area of meshes and gratings in mm², and of the pads if they lie beside the meshes.
+        area_mm2: Area of meshes and fibre couplers in mm², and of the pads if they lie beside the meshes.
     """
 
     strips: int
@@ -254,25 +254,28 @@ def _ends(mesh: LayerSize, out: int, into: int, task: Averaging, end: tuple[bool
     """Add the optics that feed and read a linear block; ``end`` says whether it is the first and the last."""
     first, last = end
     outside = process.activation.realisation == "offchip"
-    splitter_db, grating_db = (process.device(name).parameter("loss_db") for name in ("mmi1x2", "grating_coupler"))
+    coupler = process.device(process.fibres.coupler)
+    splitter_db, fibre_db = process.device("mmi1x2").parameter("loss_db"), coupler.parameter("loss_db")
     levels, words = (task.servers - 1).bit_length(), task.servers * task.symbols
     heaters = fibres = 0
     loss = mesh.loss_db
     if first:
         # the fields of all servers and of the symbols of a group add up in phase, each by its share
-        loss += grating_db + preprocessing_loss_db(task, process)[0]
+        loss += fibre_db + preprocessing_loss_db(task, process)[0]
         loss += 20 * math.log10(float(task.symbol_shares[0]) / task.servers)
         heaters, fibres = words, words + task.servers + 3
     elif outside:
-        loss, fibres = loss + grating_db, into
+        loss, fibres = loss + fibre_db, into
     if last:
-        loss, fibres = loss + grating_db + levels * splitter_db + 10 * math.log10(2**levels), fibres + words
+        loss, fibres = loss + fibre_db + levels * splitter_db + 10 * math.log10(2**levels), fibres + words
     else:
-        loss += process.device("mmi2x2").parameter("loss_db") + (grating_db if outside else 0.0)
+        loss += process.device("mmi2x2").parameter("loss_db") + (fibre_db if outside else 0.0)
         heaters, fibres = heaters + out, fibres + (2 * out if outside else 0)
     heaters += mesh.heaters
-    grating = process.device("grating_coupler")
-    length = grating.size("taper_length_um") + grating.size("periods") * grating.size("period_um")
+    if coupler.name == "grating_coupler":
+        length = coupler.size("taper_length_um") + coupler.size("periods") * coupler.size("period_um")
+    else:
+        length = coupler.size("length_um")
     beside_um2 = fibres * float(process.floorplan.fibre_pitch_um) * length
     if process.pads.wiring == "perimeter":
         beside_um2 += heaters * float(process.pads.pitch_um) ** 2
@@ -322,7 +325,7 @@ def _limits(dies: list[list[LayerSize]], size: DieSize, fit: str, process: Proce
         scope = "the largest layer alone; "
     else:
         scope = f"the fullest of {len(dies)} dies; " if len(dies) > 1 else ""
-    text = f"{scope}cells, gratings and pads without wires; limit: {size[0] / 1e3:g} × {size[1] / 1e3:g} mm"
+    text = f"{scope}cells, fibre couplers and pads without wires; limit: {size[0] / 1e3:g} × {size[1] / 1e3:g} mm"
     pads = pads_limit(process, max(_pads(die, process) for die in dies), [size])
     drive = "every heater at the middle of its range"
     return {

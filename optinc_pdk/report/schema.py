@@ -173,7 +173,7 @@ class ChipNumbers(StrictModel):
         mzis: Number of MZIs, dummies and attenuators.
         phase_shifters: Number of phase shifters.
         pads: Number of pads or bumps.
-        fibres: Number of grating couplers.
+        fibres: Number of fibre couplers.
         width_um: Width of the layout in µm, all dies together.
         height_um: Height of the layout in µm, all dies together.
         area_mm2: Area of all dies in mm².
