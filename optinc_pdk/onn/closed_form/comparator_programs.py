@@ -189,7 +189,11 @@ class _Chain:
         if len(terms) > 1:
             terms = {self.builder.sum(self.name("y"), terms): 1}
         (name,) = terms
-        if not self.variant.finish or terms[name] != 1 or any(isinstance(step, FloorInstruction) and step.result == name for step in self.builder.steps):
+        if (
+            not self.variant.finish
+            or terms[name] != 1
+            or any(isinstance(step, FloorInstruction) and step.result == name for step in self.builder.steps)
+        ):
             return terms
         return {self.builder.floor(self.name("y"), name, 1): 1}
 

@@ -120,6 +120,24 @@ def candidates(
     return [best, *others]
 
 
+def evaluate(
+    task: Averaging, variant: ProgramVariant, placement: Placement, limit: int | None = None
+) -> Candidate | None:
+    """Evaluates one network.
+
+    Args:
+        task: The averaging task.
+        variant: Choices of its program.
+        placement: Choices of its layers.
+        limit: Largest number of MZIs; None for none.
+
+    Returns:
+        Size and predicted tolerance; None if it exceeds the limit, or a row is read by more units than `FAN_OUT`.
+    """
+    found = _Search(task, limit).evaluate(variant, placement)
+    return found if found is not None and found.fan_out <= FAN_OUT else None
+
+
 def _no_network(search: _Search, gain: float) -> InputError:
     """The error for a search without a result: a layer has too many units, or the limit is too low."""
     unlimited = _Search(search.task, None)

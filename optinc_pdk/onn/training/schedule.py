@@ -55,8 +55,8 @@ class TrainingSchedule:
         hard: Fraction of every batch that is drawn from the lattice points with the largest errors in the last scan.
         ramp: Fraction of the steps during which the matrix error grows linearly from 0 to `noise`.
         amplitude_noise: Standard deviation of the noise on every hidden signal, as a fraction of its largest value.
-        field_noise: Standard deviation σ of the noise on every detected field, drawn for each detector and word: σ ‖Q‖₂ is
-            added to Q x, for inputs and hidden signals of maximum 1.
+        field_noise: Standard deviation σ of the noise on every detected field, drawn for each detector and word: σ ‖Q‖₂
+            is added to Q x, for inputs and hidden signals of maximum 1.
         drive_bits: The weights of the normalised network are rounded to 2^drive_bits steps over ±‖W‖₂; None for no
             rounding.
         approximate: Indices of the layers, from 0, that are approximated by blocks of a diagonal times a unitary matrix
