@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.closed_form.comparator_search import Candidate
+from optinc_pdk.onn.closed_form.comparator_search import Candidate, tolerant_front
 from optinc_pdk.onn.closed_form.comparators import candidate_network
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.tolerance.rate_search import RatedNetwork
@@ -59,12 +59,7 @@ def tolerant_rows(task: Averaging, found: Sequence[Candidate]) -> list[Candidate
         task: The averaging task.
         found: Networks that were tried.
     """
-    most = 0.0
-    front = []
-    for one in sorted(found, key=lambda one: (one.mzis, -one.tolerance.sigma)):
-        if one.tolerance.sigma > most:
-            most = one.tolerance.sigma
-            front.append(one)
+    front = tolerant_front(found)
     return [_row(candidate_network(task, one).structure, one) for one in front[: -ROWS - 1 : -1]]
 
 

@@ -25,7 +25,6 @@ from optinc_pdk.simulate import program, scattering
 from optinc_pdk.tolerance.error_estimate import (
     CHOICE_WORDS,
     ERROR_RATE,
-    RATE_PRECISION,
     WORDS,
     error_margins,
     highest_rate,
@@ -33,8 +32,6 @@ from optinc_pdk.tolerance.error_estimate import (
 
 NAME = "chip"
 """Name of the circuit that is rated."""
-EXTRACTED_PRECISION = 1.005
-"""Ratio of two rates below which the bisection stops for an extracted chip."""
 
 
 def chip_rate(onn: Onn, process: Process, extracted: bool = False) -> float | None:
@@ -66,8 +63,7 @@ def chip_rate(onn: Onn, process: Process, extracted: bool = False) -> float | No
     bias = program(circuit, board, linked, process, ground=ground, factors=factors).bias
     s = scattering(circuit, bias, float(process.guide.wavelength_nm), process, ground=ground)
     margins = error_margins(s, function_inputs(linked.task), board, bias, WORDS if extracted else CHOICE_WORDS)
-    precision = EXTRACTED_PRECISION if extracted else RATE_PRECISION
-    return highest_rate(margins, process, ERROR_RATE, precision=precision)
+    return highest_rate(margins, process, ERROR_RATE)
 
 
 def _extracted(chip: ChipLayout, process: Process) -> tuple[Circuit, SharedGround]:

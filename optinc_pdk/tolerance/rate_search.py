@@ -2,10 +2,11 @@
 
 More units make a network tolerate more field noise, but also cost light: columns of meshes, and leaves of the trees
 that feed the local oscillators. So the rate of a network's chip decides, as :mod:`optinc_pdk.tolerance.planned_rate`
-estimates it without a layout. The search starts from the network with the largest tolerance per MZI and changes one
-choice at a time, as long as the estimate rises. Guides, which the estimate leaves out, cost a large chip more than a
-small one. So the fastest networks of every size are laid out and extracted, and the smallest of those within ``EQUAL``
-of the highest rate is taken.
+estimates it without a layout. The search rates the network with the largest tolerance per MZI, and those up to
+``STARTS`` times its size that tolerate more field noise than every smaller one. It starts from the fastest of them and
+changes one choice at a time, as long as the estimate rises. Guides, which the estimate leaves out, cost a large chip
+more than a small one. So the fastest networks of every size are laid out and extracted, and the smallest of those
+within ``EQUAL`` of the highest rate is taken.
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.onn.closed_form.comparator_layers import Placement
 from optinc_pdk.onn.closed_form.comparator_programs import ProgramVariant
-from optinc_pdk.onn.closed_form.comparator_search import Candidate, choose, evaluate
+from optinc_pdk.onn.closed_form.comparator_search import Candidate, candidates, choose, evaluate, tolerant_front
 from optinc_pdk.onn.closed_form.comparators import candidate_network
+from optinc_pdk.tolerance.error_estimate import RATE_PRECISION
 from optinc_pdk.tolerance.planned_rate import chip_rate
 
+STARTS = 2
+"""Largest size of the networks among which the search starts, over that of the network chosen for its size."""
 MOST_RATED = 60
 """Largest number of networks whose rate is estimated; about a second each at 8 bits and 4 servers."""
 EXTRACTED = 5
 """Number of networks that are laid out and extracted, and the first one in addition."""
-EQUAL = 1.01
+EQUAL = RATE_PRECISION
 """Ratio of two rates of extracted chips up to which the smaller network is preferred."""
 UNITS = (2, 3, 4)
 """Numbers of equal units that are tried for the signal with the most steps."""
@@ -81,7 +85,9 @@ def networks_by_rate(
     """
     search = _Search(task, process, limit, progress)
     start = search.rated(choose(task, gain, limit))
-    best = search.climb(start)
+    most = min(STARTS * start.candidate.mzis, limit or 10**9)
+    found = tolerant_front(candidates(task, gain, most, goal="noise"))
+    best = search.climb(max([start, *map(search.rated, found)], key=_planned))
     ranked = sorted(search.known.values(), key=_planned, reverse=True)
     if _planned(best) == 0.0:
         raise search.fault or InputError(

@@ -138,6 +138,17 @@ def evaluate(
     return found if found is not None and found.fan_out <= FAN_OUT else None
 
 
+def tolerant_front(found: Iterable[Candidate]) -> list[Candidate]:
+    """Selects the networks that tolerate more field noise than every smaller one, in the order of their MZIs."""
+    most = 0.0
+    front = []
+    for one in sorted(found, key=lambda one: (one.mzis, -one.tolerance.sigma)):
+        if one.tolerance.sigma > most and one.fan_out <= FAN_OUT:
+            most = one.tolerance.sigma
+            front.append(one)
+    return front
+
+
 def _no_network(search: _Search, gain: float) -> InputError:
     """The error for a search without a result: a layer has too many units, or the limit is too low."""
     unlimited = _Search(search.task, None)
