@@ -16,7 +16,6 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
@@ -37,11 +36,7 @@ SCHEDULE = TrainingSchedule(
     3000, noise=0.0, field_noise=6e-3, rate=1e-3, leak=0.1, hard=0.2, copies=4, evaluations=10, allowance=0.3
 )
 """Training under field noise."""
-TRAININGS = {
-    "none": None,
-    "field noise": SCHEDULE,
-    "field noise, `--keep-zeros`": replace(SCHEDULE, keep_zeros=True),
-}
+TRAININGS = {"none": None, "field noise": SCHEDULE}
 """Trainings by name."""
 TRAINED_PROCESS = "soi220_fast"
 TRAINED_DRAWS = 50

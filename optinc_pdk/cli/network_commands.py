@@ -196,10 +196,6 @@ def train(
         float,
         typer.Option(help="Field noise σ of every detector during training, relative to full scale; as for σ*."),
     ] = 0.0,
-    keep_zeros: Annotated[
-        bool,
-        typer.Option(help="Keep weights at 0 that are 0 at the start, so that independent parts stay apart."),
-    ] = False,
     drive_bits: Annotated[
         int | None, typer.Option(help="Round weights as heater drives of this many bits would. Default: no rounding.")
     ] = None,
@@ -261,7 +257,6 @@ def train(
             input_noise=input_noise,
             amplitude_noise=amplitude_noise,
             field_noise=field_noise,
-            keep_zeros=keep_zeros,
             drive_bits=drive_bits,
             leak=leak,
             condition=condition,

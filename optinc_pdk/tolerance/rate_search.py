@@ -29,7 +29,7 @@ STARTS = 2
 """Largest size of the networks among which the search starts, over that of the network chosen for its size."""
 MOST_RATED = 60
 """Largest number of networks whose rate is estimated; about a second each at 8 bits and 4 servers."""
-EXTRACTED = 5
+EXTRACTED = 8
 """Number of networks that are laid out and extracted, and the first one in addition."""
 EQUAL = RATE_PRECISION
 """Ratio of two rates of extracted chips up to which the smaller network is preferred."""

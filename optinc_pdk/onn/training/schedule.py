@@ -65,7 +65,6 @@ class TrainingSchedule:
         leak: In clipped networks, slope of the gradient just outside the linear range 0 ... 1, where the true gradient
             is 0. It falls to 0 over the first 0.8 of the steps, and with the square of the distance.
         condition: Condition number of every optical matrix Q above which it is penalised; None for no penalty.
-        keep_zeros: Whether weights that are 0 at the start stay 0, so that independent parts of a layer stay separate.
         output_bias: Whether the biases of the last layer are trained; otherwise they are 0. On the chip they need
             another hidden unit.
         stop: Whether to end early, once every word is exact under matrix errors and the margin is at least 0.15.
@@ -96,7 +95,6 @@ class TrainingSchedule:
     condition: float | None = None
     output_bias: bool = False
     field_noise: float = 0.0
-    keep_zeros: bool = False
 
     def __post_init__(self) -> None:
         """Check the ranges of all numbers."""

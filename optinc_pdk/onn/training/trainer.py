@@ -84,8 +84,6 @@ class Trainer:
         for layer, row in zip(layers, self.rows, strict=True):
             weight, factor = _split(layer.weight, row)
             self.weights.append(self._tensor(weight).requires_grad_())
-            if schedule.keep_zeros:
-                self.weights[-1].register_hook(partial(torch.mul, self._tensor(weight != 0.0)))  # type: ignore[no-untyped-call]
             self.factors.append(self._tensor(factor).requires_grad_(len(row) > len(weight)))
             if self.factors[-1].requires_grad:
                 # constant units stay without weights

@@ -57,17 +57,13 @@ def comparators() -> Onn:
     return Onn((first, second, last), TASK, activation="clipped_relu")
 
 
-def test_training_under_field_noise_raises_its_tolerance_and_keeps_zeros_on_demand() -> None:
+def test_training_under_field_noise_raises_its_tolerance() -> None:
     start = comparators()
-    schedule = replace(SHORT, noise=0.0, field_noise=8e-3, rate=3e-3, copies=4)
-    before = perturbed_network(start)
+    trained = train(start, replace(SHORT, noise=0.0, field_noise=8e-3, rate=3e-3, copies=4), seed=1)
+    assert lattice_score(trained).margin >= 0.15
     points = TASK.sample(1 << 16, np.random.default_rng(5))
-    for keep, mzis in ((False, 20), (True, 18)):
-        trained = train(start, replace(schedule, keep_zeros=keep), seed=1)
-        assert trained.mzis == mzis
-        assert lattice_score(trained).margin >= 0.15
-        after = perturbed_network(trained)
-        assert after.wrong(points, sigma=8e-3, seed=3) < before.wrong(points, sigma=8e-3, seed=3)
+    before, after = (perturbed_network(onn).wrong(points, sigma=8e-3, seed=3) for onn in (start, trained))
+    assert after < before
 
 
 def test_field_noise_has_the_size_of_its_definition() -> None:
