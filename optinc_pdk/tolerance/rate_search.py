@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
@@ -25,12 +26,14 @@ from optinc_pdk.onn.closed_form.comparators import candidate_network
 from optinc_pdk.tolerance.error_estimate import RATE_PRECISION
 from optinc_pdk.tolerance.planned_rate import chip_rate
 
-STARTS = 2
-"""Largest size of the networks among which the search starts, over that of the network chosen for its size."""
+STARTS = (Fraction(4, 3), Fraction(2))
+"""Largest sizes of the networks among which the search starts, over that of the network chosen for its size."""
 MOST_RATED = 60
 """Largest number of networks whose rate is estimated; about a second each at 8 bits and 4 servers."""
 EXTRACTED = 8
 """Number of networks that are laid out and extracted, and the first one in addition."""
+NEAR = 0.9
+"""Least estimate, over the highest one, of a network that is extracted although a smaller one is faster."""
 EQUAL = RATE_PRECISION
 """Ratio of two rates of extracted chips up to which the smaller network is preferred."""
 UNITS = (2, 3, 4)
@@ -85,8 +88,8 @@ def networks_by_rate(
     """
     search = _Search(task, process, limit, progress)
     start = search.rated(choose(task, gain, limit))
-    most = min(STARTS * start.candidate.mzis, limit or 10**9)
-    found = tolerant_front(candidates(task, gain, most, goal="noise"))
+    limits = {min(int(ratio * start.candidate.mzis), limit or 10**9) for ratio in STARTS}
+    found = tolerant_front(one for most in limits for one in candidates(task, gain, most, goal="noise"))
     best = search.climb(max([start, *map(search.rated, found)], key=_planned))
     ranked = sorted(search.known.values(), key=_planned, reverse=True)
     if _planned(best) == 0.0:
@@ -107,7 +110,7 @@ def networks_by_rate(
 
 
 def _for_layout(ranked: list[RatedNetwork], start: RatedNetwork) -> list[RatedNetwork]:
-    """The networks to extract: first those that are faster than every smaller one, then the fastest others."""
+    """The networks to extract: first those that are faster than every smaller one, then the smallest fast others."""
     fastest = 0.0
     front = []
     for one in sorted(ranked, key=lambda one: (one.candidate.mzis, -_planned(one))):
@@ -115,7 +118,8 @@ def _for_layout(ranked: list[RatedNetwork], start: RatedNetwork) -> list[RatedNe
             front.append(one)
             fastest = _planned(one)
     front = front[-EXTRACTED:]
-    others = sorted((one for one in ranked if one not in front), key=lambda one: (-_planned(one), one.candidate.mzis))
+    others = [one for one in ranked if one not in front and _planned(one) >= NEAR * fastest]
+    others.sort(key=lambda one: one.candidate.mzis)
     chosen = [*front, *others][:EXTRACTED]
     return chosen if start in chosen else [*chosen, start]
 
