@@ -806,6 +806,29 @@ def test_synth_writes_an_exact_network(tmp_path: Path) -> None:
     assert not (tmp_path / "v.npz").exists()
 
 
+def test_synth_chooses_for_noise_and_shows_the_candidates(tmp_path: Path) -> None:
+    out = tmp_path / "w.npz"
+    found = run("synth", "--bits", 4, "--servers", 2, "--for", "noise", "--json", "-o", out)
+    numbers = json.loads(found.stdout)
+    sigmas = [row["sigma"] for row in numbers["candidates"]]
+    assert sigmas == sorted(sigmas, reverse=True) and len(sigmas) > 1
+    assert numbers["candidates"][0]["mzis"] == numbers["mzis"] == Onn.load(out).mzis
+    limit = numbers["candidates"][-1]["mzis"]
+    table = run("synth", "--bits", 4, "--servers", 2, "--for", "noise", "--mzis", limit, "-o", out)
+    assert "σ*" in table.stdout and Onn.load(out).mzis <= limit
+    for options in (("--for", "speed"), ("--for", "noise", "--process", "soi220"), ("--for", "rate", "--unary")):
+        refused = run("synth", "--bits", 2, "--servers", 4, *options, "-o", tmp_path / "v.npz")
+        assert refused.returncode == 2 and not (tmp_path / "v.npz").exists()
+
+
+def test_synth_chooses_for_the_rate_on_a_process(tmp_path: Path) -> None:
+    out = tmp_path / "w.npz"
+    options = ("--for", "rate", "--process", "soi220_fast", "--mzis", 6, "--json")
+    numbers = json.loads(run("synth", "--bits", 2, "--servers", 4, *options, "-o", out).stdout)
+    assert numbers["candidates"][0]["extracted_bd"] > 1e9
+    assert numbers["candidates"][0]["structure"] == list(Onn.load(out).structure)
+
+
 def test_level_1_trains_on_from_a_pytorch_file(tmp_path: Path) -> None:
     net = torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1, bias=False))
     save_file(net.state_dict(), tmp_path / "net.safetensors")
