@@ -274,6 +274,8 @@ class BudgetCard(StrictModel):
     Attributes:
         cooling_w_per_mm2: Largest heat per area that a die can dissipate.
         laser_w: Optical power launched into every guide.
+        oscillator_w: Optical power launched into every fibre that leads to local oscillators of neurons; None for that
+            of every guide. Where one carrier is split on the chip, it is the power of this carrier.
         margin_sigmas: Number of standard deviations of noise that a decision must tolerate.
         field_noise: Field noise, relative to full scale, that a network without known weights is assumed to tolerate.
         symbol_rate_min_bd: Lowest useful symbol rate.
@@ -283,6 +285,7 @@ class BudgetCard(StrictModel):
 
     cooling_w_per_mm2: Positive
     laser_w: Positive
+    oscillator_w: Positive | None = None
     margin_sigmas: Positive
     field_noise: Positive
     symbol_rate_min_bd: Positive
@@ -417,12 +420,13 @@ class Process(StrictModel):
 
     @model_validator(mode="after")
     def _oscillator_is_within_the_laser(self) -> Process:
-        power = self.link.oscillator_w
-        if power is not None and self.noise is not None and power > self.noise.laser_max_w:
-            raise ValueError(
-                f"link.oscillator_w: value {float(power):g} W is above noise.laser_max_w of "
-                f"{float(self.noise.laser_max_w):g} W; lower it"
-            )
+        budget = None if self.budget is None else self.budget.oscillator_w
+        for key, power in (("link", self.link.oscillator_w), ("budget", budget)):
+            if power is not None and self.noise is not None and power > self.noise.laser_max_w:
+                raise ValueError(
+                    f"{key}.oscillator_w: value {float(power):g} W is above noise.laser_max_w of "
+                    f"{float(self.noise.laser_max_w):g} W; lower it"
+                )
         return self
 
     @model_validator(mode="after")
