@@ -19,7 +19,9 @@ from optinc_pdk.cli.options import (
     Gds,
     Groups,
     Json,
+    LaserW,
     Netlist,
+    OscillatorW,
     Out,
     ProcessName,
     Seed,
@@ -40,10 +42,8 @@ def eye(
     servers: Servers = None,
     groups: Groups = None,
     activation: ActivationName = None,
-    laser_w: Annotated[
-        float | None,
-        typer.Option(help="Optical power launched into every guide, in W. Default: that of the process card."),
-    ] = None,
+    laser_w: LaserW = None,
+    oscillator_w: OscillatorW = None,
     seed: Seed = 0,
     output: Out = None,
     process: ProcessName = DEFAULT,
@@ -63,10 +63,16 @@ def eye(
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate import scattering
     from optinc_pdk.simulate.transmission.noise import noise_choices
+    from optinc_pdk.tolerance.oscillator_power import (
+        check_oscillator_power,
+        relative_oscillator_power,
+        with_oscillator_power,
+    )
 
     card = load_process(process)
     task = read_network(weights, bits, servers, groups, activation, gds).task
     choices = noise_choices(card, laser_w, symbol_rate)
+    ratio = None if oscillator_w is None else relative_oscillator_power(card, laser_w, oscillator_w)
 
     from optinc_pdk.file_writing import write_atomic
     from optinc_pdk.report.eye_picture import eyes_png, worst_eyes
@@ -82,19 +88,24 @@ def eye(
         chip = read_extracted_chip(gds, netlist, bias, card)
         faults += chip.faults
         check_board(chip.board, task)
+        check_oscillator_power(card, laser_w, chip.board.oscillator_power if ratio is None else ratio)
         stage("light")
         s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
+        board, bias_used = chip.board, chip.bias
+        if ratio is not None:
+            board, bias_used = with_oscillator_power(s, board, bias_used, card, ratio)
         stage("words")
         inputs = function_inputs(task)
-        margins = error_margins(s, inputs, chip.board, chip.bias)
+        margins = error_margins(s, inputs, board, bias_used)
         noise = best_noise(margins, choices)
         estimate = estimate_errors(margins, noise).rate
-        eyes = eye_diagrams(s, inputs, chip.board, chip.bias, noise, seed)
+        eyes = eye_diagrams(s, inputs, board, bias_used, noise, seed)
+        fibre_w = board.oscillator_power * noise.laser_w
         stage("picture")
-        drawn = eyes_png(eyes, noise, gds.stem)
+        drawn = eyes_png(eyes, noise, fibre_w, gds.stem)
     write_atomic(picture, drawn)
     if as_json:
-        numbers = {"schema": 1, "files": [str(picture)], "word_error_rate": estimate} | eyes_json(eyes, noise)
+        numbers = {"schema": 1, "files": [str(picture)], "word_error_rate": estimate} | eyes_json(eyes, noise, fibre_w)
         print(json.dumps(numbers | faults_json(faults), indent=2))
     else:
         from rich.table import Table

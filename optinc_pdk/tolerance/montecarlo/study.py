@@ -33,6 +33,7 @@ from optinc_pdk.tolerance.montecarlo.word_statistics import (
     read_words,
     unusable_outcome,
 )
+from optinc_pdk.tolerance.oscillator_power import check_oscillator_power
 from optinc_pdk.tolerance.variation.imperfections import Imperfections
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.phase_lock import locked_bias
@@ -229,6 +230,7 @@ def best_receiver(
             the nominal chip does not settle.
     """
     choices = noise_choices(chip.process, laser_w, symbol_rate_bd)
+    check_oscillator_power(chip.process, laser_w, chip.board.oscillator_power)
     s = sample_scattering(chip, nominal_sample(chip), chip.voltage_v)
     bias = locked_bias(s, chip.board, chip.locked_source, chip.bias)
     return best_noise(error_margins(s, inputs_of_task(task), chip.board, bias), choices)
