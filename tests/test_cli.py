@@ -547,10 +547,11 @@ def test_noise_counts_words_and_refuses_powers_beyond_the_card(chip: Path, tmp_p
     # the estimate counts noise that passes several layers more than once
     assert 0 < fast["low"] < fast["gaussian_estimate"] < 3 * fast["high"] < 0.1 and fast["wrong"] > 0
     oscillators = numbers["oscillators"]
-    assert (oscillators["fibres"], oscillators["fibre_w"], oscillators["split_carrier"]) == (1, 3e-3, True)
-    assert 0.0 < oscillators["mixer_least_w"] < oscillators["mixer_mean_w"] < 1e-4
-    rates = [each["symbol_rate_bd"] for each in oscillators["rates"]["points"]]
-    assert rates == sorted(rates, reverse=True) and oscillators["rates"]["points"][0]["oscillator_w"] == 0.1
+    light, points = oscillators["light"], oscillators["points"]
+    assert (light["fibres"], light["fibre_w"], light["split_carrier"]) == (1, 3e-3, True)
+    assert 0.0 < light["mixer_least_w"] < light["mixer_mean_w"] < 1e-4
+    rates = [each["symbol_rate_bd"] for each in points]
+    assert rates == sorted(rates, reverse=True) and points[0]["oscillator_w"] == 0.1
     limits = numbers["limits"]
     assert 1e8 < limits["symbol_rate_bd"] < 1e9 and limits["main_limit"] == "amplifiers"
     assert (tmp_path / "n.csv").is_file() and (tmp_path / "n.png").is_file()

@@ -63,11 +63,7 @@ def eye(
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate import scattering
     from optinc_pdk.simulate.transmission.noise import noise_choices
-    from optinc_pdk.tolerance.oscillator_power import (
-        check_oscillator_power,
-        relative_oscillator_power,
-        with_oscillator_power,
-    )
+    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
 
     card = load_process(process)
     task = read_network(weights, bits, servers, groups, activation, gds).task
@@ -81,6 +77,7 @@ def eye(
     from optinc_pdk.signoff.function import check_board, function_inputs
     from optinc_pdk.tolerance.error_estimate import best_noise, error_margins, estimate_errors
     from optinc_pdk.tolerance.eye_diagram import check_bandwidths, eye_diagrams, eyes_json
+    from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
 
     check_bandwidths(choices[0])
     with faults_explaining_errors(as_json) as faults, stage_progress(("extract", "light", "words", "picture")) as stage:

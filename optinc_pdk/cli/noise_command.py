@@ -72,11 +72,7 @@ def noise(
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate import noise_of, scattering
-    from optinc_pdk.tolerance.oscillator_power import (
-        check_oscillator_power,
-        relative_oscillator_power,
-        with_oscillator_power,
-    )
+    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
 
     card = load_process(process)
     task = read_network(weights, bits, servers, groups, activation, gds).task
@@ -90,6 +86,7 @@ def noise(
     from optinc_pdk.simulate.transmission.noise import transmitter_bandwidths
     from optinc_pdk.tolerance.error_rates import parse_rates, word_error_curve
     from optinc_pdk.tolerance.link_energy import link_energy
+    from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
     from optinc_pdk.tolerance.oscillator_rates import oscillator_rates
 
     rates = parse_rates(symbol_rates, card)

@@ -18,6 +18,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.function import FunctionInputs, check_board, function_inputs
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.noise import Noise, noise_choices, noise_of, rate_limits
+from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
 from optinc_pdk.tolerance.error_estimate import (
     ErrorEstimate,
     RateLimits,
@@ -29,7 +30,6 @@ from optinc_pdk.tolerance.error_estimate import (
 )
 from optinc_pdk.tolerance.montecarlo.summary import wilson_interval
 from optinc_pdk.tolerance.montecarlo.word_statistics import read_words
-from optinc_pdk.tolerance.oscillator_power import check_oscillator_power
 
 MOST_RATES = 101
 MOST_ASSIGNMENTS = 2

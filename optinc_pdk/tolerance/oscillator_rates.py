@@ -11,13 +11,9 @@ from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.drive import RangeError
 from optinc_pdk.signoff.function import FunctionInputs, oscillator_powers
 from optinc_pdk.simulate import Scattering
+from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
 from optinc_pdk.tolerance.error_estimate import ERROR_RATE, error_margins, highest_rate
-from optinc_pdk.tolerance.oscillator_power import (
-    OscillatorLight,
-    check_oscillator_power,
-    oscillator_light,
-    with_oscillator_power,
-)
+from optinc_pdk.tolerance.oscillator_power import OscillatorLight, oscillator_light, with_oscillator_power
 
 POWERS = 5
 """Number of powers that are tried, each half of the one before."""

@@ -18,14 +18,10 @@ from optinc_pdk.onn import carry_chain
 from optinc_pdk.signoff.function import function_inputs, oscillator_powers
 from optinc_pdk.simulate import noise_of, program, scattering, transmit
 from optinc_pdk.simulate.transmission.noise import ELECTRON_C, Noise
+from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
 from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
 from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors, highest_rate
-from optinc_pdk.tolerance.oscillator_power import (
-    check_oscillator_power,
-    oscillator_light,
-    relative_oscillator_power,
-    with_oscillator_power,
-)
+from optinc_pdk.tolerance.oscillator_power import oscillator_light, with_oscillator_power
 from optinc_pdk.tolerance.oscillator_rates import oscillator_rates
 
 INPUTS = function_inputs(TASK)

@@ -23,6 +23,7 @@ from optinc_pdk.onn import Onn
 from optinc_pdk.signoff.function import FunctionInputs, check_board, function_inputs
 from optinc_pdk.simulate import Scattering, UnsettledError
 from optinc_pdk.simulate.transmission.noise import Noise, noise_choices, noise_of
+from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
 from optinc_pdk.tolerance.calibration.procedure import calibrate
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
 from optinc_pdk.tolerance.error_estimate import best_noise, error_margins
@@ -33,7 +34,6 @@ from optinc_pdk.tolerance.montecarlo.word_statistics import (
     read_words,
     unusable_outcome,
 )
-from optinc_pdk.tolerance.oscillator_power import check_oscillator_power
 from optinc_pdk.tolerance.variation.imperfections import Imperfections
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.phase_lock import locked_bias
