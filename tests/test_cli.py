@@ -531,6 +531,8 @@ def test_noise_counts_words_and_refuses_powers_beyond_the_card(chip: Path, tmp_p
             and f"{power} W" in result.stderr
             and "at least 1e-12 and at most 0.1 W" in result.stderr
         )
+        result = run(*command, "--oscillator-w", power)
+        assert result.returncode == 2 and f"power {power} W in the fibres" in result.stderr and "0.1 W" in result.stderr
     assert not list(tmp_path.iterdir())
     result = run(*command[:-1], tmp_path / "n.png")
     assert result.returncode == 2 and "n.png: " in result.stderr and not list(tmp_path.iterdir())
@@ -544,6 +546,12 @@ def test_noise_counts_words_and_refuses_powers_beyond_the_card(chip: Path, tmp_p
     assert slow["wrong"] == 0 < slow["high"] < 1e-4 and slow["words"] == 4 * 65_536
     # the estimate counts noise that passes several layers more than once
     assert 0 < fast["low"] < fast["gaussian_estimate"] < 3 * fast["high"] < 0.1 and fast["wrong"] > 0
+    oscillators = numbers["oscillators"]
+    light, points = oscillators["light"], oscillators["points"]
+    assert (light["fibres"], light["fibre_w"], light["split_carrier"]) == (1, 3e-3, True)
+    assert 0.0 < light["mixer_least_w"] < light["mixer_mean_w"] < 1e-4
+    rates = [each["symbol_rate_bd"] for each in points]
+    assert rates == sorted(rates, reverse=True) and points[0]["oscillator_w"] == 0.1
     limits = numbers["limits"]
     assert 1e8 < limits["symbol_rate_bd"] < 1e9 and limits["main_limit"] == "amplifiers"
     assert (tmp_path / "n.csv").is_file() and (tmp_path / "n.png").is_file()

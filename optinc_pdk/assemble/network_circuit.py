@@ -37,6 +37,7 @@ class CircuitDraft:
         carriers: Labels of the fibres that feed modulators on the chip; empty if modulators are off the chip.
         coherent: Whether the servers have coherent receivers.
         coupler: Device that couples to fibres.
+        oscillator_power: Power in the fibres that lead to local oscillators, relative to that in another guide.
     """
 
     builder: CircuitBuilder
@@ -47,6 +48,7 @@ class CircuitDraft:
     carriers: tuple[str, ...]
     coherent: bool
     coupler: Coupler
+    oscillator_power: float
 
 
 def assemble(onn: Onn, process: Process, name: str, plan: DiePlan = CARRIER_TREE) -> Circuit:
@@ -108,7 +110,15 @@ def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     banks = dict.fromkeys(block.bank for layer in blocks[1:] for block in layer)
     carriers = tuple(f"carrier_{bank}" for bank in banks) if process.activation.realisation == "onchip" else ()
     coherent = process.link.receivers == "coherent"
-    return CircuitDraft(b, onn.task, blocks, roots, tuple(neurons), carriers, coherent, coupler)
+    return CircuitDraft(
+        b, onn.task, blocks, roots, tuple(neurons), carriers, coherent, coupler, oscillator_power(process)
+    )
+
+
+def oscillator_power(process: Process) -> float:
+    """Return the power in the fibres that lead to local oscillators, relative to that in another guide."""
+    budget = process.budget
+    return 1.0 if budget is None or budget.oscillator_w is None else float(budget.oscillator_w / budget.laser_w)
 
 
 def complete_circuit(draft: CircuitDraft, plan: DiePlan) -> Circuit:
@@ -147,6 +157,7 @@ def complete_circuit(draft: CircuitDraft, plan: DiePlan) -> Circuit:
         oscillators=fibres,
         carriers=draft.carriers,
         coherent=draft.coherent,
+        oscillator_power=draft.oscillator_power,
     )
     return replace(b.build(), board=board)
 

@@ -16,6 +16,8 @@ class BudgetCard(StrictModel):
     Attributes:
         cooling_w_per_mm2: Largest heat per area that a die can dissipate.
         laser_w: Optical power launched into every guide.
+        oscillator_w: Optical power launched into every fibre that leads to local oscillators of neurons; None for that
+            of every guide. Where one carrier is split on the chip, it is the power of this carrier.
         margin_sigmas: Number of standard deviations of noise that a decision must tolerate.
         field_noise: Field noise, relative to full scale, that a network without known weights is assumed to tolerate.
         symbol_rate_min_bd: Lowest useful symbol rate.
@@ -25,6 +27,7 @@ class BudgetCard(StrictModel):
 
     cooling_w_per_mm2: Positive
     laser_w: Positive
+    oscillator_w: Positive | None = None
     margin_sigmas: Positive
     field_noise: Positive
     symbol_rate_min_bd: Positive

@@ -123,12 +123,13 @@ class Process(StrictModel):
 
     @model_validator(mode="after")
     def _oscillator_is_within_the_laser(self) -> Process:
-        power = self.link.oscillator_w
-        if power is not None and self.noise is not None and power > self.noise.laser_max_w:
-            raise ValueError(
-                f"link.oscillator_w: value {float(power):g} W is above noise.laser_max_w of "
-                f"{float(self.noise.laser_max_w):g} W; lower it"
-            )
+        budget = None if self.budget is None else self.budget.oscillator_w
+        for key, power in (("link", self.link.oscillator_w), ("budget", budget)):
+            if power is not None and self.noise is not None and power > self.noise.laser_max_w:
+                raise ValueError(
+                    f"{key}.oscillator_w: value {float(power):g} W is above noise.laser_max_w of "
+                    f"{float(self.noise.laser_max_w):g} W; lower it"
+                )
         return self
 
     @model_validator(mode="after")

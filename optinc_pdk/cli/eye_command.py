@@ -21,6 +21,8 @@ from optinc_pdk.cli.options import (
     Gds,
     Groups,
     Json,
+    LaserW,
+    OscillatorW,
     Out,
     ProcessName,
     Seed,
@@ -42,10 +44,8 @@ def eye(
     servers: Servers = None,
     groups: Groups = None,
     activation: ActivationName = None,
-    laser_w: Annotated[
-        float | None,
-        typer.Option(help="Optical power launched into every guide, in W. Default: that of the process card."),
-    ] = None,
+    laser_w: LaserW = None,
+    oscillator_w: OscillatorW = None,
     seed: Seed = 0,
     output: Out = None,
     process: ProcessName = DEFAULT,
@@ -66,12 +66,14 @@ def eye(
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate import scattering
     from optinc_pdk.simulate.transmission.noise import noise_choices
+    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
 
     card = load_process(process)
     files = chip_files(gds, netlist, bias)
     task, _ = read_task(gds, weights, bits, servers, groups, activation)
     choices = noise_choices(card, laser_w, symbol_rate)
     warn_of_rates(card, [symbol_rate])
+    ratio = None if oscillator_w is None else relative_oscillator_power(card, laser_w, oscillator_w)
 
     from optinc_pdk.file_writing import write_atomic
     from optinc_pdk.report.eye_picture import eyes_png, worst_eyes
@@ -80,6 +82,7 @@ def eye(
     from optinc_pdk.signoff.function import check_board, function_inputs
     from optinc_pdk.tolerance.error_estimate import best_noise, error_margins, estimate_errors
     from optinc_pdk.tolerance.eye_diagram import check_bandwidths, eye_diagrams, eyes_json
+    from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
 
     check_bandwidths(choices[0])
     with faults_explaining_errors(as_json) as faults, stage_progress(("extract", "light", "words", "picture")) as stage:
@@ -87,19 +90,24 @@ def eye(
         chip = read_extracted_chip(gds, files.netlist, files.bias, card)
         faults += chip.faults
         check_board(chip.board, task)
+        check_oscillator_power(card, laser_w, chip.board.oscillator_power if ratio is None else ratio)
         stage("light")
         s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
+        board, bias_used = chip.board, chip.bias
+        if ratio is not None:
+            board, bias_used = with_oscillator_power(s, board, bias_used, card, ratio)
         stage("words")
         inputs = function_inputs(task)
-        margins = error_margins(s, inputs, chip.board, chip.bias)
+        margins = error_margins(s, inputs, board, bias_used)
         noise = best_noise(margins, choices)
         estimate = estimate_errors(margins, noise).rate
-        eyes = eye_diagrams(s, inputs, chip.board, chip.bias, noise, seed)
+        eyes = eye_diagrams(s, inputs, board, bias_used, noise, seed)
+        fibre_w = board.oscillator_power * noise.laser_w
         stage("picture")
-        drawn = eyes_png(eyes, noise, gds.stem)
+        drawn = eyes_png(eyes, noise, fibre_w, gds.stem)
     write_atomic(picture, drawn)
     if as_json:
-        numbers = {"schema": 1, "files": [str(picture)], "word_error_rate": estimate} | eyes_json(eyes, noise)
+        numbers = {"schema": 1, "files": [str(picture)], "word_error_rate": estimate} | eyes_json(eyes, noise, fibre_w)
         print(json.dumps(numbers | faults_json(faults), indent=2))
     else:
         from rich.table import Table

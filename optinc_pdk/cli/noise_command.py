@@ -23,6 +23,8 @@ from optinc_pdk.cli.options import (
     Gds,
     Groups,
     Json,
+    LaserW,
+    OscillatorW,
     Out,
     ProcessName,
     Seed,
@@ -43,10 +45,8 @@ def noise(
     servers: Servers = None,
     groups: Groups = None,
     activation: ActivationName = None,
-    laser_w: Annotated[
-        float | None,
-        typer.Option(help="Optical power launched into every guide, in W. Default: that of the process card."),
-    ] = None,
+    laser_w: LaserW = None,
+    oscillator_w: OscillatorW = None,
     symbol_rates: Annotated[
         str | None,
         typer.Option(
@@ -62,9 +62,9 @@ def noise(
 ) -> None:
     """Measure the word-error rate of the extracted layout against the symbol rate; writes .noise.csv and .noise.png.
 
-    Noise and bandwidths are those of the cards. Words are counted at every rate; the highest rate at a word-error rate
-    of 1e-9, and what limits it, are estimated. Exit code 1 if the layout has faults that can affect the function and
-    that the simulation does not include.
+    Noise and bandwidths are those of the cards. Words are counted at every rate. The highest rate at a word-error rate
+    of 1e-9, what limits it, and the highest rates with other powers of the local oscillators are estimated. Exit code 1
+    if the layout has faults that can affect the function and that the simulation does not include.
     """
     files = chip_paths(gds, netlist, bias)
     table = output_path(output or gds.with_suffix(".noise.csv"), gds, files.netlist, files.bias, weights)
@@ -75,18 +75,23 @@ def noise(
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate import noise_of, scattering
+    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
 
     card = load_process(process)
     files = chip_files(gds, netlist, bias)
     task, _ = read_task(gds, weights, bits, servers, groups, activation)
-    # refuses an optical power that the card does not allow
+    # refuses optical powers that the card does not allow
     noise_of(card, laser_w)
+    ratio = None if oscillator_w is None else relative_oscillator_power(card, laser_w, oscillator_w)
 
-    from optinc_pdk.report.formatting import format_si
+    from optinc_pdk.report.formatting import format_si, light_text
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
+    from optinc_pdk.signoff.function import check_board, function_inputs
     from optinc_pdk.simulate.transmission.noise import transmitter_bandwidths
     from optinc_pdk.tolerance.error_rates import parse_rates, word_error_curve
     from optinc_pdk.tolerance.link_energy import link_energy
+    from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
+    from optinc_pdk.tolerance.oscillator_rates import oscillator_rates
 
     rates = parse_rates(symbol_rates, card)
     warn_of_rates(card, rates)
@@ -96,17 +101,28 @@ def noise(
             "activation.bandwidth_hz); modulators are taken as instant",
             file=sys.stderr,
         )
-    stages = ("extract", "light", *(format_si(rate, "Bd") for rate in sorted(set(rates))), "highest rate")
+    stages = (
+        "extract",
+        "light",
+        *(format_si(rate, "Bd") for rate in sorted(set(rates))),
+        "highest rate",
+        "oscillators",
+    )
     with faults_explaining_errors(as_json) as faults, stage_progress(stages) as report_stage:
         report_stage("extract")
         chip = read_extracted_chip(gds, files.netlist, files.bias, card)
         faults += chip.faults
+        check_board(chip.board, task)
+        check_oscillator_power(card, laser_w, chip.board.oscillator_power if ratio is None else ratio)
         report_stage("light")
         s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
+        board, electronics = chip.board, chip.bias
+        if ratio is not None:
+            board, electronics = with_oscillator_power(s, board, electronics, card, ratio)
         curve = word_error_curve(
             s,
-            chip.board,
-            chip.bias,
+            board,
+            electronics,
             task,
             card,
             rates,
@@ -115,24 +131,41 @@ def noise(
             seed,
             lambda bd: report_stage("highest rate" if bd is None else format_si(bd, "Bd")),
         )
+        report_stage("oscillators")
+        against = oscillator_rates(s, function_inputs(task), board, electronics, card, laser_w)
 
     from optinc_pdk.file_sets import write_files
-    from optinc_pdk.report.noise_curve import curve_csv, curve_png, energy_line, limits_line, limits_table, point_line
+    from optinc_pdk.report.noise_curve import (
+        curve_csv,
+        curve_png,
+        energy_line,
+        limits_line,
+        limits_table,
+        oscillator_table,
+        point_line,
+    )
+    from optinc_pdk.report.terminal_tables import oscillator_line
 
     write_files({picture: curve_png(curve, gds.stem), table: curve_csv(curve)})
     limits, energy = curve.limits, None
     if limits.symbol_rate_bd is not None:
-        energy = link_energy(chip.board, chip.bias, task, card, limits.noise)
+        energy = link_energy(board, electronics, task, card, limits.noise)
     if as_json:
         numbers = {"schema": 1, "files": [str(table), str(picture)]} | curve.to_json() | faults_json(faults)
-        numbers |= {"energy": None if energy is None else energy.to_json()}
+        numbers |= {
+            "energy": None if energy is None else energy.to_json(),
+            "oscillators": against.to_json(),
+        }
         print(json.dumps(numbers, indent=2))
     else:
-        print(f"{format_si(curve.laser_w, 'W')} into every guide")
+        print(light_text(curve.laser_w, curve.oscillator_w))
         for point in curve.points:
             print(point_line(point))
         print(limits_line(curve.limits))
         print_table(limits_table(curve))
+        if against.light is not None:
+            print(f"local oscillators: {oscillator_line(against.light)}")
+            print_table(oscillator_table(against))
         if energy is not None:
             print(energy_line(energy))
         print(f"{table}, {picture}")

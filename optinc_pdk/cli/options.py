@@ -87,6 +87,20 @@ ReceiversName = Annotated[
         "oscillator. Default: that of the process.",
     ),
 ]
+LaserW = Annotated[
+    float | None,
+    typer.Option(
+        help="Optical power launched into every guide, in W; that of local oscillators is scaled with it. Default: "
+        "that of the process card."
+    ),
+]
+OscillatorW = Annotated[
+    float | None,
+    typer.Option(
+        help="Optical power launched into every fibre that leads to local oscillators of neurons, in W; gains and "
+        "offsets of the neurons are set for it. Default: that for which the chip was built."
+    ),
+]
 TaskBits = Annotated[int, typer.Option("--bits", help="Bits of a word; even.")]
 TaskServers = Annotated[int, typer.Option("--servers", help="Number of servers whose words are averaged.")]
 TaskGroups = Annotated[

@@ -104,7 +104,10 @@ def yield_(
     ] = False,
     laser_w: Annotated[
         float | None,
-        typer.Option(help="Optical power launched into every guide, in W; with --noise. Default: the process card's."),
+        typer.Option(
+            help="Optical power launched into every guide, in W; that of local oscillators is scaled with it; with "
+            "--noise. Default: the process card's."
+        ),
     ] = None,
     symbol_rate: Annotated[
         float | None, typer.Option(help="Symbols per second; with --noise. Default: the process card's.")

@@ -107,6 +107,8 @@ class LightNumbers(StrictModel):
         field_noise: Standard deviation of the field noise that the network tolerates, relative to full scale.
         hop_loss_db: Loss of each layer from modulator to detector, in dB.
         laser_w: Optical power launched into every guide, in W.
+        mixer_w: Power in W of the weakest local oscillator at a mixer, by layer; None for a layer without mixers. None
+            in files of earlier versions, and where it is not known.
         energy_j: Energy per symbol and guide in J.
         light_bd: Symbol rate in Bd that the light allows.
         electronics_bd: Symbol rate in Bd that the electronics allow; None if the process card gives none.
@@ -120,6 +122,29 @@ class LightNumbers(StrictModel):
     light_bd: Positive
     electronics_bd: Positive | None
     symbol_rate_bd: Positive
+    mixer_w: list[Positive | None] | None = None
+
+
+class OscillatorNumbers(StrictModel):
+    """Light of the local oscillators of the neurons.
+
+    Attributes:
+        fibres: Number of fibres that lead it to the chip.
+        fibre_w: Optical power launched into each of them, in W.
+        total_w: Optical power launched into all of them, in W.
+        mixers: Number of mixers.
+        mixer_mean_w: Mean power of a local oscillator at its mixer, in W: what both detectors receive.
+        mixer_least_w: The smallest of these powers, in W.
+        split_carrier: Whether the fibre is that of the carrier, of which the chip splits off the local oscillators.
+    """
+
+    fibres: Count
+    fibre_w: Positive
+    total_w: Positive
+    mixers: Count
+    mixer_mean_w: Positive
+    mixer_least_w: NotNegative
+    split_carrier: bool
 
 
 class SpeedNumbers(StrictModel):
@@ -183,6 +208,8 @@ class ChipNumbers(StrictModel):
         offchip: Number of parts off the chip, by name.
         limits: Limits by name: area, pads, power and loss.
         light: Light budget; None if the network tolerates no noise or the process card has no budget.
+        oscillators: Light of the local oscillators; None if the process card has no budget, if no neuron has detectors,
+            or in files of earlier versions.
         crosstalk: Thermal crosstalk that the bias compensates and the function check applies; None if the process card
             states none.
     """
@@ -200,6 +227,7 @@ class ChipNumbers(StrictModel):
     offchip: dict[str, Count]
     limits: dict[str, LimitNumbers] | None = None
     light: LightNumbers | None = None
+    oscillators: OscillatorNumbers | None = None
     crosstalk: CrosstalkNumbers | None = None
 
 

@@ -13,10 +13,11 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import BlockFactor, SvdFactor, factor_by_parts
 from optinc_pdk.onn import LayerFactor, Onn, factorise
 from optinc_pdk.report.formatting import format_short, format_si
-from optinc_pdk.report.schema import LimitNumbers, Report, SpeedNumbers
+from optinc_pdk.report.schema import LimitNumbers, OscillatorNumbers, Report, SpeedNumbers
 
 if TYPE_CHECKING:
     from optinc_pdk.signoff.drc.design_rule_check import RuleResult
+    from optinc_pdk.tolerance.oscillator_power import OscillatorLight
 
 
 def summary_table(report: Report) -> Table:
@@ -44,6 +45,8 @@ def summary_table(report: Report) -> Table:
     table.add_row("drc", _drc(report))
     table.add_row("lvs", _lvs(report))
     table.add_row("function", _function(report))
+    if chip is not None and chip.oscillators is not None:
+        table.add_row("oscillators", oscillator_line(chip.oscillators))
     if report.speed is not None:
         table.add_row("speed", speed_line(report.speed))
     table.add_row("time", f"{sum(report.seconds.values()):.1f} s")
@@ -61,6 +64,15 @@ def limit_line(name: str, limit: LimitNumbers) -> str:
     unit = "" if limit.unit == name else f" {limit.unit}"
     most = "no limit given" if limit.limit is None else f"{format_short(limit.limit)}{unit}"
     return f"{name} {format_short(limit.value)} of {most}" + (" MISSED" if limit.holds is False else "")
+
+
+def oscillator_line(light: OscillatorLight | OscillatorNumbers) -> str:
+    """Format the light of the local oscillators as one line of text."""
+    fibres = "the carrier's fibre, which the chip splits" if light.split_carrier else f"each of {light.fibres} fibres"
+    return (
+        f"{format_si(light.fibre_w, 'W')} into {fibres}; {format_si(light.mixer_mean_w, 'W')} at a mixer on average, "
+        f"{format_si(light.mixer_least_w, 'W')} at least"
+    )
 
 
 def speed_line(speed: SpeedNumbers) -> str:
