@@ -2,6 +2,7 @@
 
     python benchmarks/paper_fast.py run      # two minutes of one core for each chip; continues an earlier run
     python benchmarks/paper_fast.py table    # the table of docs/paper_network.md
+    python benchmarks/paper_fast.py budget   # smallest losses and gains of the layers
 
 The network is `paper_8bit_4servers.npz`. Samples and calibration are those of `paper_tolerance.py`: blocks are separate
 meshes, and calibration knows every device. Noise is that of `paper_noise.py`, with the cards of soi220_fast.
@@ -24,6 +25,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from optinc_pdk.cards import load_process
+from optinc_pdk.onn import Onn, factorise, linked_network
+from optinc_pdk.onn.conditioning import least_gains
+from optinc_pdk.report.detection_loss import detection_losses
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.tolerance import Imperfections, imperfections
@@ -128,6 +132,21 @@ def table(results: Annotated[Path, typer.Option(help="File of finished chips.")]
             f"{min(one.margin for one in matching):.2f}",
         )
         print("| " + " | ".join(cells) + " |")
+
+
+@app.command()
+def budget() -> None:
+    """Print the smallest loss of every hidden layer, and the gain that its neurons need, from the cards."""
+    process = load_process(PROCESS)
+    onn = linked_network(Onn.load(WEIGHTS), process.link.kind == "neurons")
+    print("| layer | columns | meshes, dB | signal outside, dB | oscillator, dB | gain without loss | least gain |")
+    print("|---|---|---|---|---|---|---|")
+    for index, (factor, loss) in enumerate(zip(factorise(onn)[:-1], detection_losses(onn, process), strict=True)):
+        gain, meshes_db = float(least_gains(factor).max()), loss.columns * loss.column_db
+        print(
+            f"| {index} | {loss.columns} | {meshes_db:.1f} | {loss.source_db:.1f} | {loss.oscillator_db:.1f} "
+            f"| {gain:.3g} | {gain * 10 ** (loss.total_db / 20):.3g} |"
+        )
 
 
 if __name__ == "__main__":
