@@ -247,6 +247,7 @@ def build_staged(
         function_numbers,
         task_numbers,
     )
+    from optinc_pdk.report.detection_loss import detection_losses
 
     refuse_beyond_memory(
         estimated_memory_gb(onn),
@@ -255,7 +256,7 @@ def build_staged(
     )
     with clock.stage("factor"):
         factors = factorise(onn, input_amplitudes)
-        check_gains(factors, card)
+        check_gains(factors, card, detection_losses(onn, card))
     with clock.stage("assemble"):
         draft = draft_circuit(onn, card, name)
     with clock.stage("layout"):

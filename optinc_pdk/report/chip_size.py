@@ -133,9 +133,7 @@ def onn_size(name: str, onn: Onn, process: Process) -> NetworkSize:
     """
     onn = linked_network(onn, process.link.kind == "neurons")
     noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
-    parts = [
-        [(len(part.rows), len(part.columns)) for part in onn.layer_parts(index)] for index in range(len(onn.layers))
-    ]
+    parts = [layer_shapes(onn, index) for index in range(len(onn.layers))]
     return network_size(name, onn.task, onn.structure, onn.factor, process, noise, parts)
 
 
@@ -193,7 +191,8 @@ def network_size(
     whole = [[(out, into)] for into, out in pairwise(structure)]
     for i, (shapes, method) in enumerate(zip(parts or whole, factor, strict=True)):
         out, into = sum(shape[0] for shape in shapes), sum(shape[1] for shape in shapes)
-        layers.append(_ends(_mesh(shapes, method, process), out, into, task, (i == 0, i == last), process))
+        end = (i == 0, i == last)
+        layers.append(_ends(_mesh(shapes, method, process, end), out, into, task, end, process))
     dies, outline, fit = _dies(layers, process)
     loss = tuple(layer.loss_db for layer in layers)
     return NetworkSize(
@@ -215,26 +214,48 @@ def _columns(modes: int) -> int:
     return modes if modes > 2 else modes - 1
 
 
-def _mesh(parts: Sequence[tuple[int, int]], method: FactorMethod, process: Process) -> LayerSize:
-    """The size of the linear block alone: meshes of all parts, or of all blocks and the trees that join them.
+def layer_shapes(onn: Onn, index: int) -> list[tuple[int, int]]:
+    """Return the numbers of rows and columns of the independent parts of a layer's optical matrix."""
+    return [(len(part.rows), len(part.columns)) for part in onn.layer_parts(index)]
+
+
+def layer_columns(parts: Sequence[tuple[int, int]], method: FactorMethod) -> int:
+    """Return the number of MZIs and attenuators in series on the light paths of a layer.
 
     A part has two meshes, a block has one. Dummies make the meshes of all parts as long as the longest one.
+
+    Args:
+        parts: Numbers of rows and columns of the layer's independent parts.
+        method: Factorisation of the layer.
     """
+    if isinstance(method, str):
+        return sum(max(_columns(part[side]) for part in parts) for side in (0, 1)) + 1
+    return _columns(method[1]) + 1
+
+
+def _mesh(
+    parts: Sequence[tuple[int, int]], method: FactorMethod, process: Process, end: tuple[bool, bool]
+) -> LayerSize:
+    """The size of the linear block alone: meshes of all parts, or of all blocks and the trees that join them.
+
+    A part has two meshes, a block has one. Dummies make the meshes of all parts as long as the longest one. Trees of
+    splitters copy the inputs of the first layer and add the outputs of the last one; blocks of the others have
+    modulators and detectors of their own. ``end`` says whether the layer is the first and the last.
+    """
+    columns = layer_columns(parts, method)
     if isinstance(method, str):
         attenuators, mzis, trees_db = sum(map(min, parts)), sum(svd_mzis(*part) for part in parts), 0.0
         sides = [[into for _, into in parts], [out for out, _ in parts]]
-        depths = [max(map(_columns, side)) for side in sides]
         meshes = [modes for side in sides for modes in side]
-        cells = sum(sum(side) * depth for side, depth in zip(sides, depths, strict=True))
+        cells = sum(sum(side) * max(map(_columns, side)) for side in sides)
         strips = 1
-        columns = sum(depths) + 1
     else:
         (out, into), block = parts[0], method[1]
         count = -(-out // block) * -(-into // block)
         meshes, attenuators, strips = [block] * count, block * count, count
         mzis = unitary_diagonal_mzis(out, into, block)
-        trees_db = block_trees(out, into, block, process.device("mmi1x2").parameter("loss_db")).loss_db
-        columns = _columns(block) + 1
+        trees = block_trees(out, into, block, process.device("mmi1x2").parameter("loss_db"))
+        trees_db = trees.split_db * end[0] + trees.combine_db * end[1]
         cells = sum(modes * _columns(modes) for modes in meshes)
     pitch = float(process.floorplan.mode_pitch_um)
     length = mzi_positions(process).end * cells
