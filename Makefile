@@ -2,7 +2,7 @@
 # make test      run the linters and every test
 # make quick     run a linter and one test of every file, in about a minute
 # make rules     test every design rule on generated layouts and write docs/rules.md
-# make mutants   inject every kind of fault into three chips and write docs/mutants.md (20 minutes)
+# make mutants   inject every kind of fault into four chips and write docs/mutants.md (half an hour)
 # make faults    kill, interrupt and starve the commands at every file operation and print a table (half an hour)
 # make fuzz      read a million mutated files of every kind and write docs/fuzzing.md (half an hour)
 # make trainings  train small networks with every scheme and write docs/training.md (an hour)

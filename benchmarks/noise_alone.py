@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from optinc_pdk.cards import load_process
+from optinc_pdk.chip_files import chip_files
 from optinc_pdk.onn import Onn
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
@@ -22,7 +23,6 @@ from optinc_pdk.simulate import noise_of, scattering
 from optinc_pdk.simulate.transmission.noise import KINDS, Noise
 from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
 from optinc_pdk.tolerance.montecarlo.word_statistics import read_words
-from optinc_pdk.tolerance.montecarlo.yield_run import chip_files
 
 LOCKS_RAD = (3e-3, 10e-3, 30e-3)
 """Residual phase errors of the fibres' phase lock, in addition to the card's value."""

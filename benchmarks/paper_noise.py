@@ -12,7 +12,6 @@ words correctly.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,9 +19,10 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from csv_rows import read, write
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from paper_tolerance import ALL, ROOT, WEIGHTS, Calibrated, Setup, calibrated, drawn, load_setup, words, write
+from paper_tolerance import ALL, ROOT, WEIGHTS, Calibrated, Setup, calibrated, drawn, load_setup, words
 from rich.console import Console
 from rich.progress import Progress
 
@@ -119,17 +119,6 @@ def chip(setup: Setup, card: Imperfections, seed: int) -> list[Row]:
     return rows
 
 
-def read(path: Path) -> list[Row]:
-    """Read the rows of finished chips."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return [
-            Row(int(one["seed"]), float(one["symbol_rate_bd"]), int(one["exact"]), int(one["words"]))
-            for one in csv.DictReader(file)
-        ]
-
-
 app = typer.Typer(no_args_is_help=True, help=(__doc__ or "").splitlines()[0])
 
 
@@ -143,7 +132,7 @@ def run(
     process = load_process("soi220")
     card = imperfections(process)
     setup = load_setup(WEIGHTS, process, card)
-    done = {one.seed for one in read(results)}
+    done = {one.seed for one in read(results, Row)}
     todo = [seed for seed in range(first, chips) if seed not in done]
     with Progress(console=Console(stderr=True)) as progress:
         for seed in progress.track(todo, description="chips"):
@@ -153,7 +142,7 @@ def run(
 @app.command()
 def table(results: Annotated[Path, typer.Option(help="File of finished chips.")] = FINISHED) -> None:
     """Print exact words and word-error rates by symbol rate, and plot them."""
-    rows = read(results)
+    rows = read(results, Row)
     print("| symbol rate | words exact, mean | worst | perfect | word-error rate |\n|---|---|---|---|---|")
     rates, mean, worst = list[float](), list[float](), list[float]()
     for rate in RATES_BD:

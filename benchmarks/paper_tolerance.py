@@ -12,15 +12,15 @@ the devices, codes are rounded, and gains and offsets of the neurons are set for
 
 from __future__ import annotations
 
-import csv
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
+from csv_rows import read, write
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
@@ -71,6 +71,8 @@ class Case:
         residual_rad: Rms residual error of every phase.
         bits: Effective bits of the drive; None for no rounding.
         chips: Number of chips.
+        quadrature_weight: Weight of signals in quadrature in the fits of the first layer, whose light comes through
+            fibres with phase errors.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Case:
     residual_rad: float = 0.0
     bits: tuple[float | None, ...] = BITS
     chips: int = 20
+    quadrature_weight: float = 0.0
 
 
 ALL = Case("all", tuple((kind, 1.0) for kind in KIND.values()))
@@ -277,11 +280,12 @@ def calibrated(
                 (centred[:, block.columns], target_centred[:, block.columns] @ block.unitary.T) for block in blocks
             ]
         each = list(zip(blocks, devices, fit_signals, strict=True))
-        programmed = [fit_block(*one, case.steps, seed) for one in each]
+        in_quadrature = case.quadrature_weight if layer is setup.onn.layers[0] else 0.0
+        programmed = [fit_block(*one, case.steps, seed, quadrature_weight=in_quadrature) for one in each]
         if case.dim:
             amplitudes = reduced_amplitudes(blocks, devices, programmed)
             programmed = [
-                by_bits if amplitude is None else fit_block(*one, case.steps, seed, amplitude)
+                by_bits if amplitude is None else fit_block(*one, case.steps, seed, amplitude, in_quadrature)
                 for one, by_bits, amplitude in zip(each, programmed, amplitudes, strict=True)
             ]
         phases, _ = block_phases(blocks, devices, programmed)
@@ -339,36 +343,6 @@ def train(folder: Annotated[Path, typer.Option(help="For checkpoints.")] = ROOT 
     print(f"{WEIGHTS.name}: {lattice_score(onn)}")
 
 
-def read(path: Path) -> list[Row]:
-    """Read the rows of finished chips."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return [
-            Row(
-                one["case"],
-                int(one["seed"]),
-                one["bits"],
-                one["calibrated"] == "True",
-                int(one["exact"]),
-                int(one["words"]),
-                float(one["margin"]),
-                float(one["seconds"]),
-            )
-            for one in csv.DictReader(file)
-        ]
-
-
-def write(path: Path, rows: Sequence[Any]) -> None:
-    """Append the rows of one chip, dataclasses of one type."""
-    new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(rows[0])], lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerows(asdict(one) for one in rows)
-
-
 @app.command()
 def run(
     minutes: Annotated[float, typer.Option(help="No chip is started after this time.")] = 1e9,
@@ -381,7 +355,7 @@ def run(
     process = load_process("soi220")
     card = imperfections(process)
     setup = load_setup(WEIGHTS, process, card)
-    done = {(one.case, one.seed) for one in read(results)}
+    done = {(one.case, one.seed) for one in read(results, Row)}
     cases = [case for case in CASES if not only or case.name in only]
     unknown = sorted(set(only or ()) - {case.name for case in CASES})
     if unknown:
@@ -402,7 +376,7 @@ def run(
 @app.command()
 def table(results: Annotated[Path, typer.Option(help="File of finished chips.")] = FINISHED) -> None:
     """Print mean and worst numbers of exact words, and the words lost to each imperfection alone."""
-    rows = read(results)
+    rows = read(results, Row)
     print("| chips | number | calibrated | unrounded | 16 bits | 12 bits | 8.5 bits |\n|---|---|---|---|---|---|---|")
     for case in CASES:
         for calibrated in (False, True):

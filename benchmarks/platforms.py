@@ -159,7 +159,7 @@ def numbers(process: Process) -> dict[str, str]:
         return float(process.device(device).model.parameters[parameter])
 
     wavelength = float(process.guide.wavelength_nm)
-    fibre = -20.0 * math.log10(abs(device_s(process, "grating_coupler", wavelength)[..., 1, 0].item()))
+    fibre = -20.0 * math.log10(abs(device_s(process, process.fibres.coupler, wavelength)[..., 1, 0].item()))
     extinction = process.device("modulator").model.parameters.get("extinction_db")
     heater, diode = process.device("phase_shifter"), process.device("photodiode")
     die = process.dies[-1]

@@ -25,6 +25,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from optinc_pdk.cards import load_process
+from optinc_pdk.chip_files import ChipFiles, chip_files
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.flow import build
 from optinc_pdk.onn import Onn
@@ -36,7 +37,7 @@ from optinc_pdk.tolerance.montecarlo.records import Records, SampleJob
 from optinc_pdk.tolerance.montecarlo.study import AFTER, YieldStudy, amounts_of
 from optinc_pdk.tolerance.montecarlo.summary import outcome_numbers
 from optinc_pdk.tolerance.montecarlo.summary_text import caption, percent
-from optinc_pdk.tolerance.montecarlo.yield_run import ChipFiles, YieldResults, chip_files, header_of, run_jobs
+from optinc_pdk.tolerance.montecarlo.yield_run import YieldResults, header_of, run_jobs
 
 ROOT = Path(__file__).resolve().parent.parent
 NETWORKS = ROOT / "optinc_pdk" / "onn" / "networks"

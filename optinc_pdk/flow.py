@@ -168,7 +168,7 @@ def build(
         on_progress: Called within a long stage with its name, the number of steps done and their total.
         input_amplitudes: Amplitude of level 3 of each symbol in the input fibres, most significant first; 1 is the
             carrier's amplitude in its fibre. By default the largest value of any input has amplitude 1.
-        link: How the outputs reach the servers, see :class:`optinc_pdk.cards.process.LinkCard`; by default the
+        link: How the outputs reach the servers, see :class:`optinc_pdk.cards.electronics.LinkCard`; by default the
             process's.
         receivers: How the servers detect them; by default the process's.
 
@@ -247,6 +247,7 @@ def build_staged(
         function_numbers,
         task_numbers,
     )
+    from optinc_pdk.report.detection_loss import detection_losses
 
     refuse_beyond_memory(
         estimated_memory_gb(onn),
@@ -255,7 +256,7 @@ def build_staged(
     )
     with clock.stage("factor"):
         factors = factorise(onn, input_amplitudes)
-        check_gains(factors, card)
+        check_gains(factors, card, detection_losses(onn, card))
     with clock.stage("assemble"):
         draft = draft_circuit(onn, card, name)
     with clock.stage("layout"):
@@ -394,13 +395,15 @@ def _speed(s: Scattering, board: Board, bias: Bias, task: Averaging, card: Proce
     """Estimate the highest symbol rate of the extracted chip, what limits it, and the energy at this rate."""
     from optinc_pdk.report.build_numbers import speed_numbers
     from optinc_pdk.signoff.function import function_inputs
-    from optinc_pdk.tolerance.error_estimate import error_margins, find_rate_limits
+    from optinc_pdk.tolerance.error_estimate import error_margins, find_rate_limits, rates_without_limits
     from optinc_pdk.tolerance.link_energy import link_energy
 
     margins = error_margins(s, function_inputs(task), board, bias)
     limits = find_rate_limits(margins, card)
+    named = limits.main_limit is not None or limits.symbol_rate_bd in (None, limits.highest_bd)
+    without = None if named else rates_without_limits(margins, card, limits)
     energy = None if limits.symbol_rate_bd is None else link_energy(board, bias, task, card, limits.noise)
-    return speed_numbers(limits, energy, len(margins.wrong))
+    return speed_numbers(limits, without, energy, len(margins.wrong))
 
 
 def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]:

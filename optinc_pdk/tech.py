@@ -38,11 +38,17 @@ class ProcessPdk(gf.Pdk):
     def activate(self, force: bool = False) -> None:
         """Make this the active PDK of the Python session, also if the active one has the same name.
 
+        gdsfactory deletes the empty layers of the PDK before from the layout database, and layers that come later take
+        their indices. ``layers`` is made anew where an index belongs to another layer by now.
+
         Args:
             force: Whether to set gdsfactory's layers again if this PDK is active already.
         """
         with LAYOUT_LOCK:
             super().activate(force or gf.pdk._ACTIVE_PDK is not self)
+            if any(gf.kcl.layout.find_layer(*layer) != int(layer) for layer in cast(Any, self.layers)):
+                self.layers = layer_enum(self.process)
+                super().activate(force=True)
 
 
 @contextmanager

@@ -531,6 +531,8 @@ def test_noise_counts_words_and_refuses_powers_beyond_the_card(chip: Path, tmp_p
             and f"{power} W" in result.stderr
             and "at least 1e-12 and at most 0.1 W" in result.stderr
         )
+        result = run(*command, "--oscillator-w", power)
+        assert result.returncode == 2 and f"power {power} W in the fibres" in result.stderr and "0.1 W" in result.stderr
     assert not list(tmp_path.iterdir())
     result = run(*command[:-1], tmp_path / "n.png")
     assert result.returncode == 2 and "n.png: " in result.stderr and not list(tmp_path.iterdir())
@@ -544,9 +546,37 @@ def test_noise_counts_words_and_refuses_powers_beyond_the_card(chip: Path, tmp_p
     assert slow["wrong"] == 0 < slow["high"] < 1e-4 and slow["words"] == 4 * 65_536
     # the estimate counts noise that passes several layers more than once
     assert 0 < fast["low"] < fast["gaussian_estimate"] < 3 * fast["high"] < 0.1 and fast["wrong"] > 0
+    oscillators = numbers["oscillators"]
+    light, points = oscillators["light"], oscillators["points"]
+    assert (light["fibres"], light["fibre_w"], light["split_carrier"]) == (1, 3e-3, True)
+    assert 0.0 < light["mixer_least_w"] < light["mixer_mean_w"] < 1e-4
+    rates = [each["symbol_rate_bd"] for each in points]
+    assert rates == sorted(rates, reverse=True) and points[0]["oscillator_w"] == 0.1
     limits = numbers["limits"]
     assert 1e8 < limits["symbol_rate_bd"] < 1e9 and limits["main_limit"] == "amplifiers"
     assert (tmp_path / "n.csv").is_file() and (tmp_path / "n.png").is_file()
+
+
+def test_rates_above_the_stated_limit_are_results_and_those_beyond_every_bandwidth_are_refused(
+    chip: Path, tmp_path: Path
+) -> None:
+    gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
+    files = (gds, netlist, "--bias", bias, "--weights", bundled_weights(), "--json")
+    refused = run("noise", *files, "--symbol-rates", "1e9,2e11", "-o", tmp_path / "n.csv")
+    assert (refused.returncode, refused.stdout) == (2, "") and "beyond every bandwidth" in refused.stderr
+    refused = run("eye", *files, "--symbol-rate", "2e11", "-o", tmp_path / "e.png")
+    assert refused.returncode == 2 and "beyond every bandwidth" in refused.stderr
+    assert not list(tmp_path.iterdir())
+    # the process states 1 GBd
+    done = run("noise", *files, "--symbol-rates", "1e9,4e9", "-o", tmp_path / "n.csv")
+    assert done.returncode == 0 and "optinc: 4 GBd: above 1 GBd" in done.stderr
+    assert "budget.symbol_rate_max_bd" in done.stderr
+    numbers = json.loads(done.stdout)
+    slow, fast = numbers["points"]
+    assert slow["wrong"] < fast["wrong"] < fast["words"]
+    assert numbers["limits"]["symbol_rate_bd"] <= numbers["limits"]["highest_bd"] == 1e9
+    done = run("eye", *files, "--symbol-rate", "4e9", "-o", tmp_path / "e.png")
+    assert done.returncode == 0 and "optinc: 4 GBd: above 1 GBd" in done.stderr
 
 
 def test_simulate_reads_layouts_and_netlists_and_results_are_passive(chip: Path, tmp_path: Path) -> None:
@@ -782,6 +812,29 @@ def test_synth_writes_an_exact_network(tmp_path: Path) -> None:
     assert run("synth", "--bits", 8, "--servers", 1_000_000, "-o", tmp_path / "v.npz").returncode == 2
     assert run("synth", "--bits", 8, "--servers", 4, "--copies", 100_000, "-o", tmp_path / "v.npz").returncode == 2
     assert not (tmp_path / "v.npz").exists()
+
+
+def test_synth_chooses_for_noise_and_shows_the_candidates(tmp_path: Path) -> None:
+    out = tmp_path / "w.npz"
+    found = run("synth", "--bits", 4, "--servers", 2, "--for", "noise", "--json", "-o", out)
+    numbers = json.loads(found.stdout)
+    sigmas = [row["sigma"] for row in numbers["candidates"]]
+    assert sigmas == sorted(sigmas, reverse=True) and len(sigmas) > 1
+    assert numbers["candidates"][0]["mzis"] == numbers["mzis"] == Onn.load(out).mzis
+    limit = numbers["candidates"][-1]["mzis"]
+    table = run("synth", "--bits", 4, "--servers", 2, "--for", "noise", "--mzis", limit, "-o", out)
+    assert "σ*" in table.stdout and Onn.load(out).mzis <= limit
+    for options in (("--for", "speed"), ("--for", "noise", "--process", "soi220"), ("--for", "rate", "--unary")):
+        refused = run("synth", "--bits", 2, "--servers", 4, *options, "-o", tmp_path / "v.npz")
+        assert refused.returncode == 2 and not (tmp_path / "v.npz").exists()
+
+
+def test_synth_chooses_for_the_rate_on_a_process(tmp_path: Path) -> None:
+    out = tmp_path / "w.npz"
+    options = ("--for", "rate", "--process", "soi220_fast", "--mzis", 6, "--json")
+    numbers = json.loads(run("synth", "--bits", 2, "--servers", 4, *options, "-o", out).stdout)
+    assert numbers["candidates"][0]["extracted_bd"] > 1e9
+    assert numbers["candidates"][0]["structure"] == list(Onn.load(out).structure)
 
 
 def test_level_1_trains_on_from_a_pytorch_file(tmp_path: Path) -> None:

@@ -139,9 +139,58 @@ def test_weights_that_are_not_those_of_the_build_are_warned_of(
     assert "is not the network" not in run(*line(command, tmp_path / "other.npz", bare, tmp_path)).err
 
 
-def test_yield_refuses_options_of_a_weight_file_that_is_not_given(tiny_chip: Path, run: Run) -> None:
-    done = run("yield", tiny_chip, "--servers", 4)
+TASK_ONLY = {
+    "noise": ("--symbol-rates", "1e6", "--json"),
+    "eye": ("--symbol-rate", 1e6, "--json"),
+    "yield": ("--samples", 1, "--no-contributions", "--json"),
+}
+"""Commands that need to know the task of a chip, and not its weights, with options that make them short."""
+OUTPUTS = {"noise": "a.csv", "eye": "a.png", "yield": ""}
+
+
+@pytest.mark.parametrize("command", TASK_ONLY)
+def test_the_files_beside_a_layout_say_what_the_chip_computes(
+    command: str, tiny_chip: Path, bare: Path, network: Path, tmp_path: Path, run: Run
+) -> None:
+    output = ("-o", tmp_path / "out" / OUTPUTS[command], *TASK_ONLY[command])
+    found = run(command, tiny_chip, *output)
+    assert found.code == 0, found.err
+    given = run(command, tiny_chip, "--weights", network, *output)
+    assert given.code == 0 and json.loads(given.out) == json.loads(found.out)
+    # without the report, the task is not known
+    shutil.rmtree(tmp_path / "out")
+    missing = run(command, bare, *output)
+    assert missing.code == 2 and missing.err.startswith(f"optinc: {bare.with_suffix('.report.json')}: no report")
+    assert "--weights" in missing.err and not (tmp_path / "out").exists()
+    # the report of another layout does not help
+    shutil.copytree(bare.parent, tmp_path / "copied")
+    shutil.copy(tiny_chip.with_suffix(".report.json"), tmp_path / "copied" / "other.report.json")
+    for ending in (".gds", ".pic.yml", ".bias.yml"):
+        (tmp_path / "copied" / bare.name).with_suffix(ending).rename(tmp_path / "copied" / f"other{ending}")
+    other = run(command, tmp_path / "copied" / "other.gds", *output)
+    assert other.code == 2 and "is not the report of" in other.err and "--weights" in other.err
+
+
+@pytest.mark.parametrize("command", TASK_ONLY)
+def test_options_of_a_weight_file_that_is_not_given_are_refused(command: str, tiny_chip: Path, run: Run) -> None:
+    done = run(command, tiny_chip, "--servers", 4, *TASK_ONLY[command])
     assert done.code == 2 and "give it with --weights" in done.err
+
+
+@pytest.mark.parametrize("command", ["check", "spectrum", "lvs", *TASK_ONLY])
+def test_netlist_and_bias_are_looked_for_beside_the_layout(
+    command: str, tiny_chip: Path, network: Path, tmp_path: Path, run: Run
+) -> None:
+    shutil.copy(tiny_chip, tmp_path)
+    weights = (network,) if command in ("check", "spectrum") else ()
+    rate = ("--symbol-rate", 1e6) if command == "eye" else ()
+    for missing in ("tiny.pic.yml", "tiny.bias.yml")[: 1 if command == "lvs" else 2]:
+        done = run(command, *weights, tmp_path / tiny_chip.name, *rate)
+        assert done.code == 2 and done.err.startswith(f"optinc: {tmp_path / missing}: "), done.err
+        shutil.copy(tiny_chip.with_name(missing), tmp_path)
+    if command in ("check", "lvs"):
+        done = run(command, *weights, tmp_path / tiny_chip.name, *(OPTIONS if weights else ()))
+        assert done.code == 0, done.err
 
 
 def test_the_report_states_the_activation_and_the_level_of_a_cascade(tmp_path: Path, run: Run) -> None:

@@ -43,6 +43,31 @@ def test_layers_are_the_cards() -> None:
         assert tuple(getattr(optinc_pdk.PDK.layers, name)) == layer.gds
 
 
+def test_layers_are_the_cards_after_other_processes_were_active() -> None:
+    """The layers of a process are empty when it is left, so those of the third process take their indices."""
+    python(
+        """
+import gdsfactory as gf
+from optinc_pdk.cells import CELLS, cells_of
+from optinc_pdk.pdk import get_pdk
+
+names = ("soi220", "soi220_two_metal", "cornerstone220")
+for name in names:
+    get_pdk(name).activate()
+for name in cells_of(get_pdk("cornerstone220").process):
+    CELLS[name]()
+for name in (*names, *reversed(names)):
+    pdk = get_pdk(name)
+    pdk.activate()
+    for layer, card in pdk.process.layers.items():
+        assert gf.get_layer_tuple(layer) == card.gds == tuple(getattr(pdk.layers, layer)), (name, layer)
+        drawn = gf.Component()
+        drawn.add_polygon([(0, 0), (1, 0), (1, 1)], layer=layer)
+        assert drawn.layers == [card.gds], (name, layer, drawn.layers)
+"""
+    )
+
+
 def test_layer_views_are_the_cards() -> None:
     views = optinc_pdk.PDK.layer_views
     assert views is not None

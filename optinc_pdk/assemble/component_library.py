@@ -8,8 +8,8 @@ from optinc_pdk.circuit.netlist_files import composite_type
 
 MZI_DEVICES = ("mmi2x2", "phase_shifter", "terminator")
 """Devices of the sub-circuits."""
-NETWORK_DEVICES = (*MZI_DEVICES, "grating_coupler", "mmi1x2", "pad")
-"""Devices of the circuit of every network."""
+NETWORK_DEVICES = (*MZI_DEVICES, "mmi1x2", "pad")
+"""Devices of the circuit of every network, besides its fibre couplers."""
 ONCHIP_DEVICES = ("modulator", "photodiode")
 """Further devices of networks whose activations are on the chip."""
 
@@ -24,7 +24,7 @@ def check_devices(process: Process) -> None:
         CardError: Device cards are missing; the message names them and the remedy.
     """
     onchip = process.activation.realisation == "onchip"
-    process.require_devices(NETWORK_DEVICES + (ONCHIP_DEVICES if onchip else ()))
+    process.require_devices((*NETWORK_DEVICES, process.fibres.coupler) + (ONCHIP_DEVICES if onchip else ()))
 
 
 def device_types(process: Process) -> dict[str, ComponentType]:

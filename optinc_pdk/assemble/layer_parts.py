@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from optinc_pdk.assemble.mesh_circuit import BlockBuilder, add_pad
 from optinc_pdk.assemble.splitter_trees import add_tree
 from optinc_pdk.assemble.weight_blocks import WeightBlock
+from optinc_pdk.cards import Process
+from optinc_pdk.cards.technology import Coupler
 from optinc_pdk.circuit import CircuitBuilder
 
 
-def add_fibre(b: CircuitBuilder, label: str, section: str, row: int) -> tuple[str, str]:
-    """Add a grating coupler with a fibre label.
+def add_fibre(b: CircuitBuilder, coupler: Coupler, label: str, section: str, row: int) -> tuple[str, str]:
+    """Add a fibre coupler with a fibre label.
 
     Args:
         b: Circuit under construction.
+        coupler: Device that couples to the fibre.
         label: Label of the fibre.
         section: Section of the floorplan; the coupler is in its column 0.
         row: Row in the section.
@@ -22,9 +25,9 @@ def add_fibre(b: CircuitBuilder, label: str, section: str, row: int) -> tuple[st
     Returns:
         The guide port of the coupler, and the label.
     """
-    coupler = b.add(f"fibre_{label}", "grating_coupler", (section, 0, row))
-    b.ports[label] = f"{coupler},o2"
-    return f"{coupler},o1", label
+    name = b.add(f"fibre_{label}", coupler, (section, 0, row))
+    b.ports[label] = f"{name},o2"
+    return f"{name},o1", label
 
 
 def add_linear_block(b: CircuitBuilder, block: WeightBlock, light: Sequence[str]) -> list[str]:
@@ -52,15 +55,15 @@ def add_linear_block(b: CircuitBuilder, block: WeightBlock, light: Sequence[str]
     return [modes.ends[row] for row in range(rows)]
 
 
-def add_mixers(b: CircuitBuilder, name: str, rows: Sequence[str], onchip: bool) -> tuple[str, list[str], list[str]]:
+def add_mixers(b: CircuitBuilder, name: str, rows: Sequence[str], process: Process) -> tuple[str, list[str], list[str]]:
     """Add a homodyne mixer and a trim phase shifter for its local oscillator to each output of a block.
 
     Args:
         b: Circuit under construction.
         name: Name of the bank of mixers.
         rows: Ports of the outputs of its blocks, one for each row.
-        onchip: If true, the detectors are photodiodes on the chip, each with a pad. Otherwise they are on the board,
-            and each mixer output leads to a fibre.
+        process: Process. If its activations are on the chip, the detectors are photodiodes, each with a pad. Otherwise
+            they are on the board, and each mixer output leads to a fibre.
 
     Returns:
         The open root port of the splitter tree that feeds the local oscillators, the labels of the positive detectors,
@@ -69,19 +72,23 @@ def add_mixers(b: CircuitBuilder, name: str, rows: Sequence[str], onchip: bool) 
     leaves: list[str] = []
     plus: list[str] = []
     minus: list[str] = []
+    section = f"{name}_mix"
     for row, light in enumerate(rows):
-        mixer = b.add(f"{name}_mix_r{row}", "mmi2x2", (f"{name}_mix", 0, row))
-        trim = b.add(f"{name}_lo_r{row}", "phase_shifter", (f"{name}_mix", 0, row))
+        mixer = b.add(f"{name}_mix_r{row}", "mmi2x2", (section, 0, row))
+        trim = b.add(f"{name}_lo_r{row}", "phase_shifter", (section, 0, row))
         add_pad(b, trim, f"{trim},e1", f"{trim},e2")
         b.connect(light, f"{mixer},o2")
         b.connect(f"{trim},o1", f"{mixer},o1")
         leaves.append(f"{trim},o2")
         for side, port, labels in (("p", "o3", plus), ("n", "o4", minus)):
             label = f"{name}_{side}_r{row}"
-            guide = _photodiode(b, label, f"{name}_mix", row) if onchip else add_fibre(b, label, f"{name}_mix", row)[0]
+            if process.activation.realisation == "onchip":
+                guide = _photodiode(b, label, section, row)
+            else:
+                guide, _ = add_fibre(b, process.fibres.coupler, label, section, row)
             b.connect(f"{mixer},{port}", guide)
             labels.append(label)
-    return add_tree(b, f"{name}_lo", f"{name}_mix", None, leaves), plus, minus
+    return add_tree(b, f"{name}_lo", section, None, leaves), plus, minus
 
 
 def _photodiode(b: CircuitBuilder, label: str, section: str, row: int) -> str:
@@ -91,7 +98,7 @@ def _photodiode(b: CircuitBuilder, label: str, section: str, row: int) -> str:
     return f"{photodiode},o1"
 
 
-def add_modulators(b: CircuitBuilder, bank: str, section: str, count: int) -> list[tuple[str, str]]:
+def add_modulators(b: CircuitBuilder, coupler: Coupler, bank: str, section: str, count: int) -> list[tuple[str, str]]:
     """Add a bank of modulators with a labelled pad each, and a splitter tree that feeds all of them.
 
     The carrier enters the tree from one fibre, ``carrier_<bank>``. The tree has a power of two of leaves, so that all
@@ -99,6 +106,7 @@ def add_modulators(b: CircuitBuilder, bank: str, section: str, count: int) -> li
 
     Args:
         b: Circuit under construction.
+        coupler: Device that couples to the carrier's fibre.
         bank: Prefix of the labels.
         section: Section of the floorplan.
         count: Number of modulators.
@@ -118,6 +126,6 @@ def add_modulators(b: CircuitBuilder, bank: str, section: str, count: int) -> li
     for row in range(len(leaves), 1 << (len(leaves) - 1).bit_length()):
         dark = b.add(f"{bank}_carrier_dark_r{row}", "terminator", (section, 0, row))
         leaves.append(f"{dark},o1")
-    carrier, _ = add_fibre(b, f"carrier_{bank}", section, len(leaves))
+    carrier, _ = add_fibre(b, coupler, f"carrier_{bank}", section, len(leaves))
     add_tree(b, f"{bank}_carrier", section, carrier, leaves)
     return ends

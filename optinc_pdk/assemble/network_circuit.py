@@ -18,6 +18,7 @@ from optinc_pdk.assemble.splitter_trees import add_tree
 from optinc_pdk.assemble.weight_blocks import WeightBlock, layer_blocks
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
+from optinc_pdk.cards.technology import Coupler
 from optinc_pdk.circuit import Board, Circuit, CircuitBuilder, Neuron
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn, without_output_bias
@@ -35,6 +36,8 @@ class CircuitDraft:
         neurons: Activations of all hidden layers.
         carriers: Labels of the fibres that feed modulators on the chip; empty if modulators are off the chip.
         coherent: Whether the servers have coherent receivers.
+        coupler: Device that couples to fibres.
+        oscillator_power: Power in the fibres that lead to local oscillators, relative to that in another guide.
     """
 
     builder: CircuitBuilder
@@ -44,6 +47,8 @@ class CircuitDraft:
     neurons: tuple[Neuron, ...]
     carriers: tuple[str, ...]
     coherent: bool
+    coupler: Coupler
+    oscillator_power: float
 
 
 def assemble(onn: Onn, process: Process, name: str, plan: DiePlan = CARRIER_TREE) -> Circuit:
@@ -96,16 +101,24 @@ def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
     feeds = copy_inputs(b, "l0", blocks[0], light)
     roots: dict[str, str] = {}
     neurons: list[Neuron] = []
-    onchip = process.activation.realisation == "onchip"
+    coupler = process.fibres.coupler
     for index in range(len(blocks) - 1):
-        activated, feeds = _hidden(b, index, blocks, onn.detector_rows(index).tolist(), feeds, roots, onchip)
+        activated, feeds = _hidden(b, index, blocks, onn.detector_rows(index).tolist(), feeds, roots, process)
         neurons += activated
     last = [add_linear_block(b, block, feed) for block, feed in zip(blocks[-1], feeds, strict=True)]
-    _outputs(b, onn.task, sum_outputs(b, f"l{len(blocks) - 1}", blocks[-1], last))
+    _outputs(b, coupler, onn.task, sum_outputs(b, f"l{len(blocks) - 1}", blocks[-1], last))
     banks = dict.fromkeys(block.bank for layer in blocks[1:] for block in layer)
-    carriers = tuple(f"carrier_{bank}" for bank in banks) if onchip else ()
+    carriers = tuple(f"carrier_{bank}" for bank in banks) if process.activation.realisation == "onchip" else ()
     coherent = process.link.receivers == "coherent"
-    return CircuitDraft(b, onn.task, blocks, roots, tuple(neurons), carriers, coherent)
+    return CircuitDraft(
+        b, onn.task, blocks, roots, tuple(neurons), carriers, coherent, coupler, oscillator_power(process)
+    )
+
+
+def oscillator_power(process: Process) -> float:
+    """Return the power in the fibres that lead to local oscillators, relative to that in another guide."""
+    budget = process.budget
+    return 1.0 if budget is None or budget.oscillator_w is None else float(budget.oscillator_w / budget.laser_w)
 
 
 def complete_circuit(draft: CircuitDraft, plan: DiePlan) -> Circuit:
@@ -129,8 +142,9 @@ def complete_circuit(draft: CircuitDraft, plan: DiePlan) -> Circuit:
     b.grid |= within.grid
     b.nets += within.nets
     b.ports |= within.ports
-    fibres = () if plan.carrier_tree else _oscillators(b, draft.oscillators)
-    supplies, monitors = _carrier(b, draft.task, list(draft.oscillators.values()) if plan.carrier_tree else [])
+    fibres = () if plan.carrier_tree else _oscillators(b, draft.coupler, draft.oscillators)
+    oscillators = list(draft.oscillators.values()) if plan.carrier_tree else []
+    supplies, monitors = _carrier(b, draft.coupler, draft.task, oscillators)
     if not plan.carrier_tree:
         add_divided_grounds(b, plan.ground_groups)
     board = Board(
@@ -143,6 +157,7 @@ def complete_circuit(draft: CircuitDraft, plan: DiePlan) -> Circuit:
         oscillators=fibres,
         carriers=draft.carriers,
         coherent=draft.coherent,
+        oscillator_power=draft.oscillator_power,
     )
     return replace(b.build(), board=board)
 
@@ -154,7 +169,7 @@ def _hidden(
     unit_rows: list[int],
     feeds: list[list[str]],
     roots: dict[str, str],
-    onchip: bool,
+    process: Process,
 ) -> tuple[list[Neuron], list[list[str]]]:
     """Add one hidden layer up to the inputs of the next; its oscillators' roots are added to ``roots``.
 
@@ -168,7 +183,7 @@ def _hidden(
     for bank, members in _banks(blocks[index]).items():
         rows = [row for member in members for row in blocks[index][member].rows]
         light = [port for member in members for port in outputs[member]]
-        roots[bank], *detectors = add_mixers(b, bank, light, onchip)
+        roots[bank], *detectors = add_mixers(b, bank, light, process)
         plus.append(rows, detectors[0])
         minus.append(rows, detectors[1])
     following: list[list[str]] = []
@@ -176,7 +191,8 @@ def _hidden(
         parts = [blocks[index + 1][member] for member in members]
         section = bank if parts[0].name == bank else f"{bank}_in"
         columns = [column for part in parts for column in part.columns]
-        sources = add_modulators(b, bank, section, len(columns)) if onchip else _fibres(b, bank, section, len(columns))
+        add = add_modulators if process.activation.realisation == "onchip" else _fibres
+        sources = add(b, process.fibres.coupler, bank, section, len(columns))
         to.append(columns, [label for _, label in sources])
         ports = iter(port for port, _ in sources)
         following += [list(islice(ports, len(part.columns))) for part in parts]
@@ -217,38 +233,43 @@ def output_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(receivers))
 
 
-def _fibres(b: CircuitBuilder, bank: str, section: str, count: int) -> list[tuple[str, str]]:
+def _fibres(b: CircuitBuilder, coupler: Coupler, bank: str, section: str, count: int) -> list[tuple[str, str]]:
     """Add fibres from the board's modulators; return the guide port and label of each."""
-    return [add_fibre(b, f"{bank}_in_r{row}", section, row) for row in range(count)]
+    return [add_fibre(b, coupler, f"{bank}_in_r{row}", section, row) for row in range(count)]
 
 
-def _outputs(b: CircuitBuilder, task: Averaging, rows: list[str]) -> None:
+def _outputs(b: CircuitBuilder, coupler: Coupler, task: Averaging, rows: list[str]) -> None:
     """Add T, the distribution: a splitter tree from every output symbol to every receiver."""
     labels = output_labels(task)
     for symbol in range(task.symbols):
-        leaves = [add_fibre(b, row[symbol], "t", symbol * len(labels) + server)[0] for server, row in enumerate(labels)]
+        leaves = [
+            add_fibre(b, coupler, row[symbol], "t", symbol * len(labels) + server)[0]
+            for server, row in enumerate(labels)
+        ]
         add_tree(b, f"t_m{symbol}", "t", rows[symbol], leaves)
 
 
-def _oscillators(b: CircuitBuilder, roots: Mapping[str, str]) -> tuple[str, ...]:
+def _oscillators(b: CircuitBuilder, coupler: Coupler, roots: Mapping[str, str]) -> tuple[str, ...]:
     """Add a fibre for the local oscillators of each block; return the fibres' labels."""
     labels = []
     for name, root in roots.items():
-        port, label = add_fibre(b, f"lo_{name}", f"{name}_mix", 0)
+        port, label = add_fibre(b, coupler, f"lo_{name}", f"{name}_mix", 0)
         b.connect(port, root)
         labels.append(label)
     return tuple(labels)
 
 
-def _carrier(b: CircuitBuilder, task: Averaging, oscillators: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _carrier(
+    b: CircuitBuilder, coupler: Coupler, task: Averaging, oscillators: list[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Add the carrier from the laser to servers, board, monitor and, where given, local oscillators.
 
     Returns:
         Labels of the supplies and of the monitors.
     """
-    laser, _ = add_fibre(b, "carrier", "carrier", task.servers + 2)
+    laser, _ = add_fibre(b, coupler, "carrier", "carrier", task.servers + 2)
     labels = [f"carrier_s{server}" for server in range(task.servers)] + ["carrier_board", "carrier_monitor"]
-    leaves = [add_fibre(b, label, "carrier", row)[0] for row, label in enumerate(labels)]
+    leaves = [add_fibre(b, coupler, label, "carrier", row)[0] for row, label in enumerate(labels)]
     if oscillators:
         first = b.add("carrier_split", "mmi1x2", ("carrier", 0, 0))
         b.connect(laser, f"{first},o1")
@@ -292,8 +313,9 @@ def mesh_chip(modes: int, process: Process, name: str) -> Circuit:
     cells = composite_circuits(process)
     b = CircuitBuilder(name, component_types(process, cells), cells)
     add_common_grounds(b)
-    mesh = BlockBuilder(b, "l0", {row: add_fibre(b, f"in_r{row}", "l0", row)[0] for row in range(modes)})
+    coupler = process.fibres.coupler
+    mesh = BlockBuilder(b, "l0", {row: add_fibre(b, coupler, f"in_r{row}", "l0", row)[0] for row in range(modes)})
     mesh.mesh("l0_v", modes)
     for row in range(modes):
-        b.connect(mesh.ends[row], add_fibre(b, f"out_r{row}", "t", row)[0])
+        b.connect(mesh.ends[row], add_fibre(b, coupler, f"out_r{row}", "t", row)[0])
     return b.build()

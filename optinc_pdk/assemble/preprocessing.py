@@ -97,7 +97,7 @@ def add_preprocessing(b: CircuitBuilder, task: Averaging, process: Process) -> l
             symbol = group * task.group_symbols + j
             for server in range(task.servers):
                 row = symbol * task.servers + server
-                port, _ = add_fibre(b, f"in_s{server}_m{symbol}", "p", row)
+                port, _ = add_fibre(b, process.fibres.coupler, f"in_s{server}_m{symbol}", "p", row)
                 trim = b.add(f"trim_s{server}_m{symbol}", "phase_shifter", ("p", 0, row))
                 b.connect(port, f"{trim},o1")
                 add_pad(b, trim, f"{trim},e2", f"{trim},e1")

@@ -1,8 +1,10 @@
 """Process and device cards: pydantic schema of the files in ``components/``, and their loader."""
 
+from optinc_pdk.cards.device import DeviceCard
+from optinc_pdk.cards.electronics import Link, Receivers
 from optinc_pdk.cards.errors import CardError
 from optinc_pdk.cards.loader import DEFAULT_PROCESS, load_process, process_names
-from optinc_pdk.cards.process import DeviceCard, Link, Process, Receivers, with_drive, with_link
+from optinc_pdk.cards.process import Process, with_drive, with_link
 from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.cards.rules import Rule, load_rules
 from optinc_pdk.cards.variation import KINDS, Variation

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optinc_pdk.cards.errors import CardError
+from optinc_pdk.cards.facet_consistency import check_facets
 from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.cards.rules import BendRadiusRule, CurrentRule, DieSizeRule
 
@@ -95,6 +96,7 @@ def check_rules(process: Process) -> None:
                     f"least {each.least:g} µm; correct the value or the rule"
                 )
     _check_counts(process)
+    check_facets(process)
     _check_contacts(process)
     _check_currents(process)
     _check_bump(process)

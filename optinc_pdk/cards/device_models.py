@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
-    from optinc_pdk.cards.process import DeviceCard
+    from optinc_pdk.cards.device import DeviceCard
 
 NO_MODEL = "none"
 """Name of the model of devices without light, such as pads."""

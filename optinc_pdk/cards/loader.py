@@ -12,10 +12,13 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from optinc_pdk.cards.consistency import check_lengths, check_rules
+from optinc_pdk.cards.device import DeviceCard
 from optinc_pdk.cards.errors import CardError, describe_fault
-from optinc_pdk.cards.process import DeviceCard, LayerCard, Process, inherited_files, quantities
+from optinc_pdk.cards.process import Process, inherited_files
 from optinc_pdk.cards.quantity import StrictModel
 from optinc_pdk.cards.rules import GuideSpaceRule, Polygons, Rule, load_rules
+from optinc_pdk.cards.sources import quantities
+from optinc_pdk.cards.technology import LayerCard
 from optinc_pdk.file_reading import CARD
 from optinc_pdk.yaml_io import load_yaml
 

@@ -209,11 +209,43 @@ class FibrePitchRule(_Rule):
 
 
 class EdgeRule(_Rule):
-    """Every shape on other layers lies inside an outline (the layer), at least `value_um` from the outline's edge."""
+    """Every shape on other layers lies inside an outline (the layer), at least `value_um` from the outline's edge.
+
+    Shapes of the second layer, if one is given, are not checked: a rule of kind `facet` does.
+    """
 
     kind: Literal["edge"]
-    layers: OneLayer
+    layers: OneLayer | TwoLayers
     value_um: Length
+
+
+class FacetRule(_Rule):
+    """Silicon (the first layer) nearer than `keepout_um` to the edge of an outline (the second) ends at a facet.
+
+    It comes straight from the inside, is at most `guide_width_um` wide, and its tip is from `value_um` to `most_um`
+    away from the edge. Centres of tips are at least `pitch_um` apart.
+    """
+
+    kind: Literal["facet"]
+    layers: TwoLayers
+    value_um: Length
+    most_um: Length
+    keepout_um: Length
+    guide_width_um: Length
+    pitch_um: Length
+
+    @model_validator(mode="after")
+    def _in_order(self) -> FacetRule:
+        if not self.value_um <= self.most_um < self.keepout_um:
+            raise ValueError(
+                f"value_um {self.value_um:g}, most_um {self.most_um:g} and keepout_um {self.keepout_um:g} do not ascend"
+            )
+        return self
+
+    @property
+    def limit(self) -> str:
+        """Text with the range of the distance."""
+        return f"{self.value_um:g} to {self.most_um:g} um"
 
 
 class OutlineRule(_Rule):
@@ -316,6 +348,7 @@ Rule = (
     | PadPitchRule
     | FibrePitchRule
     | EdgeRule
+    | FacetRule
     | OutlineRule
     | DieSizeRule
     | GridRule

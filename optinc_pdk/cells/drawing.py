@@ -10,7 +10,7 @@ import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.cards.process import ViaCard
+from optinc_pdk.cards.technology import ViaCard
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon
 from optinc_pdk.tech import active_process
 

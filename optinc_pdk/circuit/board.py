@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 from optinc_pdk.circuit.errors import NetlistError
-from optinc_pdk.circuit.values import entries_of, index_of, list_of, name_of, names_of
+from optinc_pdk.circuit.values import REMEDY, entries_of, index_of, list_of, name_of, names_of, number_of
 
 _REQUIRED = ("carrier", "supplies", "monitors", "inputs", "neurons", "outputs")
 OPTIONAL = ("oscillators", "carriers")
 """Fields that a file contains only if they are not empty."""
 COHERENT, PHOTODIODES = "coherent", "photodiodes"
 """Values of ``receivers`` in a file; photodiodes if there is none."""
+MOST_OSCILLATOR_POWER = 1e6
+"""Largest ratio, either way, of the power in an oscillators' fibre to that in another guide."""
 
 Labels: TypeAlias = str | tuple[str, ...]
 """One label, or several: a string or a list in a file."""
@@ -106,6 +109,8 @@ class Board:
         oscillators: Fibres that lead the carrier to local oscillators, if it is split off the chip; otherwise empty.
         carriers: Fibres that lead the carrier to modulators on the chip; empty if there are none.
         coherent: Whether the servers' receivers detect fields with local oscillators, instead of powers.
+        oscillator_power: Power launched into each fibre of ``oscillator_fibres``, relative to that of a field of
+            amplitude 1. A file contains it only if it is not 1.
     """
 
     carrier: str
@@ -117,11 +122,27 @@ class Board:
     oscillators: tuple[str, ...] = ()
     carriers: tuple[str, ...] = ()
     coherent: bool = False
+    oscillator_power: float = 1.0
 
     @property
     def unmodulated(self) -> tuple[str, ...]:
-        """Labels of the fibres through which the chip receives the unmodulated carrier, with amplitude 1."""
+        """Labels of the fibres through which the chip receives the unmodulated carrier."""
         return (self.carrier, *self.oscillators, *self.carriers)
+
+    @property
+    def oscillator_fibres(self) -> tuple[str, ...]:
+        """Labels of the fibres that lead light to the local oscillators of the neurons.
+
+        That is the carrier's fibre if the carrier is split on the chip: then its first splitter sends one half to the
+        local oscillators, and the other half to the supplies and the monitor.
+        """
+        return self.oscillators or (self.carrier,)
+
+    @property
+    def launched(self) -> dict[str, float]:
+        """Field amplitude in each fibre of ``unmodulated``: 1, or that of the local oscillators."""
+        strong = math.sqrt(self.oscillator_power)
+        return {label: strong if label in self.oscillator_fibres else 1.0 for label in self.unmodulated}
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -150,6 +171,7 @@ class Board:
             }
             | {key: list(names) for key in OPTIONAL if (names := getattr(self, key))}
             | ({"receivers": COHERENT} if self.coherent else {})
+            | ({} if self.oscillator_power == 1.0 else {"oscillator_power": self.oscillator_power})
         )
 
     @staticmethod
@@ -160,7 +182,7 @@ class Board:
             NetlistError: A key is missing or unknown, or a value is not of its type.
             ValueError: A neuron lacks detectors or modulators.
         """
-        board = entries_of("info.board", data, _REQUIRED, (*OPTIONAL, "receivers"))
+        board = entries_of("info.board", data, _REQUIRED, (*OPTIONAL, "receivers", "oscillator_power"))
         receivers = board.get("receivers", PHOTODIODES)
         if receivers not in (COHERENT, PHOTODIODES):
             raise NetlistError(f"info.board: receivers is {receivers!r}; give {PHOTODIODES} or {COHERENT}")
@@ -175,7 +197,18 @@ class Board:
             outputs=_rows("outputs", board["outputs"]),
             **{key: names_of(f"info.board: {key}", board.get(key, [])) for key in OPTIONAL},
             coherent=receivers == COHERENT,
+            oscillator_power=_oscillator_power(board.get("oscillator_power", 1.0)),
         )
+
+
+def _oscillator_power(value: Any) -> float:
+    power = number_of("info.board: oscillator_power", value)
+    if not 1.0 / MOST_OSCILLATOR_POWER <= power <= MOST_OSCILLATOR_POWER:
+        raise NetlistError(
+            f"info.board: oscillator_power is {power:g}, expected {1.0 / MOST_OSCILLATOR_POWER:g} … "
+            f"{MOST_OSCILLATOR_POWER:g}, relative to the power in another guide; {REMEDY}"
+        )
+    return power
 
 
 def _rows(key: str, data: Any) -> tuple[tuple[str, ...], ...]:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from optinc_pdk.cli.app import app, progress_counter
+from optinc_pdk.cli.app import app, print_table, progress_counter
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
+from optinc_pdk.cli.network_choice import chosen_network
 from optinc_pdk.cli.options import (
+    DEFAULT,
     MOST,
     MOST_UNITS,
     ActivationName,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.onn import Activation, Onn
     from optinc_pdk.onn.training.schedule import TrainingProgress
+    from optinc_pdk.report.candidate_table import CandidateRow
 
 
 @app.command()
@@ -54,7 +57,23 @@ def synth(
         int | None,
         typer.Option(
             help="Take the most tolerant network of comparators with at most this many MZIs by the paper's count, as "
-            "optinc factor states them, for independent parts separately. Default: the largest tolerance per MZI."
+            "optinc factor states them, for independent parts separately. With --for noise or rate, the best one "
+            "within this limit. Default: the largest tolerance per MZI."
+        ),
+    ] = None,
+    goal: Annotated[
+        Literal["size", "noise", "rate"] | None,
+        typer.Option(
+            "--for",
+            help="What the network of comparators is chosen for: size, the largest tolerance per MZI or within --mzis; "
+            "noise, the largest field noise σ* that it tolerates; rate, the highest symbol rate of its chip on "
+            "--process. Default: size.",
+        ),
+    ] = None,
+    process: Annotated[
+        str | None,
+        typer.Option(
+            help=f"With --for rate: process of the chip, its name or a folder with process cards. Default: {DEFAULT}."
         ),
     ] = None,
     gain: Annotated[
@@ -88,6 +107,7 @@ def synth(
     Its hidden units are comparators, which clip at 0 and 1 and share detectors. With --activation relu it is the
     smallest network of ReLUs, with --copies or --amplifiers one that regenerates its signals and tolerates larger
     errors of its matrices, and with --unary one of single bits, which tolerates the largest errors of these forms.
+    With --for noise or --for rate, a table shows the networks among which it was chosen.
     """
     _check_weights_path(output)
     task = _task(bits, servers, groups, remainder, finer_input)
@@ -96,10 +116,13 @@ def synth(
     from optinc_pdk.onn import ProofError, prove
 
     relu = {"--copies": copies is not None, "--amplifiers": amplifiers is not None, "--unary": unary}
-    clipped = {"--mzis": mzis is not None, "--gain": gain is not None}
+    clipped = {"--mzis": mzis is not None, "--gain": gain is not None, "--for": goal is not None}
+    if process is not None and goal != "rate":
+        raise InputError("--process has no effect without --for rate; drop it, or add --for rate")
+    rows: list[CandidateRow] = []
     try:
         if _synth_activation(activation, relu, clipped) == "clipped_relu":
-            onn = _comparators(task, mzis, gain)
+            onn, rows = chosen_network(task, goal or "size", mzis, gain, process)
         else:
             onn = _relu_form(task, copies, amplifiers, unary)
     except ValueError as fault:
@@ -120,8 +143,14 @@ def synth(
         facts: dict[str, Any] = {"structure": onn.structure, "mzis": onn.mzis, "lattice": onn.task.lattice_size}
         if no_chip:
             facts["no_chip"] = no_chip
+        if rows:
+            facts["candidates"] = [row.to_json(goal == "rate") for row in rows]
         print(json.dumps({"schema": 1, "file": str(output)} | facts | {"proof": asdict(proof)}))
     else:
+        if rows:
+            from optinc_pdk.report.candidate_table import candidate_table
+
+            print_table(candidate_table(rows, goal == "rate"))
         print(
             f"{output}: {'-'.join(map(str, onn.structure))}, {onn.mzis:,} MZIs; proved exact over all "
             f"{onn.task.lattice_size:,} lattice points: {proof.values:,} signal values in {proof.stages} "
@@ -162,6 +191,10 @@ def train(
     ] = 0.0,
     amplitude_noise: Annotated[
         float, typer.Option(help="RMS error of hidden signals during training, as a share of full scale.")
+    ] = 0.0,
+    field_noise: Annotated[
+        float,
+        typer.Option(help="Field noise σ of every detector during training, relative to full scale; as for σ*."),
     ] = 0.0,
     drive_bits: Annotated[
         int | None, typer.Option(help="Round weights as heater drives of this many bits would. Default: no rounding.")
@@ -223,6 +256,7 @@ def train(
             noise=noise,
             input_noise=input_noise,
             amplitude_noise=amplitude_noise,
+            field_noise=field_noise,
             drive_bits=drive_bits,
             leak=leak,
             condition=condition,
@@ -349,15 +383,6 @@ def _synth_activation(activation: str | None, relu: dict[str, bool], clipped: di
         if given:
             raise InputError(f"{option} has no effect with the activation {chosen}; drop it, or change --activation")
     return chosen
-
-
-def _comparators(task: Averaging, mzis: int | None, gain: float | None) -> Onn:
-    """The network of comparators, chosen under a progress bar."""
-    from optinc_pdk.onn import comparator_network
-
-    slope = {} if gain is None else {"gain": gain}
-    with progress_counter() as report:
-        return comparator_network(task, mzis, **slope, progress=lambda tried: report("networks", tried, None))
 
 
 def _relu_form(task: Averaging, copies: int | None, amplifiers: int | None, unary: bool) -> Onn:

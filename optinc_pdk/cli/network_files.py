@@ -1,4 +1,4 @@
-"""Reading of weight files for commands: the task comes from the file, from options, or from a build's report."""
+"""Networks and tasks for commands: the task comes from the weight file, from options, or from a build's report."""
 
 from __future__ import annotations
 
@@ -12,6 +12,65 @@ if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.onn import Activation, Onn
     from optinc_pdk.report.schema import Report
+
+
+_GIVE_WEIGHTS = "give the weight file with --weights"
+REPLACE_REPORT = f"build the chip again, or move the report away and {_GIVE_WEIGHTS}"
+"""Remedy for a report that cannot be used, for messages."""
+
+
+def read_task(
+    gds: Path,
+    weights: Path | None,
+    bits: int | None,
+    servers: int | None,
+    groups: int | None,
+    activation: Activation | None,
+) -> tuple[Averaging, Onn | None]:
+    """Find out what a chip computes: from its weight file, or else from the report beside its layout.
+
+    Args:
+        gds: Layout of the chip.
+        weights: Weight file, or None.
+        bits: Value of ``--bits``, or None.
+        servers: Value of ``--servers``, or None.
+        groups: Value of ``--groups``, or None.
+        activation: Value of ``--activation``, or None.
+
+    Returns:
+        The task, and the network if there is a weight file.
+
+    Raises:
+        InputError: There is neither a weight file nor the report of the layout, or one of them cannot be used.
+    """
+    check_weight_options(weights, bits, servers, groups, activation)
+    if weights is not None:
+        onn = read_network(weights, bits, servers, groups, activation, gds)
+        return onn.task, onn
+    path = report_path(gds)
+    if not path.exists():
+        raise InputError(f"{path}: no report beside the layout, so the task is not known; {_GIVE_WEIGHTS}")
+    report, task = read_report(path, REPLACE_REPORT)
+    if gds.name not in report.files:
+        raise InputError(f"{path}: is not the report of {gds}, so the task is not known; {_GIVE_WEIGHTS}")
+    return task, None
+
+
+def check_weight_options(weights: Path | None, *options: object) -> None:
+    """Check that options which describe a weight file come with one.
+
+    Args:
+        weights: Weight file, or None.
+        options: Values of ``--bits``, ``--servers``, ``--groups`` and ``--activation``, each possibly None.
+
+    Raises:
+        InputError: There is an option, but no weight file.
+    """
+    if weights is None and any(option is not None for option in options):
+        raise InputError(
+            "--bits, --servers, --groups and --activation describe a weight file: give it with --weights, "
+            "or leave them out"
+        )
 
 
 def read_network(

@@ -4,52 +4,54 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.network_files import read_network
+from optinc_pdk.cli.network_files import read_task
 from optinc_pdk.cli.options import (
     DEFAULT,
     MOST,
     ActivationName,
-    BiasFile,
     Bits,
+    ChipBias,
+    ChipNetlist,
+    ChipWeights,
     Gds,
     Groups,
     Json,
-    Netlist,
+    LaserW,
+    OscillatorW,
     Out,
     ProcessName,
     Seed,
     Servers,
 )
 from optinc_pdk.cli.paths import output_path, warn_of_changes
+from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
 
 
 @app.command()
 def noise(
     gds: Gds,
-    netlist: Netlist,
-    bias: BiasFile,
-    weights: Annotated[Path, typer.Option("--weights", help="Weight file; it states what the chip computes.")],
+    netlist: ChipNetlist = None,
+    bias: ChipBias = None,
+    weights: ChipWeights = None,
     bits: Bits = None,
     servers: Servers = None,
     groups: Groups = None,
     activation: ActivationName = None,
-    laser_w: Annotated[
-        float | None,
-        typer.Option(help="Optical power launched into every guide, in W. Default: that of the process card."),
-    ] = None,
+    laser_w: LaserW = None,
+    oscillator_w: OscillatorW = None,
     symbol_rates: Annotated[
         str | None,
         typer.Option(
             help="Symbols per second: one, a list such as 1e6,1e7, or a logarithmic series first:last:number such as "
-            "1e5:1e9:17. Default: 13 rates over the range of the process card."
+            "1e5:1e9:17. Default: 13 rates from the lowest useful one of the process card to the highest."
         ),
     ] = None,
     passes: Annotated[int, typer.Option(min=1, max=MOST, help="Number of times that every input is sent.")] = 1,
@@ -60,48 +62,67 @@ def noise(
 ) -> None:
     """Measure the word-error rate of the extracted layout against the symbol rate; writes .noise.csv and .noise.png.
 
-    Noise and bandwidths are those of the cards. Words are counted at every rate; the highest rate at a word-error rate
-    of 1e-9, and what limits it, are estimated. Exit code 1 if the layout has faults that can affect the function and
-    that the simulation does not include.
+    Noise and bandwidths are those of the cards. Words are counted at every rate. The highest rate at a word-error rate
+    of 1e-9, what limits it, and the highest rates with other powers of the local oscillators are estimated. Exit code 1
+    if the layout has faults that can affect the function and that the simulation does not include.
     """
-    table = output_path(output or gds.with_suffix(".noise.csv"), gds, netlist, bias, weights)
+    files = chip_paths(gds, netlist, bias)
+    table = output_path(output or gds.with_suffix(".noise.csv"), gds, files.netlist, files.bias, weights)
     if table.suffix == ".png":
         raise InputError(f"{table}: the picture gets this name; give the table the ending .csv")
-    picture = output_path(table.with_suffix(".png"), gds, netlist, bias, weights)
-    warn_of_changes(gds, netlist, bias)
+    picture = output_path(table.with_suffix(".png"), gds, files.netlist, files.bias, weights)
+    warn_of_changes(gds, files.netlist, files.bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate import noise_of, scattering
+    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
 
     card = load_process(process)
-    task = read_network(weights, bits, servers, groups, activation, gds).task
-    # refuses an optical power that the card does not allow
+    files = chip_files(gds, netlist, bias)
+    task, _ = read_task(gds, weights, bits, servers, groups, activation)
+    # refuses optical powers that the card does not allow
     noise_of(card, laser_w)
+    ratio = None if oscillator_w is None else relative_oscillator_power(card, laser_w, oscillator_w)
 
-    from optinc_pdk.report.formatting import format_si
+    from optinc_pdk.report.formatting import format_si, light_text
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
+    from optinc_pdk.signoff.function import check_board, function_inputs
     from optinc_pdk.simulate.transmission.noise import transmitter_bandwidths
     from optinc_pdk.tolerance.error_rates import parse_rates, word_error_curve
     from optinc_pdk.tolerance.link_energy import link_energy
+    from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
+    from optinc_pdk.tolerance.oscillator_rates import oscillator_rates
 
     rates = parse_rates(symbol_rates, card)
+    warn_of_rates(card, rates)
     if not transmitter_bandwidths(card):
         print(
             "optinc: the cards state no bandwidth of modulators (model.parameters.bandwidth_hz of the modulator, "
             "activation.bandwidth_hz); modulators are taken as instant",
             file=sys.stderr,
         )
-    stages = ("extract", "light", *(format_si(rate, "Bd") for rate in sorted(set(rates))), "highest rate")
+    stages = (
+        "extract",
+        "light",
+        *(format_si(rate, "Bd") for rate in sorted(set(rates))),
+        "highest rate",
+        "oscillators",
+    )
     with faults_explaining_errors(as_json) as faults, stage_progress(stages) as report_stage:
         report_stage("extract")
-        chip = read_extracted_chip(gds, netlist, bias, card)
+        chip = read_extracted_chip(gds, files.netlist, files.bias, card)
         faults += chip.faults
+        check_board(chip.board, task)
+        check_oscillator_power(card, laser_w, chip.board.oscillator_power if ratio is None else ratio)
         report_stage("light")
         s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
+        board, electronics = chip.board, chip.bias
+        if ratio is not None:
+            board, electronics = with_oscillator_power(s, board, electronics, card, ratio)
         curve = word_error_curve(
             s,
-            chip.board,
-            chip.bias,
+            board,
+            electronics,
             task,
             card,
             rates,
@@ -110,24 +131,41 @@ def noise(
             seed,
             lambda bd: report_stage("highest rate" if bd is None else format_si(bd, "Bd")),
         )
+        report_stage("oscillators")
+        against = oscillator_rates(s, function_inputs(task), board, electronics, card, laser_w)
 
     from optinc_pdk.file_sets import write_files
-    from optinc_pdk.report.noise_curve import curve_csv, curve_png, energy_line, limits_line, limits_table, point_line
+    from optinc_pdk.report.noise_curve import (
+        curve_csv,
+        curve_png,
+        energy_line,
+        limits_line,
+        limits_table,
+        oscillator_table,
+        point_line,
+    )
+    from optinc_pdk.report.terminal_tables import oscillator_line
 
     write_files({picture: curve_png(curve, gds.stem), table: curve_csv(curve)})
     limits, energy = curve.limits, None
     if limits.symbol_rate_bd is not None:
-        energy = link_energy(chip.board, chip.bias, task, card, limits.noise)
+        energy = link_energy(board, electronics, task, card, limits.noise)
     if as_json:
         numbers = {"schema": 1, "files": [str(table), str(picture)]} | curve.to_json() | faults_json(faults)
-        numbers |= {"energy": None if energy is None else energy.to_json()}
+        numbers |= {
+            "energy": None if energy is None else energy.to_json(),
+            "oscillators": against.to_json(),
+        }
         print(json.dumps(numbers, indent=2))
     else:
-        print(f"{format_si(curve.laser_w, 'W')} into every guide")
+        print(light_text(curve.laser_w, curve.oscillator_w))
         for point in curve.points:
             print(point_line(point))
         print(limits_line(curve.limits))
         print_table(limits_table(curve))
+        if against.light is not None:
+            print(f"local oscillators: {oscillator_line(against.light)}")
+            print_table(oscillator_table(against))
         if energy is not None:
             print(energy_line(energy))
         print(f"{table}, {picture}")

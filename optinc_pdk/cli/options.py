@@ -28,8 +28,18 @@ def parse_output(text: str | Path) -> Path:
 
 Weights = Annotated[Path, typer.Argument(help="Weight file: .npz, .safetensors or .onnx.")]
 Gds = Annotated[Path, typer.Argument(help="Layout file, GDS2 or OASIS.")]
-Netlist = Annotated[Path, typer.Argument(help="Netlist file, .pic.yml.")]
 BiasFile = Annotated[Path, typer.Option("--bias", help="Bias file, .bias.yml: the DAC code of every heater.")]
+ChipNetlist = Annotated[Path | None, typer.Argument(help="Netlist file, .pic.yml. Default: beside the layout.")]
+ChipBias = Annotated[
+    Path | None,
+    typer.Option("--bias", help="Bias file, .bias.yml: the DAC code of every heater. Default: beside the layout."),
+]
+ChipWeights = Annotated[
+    Path | None,
+    typer.Option(
+        "--weights", help="Weight file, which states the task. Default: the task of the report beside the layout."
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -75,6 +85,20 @@ ReceiversName = Annotated[
         "--receivers",
         help="How the servers detect the outputs: photodiodes, their power; coherent, their field with a local "
         "oscillator. Default: that of the process.",
+    ),
+]
+LaserW = Annotated[
+    float | None,
+    typer.Option(
+        help="Optical power launched into every guide, in W; that of local oscillators is scaled with it. Default: "
+        "that of the process card."
+    ),
+]
+OscillatorW = Annotated[
+    float | None,
+    typer.Option(
+        help="Optical power launched into every fibre that leads to local oscillators of neurons, in W; gains and "
+        "offsets of the neurons are set for it. Default: that for which the chip was built."
     ),
 ]
 TaskBits = Annotated[int, typer.Option("--bits", help="Bits of a word; even.")]

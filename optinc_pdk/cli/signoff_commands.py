@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
@@ -18,12 +19,12 @@ from optinc_pdk.cli.network_files import read_network
 from optinc_pdk.cli.options import (
     DEFAULT,
     ActivationName,
-    BiasFile,
     Bits,
+    ChipBias,
+    ChipNetlist,
     Gds,
     Groups,
     Json,
-    Netlist,
     Out,
     ProcessName,
     Servers,
@@ -131,7 +132,7 @@ def deck(
 @app.command()
 def lvs(
     gds: Gds,
-    netlist: Netlist,
+    netlist: ChipNetlist = None,
     output: Out = None,
     process: ProcessName = DEFAULT,
     second_opinion: Annotated[
@@ -145,6 +146,7 @@ def lvs(
     The netlist is that of a build, or one in gdsfactory's format: what Component.get_netlist() or
     get_netlist(recursive=True) returns, or a schematic. Exit code 1 if they differ.
     """
+    netlist = chip_paths(gds, netlist).netlist
     path = output_path(output or default_output(gds, ".lvs.json"), gds, netlist)
     if path.suffix == ".lyrdb":
         raise InputError(f"{path}: the marker database gets this name; give the result the ending .json")
@@ -199,8 +201,8 @@ def lvs(
 def check(
     weights: Weights,
     gds: Gds,
-    netlist: Netlist,
-    bias: BiasFile,
+    netlist: ChipNetlist = None,
+    bias: ChipBias = None,
     bits: Bits = None,
     servers: Servers = None,
     groups: Groups = None,
@@ -215,11 +217,14 @@ def check(
     certified for all words besides. Exit code 1 if a word is wrong, or if the layout has faults that can affect the
     function and that the simulation does not include.
     """
-    path = output_path(output or default_output(gds, ".function.npz"), weights, gds, netlist, bias, in_place=True)
-    warn_of_changes(gds, netlist, bias)
+    files = chip_paths(gds, netlist, bias)
+    read = (weights, gds, files.netlist, files.bias)
+    path = output_path(output or default_output(gds, ".function.npz"), *read, in_place=True)
+    warn_of_changes(*read[1:])
 
     from optinc_pdk.cards import load_process
 
+    files = chip_files(gds, netlist, bias)
     card, onn = load_process(process), read_network(weights, bits, servers, groups, activation, gds)
 
     from optinc_pdk.report.build_numbers import function_basis, function_findings, function_numbers
@@ -231,7 +236,7 @@ def check(
         stage_progress(("extract", "function")) as report_stage,
     ):
         report_stage("extract")
-        chip = read_extracted_chip(gds, netlist, bias, card)
+        chip = read_extracted_chip(gds, files.netlist, files.bias, card)
         faults += chip.faults
         report_stage("function")
         result = check_function(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli.app import app, print_table, progress_counter
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.network_files import read_network
@@ -15,12 +16,12 @@ from optinc_pdk.cli.options import (
     DEFAULT,
     MOST_UNITS,
     ActivationName,
-    BiasFile,
     Bits,
+    ChipBias,
+    ChipNetlist,
     Gds,
     Groups,
     Json,
-    Netlist,
     Out,
     ProcessName,
     Servers,
@@ -40,8 +41,8 @@ FINEST_PM = 1e-6
 def spectrum(
     weights: Weights,
     gds: Gds,
-    netlist: Netlist,
-    bias: BiasFile,
+    netlist: ChipNetlist = None,
+    bias: ChipBias = None,
     bits: Bits = None,
     servers: Servers = None,
     groups: Groups = None,
@@ -74,11 +75,12 @@ def spectrum(
     can affect the function and that the simulation does not include.
     """
     _check_numbers(resolution, spacing)
-    path = output_path(output or gds.with_suffix(".spectrum.csv"), weights, gds, netlist, bias)
+    files = chip_paths(gds, netlist, bias)
+    path = output_path(output or gds.with_suffix(".spectrum.csv"), weights, gds, files.netlist, files.bias)
     if path.suffix != ".csv":
         raise InputError(f"{path}: the table is written as .csv, and a .png beside it; give the file this ending")
-    picture = output_path(path.with_suffix(".png"), weights, gds, netlist, bias)
-    warn_of_changes(gds, netlist, bias)
+    picture = output_path(path.with_suffix(".png"), weights, gds, files.netlist, files.bias)
+    warn_of_changes(gds, files.netlist, files.bias)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.models.registry import check_wavelengths
@@ -87,6 +89,7 @@ def spectrum(
     card = load_process(process)
     grid = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
     check_wavelengths(card, grid)
+    files = chip_files(gds, netlist, bias)
     onn = read_network(weights, bits, servers, groups, activation, gds)
 
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
@@ -95,7 +98,7 @@ def spectrum(
 
     with faults_explaining_errors(as_json) as faults, progress_counter() as report:
         report("extract", 0, None)
-        chip = read_extracted_chip(gds, netlist, bias, card)
+        chip = read_extracted_chip(gds, files.netlist, files.bias, card)
         faults += chip.faults
         subject = SweptChip(chip.circuit, chip.board, chip.bias, onn, card, chip.ground)
         result = run(

@@ -16,7 +16,7 @@ import typer
 from optinc_pdk.cli.app import app, progress_counter, stage_progress
 from optinc_pdk.cli.drift_options import check_drift, drift_progress, print_drift
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, print_faults
-from optinc_pdk.cli.network_files import read_network, read_report, report_path
+from optinc_pdk.cli.network_files import REPLACE_REPORT, check_weight_options, read_report, read_task, report_path
 from optinc_pdk.cli.options import (
     DEFAULT,
     LARGEST_SEED,
@@ -24,6 +24,8 @@ from optinc_pdk.cli.options import (
     MOST_UNITS,
     ActivationName,
     Bits,
+    ChipBias,
+    ChipWeights,
     Groups,
     Json,
     ProcessName,
@@ -31,13 +33,12 @@ from optinc_pdk.cli.options import (
     parse_output,
 )
 from optinc_pdk.cli.paths import output_folder
+from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
-    from optinc_pdk.averaging import Averaging
     from optinc_pdk.cards import Process
-    from optinc_pdk.onn import Onn
-    from optinc_pdk.tolerance.montecarlo.yield_run import ChipFiles
+    from optinc_pdk.chip_files import ChipFiles
 
 MAX_FACTOR = 1000.0
 """Largest multiple of a card's imperfection; larger losses overflow."""
@@ -52,11 +53,8 @@ def yield_(
     netlist: Annotated[
         Path | None, typer.Option(help="Netlist file with the board, .pic.yml. Default: beside the layout.")
     ] = None,
-    bias: Annotated[Path | None, typer.Option(help="Bias file, .bias.yml. Default: beside the layout.")] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(help="Weight file, which states the task. Default: the task of the report beside the layout."),
-    ] = None,
+    bias: ChipBias = None,
+    weights: ChipWeights = None,
     bits: Bits = None,
     servers: Servers = None,
     groups: Groups = None,
@@ -106,7 +104,10 @@ def yield_(
     ] = False,
     laser_w: Annotated[
         float | None,
-        typer.Option(help="Optical power launched into every guide, in W; with --noise. Default: the process card's."),
+        typer.Option(
+            help="Optical power launched into every guide, in W; that of local oscillators is scaled with it; with "
+            "--noise. Default: the process card's."
+        ),
     ] = None,
     symbol_rate: Annotated[
         float | None, typer.Option(help="Symbols per second; with --noise. Default: the process card's.")
@@ -158,32 +159,32 @@ def yield_(
     if drift is not None:
         check_drift(context, drift, calibrate)
     if calibrate and weights is None:
-        raise InputError("--calibrate fits a chip to its network: give its weight file with --weights")
-    if weights is None and (bits, servers, groups, activation) != (None,) * 4:
         raise InputError(
-            "--bits, --servers, --groups and --activation describe a weight file: give it with --weights, "
-            "or leave them out"
+            "--calibrate fits a chip to the weights of its network, which no report contains: give the weight file "
+            "with --weights"
         )
-
+    check_weight_options(weights, bits, servers, groups, activation)
     if output is not None:
         output_folder(output)
 
     from optinc_pdk.cards import load_process
+    from optinc_pdk.chip_files import chip_files
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.simulate.transmission.noise import noise_choices
     from optinc_pdk.tolerance.montecarlo.executors import check_scheduler, open_executor
     from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver
-    from optinc_pdk.tolerance.montecarlo.yield_run import chip_files, header_of, run_yield
+    from optinc_pdk.tolerance.montecarlo.yield_run import header_of, run_yield
     from optinc_pdk.tolerance.variation.imperfections import imperfections
     from optinc_pdk.tolerance.variation.nominal_chip import chip_of
 
     check_scheduler(scheduler, workers)
     files, card = chip_files(chip, netlist, bias), load_process(process)
-    onn = None if weights is None else read_network(weights, bits, servers, groups, activation, files.gds)
-    task = _task(files, onn)
+    task, onn = read_task(files.gds, weights, bits, servers, groups, activation)
+    _check_report(files)
     if noise:
         # refuses power and rate before the layout is read
         noise_choices(card, laser_w, symbol_rate)
+        warn_of_rates(card, () if symbol_rate is None else [symbol_rate])
     amounts = _amounts(card, imperfection or [], scale or [], dac_bits, noise)
     with faults_explaining_errors(as_json) as faults, stage_progress(("extract",)) as report_stage:
         report_stage("extract")
@@ -290,37 +291,24 @@ def _factor(text: str, number: str) -> float:
     return factor
 
 
-def _task(files: ChipFiles, onn: Onn | None) -> Averaging:
-    """The task of a chip: that of its network, or else of the report beside its layout.
-
-    Args:
-        files: Files of the chip. If the report lists them, they must be the ones that the build wrote, and the chip
-            must have passed.
-        onn: Network of the chip, if it is given.
+def _check_report(files: ChipFiles) -> None:
+    """Check that the report beside a layout, if it lists the layout, holds for the chip's files and has passed.
 
     Raises:
-        InputError: There is neither network nor report, the report cannot be used, or it does not hold for the files.
+        InputError: The report cannot be used, describes other files, or states that the chip failed.
     """
     from optinc_pdk.report.build_files import changed_files
 
     path = report_path(files.gds)
     if not path.exists():
-        if onn is not None:
-            return onn.task
-        raise InputError(f"{path}: no report beside the layout; give the weight file with --weights")
-    report, task = read_report(path, _REPLACED)
+        return
+    report, _ = read_report(path, REPLACE_REPORT)
     if files.gds.name not in report.files:
-        if onn is None:
-            raise InputError(f"{path}: is not the report of {files.gds}; give the weight file with --weights")
-        return onn.task
+        return
     for changed, _ in changed_files((files.gds, files.netlist, files.bias)):
-        raise InputError(f"{changed}: is not the file that {path} describes (another SHA-256); {_REPLACED}")
+        raise InputError(f"{changed}: is not the file that {path} describes (another SHA-256); {REPLACE_REPORT}")
     if report.verdict == "fail":
-        raise InputError(f"{path}: the chip failed: {'; '.join(report.failures())}; correct it, or {_REPLACED}")
-    return task if onn is None else onn.task
-
-
-_REPLACED = "build the chip again, or move the report away and give the weight file with --weights"
+        raise InputError(f"{path}: the chip failed: {'; '.join(report.failures())}; correct it, or {REPLACE_REPORT}")
 
 
 @contextmanager

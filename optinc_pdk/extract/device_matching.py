@@ -70,6 +70,13 @@ class DevicePlacement:
         return bounding_box(self.core)
 
     @property
+    def tip(self) -> kdb.Edge:
+        """Shortest side of the silicon that is at no guide port, with silicon on its right."""
+        side = self.variant.sides[-1]
+        p1, p2 = self.variant.points[side].tolist(), self.variant.ends[side].tolist()
+        return kdb.Edge(*p1, *p2).moved(self.shift)
+
+    @property
     def pins(self) -> list[kdb.Point]:
         """Position in nm of each electrical port, at which metal is required, in the order of the card."""
         return [pin + self.shift for pin in self.variant.pins]

@@ -32,7 +32,7 @@ from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, MaskLayout, label_p
 from optinc_pdk.extract.near_misses import find_near_misses
 from optinc_pdk.extract.phase_shifters import ExtractedHeater
 from optinc_pdk.extract.placed_blocks import NO_BLOCKS, PlacedBlocks
-from optinc_pdk.extract.silicon_checks import check_foreign, check_inside, check_layers
+from optinc_pdk.extract.silicon_checks import check_foreign, check_inside, check_layers, check_tips
 from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, region_polygons
 from optinc_pdk.gc_control import gc_paused
 
@@ -99,7 +99,7 @@ def extract(
     metal_nets = [*pin_nets, *wiring.ends, *((pad.net,) for pad in pads)]
     circuit = build_circuit(path.stem, process, all_devices, nets, metal_nets, dict(sorted(names.items())))
     faults = [*nets.faults, *silicon_faults, *wiring.faults, *label_faults, *pin_faults]
-    faults += check_layers(mask, silicon.core, placements, process)
+    faults += check_layers(mask, silicon.core, placements, process) + check_tips(mask, placements, process)
     faults += find_near_misses(mask, [*nets.faults, *silicon_faults], placements, variants, process)
     return Extraction(circuit, tuple(faults), _counts(devices, nets), wiring)
 

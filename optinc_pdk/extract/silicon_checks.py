@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import klayout.db as kdb
 
 from optinc_pdk.cards import Process
+from optinc_pdk.cards.rules import FacetRule
 from optinc_pdk.extract.device_matching import DevicePlacement
 from optinc_pdk.extract.faults import Fault, center_um
 from optinc_pdk.extract.golden_devices import GoldenVariant
@@ -70,6 +71,38 @@ def check_coupled(mask: MaskLayout, placements: Sequence[DevicePlacement]) -> li
     return [
         Fault("coupled", text, center_um(shape.bbox())) for shape in region_polygons(mask.region("coupled") - coupled)
     ]
+
+
+def check_tips(mask: MaskLayout, placements: Sequence[DevicePlacement], process: Process) -> list[Fault]:
+    """Return a fault for every edge coupler whose tip is farther from the die's edge than a rule of the process allows.
+
+    Args:
+        mask: Layout.
+        placements: Recognised devices.
+        process: Process of the layout. Without a rule of kind ``facet``, nothing is checked.
+    """
+    rules = [rule for rule in process.rules if isinstance(rule, FacetRule)]
+    tips = [each for each in placements if process.device(each.variant.name).model.name == "edge_coupler"]
+    if not rules or not tips:
+        return []
+    most = min(rule.most_um for rule in rules)
+    dies = [shape.bbox() for shape in region_polygons(mask.region(rules[0].layers[1]).merged())]
+    faults: list[Fault] = []
+    for placement in tips:
+        side = placement.tip
+        found = [_ahead(side, die) / NM_PER_UM for die in dies if die.contains(side.p1) and die.contains(side.p2)]
+        if not found or found[0] > most:
+            where = f"{found[0]:g} µm from the edge that it faces" if found else "in no outline of a die"
+            text = f"the tip of an edge coupler is {where}; fibres reach tips at most {most:g} µm from an edge"
+            faults.append(Fault("facet", text, center_um(side.bbox())))
+    return faults
+
+
+def _ahead(side: kdb.Edge, die: kdb.Box) -> int:
+    """Return the distance in nm from a side to the die's edge that it faces; silicon is on the right of the side."""
+    if side.dx() == 0:
+        return int(side.x1 - die.left if side.dy() > 0 else die.right - side.x1)
+    return int(side.y1 - die.bottom if side.dx() < 0 else die.top - side.y1)
 
 
 def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:

@@ -18,8 +18,8 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from optinc_pdk.cards import CardError
 from optinc_pdk.cards.errors import describe_fault
 from optinc_pdk.cards.loader import components_folder
-from optinc_pdk.cards.process import quantities
 from optinc_pdk.cards.quantity import Count, Name, NonNegative, Positive, Quantity, StrictModel, Text
+from optinc_pdk.cards.sources import quantities
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_reading import CARD
 from optinc_pdk.validation import validate_arguments

@@ -12,7 +12,7 @@ from optinc_pdk.layout.trees import TreePlacer
 def carrier_block(canvas: Canvas, netlist: PlacementView, process: Process) -> Point | None:
     """Place the carrier block: the fibres of the carrier, the first splitter and the supply tree.
 
-    The gratings of the fibres are at x = 0, the first of them at y = 0 and the others below.
+    The fibre couplers are at x = 0, the first of them at y = 0 and the others below.
 
     Args:
         canvas: Canvas that receives instances and guides.
@@ -24,11 +24,12 @@ def carrier_block(canvas: Canvas, netlist: PlacementView, process: Process) -> P
         feed the local oscillators.
     """
     pitch, r = float(process.floorplan.fibre_pitch_um), float(process.guide.radius_um)
-    fibres = [n for n in netlist.section("carrier") if netlist.component[n] == "grating_coupler"]
+    coupler = process.fibres.coupler
+    fibres = [n for n in netlist.section("carrier") if netlist.component[n] == coupler]
     leaves: dict[str, list[Point]] = {}
     for name in fibres:
         y = -netlist.grid[name][2] * pitch
-        canvas.place(name, "grating_coupler", 0.0, y, rotation=180)
+        canvas.place(name, coupler, 0.0, y, rotation=180)
         leaves[f"{name},o1"] = [(0.0, y)]
     laser = "fibre_carrier,o1"
     y = leaves.pop(laser)[0][1]

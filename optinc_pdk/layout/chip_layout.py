@@ -119,7 +119,7 @@ def side_by_side(dies: Sequence[DieLayout], netlist: PlacementView, process: Pro
         )
     for port, label in netlist.label.items():
         instance = port.rpartition(",")[0]
-        if netlist.component[instance] == "grating_coupler":
+        if netlist.component[instance] == process.fibres.coupler:
             at = canvas.port(port)
             canvas.texts.append((label, at.x, at.y))
     return ChipLayout(canvas, tuple(boxes), tuple(die.strips for die in dies), _fit(dies))

@@ -1,4 +1,7 @@
-"""Floorplan of flip-chip dies: strips with their own bumps, placed in rows from the top to the bottom of a die."""
+"""Floorplan of flip-chip dies: strips with their own bumps, placed in rows from the top to the bottom of a die.
+
+With edge couplers, every strip has a row of its own: its fibres leave to the left and right, with nothing in their way.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from optinc_pdk.layout.bumps import bump_wiring
 from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.carrier import carrier_block
 from optinc_pdk.layout.cell_frames import CellFrames
+from optinc_pdk.layout.chip_edges import reach_edges
 from optinc_pdk.layout.chip_layout import GAP_UM, NOT_BUILDABLE, DieLayout, strips_of
 from optinc_pdk.layout.placement_view import PlacementView
 from optinc_pdk.layout.strips import PlacedStrip, StripBuilder
@@ -42,12 +46,11 @@ def flipchip_dies(netlist: PlacementView, process: Process, frames: CellFrames) 
     for name, sections in strips_of(netlist):
         strip = _folded(netlist, process, name, sections, frames, width, height)
         parts.append((name, strip.canvas))
-    gap = max(GAP_UM, float(process.floorplan.fibre_pitch_um))
     for die in process.dies:
-        stacks = _stacked(parts, float(die.width_um) - margin, float(die.height_um) - margin, gap)
+        stacks = _stacked(parts, float(die.width_um) - margin, float(die.height_um) - margin, process)
         if len(stacks) == 1 and stacks[0].fits:
             return [_die(stacks[0], process)]
-    return [_die(stack, process) for stack in _stacked(parts, width, height, gap)]
+    return [_die(stack, process) for stack in _stacked(parts, width, height, process)]
 
 
 def _carrier(netlist: PlacementView, process: Process, frames: CellFrames) -> Canvas:
@@ -107,14 +110,19 @@ class _Stack:
     fits: bool = True
 
 
-def _stacked(parts: Sequence[_Part], width: float, height: float, gap: float) -> list[_Stack]:
-    """Stack parts in rows: right of the previous part, else in a new row, else on a new die."""
+def _stacked(parts: Sequence[_Part], width: float, height: float, process: Process) -> list[_Stack]:
+    """Stack parts in rows: right of the previous part, else in a new row, else on a new die.
+
+    With edge couplers, every part is in a new row.
+    """
+    gap = max(GAP_UM, float(process.floorplan.fibre_pitch_um))
+    alone = process.fibres.coupler == "edge_coupler"
     stacks: list[_Stack] = []
     for name, part in parts:
         left, bottom, right, top = part.outer_box()
         wide, high = right - left, top - bottom
         stack = stacks[-1] if stacks else None
-        if stack is not None and stack.x + wide > width:
+        if stack is not None and (alone or stack.x + wide > width):
             stack.x, stack.top = 0.0, snap(stack.bottom - gap)
         if stack is None or high - stack.top > height:
             stack = _Stack(Canvas(part.frames))
@@ -141,4 +149,5 @@ def _die(stack: _Stack, process: Process) -> DieLayout:
             break
     canvas = Canvas(stack.canvas.frames)
     canvas.add(stack.canvas, snap((width - right - left) / 2), snap((height - top - bottom) / 2))
+    reach_edges(canvas, process, width)
     return DieLayout(canvas, tuple(stack.strips), width, height, fit)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optinc_pdk.cards import Process, Quantity
-from optinc_pdk.cards.process import DieCard as DieSize
+from optinc_pdk.cards.technology import DieCard as DieSize
 from optinc_pdk.errors import InputError
 from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.carrier import carrier_block

@@ -49,6 +49,7 @@ class StripBuilder:
         self.inputs = [section for section in (*sections, f"{name}_in") if netlist.section(section)]
         self.canvas = Canvas(frames)
         self.placer = MeshPlacer(netlist, process, sections, frames)
+        self.coupler = process.fibres.coupler
         self.fibre = float(process.floorplan.fibre_pitch_um)
         self.r, self.track = float(process.guide.radius_um), guide_track(process)
         self.space, self.clear = float(process.metal.space_um), float(process.floorplan.guide_space_um)
@@ -101,12 +102,12 @@ class StripBuilder:
     def _fibres(self, starts: dict[int, str]) -> None:
         """Place the fibres from the board's modulators, with guides to the modes."""
         first = self._centre(len(starts))
-        # the first column's wires run left of the mesh, where no grating may be
+        # the first column's wires run left of the mesh, where no coupler may be
         wires = self._wires_width(self.mesh.first.signals_left)
         x = snap(self.left - max(self.fan_width(len(starts)), wires) - 2 * self.clear)
         pairs = []
         for i, port in enumerate(starts.values()):
-            self.canvas.place(self._source(port), "grating_coupler", x, first - i * self.fibre, rotation=180)
+            self.canvas.place(self._source(port), self.coupler, x, first - i * self.fibre, rotation=180)
             pairs.append(self._pair(self.netlist.partner[port], port))
         self.fan(pairs, x + self.clear)
 
@@ -130,15 +131,15 @@ class StripBuilder:
         self.fan(pairs, x + length + self.clear)
         for section in self.inputs:
             here = self.netlist.section(section)
-            gratings = [name for name in here if self.netlist.component[name] == "grating_coupler"]
-            if not gratings:
+            couplers = [name for name in here if self.netlist.component[name] == self.coupler]
+            if not couplers:
                 continue
-            grating = gratings[0]
+            fibre = couplers[0]
             tree = TreePlacer(self.canvas, self.netlist, self.process, trees, -1)
-            root = tree.place(self.netlist.partner[f"{grating},o1"], leaves)
-            # the modulators' wires run over the trees, where no grating may be
+            root = tree.place(self.netlist.partner[f"{fibre},o1"], leaves)
+            # the modulators' wires run over the trees, where no coupler may be
             at = snap(min(root.x, x - self._wires_width(count)) - 2 * self.clear)
-            self.canvas.place(grating, "grating_coupler", at, root.y, rotation=180)
+            self.canvas.place(fibre, self.coupler, at, root.y, rotation=180)
             # a tree of one leaf draws no guide
             self.canvas.guide((at, root.y), leaves[root.port][0] if root.port in leaves else (root.x, root.y))
 
@@ -160,7 +161,7 @@ class StripBuilder:
     def _preprocess(self, starts: dict[int, str]) -> None:
         """Place P: fibres, trims, combiner trees and copies for several blocks, with guides to the modes."""
         names = self.netlist.section("p")
-        fibres = [name for name in names if self.netlist.component[name] in ("grating_coupler", "phase_shifter")]
+        fibres = [name for name in names if self.netlist.component[name] in (self.coupler, "phase_shifter")]
         rows = 1 + max(self.netlist.grid[name][2] for name in fibres)
         first = self._centre(rows)
         trims = sum(self.netlist.component[name] == "phase_shifter" for name in fibres)
@@ -170,13 +171,13 @@ class StripBuilder:
         trees = Canvas(self.canvas.frames)
         for name in fibres:
             component, y = self.netlist.component[name], first - self.netlist.grid[name][2] * self.fibre
-            if component == "grating_coupler":
+            if component == self.coupler:
                 trees.place(name, component, -ground - shifter, y, rotation=180)
             else:
                 trees.place(name, component, -shifter, y)
                 leaves[f"{name},o2"] = [(0.0, y)]
         for name in fibres:
-            if self.netlist.component[name] == "grating_coupler":
+            if self.netlist.component[name] == self.coupler:
                 trees.join(f"{name},o1", self.netlist.partner[f"{name},o1"])
         placer = TreePlacer(trees, self.netlist, self.process, 0.0, +1)
         roots = self._roots(names)
@@ -264,10 +265,10 @@ class StripBuilder:
         for port in roots:
             tree = placer.place(port, leaves)
             fibre = self._source(port)
-            if self.netlist.component[fibre] != "grating_coupler":
+            if self.netlist.component[fibre] != self.coupler:
                 return port
             at = snap(max(tree.x + self.clear, fibres))
-            self.canvas.place(fibre, "grating_coupler", at, tree.y)
+            self.canvas.place(fibre, self.coupler, at, tree.y)
             start = leaves.get(port, [(tree.x, tree.y)])
             self.canvas.guide(*start, (at, tree.y))
         return None
@@ -295,7 +296,7 @@ class StripBuilder:
             total = f"{self.name}_sum"
             guides = place_copies_or_sums(self.canvas, self.netlist, self.process, total, guides, self.mesh.middle)
             right = max(point[0] for _, point in guides)
-        fibres = [n for n in self.netlist.section("t") if self.netlist.component[n] == "grating_coupler"]
+        fibres = [n for n in self.netlist.section("t") if self.netlist.component[n] == self.coupler]
         first = self._centre(len(fibres))
         placer = TreePlacer(self.canvas, self.netlist, self.process, 0.0, -1)
         levels = max(self.netlist.grid[n][1] for n in self.netlist.section("t"))
@@ -303,7 +304,7 @@ class StripBuilder:
         leaves: dict[str, list[Point]] = {}
         for name in fibres:
             y = first - self.netlist.grid[name][2] * self.fibre
-            self.canvas.place(name, "grating_coupler", placer.x, y)
+            self.canvas.place(name, self.coupler, placer.x, y)
             leaves[f"{name},o1"] = [(placer.x, y)]
         pairs: list[tuple[Point, Point]] = []
         for port, point in guides:

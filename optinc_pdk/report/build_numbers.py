@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Circuit, flatten, label_tuple
+from optinc_pdk.circuit import Board, Circuit, flatten, label_tuple
 from optinc_pdk.factor.counts import svd_mzis
 from optinc_pdk.onn import Activation, LayerFactor, Onn
 from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
@@ -26,6 +27,9 @@ from optinc_pdk.signoff.lvs.differences import EXTRACTION, Difference
 from optinc_pdk.simulate import Programming
 from optinc_pdk.tolerance.error_estimate import RateLimits
 from optinc_pdk.tolerance.link_energy import LinkEnergy
+from optinc_pdk.tolerance.oscillator_power import oscillator_light
+
+Floats = NDArray[np.float64]
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
@@ -96,7 +100,7 @@ def chip_numbers(
         "mzis": sum(len(circuit.instances_of(kind)) for kind in ("mzi", "mzi_dummy", "attenuator")),
         "phase_shifters": len(flat.instances_of("phase_shifter")),
         "pads": pads,
-        "fibres": len(flat.instances_of("grating_coupler")),
+        "fibres": len(flat.instances_of(process.fibres.coupler)),
         "width_um": chip.width_um,
         "height_um": chip.height_um,
         "area_mm2": sum(width * height for width, height in dies) / 1e6,
@@ -112,7 +116,8 @@ def chip_numbers(
             "server receivers": sum(len(row) for row in circuit.board.outputs),
             "heater DAC channels": len(programming.bias.labels),
         },
-        **size_numbers(onn, process, dies, pads, power, function.hop_loss_db),
+        **size_numbers(onn, process, dies, pads, power, function),
+        "oscillators": oscillator_numbers(process, circuit.board, function.oscillator_powers),
         "crosstalk": crosstalk_numbers(process),
     }
 
@@ -130,7 +135,7 @@ def crosstalk_numbers(process: Process) -> dict[str, float] | None:
 
 
 def size_numbers(
-    onn: Onn, process: Process, dies: Sequence[DieSize], pads: int, power_w: float, hop_loss_db: tuple[float, ...]
+    onn: Onn, process: Process, dies: Sequence[DieSize], pads: int, power_w: float, function: FunctionResult
 ) -> dict[str, Any]:
     """Return the limits on the chip's size, and its light budget.
 
@@ -140,7 +145,7 @@ def size_numbers(
         dies: Width and height of each die in µm.
         pads: Number of pads or bumps on all dies.
         power_w: Power of all heaters in W.
-        hop_loss_db: Loss of each layer from modulator to detector, in dB.
+        function: Result of the function check, for losses and local oscillators.
 
     Returns:
         ``limits``: `LimitNumbers` as dicts, by name; and ``light``: `LightNumbers` as a dict, None if the network
@@ -152,13 +157,30 @@ def size_numbers(
         "area": area_limit(process, dies),
         "pads": pads_limit(process, pads, dies),
         "power": power_limit(process, power_w, area, "all heaters at this bias"),
-        "loss": loss_limit(process, hop_loss_db, noise),
+        "loss": loss_limit(process, function.hop_loss_db, noise),
     }
-    budget = light_budget(process, noise, hop_loss_db) if noise > 0.0 else None
+    light = (function.hop_loss_db, function.oscillator_powers)
+    budget = light_budget(process, noise, *light) if noise > 0.0 else None
     return {
         "limits": {name: asdict(limit) for name, limit in limits.items()},
         "light": None if budget is None else light_numbers(budget),
     }
+
+
+def oscillator_numbers(process: Process, board: Board, powers: Sequence[Floats]) -> dict[str, Any] | None:
+    """Return the light of the local oscillators; the keys are the fields of `OscillatorNumbers`.
+
+    Args:
+        process: Process card, which states the power launched into every guide.
+        board: Board of the chip.
+        powers: For each hidden layer, (mixers,) powers at the mixers, relative to that of a field of amplitude 1.
+
+    Returns:
+        The numbers; None if the card has no budget or no neuron has detectors.
+    """
+    if process.budget is None or not sum(each.size for each in powers):
+        return None
+    return asdict(oscillator_light(board, powers, float(process.budget.laser_w)))
 
 
 def function_numbers(function: FunctionResult | None) -> dict[str, Any] | None:
@@ -185,11 +207,14 @@ def function_numbers(function: FunctionResult | None) -> dict[str, Any] | None:
     }
 
 
-def speed_numbers(limits: RateLimits, energy: LinkEnergy | None, words: int) -> dict[str, Any]:
+def speed_numbers(
+    limits: RateLimits, without: Mapping[str, float | None] | None, energy: LinkEnergy | None, words: int
+) -> dict[str, Any]:
     """Return the ``speed`` section of `report.json`; the keys are the fields of `SpeedNumbers`.
 
     Args:
         limits: Highest symbol rate and what limits it.
+        without: Highest rate without each limit, by its name; None if they were not searched.
         energy: Energy at this rate; None if no rate is acceptable.
         words: Number of words that the estimate rests on.
     """
@@ -199,6 +224,7 @@ def speed_numbers(limits: RateLimits, energy: LinkEnergy | None, words: int) -> 
         "symbol_rate_bd": limits.symbol_rate_bd,
         "highest_bd": limits.highest_bd,
         "main_limit": limits.main_limit,
+        "without": None if without is None else dict(without),
     }
     if energy is None:
         return numbers

@@ -40,10 +40,10 @@ class LayerSize:
         strips: Number of strips, the parts of a layer that the floorplan can place separately.
         mzis: Number of MZIs by the convention of arXiv 2603.28290.
         heaters: Number of heaters: two per MZI, one per attenuator, and those that trim inputs and local oscillators.
-        fibres: Number of grating couplers.
+        fibres: Number of fibre couplers.
         columns: Number of MZIs and attenuators in series on a light path.
         loss_db: Loss in dB from modulator to detector for a full-scale signal.
-        area_mm2: Area of meshes and gratings in mm², and of the pads if they lie beside the meshes.
+        area_mm2: Area of meshes and fibre couplers in mm², and of the pads if they lie beside the meshes.
     """
 
     strips: int
@@ -133,9 +133,7 @@ def onn_size(name: str, onn: Onn, process: Process) -> NetworkSize:
     """
     onn = linked_network(onn, process.link.kind == "neurons")
     noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
-    parts = [
-        [(len(part.rows), len(part.columns)) for part in onn.layer_parts(index)] for index in range(len(onn.layers))
-    ]
+    parts = [layer_shapes(onn, index) for index in range(len(onn.layers))]
     return network_size(name, onn.task, onn.structure, onn.factor, process, noise, parts)
 
 
@@ -193,7 +191,8 @@ def network_size(
     whole = [[(out, into)] for into, out in pairwise(structure)]
     for i, (shapes, method) in enumerate(zip(parts or whole, factor, strict=True)):
         out, into = sum(shape[0] for shape in shapes), sum(shape[1] for shape in shapes)
-        layers.append(_ends(_mesh(shapes, method, process), out, into, task, (i == 0, i == last), process))
+        end = (i == 0, i == last)
+        layers.append(_ends(_mesh(shapes, method, process, end), out, into, task, end, process))
     dies, outline, fit = _dies(layers, process)
     loss = tuple(layer.loss_db for layer in layers)
     return NetworkSize(
@@ -215,26 +214,48 @@ def _columns(modes: int) -> int:
     return modes if modes > 2 else modes - 1
 
 
-def _mesh(parts: Sequence[tuple[int, int]], method: FactorMethod, process: Process) -> LayerSize:
-    """The size of the linear block alone: meshes of all parts, or of all blocks and the trees that join them.
+def layer_shapes(onn: Onn, index: int) -> list[tuple[int, int]]:
+    """Return the numbers of rows and columns of the independent parts of a layer's optical matrix."""
+    return [(len(part.rows), len(part.columns)) for part in onn.layer_parts(index)]
+
+
+def layer_columns(parts: Sequence[tuple[int, int]], method: FactorMethod) -> int:
+    """Return the number of MZIs and attenuators in series on the light paths of a layer.
 
     A part has two meshes, a block has one. Dummies make the meshes of all parts as long as the longest one.
+
+    Args:
+        parts: Numbers of rows and columns of the layer's independent parts.
+        method: Factorisation of the layer.
     """
+    if isinstance(method, str):
+        return sum(max(_columns(part[side]) for part in parts) for side in (0, 1)) + 1
+    return _columns(method[1]) + 1
+
+
+def _mesh(
+    parts: Sequence[tuple[int, int]], method: FactorMethod, process: Process, end: tuple[bool, bool]
+) -> LayerSize:
+    """The size of the linear block alone: meshes of all parts, or of all blocks and the trees that join them.
+
+    A part has two meshes, a block has one. Dummies make the meshes of all parts as long as the longest one. Trees of
+    splitters copy the inputs of the first layer and add the outputs of the last one; blocks of the others have
+    modulators and detectors of their own. ``end`` says whether the layer is the first and the last.
+    """
+    columns = layer_columns(parts, method)
     if isinstance(method, str):
         attenuators, mzis, trees_db = sum(map(min, parts)), sum(svd_mzis(*part) for part in parts), 0.0
         sides = [[into for _, into in parts], [out for out, _ in parts]]
-        depths = [max(map(_columns, side)) for side in sides]
         meshes = [modes for side in sides for modes in side]
-        cells = sum(sum(side) * depth for side, depth in zip(sides, depths, strict=True))
+        cells = sum(sum(side) * max(map(_columns, side)) for side in sides)
         strips = 1
-        columns = sum(depths) + 1
     else:
         (out, into), block = parts[0], method[1]
         count = -(-out // block) * -(-into // block)
         meshes, attenuators, strips = [block] * count, block * count, count
         mzis = unitary_diagonal_mzis(out, into, block)
-        trees_db = block_trees(out, into, block, process.device("mmi1x2").parameter("loss_db")).loss_db
-        columns = _columns(block) + 1
+        trees = block_trees(out, into, block, process.device("mmi1x2").parameter("loss_db"))
+        trees_db = trees.split_db * end[0] + trees.combine_db * end[1]
         cells = sum(modes * _columns(modes) for modes in meshes)
     pitch = float(process.floorplan.mode_pitch_um)
     length = mzi_positions(process).end * cells
@@ -254,25 +275,28 @@ def _ends(mesh: LayerSize, out: int, into: int, task: Averaging, end: tuple[bool
     """Add the optics that feed and read a linear block; ``end`` says whether it is the first and the last."""
     first, last = end
     outside = process.activation.realisation == "offchip"
-    splitter_db, grating_db = (process.device(name).parameter("loss_db") for name in ("mmi1x2", "grating_coupler"))
+    coupler = process.device(process.fibres.coupler)
+    splitter_db, fibre_db = process.device("mmi1x2").parameter("loss_db"), coupler.parameter("loss_db")
     levels, words = (task.servers - 1).bit_length(), task.servers * task.symbols
     heaters = fibres = 0
     loss = mesh.loss_db
     if first:
         # the fields of all servers and of the symbols of a group add up in phase, each by its share
-        loss += grating_db + preprocessing_loss_db(task, process)[0]
+        loss += fibre_db + preprocessing_loss_db(task, process)[0]
         loss += 20 * math.log10(float(task.symbol_shares[0]) / task.servers)
         heaters, fibres = words, words + task.servers + 3
     elif outside:
-        loss, fibres = loss + grating_db, into
+        loss, fibres = loss + fibre_db, into
     if last:
-        loss, fibres = loss + grating_db + levels * splitter_db + 10 * math.log10(2**levels), fibres + words
+        loss, fibres = loss + fibre_db + levels * splitter_db + 10 * math.log10(2**levels), fibres + words
     else:
-        loss += process.device("mmi2x2").parameter("loss_db") + (grating_db if outside else 0.0)
+        loss += process.device("mmi2x2").parameter("loss_db") + (fibre_db if outside else 0.0)
         heaters, fibres = heaters + out, fibres + (2 * out if outside else 0)
     heaters += mesh.heaters
-    grating = process.device("grating_coupler")
-    length = grating.size("taper_length_um") + grating.size("periods") * grating.size("period_um")
+    if coupler.name == "grating_coupler":
+        length = coupler.size("taper_length_um") + coupler.size("periods") * coupler.size("period_um")
+    else:
+        length = coupler.size("length_um")
     beside_um2 = fibres * float(process.floorplan.fibre_pitch_um) * length
     if process.pads.wiring == "perimeter":
         beside_um2 += heaters * float(process.pads.pitch_um) ** 2
@@ -322,7 +346,7 @@ def _limits(dies: list[list[LayerSize]], size: DieSize, fit: str, process: Proce
         scope = "the largest layer alone; "
     else:
         scope = f"the fullest of {len(dies)} dies; " if len(dies) > 1 else ""
-    text = f"{scope}cells, gratings and pads without wires; limit: {size[0] / 1e3:g} × {size[1] / 1e3:g} mm"
+    text = f"{scope}cells, fibre couplers and pads without wires; limit: {size[0] / 1e3:g} × {size[1] / 1e3:g} mm"
     pads = pads_limit(process, max(_pads(die, process) for die in dies), [size])
     drive = "every heater at the middle of its range"
     return {

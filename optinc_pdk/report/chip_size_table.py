@@ -96,11 +96,12 @@ def _rate(size: NetworkSize) -> str:
 def _assumptions(process: Process, column_db: float) -> list[str]:
     """The meaning of the table's columns, as a Markdown list."""
     lines = [
-        "- MZIs by the paper's count, weights only; heaters and pads with trims and grounds. mm² are cells, gratings "
-        "and pads alone: wires, channels and fan-outs are not included, so `fit` is the best that a layout can reach.",
+        "- MZIs by the paper's count, weights only; heaters and pads with trims and grounds. mm² are cells, fibre "
+        "couplers and pads alone: wires, channels and fan-outs are not included, so `fit` is the best that a layout "
+        "can reach.",
         f"- W with every heater at the middle of its range, {format_si(mean_heater_w(process), 'W')}.",
         f"- columns and dB are those of the worst layer, modulator to detector: {column_db:.2f} dB a column from the "
-        "device cards, couplers, gratings and splitters; not the matrix itself.",
+        "device cards, 2×2 and fibre couplers, and splitters; not the matrix itself.",
     ]
     if process.budget is None:
         return [*lines, "- The process card has no budget: power and loss are not judged."]

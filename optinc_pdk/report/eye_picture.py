@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from optinc_pdk.report.formatting import format_si
+from optinc_pdk.report.formatting import format_si, light_text
 from optinc_pdk.simulate.transmission.noise import Noise
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
 from optinc_pdk.tolerance.eye_diagram import Eye
@@ -30,7 +30,7 @@ def worst_eyes(eyes: Sequence[Eye]) -> list[Eye]:
     return list(layers.values())
 
 
-def eyes_png(eyes: Sequence[Eye], noise: Noise, name: str) -> bytes:
+def eyes_png(eyes: Sequence[Eye], noise: Noise, oscillator_w: float, name: str) -> bytes:
     """Draw the eye diagrams of :func:`worst_eyes` as PNG.
 
     Args:
@@ -58,10 +58,8 @@ def eyes_png(eyes: Sequence[Eye], noise: Noise, name: str) -> bytes:
         panel.set_ylabel("over the largest" if eye.name.startswith("layer") else "level", fontsize=8)
     for panel in axes[len(shown) :]:
         panel.set_visible(False)
-    rate, power = format_si(noise.symbol_rate_bd, "Bd"), format_si(noise.laser_w, "W")
-    figure.suptitle(
-        f"{name} at {rate}, {power} into every guide; readings are means over the shaded windows", fontsize=10
-    )
+    rate, power = format_si(noise.symbol_rate_bd, "Bd"), light_text(noise.laser_w, oscillator_w)
+    figure.suptitle(f"{name} at {rate}, {power}; readings are means over the shaded windows", fontsize=10)
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
     return picture.getvalue()

@@ -27,6 +27,14 @@ def format_si(value: float, unit: str) -> str:
     return f"{rounded / 10.0**exponent:.3g} {PREFIXES[exponent]}{unit}"
 
 
+def light_text(laser_w: float, oscillator_w: float) -> str:
+    """Format the optical power in W launched into guides, and into fibres of local oscillators where it differs."""
+    text = f"{format_si(laser_w, 'W')} into every guide"
+    if math.isclose(laser_w, oscillator_w):
+        return text
+    return f"{text}, {format_si(oscillator_w, 'W')} into those of local oscillators"
+
+
 def count_text(count: int, noun: str) -> str:
     """Format a count with its noun, in the plural unless the count is 1, such as ``1 warning`` and ``0 warnings``."""
     return f"{count} {noun}{'s' * (count != 1)}"

@@ -8,10 +8,11 @@ import io
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from optinc_pdk.report.formatting import error_numbers, format_errors, format_si
+from optinc_pdk.report.formatting import error_numbers, format_errors, format_si, light_text
 from optinc_pdk.tolerance.error_estimate import RateLimits
 from optinc_pdk.tolerance.error_rates import NoiseCurve, RatePoint
 from optinc_pdk.tolerance.link_energy import LinkEnergy
+from optinc_pdk.tolerance.oscillator_rates import ENOUGH, OscillatorRates
 
 COLUMNS = (
     "symbol_rate_bd",
@@ -24,6 +25,7 @@ COLUMNS = (
     "low_95",
     "high_95",
     "gaussian_estimate",
+    "oscillator_w",
 )
 _COUNTED, _ESTIMATED, _INK = "#2f6fb0", "#d98c21", "#444c54"
 LOWEST_RATE = 1e-15
@@ -38,7 +40,7 @@ def curve_csv(curve: NoiseCurve) -> bytes:
     for point in curve.points:
         counted = (point.sent, point.words, point.wrong)
         shares = (point.word_error_rate, point.low, point.high, point.gaussian_estimate)
-        row = (point.symbol_rate_bd, point.integration_s, curve.laser_w, *counted, *shares)
+        row = (point.symbol_rate_bd, point.integration_s, curve.laser_w, *counted, *shares, curve.oscillator_w)
         table.writerow(f"{value:.6g}" if isinstance(value, float) else value for value in row)
     return stream.getvalue().encode()
 
@@ -72,7 +74,7 @@ def curve_png(curve: NoiseCurve, name: str) -> bytes:
         axes.plot([p.symbol_rate_bd for p in none], limits, "v", color=_COUNTED, markersize=5, fillstyle="none")
         axes.lines[-1].set_label("none counted: upper end of the interval")
     axes.set(xscale="log", yscale="log", ylim=(LOWEST_RATE, 2.0), xlabel="symbols per second", ylabel="word-error rate")
-    axes.set_title(f"{name}: {format_si(curve.laser_w, 'W')} into every guide", fontsize=10)
+    axes.set_title(f"{name}: {light_text(curve.laser_w, curve.oscillator_w)}", fontsize=10)
     axes.grid(which="major", linewidth=0.3, color=_INK)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8)
@@ -108,9 +110,20 @@ def limits_line(limits: RateLimits) -> str:
         return f"no symbol rate of at least budget.symbol_rate_min_bd has {accepted}"
     places = {f"layer {index}": share for index, share in enumerate(limits.layers)} | {"receivers": limits.receivers}
     worst = max(places, key=lambda place: places[place])
-    return f"highest symbol rate at {accepted}: {format_si(limits.symbol_rate_bd, 'Bd')}; most errors arise in " + (
-        "the receivers" if worst == "receivers" else worst
-    )
+    bound = ", the limit of the process" if limits.symbol_rate_bd >= limits.highest_bd else ""
+    place = "the receivers" if worst == "receivers" else worst
+    rate = format_si(limits.symbol_rate_bd, "Bd")
+    return f"highest symbol rate at {accepted}: {rate}{bound}; most errors arise in {place}"
+
+
+def oscillator_table(rates: OscillatorRates) -> Table:
+    """Return a table of the highest symbol rates against the power of the local oscillators."""
+    table = Table("local oscillators", "highest symbol rate", box=None)
+    for one in rates.points:
+        least = f", the least for {100 * ENOUGH:.0f} % of the highest" if one.oscillator_w == rates.enough_w else ""
+        rate = "none" if one.symbol_rate_bd is None else format_si(one.symbol_rate_bd, "Bd")
+        table.add_row(format_si(one.oscillator_w, "W"), rate + least)
+    return table
 
 
 def energy_line(energy: LinkEnergy) -> str:

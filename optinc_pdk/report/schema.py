@@ -107,6 +107,8 @@ class LightNumbers(StrictModel):
         field_noise: Standard deviation of the field noise that the network tolerates, relative to full scale.
         hop_loss_db: Loss of each layer from modulator to detector, in dB.
         laser_w: Optical power launched into every guide, in W.
+        mixer_w: Power in W of the weakest local oscillator at a mixer, by layer; None for a layer without mixers. None
+            in files of earlier versions, and where it is not known.
         energy_j: Energy per symbol and guide in J.
         light_bd: Symbol rate in Bd that the light allows.
         electronics_bd: Symbol rate in Bd that the electronics allow; None if the process card gives none.
@@ -120,6 +122,29 @@ class LightNumbers(StrictModel):
     light_bd: Positive
     electronics_bd: Positive | None
     symbol_rate_bd: Positive
+    mixer_w: list[Positive | None] | None = None
+
+
+class OscillatorNumbers(StrictModel):
+    """Light of the local oscillators of the neurons.
+
+    Attributes:
+        fibres: Number of fibres that lead it to the chip.
+        fibre_w: Optical power launched into each of them, in W.
+        total_w: Optical power launched into all of them, in W.
+        mixers: Number of mixers.
+        mixer_mean_w: Mean power of a local oscillator at its mixer, in W: what both detectors receive.
+        mixer_least_w: The smallest of these powers, in W.
+        split_carrier: Whether the fibre is that of the carrier, of which the chip splits off the local oscillators.
+    """
+
+    fibres: Count
+    fibre_w: Positive
+    total_w: Positive
+    mixers: Count
+    mixer_mean_w: Positive
+    mixer_least_w: NotNegative
+    split_carrier: bool
 
 
 class SpeedNumbers(StrictModel):
@@ -131,6 +156,8 @@ class SpeedNumbers(StrictModel):
         symbol_rate_bd: Highest symbol rate in Bd; None if no useful rate is acceptable.
         highest_bd: Highest rate in Bd of the process, beyond which none was tried.
         main_limit: Name of the limit without which the rate could be higher by a tenth; None where several limit it.
+        without: Where there is no ``main_limit``, highest symbol rate in Bd without one limit, by its name; None
+            otherwise, and in files of earlier versions.
         latency_s: Time in s from the servers' modulators to their decisions at this rate, without time of flight; None
             without a rate, as the following.
         power_w: Electrical power in W by part, of those whose cards state it.
@@ -144,6 +171,7 @@ class SpeedNumbers(StrictModel):
     symbol_rate_bd: Positive | None
     highest_bd: Positive
     main_limit: str | None
+    without: dict[str, Positive | None] | None = None
     latency_s: Positive | None = None
     power_w: dict[str, NotNegative] | None = None
     missing: list[str] | None = None
@@ -170,7 +198,7 @@ class ChipNumbers(StrictModel):
         mzis: Number of MZIs, dummies and attenuators.
         phase_shifters: Number of phase shifters.
         pads: Number of pads or bumps.
-        fibres: Number of grating couplers.
+        fibres: Number of fibre couplers.
         width_um: Width of the layout in µm, all dies together.
         height_um: Height of the layout in µm, all dies together.
         area_mm2: Area of all dies in mm².
@@ -180,6 +208,8 @@ class ChipNumbers(StrictModel):
         offchip: Number of parts off the chip, by name.
         limits: Limits by name: area, pads, power and loss.
         light: Light budget; None if the network tolerates no noise or the process card has no budget.
+        oscillators: Light of the local oscillators; None if the process card has no budget, if no neuron has detectors,
+            or in files of earlier versions.
         crosstalk: Thermal crosstalk that the bias compensates and the function check applies; None if the process card
             states none.
     """
@@ -197,6 +227,7 @@ class ChipNumbers(StrictModel):
     offchip: dict[str, Count]
     limits: dict[str, LimitNumbers] | None = None
     light: LightNumbers | None = None
+    oscillators: OscillatorNumbers | None = None
     crosstalk: CrosstalkNumbers | None = None
 
 

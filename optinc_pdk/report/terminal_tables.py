@@ -13,10 +13,11 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import BlockFactor, SvdFactor, factor_by_parts
 from optinc_pdk.onn import LayerFactor, Onn, factorise
 from optinc_pdk.report.formatting import format_short, format_si
-from optinc_pdk.report.schema import LimitNumbers, Report, SpeedNumbers
+from optinc_pdk.report.schema import LimitNumbers, OscillatorNumbers, Report, SpeedNumbers
 
 if TYPE_CHECKING:
     from optinc_pdk.signoff.drc.design_rule_check import RuleResult
+    from optinc_pdk.tolerance.oscillator_power import OscillatorLight
 
 
 def summary_table(report: Report) -> Table:
@@ -44,6 +45,8 @@ def summary_table(report: Report) -> Table:
     table.add_row("drc", _drc(report))
     table.add_row("lvs", _lvs(report))
     table.add_row("function", _function(report))
+    if chip is not None and chip.oscillators is not None:
+        table.add_row("oscillators", oscillator_line(chip.oscillators))
     if report.speed is not None:
         table.add_row("speed", speed_line(report.speed))
     table.add_row("time", f"{sum(report.seconds.values()):.1f} s")
@@ -63,6 +66,15 @@ def limit_line(name: str, limit: LimitNumbers) -> str:
     return f"{name} {format_short(limit.value)} of {most}" + (" MISSED" if limit.holds is False else "")
 
 
+def oscillator_line(light: OscillatorLight | OscillatorNumbers) -> str:
+    """Format the light of the local oscillators as one line of text."""
+    fibres = "the carrier's fibre, which the chip splits" if light.split_carrier else f"each of {light.fibres} fibres"
+    return (
+        f"{format_si(light.fibre_w, 'W')} into {fibres}; {format_si(light.mixer_mean_w, 'W')} at a mixer on average, "
+        f"{format_si(light.mixer_least_w, 'W')} at least"
+    )
+
+
 def speed_line(speed: SpeedNumbers) -> str:
     """Format the highest symbol rate, what limits it, latency and energy as one line of text."""
     accepted = f"an estimated word-error rate of {speed.word_error_rate:g}"
@@ -77,10 +89,22 @@ def speed_line(speed: SpeedNumbers) -> str:
 
 
 def limit_text(speed: SpeedNumbers) -> str:
-    """Name what limits the symbol rate of a chip."""
-    if speed.symbol_rate_bd is not None and speed.symbol_rate_bd >= speed.highest_bd:
+    """Name what limits the symbol rate of a chip; several causes with the gain in rate if one of them is left out."""
+    rate = speed.symbol_rate_bd
+    if rate is not None and rate >= speed.highest_bd:
         return "the highest rate of the process"
-    return speed.main_limit or "several causes together"
+    if speed.main_limit or rate is None or speed.without is None:
+        return speed.main_limit or "several causes together"
+    without = {name: found for name, found in speed.without.items() if found is not None and found >= _GAIN * rate}
+    if not without:
+        return "several causes, none of which raises the rate if left out alone"
+    gains = ", ".join(f"{name} +{found / rate - 1.0:.0%}" for name, found in without.items())
+    bound = ", up to the limit of the process" if max(without.values()) >= speed.highest_bd else ""
+    return f"{'several causes' if len(without) > 1 else 'one cause'} ({gains} if left out{bound})"
+
+
+_GAIN = 1.01
+"""Smallest ratio of rates that is a gain, because gains are printed in percent."""
 
 
 def _drc(report: Report) -> str:

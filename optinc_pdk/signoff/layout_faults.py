@@ -36,6 +36,7 @@ FAULT_KINDS: Mapping[str, FaultKind] = {
     "foreign": FaultKind(True, "silicon within the box of a device; it is not simulated"),
     "nearly": FaultKind(True, "device that differs from its golden polygons; it is missing in the simulation"),
     "etch": FaultKind(True, "grating etch missing, altered or elsewhere; simulated as in the golden devices"),
+    "facet": FaultKind(True, "edge coupler away from the edge of the die; simulated with the loss of its card"),
     "slab": FaultKind(True, "slab over silicon, which changes the index of guides; it is not simulated"),
     "coupled": FaultKind(False, "mark of coupled guides without such a device; marks are not manufactured"),
     "open_port": FaultKind(True, "device whose optical port leads to no guide, device or labelled fibre"),

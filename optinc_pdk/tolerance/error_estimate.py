@@ -139,14 +139,15 @@ class RateLimits:
         return {key: value for key, value in asdict(self).items() if key != "noise"}
 
 
-def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias) -> ErrorMargins:
+def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias, most: int = WORDS) -> ErrorMargins:
     """Find how far noise must carry each reading of a chip to spoil a word.
 
     Args:
         s: S-parameters of the chip.
-        inputs: The inputs, of which at most ``WORDS`` are taken at random, in random order.
+        inputs: The inputs, some of which are taken at random, in random order.
         board: Board netlist that joins the chip's fibres.
         bias: Electronics of its neurons and receivers.
+        most: Largest number of words.
 
     Raises:
         UnsettledError: Amplitudes do not converge, because reflections couple the layers.
@@ -154,7 +155,7 @@ def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bia
     network = network_of(s, board, bias, 0)
     symbols = symbol_assignments(inputs, s, board, bias)
     rows = sum(layer.starts.size for layer in network.layers) + network.scale.size
-    count = int(np.clip(WORK // (rows * network.sources), 1, WORDS))
+    count = int(np.clip(WORK // (rows * network.sources), 1, most))
     tried = len(symbols) * symbols.shape[1]
     chosen = np.random.default_rng(SEED).permutation(tried)[:count]
     words = symbols.reshape(tried, *symbols.shape[2:])[chosen]

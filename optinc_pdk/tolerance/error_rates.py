@@ -18,6 +18,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.function import FunctionInputs, check_board, function_inputs
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.noise import Noise, noise_choices, noise_of, rate_limits
+from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
 from optinc_pdk.tolerance.error_estimate import (
     ErrorEstimate,
     RateLimits,
@@ -73,6 +74,7 @@ class NoiseCurve:
 
     Attributes:
         laser_w: Optical power launched into every waveguide, in W.
+        oscillator_w: Optical power launched into each fibre that leads to local oscillators, in W.
         seed: Seed of the noise.
         noise: Noise model at each symbol rate, with the receiver that suits the chip best.
         points: Results at each symbol rate, ascending.
@@ -81,6 +83,7 @@ class NoiseCurve:
     """
 
     laser_w: float
+    oscillator_w: float
     seed: int
     noise: tuple[Noise, ...]
     points: tuple[RatePoint, ...]
@@ -96,7 +99,8 @@ class NoiseCurve:
             rows[-1]["noise"] = asdict(noise)
             # without a filter, a symbol has infinitely many of its time constants, which JSON has no number for
             rows[-1]["noise"]["shape"] = {k: v if np.isfinite(v) else None for k, v in asdict(noise.shape).items()}
-        return {"laser_w": self.laser_w, "seed": self.seed, "points": rows, "limits": limits}
+        light = {"laser_w": self.laser_w, "oscillator_w": self.oscillator_w}
+        return light | {"seed": self.seed, "points": rows, "limits": limits}
 
 
 def word_error_curve(
@@ -132,6 +136,7 @@ def word_error_curve(
     if passes < 1 or seed < 0:
         raise InputError(f"passes {passes}, seed {seed}: give at least 1 pass and a seed of at least 0")
     choices = [noise_choices(process, laser_w, rate) for rate in sorted(set(symbol_rates_bd))]
+    oscillator_w = check_oscillator_power(process, laser_w, board.oscillator_power)
     if not choices:
         raise InputError("no symbol rate given; give at least one")
     inputs = function_inputs(task)
@@ -146,7 +151,7 @@ def word_error_curve(
         on_rate(None)
     limits = find_rate_limits(margins, process, laser_w)
     without = rates_without_limits(margins, process, limits, laser_w)
-    return NoiseCurve(noises[0].laser_w, seed, tuple(noises), tuple(points), limits, without)
+    return NoiseCurve(noises[0].laser_w, oscillator_w, seed, tuple(noises), tuple(points), limits, without)
 
 
 def _point(
@@ -190,7 +195,7 @@ def parse_rates(text: str | None, process: Process) -> list[float]:
         process: Process of the cards.
 
     Raises:
-        InputError: The text has another form, or the rates are not above 0, too many, or above the card's limit.
+        InputError: The text has another form, or the rates are not above 0, too many, or beyond every bandwidth.
     """
     if text is None:
         low, high = rate_limits(process)

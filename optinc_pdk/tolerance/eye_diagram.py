@@ -162,11 +162,18 @@ def _groups(levels: Floats) -> Iterator[_Group]:
         yield _Group(words, float(levels[words].mean()))
 
 
-def eyes_json(eyes: list[Eye], noise: Noise) -> dict[str, Any]:
-    """Return the numbers of eye diagrams as JSON-compatible data."""
+def eyes_json(eyes: list[Eye], noise: Noise, oscillator_w: float) -> dict[str, Any]:
+    """Return the numbers of eye diagrams as JSON-compatible data.
+
+    Args:
+        eyes: The eye diagrams.
+        noise: Their noise.
+        oscillator_w: Power launched into each fibre that leads to local oscillators, in W.
+    """
     return {
         "symbol_rate_bd": noise.symbol_rate_bd,
         "laser_w": noise.laser_w,
+        "oscillator_w": oscillator_w,
         "window": noise.shape.window,
         "receiver_a_per_sqrt_hz": noise.receiver_a_per_sqrt_hz,
         "words": WORDS,

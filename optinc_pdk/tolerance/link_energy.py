@@ -80,15 +80,14 @@ def link_energy(board: Board, bias: Bias, task: Averaging, process: Process, noi
     modulators = inputs + sum(len(label_tuple(neuron.to)) for neuron in board.neurons)
     onchip = process.activation.realisation == "onchip"
     # modulators on the chip get their light from the carrier's fibres
-    guides = len(board.unmodulated) + (inputs if onchip else modulators)
-    oscillator = noise.oscillator_w or 0.0
+    guides = len(board.unmodulated) - len(board.oscillator_fibres) + (inputs if onchip else modulators)
     detectors = 2 * rows + outputs * (2 if board.coherent else 1)
-    light = guides * noise.laser_w + (outputs * oscillator if board.coherent else 0.0)
     amplifiers = {float(each.a_per_sqrt_hz): each.power_w for each in process.noise.amplifiers} if process.noise else {}
     amplifier = amplifiers.get(noise.receiver_a_per_sqrt_hz)
     efficiency = None if process.budget is None else process.budget.laser_efficiency
     parts = {
-        "laser": ("budget.laser_efficiency", None if efficiency is None else light / float(efficiency)),
+        "laser": ("budget.laser_efficiency", _lasers(guides * noise.laser_w, efficiency)),
+        "oscillators": ("budget.laser_efficiency", _lasers(oscillator_light_w(board, noise), efficiency)),
         "heaters": ("", float(bias.power_w.sum())),
         "heater drives": ("drive.channel_w", _times(len(bias.labels), process.drive.channel_w)),
         "amplifiers": ("noise.amplifiers: power_w", _times(detectors, amplifier)),
@@ -102,6 +101,24 @@ def link_energy(board: Board, bias: Bias, task: Averaging, process: Process, noi
         bits=task.bits * task.servers,
         latency_symbols=board.layers,
     )
+
+
+def oscillator_light_w(board: Board, noise: Noise) -> float:
+    """Return the optical power in W of all local oscillators: into their fibres, and at coherent receivers.
+
+    A carrier that is split on the chip counts as a whole, with the part that leads to servers and board.
+
+    Args:
+        board: Board of the chip.
+        noise: Noise model, which states the light in a guide and at a coherent receiver.
+    """
+    received = sum(map(len, board.outputs)) * (noise.oscillator_w or 0.0) if board.coherent else 0.0
+    return len(board.oscillator_fibres) * board.oscillator_power * noise.laser_w + received
+
+
+def _lasers(light_w: float, efficiency: float | None) -> float | None:
+    """Electrical power of lasers for light in fibres."""
+    return None if efficiency is None else light_w / float(efficiency)
 
 
 def _times(count: float, each: float | None) -> float | None:

@@ -247,3 +247,77 @@ def test_layers_that_form_no_contact_are_refused(
 def test_a_card_may_not_allow_more_current_than_its_rules(tmp_path: Path) -> None:
     message = load_error("one", tmp_path, "process.yml", "metal.current_ma_per_um", 2.001)
     assert "metal.current_ma_per_um is 2.001 mA/µm, rule 'metal.current' allows 2; correct" in message
+
+
+def edge_process(tmp_path: Path, base: str = "soi220_flipchip_onchip") -> Path:
+    """A process with edge couplers that is based on another one; returns its card."""
+    path = tmp_path / "process" / "process.yml"
+    path.parent.mkdir()
+    facet = {"coupler": "edge_coupler", "facet_um": {"value": 5.0, "source": "default"}}
+    path.write_text(yaml.safe_dump({"schema": 1, "name": "process", "title": "Test", "base": base, "fibres": facet}))
+    return path
+
+
+def changed(path: Path, key: str, value: object) -> None:
+    """Write a number or text of a card."""
+    data = yaml.safe_load(path.read_text())
+    *way, last = key.split(".")
+    place = data
+    for step in way:
+        place = place.setdefault(step, {})
+    place[last] = {"value": value, "source": "default"} if isinstance(value, float) else value
+    path.write_text(yaml.safe_dump(data))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("fibres.facet_um", 2.0, ""),
+        ("fibres.facet_um", 1.999, "fibres.facet_um is 1.999 µm, rule 'chip.facet' needs 2 to 10 µm"),
+        ("fibres.facet_um", 10.0, ""),
+        ("fibres.facet_um", 10.001, "fibres.facet_um is 10.001 µm, rule 'chip.facet' needs 2 to 10 µm"),
+        ("fibres.facet_um", None, "fibres.facet_um is missing"),
+        ("activation.realisation", "offchip", "edge_coupler needs activation.realisation onchip, the card has offchip"),
+        ("pads.wiring", "perimeter", "edge_coupler needs pads.wiring flipchip, the card has perimeter"),
+        ("fibres.coupler", "lens", "fibres.coupler"),
+    ],
+)
+def test_edge_couplers_keep_their_rule_and_have_a_floorplan(
+    key: str, value: object, message: str, tmp_path: Path
+) -> None:
+    path = edge_process(tmp_path)
+    changed(path, key, value)
+    if not message:
+        assert load_process(str(path.parent)).fibres.coupler == "edge_coupler"
+        return
+    with pytest.raises(CardError, match=re.escape(message)):
+        load_process(str(path.parent))
+
+
+@pytest.mark.parametrize("pitch", [127.0, 127.001])
+def test_edge_couplers_keep_the_pitch_of_their_rule(pitch: float, tmp_path: Path) -> None:
+    path = edge_process(tmp_path)
+    rules = yaml.safe_load((components_folder() / "soi220_flipchip_onchip" / "rules.yml").read_text())
+    rules["rules"][1]["pitch_um"] = pitch
+    (path.parent / "rules.yml").write_text(yaml.safe_dump(rules))
+    if pitch <= 127.0:
+        load_process(str(path.parent))
+        return
+    with pytest.raises(
+        CardError, match=re.escape("fibre_pitch_um is 127 µm, rule 'chip.facet' needs at least 127.001")
+    ):
+        load_process(str(path.parent))
+
+
+def test_silicon_at_the_edge_of_a_die_needs_a_rule(tmp_path: Path) -> None:
+    path = edge_process(tmp_path, "soi220_flipchip")
+    changed(path, "activation.realisation", "onchip")
+    with pytest.raises(CardError, match="no rule of kind facet allows silicon at the edge of a die"):
+        load_process(str(path.parent))
+    rules = yaml.safe_load((components_folder() / "soi220_flipchip_onchip" / "rules.yml").read_text())
+    del rules["rules"][1]
+    (path.parent / "rules.yml").write_text(yaml.safe_dump(rules))
+    with pytest.raises(
+        CardError, match=r"rule 'chip\.edge' leaves out layer 'core', and no rule of kind facet checks it"
+    ):
+        load_process(str(path.parent))

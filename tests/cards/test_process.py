@@ -267,6 +267,13 @@ def test_invalid_imperfections_are_refused(folder: Path, old: str, new: str, key
     assert key in message and reason in message
 
 
+def test_oscillators_beyond_the_power_of_a_guide_are_refused(folder: Path) -> None:
+    laser = "  laser_w: {value: 0.010, source: default}\n"
+    edit(folder, "process.yml", laser, laser + "  oscillator_w: {value: 0.2, source: default}\n")
+    message = load_error(folder)
+    assert "budget.oscillator_w: value 0.2 W is above noise.laser_max_w of 0.1 W; lower it" in message
+
+
 def test_derived_processes_inherit_the_imperfections() -> None:
     ours = load_process().imperfections
     for name in ("soi220_flipchip", "soi220_onchip", "soi220_flipchip_onchip"):

@@ -295,6 +295,19 @@ def test_neurons_of_several_detectors_and_modulators_are_read_as_written(tmp_pat
     assert Board.from_dict({k: v for k, v in data.items() if k != "oscillators"}).oscillators == ()
 
 
+def test_the_power_of_oscillators_is_written_where_it_differs_and_sets_the_amplitude_of_their_fibres() -> None:
+    plain = Board("c", (), (), (("i",),), (Neuron("n", 0, "p", "m", "t"),), (("o",),), carriers=("m0",))
+    assert plain.launched == {"c": 1.0, "m0": 1.0} and "oscillator_power" not in plain.to_dict()
+    split = replace(plain, oscillator_power=2.25)
+    assert split.launched == {"c": 1.5, "m0": 1.0}
+    apart = replace(split, oscillators=("lo_l0", "lo_l1"))
+    assert apart.launched == {"c": 1.0, "lo_l0": 1.5, "lo_l1": 1.5, "m0": 1.0}
+    assert Board.from_dict(apart.to_dict()) == apart
+    for power in (0.0, -1.0, 1e7, True, "1"):
+        with pytest.raises(NetlistError, match="oscillator_power"):
+            Board.from_dict(plain.to_dict() | {"oscillator_power": power})
+
+
 @pytest.mark.parametrize(
     ("plus", "minus", "to", "reason"),
     [((), (), (), "'n': to"), (("p", "q"), "m", "t", "has 2 positive and 1 negative"), ("p", (), "t", "1 .* 0")],

@@ -198,6 +198,29 @@ def test_label_at_the_tip_of_an_edge_coupler_labels_its_fibre_port(tmp_path: Pat
     }
 
 
+@pytest.mark.parametrize("turns", range(4))
+@pytest.mark.parametrize(("away", "fault"), [(10_000, False), (10_001, True), (-1, True), (2_000, False)])
+def test_edge_couplers_end_at_the_edge_of_the_die_that_they_face(
+    turns: int, away: int, fault: bool, tmp_path: Path
+) -> None:
+    drawing = Drawing()
+    for name, move in (("edge_coupler", kdb.Trans(0, False, 0, 0)), ("terminator", kdb.Trans(2, False, 0, 0))):
+        drawing.place(name, kdb.Trans(turns, False, 0, 0) * move)
+    at = kdb.Trans(turns, False, 0, 0) * kdb.Point(100_000, 0)
+    drawing.text("in", at.x, at.y)
+    # the other edges are too far away
+    die = kdb.Box(-400_000, -300_000, 100_000 + away, 300_000).transformed(kdb.Trans(turns, False, 0, 0))
+    drawing.add("outline", die)
+    drawing.layout.write(str(tmp_path / "drawn.gds"))
+    found = extract(tmp_path / "drawn.gds", load_process("soi220_flipchip_onchip")).faults
+    assert [each.kind for each in found] == ["facet"] * fault
+    if fault:
+        assert found[0].position_um == (at.x / 1000, at.y / 1000)
+        assert ("in no outline" if away < 0 else "10.001 µm from the edge") in found[0].message
+    # processes without such a rule allow no silicon there
+    assert extract(tmp_path / "drawn.gds", PROCESS).faults == ()
+
+
 def test_coupler_with_another_gap_is_not_recognised_and_its_mark_is_a_fault(tmp_path: Path) -> None:
     lower, upper = polygons("directional_coupler", "core", kdb.Trans(0, False, 0, 0))
     drawing = Drawing()

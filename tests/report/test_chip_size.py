@@ -74,6 +74,14 @@ def test_the_papers_networks_exceed_the_expected_limits() -> None:
     assert approximated.light is not None and approximated.light.light_bd < 1.0
 
 
+def test_blocks_of_hidden_layers_have_no_trees() -> None:
+    """They have modulators and detectors of their own; only those of the first and the last layer share light."""
+    process, task = load_process(), Averaging(8, 4, 4)
+    methods = ("svd", ("approx", 4), "svd")
+    one, two = (network_size("x", task, (4, 4, n, 4), methods, process, 1e-3).layers[1].loss_db for n in (4, 8))
+    assert one == pytest.approx(two)
+
+
 def test_no_die_exceeds_its_area_and_no_layer_is_lost() -> None:
     size = paper("soi220_flipchip")[1]
     area = size.limits["area"]

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.report.light_budget import light_budget, loss_limit_db, photon_energy_j, symbol_energy_j
+from optinc_pdk.report.light_budget import (
+    light_budget,
+    light_numbers,
+    loss_limit_db,
+    photon_energy_j,
+    symbol_energy_j,
+)
 
 
 def test_sixty_six_columns_need_32_nanojoules_and_allow_a_third_of_a_megabaud() -> None:
@@ -38,6 +44,21 @@ def test_at_the_loss_limit_light_allows_the_lowest_rate() -> None:
     budget = light_budget(process, 3e-4, (limit,))
     assert budget is not None
     assert budget.light_bd == pytest.approx(process.budget.symbol_rate_min_bd)
+
+
+def test_shot_noise_of_signals_counts_where_local_oscillators_are_weak() -> None:
+    """Both photocurrents' noise over the square of their difference, by hand; layers without mixers have none."""
+    process, laser = load_process(), 0.010
+    powers = (np.array([3e-3, 1e-3]), np.zeros(0))
+    budget = light_budget(process, 1e-2, (10.0, 7.0, 3.0), powers)
+    assert budget is not None and budget.mixer_w == (1e-5, np.inf, np.inf)
+    signal, oscillator, photon = 0.1 * laser, 1e-5, photon_energy_j(1550.0)
+    # one electron a photon: currents R P with R = q / hν, variance q (R L + R S) / T in a symbol T
+    symbol_s = budget.energy_j / laser
+    electrons = symbol_s / photon
+    variance = (oscillator + signal) * electrons / (2.0 * np.sqrt(oscillator * signal) * electrons) ** 2
+    assert np.sqrt(variance) == pytest.approx(1e-2)
+    assert light_numbers(budget)["mixer_w"] == [1e-5, None, None]
 
 
 def test_zero_noise_is_refused_and_a_card_without_budget_has_no_limit() -> None:

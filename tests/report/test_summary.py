@@ -8,6 +8,12 @@ from optinc_pdk.report.schema import LimitNumbers, Report
 from optinc_pdk.report.terminal_tables import limit_line, speed_line, summary_table
 
 
+def _speed_line(numbers: dict[str, Any]) -> str:
+    speed = Report.model_validate(numbers).speed
+    assert speed is not None
+    return speed_line(speed)
+
+
 def test_limits_and_speed_have_a_line_each(numbers: dict[str, Any]) -> None:
     table = summary_table(Report.model_validate(numbers))
     rows = dict(zip(*(list(column.cells) for column in table.columns), strict=True))
@@ -19,10 +25,20 @@ def test_limits_and_speed_have_a_line_each(numbers: dict[str, Any]) -> None:
         "at least 15 nJ a word, 940 pJ a bit"
     )
     numbers["speed"] |= {"symbol_rate_bd": 1e9, "main_limit": None, "missing": []}
-    line = speed_line(Report.model_validate(numbers).speed)  # type: ignore[arg-type]
+    line = _speed_line(numbers)
     assert "limited by the highest rate of the process;" in line and "at least" not in line
+    numbers["speed"] |= {"symbol_rate_bd": 9e8, "without": None}
+    assert "limited by several causes together;" in _speed_line(numbers)
+    without = {"amplifiers": 1e9, "shot noise": 9.6e8, "laser": 9.01e8, "bandwidths": None}
+    numbers["speed"] |= {"without": without}
+    gains = "amplifiers +11%, shot noise +7% if left out, up to the limit of the process"
+    assert f"limited by several causes ({gains});" in _speed_line(numbers)
+    numbers["speed"] |= {"without": without | {"amplifiers": 9e8}}
+    assert "limited by one cause (shot noise +7% if left out);" in _speed_line(numbers)
+    numbers["speed"] |= {"without": dict.fromkeys(without, 9e8)}
+    assert "limited by several causes, none of which raises the rate if left out alone;" in _speed_line(numbers)
     unknown = dict.fromkeys(("symbol_rate_bd", "latency_s", "power_w", "missing", "word_j", "bit_j"))
-    none = speed_line(Report.model_validate(numbers | {"speed": numbers["speed"] | unknown}).speed)  # type: ignore[arg-type]
+    none = _speed_line(numbers | {"speed": numbers["speed"] | unknown})
     assert none == "no useful symbol rate has an estimated word-error rate of 1e-09"
 
 

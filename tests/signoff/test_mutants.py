@@ -1,6 +1,6 @@
 """Mutation tests of sign-off, a sample: one mutant of most kinds, on a chip to which the kind applies.
 
-`make mutants` checks every kind on three chips; see docs/mutants.md.
+`make mutants` checks every kind on four chips; see docs/mutants.md.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ SYMMETRIC = {
     "crossing rotated by 180 degrees",
     "terminator mirrored about its length",
     "grating coupler mirrored about its length",
+    "edge coupler mirrored about its length",
     "device duplicated in place",
     "phase shifter mirrored about its width",
 }

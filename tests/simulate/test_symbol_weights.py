@@ -29,7 +29,7 @@ def preprocessing(task, process):
     b = CircuitBuilder("p", device_types(process))
     add_common_grounds(b)
     for group, port in enumerate(add_preprocessing(b, task, process)):
-        b.connect(port, add_fibre(b, f"sum_{group}", "l0", group)[0])
+        b.connect(port, add_fibre(b, "grating_coupler", f"sum_{group}", "l0", group)[0])
     return b.build()
 
 

@@ -60,6 +60,8 @@ def test_rates_are_lists_or_series():
     assert parse_rates("1e6,3e6", PROCESS) == [1e6, 3e6]
     assert parse_rates("1e5:1e9:3", PROCESS) == pytest.approx([1e5, 1e7, 1e9])
     assert len(parse_rates(None, PROCESS)) == 13
+    # above the limit that the process states
+    assert parse_rates("2e9", PROCESS) == [2e9]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_rates_are_lists_or_series():
         ("nan", "symbol rate nan"),
         ("-1:1e6:3", "symbol rate -1 "),
         ("1e6:inf:3", "symbol rate inf"),
-        ("1e6,2e9", r"2e\+09 .*1e\+09 "),
+        ("1e6,2e11", r"2e\+11 .* beyond every bandwidth"),
     ],
 )
 def test_invalid_rates_are_refused(text, message):

@@ -56,8 +56,9 @@ def test_picture_and_numbers_state_the_worst_rows() -> None:
     copies = [*found[:1], replace(found[0], name="layer 0, row 1", opening=-0.5), found[1]]
     assert [eye.name for eye in worst_eyes(copies)] == ["layer 0, row 1", "out"]
     noise = replace(noise_at(1e6), shape=shape)
-    assert eyes_png(copies, noise, "toy").startswith(b"\x89PNG")
-    numbers = eyes_json(copies, noise)
+    assert eyes_png(copies, noise, 0.016, "toy").startswith(b"\x89PNG")
+    numbers = eyes_json(copies, noise, 0.016)
+    assert numbers["oscillator_w"] == 0.016
     assert numbers["window"] == 0.25 and numbers["eyes"][0]["signal"] == "layer 0, row 0"
 
 

@@ -10,7 +10,7 @@ from comparator_toy import BOARD, TASK, comparators
 
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.simulate import noise_of
-from optinc_pdk.tolerance.link_energy import link_energy
+from optinc_pdk.tolerance.link_energy import link_energy, oscillator_light_w
 
 
 def biased():
@@ -30,8 +30,8 @@ def test_every_part_counts_with_its_card(process: Process) -> None:
     amplifier = {float(one.a_per_sqrt_hz): one.power_w for one in process.noise.amplifiers}[
         noise.receiver_a_per_sqrt_hz
     ]
-    # the carrier's fibre and the server's modulator are guides; the neurons' modulators are on the chip
-    assert found.power_w["laser"] == pytest.approx(2 * 0.01 / 0.22)
+    # the server's modulator is a guide, the carrier leads to oscillators; the neurons' modulators are on the chip
+    assert found.power_w["laser"] == found.power_w["oscillators"] == pytest.approx(0.01 / 0.22)
     assert found.power_w["heaters"] == pytest.approx(0.03)
     assert found.power_w["heater drives"] == pytest.approx(2 * 0.01)
     # one pair of detectors that three neurons share, and one receiver
@@ -47,7 +47,8 @@ def test_coherent_receivers_have_oscillators_and_two_detectors(process: Process)
     noise = noise_of(process, 0.01, 2e10)
     plain = link_energy(BOARD, biased(), TASK, process, noise).power_w
     coherent = link_energy(replace(BOARD, coherent=True), biased(), TASK, process, noise).power_w
-    assert coherent["laser"] - plain["laser"] == pytest.approx(0.01 / 0.22)
+    assert coherent["oscillators"] - plain["oscillators"] == pytest.approx(0.01 / 0.22)
+    assert coherent["laser"] == plain["laser"]
     assert coherent["amplifiers"] / plain["amplifiers"] == pytest.approx(4 / 3)
 
 
@@ -57,6 +58,7 @@ def test_parts_without_a_number_are_named_and_light_off_the_chip_counts_for_ever
     assert set(found.power_w) == {"heaters", "amplifiers"}
     assert [part.split(" (")[0] for part in found.missing] == [
         "laser",
+        "oscillators",
         "heater drives",
         "modulator drivers",
         "decisions",
@@ -65,4 +67,15 @@ def test_parts_without_a_number_are_named_and_light_off_the_chip_counts_for_ever
     lit = link_energy(
         BOARD, biased(), TASK, process.model_copy(update={"budget": budget}), noise_of(process, 0.01, 1e8)
     )
-    assert lit.power_w["laser"] == pytest.approx(5 * 0.01 / 0.5)
+    assert lit.power_w["laser"] == pytest.approx(4 * 0.01 / 0.5)
+    assert lit.power_w["oscillators"] == pytest.approx(0.01 / 0.5)
+
+
+def test_light_of_oscillators_counts_by_its_own_power(process: Process) -> None:
+    """With fibres of their own, the carrier's fibre counts as a guide, at the power of every guide."""
+    noise = noise_of(process, 0.01, 2e10)
+    board = replace(BOARD, oscillators=("lo_a", "lo_b"), oscillator_power=1.5)
+    found = link_energy(board, biased(), TASK, process, noise).power_w
+    assert found["oscillators"] == pytest.approx(2 * 0.015 / 0.22)
+    assert found["laser"] == pytest.approx(2 * 0.01 / 0.22)
+    assert oscillator_light_w(replace(board, coherent=True), noise) == pytest.approx(2 * 0.015 + 0.01)

@@ -1,7 +1,8 @@
 """Least-squares fit of an imperfect mesh's phases: the problem, its cost and gradient, and L-BFGS for large meshes.
 
 Unknowns are all phases, x = [theta, phi, output_phase]. The residual is M - U, or, where homodyne detection reads the
-real part and electronics scale each row, Re M - diag(s) W with the best s for the current M.
+real part and electronics scale each row, Re M - diag(s) W with the best s for the current M. There, the quadrature Im M
+may be minimised as well, with a weight: phase errors of the sources turn it into the signal.
 """
 
 from __future__ import annotations
@@ -36,12 +37,15 @@ class CorrectionProblem:
             are dumped.
         homodyne: Whether only the real part of the fields is compared with the target, up to a scale per row.
         inputs: (N, n) complex input fields X; None stands for the identity matrix, n = N.
+        quadrature_weight: With ``homodyne``, weight of the imaginary part of the fields in the residual. Only L-BFGS
+            supports a weight above 0.
     """
 
     devices: MeshDevices
     target: Complexes | Floats
     homodyne: bool
     inputs: Complexes | None = None
+    quadrature_weight: float = 0.0
 
     def output_fields(self, matrix: Complexes) -> Complexes:
         """Returns the (m, n) fields at the outputs that are read, if the mesh has the (N, N) complex ``matrix``."""
@@ -109,7 +113,7 @@ class MeshEvaluation:
     Attributes:
         x: (unknowns,) phases in rad.
         matrix: (N, N) complex matrix of the mesh, with output phases.
-        residual: (m, n) output fields minus the scaled target; real with homodyne.
+        residual: (m, n) output fields minus the scaled target; real with homodyne, if quadrature has no weight.
         field: (unknowns, N) field f at each heater for unit light at each input
             (:mod:`optinc_pdk.factor.correction.field_propagation`).
         cost: Squared Frobenius norm of the residual.
@@ -189,16 +193,19 @@ def cost_and_gradient(problem: CorrectionProblem, x: Floats) -> tuple[float, Flo
 
 
 def _residual(problem: CorrectionProblem, matrix: Complexes) -> Complexes | Floats:
-    """(m, n) output fields minus the scaled target; real with homodyne."""
+    """(m, n) output fields minus the scaled target; with homodyne the real part, and i times weighted quadrature."""
     fields = problem.output_fields(matrix)
-    detected = fields.real if problem.homodyne else fields
-    residual: Complexes | Floats = detected - problem.scale(fields) * problem.target
-    return residual
+    if not problem.homodyne:
+        return np.asarray(fields - problem.target)
+    real: Floats = fields.real - problem.scale(fields) * problem.target.real
+    return real + 1j * problem.quadrature_weight * fields.imag if problem.quadrature_weight else real
 
 
 def _adjoint_rows(problem: CorrectionProblem, residual: Complexes | Floats) -> Complexes:
     """(N, N) derivative of half the cost by the matrix: the change of the cost is Re sum(rows * dM)."""
     conjugate = residual.conj()
+    if problem.quadrature_weight:
+        conjugate = conjugate.real + 1j * problem.quadrature_weight * conjugate.imag
     rows = np.zeros((problem.devices.modes,) * 2, dtype=np.complex128)
     rows[: len(conjugate)] = conjugate if problem.inputs is None else conjugate @ problem.inputs.T
     return rows

@@ -46,11 +46,18 @@ class Placement:
         spans: For each hidden layer, the largest number of steps per analogue unit: a waiting signal of a larger peak
             than `regenerate` is carried by ⌈peak / span⌉ equal units. Layers beyond the last entry, and those with 0,
             use one unit.
+        bits: For each hidden layer, a larger peak of which waiting signals are regenerated as bits as well. The layers
+            beyond the last entry, and those with 0, have none.
     """
 
     gain: float = GAIN
     regenerate: int = 1
     spans: tuple[int, ...] = ()
+    bits: tuple[int, ...] = ()
+
+    def regenerates(self, layer: int, peak: int) -> bool:
+        """Whether a hidden layer regenerates waiting signals of this peak as bits."""
+        return peak <= self.regenerate or (layer < len(self.bits) and peak == self.bits[layer])
 
     def copies(self, layer: int, peak: int) -> int:
         """Number of analogue units that carry a waiting signal through a hidden layer."""
@@ -165,7 +172,7 @@ def _units(
         steps = [(step.divisor, step.offset) for step in floors if step.signal == name]
         copies = 0
         if name in waiting:
-            if peaks[name] <= placement.regenerate:
+            if placement.regenerates(layer, peaks[name]):
                 steps.append((1, 0))
             else:
                 copies = placement.copies(layer, peaks[name])

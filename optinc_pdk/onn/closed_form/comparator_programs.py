@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.closed_form.program import IntegerProgram, ProgramBuilder
+from optinc_pdk.onn.closed_form.program import FloorInstruction, IntegerProgram, ProgramBuilder
 
 Terms = dict[str, int]
 
@@ -32,11 +32,13 @@ class ProgramVariant:
         banks: Largest number of comparators that read one signal of a group in one layer; at least 1.
         splits: Exponent x of the early split of each group; None for no early split.
         lift: Factor a of the rows that regenerate the highest quotients of early splits; 0 if they wait as they are.
+        finish: Whether every output is regenerated as bits before the last layer, where its signal is complete.
     """
 
     banks: tuple[int, ...]
     splits: tuple[int | None, ...]
     lift: int = 0
+    finish: bool = False
 
 
 def comparator_program(task: Averaging, variant: ProgramVariant) -> IntegerProgram:
@@ -183,8 +185,17 @@ class _Chain:
         return [(self._joined(terms), 1) for terms, _ in outputs]
 
     def _joined(self, terms: Terms) -> Terms:
-        """A symbol of several signals as one sum, which then waits as one signal."""
-        return {self.builder.sum(self.name("y"), terms): 1} if len(terms) > 1 else terms
+        """A symbol of several signals as one sum, which then waits as one signal, and as bits if it is finished."""
+        if len(terms) > 1:
+            terms = {self.builder.sum(self.name("y"), terms): 1}
+        (name,) = terms
+        if (
+            not self.variant.finish
+            or terms[name] != 1
+            or any(isinstance(step, FloorInstruction) and step.result == name for step in self.builder.steps)
+        ):
+            return terms
+        return {self.builder.floor(self.name("y"), name, 1): 1}
 
     def _cut(
         self, signal: str, cuts: list[int], width: int | None, keep: bool

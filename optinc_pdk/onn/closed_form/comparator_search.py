@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn.closed_form.comparator_layers import Placement, compile_comparators
 from optinc_pdk.onn.closed_form.comparator_programs import ProgramVariant, comparator_program
-from optinc_pdk.onn.closed_form.stage import ClosedForm
+from optinc_pdk.onn.closed_form.stage import ClosedForm, Stage
 from optinc_pdk.onn.closed_form.tolerance_prediction import PredictedTolerance, predict_tolerance
 from optinc_pdk.onn.network import Onn
 
@@ -21,6 +21,8 @@ FAN_OUT = 32
 LARGEST = 8
 """Networks of more than this multiple of the smallest one's MZIs are not evaluated."""
 T = TypeVar("T")
+Goal = Literal["size", "noise"]
+"""What a network is chosen for: tolerance per MZI, or the largest tolerated field noise."""
 
 BANKS = (3, 5, 7, 15, 31)
 """Largest banks that are tried; a floor of more steps is divided twice."""
@@ -32,6 +34,8 @@ REGENERATED = (1, 3, 7)
 """Largest peaks of regenerated signals that are tried."""
 SPANS = (0, 40, 30, 20, 15, 12, 10, 8, 6, 5, 4)
 """Numbers of steps per analogue unit that are tried; 0 for one unit."""
+MOST_BITS = 31
+"""Largest peak of a waiting signal that is regenerated as bits in one layer only."""
 EFFORT = 1500.0
 """Number of networks after which an improvement stops, where larger networks count more."""
 UNIT_EFFORT = 500.0
@@ -51,6 +55,7 @@ class Candidate:
         layers: Number of its hidden layers.
         fan_out: Largest number of units that read one row.
         tolerance: Predicted largest errors.
+        waiting: For each hidden layer, the peaks up to `MOST_BITS` of the signals that wait in it as analogue units.
     """
 
     variant: ProgramVariant
@@ -59,6 +64,7 @@ class Candidate:
     layers: int
     fan_out: int
     tolerance: PredictedTolerance
+    waiting: tuple[tuple[int, ...], ...]
 
     @property
     def merit(self) -> float:
@@ -67,9 +73,24 @@ class Candidate:
 
 
 def choose(
-    task: Averaging, gain: float, limit: int | None = None, progress: Callable[[int], None] | None = None
+    task: Averaging,
+    gain: float,
+    limit: int | None = None,
+    progress: Callable[[int], None] | None = None,
+    goal: Goal = "size",
 ) -> Candidate:
-    """Chooses a comparator network.
+    """Chooses a comparator network: the first of :func:`candidates`, which has the same arguments."""
+    return candidates(task, gain, limit, progress, goal)[0]
+
+
+def candidates(
+    task: Averaging,
+    gain: float,
+    limit: int | None = None,
+    progress: Callable[[int], None] | None = None,
+    goal: Goal = "size",
+) -> list[Candidate]:
+    """Finds comparator networks, the best first.
 
     Starts from programs with equal choices for all groups, and improves the best one by single changes, of a group's
     bank or split, of a layer's span, or of the regenerated peaks, until none helps or `EFFORT` is spent. With a limit,
@@ -78,21 +99,54 @@ def choose(
     Args:
         task: The averaging task.
         gain: Slope of the comparators.
-        limit: Largest number of MZIs; None for the network with the largest tolerance per MZI.
+        limit: Largest number of MZIs; None for none, or for `LARGEST` times those of the smallest network.
         progress: Called with the number of networks tried so far, before each one.
+        goal: "size" for the largest tolerance per MZI, or the largest tolerance within a limit; "noise" for the largest
+            predicted σ*, for which outputs and single signals may be regenerated in more layers.
 
     Returns:
-        The most tolerant network within the limit, or that with the largest tolerance per MZI.
+        All networks that were tried within the limit.
 
     Raises:
         InputError: No network is within the limit.
     """
-    search = _Search(task, limit, progress)
+    search = _Search(task, limit, progress, goal)
     found = search.found(_uniform(task, gain))
     if not found:
         raise _no_network(search, gain)
     starts = dict.fromkeys((max(found, key=search.score), max(found, key=search.score_per_mzi)))
-    return max(map(search.climb, starts), key=search.score)
+    best = max(map(search.climb, starts), key=search.score)
+    others = sorted((one for one in search.known.values() if one not in (None, best)), key=search.score, reverse=True)
+    return [best, *others]
+
+
+def evaluate(
+    task: Averaging, variant: ProgramVariant, placement: Placement, limit: int | None = None
+) -> Candidate | None:
+    """Evaluates one network.
+
+    Args:
+        task: The averaging task.
+        variant: Choices of its program.
+        placement: Choices of its layers.
+        limit: Largest number of MZIs; None for none.
+
+    Returns:
+        Size and predicted tolerance; None if it exceeds the limit, or a row is read by more units than `FAN_OUT`.
+    """
+    found = _Search(task, limit).evaluate(variant, placement)
+    return found if found is not None and found.fan_out <= FAN_OUT else None
+
+
+def tolerant_front(found: Iterable[Candidate]) -> list[Candidate]:
+    """Selects the networks that tolerate more field noise than every smaller one, in the order of their MZIs."""
+    most = 0.0
+    front = []
+    for one in sorted(found, key=lambda one: (one.mzis, -one.tolerance.sigma)):
+        if one.tolerance.sigma > most and one.fan_out <= FAN_OUT:
+            most = one.tolerance.sigma
+            front.append(one)
+    return front
 
 
 def _no_network(search: _Search, gain: float) -> InputError:
@@ -109,14 +163,22 @@ def _no_network(search: _Search, gain: float) -> InputError:
 class _Search:
     """Evaluated choices of one task, and how they are compared."""
 
-    def __init__(self, task: Averaging, limit: int | None, progress: Callable[[int], None] | None = None) -> None:
-        self.task, self.limit, self.left, self.progress = task, limit, EFFORT, progress
+    def __init__(
+        self,
+        task: Averaging,
+        limit: int | None,
+        progress: Callable[[int], None] | None = None,
+        goal: Goal = "size",
+    ) -> None:
+        self.task, self.limit, self.left, self.progress, self.goal = task, limit, EFFORT, progress, goal
         self.known: dict[tuple[ProgramVariant, Placement], Candidate | None] = {}
         self.sizes: list[int] = []
         self.fault: InputError | None = None
 
     def score(self, one: Candidate) -> tuple[bool, float]:
         """What is maximised: tolerance, per MZI if there is no limit; a fan-out above `FAN_OUT` is the last resort."""
+        if self.goal == "noise":
+            return one.fan_out <= FAN_OUT, one.tolerance.sigma
         return (one.fan_out <= FAN_OUT, one.merit) if self.limit is not None else self.score_per_mzi(one)
 
     def score_per_mzi(self, one: Candidate) -> tuple[bool, float]:
@@ -131,7 +193,8 @@ class _Search:
         """The best candidate that single changes lead to from this one with the effort of one climb."""
         self.left = EFFORT
         while self.left > 0:
-            better = max(self.found(_changes(one, self.task)), key=self.score, default=one)
+            changes = [*_changes(one, self.task), *(_regenerations(one) if self.goal == "noise" else ())]
+            better = max(self.found(changes), key=self.score, default=one)
             if self.score(better) <= self.score(one):
                 break
             one = better
@@ -163,7 +226,14 @@ class _Search:
             return None
         tolerance = predict_tolerance(closed, self.task)
         fan_out = max(int(np.bincount(onn.detector_rows(i)).max()) for i in range(len(onn.layers)))
-        return Candidate(variant, placement, mzis, len(closed.stages), fan_out, tolerance)
+        waiting = tuple(_analogue_peaks(stage, placement.regenerate) for stage in closed.stages)
+        return Candidate(variant, placement, mzis, len(closed.stages), fan_out, tolerance, waiting)
+
+
+def _analogue_peaks(stage: Stage, regenerated: int) -> tuple[int, ...]:
+    """Peaks of the waiting signals of a stage that single choices of a layer can regenerate."""
+    peaks = {stage.peaks[name] for name in stage.after if name in stage.peaks}
+    return tuple(sorted(peak for peak in peaks if regenerated < peak <= MOST_BITS))
 
 
 def _fewest_mzis(closed: ClosedForm) -> float:
@@ -206,6 +276,16 @@ def _changes(one: Candidate, task: Averaging) -> Iterator[tuple[ProgramVariant, 
         yield variant, replace(placement, spans=(span,) * one.layers)
     for regenerate in REGENERATED:
         yield variant, replace(placement, regenerate=regenerate)
+
+
+def _regenerations(one: Candidate) -> Iterator[tuple[ProgramVariant, Placement]]:
+    """Choices that differ in what is regenerated: the outputs, or the signals of one peak in one layer."""
+    variant, placement = one.variant, one.placement
+    yield replace(variant, finish=not variant.finish), placement
+    bits = placement.bits + (0,) * (one.layers - len(placement.bits))
+    for layer, peaks in enumerate(one.waiting):
+        for peak in (0, *peaks):
+            yield variant, replace(placement, bits=_changed(bits, layer, peak))
 
 
 def _changed(values: tuple[T, ...], place: int, value: T) -> tuple[T, ...]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.comparator_layers import GAIN, Placement, compile_comparators
 from optinc_pdk.onn.closed_form.comparator_programs import ProgramVariant, comparator_program
-from optinc_pdk.onn.closed_form.comparator_search import choose
+from optinc_pdk.onn.closed_form.comparator_search import Candidate, Goal, choose
 from optinc_pdk.onn.closed_form.program import IntegerProgram
 from optinc_pdk.onn.closed_form.stage import ClosedForm, same_layers, unit_functions
 from optinc_pdk.onn.network import Onn
@@ -27,7 +27,11 @@ MAX_GAIN = 1e6
 
 
 def comparator_network(
-    task: Averaging, mzis: int | None = None, gain: float = GAIN, progress: Callable[[int], None] | None = None
+    task: Averaging,
+    mzis: int | None = None,
+    gain: float = GAIN,
+    progress: Callable[[int], None] | None = None,
+    goal: Goal = "size",
 ) -> Onn:
     """Builds an exact network of comparators; for 4 bits and 4 servers it has 18 MZIs.
 
@@ -41,6 +45,8 @@ def comparator_network(
         gain: Slope of the comparators per step of their signals, at least 1: they remove errors below
             (gain - 1) / 2 gain of a step.
         progress: Called with the number of networks tried so far, before each one.
+        goal: "size", or "noise" for the largest predicted σ*, within the limit or up to eight times the MZIs of the
+            smallest network.
 
     Returns:
         The network, with the activation "clipped_relu"; its margin is 0.5 and its last layer has no bias.
@@ -50,13 +56,31 @@ def comparator_network(
         InputError: No network is within the limit, or a layer would have more than
             `optinc_pdk.onn.closed_form.stage.MAX_UNITS` units.
     """
+    check_choices(mzis, gain)
+    return candidate_network(task, choose(task, float(gain), mzis, progress, goal))
+
+
+def check_choices(mzis: int | None, gain: float) -> None:
+    """Check the limit of MZIs and the slope of the comparators.
+
+    Raises:
+        ValueError: As for :func:`comparator_network`.
+    """
     if not 1.0 <= gain <= MAX_GAIN:
         raise ValueError(f"gain = {gain} must be a number from 1 to {MAX_GAIN:,.0f}; 8 is usual")
     if mzis is not None and mzis < 1:
         raise ValueError(f"mzis = {mzis} must be at least 1")
-    chosen = choose(task, float(gain), mzis, progress)
+
+
+def candidate_network(task: Averaging, chosen: Candidate) -> Onn:
+    """Builds the network of a candidate, with a card that names its choices.
+
+    Args:
+        task: The averaging task of the candidate.
+        chosen: The candidate.
+    """
     variant, placement = chosen.variant, chosen.placement
-    card = {
+    card: dict[str, Any] = {
         "recipe": RECIPE,
         "gain": placement.gain,
         "banks": list(variant.banks),
@@ -65,6 +89,10 @@ def comparator_network(
         "regenerate": placement.regenerate,
         "spans": list(placement.spans),
     }
+    if variant.finish:
+        card["finish"] = True
+    if any(placement.bits):
+        card["bits"] = list(placement.bits)
     closed = compile_comparators(comparator_program(task, variant), task, placement)
     return Onn(closed.layers, task, card=card, activation="clipped_relu")
 
@@ -92,15 +120,17 @@ def _choices(card: dict[str, Any]) -> tuple[ProgramVariant, Placement]:
     if card.get("recipe") != RECIPE:
         raise ValueError("the network's card names no network of comparators; use a result of comparator_network")
     gain, regenerate, lift = card.get("gain"), card.get("regenerate"), card.get("lift")
-    lists = {name: card.get(name) for name in ("banks", "splits", "spans")}
+    finish = card.get("finish", False)
+    lists = {name: card.get(name) for name in ("banks", "splits", "spans")} | {"bits": card.get("bits", [])}
     whole = all(isinstance(value, int) and value >= 0 for value in (regenerate, lift)) and all(
         isinstance(values, list) and all(isinstance(v, int) or (v is None and name == "splits") for v in values)
         for name, values in lists.items()
     )
-    if not whole or not isinstance(gain, int | float) or not 1.0 <= gain <= MAX_GAIN:
+    if not whole or not isinstance(finish, bool) or not isinstance(gain, int | float) or not 1.0 <= gain <= MAX_GAIN:
         raise ValueError("the network's card has a damaged description of its comparators; use an unchanged network")
-    banks, splits, spans = (tuple(values or ()) for values in lists.values())
-    return ProgramVariant(banks, splits, int(str(lift))), Placement(float(gain), int(str(regenerate)), spans)
+    banks, splits, spans, bits = (tuple(values or ()) for values in lists.values())
+    variant = ProgramVariant(banks, splits, int(str(lift)), finish)
+    return variant, Placement(float(gain), int(str(regenerate)), spans, bits)
 
 
 def saturation_margins(onn: Onn) -> tuple[Floats, ...]:

@@ -43,10 +43,12 @@ class PredictedTolerance:
     Attributes:
         epsilon: Matrix error at which 99.9 % of the words are exact.
         sigma: Field noise at which one word in 10^6 is wrong.
+        margin: Smallest distance of a detected field from a threshold without errors, in the units of the field noise.
     """
 
     epsilon: float
     sigma: float
+    margin: float
 
 
 def comparator_optics(closed: ClosedForm, task: Averaging) -> tuple[OpticalLayer, ...]:
@@ -71,6 +73,7 @@ def predict_tolerance(closed: ClosedForm, task: Averaging, points: int = 200, se
     # For each layer so far, the effect (rows of it, inputs of this layer) of its rows' errors.
     effects: list[Floats] = []
     events: list[tuple[Floats, Floats]] = []
+    margin = np.inf
     for index, layer in enumerate(layers):
         power.append((signals**2).sum(axis=1) / layer.matrix.shape[1])
         effects = [effect @ layer.matrix.T for effect in effects] + [layer.norm * np.eye(len(layer.matrix))]
@@ -86,6 +89,7 @@ def predict_tolerance(closed: ClosedForm, task: Averaging, points: int = 200, se
         nearest = np.full((points, len(layer.matrix)), np.inf)
         for unit, row in enumerate(layer.row.tolist()):
             np.minimum(nearest[:, row], distance[:, unit], out=nearest[:, row])
+        margin = min(margin, float(nearest.min()) / layer.norm)
         events.append((nearest, np.array([(effect**2).sum(axis=0) for effect in effects])))
         effects = [effect[:, layer.row] * (layer.gain * ~comparators) for effect in effects]
         signals = np.clip(before, 0.0, 1.0)
@@ -96,6 +100,7 @@ def predict_tolerance(closed: ClosedForm, task: Averaging, points: int = 200, se
     return PredictedTolerance(
         _largest(np.concatenate(matrix, axis=1), MATRIX_ERROR_WORDS),
         _largest(np.concatenate(noise, axis=1), NOISE_WORDS),
+        margin,
     )
 
 

@@ -17,7 +17,7 @@ class TrainingProgress:
         accuracy: Fraction of lattice points whose word is exact, without errors, 0 ... 1.
         errors: Number of lattice points whose word is wrong, without errors.
         margin: Smallest margin over the lattice, in levels, without errors.
-        tolerance: Fraction of exact words under random matrix errors of size `TrainingSchedule.noise`, 0 ... 1.
+        tolerance: Fraction of exact words under the schedule's random matrix errors and field noise, 0 ... 1.
         best: Whether the network of this evaluation is the best so far.
         seconds: Training time in s, summed over all runs of an interrupted training.
     """
@@ -55,6 +55,8 @@ class TrainingSchedule:
         hard: Fraction of every batch that is drawn from the lattice points with the largest errors in the last scan.
         ramp: Fraction of the steps during which the matrix error grows linearly from 0 to `noise`.
         amplitude_noise: Standard deviation of the noise on every hidden signal, as a fraction of its largest value.
+        field_noise: Standard deviation σ of the noise on every detected field, drawn for each detector and word: σ ‖Q‖₂
+            is added to Q x, for inputs and hidden signals of maximum 1.
         drive_bits: The weights of the normalised network are rounded to 2^drive_bits steps over ±‖W‖₂; None for no
             rounding.
         approximate: Indices of the layers, from 0, that are approximated by blocks of a diagonal times a unitary matrix
@@ -92,6 +94,7 @@ class TrainingSchedule:
     leak: float = 0.3
     condition: float | None = None
     output_bias: bool = False
+    field_noise: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the ranges of all numbers."""
@@ -99,7 +102,7 @@ class TrainingSchedule:
         for name in ("steps", "batch", "copies", "evaluations", "project"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)} must be at least 1")
-        for name in ("noise", "input_noise", "amplitude_noise"):
+        for name in ("noise", "input_noise", "amplitude_noise", "field_noise"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name} = {getattr(self, name)} must lie within 0 ... 1")
         for name in ("first_stage", "hard", "ramp"):
@@ -121,6 +124,8 @@ class TrainingSchedule:
             raise ValueError(f"condition = {self.condition} must lie between 1 and 1e9")
         if self.condition is not None and self.errors == "weights":
             raise ValueError("condition needs errors = 'rows', because it is the condition number of their matrix")
+        if self.field_noise and self.errors == "weights":
+            raise ValueError("field_noise needs errors = 'rows', because it is the noise of the detectors of the rows")
         if self.drive_bits is not None and not 2 <= self.drive_bits <= 24:
             raise ValueError(f"drive_bits = {self.drive_bits} must lie within 2 ... 24")
         if any(layer < 0 for layer in self.approximate) or len(set(self.approximate)) < len(self.approximate):

@@ -20,6 +20,7 @@ import numpy as np
 
 from optinc_pdk.averaging import Score
 from optinc_pdk.errors import InputError
+from optinc_pdk.onn.error_tolerance import perturbed_network
 from optinc_pdk.onn.network import Onn, WeightsError
 from optinc_pdk.onn.normalisation import lattice_score, matrix_error_accuracy
 from optinc_pdk.onn.training.checkpoint import load_checkpoint, save_checkpoint
@@ -79,16 +80,13 @@ def train(
     clock = time.monotonic() - spent
     losses: list[float] = []
     words = WORDS if start.task.lattice_size > WORDS else None
+    erroneous = bool(schedule.noise or schedule.field_noise)
     every = max(1, schedule.steps // schedule.evaluations)
     for step in range(began, schedule.steps + 1):
         if (step % every == 0 or step == schedule.steps) and (step > began or began == 0):
             network = trainer.network() if step else first
             result = lattice_score(network)
-            share = (
-                matrix_error_accuracy(network, schedule.noise, DRAWS, seed, words)
-                if schedule.noise
-                else result.accuracy
-            )
+            share = _exact_share(network, schedule, seed, words) if erroneous else result.accuracy
             rank = (result.margin >= EXACT_MARGIN, share, result.margin)
             better = rank > best_rank
             if better:
@@ -105,6 +103,27 @@ def train(
         if step < schedule.steps:
             losses.append(trainer.step(step))
     return _described(best, start, schedule, seed)
+
+
+def _exact_share(network: Onn, schedule: TrainingSchedule, seed: int, words: int | None) -> float:
+    """Share of exact words under the matrix error and the field noise of a schedule, over ``DRAWS`` networks.
+
+    Args:
+        network: The network.
+        schedule: Parameters of the training.
+        seed: Seed of the errors.
+        words: Number of random lattice points for each network; None for all points.
+    """
+    if not schedule.field_noise:
+        return matrix_error_accuracy(network, schedule.noise, DRAWS, seed, words)
+    noisy, task = perturbed_network(network), network.task
+    count = task.lattice_size if words is None else words
+    rng = np.random.default_rng(seed)
+    wrong = 0
+    for draw in range(DRAWS):
+        points = np.concatenate(list(task.batches())) if words is None else task.sample(words, rng)
+        wrong += noisy.wrong(points, schedule.noise, schedule.field_noise, seed + draw)
+    return 1.0 - wrong / (DRAWS * count)
 
 
 def _finished(schedule: TrainingSchedule, rank: tuple[bool, float, float]) -> bool:

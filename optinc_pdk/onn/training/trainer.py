@@ -185,8 +185,14 @@ class Trainer:
 
     def _forward(self, signal: Tensor, weights: list[Tensor]) -> Tensor:
         """Outputs (copies, points, out) of as many copies of the network, for inputs (copies, points, in)."""
+        scales = self._noise_scales() if self.schedule.field_noise else []
         for i, (weight, bias) in enumerate(zip(weights, self.biases, strict=True)):
             signal = torch.baddbmm(bias, signal, weight.transpose(1, 2))
+            if scales:
+                fields = torch.randn(
+                    (*signal.shape[:2], len(self.weights[i])), generator=self.random, device=self.device
+                )
+                signal = signal + scales[i] * fields[..., self.readers[i]]
             if i < len(weights) - 1:
                 signal = self._activate(signal)
                 if self.schedule.amplitude_noise:
@@ -265,6 +271,20 @@ class Trainer:
                 perturbed.append(weight + self.factors[i][:, None] * errors[:, self.readers[i]])
             columns = maxima
         return perturbed
+
+    def _noise_scales(self) -> list[Tensor]:
+        """For each layer, (out,) standard deviation of the pre-activations because of the field noise."""
+        weights = self._unit_weights()
+        columns = torch.ones(self.inputs.shape[1], device=self.device)
+        scales = []
+        for i, factor in enumerate(self.factors):
+            rows = self.weights[i] * columns
+            norm = rows.norm(dim=1).clamp(min=TINY)
+            spread = self.schedule.field_noise * torch.linalg.matrix_norm(rows / norm[:, None], ord=2)
+            scales.append(spread * factor.abs() * norm[self.readers[i]])
+            if i < len(self.extremes):
+                columns = self._maxima(i, weights)
+        return scales
 
     def _errors(self, matrix: Tensor, noise: float, copies: int) -> Tensor:
         """(copies, m, n) random matrix errors and rounding errors of a matrix (m, n)."""

@@ -19,7 +19,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import GridRule, OutlineRule, Rule
 from optinc_pdk.extract.geometry_faults import refusing_geometry
 from optinc_pdk.extract.layout_reader import check_layers, check_unit
-from optinc_pdk.signoff.drc import density, guide_spacing, photonic_checks, shape_checks
+from optinc_pdk.signoff.drc import density, facets, guide_spacing, photonic_checks, shape_checks
 from optinc_pdk.signoff.drc.condensed_checks import CondensedChecks, prepare_condensed
 from optinc_pdk.signoff.drc.design import Design, read_design
 from optinc_pdk.signoff.drc.device_marks import with_valid_marks
@@ -44,6 +44,7 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "outline": shape_checks.outline,
     "die_size": shape_checks.die_size,
     "edge": shape_checks.edge,
+    "facet": facets.facet,
     "density": density.density,
     "grid": shape_checks.grid,
     "known_layers": shape_checks.file,

@@ -255,9 +255,10 @@ def edge(design: Design, rule: EdgeRule) -> kdb.Region:
     """
     name = rule.layers[0]
     inner = kdb.Region(dies(design, name)).sized(-design.dbu(rule.value_um)).merged()
+    left_out = [design.layers[each] for each in rule.layers]
     violations = kdb.Region()
     for info in design.layout.layer_infos():
-        if (info.layer, info.datatype) == design.layers[name]:
+        if (info.layer, info.datatype) in left_out:
             continue
         index = design.layout.find_layer(info)
         outer = kdb.Region(design.top.bbox(index)) - inner

@@ -6,6 +6,7 @@ from optinc_pdk.signoff.function.files import write_function
 from optinc_pdk.signoff.function.inputs import FunctionInputs, function_inputs
 from optinc_pdk.signoff.function.optical_response import (
     hop_losses_db,
+    oscillator_powers,
     path_loss_db,
     server_errors,
     symbol_assignments,
@@ -22,6 +23,7 @@ __all__ = [
     "check_scattering",
     "function_inputs",
     "hop_losses_db",
+    "oscillator_powers",
     "path_loss_db",
     "server_errors",
     "symbol_assignments",

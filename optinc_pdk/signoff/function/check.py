@@ -18,7 +18,12 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.signoff.function.closed_form import NoCertificateError, certify_closed_form
 from optinc_pdk.signoff.function.inputs import FunctionInputs, plan_inputs
-from optinc_pdk.signoff.function.optical_response import hop_losses_db, path_loss_db, symbol_assignments
+from optinc_pdk.signoff.function.optical_response import (
+    hop_losses_db,
+    oscillator_powers,
+    path_loss_db,
+    symbol_assignments,
+)
 from optinc_pdk.signoff.function.result import FunctionResult, FunctionTally, Readings
 from optinc_pdk.simulate import Scattering, scattering, transmit
 
@@ -119,6 +124,7 @@ def check_scattering(
         corners=len(plan.corners) if inputs is None else 0,
         loss_db=path_loss_db(s, board),
         hop_loss_db=hop_losses_db(s, board, task.group_symbols),
+        oscillator_powers=oscillator_powers(s, board),
         certificate=certificate,
         no_certificate=missing,
     )

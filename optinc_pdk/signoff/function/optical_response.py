@@ -61,7 +61,8 @@ def server_errors(s: Scattering, board: Board, bias: Bias, task: Averaging | Non
     for sign, detectors in ((1.0, [label_tuple(n.plus) for n in first]), (-1.0, [label_tuple(n.minus) for n in first])):
         weight = np.array([1.0 if sign > 0 else bias.activations[n.label].balance for n in first])
         names = [label for pairs in detectors for label in pairs]
-        oscillator = s.between(names, board.unmodulated)[0].sum(axis=1, keepdims=True).conj()
+        received = s.between(names, list(board.launched))[0] * list(board.launched.values())
+        oscillator = received.sum(axis=1, keepdims=True).conj()
         signal = 2 * (oscillator * s.between(names, inputs)[0]).real
         starts = np.cumsum([0, *(len(pairs) for pairs in detectors[:-1])])
         flat += sign * weight[:, np.newaxis] * np.add.reduceat(signal, starts, axis=0)
@@ -90,15 +91,34 @@ def path_loss_db(s: Scattering, board: Board) -> float:
     detectors = [label for n in board.neurons for names in (n.plus, n.minus) for label in label_tuple(names)]
     detectors += [label for row in board.outputs for label in row]
     sources = [
-        *(board.oscillators or (board.carrier,)),
+        *board.oscillator_fibres,
         *(label for row in board.inputs for label in row),
         *(label for n in board.neurons for label in label_tuple(n.to)),
     ]
-    best = np.max(
-        np.abs(s.between(detectors, sources) * s.strength(sources, board.unmodulated)[:, np.newaxis])[0] ** 2, axis=0
-    )
+    # a loss does not depend on the power
+    unit = dict.fromkeys(board.unmodulated, 1.0)
+    best = np.max(np.abs(s.between(detectors, sources) * s.strength(sources, unit)[:, np.newaxis])[0] ** 2, axis=0)
     with np.errstate(divide="ignore"):
         return float(np.max(-10 * np.log10(best)))
+
+
+def oscillator_powers(s: Scattering, board: Board) -> tuple[NDArray[np.float64], ...]:
+    """Compute the power of the local oscillator at every mixer: that of both detectors behind it, without signals.
+
+    Args:
+        s: S-parameters of the chip at one wavelength.
+        board: Connections outside the chip.
+
+    Returns:
+        For each hidden layer, (mixers,) powers relative to that of a field of amplitude 1.
+    """
+    powers = []
+    for layer in range(board.layers - 1):
+        rows, _ = detector_groups([neuron for neuron in board.neurons if neuron.layer == layer])
+        plus, minus = ([label for n in rows for label in label_tuple(getattr(n, side))] for side in ("plus", "minus"))
+        received = s.between([*plus, *minus], list(board.launched))[0] * list(board.launched.values())
+        powers.append(np.square(np.abs(received.sum(axis=1))).reshape(2, -1).sum(axis=0))
+    return tuple(powers)
 
 
 def hop_losses_db(s: Scattering, board: Board, group_symbols: int = 1) -> tuple[float, ...]:
@@ -140,6 +160,6 @@ def _together(
 ) -> NDArray[np.complex128]:
     """(outs, fields) field at each output from groups of sources that send equal signals: the sum over the group."""
     sources = [label for names in fields for label in names]
-    light = s.between(outs, sources)[0] * s.strength(sources, board.unmodulated)[0]
+    light = s.between(outs, sources)[0] * s.strength(sources, board.launched)[0]
     starts = np.cumsum([0, *(len(names) for names in fields[:-1])])
     return np.asarray(np.add.reduceat(light, starts, axis=1))

@@ -44,6 +44,8 @@ class FunctionResult:
         saturated: Number of modulator amplitudes that were clipped to full scale.
         loss_db: Loss in dB from the worst source fibre to the detector that receives most of its light.
         hop_loss_db: Loss in dB of each layer from its modulators to its detectors, at full scale.
+        oscillator_powers: For each hidden layer, (mixers,) power of the local oscillator at each mixer, relative to
+            that of a field of amplitude 1.
         rows: (R,) numbers of the inputs whose rows are kept, ascending.
         symbols: (A, R, servers, M) symbols at the fibres, uint8; floats for level 2 of a cascade.
         ideal: (R,) words of the ideal average.
@@ -74,6 +76,7 @@ class FunctionResult:
     outputs: Floats
     margins: Floats
     corners: int = 0
+    oscillator_powers: tuple[Floats, ...] = ()
     certificate: Certificate | None = None
     no_certificate: str = ""
 
@@ -216,6 +219,7 @@ class FunctionTally:
         corners: int,
         loss_db: float,
         hop_loss_db: tuple[float, ...],
+        oscillator_powers: tuple[Floats, ...] = (),
         certificate: Certificate | None,
         no_certificate: str,
     ) -> FunctionResult:
@@ -234,6 +238,7 @@ class FunctionTally:
             saturated=self._saturated,
             loss_db=loss_db,
             hop_loss_db=hop_loss_db,
+            oscillator_powers=oscillator_powers,
             rows=rows.numbers,
             symbols=rows.symbols,
             ideal=rows.ideal,

@@ -65,7 +65,7 @@ class SourceFields:
     Attributes:
         solution: The chip at one wavelength and one set of phases.
         carrier: Labels of the carrier's fibres.
-        strength: Field of each modulator at amplitude 1, by label.
+        strength: Field of each modulator and of each of the carrier's fibres at amplitude 1, by label.
         layers: Fields by index of the layer.
     """
 
@@ -133,8 +133,8 @@ def source_fields(
         found: Targets of the layers.
         heaters: For layers whose fields at heaters are kept, the numbers of these heaters.
     """
-    carrier = tuple(board.unmodulated)
-    light = SourceFields(solution, carrier, solution.modulator_fields(carrier), {})
+    carrier = board.launched
+    light = SourceFields(solution, tuple(carrier), solution.modulator_fields(carrier) | carrier, {})
     for target in found:
         light.layers[target.index] = _layer_fields(light, target, (heaters or {}).get(target.index))
         if heaters is None:

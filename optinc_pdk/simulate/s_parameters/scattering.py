@@ -63,21 +63,24 @@ class Scattering:
                 raise NetlistError(f"{label!r} was not simulated; {label_suggestion(label, self.labels)}")
         return self.s[:, [place[label] for label in outs]][:, :, [place[label] for label in ins]]
 
-    def strength(self, labels: Sequence[str], steady: Sequence[str]) -> Complexes:
-        """Return the fields of sources at amplitude 1: 1 for a fibre, the transmitted carrier field for a modulator.
+    def strength(self, labels: Sequence[str], steady: Mapping[str, float]) -> Complexes:
+        """Return the fields of sources at amplitude 1: the launched one of a fibre, the transmitted one of a modulator.
 
         Args:
             labels: Labels of the sources.
-            steady: Labels of the fibres that launch the unmodulated carrier.
+            steady: Field amplitude in each fibre that launches the unmodulated carrier, see `Board.launched`. Other
+                fibres launch 1.
 
         Returns:
             (W, labels) field amplitudes.
         """
         strength = np.ones((len(self.wavelengths_nm), len(labels)), dtype=np.complex128)
+        strength *= [steady.get(label, 1.0) for label in labels]
         driven = set(self.modulators)
         driven_places = [i for i, label in enumerate(labels) if label in driven]
         if driven_places:
-            strength[:, driven_places] = self.between([labels[i] for i in driven_places], steady).sum(axis=2)
+            received = self.between([labels[i] for i in driven_places], list(steady)) * list(steady.values())
+            strength[:, driven_places] = received.sum(axis=2)
         return strength
 
 

@@ -215,16 +215,16 @@ class FieldSolution:
             waves[:, start : start + count] = factors.solve(excitation)[kept]
         return waves
 
-    def modulator_fields(self, carrier: Sequence[str]) -> dict[str, complex]:
+    def modulator_fields(self, carrier: Mapping[str, float]) -> dict[str, complex]:
         """Return the field of each modulator at amplitude 1, by label.
 
         Args:
-            carrier: Labels of the fibres that launch the unmodulated carrier.
+            carrier: Field amplitude in each fibre that launches the unmodulated carrier.
         """
         modulators = self.structure.modulators
         if not modulators:
             return {}
-        fields = self.s_at(modulators, [tuple(carrier)])[:, 0]
+        fields = self.s_at(modulators, [tuple(carrier)], carrier)[:, 0]
         return dict(zip(modulators, fields.tolist(), strict=True))
 
     def s_at(

@@ -289,7 +289,7 @@ class _Optics:
         self.starts = np.cumsum([0, *map(len, groups[:-1])])
         driven = set(scattering.modulators)
         self.fibre = [not driven.intersection(group) for group in groups]
-        self.strength = scattering.strength(self.sources, board.unmodulated)[wavelength]
+        self.strength = scattering.strength(self.sources, board.launched)[wavelength]
 
     def fields(self, detectors: list[str]) -> Complexes:
         """(D, F) fields at some detectors for each source at amplitude 1."""

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
-from optinc_pdk.cards.process import BudgetCard, NoiseCard
+from optinc_pdk.cards.link_budget import BudgetCard, NoiseCard
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.transmission.symbol_shape import WINDOWS, SymbolShape, time_constants
 
@@ -225,7 +225,8 @@ def noise_choices(
     """Build a noise model for every receiver that a symbol rate may use.
 
     A receiver is an amplifier of the card and a window. Those that are both noisier and less open than another are left
-    out; which of the others is best depends on the chip.
+    out; which of the others is best depends on the chip. The rate may exceed ``budget.symbol_rate_max_bd``, which only
+    bounds what :func:`rate_limits` returns.
 
     Args:
         process: Process of the cards.
@@ -241,15 +242,8 @@ def noise_choices(
     card, budget = _sections(process)
     laser = float(budget.laser_w) if laser_w is None else laser_w
     rate = float(card.symbol_rate_bd) if symbol_rate_bd is None else symbol_rate_bd
-    most = math.inf if budget.symbol_rate_max_bd is None else float(budget.symbol_rate_max_bd)
-    _check("laser power", laser, LEAST_W, float(card.laser_max_w), "W", "noise.laser_max_w")
-    _check("symbol rate", rate, LEAST_BD, most, "Bd", "budget.symbol_rate_max_bd")
+    _check_power_and_rate(process, laser, rate)
     diode, sending = photodiode_bandwidths(process), transmitter_bandwidths(process)
-    if rate > (fastest := _fastest_hz(process)):
-        raise InputError(
-            f"symbol rate {rate:g} Bd is beyond every bandwidth of process {process.name!r}, the largest of which is "
-            f"{fastest:g} Hz; give at most {fastest:g} Bd"
-        )
     found: list[Noise] = []
     for amplifier in card.amplifiers:
         receiver = time_constants((*diode, float(amplifier.bandwidth_hz)), rate)
@@ -280,14 +274,23 @@ def noise_choices(
 def rate_limits(process: Process) -> tuple[float, float]:
     """Return the lowest useful and the highest possible symbol rate of a process, in Bd.
 
-    The highest is that of its budget, and not beyond every bandwidth.
+    The highest is that of its budget, see :func:`stated_rate_limit`, and not beyond every bandwidth.
 
     Raises:
         InputError: The process has no noise or no budget section.
     """
     budget = _sections(process)[1]
-    most = math.inf if budget.symbol_rate_max_bd is None else float(budget.symbol_rate_max_bd)
-    return float(budget.symbol_rate_min_bd), min(most, _fastest_hz(process))
+    return float(budget.symbol_rate_min_bd), min(stated_rate_limit(process), _fastest_hz(process))
+
+
+def stated_rate_limit(process: Process) -> float:
+    """Return the highest symbol rate in Bd that the budget of a process states; infinite if it states none.
+
+    Raises:
+        InputError: The process has no noise or no budget section.
+    """
+    stated = _sections(process)[1].symbol_rate_max_bd
+    return math.inf if stated is None else float(stated)
 
 
 def _sections(process: Process) -> tuple[NoiseCard, BudgetCard]:
@@ -297,6 +300,22 @@ def _sections(process: Process) -> tuple[NoiseCard, BudgetCard]:
             "that has both"
         )
     return process.noise, process.budget
+
+
+def _check_power_and_rate(process: Process, laser_w: float, rate_bd: float) -> None:
+    most, fastest = float(_sections(process)[0].laser_max_w), _fastest_hz(process)
+    if not LEAST_W <= laser_w <= most:
+        raise InputError(
+            f"laser power {laser_w:g} W must be at least {LEAST_W:g} and at most {most:g} W, the limit of "
+            "noise.laser_max_w in process.yml; give such a number"
+        )
+    if not LEAST_BD <= rate_bd < math.inf:
+        raise InputError(f"symbol rate {rate_bd:g} Bd must be finite and at least {LEAST_BD:g} Bd; give such a number")
+    if rate_bd > fastest:
+        raise InputError(
+            f"symbol rate {rate_bd:g} Bd is beyond every bandwidth of process {process.name!r}, the largest of which "
+            f"is {fastest:g} Hz; give at most {fastest:g} Bd"
+        )
 
 
 def _fastest_hz(process: Process) -> float:
@@ -320,14 +339,6 @@ def photodiode_bandwidths(process: Process) -> tuple[float, ...]:
 def _amplifier_noise(noise: Noise) -> float:
     """Standard deviation in A of a reading without light."""
     return noise.receiver_a_per_sqrt_hz * math.sqrt(noise.bandwidth_hz)
-
-
-def _check(what: str, value: float, least: float, most: float, unit: str, key: str) -> None:
-    if not least <= value <= most or not math.isfinite(value):
-        bound = f"finite and at least {least:g} {unit}"
-        if math.isfinite(most):
-            bound = f"at least {least:g} and at most {most:g} {unit}, the limit of {key} in process.yml"
-        raise InputError(f"{what} {value:g} {unit} must be {bound}; give such a number")
 
 
 @dataclass(frozen=True)

@@ -81,10 +81,11 @@ def forward_paths(problem: ProgrammingProblem, target: LayerTarget) -> ForwardPa
     """
     structure, entries = problem.structure, problem.entries
     dark = entries.at(np.zeros(structure.heater.size))
-    strength = dark.modulator_fields(problem.board.unmodulated)
+    carrier = problem.board.launched
+    strength = dark.modulator_fields(carrier) | carrier
     device, value, tail, head = _passages(problem)
     entry, source, field = [], [], []
-    for column, labels in enumerate((tuple(problem.board.unmodulated), *target.inputs)):
+    for column, labels in enumerate((tuple(carrier), *target.inputs)):
         for label, place in zip(labels, structure.label_positions(labels).tolist(), strict=True):
             entry.append(int(entries.entry[place]))
             source.append(column)

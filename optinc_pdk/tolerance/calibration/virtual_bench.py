@@ -181,6 +181,7 @@ class VirtualBench:
         source_labels = [label for group in groups for label in group]
         row = np.array([index_of[label] for label in self.detectors])
         starts = np.cumsum([0, *(len(group) for group in groups[:-1])])
+        launched = np.array(list(board.launched.values()))
         # on-chip modulators emit a fraction of the carrier that reaches them
         driven = np.isin(source_labels, self._chip.structure.modulators)
         carrier_rows = np.array([index_of[label] for label in np.array(source_labels)[driven].tolist()], dtype=np.int64)
@@ -192,7 +193,8 @@ class VirtualBench:
         for first in range(0, len(voltage_v), CHUNK):
             s = sample_s_matrices(self._chip, self._sample, voltage_v[first : first + CHUNK], self._bits)[:, 0]
             strength = np.ones((len(s), len(source_labels)), dtype=np.complex128)
-            strength[:, driven] = s[:, carrier_rows, : len(board.unmodulated)].sum(axis=2)
+            strength[:, : launched.size] = launched
+            strength[:, driven] = (s[:, carrier_rows, : launched.size] * launched).sum(axis=2)
             response = s[:, row] * strength[:, np.newaxis]
             fields = np.add.reduceat(response, starts, axis=2).swapaxes(1, 2)
             # words that pass several layers read one setting again and again

@@ -97,6 +97,7 @@ def fit_block(
     steps: int,
     seed: int,
     amplitude: Floats | None = None,
+    quadrature_weight: float = 0.0,
 ) -> ProgrammedMesh:
     """Fit the phases of a block to its known devices, so that the real part of its transmission is the target unitary.
 
@@ -111,9 +112,11 @@ def fit_block(
         steps: Largest number of L-BFGS steps.
         seed: Seed of the imaginary part of the starting matrix.
         amplitude: (s,) real part of each row's field at the start; ``AMPLITUDE`` by default.
+        quadrature_weight: Weight of the imaginary part of the transmission. Detectors do not read it, but phase errors
+            of the sources turn it into the signal. With 0, it becomes as large as the real part.
     """
     target, inputs = (block.unitary, None) if signals is None else _weighted(block, *signals)
-    problem = CorrectionProblem(fabricated.devices, target, homodyne=True, inputs=inputs)
+    problem = CorrectionProblem(fabricated.devices, target, True, inputs, quadrature_weight)
     rng = np.random.default_rng([seed, block.number])
     best = (True, np.inf)
     for _ in range(DRAWS):

@@ -23,6 +23,7 @@ from optinc_pdk.onn import Onn
 from optinc_pdk.signoff.function import FunctionInputs, check_board, function_inputs
 from optinc_pdk.simulate import Scattering, UnsettledError
 from optinc_pdk.simulate.transmission.noise import Noise, noise_choices, noise_of
+from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
 from optinc_pdk.tolerance.calibration.procedure import calibrate
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
 from optinc_pdk.tolerance.error_estimate import best_noise, error_margins
@@ -229,6 +230,7 @@ def best_receiver(
             the nominal chip does not settle.
     """
     choices = noise_choices(chip.process, laser_w, symbol_rate_bd)
+    check_oscillator_power(chip.process, laser_w, chip.board.oscillator_power)
     s = sample_scattering(chip, nominal_sample(chip), chip.voltage_v)
     bias = locked_bias(s, chip.board, chip.locked_source, chip.bias)
     return best_noise(error_margins(s, inputs_of_task(task), chip.board, bias), choices)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from optinc_pdk.cards import Process
+from optinc_pdk.chip_files import ChipFiles
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_reading import LAYOUT, NETLIST, S_PARAMETERS, read_bytes
 from optinc_pdk.file_sets import output_targets, write_files
@@ -51,47 +52,6 @@ OPTIONAL_FILES = ("waterfall.png", "tolerance.csv", "tolerance.png")
 REPORT, RECORDS = "yield.json", "yield.jsonl"
 """Endings of the report, which states the digests of the other files, and of the finished samples."""
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class ChipFiles:
-    """Paths of the files of one chip.
-
-    Attributes:
-        gds: Layout.
-        netlist: Netlist with the board.
-        bias: Bias file.
-    """
-
-    gds: Path
-    netlist: Path
-    bias: Path
-
-    @property
-    def name(self) -> str:
-        """Name of the chip: stem of the layout's file name."""
-        return self.gds.stem
-
-
-def chip_files(gds: Path, netlist: Path | None = None, bias: Path | None = None) -> ChipFiles:
-    """Find the files of a chip.
-
-    Args:
-        gds: Layout ``<name>.gds``.
-        netlist: Netlist; by default ``<name>.pic.yml`` in the folder of the layout.
-        bias: Bias file; by default ``<name>.bias.yml`` in the folder of the layout.
-
-    Raises:
-        InputError: A file is missing.
-    """
-    files = ChipFiles(
-        gds, netlist or gds.with_name(f"{gds.stem}.pic.yml"), bias or gds.with_name(f"{gds.stem}.bias.yml")
-    )
-    for path, option in ((files.gds, ""), (files.netlist, "--netlist"), (files.bias, "--bias")):
-        if not path.is_file():
-            remedy = f"give the file with {option}" if option else "give the layout of a chip"
-            raise InputError(f"{path}: there is no such file; {remedy}")
-    return files
 
 
 def header_of(files: ChipFiles, process: Process, work: YieldStudy) -> dict[str, Any]:

@@ -195,6 +195,7 @@ def oscillator_delays(
     """
     near = [light(carrier_nm + side * _SLOPE_NM) for side in (1.0, -1.0)]
     phase_per_ps = 2e-3 * np.pi * LIGHT_NM_GHZ * (1.0 / (carrier_nm - _SLOPE_NM) - 1.0 / (carrier_nm + _SLOPE_NM))
+    launched = board.launched
     layers: list[float] = []
     by_fibre: list[bool] = []
     delay_by_label: dict[str, float] = {}
@@ -208,9 +209,9 @@ def oscillator_delays(
         sources = [label for n in board.neurons if n.layer == layer - 1 for label in label_tuple(n.to)]
         sources = sources or [label for row in board.inputs for label in row]
         below, above = (
-            each.between(detectors, board.unmodulated)[0].sum(axis=1).conj()[:, np.newaxis]
+            (each.between(detectors, list(launched))[0] * list(launched.values())).sum(axis=1).conj()[:, np.newaxis]
             * each.between(detectors, sources)[0]
-            * each.strength(sources, board.unmodulated)[0]
+            * each.strength(sources, launched)[0]
             for each in near
         )
         beat = np.abs(above) ** 2

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from optinc_pdk.cards import Process, load_process
-from optinc_pdk.cards.process import quantities
+from optinc_pdk.cards.sources import quantities
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_writing import write_atomic
 

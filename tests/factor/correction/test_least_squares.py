@@ -50,13 +50,25 @@ def test_ideal_devices_are_the_ideal_mesh(random_unitary: RandomUnitary) -> None
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.integers(1, 6), st.integers(0, 1), st.booleans(), st.integers(0, 2**31))
+@given(
+    st.integers(1, 6),
+    st.integers(0, 1),
+    st.sampled_from([(False, 0.0), (True, 0.0), (True, 0.3)]),
+    st.integers(0, 2**31),
+)
 def test_gradient_is_the_difference_quotient(
-    random_unitary: RandomUnitary, varied_devices: VariedDevices, modes: int, redundant: int, homodyne: bool, seed: int
+    random_unitary: RandomUnitary,
+    varied_devices: VariedDevices,
+    modes: int,
+    redundant: int,
+    detection: tuple[bool, float],
+    seed: int,
 ) -> None:
+    homodyne, quadrature_weight = detection
     rng = np.random.default_rng(seed)
     imperfect = varied_devices(modes, rng, redundant)
-    problem = CorrectionProblem(imperfect, random_unitary(modes, rng, homodyne), homodyne)
+    target = random_unitary(modes, rng, homodyne)
+    problem = CorrectionProblem(imperfect, target, homodyne, quadrature_weight=quadrature_weight)
     x = rng.uniform(0, 2 * np.pi, 2 * imperfect.row.size + modes)
     step = 1e-5
     expected = [
@@ -67,24 +79,31 @@ def test_gradient_is_the_difference_quotient(
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.integers(1, 12), st.integers(0, 1), st.booleans(), st.booleans(), st.integers(0, 2**31))
+@given(
+    st.integers(1, 12),
+    st.integers(0, 1),
+    st.sampled_from([(False, 0.0), (True, 0.0), (True, 0.3)]),
+    st.booleans(),
+    st.integers(0, 2**31),
+)
 def test_compiled_cost_and_gradient_agree_with_numpy(
     random_unitary: RandomUnitary,
     varied_devices: VariedDevices,
     modes: int,
     redundant: int,
-    homodyne: bool,
+    detection: tuple[bool, float],
     partial: bool,
     seed: int,
 ) -> None:
-    """With input fields and dumped outputs too."""
+    """With input fields, dumped outputs and weighted quadrature too."""
+    homodyne, quadrature_weight = detection
     rng = np.random.default_rng(seed)
     imperfect = varied_devices(modes, rng, redundant)
     target, inputs = random_unitary(modes, rng, homodyne), None
     if partial:
         target = target[: (modes + 1) // 2]
         inputs = rng.normal(size=(modes, modes)) + 1j * rng.normal(size=(modes, modes))
-    problem = CorrectionProblem(imperfect, target, homodyne, inputs)
+    problem = CorrectionProblem(imperfect, target, homodyne, inputs, quadrature_weight)
     x = rng.uniform(0, 2 * np.pi, 2 * imperfect.row.size + modes)
     light = evaluate(problem, x)
     half, slope = cost_and_gradient(problem, x)

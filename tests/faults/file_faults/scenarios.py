@@ -123,13 +123,14 @@ def yield_runs(scratch: Path) -> Iterator[Scenario]:
     """A yield run over an earlier one, and one that is resumed."""
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.cards import load_process
+    from optinc_pdk.chip_files import chip_files
     from optinc_pdk.flow import build
     from optinc_pdk.onn import carry_chain
     from optinc_pdk.tolerance import imperfections, read_chip
     from optinc_pdk.tolerance.montecarlo.evaluation import run_serially
     from optinc_pdk.tolerance.montecarlo.records import SampleJob
     from optinc_pdk.tolerance.montecarlo.study import Runner, YieldStudy
-    from optinc_pdk.tolerance.montecarlo.yield_run import chip_files, header_of, run_yield
+    from optinc_pdk.tolerance.montecarlo.yield_run import header_of, run_yield
 
     task, process = Averaging(2, 4, 1), load_process()
     build(carry_chain(task), scratch / "chip", NAME)

@@ -214,14 +214,16 @@ class _Report:
     chip: corpus.Chip
 
     def __call__(self, path: Path) -> object:
-        from optinc_pdk.cli.yield_command import _task
-        from optinc_pdk.tolerance.montecarlo.yield_run import ChipFiles
+        from optinc_pdk.chip_files import ChipFiles
+        from optinc_pdk.cli.network_files import read_task
+        from optinc_pdk.cli.yield_command import _check_report
 
         paths = [path.with_name(f"fuzz{ending}") for ending in (".gds", ".pic.yml", ".bias.yml")]
         for file, data in zip(paths, (self.chip.gds, self.chip.netlist, self.chip.bias), strict=True):
             if not file.exists():
                 file.write_bytes(data)
-        return _task(ChipFiles(*paths), None)
+        _check_report(ChipFiles(*paths))
+        return read_task(paths[0], None, None, None, None, None)
 
 
 def targets(chip: corpus.Chip, folder: Path) -> dict[str, Target]:

@@ -190,3 +190,57 @@ def test_the_search_reports_the_networks_that_it_tried() -> None:
     comparator_network(Averaging(4, 4, 2), progress=tried.append)
     assert tried == list(range(len(tried)))
     assert len(tried) > 10
+
+
+def test_network_for_noise_tolerates_more_within_its_limit() -> None:
+    task = Averaging(4, 4, 2)
+    smallest, limited, best = (
+        comparator_network(task),
+        comparator_network(task, 40, goal="noise"),
+        comparator_network(task, goal="noise"),
+    )
+    assert limited.mzis <= 40 < best.mzis <= 8 * smallest.mzis
+    noise = [field_noise_tolerance(onn, fewest=1e-3) for onn in (smallest, limited, best)]
+    assert 1.2 * noise[0] < noise[1] and 1.2 * noise[1] < noise[2]
+    for onn in (limited, best):
+        assert lattice_score(onn).accuracy == 1.0
+        prove(onn, samples=1000)
+
+
+@pytest.mark.parametrize(
+    "task", [Averaging(4, 4, 2), Averaging(8, 4, 4), Averaging(4, 3, 2), Averaging(4, 4, 2, finer_input=True)], ids=str
+)
+def test_finished_outputs_are_sums_of_bits(task: Averaging) -> None:
+    variant = ProgramVariant((3,) * task.groups, (None,) * task.groups, finish=True)
+    closed = compile_comparators(comparator_program(task, variant), task, Placement(regenerate=3))
+    comparators = closed.stages[-1].comparators
+    assert comparators is not None and comparators.all()
+    assert set(np.unique(closed.last.weight)) <= {0.0, 1.0, 2.0}
+    onn = Onn(closed.layers, task, activation="clipped_relu")
+    score = lattice_score(onn)
+    assert score.accuracy == 1.0 and score.margin == pytest.approx(0.5, abs=1e-9)
+
+
+def test_signals_of_one_peak_are_regenerated_in_one_layer_only() -> None:
+    task = Averaging(4, 4, 2)
+    program = comparator_program(task, ProgramVariant((3, 3), (None, None)))
+    plain = compile_comparators(program, task, Placement())
+    bits = compile_comparators(program, task, Placement(bits=(0, 15)))
+    assert [layer.outputs for layer in bits.layers] == [4, 15, 2]
+    assert [layer.outputs for layer in plain.layers] == [4, 4, 2]
+    points = np.concatenate(list(task.batches()))
+    assert np.allclose(
+        propagate(bits.layers, points, "clipped_relu"), propagate(plain.layers, points, "clipped_relu"), atol=1e-9
+    )
+
+
+def test_cards_without_the_newer_choices_still_describe_their_network() -> None:
+    task = Averaging(4, 4, 2)
+    best = comparator_network(task, goal="noise")
+    assert any(best.card["bits"])
+    with pytest.raises(ValueError, match="not the comparator network"):
+        saturation_margins(replace(best, card={key: value for key, value in best.card.items() if key != "bits"}))
+    smallest = comparator_network(task)
+    assert not {"bits", "finish"} & set(smallest.card)
+    with pytest.raises(ValueError, match="damaged"):
+        card_form(task, smallest.card | {"finish": 1})

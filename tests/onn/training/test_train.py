@@ -14,9 +14,16 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import unitary_diagonal
 from optinc_pdk.onn import Layer, Onn, carry_chain, lattice_score, matrix_error_accuracy, normalise
-from optinc_pdk.onn.training.initialisation import balance_weights, random_network, without_small_units
+from optinc_pdk.onn.error_tolerance import perturbed_network
+from optinc_pdk.onn.training.initialisation import (
+    balance_weights,
+    normalise_signals,
+    random_network,
+    without_small_units,
+)
 from optinc_pdk.onn.training.surrogate import leaky_clip
 from optinc_pdk.onn.training.train import TrainingProgress, TrainingSchedule, train
+from optinc_pdk.onn.training.trainer import Trainer
 
 TASK = Averaging(4, 4, 2)
 SHORT = TrainingSchedule(steps=300, noise=5e-3, rate=1e-2, copies=16, batch=64, evaluations=3)
@@ -48,6 +55,25 @@ def comparators() -> Onn:
     second = Layer(np.vstack([np.tile(4.0 * total, (3, 1)), total / 15.0]), np.append(-4.0 * edges + 2.5, 0.0))
     last = Layer(np.array([[1.0, 1.0, 1.0, 0.0], [-4.0, -4.0, -4.0, 15.0]]), np.zeros(2))
     return Onn((first, second, last), TASK, activation="clipped_relu")
+
+
+def test_training_under_field_noise_raises_its_tolerance() -> None:
+    start = comparators()
+    trained = train(start, replace(SHORT, noise=0.0, field_noise=8e-3, rate=3e-3, copies=4), seed=1)
+    assert lattice_score(trained).margin >= 0.15
+    points = TASK.sample(1 << 16, np.random.default_rng(5))
+    before, after = (perturbed_network(onn).wrong(points, sigma=8e-3, seed=3) for onn in (start, trained))
+    assert after < before
+
+
+def test_field_noise_has_the_size_of_its_definition() -> None:
+    # of a rate that changes nothing: the step only scans the lattice for the maxima
+    schedule = replace(SHORT, noise=0.0, field_noise=1e-2, rate=1e-9)
+    trainer = Trainer(normalise_signals(comparators()), schedule, 0, "cpu")
+    trainer.step(0)
+    layers = perturbed_network(trainer.network()).layers
+    for scale, layer in zip(trainer._noise_scales(), layers, strict=True):
+        assert scale.detach().numpy() == pytest.approx(1e-2 * layer.norm * layer.gain, rel=1e-3)
 
 
 def test_training_of_clipped_networks_keeps_shared_rows_and_raises_the_tolerance() -> None:

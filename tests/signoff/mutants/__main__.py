@@ -1,6 +1,6 @@
 """Run the whole corpus and write its table: ``make mutants``.
 
-python -m mutants                    # every kind, three chips, and the clean chips
+python -m mutants                    # every kind, four chips, and the clean chips
 python -m mutants --only heater      # kinds whose names contain a text
 """
 

@@ -1,4 +1,7 @@
-"""The chips that are mutated: small, of three processes, wirings and realisations, each with an exact average."""
+"""The chips that are mutated: small, of four processes, each with an exact average.
+
+They differ in wiring, realisation and fibre couplers.
+"""
 
 from __future__ import annotations
 
@@ -118,6 +121,7 @@ CHIPS = {
     "perimeter": ("soi220", _spread, None),
     "bumps": ("soi220_flipchip_onchip", _blocks, None),
     "two_metal": ("soi220_two_metal", _odd, (2600.0, 4000.0)),
+    "edges": ("soi220_fast", _spread, None),
 }
 
 

@@ -9,7 +9,7 @@ from mutants.draft import Draft, Mutation, Place, choose, um
 from mutants.kinds import kind
 
 Rng = np.random.Generator
-DEVICES = ("mmi2x2", "mmi1x2", "terminator", "grating_coupler", "crossing", "photodiode", "modulator")
+DEVICES = ("mmi2x2", "mmi1x2", "terminator", "grating_coupler", "crossing", "photodiode", "modulator", "edge_coupler")
 LOOK_ALIKE = {
     "mmi2x2": ("mmi1x2", "crossing", "directional_coupler", "monitor_tap"),
     "mmi1x2": ("mmi2x2", "crossing", "taper", "terminator"),
@@ -18,6 +18,7 @@ LOOK_ALIKE = {
     "grating_coupler": ("terminator", "edge_coupler"),
     "photodiode": ("modulator", "terminator"),
     "modulator": ("photodiode", "taper"),
+    "edge_coupler": ("terminator", "taper", "grating_coupler"),
 }
 
 
@@ -63,6 +64,7 @@ stretch("crossing lengthened by 5 nm", 5, ("crossing",))
 stretch("terminator lengthened by 100 nm", 100, ("terminator",))
 stretch("photodiode or modulator lengthened by 5 nm", 5, ("photodiode", "modulator"))
 stretch("grating coupler lengthened by 10 nm", 10, ("grating_coupler",))
+stretch("edge coupler lengthened by 100 nm", 100, ("edge_coupler",))
 
 
 @kind("coupler widened by 10 nm")
@@ -99,6 +101,7 @@ move("crossing moved by 1 nm", 0, 1, ("crossing",))
 move("device moved by 500 nm", 0, 500, DEVICES)
 move("device moved by 3 um", 3000, 0, DEVICES)
 move("grating coupler moved by 1 nm", 1, 0, ("grating_coupler",))
+move("edge coupler moved by 1 nm", 1, 0, ("edge_coupler",))
 move("photodiode or modulator moved by 1 nm", 0, 1, ("photodiode", "modulator"))
 move("interferometer moved by 1 nm", 1, 0, ("mzi", "mzi_dummy", "attenuator"))
 move("interferometer moved by 1 um aside", 0, 1000, ("mzi", "mzi_dummy", "attenuator"))
@@ -166,6 +169,7 @@ for device, kinds in (
     ("crossing", ("crossing",)),
     ("terminator", ("terminator",)),
     ("grating coupler", ("grating_coupler",)),
+    ("edge coupler", ("edge_coupler",)),
     ("photodiode or modulator", ("photodiode", "modulator")),
     ("interferometer", ("mzi", "mzi_dummy", "attenuator")),
 ):
@@ -201,6 +205,7 @@ delete("coupler deleted", ("mmi2x2",))
 delete("splitter or crossing deleted", ("mmi1x2", "crossing"))
 delete("terminator deleted", ("terminator",))
 delete("grating coupler deleted", ("grating_coupler",))
+delete("edge coupler deleted", ("edge_coupler",))
 delete("photodiode or modulator deleted", ("photodiode", "modulator"))
 delete("interferometer deleted", ("mzi", "mzi_dummy", "attenuator"))
 
@@ -241,8 +246,11 @@ column("mesh column shifted aside by 1 nm", 0, 1)
 
 
 @kind("grating line missing")
-def line_missing(draft: Draft, rng: Rng) -> Mutation:
-    place = choose(rng, draft.places("grating_coupler"))
+def line_missing(draft: Draft, rng: Rng) -> Mutation | None:
+    found = some(draft, rng, "grating_coupler")
+    if found is None:
+        return None
+    place = found[1]
 
     def without(shapes: kdb.Region) -> kdb.Region:
         lines = list(shapes.each())
@@ -254,8 +262,11 @@ def line_missing(draft: Draft, rng: Rng) -> Mutation:
 
 
 @kind("grating line thinned by 2 nm")
-def line_thinned(draft: Draft, rng: Rng) -> Mutation:
-    place = choose(rng, draft.places("grating_coupler"))
+def line_thinned(draft: Draft, rng: Rng) -> Mutation | None:
+    found = some(draft, rng, "grating_coupler")
+    if found is None:
+        return None
+    place = found[1]
 
     def thinned(shapes: kdb.Region) -> kdb.Region:
         lines = list(shapes.each())
@@ -268,8 +279,11 @@ def line_thinned(draft: Draft, rng: Rng) -> Mutation:
 
 
 @kind("gratings of a shared cell moved by 1 nm")
-def gratings_moved(draft: Draft, rng: Rng) -> Mutation:
-    place = choose(rng, draft.places("grating_coupler"))
+def gratings_moved(draft: Draft, rng: Rng) -> Mutation | None:
+    found = some(draft, rng, "grating_coupler")
+    if found is None:
+        return None
+    place = found[1]
     draft.reshape(place, draft.etch, lambda shapes: shapes.moved(1, 0), shared=True)
     return Mutation("the etch of all gratings moved by 1 nm", um(place.box))
 

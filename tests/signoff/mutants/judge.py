@@ -12,6 +12,7 @@ import numpy as np
 from mutants import (  # noqa: F401  (they register their kinds)
     couplings,
     devices,
+    facets,
     file,
     guides,
     heaters,

@@ -31,7 +31,7 @@ CLEAN_COLUMNS = ("number", "process", "description", "drc", "lvs")
 LISTED = 4
 INTRODUCTION = """# Mutation tests of sign-off
 
-`make mutants` injects faults into the written GDS files of three chips and runs sign-off on every mutant
+`make mutants` injects faults into the written GDS files of four chips and runs sign-off on every mutant
 (`tests/signoff/mutants/`; chip, kind and number seed a mutant). The checks run in this order:
 
 1. *Same geometry*: a mutant is not checked further if no merged layer and no text differs from the original.

@@ -124,7 +124,9 @@ def speck(draft: Draft, rng: Rng) -> Mutation:
 
 
 @kind("metal over a grating")
-def over_grating(draft: Draft, rng: Rng) -> Mutation:
+def over_grating(draft: Draft, rng: Rng) -> Mutation | None:
+    if not draft.places("grating_coupler"):
+        return None
     box = choose(rng, draft.places("grating_coupler")).box
     draft.add(draft.wire, kdb.Box(box.center().x, box.bottom - 30_000, box.center().x + 6000, box.top + 30_000))
     return Mutation("metal over a grating", um(box))

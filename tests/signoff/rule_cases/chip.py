@@ -13,6 +13,7 @@ from optinc_pdk.cards.rules import (
     AreaRule,
     DieSizeRule,
     EdgeRule,
+    FacetRule,
     FileRule,
     GridRule,
     OutlineRule,
@@ -86,7 +87,7 @@ def angle(rule: AngleRule, process: Process) -> Iterator[Scene]:
 def edge(rule: EdgeRule, process: Process) -> Iterator[Scene]:
     """Shapes at each side of a die, across its border, beyond it, and on other layers."""
     outline, value = rule.layers[0], nm(rule.value_um)
-    others = [layer for layer in process.gds_layers if layer != outline]
+    others = [layer for layer in process.gds_layers if layer not in rule.layers]
     side = 20 * value
     die = box(outline, 0, 0, side, side)
     for layer in others:
@@ -110,10 +111,47 @@ def edge(rule: EdgeRule, process: Process) -> Iterator[Scene]:
         left = value + delta
         return [die, polygon(others[0], (left, 5 * value), (left + value, 6 * value), (left + value, 4 * value))]
 
+    for layer in rule.layers[1:]:
+        left_out = [die, box(layer, 0, 3 * value, side + value, 4 * value)]
+        yield Scene(f"{layer}, which is left out", lambda _, shapes=left_out: shapes, {0: 0})
     yield Scene("filled to the keep-out", filled, LIMIT)
     yield Scene("tip towards the edge", tip, LIMIT)
     yield Scene("across the edge", straddling, FAILS)
     yield Scene("beyond the edge", beyond, FAILS)
+
+
+@scenes("facet")
+def facet(rule: FacetRule, process: Process) -> Iterator[Scene]:
+    """Ends of guides at one side of a die, and other silicon in its keep-out."""
+    core, outline = rule.layers
+    value, most, keepout = nm(rule.value_um), nm(rule.most_um), nm(rule.keepout_um)
+    width, pitch = nm(rule.guide_width_um), nm(rule.pitch_um)
+    side, y = 20 * keepout, 4 * keepout
+    die = box(outline, 0, 0, side, side)
+
+    def guide(left: int, bottom: int = y, wide: int = width) -> Shape:
+        return box(core, left, bottom, 3 * keepout, bottom + wide)
+
+    def apart(delta: int) -> list[Shape]:
+        # the second tip is farther from the edge, which has no effect on the pitch
+        return [die, guide(value), guide(most, y + pitch + delta)]
+
+    def turned(_: int) -> list[Shape]:
+        return [die, guide(value), box(core, value, y, value + width, y + 3 * width)]
+
+    def loop(_: int) -> list[Shape]:
+        return [die, guide(value), guide(value, y + 20_000), box(core, value, y, value + width, y + 20_000 + width)]
+
+    yield Scene("tip near the edge", lambda delta: [die, guide(value + delta)], LIMIT)
+    yield Scene("tip far from the edge", lambda delta: [die, guide(most - delta)], LIMIT)
+    yield Scene("end inside the keep-out", lambda delta: [die, guide(keepout + delta)], LIMIT)
+    yield Scene("wide tip", lambda delta: [die, guide(value, wide=width - delta)], LIMIT)
+    yield Scene("two tips", apart, LIMIT)
+    yield Scene("tip with a bend", turned, {0: 1})
+    yield Scene("loop in the keep-out", loop, {0: 1})
+    yield Scene("piece in the keep-out", lambda _: [die, box(core, value, y, keepout - 1_000, y + width)], {0: 1})
+    yield Scene("across the edge", lambda _: [die, guide(-value)], {0: 1})
+    yield Scene("beyond the edge", lambda _: [die, box(core, -2 * keepout, y, -keepout, y + width)], {0: 1})
 
 
 @scenes("outline")

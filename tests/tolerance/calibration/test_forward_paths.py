@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,18 @@ def test_fields_at_the_detectors_are_those_of_the_solver_but_for_reflections(pro
         found = np.einsum("dw,wsc->sdc", paths.detected, field)
         expected = np.stack([detected(problem, target, each) for each in phases])
         assert 0.0 < np.linalg.norm(found - expected) < 5e-3 * np.linalg.norm(expected)
+
+
+def test_local_oscillators_have_the_power_that_the_board_states(problem):
+    """Four times the power is twice the field of the carrier, in the paths as in the solver."""
+    strong = replace(problem, board=replace(problem.board, oscillator_power=4.0))
+    phases = np.zeros(problem.structure.heater.size)
+    for target in problem.targets[:-1]:
+        one, two = forward_paths(problem, target), forward_paths(strong, target)
+        assert np.allclose(two.injected[:, 0], 2.0 * one.injected[:, 0])
+        assert np.allclose(two.injected[:, 1:], one.injected[:, 1:]) and np.any(one.injected[:, 0])
+        fields = [detected(each, target, phases) for each in (problem, strong)]
+        assert np.allclose(fields[1][:, 0], 2.0 * fields[0][:, 0]) and np.allclose(fields[1][:, 1:], fields[0][:, 1:])
 
 
 def test_fields_carried_back_from_the_detectors_give_the_same_light(problem, phases):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,16 @@ def test_readings_are_the_light_on_each_photodiode(chip, sample):
     field = field + s.between(bench.detectors, labels)[0] @ (amplitude + 1j * s.leak * np.sqrt(1.0 - amplitude**2))
     assert s.leak > 0.0 and np.allclose(read[0, 0], np.abs(field) ** 2, rtol=1e-12, atol=1e-15)
     assert (bench.settings, bench.readings) == (1, len(bench.detectors))
+
+
+def test_local_oscillators_have_the_power_that_the_board_states(chip, sample):
+    dark = np.zeros((1, len(VirtualBench(chip, sample, 16.0).sources)))
+    strong = replace(chip, board=replace(chip.board, oscillator_power=4.0))
+    weak_read, strong_read = (VirtualBench(each, sample, 16.0).read(chip.voltage_v, dark) for each in (chip, strong))
+    mixers = slice(0, -len([label for row in chip.board.outputs for label in row]))
+    ratio = strong_read[0, 0, mixers] / weak_read[0, 0, mixers]
+    # modulators leak the same in both
+    assert np.allclose(ratio, 4.0, rtol=0.05) and not np.allclose(ratio, 1.0)
 
 
 def test_voltages_are_rounded_to_the_drives_steps(chip, sample):

@@ -23,6 +23,7 @@ from optinc_pdk.tolerance.meshes.block_programming import (
     fit_block,
     ideal_programming,
     reduced_amplitudes,
+    transmission,
 )
 
 PROCESS = load_process("soi220")
@@ -101,6 +102,20 @@ def test_zero_signals_give_the_fit_without_signals() -> None:
     dark = np.zeros((5, 4))
     expected, found = fit_block(block, made, None, 50, 0), fit_block(block, made, (dark, dark), 50, 0)
     np.testing.assert_array_equal(found.theta, expected.theta)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_weighted_quadrature_leaves_little_that_phase_errors_turn_into_signals(seed: int) -> None:
+    block = blocks()[0]
+    made = draw_block(block, PROCESS, SOME, seed)
+
+    def quadrature(weight: float) -> float:
+        phases, _ = block_phases((block,), [made], [fit_block(block, made, None, 400, 0, quadrature_weight=weight)])
+        fields = transmission(made, phases[0])
+        return float(np.linalg.norm(fields.imag) / np.linalg.norm(fields.real))
+
+    assert quadrature(0.0) > 0.3
+    assert quadrature(0.1) < 0.1
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from optinc_pdk.chip_files import chip_files
 from optinc_pdk.errors import InputError
 from optinc_pdk.tolerance.montecarlo.evaluation import run_serially
 from optinc_pdk.tolerance.montecarlo.executors import open_executor
@@ -20,7 +21,7 @@ from optinc_pdk.tolerance.montecarlo.records import SampleJob
 from optinc_pdk.tolerance.montecarlo.study import Runner
 from optinc_pdk.tolerance.montecarlo.summary_text import caption, noise_text, summary_lines
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
-from optinc_pdk.tolerance.montecarlo.yield_run import YieldResults, chip_files, header_of, run_yield
+from optinc_pdk.tolerance.montecarlo.yield_run import YieldResults, header_of, run_yield
 
 ENDINGS = ("yield.csv", "yield.json", "yield.png", "errors.png", "waterfall.png", "tolerance.csv", "tolerance.png")
 

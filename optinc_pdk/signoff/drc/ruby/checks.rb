@@ -124,13 +124,14 @@ module Checks
   end
 
   # Shapes beyond the keep-out distance inside the outlines. They are computed as a difference, because `outside` misses
-  # shapes that cross the border.
+  # shapes that cross the border. A second layer is left out.
   def check_edge(design, rule)
     name = rule["layers"][0]
+    left_out = rule["layers"].map { |layer| design.index(layer) }
     inner = design.region(name).sized(-design.dbu(rule["value_um"])).merged
     violations = RBA::Region::new
     design.layout.layer_indexes.each do |index|
-      next if index == design.index(name)
+      next if left_out.include?(index)
       # a layer whose bounding box is inside has no violation
       outer = RBA::Region::new(design.top.bbox_per_layer(index)) - inner
       violations += design.shapes(index) - inner unless outer.is_empty?

@@ -192,6 +192,22 @@ module Checks
     too_close(clusters.each.map { |cluster| cluster.bbox }, design.dbu(rule["value_um"]))
   end
 
+  # Silicon in the keep-out of the dies' edges that is no straight tip at a facet, and tips too close to each other.
+  def check_facet(design, rule)
+    core, outline = rule["layers"]
+    whole, widest = design.region(outline), design.dbu(rule["guide_width_um"])
+    inner = whole.sized(-design.dbu(rule["keepout_um"])).merged
+    facing = whole - whole.sized(-design.dbu(rule["most_um"]))
+    silicon = design.region(core)
+    pieces = (silicon - inner).merged
+    violations = pieces - whole.sized(-design.dbu(rule["value_um"]))
+    violations += pieces.not_interacting(facing) + pieces.not_interacting(inner)
+    pieces.each { |piece| violations.insert(piece) if [piece.bbox.width, piece.bbox.height].min > widest }
+    # where pieces enter the keep-out
+    entries = (silicon & (inner - inner.sized(-1))).merged
+    violations + too_close(entries.each.map { |entry| entry.bbox }, design.dbu(rule["pitch_um"]))
+  end
+
   # A marker around each pair of boxes whose centres are less than `least` database units apart.
   def too_close(boxes, least)
     # twice the centres, which are integers, sorted from left to right

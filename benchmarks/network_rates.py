@@ -1,0 +1,112 @@
+"""Networks chosen for size, field noise and symbol rate: tolerance, and rates of the extracted chips.
+
+    python benchmarks/network_rates.py          # 4 and 8 bits on soi220 and soi220_fast: 5 minutes of one core
+    python benchmarks/network_rates.py 4        # 4 bits only: a minute
+    python benchmarks/network_rates.py --trained    # networks trained under field noise; needs the extra "train"
+
+ε* and σ* are measured as in `closed_forms.py`. The rate is that of the extracted and programmed chip, at an estimated
+word-error rate of 1e-9 and the laser power of the process, to 2 %. The networks are those of `optinc synth --for
+size`, `--for noise` within a number of MZIs, and `--for rate` on the process of the row. Training starts from the
+network chosen for size, with seed 1 and the schedule `SCHEDULE`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import Process, load_process
+from optinc_pdk.onn import Onn, comparator_network, lattice_score, prove
+from optinc_pdk.onn.closed_form.comparator_layers import GAIN
+from optinc_pdk.onn.error_tolerance import field_noise_tolerance, matrix_error_tolerance
+from optinc_pdk.onn.training.schedule import TrainingSchedule
+from optinc_pdk.report.formatting import format_si
+from optinc_pdk.tolerance.planned_rate import chip_rate
+from optinc_pdk.tolerance.rate_search import networks_by_rate
+
+PROCESSES = ("soi220", "soi220_fast")
+LIMITS = {4: (24, None), 8: (110, None)}
+"""Limits of MZIs of the networks chosen for noise, by bits; None for eight times the smallest network."""
+FEWEST = 1e-4
+"""Smallest word-error rate that is counted for σ*."""
+SCHEDULE = TrainingSchedule(
+    3000, noise=0.0, field_noise=6e-3, rate=1e-3, leak=0.1, hard=0.2, copies=4, evaluations=10, allowance=0.3
+)
+"""Training under field noise."""
+TRAININGS = {"none": None, "field noise": SCHEDULE}
+"""Trainings by name."""
+TRAINED_PROCESS = "soi220_fast"
+TRAINED_DRAWS = 50
+"""Networks with errors for ε* of trained networks."""
+
+
+def networks(task: Averaging) -> Iterator[tuple[str, Onn]]:
+    """Networks that do not depend on the process, with the options that choose them."""
+    yield "size", comparator_network(task)
+    for limit in LIMITS[task.bits]:
+        onn = comparator_network(task, limit, goal="noise")
+        yield "noise" if limit is None else f"noise, `--mzis {limit}`", onn
+
+
+def row(task: Averaging, name: str, onn: Onn, rates: dict[str, float | None]) -> str:
+    """One row of the table; ``rates`` are by process."""
+    prove(onn, samples=1000)
+    epsilon, sigma = matrix_error_tolerance(onn), field_noise_tolerance(onn, fewest=FEWEST)
+    found = " | ".join(_rate(rates[each]) if each in rates else "" for each in PROCESSES)
+    shape = "-".join(map(str, onn.structure))
+    return f"| {task.bits} | {name} | {shape} | {onn.mzis} | {epsilon:.2e} | {sigma:.2e} | {found} |"
+
+
+def trained_row(task: Averaging, name: str, schedule: TrainingSchedule | None, process: Process) -> str:
+    """One row of the table of trained networks."""
+    from optinc_pdk.onn.training.train import train
+
+    onn = comparator_network(task)
+    if schedule is not None:
+        onn = train(onn, schedule, 1)
+    epsilon, sigma = matrix_error_tolerance(onn, TRAINED_DRAWS), field_noise_tolerance(onn, fewest=FEWEST)
+    rate = _rate(chip_rate(onn, process, extracted=True))
+    margin = lattice_score(onn).margin
+    return f"| {task.bits} | {name} | {onn.mzis} | {margin:.3f} | {epsilon:.2e} | {sigma:.2e} | {rate} |"
+
+
+def _rate(rate: float | None) -> str:
+    return "none" if rate is None else format_si(rate, "Bd")
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bits", nargs="*", type=int, help="default: 4 and 8")
+    parser.add_argument("--rate-only", action="store_true", help="print only the rows of networks chosen for the rate")
+    parser.add_argument("--trained", action="store_true", help="print the table of trained networks")
+    given = parser.parse_args()
+    if unknown := set(given.bits) - set(LIMITS):
+        parser.error(f"bits {unknown.pop()}: use {' or '.join(map(str, LIMITS))}")
+    if given.trained:
+        print(f"| bits | training | MZIs | margin | ε* | σ* | {TRAINED_PROCESS} |")
+        print("|---|---|---|---|---|---|---|", flush=True)
+        for bits in given.bits or LIMITS:
+            for name, schedule in TRAININGS.items():
+                task = Averaging(bits, 4, bits // 2)
+                print(trained_row(task, name, schedule, load_process(TRAINED_PROCESS)), flush=True)
+        return
+    cards: dict[str, Process] = {name: load_process(name) for name in PROCESSES}
+    print("| bits | chosen for | structure | MZIs | ε* | σ* | " + " | ".join(PROCESSES) + " |")
+    print("|---|---|---|---|---|---|" + "---|" * len(PROCESSES), flush=True)
+    for bits in given.bits or LIMITS:
+        task = Averaging(bits, 4, bits // 2)
+        for name, onn in () if given.rate_only else networks(task):
+            print(row(task, name, onn, {each: chip_rate(onn, cards[each], True) for each in PROCESSES}), flush=True)
+        for each, card in cards.items():
+            start = time.process_time()
+            first = networks_by_rate(task, card, GAIN)[0]
+            print(f"{bits} bits, {each}: {time.process_time() - start:.0f} s of one core", file=sys.stderr)
+            print(row(task, f"rate on {each}", first.onn, {each: first.extracted_bd}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Schema of device cards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import model_validator
+
+from optinc_pdk.cards.device_models import check_model
+from optinc_pdk.cards.errors import CardError
+from optinc_pdk.cards.quantity import AnyQuantity, Name, PortName, StrictModel, Text
+from optinc_pdk.cards.sources import check_sources
+
+
+class PortsCard(StrictModel):
+    """Port names of a device.
+
+    Attributes:
+        optical: Optical ports in the order of the device's S-matrix.
+        electrical: Electrical ports.
+        widths: Optical port to the geometry key of its guide width. A port that is missing has the width of the strip
+            guide.
+    """
+
+    optical: tuple[PortName, ...]
+    electrical: tuple[PortName, ...] = ()
+    widths: Mapping[PortName, Name] = {}
+
+    @model_validator(mode="after")
+    def _ports_differ(self) -> PortsCard:
+        names = (*self.optical, *self.electrical)
+        if len(set(names)) < len(names):
+            raise ValueError(f"ports: {', '.join(names)}; give every port its own name")
+        return self
+
+
+class DeviceModelCard(StrictModel):
+    """Compact model of a device.
+
+    Attributes:
+        name: Name of the model.
+        parameters: Parameters of the model.
+        file: File of S-parameters (``.sNp`` or ``.npz``) that replaces the model, relative to the card's folder; None
+            if there is none.
+    """
+
+    name: Name
+    parameters: Mapping[Name, AnyQuantity] = {}
+    file: Path | None = None
+
+
+class DeviceCard(StrictModel):
+    """A device card.
+
+    Attributes:
+        name: Device name.
+        title: Description.
+        ports: Port names.
+        geometry: Dimensions by key; keys that end in ``_um`` are in µm.
+        model: Compact model.
+        limits: Range of validity of the model.
+        sources: Sources of the card's numbers by key.
+    """
+
+    name: Name
+    title: Text
+    ports: PortsCard
+    geometry: Mapping[Name, AnyQuantity] = {}
+    model: DeviceModelCard
+    limits: Mapping[Name, AnyQuantity] = {}
+    sources: Mapping[Name, Text]
+
+    @model_validator(mode="after")
+    def _sources_exist(self) -> DeviceCard:
+        check_sources(self, self.sources, f"device {self.name}")
+        return self
+
+    @model_validator(mode="after")
+    def _widths_exist(self) -> DeviceCard:
+        for port, key in self.ports.widths.items():
+            if port not in self.ports.optical:
+                raise ValueError(f"ports.widths: no optical port {port!r}; take one of {', '.join(self.ports.optical)}")
+            if key not in self.geometry:
+                raise ValueError(
+                    f"ports.widths.{port}: geometry has no {key!r}; take one of {', '.join(self.geometry)}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _is_passive(self) -> DeviceCard:
+        check_model(self)
+        return self
+
+    def size(self, key: str) -> float:
+        """Return a dimension of the device, in the unit that its key ends in.
+
+        Args:
+            key: Key in ``geometry``, such as ``length_um``.
+
+        Raises:
+            CardError: The card has no such key.
+        """
+        if key not in self.geometry:
+            raise CardError(f"device {self.name!r}: geometry has no {key!r}; it has {', '.join(self.geometry)}")
+        return float(self.geometry[key])
+
+    def parameter(self, key: str) -> float:
+        """Return a parameter of the device's compact model.
+
+        Args:
+            key: Key in ``model.parameters``.
+
+        Raises:
+            CardError: The card has no such key.
+        """
+        parameters = self.model.parameters
+        if key not in parameters:
+            raise CardError(f"device {self.name!r}: model has no {key!r}; it has {', '.join(parameters)}")
+        return float(parameters[key])

@@ -1,0 +1,192 @@
+"""Sections of a process card that describe what is drawn: layers, guides, metals, pads, dies and pitches."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictBool, StrictInt, model_validator
+
+from optinc_pdk.cards.quantity import AnyQuantity, Chords, NonNegative, Positive, Rows, StrictModel, Text
+
+
+class LayerCard(StrictModel):
+    """A mask layer.
+
+    Attributes:
+        gds: GDS layer and datatype.
+        text: Description.
+        color: Display colour, as ``#rrggbb``.
+        thickness_um: Thickness of the film, for the layer stack.
+        bottom_um: Height of the film's lower face, for the layer stack.
+        material: Name of the material, for the layer stack.
+    """
+
+    gds: tuple[StrictInt, StrictInt]
+    text: Text
+    color: Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$")]
+    thickness_um: NonNegative | None = None
+    bottom_um: AnyQuantity | None = None
+    material: Text | None = None
+
+
+class GuideCard(StrictModel):
+    """The strip waveguide ("guide").
+
+    Attributes:
+        width_um: Width.
+        radius_um: Bend radius of the centreline.
+        arc_segments: Number of chords by which a 90° bend is drawn.
+        index: Effective index at ``wavelength_nm``.
+        group_index: Group index at ``wavelength_nm``.
+        wavelength_nm: Design wavelength.
+        loss_db_per_cm: Propagation loss.
+        length_match_um: Largest length difference between guides that must have equal lengths.
+        index_per_k: Change of the effective index per kelvin; None if it is not known.
+    """
+
+    width_um: Positive
+    radius_um: Positive
+    arc_segments: Chords
+    index: Positive
+    group_index: Positive
+    wavelength_nm: Positive
+    loss_db_per_cm: NonNegative
+    length_match_um: Positive
+    index_per_k: AnyQuantity | None = None
+
+
+class GratingCard(StrictModel):
+    """Gratings.
+
+    Attributes:
+        layer: Name of the mask layer of the etched lines.
+    """
+
+    layer: str = "etch70"
+
+
+class MetalCard(StrictModel):
+    """Routing metal.
+
+    Attributes:
+        layer: Name of the mask layer of wires and pads.
+        wire_width_um: Width of a wire.
+        space_um: Spacing of wires.
+        sheet_ohm: Sheet resistance in Ω per square.
+        current_ma_per_um: Largest current per width of a wire.
+    """
+
+    layer: str = "metal"
+    wire_width_um: Positive
+    space_um: Positive
+    sheet_ohm: Positive
+    current_ma_per_um: Positive
+
+
+class ViaCard(StrictModel):
+    """Square vias of a contact.
+
+    Attributes:
+        size_um: Side of a via.
+        space_um: Spacing of vias.
+        enclosure_um: Distance by which the metals extend beyond a via.
+        ohm_um2: Resistance of a via times its area, in Ω µm²; None if vias have no resistance.
+    """
+
+    size_um: Positive
+    space_um: Positive
+    enclosure_um: Positive
+    ohm_um2: NonNegative | None = None
+
+
+class ContactCard(StrictModel):
+    """Layer stack of a heater contact.
+
+    Attributes:
+        layers: Names of mask layers from the heater up: one metal, or metals with a via layer between each two.
+        via: Dimensions of the vias; None for a single metal.
+    """
+
+    layers: tuple[str, ...] = ("metal",)
+    via: ViaCard | None = None
+
+    @property
+    def metals(self) -> tuple[str, ...]:
+        """Names of the metal layers, from the heater up."""
+        return self.layers[::2]
+
+    @property
+    def vias(self) -> tuple[str, ...]:
+        """Names of the via layers, from the heater up."""
+        return self.layers[1::2]
+
+
+class PadsCard(StrictModel):
+    """Connection of heaters to the electronics.
+
+    Attributes:
+        wiring: ``perimeter``: wires lead to bond pads along two edges of the die. ``flipchip``: every heater has a
+            flip-chip bump beside it.
+        size_um: Side of a bond pad or of the landing of a bump.
+        pitch_um: Least pitch of pads or bumps.
+        rows_max: Largest number of staggered rows of bond pads.
+    """
+
+    wiring: Literal["perimeter", "flipchip"]
+    size_um: Positive
+    pitch_um: Positive
+    rows_max: Rows
+
+
+class DieCard(StrictModel):
+    """A die size. A process lists its die sizes in order of preference.
+
+    Attributes:
+        width_um: Width.
+        height_um: Height.
+        fit: Label in reports of a chip that needs this size.
+        own_size: If true, the die is cut to the size of its content, and width and height are upper limits.
+    """
+
+    width_um: Positive
+    height_um: Positive
+    fit: Literal["fits one die", "fits one reticle"]
+    own_size: StrictBool
+
+
+class FloorplanCard(StrictModel):
+    """Pitches and clearances of the floorplan.
+
+    Attributes:
+        mode_pitch_um: Distance between adjacent modes of a mesh.
+        fibre_pitch_um: Pitch of fibre couplers.
+        keepout_um: Least distance of shapes from the edge of the die.
+        guide_space_um: Least spacing of uncoupled guides.
+    """
+
+    mode_pitch_um: Positive
+    fibre_pitch_um: Positive
+    keepout_um: Positive
+    guide_space_um: Positive
+
+
+Coupler = Literal["grating_coupler", "edge_coupler"]
+
+
+class FibresCard(StrictModel):
+    """Coupling of a chip's fibres.
+
+    Attributes:
+        coupler: Device that couples to every fibre: grating couplers within the die, or edge couplers in arrays at its
+            left and right edge.
+        facet_um: Distance between the tips of edge couplers and the edge of the die; needed for edge couplers.
+    """
+
+    coupler: Coupler = "grating_coupler"
+    facet_um: Positive | None = None
+
+    @model_validator(mode="after")
+    def _facet_is_known(self) -> FibresCard:
+        if self.coupler == "edge_coupler" and self.facet_um is None:
+            raise ValueError("fibres.facet_um is missing, the distance of edge couplers from the die's edge; add it")
+        return self
