@@ -37,11 +37,11 @@ def detection_losses(onn: Onn, process: Process) -> tuple[DetectionLoss, ...]:
         signal_db = _modulated_db(blocks, process) if index else _received_db(onn, blocks, process)
         mixer_db = _loss_db(process, "mmi2x2")
         if process.activation.realisation == "offchip":
-            mixer_db += _loss_db(process, "grating_coupler")
+            mixer_db += _loss_db(process, process.fibres.coupler)
         rows = Counter[str]()
         for block in blocks:
             rows[block.bank] += len(block.rows)
-        oscillator_db = _loss_db(process, "grating_coupler") + _tree_db(min(rows.values()), process)
+        oscillator_db = _loss_db(process, process.fibres.coupler) + _tree_db(min(rows.values()), process)
         result.append(DetectionLoss(columns, column_db, signal_db + mixer_db, oscillator_db + mixer_db))
     return tuple(result)
 
@@ -60,7 +60,7 @@ def _received_db(onn: Onn, blocks: tuple[WeightBlock, ...], process: Process) ->
     copies = 1 + max(block.place[0] for block in blocks)
     share = float(onn.task.symbol_shares[0]) / onn.task.servers
     sum_db = preprocessing_loss_db(onn.task, process)[0] + 20.0 * math.log10(share)
-    return _loss_db(process, "grating_coupler") + sum_db + _tree_db(copies, process)
+    return _loss_db(process, process.fibres.coupler) + sum_db + _tree_db(copies, process)
 
 
 def _modulated_db(blocks: tuple[WeightBlock, ...], process: Process) -> float:
@@ -69,9 +69,9 @@ def _modulated_db(blocks: tuple[WeightBlock, ...], process: Process) -> float:
     Modulators on the chip share one fibre for each bank; the tree has a power of two of leaves.
     """
     if process.activation.realisation == "offchip":
-        return _loss_db(process, "grating_coupler")
+        return _loss_db(process, process.fibres.coupler)
     columns = Counter[str]()
     for block in blocks:
         columns[block.bank] += len(block.columns)
     leaves = 1 << (min(columns.values()) - 1).bit_length()
-    return _loss_db(process, "grating_coupler") + _tree_db(leaves, process) + _loss_db(process, "modulator")
+    return _loss_db(process, process.fibres.coupler) + _tree_db(leaves, process) + _loss_db(process, "modulator")

@@ -18,7 +18,6 @@ from optinc_pdk.drive import SharedGround
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, lay_out, to_layout, write_gds
 from optinc_pdk.onn import Onn, factorise, linked_network
-from optinc_pdk.onn.conditioning import check_gains
 from optinc_pdk.signoff.electrical.wiring import wiring_of
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import program, scattering
@@ -52,7 +51,6 @@ def chip_rate(onn: Onn, process: Process, extracted: bool = False) -> float | No
     """
     linked = linked_network(onn, process.link.kind == "neurons")
     factors = factorise(linked)
-    check_gains(factors, process)
     circuit, chip = lay_out(draft_circuit(linked, process, NAME), process)
     board = circuit.board
     if board is None:
