@@ -145,7 +145,7 @@ def bend_circular(
 def bend_euler(
     radius: float | None = None,
     angle: float = 90.0,
-    p: float = 1.0,
+    p: float = 0.5,
     with_arc_floorplan: bool = False,
     npoints: int | None = None,
     angular_step: float | None = None,

@@ -110,7 +110,6 @@ def taper(
     width1: float | None = None,
     width2: float | None = None,
     layer: LayerSpec | None = None,
-    port: gf.Port | None = None,
     with_two_ports: bool = True,
     cross_section: CrossSectionSpec = "strip",
     port_names: tuple[str, str] = ("o1", "o2"),
@@ -126,7 +125,6 @@ def taper(
         width1: Width at o1 in µm (that of the cross-section by default).
         width2: Width at o2 in µm (that of the card by default; for a wire ``width1``).
         layer: Layer instead of that of the cross-section.
-        port: Port whose width replaces ``width1``.
         with_two_ports: Whether the taper has a port o2.
         cross_section: Cross-section.
         port_names: Names of the ports.
@@ -136,7 +134,7 @@ def taper(
     Raises:
         ValueError: A value is not a positive length on the grid, or the cross-section has several strips.
     """
-    near = plain_section("taper", cross_section, width1 if port is None else port.width, layer, "width1")
+    near = plain_section("taper", cross_section, width1, layer, "width1")
     card: dict[str, float] = {}
     if gf.get_layer(near.layer) == gf.get_layer("core") and None in (length, width2):
         device = active_process().device("taper")
