@@ -64,6 +64,21 @@ def instance_components(component: gf.Component) -> set[str]:
         return {instance["component"] for instance in component.get_netlist()["instances"].values()}
 
 
+# The example of the documentation.
+
+
+def test_the_circuit_of_the_documentation_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
+    code = page.partition("## Draw a circuit\n")[2].partition("```python\n")[2].partition("```")[0]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "docs/python.md", "exec"), {})
+    result = run_drc(tmp_path / "heated_mzi.gds", PROCESS.rules, PROCESS.gds_layers)
+    assert [found.id for found in result.rules if found.violations and found.rule.severity == "error"] == []
+    extraction = extract(tmp_path / "heated_mzi.gds", PROCESS)
+    assert extraction.faults == ()
+    assert set(extraction.circuit.ports) == {"in", "out", "heater", "GND"}
+
+
 # Routers.
 
 
