@@ -1,6 +1,7 @@
 """Guides, wires and tapers with gdsfactory's arguments: shapes, lengths, ``info``, and arguments that are refused."""
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +126,9 @@ def test_a_straight_under_a_heater_is_as_long_as_asked_for() -> None:
     assert [instance.cell.function_name for instance in cell.insts] == ["phase_shifter"]
 
 
-TWO_STRIPS = gf.CrossSection(
-    sections=(gf.Section(width=0.45, layer=(3, 0)), gf.Section(width=0.45, offset=2.0, layer=(3, 0)))
+CORE, SLAB = (PROCESS.layers[name].gds for name in ("core", "slab"))
+TWO_STRIPS = partial(
+    gf.cross_section.cross_section, width=0.45, layer=CORE, cladding_layers=(SLAB,), cladding_offsets=(2.0,)
 )
 
 
