@@ -73,6 +73,7 @@ def _pdk_of(card: Process) -> ProcessPdk:
         layer_enum,
         layer_stack,
         layer_views,
+        port_types,
         strip,
         wire,
     )
@@ -90,6 +91,7 @@ def _pdk_of(card: Process) -> ProcessPdk:
                 layer_transitions=layer_transitions(card, layers),
                 routing_strategies=routing_strategies,
                 bend_points_distance=chord_um(card),
+                **port_types(card),
                 models=sax_models(card),
             )
             pdk._process = card

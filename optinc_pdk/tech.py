@@ -6,6 +6,7 @@ gdsfactory has one active PDK and one layout database in a Python session. Every
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -115,6 +116,13 @@ def layer_stack(process: Process) -> LayerStack:
     return LayerStack(layers=levels)
 
 
+def port_types(process: Process) -> dict[str, Any]:
+    """Return the PDK's field for the type of ports by layer, which gdsfactory has from version 10 on."""
+    if "layer_port_types" not in gf.Pdk.model_fields:
+        return {}
+    return {"layer_port_types": {process.layers[process.metal.layer].gds: "electrical"}}
+
+
 def chord_um(process: Process) -> float:
     """Return the length in µm of a chord of a bend, of which gdsfactory's own bends take twice as many."""
     return math.pi / 2 * float(process.guide.radius_um) / int(process.guide.arc_segments)
@@ -146,8 +154,9 @@ def wire(**kwargs: Any) -> CrossSection:
     settings: dict[str, Any] = {
         "width": float(metal.wire_width_um),
         "layer": metal.layer,
-        "port_names": ("e1", "e2"),
-        "port_types": ("electrical", "electrical"),
         "radius": None,
     }
+    # from version 10 on, gdsfactory takes the type of a port from the PDK's `layer_port_types`
+    if "port_names" in inspect.signature(gf.cross_section.cross_section).parameters:
+        settings |= {"port_names": ("e1", "e2"), "port_types": ("electrical", "electrical")}
     return gf.cross_section.cross_section(**(settings | kwargs))

@@ -12,6 +12,7 @@ from optinc_pdk.assemble import assemble
 from optinc_pdk.cards import CardError, load_process
 from optinc_pdk.cells import CELLS, cells_of
 from optinc_pdk.circuit import write_netlist
+from optinc_pdk.extract import extract
 from optinc_pdk.onn import Onn
 from optinc_pdk.pdk import get_pdk
 
@@ -104,6 +105,52 @@ def test_a_cross_sections_values_can_be_changed() -> None:
     assert gf.get_cross_section("strip").radius == PROCESS.guide.radius_um
 
 
+def test_fields_are_those_that_gdsfactory_users_expect() -> None:
+    pdk = optinc_pdk.PDK
+    assert optinc_pdk.LAYER is pdk.layers
+    assert optinc_pdk.LAYER_STACK is pdk.layer_stack
+    assert tuple(optinc_pdk.LAYER.core) == PROCESS.layers["core"].gds
+    assert pdk.routing_strategies is not None
+    assert {"route_bundle", "route_bundle_electrical"} <= set(pdk.routing_strategies)
+    assert set(pdk.cross_sections) == {"strip", "wire", "metal_routing"}
+    assert pdk.default_decorator is None
+    assert gf.get_cross_section("metal_routing") == gf.get_cross_section("wire")
+
+
+def test_bends_of_gdsfactory_have_chords_that_the_extractor_reads(tmp_path: Path) -> None:
+    c = gf.Component()
+    first = c << gf.components.straight(length=5.0)
+    last = first
+    for bend in (gf.components.bend_circular(), gf.components.bend_euler(p=0.0), gf.components.straight(length=5.0)):
+        (piece := c << bend).connect("o1", last.ports["o2"])
+        last = piece
+    for port in (first.ports["o1"], last.ports["o2"]):
+        (c << gf.get_component("terminator")).connect("o1", port)
+    c.write_gds(tmp_path / "bends.gds", with_metadata=False)
+    assert extract(tmp_path / "bends.gds", PROCESS).faults == ()
+
+
+def test_kfactorys_settings_are_not_changed() -> None:
+    python(
+        """
+import gdsfactory  # which has settings of its own
+import kfactory as kf
+before = kf.config.model_dump()
+import optinc_pdk
+optinc_pdk.PDK.activate()
+optinc_pdk.PDK.get_component("mzi_unit")
+assert kf.config.model_dump() == before
+"""
+    )
+
+
+@pytest.mark.parametrize("process", ["soi220", "soi220_two_metal"])
+def test_netlists_name_the_cells_of_every_process(process: str) -> None:
+    with optinc_pdk.active_pdk(process):
+        netlist = gf.get_component("mzi", delta_length=20.0, length_x=10.0).get_netlist()
+    assert {instance["component"] for instance in netlist["instances"].values()} == {"mmi1x2", "straight", "bend_euler"}
+
+
 @pytest.mark.parametrize("name", cells_of(PROCESS))
 def test_every_cell_is_found_by_name(name: str) -> None:
     assert gf.get_component(name) is CELLS[name]()
@@ -125,10 +172,12 @@ def test_gdsfactory_reads_a_written_netlist(tmp_path: Path) -> None:
     circuit = assemble(Onn.load(NETWORK), PROCESS, "average_4bit_4servers")
     path = tmp_path / "average_4bit_4servers.pic.yml"
     write_netlist(circuit, path)
+    # gdsfactory calls another cell `mzi`
+    path.write_text(path.read_text().replace("{component: mzi}", "{component: mzi_unit}"))
     component = gf.read.from_yaml(path)
     assert {i.name for i in component.insts} == set(circuit.instances)
     kinds = {name: circuit.kinds[k].name for name, k in zip(circuit.instances, circuit.kind, strict=True)}
-    assert all(i.cell.name.startswith(kinds[i.name]) for i in component.insts)
+    assert all(i.cell.name == {"mzi": "mzi_unit"}.get(kinds[i.name], kinds[i.name]) for i in component.insts)
     assert {p.name for p in component.ports} == set(circuit.ports)
 
 

@@ -17,6 +17,10 @@ from optinc_pdk.tech import active_process
 # gdsfactory's own function, which draws with the cells and cross-sections of the active PDK. Its cache is not used,
 # because it would return the component of another process.
 mzi: Callable[..., gf.Component] = cell(inspect.unwrap(gf.components.mzi))
+mzi.__doc__ = f"""MZI with two splitters and arms that differ in length by ``delta_length``; gdsfactory's cell.
+
+{inspect.cleandoc(str(gf.components.mzi.__doc__))}
+"""
 
 
 @cell

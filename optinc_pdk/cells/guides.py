@@ -12,7 +12,14 @@ from gdsfactory.typings import CrossSectionSpec, LayerSpec
 from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, circular_arc, euler_bend, polyline_length_um, s_bend
 from optinc_pdk.cells.drawing import LIMIT_UM, add_rectangle_on, check_count, check_length
-from optinc_pdk.cells.sections import add_section_port, check_radius, chords_per_quarter, draw_along, plain_section
+from optinc_pdk.cells.sections import (
+    add_section_port,
+    check_radius,
+    chords_per_quarter,
+    draw_along,
+    layer_index,
+    plain_section,
+)
 from optinc_pdk.tech import active_process
 
 MAX_POINTS = 4000
@@ -96,11 +103,11 @@ def wire_corner(
         ValueError: The width is not on the grid, or the cross-section has several strips.
     """
     section = plain_section("wire_corner", cross_section, width)
-    half = section.width / 2
+    half, layer = section.width / 2, layer_index(section)
     c = gf.Component()
-    add_rectangle_on(c, (-half, -half, half, half), gf.get_layer(section.layer))
+    add_rectangle_on(c, (-half, -half, half, half), layer)
     for name, kind, at, side in zip(port_names, port_types, ((-half, 0.0), (0.0, half)), (180, 90), strict=True):
-        c.add_port(name=name, center=at, orientation=side, width=section.width, layer=section.layer, port_type=kind)
+        c.add_port(name=name, center=at, orientation=side, width=section.width, layer=layer, port_type=kind)
     c.info["length"] = c.info["dy"] = section.width
     section.add_bbox(c)
     return c
@@ -145,7 +152,7 @@ def bend_circular(
 def bend_euler(
     radius: float | None = None,
     angle: float = 90.0,
-    p: float = 1.0,
+    p: float = 0.5,
     with_arc_floorplan: bool = False,
     npoints: int | None = None,
     angular_step: float | None = None,

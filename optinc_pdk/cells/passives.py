@@ -13,7 +13,7 @@ from optinc_pdk.cards import DeviceCard
 from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, ribbon, s_bend
 from optinc_pdk.cells.drawing import add_optical, add_polygon, add_polygon_on, add_rectangle, check_length
-from optinc_pdk.cells.sections import plain_section
+from optinc_pdk.cells.sections import layer_index, plain_section
 from optinc_pdk.tech import active_process
 
 
@@ -110,7 +110,6 @@ def taper(
     width1: float | None = None,
     width2: float | None = None,
     layer: LayerSpec | None = None,
-    port: gf.Port | None = None,
     with_two_ports: bool = True,
     cross_section: CrossSectionSpec = "strip",
     port_names: tuple[str, str] = ("o1", "o2"),
@@ -126,7 +125,6 @@ def taper(
         width1: Width at o1 in µm (that of the cross-section by default).
         width2: Width at o2 in µm (that of the card by default; for a wire ``width1``).
         layer: Layer instead of that of the cross-section.
-        port: Port whose width replaces ``width1``.
         with_two_ports: Whether the taper has a port o2.
         cross_section: Cross-section.
         port_names: Names of the ports.
@@ -136,9 +134,9 @@ def taper(
     Raises:
         ValueError: A value is not a positive length on the grid, or the cross-section has several strips.
     """
-    near = plain_section("taper", cross_section, width1 if port is None else port.width, layer, "width1")
+    near = plain_section("taper", cross_section, width1, layer, "width1")
     card: dict[str, float] = {}
-    if gf.get_layer(near.layer) == gf.get_layer("core") and None in (length, width2):
+    if layer_index(near) == gf.get_layer("core") and None in (length, width2):
         device = active_process().device("taper")
         card = {"length": device.size("length_um"), "width2": device.size("width_um")}
     width2 = card.get("width2", near.width) if width2 is None else width2
@@ -148,12 +146,10 @@ def taper(
     length = check_length("length", length, 1 / GRID_PER_UM, "taper")
     c = gf.Component()
     corners = np.array([[0.0, -near.width], [0.0, near.width], [2 * length, far.width], [2 * length, -far.width]]) / 2
-    add_polygon_on(c, np.rint(corners * GRID_PER_UM).astype(np.int64), gf.get_layer(near.layer))
+    add_polygon_on(c, np.rint(corners * GRID_PER_UM).astype(np.int64), layer_index(near))
     ends = ((near, (0.0, 0.0), 180), (far, (length, 0.0), 0))
     for (section, at, side), name, kind in zip(ends[: 1 + with_two_ports], port_names, port_types, strict=False):
-        c.add_port(
-            name=name, center=at, orientation=side, width=section.width, layer=gf.get_layer(near.layer), port_type=kind
-        )
+        c.add_port(name=name, center=at, orientation=side, width=section.width, layer=layer_index(near), port_type=kind)
     if with_bbox:
         (near if near.width > far.width else far).add_bbox(c)
     c.info["length"] = length

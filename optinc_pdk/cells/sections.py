@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 import gdsfactory as gf
+import klayout.db as kdb
 from gdsfactory.cross_section import CrossSection
 from gdsfactory.typings import CrossSectionSpec, LayerSpec
+from pydantic import BaseModel
 
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon
 from optinc_pdk.cells.drawing import add_polygon_on, check_length
@@ -35,23 +37,43 @@ def plain_section(
     """
     changes: dict[str, Any] = {}
     if width is not None:
-        changes["width"] = check_length(what, width, 2 / GRID_PER_UM, cell)
+        changes["width"] = _even_width(cell, what, width)
     if layer is not None:
         changes["layer"] = layer
     section = gf.get_cross_section(cross_section, **changes)
-    first = section.sections[0]
-    varying = first.width_function or first.offset_function or first.insets
-    if len(section.sections) > 1 or section.components_along_path or first.offset or varying:
+    if not _is_one_strip(section):
         raise ValueError(
             f"{cell}: cross_section {section.name!r} is not one centred strip of constant width; "
             f"use gdsfactory.components.{cell} for it"
         )
-    half = check_length(what, section.width, 2 / GRID_PER_UM, cell) * GRID_PER_UM / 2
-    if abs(half - round(half)) > 1e-6:
-        raise ValueError(
-            f"{cell}: {what} is {section.width} µm, half of it is off the 1 nm grid; give an even number of nm"
-        )
+    _even_width(cell, what, section.width)
     return section
+
+
+def _even_width(cell: str, what: str, width: float) -> float:
+    """Check that both sides of a centred strip of a width in µm are on the grid."""
+    half = check_length(what, width, 2 / GRID_PER_UM, cell) * GRID_PER_UM / 2
+    if abs(half - round(half)) > 1e-6:
+        raise ValueError(f"{cell}: {what} is {width} µm, half of it is off the 1 nm grid; give an even number of nm")
+    return float(width)
+
+
+def _is_one_strip(section: Any) -> bool:
+    """Return whether a cross-section consists of one centred strip of constant width.
+
+    Cross-sections have strips of width and offset until gdsfactory 9, and are those of kfactory from version 10 on.
+    """
+    if not isinstance(section, BaseModel):
+        return bool(section.is_symmetric()) and len(section.get_sections()) == 1
+    first: Any = section.sections[0]  # type: ignore[attr-defined]
+    varying = first.width_function or first.offset_function or first.insets
+    return not (len(section.sections) > 1 or section.components_along_path or first.offset or varying)  # type: ignore[attr-defined]
+
+
+def layer_index(section: CrossSection) -> int:
+    """Return the index of a cross-section's layer in the layout database."""
+    layer: Any = section.layer
+    return int(gf.kcl.layer(layer) if isinstance(layer, kdb.LayerInfo) else gf.get_layer(layer))
 
 
 def device_section(cell: str, cross_section: CrossSectionSpec) -> None:
@@ -65,10 +87,12 @@ def device_section(cell: str, cross_section: CrossSectionSpec) -> None:
         ValueError: The cross-section has another width or layer than the guides of the process.
     """
     section, guide = plain_section(cell, cross_section), gf.get_cross_section("strip")
-    if section.width != guide.width or gf.get_layer(section.layer) != gf.get_layer(guide.layer):
+    layers = [layer_index(one) for one in (section, guide)]
+    if section.width != guide.width or layers[0] != layers[1]:
+        drawn, joined = (gf.get_layer_name(layer) for layer in layers)
         raise ValueError(
-            f"{cell}: cross_section {section.name!r} is {section.width} µm wide on layer {section.layer}; the device "
-            f"has ports of {guide.width} µm on layer {guide.layer}; leave cross_section out, and join a taper"
+            f"{cell}: cross_section {section.name!r} is {section.width} µm wide on layer {drawn}; the device has ports "
+            f"of {guide.width} µm on layer {joined}; leave cross_section out, and join a taper"
         )
 
 
@@ -111,21 +135,24 @@ def draw_along(c: gf.Component, section: CrossSection, centreline: Points) -> No
         section: Cross-section.
         centreline: (n, 2) points in µm.
     """
-    add_polygon_on(c, ribbon(centreline, section.width), gf.get_layer(section.layer))
+    add_polygon_on(c, ribbon(centreline, section.width), layer_index(section))
     section.add_bbox(c)
 
 
 def add_section_port(
     c: gf.Component, section: CrossSection, end: int, at: tuple[float, float], orientation: float
 ) -> None:
-    """Add the first (0) or second (1) port of a cross-section at a position in µm, with its outward direction."""
-    first = section.sections[0]
+    """Add the first (0) or second (1) port of a cross-section at a position in µm, with its outward direction.
+
+    Ports of metal are electrical, e1 and e2; all others are optical, o1 and o2.
+    """
+    electrical = layer_index(section) == gf.get_layer(active_process().metal.layer)
     c.add_port(
-        name=first.port_names[end],
+        name=f"{'e' if electrical else 'o'}{end + 1}",
         center=at,
         orientation=orientation,
         width=section.width,
-        layer=gf.get_layer(section.layer),
-        port_type=first.port_types[end],
+        layer=layer_index(section),
+        port_type="electrical" if electrical else "optical",
         cross_section=section,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -130,12 +131,20 @@ def _cell_data(process: Process, name: str, cell: Callable[[], Any]) -> dict[str
     return {
         "name": name,
         "text": str(cell.__doc__).strip().partition("\n")[0],
+        "arguments": _arguments(cell),
         "card": card,
         "model": model_text(process, name, component),
         "size_um": (box.width(), box.height()),
         "ports": [_port_data(port) for port in _ordered(component)],
         "numbers": [] if card is None else _numbers(card),
     }
+
+
+def _arguments(cell: Callable[[], Any]) -> str:
+    """Arguments of a cell function with their defaults; none for gdsfactory's own, which depend on its version."""
+    if not cell.__module__.startswith("optinc_pdk."):
+        return ""
+    return ", ".join(f"{p.name}={p.default!r}" for p in inspect.signature(cell).parameters.values())
 
 
 def _port_data(port: Any) -> dict[str, Any]:
