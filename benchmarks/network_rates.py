@@ -1,7 +1,7 @@
 """Networks chosen for size, field noise and symbol rate: tolerance, and rates of the extracted chips.
 
-    python benchmarks/network_rates.py          # 4 and 8 bits on soi220 and soi220_fast: 5 minutes of one core
-    python benchmarks/network_rates.py 4        # 4 bits only: a minute
+    python benchmarks/network_rates.py          # 4 and 8 bits on soi220 and soi220_fast
+    python benchmarks/network_rates.py 4        # 4 bits only
     python benchmarks/network_rates.py --trained    # networks trained under field noise; needs the extra "train"
 
 ε* and σ* are measured as in `closed_forms.py`. The rate is that of the extracted and programmed chip, at an estimated
