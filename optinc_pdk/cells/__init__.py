@@ -6,6 +6,7 @@ import kfactory as kf
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.activations import activation_offchip, activation_onchip, homodyne_mixer, splitter_tree
 from optinc_pdk.cells.blackboxes import modulator, photodiode
+from optinc_pdk.cells.couplers import coupler, coupler_ring, coupler_straight, ring_double, ring_single
 from optinc_pdk.cells.devices import (
     bend,
     bend_euler,
@@ -36,6 +37,9 @@ CELLS = {
         bend_euler,
         bend_s,
         bump,
+        coupler,
+        coupler_ring,
+        coupler_straight,
         crossing,
         cutback,
         die_frame,
@@ -56,6 +60,8 @@ CELLS = {
         pad,
         phase_shifter,
         photodiode,
+        ring_double,
+        ring_single,
         splitter_tree,
         straight,
         taper,
@@ -68,6 +74,7 @@ REQUIRED_CARDS = {
     name: (name,)
     for name in (
         "bump",
+        "coupler",
         "crossing",
         "directional_coupler",
         "edge_coupler",
@@ -76,7 +83,8 @@ REQUIRED_CARDS = {
         "photodiode",
         "taper",
     )
-} | {"activation_onchip": ("modulator", "photodiode")}
+} | {name: ("coupler",) for name in ("coupler_ring", "coupler_straight", "ring_double", "ring_single")}
+REQUIRED_CARDS |= {"activation_onchip": ("modulator", "photodiode")}
 
 
 def cells_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:
