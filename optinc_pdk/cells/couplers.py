@@ -46,15 +46,16 @@ def coupler_straight(length: float = 10.0, gap: float = 0.27, cross_section: Any
 def coupler(
     gap: float = 0.236,
     length: float = 20.0,
-    dy: float = 4.0,
-    dx: float = 10.0,
+    dy: float = 6.0,
+    dx: float = 12.0,
     cross_section: Any = "strip",
     allow_min_radius_violation: bool = False,
     bend: Any = "bend_s",
 ) -> gf.Component:
     """Coupler with S-bends at its four ports, which are numbered clockwise from the lower left.
 
-    An S-bend consists of two arcs, with the largest radius that fits ``dx``.
+    An S-bend consists of two arcs, with the largest radius that fits ``dx``. With the default ``dy``, which is larger
+    than gdsfactory's, guides that go straight on at the ports are uncoupled.
 
     Args:
         gap: Gap between the straight guides in µm.
@@ -111,8 +112,7 @@ def coupler_ring(
         straight: Straight guide, ``"straight"``.
         cross_section: Cross-section of the guides, that of the process.
         cross_section_bend: The same.
-        length_extension: Length of the lower guide beyond the ring's straight part in µm; 3 µm more than the bends take
-            if None.
+        length_extension: Length of the lower guide beyond the ring's straight part in µm; 3 µm more than its mark if None.
 
     Raises:
         ValueError: A length is negative or off the 1 nm grid, the lower guide is shorter than the mark, or bend, straight
@@ -125,20 +125,20 @@ def coupler_ring(
     if straight != "straight":
         raise ValueError(f"{name}: straight is {straight!r}; give 'straight'")
     ring = _half_ring(name, bend, radius, length_x) + [0.0, pitch]
-    margin = _margin()
     reach, top = float(-ring[0, 0]), float(ring[0, 1])
-    extension = reach + EXTENSION_UM
+    beyond = _uncoupled_from(ring)
+    extension = beyond + EXTENSION_UM
     if length_extension is not None:
         extension = check_length("length_extension", length_extension, 0.0, name)
-    if extension < reach + margin:
+    if extension < beyond:
         raise ValueError(
-            f"{name}: length_extension is {extension:g} µm, the ring's mark reaches {reach + margin:g} µm; enlarge it"
+            f"{name}: length_extension is {extension:g} µm, the ring's mark reaches {beyond:g} µm; enlarge it"
         )
     c = gf.Component()
     add_guide(c, np.array([[-extension, 0.0], [length_x + extension, 0.0]]))
     add_guide(c, ring)
-    left, right = -reach - margin, length_x + reach + margin
-    add_rectangle(c, (left, -margin, right, top), "coupled")
+    left, right = -beyond, length_x + beyond
+    add_rectangle(c, (left, -_margin(), right, top), "coupled")
     add_optical(c, "o1", (-extension, 0.0), 180)
     add_optical(c, "o2", (-reach, top), 90)
     add_optical(c, "o3", (length_x + reach, top), 90)
@@ -319,6 +319,18 @@ def _half_ring(name: str, bend: Any, radius: float | None, length_x: float) -> P
         raise ValueError(f"{name}: bend is {bend!r}; give 'bend_euler' or 'bend_circular'")
     left = (quarter * [-1, 1])[::-1]
     return np.concatenate([left, quarter[0 if length_x else 1 :] + [length_x, 0.0]])
+
+
+def _uncoupled_from(ring: Points) -> float:
+    """Return the distance in µm from a ring's straight part at which the guide under it is uncoupled.
+
+    The mark reaches that far: beyond it, the guide is at least ``floorplan.guide_space_um`` from the ring.
+    """
+    process = active_process()
+    first, apart = -ring[0, 0] + _margin(), float(process.floorplan.guide_space_um + process.guide.width_um)
+    places = first + np.arange(0.0, apart, 1 / GRID_PER_UM)
+    near = distances_um(np.stack([-places, np.zeros_like(places)], axis=1), ring) < apart
+    return round(float(places[np.count_nonzero(near)]), 3)
 
 
 def _ring_coupler(

@@ -119,7 +119,8 @@ def _strips(pieces: Sequence[kdb.Polygon], mark: kdb.Box, rule: StripRule) -> tu
             text = f"coupled guides are joined: silicon with {len(found)} ends and {piece.holes()} holes under a mark"
             return [], [Fault("coupled_guides", text, center_um(piece.bbox()))]
         if len(found) < 2:
-            text = f"a coupled guide ends under its mark: it crosses the mark's border {len(found)} times, needed are 2"
+            times = f"{len(found)} times with a width of {rule.width} nm"
+            text = f"a coupled guide ends under its mark: it crosses the border at right angles {times}, needed are 2"
             return [], [Fault("coupled_end", text, center_um(piece.bbox()))]
     if len(pieces) > 2:
         text = f"{len(pieces)} guides under one mark of coupled guides, needed are 2"

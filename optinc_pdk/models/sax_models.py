@@ -11,15 +11,15 @@ import numpy as np
 from optinc_pdk.cards import DeviceCard, Process
 from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit import Circuit, flatten
-from optinc_pdk.models.registry import MODULATORS, ModelError, device_s, sampled_s
+from optinc_pdk.models.registry import MODULATORS, device_s, sampled_s
 
 
 def sax_models(process: Process, electrical: bool = False) -> dict[str, Callable[..., dict[tuple[str, str], Any]]]:
     """Return a SAX model for every device of a process that has optical ports.
 
     A model takes ``wl`` in µm, a number or an array, ``phase`` in rad if the device has a heater, ``amplitude`` if it is
-    a modulator, and the settings in µm of two coupled guides; it returns an S-dictionary of JAX arrays. Models use NumPy:
-    call circuits eagerly, JAX cannot trace them with jit.
+    a modulator, and the settings in µm of two coupled guides, without which its result is NaN; it returns an S-dictionary
+    of JAX arrays. Models use NumPy: call circuits eagerly, JAX cannot trace them with jit.
 
     Args:
         process: Process whose cards hold the parameters.
@@ -166,9 +166,8 @@ def _sax_model(process: Process, card: DeviceCard) -> Callable[..., dict[tuple[s
             wavelengths = np.asarray(wl, dtype=np.float64) * 1e3
             keys = SETTINGS[card.model.name]
             given = zip(keys, (gap_um, coupled_length_um, guide_1_um, guide_2_um), strict=True)
+            # SAX evaluates every model once without settings, for its ports
             values = {key: np.atleast_1d(np.asarray(value, dtype=np.float64)) for key, value in given}
-            if missing := [key for key in keys if np.isnan(values[key]).any()]:
-                raise ModelError(f"an instance of {card.name!r} has no setting {missing[0]!r}; give a length in µm")
             s = sampled_s(process, card.name, wavelengths.reshape(-1), values)[:, 0]
             return named(s.reshape(*wavelengths.shape, *s.shape[1:]))
 

@@ -21,6 +21,7 @@ STEPS = {
     "recognize_um": 0.002,
     "merge_um": 0.002,
     "guide_width_um": 0.002,
+    "coupled_width_um": 0.001,
     "arms_um": 0.001,
     "dies_um": 0.001,
     "reticle_um": 0.001,
