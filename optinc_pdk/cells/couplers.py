@@ -18,6 +18,10 @@ from optinc_pdk.cells.drawing import add_guide, add_optical, add_rectangle, chec
 from optinc_pdk.models.coupled_guides import coupled_length_um, distances_um
 from optinc_pdk.tech import active_process
 
+DEVICE = "coupler"
+"""Name of the device, and of its card, that every coupler of this module is."""
+COUPLERS = ("coupler", "coupler_ring", "coupler_straight")
+"""Cells that are this device."""
 # Distance of a mark's border from the sides of the guides along it, in µm.
 MARGIN_UM = 0.5
 EXTENSION_UM = 3.0
@@ -264,7 +268,7 @@ def coupler_settings(first_um: Points, second_um: Points) -> dict[str, float]:
     """
     process = active_process()
     try:
-        card = process.device("coupler")
+        card = process.device(DEVICE)
     except CardError:
         return {}
     width = float(process.guide.width_um)

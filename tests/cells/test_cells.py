@@ -16,11 +16,12 @@ from pytest_regressions.data_regression import DataRegressionFixture
 
 from optinc_pdk.assemble.component_library import composite_circuits
 from optinc_pdk.cards import Process, load_process
+from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.cells import cells_of
 from optinc_pdk.cells.golden_files import GOLDEN_DEVICES, golden_data, write_golden
 from optinc_pdk.circuit import Circuit, flatten, named_nets
 from optinc_pdk.layout import write_gds
-from optinc_pdk.models import MODELS, device_s, guide
+from optinc_pdk.models import MODELS, device_s, guide, sampled_s
 from optinc_pdk.pdk import get_pdk
 
 PROCESS = load_process()
@@ -32,10 +33,13 @@ MARKER_NM = 2
 # Cells that have no model of their own, each with the reason. Guides are modelled by length, not by a card.
 GUIDES = ("bend", "bend_euler", "bend_s", "straight")
 WITHOUT_MODEL = {"pad": "carries no light"} | dict.fromkeys(COMPOSITES, "a circuit of devices that have models")
-# Cells that are in no netlist, with their numbers of optical and electrical ports; test_structures.py extracts them.
+# Cells that are in no netlist by their name, with their numbers of optical and electrical ports; test_structures.py and
+# test_couplers.py extract them.
 STRUCTURES = {
     "activation_offchip": (4, 2),
     "activation_onchip": (4, 8),
+    "coupler_ring": (4, 0),
+    "coupler_straight": (4, 0),
     "cutback": (6, 0),
     "die_frame": (0, 0),
     "fibre_array": (4, 0),
@@ -43,6 +47,8 @@ STRUCTURES = {
     "homodyne_mixer": (4, 2),
     "mesh": (8, 0),
     "mesh_column": (8, 8),
+    "ring_double": (4, 0),
+    "ring_single": (2, 0),
     "splitter_tree": (5, 0),
 }
 WITHOUT_MODEL |= dict.fromkeys(STRUCTURES, "a structure of devices that have models")
@@ -322,7 +328,11 @@ WAVELENGTHS_NM = np.array([1530.0, 1550.0, 1570.0])
 
 def s_matrix(name: str, process: Process = PROCESS) -> np.ndarray[Any, np.dtype[np.complex128]]:
     if name in process.devices:
-        return device_s(process, name, WAVELENGTHS_NM, 1.0)
+        keys = SETTINGS.get(process.device(name).model.name)
+        if keys is None:
+            return device_s(process, name, WAVELENGTHS_NM, 1.0)
+        settings = {key: np.array([CELLS[name]().info[key]]) for key in keys}
+        return sampled_s(process, name, WAVELENGTHS_NM, settings)[:, 0]
     length = region(CELLS[name](), "core").area() * 1e-6 / float(process.guide.width_um)
     strip = process.guide
     return guide(
