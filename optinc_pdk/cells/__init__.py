@@ -70,7 +70,7 @@ CELLS = {
 }
 
 # Cells that not every process has: those of optional devices and those composed of them, with the cards they need.
-REQUIRED_CARDS = {
+REQUIRED_CARDS: dict[str, tuple[str, ...]] = {
     name: (name,)
     for name in (
         "bump",
@@ -83,8 +83,8 @@ REQUIRED_CARDS = {
         "photodiode",
         "taper",
     )
-} | {name: ("coupler",) for name in ("coupler_ring", "coupler_straight", "ring_double", "ring_single")}
-REQUIRED_CARDS |= {"activation_onchip": ("modulator", "photodiode")}
+} | {"activation_onchip": ("modulator", "photodiode")}
+REQUIRED_CARDS |= dict.fromkeys(("coupler_ring", "coupler_straight", "ring_double", "ring_single"), ("coupler",))
 
 
 def cells_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:

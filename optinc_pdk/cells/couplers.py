@@ -11,7 +11,6 @@ from typing import Any
 import gdsfactory as gf
 import numpy as np
 
-from optinc_pdk.cards import CardError
 from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, euler_bend, polyline_length_um, round_corners, s_bend
 from optinc_pdk.cells.drawing import add_guide, add_optical, add_rectangle, check_length, place_cell
@@ -43,7 +42,7 @@ def coupler_straight(length: float = 10.0, gap: float = 0.27, cross_section: Any
     length, pitch = check_length("length", length, 0.001, name), _pitch(name, gap)
     _check_strip(name, cross_section)
     lower = np.array([[0.0, 0.0], [length, 0.0]])
-    return _side_by_side(lower, lower + [0.0, pitch])
+    return _side_by_side(lower, lower + np.array([0.0, pitch]))
 
 
 @cell
@@ -85,14 +84,15 @@ def coupler(
     rises = apart // 2 / GRID_PER_UM, (apart - apart // 2) / GRID_PER_UM
     if rises[0] <= 0:
         raise ValueError(f"{name}: dy is {dy:g} µm, the centres of the guides are {pitch:g} µm apart; enlarge it")
-    least = float(np.sqrt(4 * rises[1] * float(strip.radius_um) - rises[1] ** 2)) if not allow_min_radius_violation else 0
-    if dx < least:
+    # the radius is (dx² + rise²) / (4 rise)
+    least = max(4 * rises[1] * float(strip.radius_um) - rises[1] ** 2, 0.0) ** 0.5
+    if dx < least and not allow_min_radius_violation:
         raise ValueError(
-            f"{name}: dx is {dx:g} µm; S-bends with the process's radius of {strip.radius_um:g} µm need {least:.3f} µm; "
-            "enlarge it"
+            f"{name}: dx is {dx:g} µm; S-bends with the process's radius of {strip.radius_um:g} µm need "
+            f"{least:.3f} µm; enlarge it"
         )
     lower, upper = (_arms(length, dx, rise, int(strip.arc_segments)) for rise in rises)
-    return _side_by_side(lower * [1, -1], upper + [0.0, pitch])
+    return _side_by_side(lower * [1, -1], upper + np.array([0.0, pitch]))
 
 
 @cell
@@ -116,11 +116,12 @@ def coupler_ring(
         straight: Straight guide, ``"straight"``.
         cross_section: Cross-section of the guides, that of the process.
         cross_section_bend: The same.
-        length_extension: Length of the lower guide beyond the ring's straight part in µm; 3 µm more than its mark if None.
+        length_extension: Length of the lower guide beyond the ring's straight part in µm; 3 µm more than its mark if
+            None.
 
     Raises:
-        ValueError: A length is negative or off the 1 nm grid, the lower guide is shorter than the mark, or bend, straight
-            or cross-section is another one.
+        ValueError: A length is negative or off the 1 nm grid, the lower guide is shorter than the mark, or bend,
+            straight or cross-section is another one.
     """
     name = "coupler_ring"
     pitch, length_x = _pitch(name, gap), check_length("length_x", length_x, 0.0, name)
@@ -128,7 +129,7 @@ def coupler_ring(
     _check_strip(name, cross_section if cross_section_bend is None else cross_section_bend)
     if straight != "straight":
         raise ValueError(f"{name}: straight is {straight!r}; give 'straight'")
-    ring = _half_ring(name, bend, radius, length_x) + [0.0, pitch]
+    ring = _half_ring(name, bend, radius, length_x) + np.array([0.0, pitch])
     reach, top = float(-ring[0, 0]), float(ring[0, 1])
     beyond = _uncoupled_from(ring)
     extension = beyond + EXTENSION_UM
@@ -147,7 +148,7 @@ def coupler_ring(
     add_optical(c, "o2", (-reach, top), 90)
     add_optical(c, "o3", (length_x + reach, top), 90)
     add_optical(c, "o4", (length_x + extension, 0.0), 0)
-    c.info.update(coupler_settings(np.array([[left, 0.0], [right, 0.0]]), ring))
+    c.info.update({**coupler_settings(np.array([[left, 0.0], [right, 0.0]]), ring)})
     c.info["radius"] = reach
     return c
 
@@ -189,7 +190,7 @@ def ring_single(
     ring = _half_ring(name, bend, radius, length_x)
     top = float(half.ports["o2"].center[1])
     # the upper half mirrors the lower one
-    upper = ring * [1, -1] + [0.0, top + length_y + ring[0, 1]]
+    upper = ring * [1, -1] + np.array([0.0, top + length_y + ring[0, 1]])
     ends = [[[x, top]] for x in upper[[0, -1], 0]] if length_y else [np.zeros((0, 2))] * 2
     add_guide(c, np.concatenate([ends[0], upper, ends[1]]))
     for port, of_half in (("o1", "o1"), ("o2", "o4")):
@@ -263,14 +264,13 @@ def coupler_settings(first_um: Points, second_um: Points) -> dict[str, float]:
         second_um: (m, 2) centre line of the guide from o2 to o3 in µm.
 
     Returns:
-        ``gap_um``, ``coupled_length_um``, ``guide_1_um`` and ``guide_2_um``, see ``cards.device_models.SETTINGS``; empty
-        if the process has no card of the coupler.
+        ``gap_um``, ``coupled_length_um``, ``guide_1_um`` and ``guide_2_um``, see ``cards.device_models.SETTINGS``.
+
+    Raises:
+        CardError: The process has no card of the coupler.
     """
     process = active_process()
-    try:
-        card = process.device(DEVICE)
-    except CardError:
-        return {}
+    card = process.device(DEVICE)
     width = float(process.guide.width_um)
     apart = min(float(distances_um(*pair).min()) for pair in ((first_um, second_um), (second_um, first_um)))
     keys = ("reference_gap_um", "decay_um")
@@ -297,16 +297,16 @@ def _side_by_side(lower: Points, upper: Points) -> gf.Component:
         ("o4", (right, low), 0),
     ):
         add_optical(c, name, at, side)
-    c.info.update(coupler_settings(lower, upper))
+    c.info.update({**coupler_settings(lower, upper)})
     return c
 
 
 def _arms(length: float, dx: float, rise: float, segments: int) -> Points:
-    """Return a centre line that comes down by ``rise`` to y = 0 within ``dx``, runs for ``length``, and goes up again."""
-    left = s_bend(dx, -rise, (dx**2 + rise**2) / (4 * rise), segments) + [0.0, rise]
+    """Return a centre line that comes down by ``rise`` to y = 0 within ``dx``, runs for ``length`` and goes up."""
+    left = s_bend(dx, -rise, (dx**2 + rise**2) / (4 * rise), segments) + np.array([0.0, rise])
     # the arcs end within a rounding error of dx
     left = np.concatenate([left[np.hypot(*(left - left[-1]).T) > 1e-6], [[dx, 0.0]]])
-    right = (left * [-1, 1] + [2 * dx + length, 0.0])[::-1]
+    right = (left * [-1, 1] + np.array([2 * dx + length, 0.0]))[::-1]
     return np.concatenate([left, right if length else right[1:]])
 
 
@@ -322,7 +322,7 @@ def _half_ring(name: str, bend: Any, radius: float | None, length_x: float) -> P
     else:
         raise ValueError(f"{name}: bend is {bend!r}; give 'bend_euler' or 'bend_circular'")
     left = (quarter * [-1, 1])[::-1]
-    return np.concatenate([left, quarter[0 if length_x else 1 :] + [length_x, 0.0]])
+    return np.concatenate([left, quarter[0 if length_x else 1 :] + np.array([length_x, 0.0])])
 
 
 def _uncoupled_from(ring: Points) -> float:
@@ -372,7 +372,9 @@ def _check_strip(name: str, cross_section: Any) -> None:
     """Refuse a cross-section of another width than the guides of the process."""
     width, least = float(gf.get_cross_section(cross_section).width), float(active_process().guide.width_um)
     if abs(width - least) > 1e-6:
-        raise ValueError(f"{name}: the cross-section is {width:g} µm wide, coupled guides are {least:g} µm; give 'strip'")
+        raise ValueError(
+            f"{name}: the cross-section is {width:g} µm wide, coupled guides are {least:g} µm; give 'strip'"
+        )
 
 
 def _check_coupler(name: str, coupler: Any) -> None:

@@ -21,7 +21,7 @@ class Fault:
             width or a kink), ``"body"`` (damaged device), ``"stray"`` (part of no device or guide), ``"foreign"``
             (inside the bounding box of a device), ``"nearly"`` (resembles a golden device). Other layers: ``"etch"``
             (differs from the golden devices), ``"slab"`` (slab over silicon), ``"coupled"`` (mark without a coupler),
-            ``"coupled_guides"`` (mark over other than two separate guides), ``"coupled_end"`` (guide ends under a mark),
+            ``"coupled_guides"`` (mark over other than two guides), ``"coupled_end"`` (guide ends under a mark),
             ``"heater"`` (not part of a phase shifter), ``"pin"`` (no metal), ``"via"`` (not completely on its metals),
             ``"short"`` (nets joined in metal), ``"bump"`` (wrong or missing opening), ``"label"`` (misplaced or used
             twice).

@@ -169,15 +169,18 @@ def _device(one: GuideStrip, two: GuideStrip, mark: kdb.Box, rule: StripRule, ca
 def _clockwise(points: NDArray[np.float64], mark: kdb.Box) -> list[int]:
     """Return the order of points on the border of a box, clockwise from its lower left corner."""
 
+    left, low, right, high = (float(side) for side in box_array([mark])[0])
+
     def way(point: NDArray[np.float64]) -> float:
-        x, y = point.tolist()
-        if x == mark.left:
-            return y - mark.bottom
-        if y == mark.top:
-            return mark.height() + x - mark.left
-        if x == mark.right:
-            return mark.height() + mark.width() + mark.top - y
-        return 2 * mark.height() + mark.width() + mark.right - x
+        """Length of the border up to a point."""
+        x, y = map(float, point)
+        if x == left:
+            return y - low
+        if y == high:
+            return high - low + x - left
+        if x == right:
+            return high - low + right - left + high - y
+        return 2 * (high - low) + right - left + right - x
 
     return sorted(range(len(points)), key=lambda number: way(points[number]))
 
@@ -196,4 +199,3 @@ def _gap_um(one: GuideStrip, two: GuideStrip) -> float:
     sides = [[strip.sides.left, strip.sides.right] for strip in (one, two)]
     pairs = [(a.astype(float), b.astype(float)) for a in sides[0] for b in sides[1]]
     return min(float(min(distances_um(a, b).min(), distances_um(b, a).min())) for a, b in pairs) / NM_PER_UM
-

@@ -60,9 +60,7 @@ def check_layers(
     return faults + check_coupled(mask, placements, marks)
 
 
-def check_coupled(
-    mask: MaskLayout, placements: Sequence[DevicePlacement], marks: Sequence[kdb.Polygon]
-) -> list[Fault]:
+def check_coupled(mask: MaskLayout, placements: Sequence[DevicePlacement], marks: Sequence[kdb.Polygon]) -> list[Fault]:
     """Return a fault for every coupled-guide marker outside a device that consists of several guides.
 
     DRC does not check the spacing of guides under such a marker, so a misplaced marker would hide errors.

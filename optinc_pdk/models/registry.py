@@ -321,10 +321,12 @@ def _coupled_guides(process: Process, card: DeviceParameters, wavelengths: Float
             f"two coupled guides are simulated by their settings {', '.join(SETTINGS['coupled_guides'])}; "
             "simulate a circuit whose instances have them"
         ) from fault
-    halves = (net_transmission(process, np.asarray(guide) / 2, wavelengths) for guide in guides)
+    first, second = (net_transmission(process, np.asarray(guide) / 2, wavelengths) for guide in guides)
     angle = np.asarray(card.parameter("coupling_per_um")) * np.asarray(length)
-    keys = ("loss_db", "center_nm", "slope_per_nm", "reflection_db")
-    return coupled_guides(wavelengths, *halves, angle, *(card.parameter(key) for key in keys))
+    loss, center, slope, back = (
+        card.parameter(key) for key in ("loss_db", "center_nm", "slope_per_nm", "reflection_db")
+    )
+    return coupled_guides(wavelengths, first, second, angle, loss, center, slope, back)
 
 
 def _directional_coupler(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:

@@ -17,9 +17,9 @@ from optinc_pdk.models.registry import MODULATORS, device_s, sampled_s
 def sax_models(process: Process, electrical: bool = False) -> dict[str, Callable[..., dict[tuple[str, str], Any]]]:
     """Return a SAX model for every device of a process that has optical ports.
 
-    A model takes ``wl`` in µm, a number or an array, ``phase`` in rad if the device has a heater, ``amplitude`` if it is
-    a modulator, and the settings in µm of two coupled guides, without which its result is NaN; it returns an S-dictionary
-    of JAX arrays. Models use NumPy: call circuits eagerly, JAX cannot trace them with jit.
+    A model takes ``wl`` in µm, a number or an array, ``phase`` in rad if the device has a heater, ``amplitude`` if it
+    is a modulator, and the settings in µm of two coupled guides, without which its result is NaN; it returns an
+    S-dictionary of JAX arrays. Models use NumPy: call circuits eagerly, JAX cannot trace them with jit.
 
     Args:
         process: Process whose cards hold the parameters.

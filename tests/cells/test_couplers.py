@@ -1,4 +1,4 @@
-"""Couplers and rings as drawn: extracted settings, rules, LVS with faults, and spectra against SAX and a closed form."""
+"""Couplers and rings as drawn: extracted settings, rules, LVS with faults, spectra against SAX and a closed form."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -91,7 +91,9 @@ def read(component: gf.Component, folder: Path) -> Extraction:
 
 
 def kinds(name: str, extraction: Extraction, **settings: object) -> set[str]:
-    return {found.kind for found in compare(reference(name, settings_of(name, **settings)), extraction, PROCESS).differences}
+    return {
+        found.kind for found in compare(reference(name, settings_of(name, **settings)), extraction, PROCESS).differences
+    }
 
 
 @pytest.mark.parametrize("turn", [0, 90, 180, 270])
@@ -154,7 +156,9 @@ def test_settings_survive_the_netlist_file(tmp_path: Path) -> None:
     assert {key: column[0] for key, column in again.settings.items()} == settings_of("coupler_ring")[0]
 
 
-def edited(name: str, change: Callable[[kdb.Region, kdb.Region], tuple[kdb.Region, kdb.Region]], folder: Path) -> Extraction:
+def edited(
+    name: str, change: Callable[[kdb.Region, kdb.Region], tuple[kdb.Region, kdb.Region]], folder: Path
+) -> Extraction:
     """Extraction of a chip whose silicon and marks were changed."""
     chip(name).write_gds(folder / "chip.gds", with_metadata=False)
     layout = kdb.Layout()
@@ -238,7 +242,9 @@ def test_a_ring_has_the_transmission_of_the_closed_formula(tmp_path: Path) -> No
     angle = angle * (1 + card.parameter("slope_per_nm") * (WAVELENGTHS - card.parameter("center_nm")))
     loss = 10 ** (-card.parameter("loss_db") / 20)
     offset = circuit.offset[number]
-    lengths = {tuple(sorted(net)): length for net, length in zip(circuit.nets.tolist(), circuit.net_length_um, strict=True)}
+    lengths = {
+        tuple(sorted(net)): length for net, length in zip(circuit.nets.tolist(), circuit.net_length_um, strict=True)
+    }
     ring_um = lengths[offset + 1, offset + 2]
     outer_um = sum(lengths.values()) - ring_um
     round_trip = net_transmission(process, ring_um + values["guide_2_um"], WAVELENGTHS)

@@ -101,9 +101,7 @@ def test_arms_couple_too(tmp_path_factory: pytest.TempPathFactory, gap: int, len
     }.values(),
     ids=str,
 )  # fmt: skip
-def test_silicon_that_is_not_two_guides_is_a_fault(
-    core: list[kdb.Polygon], expected: set[str], tmp_path: Path
-) -> None:
+def test_silicon_that_is_not_two_guides_is_a_fault(core: list[kdb.Polygon], expected: set[str], tmp_path: Path) -> None:
     extraction = read(tmp_path, core, [kdb.Box(0, -2_000, LENGTH, 1_600)])
     assert expected <= kinds(extraction) <= expected | {"branch"}
 

@@ -28,7 +28,7 @@ def arc(radius: float, height: float, count: int = 4001) -> np.ndarray:
 @given(st.floats(1.0, 200.0), st.floats(0.1, 2.0), st.floats(0.05, 0.5))
 def test_parallel_guides_have_the_length_times_the_decay_of_their_gap(length: float, gap: float, decay: float) -> None:
     lower = np.array([[0.0, 0.0], [length, 0.0]])
-    found = coupled_length_um(lower, lower + [0.0, WIDTH + gap], WIDTH, GAP, decay)
+    found = coupled_length_um(lower, lower + np.array([0.0, WIDTH + gap]), WIDTH, GAP, decay)
     assert found == pytest.approx(length * np.exp((GAP - gap) / decay), rel=1e-12)
 
 
@@ -46,7 +46,9 @@ def test_a_ring_over_a_straight_guide_has_the_closed_form(radius: float, gap: fl
 
 def test_concentric_guides_couple_over_the_mean_of_their_lengths() -> None:
     inner, outer = arc(10.0, 0.0), arc(10.0 + WIDTH + GAP, -WIDTH - GAP)
-    assert coupled_length_um(inner, outer, WIDTH, GAP, DECAY) == pytest.approx(np.pi * (10.0 + (WIDTH + GAP) / 2), rel=1e-5)
+    assert coupled_length_um(inner, outer, WIDTH, GAP, DECAY) == pytest.approx(
+        np.pi * (10.0 + (WIDTH + GAP) / 2), rel=1e-5
+    )
 
 
 def test_the_length_does_not_depend_on_order_direction_or_position() -> None:

@@ -20,7 +20,7 @@ def with_valid_marks(design: Design, rules: Sequence[Rule]) -> tuple[Design, lis
     """Leave out the marks that lie neither exactly over one of the devices that carry them nor over two guides.
 
     A mark is valid if it is the bounding box of a device and covers exactly the silicon of this device, in any of the
-    eight orientations. It is also valid over two guides, see :func:`_covers_two_guides`, if the rule states their width.
+    eight orientations. It is also valid over two guides if the rule states their width, and nothing else touches it.
 
     Args:
         design: Layout.

@@ -30,7 +30,7 @@ def coupler_symmetries(process: Process) -> dict[str, tuple[Permutation, ...]]:
 
 
 def couplers(pair: MatchedCircuits) -> Iterator[Difference]:
-    """Yield a difference for each setting of a matched coupler that differs from the reference's, or is not stated there.
+    """Yield a difference for each setting of a matched coupler that differs from the reference's or is missing there.
 
     The card of the coupler states the tolerances.
     """
@@ -48,10 +48,11 @@ def _differences(pair: MatchedCircuits, card: DeviceCard, i: int, j: int) -> Ite
         column = pair.ref.circuit.settings.get(key)
         expected = math.nan if column is None else float(column[i])
         found = float(pair.ext.circuit.settings[_extracted_key(pair, key, i, j)][j])
+        tolerance = _tolerance(card, key, expected)
         if math.isnan(expected):
-            text = f"the reference states no {key}, which is {found:.3f} in the layout; add it to the instance's settings"
-        elif abs(found - expected) > _tolerance(card, key, expected):
-            text = f"{key} is {found:.3f}, in the reference {expected:.3f}, allowed are ±{_tolerance(card, key, expected):.3f}"
+            text = f"the reference states no {key}, which is {found:.3f} in the layout; add it to the settings"
+        elif abs(found - expected) > tolerance:
+            text = f"{key} is {found:.3f}, in the reference {expected:.3f}, allowed are ±{tolerance:.3f}"
         else:
             continue
         yield Difference(KINDS[key], text, *names, pair.position(j))

@@ -11,7 +11,7 @@ from mutants.kinds import kind
 Rng = np.random.Generator
 DEVICES = ("mmi2x2", "mmi1x2", "terminator", "grating_coupler", "crossing", "photodiode", "modulator")
 LOOK_ALIKE = {
-    "mmi2x2": ("mmi1x2", "crossing", "directional_coupler", "monitor_tap", "coupler"),
+    "mmi2x2": ("mmi1x2", "crossing", "directional_coupler", "monitor_tap"),
     "mmi1x2": ("mmi2x2", "crossing", "taper", "terminator"),
     "crossing": ("mmi2x2", "terminator", "taper"),
     "terminator": ("taper", "grating_coupler"),
@@ -125,17 +125,6 @@ def coupler_replaced(draft: Draft, rng: Rng) -> Mutation:
     shift = place.cell.bbox().transformed(at).center() - other.bbox().transformed(at).center()
     draft.replace(place, [(other.cell_index(), kdb.Trans(shift) * at)])
     return Mutation("an MMI replaced by a directional coupler", um(place.box))
-
-
-@kind("coupler replaced by two coupled guides")
-def coupler_of_guides(draft: Draft, rng: Rng) -> Mutation | None:
-    if "coupler" not in draft.process.devices:
-        return None
-    place = choose(rng, draft.places("mmi2x2"))
-    other, at = draft.cell_of("coupler"), place.path[-1][1]
-    shift = place.cell.bbox().transformed(at).center() - other.bbox().transformed(at).center()
-    draft.replace(place, [(other.cell_index(), kdb.Trans(shift) * at)])
-    return Mutation("an MMI replaced by two coupled guides", um(place.box))
 
 
 @kind("interferometer replaced by another")
