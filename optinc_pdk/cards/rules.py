@@ -118,8 +118,11 @@ class GuideSpaceRule(_Measured):
 
     @model_validator(mode="after")
     def _marked_devices(self) -> GuideSpaceRule:
-        if (len(self.layers) > 1) != bool(self.devices):
-            raise ValueError("the second layer and 'devices' belong together: the layer marks these devices; give both")
+        if (len(self.layers) > 1) != (bool(self.devices) or self.coupled_width_um is not None):
+            raise ValueError(
+                "the second layer and 'devices' belong together, or the layer and 'coupled_width_um': the layer marks "
+                "these devices or guides; give both"
+            )
         return self
 
 
