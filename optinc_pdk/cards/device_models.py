@@ -52,6 +52,15 @@ LOSS, BACK = Range(0.0, MAX_DB), Range(-MAX_DB, 0.0)
 POSITIVE = Range(0.0, 1e30, open_low=True)
 WAVELENGTH = Range(0.0, MAX_NM, open_low=True)
 PARAMETERS: Mapping[str, Mapping[str, Range]] = {
+    "coupled_guides": {
+        "loss_db": LOSS,
+        "coupling_per_um": Range(0.0, 1e3),
+        "reference_gap_um": Range(0.0, 1e3),
+        "decay_um": Range(1e-3, 1e3),
+        "center_nm": WAVELENGTH,
+        "slope_per_nm": Range(-1e3, 1e3),
+        "reflection_db": BACK,
+    },
     "coupler": {"loss_db": LOSS, "imbalance": Range(-1.0, 1.0), "reflection_db": BACK},
     "crossing": {"loss_db": LOSS, "crosstalk_db": BACK, "reflection_db": BACK},
     "directional_coupler": {
@@ -83,6 +92,15 @@ OPTIONAL: Mapping[str, Mapping[str, Range]] = {
     "photodiode": {"bandwidth_hz": BANDWIDTH},
 }
 """Range of every parameter that a model may have."""
+
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "coupled_guides": ("gap_um", "coupled_length_um", "guide_1_um", "guide_2_um"),
+}
+"""Settings that every instance of a device has, in µm, because its geometry is not in its card, by name of the model.
+
+Two coupled guides have the smallest gap between them, the length of parallel guides at the card's reference gap that
+couple as strongly, and the lengths of the guides from o1 to o4 and from o2 to o3.
+"""
 
 LIMITS: Mapping[str, Range] = {
     "wavelength_min_nm": WAVELENGTH,

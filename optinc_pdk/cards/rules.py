@@ -100,7 +100,9 @@ class GuideSpaceRule(_Measured):
 
     A body, such as that of a coupler, is a shape that remains after erosion and dilation by `body_um`. The rule does
     not apply within `exempt_um` of a body, nor under valid marks on the second layer if one is given. A mark is valid
-    if it is the bounding box of one of `devices` and covers exactly the silicon of this device.
+    if it is the bounding box of one of `devices` and covers exactly the silicon of this device, or, with
+    `coupled_width_um`, if it is a rectangle whose silicon consists of two guides of this width that cross its border at
+    right angles, each twice, and no other silicon touches it.
 
     `silicon_nm` is the silicon of each device, which the loader reads from the golden files: device, polygon, point,
     coordinate. A device without a golden file has none, so no mark of it is valid.
@@ -111,12 +113,16 @@ class GuideSpaceRule(_Measured):
     body_um: Length
     exempt_um: Length
     devices: tuple[Text, ...] = ()
+    coupled_width_um: Length | None = None
     silicon_nm: tuple[Polygons, ...] = ()
 
     @model_validator(mode="after")
     def _marked_devices(self) -> GuideSpaceRule:
-        if (len(self.layers) > 1) != bool(self.devices):
-            raise ValueError("the second layer and 'devices' belong together: the layer marks these devices; give both")
+        if (len(self.layers) > 1) != (bool(self.devices) or self.coupled_width_um is not None):
+            raise ValueError(
+                "the second layer and 'devices' belong together, or the layer and 'coupled_width_um': the layer marks "
+                "these devices or guides; give both"
+            )
         return self
 
 

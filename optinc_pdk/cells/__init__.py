@@ -9,6 +9,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.cells.activations import activation_offchip, activation_onchip, homodyne_mixer, splitter_tree
 from optinc_pdk.cells.blackboxes import modulator, photodiode
 from optinc_pdk.cells.composed import mzi, straight_heater_metal
+from optinc_pdk.cells.couplers import coupler, coupler_ring, coupler_straight, ring_double, ring_single
 from optinc_pdk.cells.devices import grating_coupler, mmi1x2, mmi2x2, pad, phase_shifter, terminator
 from optinc_pdk.cells.guides import bend_circular, bend_euler, bend_s, straight, wire_corner, wire_straight
 from optinc_pdk.cells.interferometers import attenuator, mzi_dummy, mzi_unit
@@ -26,6 +27,9 @@ CELLS = {
         bend_euler,
         bend_s,
         bump,
+        coupler,
+        coupler_ring,
+        coupler_straight,
         crossing,
         cutback,
         die_frame,
@@ -47,6 +51,8 @@ CELLS = {
         pad,
         phase_shifter,
         photodiode,
+        ring_double,
+        ring_single,
         splitter_tree,
         straight,
         straight_heater_metal,
@@ -58,10 +64,11 @@ CELLS = {
 }
 
 # Cells that not every process has: those of optional devices and those composed of them, with the cards they need.
-REQUIRED_CARDS = {
+REQUIRED_CARDS: dict[str, tuple[str, ...]] = {
     name: (name,)
     for name in (
         "bump",
+        "coupler",
         "crossing",
         "directional_coupler",
         "edge_coupler",
@@ -71,6 +78,7 @@ REQUIRED_CARDS = {
         "taper",
     )
 } | {"activation_onchip": ("modulator", "photodiode")}
+REQUIRED_CARDS |= dict.fromkeys(("coupler_ring", "coupler_straight", "ring_double", "ring_single"), ("coupler",))
 
 # Further names by which gdsfactory's functions ask for cells. Netlists state the cell's own name.
 ALIASES = {"grating_coupler_elliptical": "grating_coupler", "grating_coupler_te": "grating_coupler"}

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from optinc_pdk.cards import Process
+from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.instance_transforms import InstanceTransform
 from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType
-from optinc_pdk.circuit.schematic_cells import SchematicCell, cells_of_netlist
+from optinc_pdk.circuit.schematic_cells import SchematicCell, SchematicInstance, cells_of_netlist
 from optinc_pdk.circuit.values import number_of
 
 MAX_INSTANCES = 5_000_000
@@ -36,8 +37,10 @@ GUIDES = frozenset(
 )
 """Cells that are parts of guides and wires, not devices. A part with ports e1 and e2 is metal."""
 PHASE_SHIFTER = "phase_shifter"
-SETTINGS = {PHASE_SHIFTER: {"length": "length_um", "length_um": "length_um"}}
-"""By device, the settings of its cell that layout versus schematic compares, and their names in a circuit."""
+HEATED = {"length": "length_um", "length_um": "length_um"}
+"""Settings of the cell of a phase shifter that layout versus schematic compares, and their names in a circuit."""
+ALIASES = {"coupler_straight": "coupler", "coupler_ring": "coupler"}
+"""Cells that are drawn as another device."""
 
 Port = tuple[str, str]
 
@@ -85,6 +88,7 @@ class _Expansion:
             for name, card in process.devices.items()
         }
         self.process = process.name
+        self.stated = {name: SETTINGS.get(card.model.name, ()) for name, card in process.devices.items()}
         # the guide under a heater's contacts is not heated, and extraction counts it as part of the net
         shifter = process.devices.get(PHASE_SHIFTER)
         self.leads = {} if shifter is None else {PHASE_SHIFTER: shifter.size("contact_width_um")}
@@ -135,9 +139,10 @@ class _Expansion:
             if len(self.kinds) + len(self.lengths) >= MAX_INSTANCES:
                 raise NetlistError(f"more than {MAX_INSTANCES} instances when flat; verify a part of the circuit")
             placed = None if transform is None or part.transform is None else transform.after(part.transform)
-            if part.component in self.library:
-                self.kinds[full], self.transforms[full] = part.component, placed
-                self.settings[full] = _settings(full, part.component, part.settings)
+            device = ALIASES.get(part.component, part.component)
+            if device in self.library and part.component not in self.cells:
+                self.kinds[full], self.transforms[full] = device, placed
+                self.settings[full] = self._settings(full, device, part)
             elif part.component in self.cells:
                 inner[instance] = self.expand(part.component, f"{full}.", placed, (*parents, name))
             elif part.component in GUIDES:
@@ -161,6 +166,16 @@ class _Expansion:
             where = f"net {a} - {b}" + (f" of {prefix[:-1]}" if prefix else "")
             self._join(leaf(a, where), leaf(b, where), where)
         return {label: leaf(text, f"port {label!r}") for label, text in cell.ports.items()}
+
+    def _settings(self, instance: str, device: str, part: SchematicInstance) -> dict[str, float]:
+        """Return the settings of a device that layout versus schematic compares, from its arguments and from ``info``."""
+        keys = {key: key for key in self.stated[device]} | (HEATED if device == PHASE_SHIFTER else {})
+        return {
+            key: number_of(f"instance {instance!r}: {name}", source[name])
+            for name, key in keys.items()
+            for source in (part.settings, part.info)
+            if source.get(name) is not None
+        }
 
     def _unknown(self, instance: str, component: str) -> str:
         """Return the message about a component that is neither a device, a guide nor a cell of the netlist."""
@@ -291,16 +306,6 @@ def _split(text: str, where: str) -> Port:
     if not instance or not port:
         raise NetlistError(f"{where}: {text!r} is no port; write 'instance,port'")
     return instance, port
-
-
-def _settings(instance: str, component: str, settings: Mapping[str, Any]) -> dict[str, float]:
-    """Return the settings of a device that layout versus schematic compares."""
-    known = SETTINGS.get(component, {})
-    return {
-        key: number_of(f"instance {instance!r}: setting {name}", settings[name])
-        for name, key in known.items()
-        if settings.get(name) is not None
-    }
 
 
 def _length(instance: str, info: Mapping[str, Any], settings: Mapping[str, Any]) -> float:

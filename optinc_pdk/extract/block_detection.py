@@ -26,7 +26,11 @@ from optinc_pdk.extract.spatial_index import box_array
 
 
 def find_blocks(
-    mask: MaskLayout, heaters: Sequence[ExtractedHeater], variants: Sequence[GoldenVariant], rule: StripRule
+    mask: MaskLayout,
+    heaters: Sequence[ExtractedHeater],
+    variants: Sequence[GoldenVariant],
+    rule: StripRule,
+    marks: Sequence[kdb.Polygon] = (),
 ) -> tuple[PlacedBlocks, list[int], kdb.Region]:
     """Find the blocks of a layout.
 
@@ -35,6 +39,7 @@ def find_blocks(
         heaters: Heaters of the layout.
         variants: Golden devices in all orientations.
         rule: Dimensions of a guide.
+        marks: Marks of couplers of any gap and length. Cells that touch one are no blocks.
 
     Returns:
         The placed blocks, the indices in ``heaters`` of the heaters outside blocks, and the merged silicon outside
@@ -45,7 +50,7 @@ def find_blocks(
     places = mask.places
     if places is None:
         return NO_BLOCKS, every_heater, mask.silicon()
-    detection = _Detection(mask.layout, layer, places, heaters)
+    detection = _Detection(mask.layout, layer, places, heaters, marks)
     block = detection.blocks(variants, rule)
     detected = np.flatnonzero(block >= 0)
     inside = {number for place, numbers in detection.inside.items() if block[place] >= 0 for number in numbers}
@@ -63,16 +68,24 @@ class _Detection:
     Attributes:
         extracted: The distinct blocks found so far.
         inside: Numbers of the heaters inside a placed cell, by the number of the placement.
-        astride: Placements with a heater across their border.
+        astride: Placements with a heater across their border, or that touch the mark of a coupler.
     """
 
     def __init__(
-        self, layout: kdb.Layout, layer: int, places: CellPlacements, heaters: Sequence[ExtractedHeater]
+        self,
+        layout: kdb.Layout,
+        layer: int,
+        places: CellPlacements,
+        heaters: Sequence[ExtractedHeater],
+        marks: Sequence[kdb.Polygon],
     ) -> None:
         self.layout, self.layer, self.places, self.heaters = layout, layer, places, heaters
         self.extracted: list[ExtractedBlock] = []
         self.cells: dict[tuple[int, int], kdb.Region] = {}
         self.inside, self.astride = self._heaters_inside()
+        if marks:
+            at_marks = touching_pairs(places.boxes, box_array(mark.bbox() for mark in marks))[:, 0]
+            self.astride |= set(at_marks.tolist())
 
     def _heaters_inside(self) -> tuple[dict[int, list[int]], set[int]]:
         """Return the numbers of the heaters inside each placement's box, and the placements with one across it."""

@@ -25,6 +25,7 @@ from optinc_pdk.extract.electrical_pins import connect_pins
 from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.geometry_faults import refusing_geometry
 from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
+from optinc_pdk.extract.guide_couplers import GuideCouplers, coupler_marks, find_couplers
 from optinc_pdk.extract.guide_strips import StripRule
 from optinc_pdk.extract.guide_tracing import OpticalNets, trace_guides
 from optinc_pdk.extract.heater_wiring import DrawnHeaters, HeaterWiring
@@ -43,7 +44,8 @@ class Extraction:
 
     Attributes:
         circuit: Flat circuit with positions and guide lengths. Instances are numbered by component type and position.
-            Phase shifters have the settings ``length_um``, ``heater_width_um``, ``resistance_ohm`` and ``wire_ohm``.
+            Phase shifters have the settings ``length_um``, ``heater_width_um``, ``resistance_ohm`` and ``wire_ohm``;
+            couplers of any gap and length those of ``cards.device_models.SETTINGS``.
         faults: Parts of the layout that cannot be part of a circuit.
         silicon: Number of devices by type; ``guides``, the number of guides; ``joints``, the number of nets where two
             devices touch; and ``guide_length_um``, the total length of guides in µm.
@@ -81,7 +83,7 @@ def extract(
     variants, rule = read_golden(process), _strip_rule(process)
     mask = read_mask_layout(path, process.gds_layers)
     drawn = DrawnHeaters.of(mask, process)
-    silicon = _silicon(mask, drawn.heaters, variants, rule)
+    silicon = _silicon(mask, drawn.heaters, variants, rule, process)
     placements = silicon.placements
     labels = mask.labels("label")
     if more_labels is not None:
@@ -90,16 +92,18 @@ def extract(
     # the port numbers of a phase shifter depend on which contact is ground, so pads are found before guides are traced
     wiring = drawn.wired(others, process)
     pads = wiring.pads
-    devices = [*devices_from_placements(placements, process), *wiring.devices]
+    couplers = silicon.couplers
+    devices = [*devices_from_placements(placements, process), *wiring.devices, *couplers.devices]
     nets, silicon_faults = _trace(silicon, devices, rule, variants)
     all_devices = [*devices, *(pad.device for pad in pads)]
     # a label that is used twice is a fault; it stays with the first device
     names = {pad.label: len(devices) + i for i, pad in reversed(list(enumerate(pads)))} | fibres
     pin_nets, pin_faults = connect_pins(placements, wiring.metal, process)
-    metal_nets = [*pin_nets, *wiring.ends, *((pad.net,) for pad in pads)]
+    metal_nets = [*pin_nets, *wiring.ends, *(() for _ in couplers.devices), *((pad.net,) for pad in pads)]
     circuit = build_circuit(path.stem, process, all_devices, nets, metal_nets, dict(sorted(names.items())))
     faults = [*nets.faults, *silicon_faults, *wiring.faults, *label_faults, *pin_faults]
-    faults += check_layers(mask, silicon.core, placements, process) + check_tips(mask, placements, process)
+    faults += [*couplers.faults, *check_layers(mask, silicon.core, placements, silicon.marks, process)]
+    faults += check_tips(mask, placements, process)
     faults += find_near_misses(mask, [*nets.faults, *silicon_faults], placements, variants, process)
     return Extraction(circuit, tuple(faults), _counts(devices, nets), wiring)
 
@@ -127,7 +131,9 @@ class _Silicon:
         outline: Contours of ``core``.
         loose: Devices outside blocks, without phase shifters.
         taken: Merged silicon of the devices outside blocks.
-        placements: All devices, without phase shifters, sorted by position.
+        placements: All golden devices, sorted by position.
+        marks: Marks of couplers of any gap and length, or that belong to no device.
+        couplers: Couplers of any gap and length.
         placed: Placed blocks.
     """
 
@@ -136,14 +142,21 @@ class _Silicon:
     loose: Sequence[DevicePlacement]
     taken: kdb.Region
     placements: Sequence[DevicePlacement]
+    marks: Sequence[kdb.Polygon]
+    couplers: GuideCouplers
     placed: PlacedBlocks
 
 
 def _silicon(
-    mask: MaskLayout, heaters: Sequence[ExtractedHeater], variants: Sequence[GoldenVariant], rule: StripRule
+    mask: MaskLayout,
+    heaters: Sequence[ExtractedHeater],
+    variants: Sequence[GoldenVariant],
+    rule: StripRule,
+    process: Process,
 ) -> _Silicon:
     """Find blocks and devices."""
-    placed, heated, core = find_blocks(mask, heaters, variants, rule)
+    marks = coupler_marks(mask, variants, process)
+    placed, heated, core = find_blocks(mask, heaters, variants, rule, marks)
     outline = contours(region_polygons(core))
     loose = match_devices(outline, variants)
     if placed.overlap_devices(loose):
@@ -153,8 +166,11 @@ def _silicon(
         loose = match_devices(outline, variants)
     bodies = [polygon for p in loose for polygon in p.core]
     taken = kdb.Region(bodies + [kdb.Polygon(heaters[i].guide) for i in heated]).merged()
+    couplers = find_couplers(marks, core, taken, rule, process)
+    if couplers.silicon:
+        taken = (taken + kdb.Region(list(couplers.silicon))).merged()
     placements = sorted([*loose, *placed.placements()], key=lambda p: (p.shift.x, p.shift.y, p.variant.name))
-    return _Silicon(core, outline, loose, taken, placements, placed)
+    return _Silicon(core, outline, loose, taken, placements, marks, couplers, placed)
 
 
 def _trace(

@@ -159,14 +159,14 @@ def _width_errors(side: Ints, other: Ints, rule: StripRule) -> WidthErrors:
     long, curved = length > SHORT_CHORD_NM, slope[:, 0] >= LEAST_SLOPE * slope[:, 1]
     for reach in (NEAR_CHORDS, FAR_CHORDS):
         # long chords are divided where the opposite side has a corner
-        _, chord, share = _nearest(other[::-1], side, reach)
+        _, chord, share = nearest(other[::-1], side, reach)
         inner = long[chord] & (share > 0) & (share < 1)
         place = np.sort(np.concatenate([np.arange(len(side)), (chord + share)[inner]]))
         number = np.minimum(place.astype(np.int64), len(leg) - 1)
         ends = side[number] + (place - number)[:, None] * leg[number]
         points = np.empty((2 * len(ends) - 1, 2))
         points[::2], points[1::2] = ends, (ends[1:] + ends[:-1]) / 2
-        wrong = _nearest(points, other[::-1], reach)[0] - rule.width
+        wrong = nearest(points, other[::-1], reach)[0] - rule.width
         if np.max(np.abs(wrong)) <= rule.tolerance:
             break
     own, part = number[:-1], np.hypot(*np.diff(ends, axis=0).T)
@@ -219,7 +219,7 @@ def _width_fault(left: Ints, right: Ints, rule: StripRule) -> Fault | None:
     """Return a fault if the distance of the sides is not the width of a guide."""
     for side, other in ((left, right), (right, left)):
         for reach in (NEAR_CHORDS, FAR_CHORDS):
-            distance, _, _ = _nearest(side, other[::-1], reach)
+            distance, _, _ = nearest(side, other[::-1], reach)
             worst = int(np.argmax(np.abs(distance - rule.width)))
             if abs(distance[worst] - rule.width) <= rule.tolerance:
                 break
@@ -260,7 +260,7 @@ def _inward(start: Ints, end: Ints) -> Ints:
     return np.array([y, -x])
 
 
-def _nearest(
+def nearest(
     points: NDArray[Any], line: Ints, reach: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
     """Find the nearest places of one side to points of the other side.

@@ -11,6 +11,7 @@ from optinc_pdk.cards.rules import FacetRule
 from optinc_pdk.extract.device_matching import DevicePlacement
 from optinc_pdk.extract.faults import Fault, center_um
 from optinc_pdk.extract.golden_devices import GoldenVariant
+from optinc_pdk.extract.guide_couplers import NO_COUPLER
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
 from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
 
@@ -37,14 +38,19 @@ def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[
 
 
 def check_layers(
-    mask: MaskLayout, core: kdb.Region, placements: Sequence[DevicePlacement], process: Process
+    mask: MaskLayout,
+    core: kdb.Region,
+    placements: Sequence[DevicePlacement],
+    marks: Sequence[kdb.Polygon],
+    process: Process,
 ) -> list[Fault]:
     """Return the faults of the grating etch, of slab shapes over silicon, and of coupled-guide markers.
 
     Args:
         mask: Layout.
         core: Merged silicon outside blocks.
-        placements: Recognised devices.
+        placements: Recognised golden devices.
+        marks: Marks of coupled guides that were examined as couplers of any gap and length.
         process: Process of the layout.
     """
     faults = check_etch(placements, mask.region(process.grating.layer))
@@ -52,25 +58,24 @@ def check_layers(
     if not slab.is_empty():
         text = "slab over silicon: the process has no rib devices"
         faults += [Fault("slab", text, center_um(shape.bbox())) for shape in region_polygons(slab & core)]
-    return faults + check_coupled(mask, placements)
+    return faults + check_coupled(mask, placements, marks)
 
 
-def check_coupled(mask: MaskLayout, placements: Sequence[DevicePlacement]) -> list[Fault]:
+def check_coupled(mask: MaskLayout, placements: Sequence[DevicePlacement], marks: Sequence[kdb.Polygon]) -> list[Fault]:
     """Return a fault for every coupled-guide marker outside a device that consists of several guides.
 
     DRC does not check the spacing of guides under such a marker, so a misplaced marker would hide errors.
 
     Args:
         mask: Layout.
-        placements: Recognised devices.
+        placements: Recognised golden devices.
+        marks: Marks of coupled guides that were examined as couplers of any gap and length.
     """
     if "coupled" not in mask.layers:
         return []
     coupled = kdb.Region([kdb.Polygon(placement.box) for placement in placements if len(placement.core) > 1])
-    text = "marked as coupled guides, but no such device is here"
-    return [
-        Fault("coupled", text, center_um(shape.bbox())) for shape in region_polygons(mask.region("coupled") - coupled)
-    ]
+    rest = mask.region("coupled") - coupled - kdb.Region(list(marks))
+    return [Fault("coupled", NO_COUPLER, center_um(shape.bbox())) for shape in region_polygons(rest)]
 
 
 def check_tips(mask: MaskLayout, placements: Sequence[DevicePlacement], process: Process) -> list[Fault]:

@@ -5,11 +5,20 @@ have the time dependence exp(-i ω t), so that a longer path has a larger phase.
 """
 
 from optinc_pdk.models.blackboxes import modulator, photodiode
+from optinc_pdk.models.coupled_guides import coupled_guides, coupled_length_um
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
 from optinc_pdk.models.guides import effective_index, guide, guide_transmission, phase_shifter
 from optinc_pdk.models.measured_data import MeasuredError, MeasuredSParameters, read_measured
 from optinc_pdk.models.passives import crossing, directional_coupler, edge_coupler, taper
-from optinc_pdk.models.registry import MODELS, ModelError, device_s, net_transmission, sampled_s
+from optinc_pdk.models.registry import (
+    MODELS,
+    ModelError,
+    device_s,
+    instance_settings,
+    instances_s,
+    net_transmission,
+    sampled_s,
+)
 from optinc_pdk.models.sax_models import sax_cells, sax_models, sax_netlist
 from optinc_pdk.models.touchstone import TouchstoneError, touchstone_text
 from optinc_pdk.validation import validate_api
@@ -20,6 +29,8 @@ __all__ = [
     "MeasuredSParameters",
     "ModelError",
     "TouchstoneError",
+    "coupled_guides",
+    "coupled_length_um",
     "coupler",
     "crossing",
     "device_s",
@@ -29,6 +40,8 @@ __all__ = [
     "grating_coupler",
     "guide",
     "guide_transmission",
+    "instance_settings",
+    "instances_s",
     "modulator",
     "net_transmission",
     "phase_shifter",

@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.cards import CardError, DeviceCard, Process
+from optinc_pdk.cards.device_models import SETTINGS
+from optinc_pdk.circuit import Circuit
 from optinc_pdk.errors import InputError
 from optinc_pdk.models.blackboxes import modulator, photodiode
+from optinc_pdk.models.coupled_guides import coupled_guides
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
 from optinc_pdk.models.guides import guide_transmission, phase_shifter
 from optinc_pdk.models.measured_data import read_measured
@@ -130,12 +133,68 @@ def sampled_s(
             "leave its imperfections out, or use a model"
         )
     for key in parameters:
-        card.parameter(key)
+        if key not in SETTINGS.get(card.model.name, ()):
+            card.parameter(key)
     wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
     _check_range(card, wavelengths, "")
     setting = np.asarray(1.0 if card.model.name in MODULATORS else phase_rad, dtype=np.float64)
     s = MODELS[card.model.name](process, _Sampled(card, parameters), wavelengths[:, np.newaxis], setting)
     return np.broadcast_to(s, (wavelengths.size, *s.shape[1:]))
+
+
+def instances_s(
+    process: Process, device: str, wavelengths_nm: ArrayLike, circuit: Circuit, instances: NDArray[np.int64]
+) -> Complexes:
+    """Return the S-matrices of instances of a device in a circuit, with all heaters off and modulators at amplitude 1.
+
+    Args:
+        process: Process that holds the card.
+        device: Device name.
+        wavelengths_nm: (W,) wavelengths in nm.
+        circuit: Flat circuit.
+        instances: (I,) instance numbers.
+
+    Returns:
+        S, shape (W, I, ports, ports); I is 1 if all instances of the device are equal.
+
+    Raises:
+        ModelError: See :func:`device_s`; also if an instance lacks a setting that the model needs.
+    """
+    settings = instance_settings(process, device, circuit, instances)
+    if settings and process.device(device).model.file is None:
+        return sampled_s(process, device, wavelengths_nm, settings)
+    name = circuit.instances[instances[0]]
+    return device_s(process, device, wavelengths_nm, instance=name)[:, np.newaxis]
+
+
+def instance_settings(
+    process: Process, device: str, circuit: Circuit, instances: NDArray[np.int64]
+) -> dict[str, Floats]:
+    """Return the settings that a device's model takes from each instance instead of the card; most take none.
+
+    Args:
+        process: Process that holds the card.
+        device: Device name.
+        circuit: Flat circuit.
+        instances: (I,) instance numbers.
+
+    Returns:
+        Name of each setting to its (I,) values.
+
+    Raises:
+        ModelError: An instance lacks a setting, or its value is negative or not finite.
+    """
+    card = process.devices.get(device)
+    settings: dict[str, Floats] = {}
+    for key in SETTINGS.get(card.model.name, ()) if card is not None else ():
+        column = circuit.settings.get(key, np.full(len(circuit.instances), np.nan))
+        settings[key] = np.asarray(column[instances], dtype=np.float64)
+        wrong = np.flatnonzero(~(settings[key] >= 0.0) | np.isinf(settings[key]))
+        if wrong.size:
+            name, value = circuit.instances[instances[wrong[0]]], settings[key][wrong[0]]
+            fact = f"has no setting {key!r}" if np.isnan(value) else f"has the setting {key} = {value:g}"
+            raise ModelError(f"instance {name!r} of {device!r} {fact}; give a length in µm")
+    return settings
 
 
 def net_transmission(process: Process, length_um: ArrayLike, wavelengths_nm: ArrayLike) -> Complexes:
@@ -254,6 +313,22 @@ def _modulator(process: Process, card: DeviceParameters, wavelengths: Floats, am
     return modulator(wavelengths, card.parameter("loss_db"), card.parameter("reflection_db"), amplitude)
 
 
+def _coupled_guides(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
+    try:
+        length, *guides = (card.parameter(key) for key in SETTINGS["coupled_guides"][1:])
+    except CardError as fault:
+        raise ModelError(
+            f"two coupled guides are simulated by their settings {', '.join(SETTINGS['coupled_guides'])}; "
+            "simulate a circuit whose instances have them"
+        ) from fault
+    first, second = (net_transmission(process, np.asarray(guide) / 2, wavelengths) for guide in guides)
+    angle = np.asarray(card.parameter("coupling_per_um")) * np.asarray(length)
+    loss, center, slope, back = (
+        card.parameter(key) for key in ("loss_db", "center_nm", "slope_per_nm", "reflection_db")
+    )
+    return coupled_guides(wavelengths, first, second, angle, loss, center, slope, back)
+
+
 def _directional_coupler(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
     keys = ("loss_db", "cross", "center_nm", "slope_per_nm", "reflection_db")
     return directional_coupler(wavelengths, *(card.parameter(k) for k in keys))
@@ -275,6 +350,7 @@ MODULATORS = frozenset({"modulator"})
 """Models whose setting is an amplitude; for the others it is a phase."""
 
 MODELS: dict[str, Callable[[Process, DeviceParameters, Floats, Floats], Complexes]] = {
+    "coupled_guides": _coupled_guides,
     "coupler": _coupler,
     "crossing": _crossing,
     "directional_coupler": _directional_coupler,

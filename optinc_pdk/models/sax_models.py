@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from optinc_pdk.cards import DeviceCard, Process
+from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit import Circuit, flatten
-from optinc_pdk.models.registry import MODULATORS, device_s
+from optinc_pdk.models.registry import MODULATORS, device_s, sampled_s
 
 
 def sax_models(process: Process, electrical: bool = False) -> dict[str, Callable[..., dict[tuple[str, str], Any]]]:
     """Return a SAX model for every device of a process that has optical ports.
 
-    A model takes ``wl`` in µm, a number or an array, ``phase`` in rad if the device has a heater, and ``amplitude`` if
-    it is a modulator; it returns an S-dictionary of JAX arrays. Models use NumPy: call circuits eagerly, JAX cannot
-    trace them with jit.
+    A model takes ``wl`` in µm, a number or an array, ``phase`` in rad if the device has a heater, ``amplitude`` if it
+    is a modulator, and the settings in µm of two coupled guides, without which its result is NaN; it returns an
+    S-dictionary of JAX arrays. Models use NumPy: call circuits eagerly, JAX cannot trace them with jit.
 
     Args:
         process: Process whose cards hold the parameters.
@@ -80,11 +81,17 @@ def sax_netlist(circuit: Circuit) -> dict[str, Any]:
     def name(port: int) -> str:
         return flat.port_name(port).replace(".", "_")
 
+    def instance(number: int, component: str) -> dict[str, Any]:
+        settings = {key: float(flat.settings[key][number]) for key in keys}
+        stated = {key: value for key, value in settings.items() if not np.isnan(value)}
+        return {"component": component, "settings": stated} if stated else {"component": component}
+
+    keys = sorted(set(flat.settings) & {key for of_model in SETTINGS.values() for key in of_model})
     kinds = [flat.kinds[kind] for kind in flat.kind]
     return {
         "instances": {
-            instance.replace(".", "_"): {"component": kind.name}
-            for instance, kind in zip(flat.instances, kinds, strict=True)
+            text.replace(".", "_"): instance(number, kind.name)
+            for number, (text, kind) in enumerate(zip(flat.instances, kinds, strict=True))
             if kind.optical
         },
         "nets": [{"p1": name(a), "p2": name(b)} for a, b in flat.nets.tolist()],
@@ -117,11 +124,13 @@ def _with_electrical(
 
 def _sax_model(process: Process, card: DeviceCard) -> Callable[..., dict[tuple[str, str], Any]]:
     def s_dictionary(wl: Any, phase: Any = 0.0, amplitude: Any = 1.0) -> dict[tuple[str, str], Any]:
-        import jax.numpy as jnp
-
         wavelengths = np.asarray(wl, dtype=np.float64) * 1e3
         s = device_s(process, card.name, wavelengths.reshape(-1), np.asarray(phase), amplitude=np.asarray(amplitude))
-        s = s.reshape(*wavelengths.shape, *s.shape[1:])
+        return named(s.reshape(*wavelengths.shape, *s.shape[1:]))
+
+    def named(s: Any) -> dict[tuple[str, str], Any]:
+        import jax.numpy as jnp
+
         ports = card.ports.optical
         return {
             (a, b): jnp.asarray(s[..., j, i])
@@ -144,6 +153,25 @@ def _sax_model(process: Process, card: DeviceCard) -> Callable[..., dict[tuple[s
             return s_dictionary(wl, amplitude=amplitude)
 
         model = driven
+    elif card.model.name in SETTINGS and card.model.file is None:
+
+        def coupled(
+            *,
+            wl: Any = reference_um,
+            gap_um: Any = np.nan,
+            coupled_length_um: Any = np.nan,
+            guide_1_um: Any = np.nan,
+            guide_2_um: Any = np.nan,
+        ) -> dict[tuple[str, str], Any]:
+            wavelengths = np.asarray(wl, dtype=np.float64) * 1e3
+            keys = SETTINGS[card.model.name]
+            given = zip(keys, (gap_um, coupled_length_um, guide_1_um, guide_2_um), strict=True)
+            # SAX evaluates every model once without settings, for its ports
+            values = {key: np.atleast_1d(np.asarray(value, dtype=np.float64)) for key, value in given}
+            s = sampled_s(process, card.name, wavelengths.reshape(-1), values)[:, 0]
+            return named(s.reshape(*wavelengths.shape, *s.shape[1:]))
+
+        model = coupled
     else:
 
         def passive(*, wl: Any = reference_um) -> dict[tuple[str, str], Any]:

@@ -97,8 +97,10 @@ def model_text(process: Process, name: str, component: Any) -> str:
         name: Name of the cell.
         component: gdsfactory component of the cell.
     """
+    from optinc_pdk.cells.couplers import COUPLERS, DEVICE
+
     light = any(port.port_type != "electrical" for port in component.ports)
-    card = process.devices.get(name)
+    card = process.devices.get(DEVICE if name in COUPLERS else name)
     if card is not None and card.ports.optical:
         return f"`{card.model.name}`"
     parts = device_counts(process, component)

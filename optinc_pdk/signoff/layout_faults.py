@@ -39,6 +39,8 @@ FAULT_KINDS: Mapping[str, FaultKind] = {
     "facet": FaultKind(True, "edge coupler away from the edge of the die; simulated with the loss of its card"),
     "slab": FaultKind(True, "slab over silicon, which changes the index of guides; it is not simulated"),
     "coupled": FaultKind(False, "mark of coupled guides without such a device; marks are not manufactured"),
+    "coupled_guides": FaultKind(True, "mark over other than two separate guides; their coupling is not simulated"),
+    "coupled_end": FaultKind(True, "coupled guide that ends under its mark; the coupling is not simulated"),
     "open_port": FaultKind(True, "device whose optical port leads to no guide, device or labelled fibre"),
     # heaters and metal
     "heater": FaultKind(True, "heater shape that is no phase shifter; its heat is not simulated"),

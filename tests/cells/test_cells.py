@@ -16,11 +16,12 @@ from pytest_regressions.data_regression import DataRegressionFixture
 
 from optinc_pdk.assemble.component_library import composite_circuits
 from optinc_pdk.cards import Process, load_process
+from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.cells import cells_of
 from optinc_pdk.cells.golden_files import GOLDEN_DEVICES, golden_data, write_golden
 from optinc_pdk.circuit import Circuit, flatten, named_nets
 from optinc_pdk.layout import write_gds
-from optinc_pdk.models import MODELS, device_s, guide
+from optinc_pdk.models import MODELS, device_s, guide, sampled_s
 from optinc_pdk.pdk import get_pdk
 
 PROCESS = load_process()
@@ -38,10 +39,13 @@ GDSFACTORY = {"mzi": (2, 0), "straight_heater_metal": (2, 2)}
 CELL_OF = {"mzi": "mzi_unit"}
 COMPOSITE_OF = {CELL_OF.get(name, name): circuit for name, circuit in COMPOSITES.items()}
 WITHOUT_MODEL = {"pad": "carries no light"} | dict.fromkeys(COMPOSITES, "a circuit of devices that have models")
-# Cells that are in no netlist, with their numbers of optical and electrical ports; test_structures.py extracts them.
+# Cells that are in no netlist by their name, with their numbers of optical and electrical ports; test_structures.py and
+# test_couplers.py extract them.
 STRUCTURES = {
     "activation_offchip": (4, 2),
     "activation_onchip": (4, 8),
+    "coupler_ring": (4, 0),
+    "coupler_straight": (4, 0),
     "cutback": (6, 0),
     "die_frame": (0, 0),
     "fibre_array": (4, 0),
@@ -49,6 +53,8 @@ STRUCTURES = {
     "homodyne_mixer": (4, 2),
     "mesh": (8, 0),
     "mesh_column": (8, 8),
+    "ring_double": (4, 0),
+    "ring_single": (2, 0),
     "splitter_tree": (5, 0),
 }
 STRUCTURES |= GDSFACTORY
@@ -338,7 +344,11 @@ WAVELENGTHS_NM = np.array([1530.0, 1550.0, 1570.0])
 
 def s_matrix(name: str, process: Process = PROCESS) -> np.ndarray[Any, np.dtype[np.complex128]]:
     if name in process.devices:
-        return device_s(process, name, WAVELENGTHS_NM, 1.0)
+        keys = SETTINGS.get(process.device(name).model.name)
+        if keys is None:
+            return device_s(process, name, WAVELENGTHS_NM, 1.0)
+        settings = {key: np.array([CELLS[name]().info[key]]) for key in keys}
+        return sampled_s(process, name, WAVELENGTHS_NM, settings)[:, 0]
     length = region(CELLS[name](), "core").area() * 1e-6 / float(process.guide.width_um)
     strip = process.guide
     return guide(

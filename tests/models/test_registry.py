@@ -5,15 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from optinc_pdk.assemble.component_library import device_types
 from optinc_pdk.cards import CardError, load_process
-from optinc_pdk.models import MODELS, ModelError, device_s, net_transmission, sampled_s
+from optinc_pdk.cards.device_models import SETTINGS
+from optinc_pdk.circuit import Circuit, CircuitBuilder
+from optinc_pdk.models import MODELS, ModelError, device_s, instances_s, net_transmission, sampled_s
 
 PROCESS = load_process()
 OPTICAL = sorted(name for name, device in PROCESS.devices.items() if device.ports.optical)
+# Devices whose card has no dimensions; tests/models/test_coupled_guides.py and the tests below cover them.
+FIXED = [name for name in OPTICAL if PROCESS.devices[name].model.name not in SETTINGS]
 WAVELENGTHS = np.array([1500.0, 1550.0, 1600.0])
 
 
-@pytest.mark.parametrize("name", OPTICAL)
+@pytest.mark.parametrize("name", FIXED)
 def test_every_optical_device_is_reciprocal_and_passive(name):
     s = device_s(PROCESS, name, WAVELENGTHS)
     ports = len(PROCESS.devices[name].ports.optical)
@@ -48,7 +53,7 @@ def test_device_without_model_is_refused():
         device_s(PROCESS, "pad", 1550.0, instance="p")
 
 
-@pytest.mark.parametrize("name", OPTICAL)
+@pytest.mark.parametrize("name", FIXED)
 def test_samples_at_the_cards_values_are_the_cards_device(name):
     values = {key: np.full(3, float(value)) for key, value in PROCESS.devices[name].model.parameters.items()}
     s = sampled_s(PROCESS, name, WAVELENGTHS, values, np.full((3, 3), 0.7) if name == "phase_shifter" else 0.0)
@@ -71,3 +76,32 @@ def test_samples_of_unknown_parameters_are_refused():
         sampled_s(PROCESS, "mmi2x2", 1400.0, {"imbalance": np.zeros(2)})
     with pytest.raises(ValueError, match="loss_db"):
         sampled_s(PROCESS, "mmi2x2", 1550.0, {"loss_db": np.zeros(2)})
+
+
+def couplers(**second: float) -> Circuit:
+    """A circuit of two couplers and a splitter, of which the second coupler has given settings."""
+    builder = CircuitBuilder("pair", device_types(PROCESS))
+    builder.add("a", "coupler", gap_um=0.2, coupled_length_um=5.0, guide_1_um=20.0, guide_2_um=30.0)
+    builder.add("m", "mmi1x2")
+    builder.add("b", "coupler", **second)
+    return builder.build()
+
+
+def test_instances_with_settings_have_their_own_s_matrices():
+    circuit = couplers(gap_um=0.3, coupled_length_um=10.0, guide_1_um=20.0, guide_2_um=30.0)
+    s = instances_s(PROCESS, "coupler", WAVELENGTHS, circuit, circuit.instances_of("coupler"))
+    assert s.shape == (3, 2, 4, 4)
+    angle = PROCESS.device("coupler").parameter("coupling_per_um") * np.array([5.0, 10.0])
+    assert np.abs(s[1, :, 2, 0] / s[1, :, 3, 0]) == pytest.approx(
+        np.tan(angle) * np.abs(net_transmission(PROCESS, 5.0, 1550.0)), rel=1e-12
+    )
+    equal = instances_s(PROCESS, "mmi1x2", WAVELENGTHS, circuit, circuit.instances_of("mmi1x2"))
+    assert np.array_equal(equal[:, 0], device_s(PROCESS, "mmi1x2", WAVELENGTHS))
+
+
+@pytest.mark.parametrize("length", [None, -1.0, np.inf])
+def test_a_setting_that_is_missing_or_no_length_names_the_instance(length):
+    settings = {} if length is None else {"guide_2_um": length}
+    circuit = couplers(gap_um=0.3, coupled_length_um=10.0, guide_1_um=20.0, **settings)
+    with pytest.raises(ModelError, match=r"'b' of 'coupler'.*guide_2_um"):
+        instances_s(PROCESS, "coupler", WAVELENGTHS, circuit, circuit.instances_of("coupler"))

@@ -12,8 +12,9 @@ import yaml
 
 from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.cards import load_process
+from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit import flatten, read_netlist, write_netlist
-from optinc_pdk.models import device_s, sax_cells, sax_models, sax_netlist
+from optinc_pdk.models import device_s, sampled_s, sax_cells, sax_models, sax_netlist
 from optinc_pdk.simulate import scattering
 
 NETLISTS = Path(__file__).resolve().parents[2] / "netlists"
@@ -29,8 +30,15 @@ def _double_precision():
 def test_sax_models_are_ours_in_micrometres(name):
     wavelengths = np.array([1.53, 1.55, 1.57])
     settings = {"phase_shifter": {"phase": 0.7}, "modulator": {"amplitude": -0.7}}.get(name, {})
+    keys = SETTINGS.get(PROCESS.device(name).model.name, ())
+    settings |= dict(zip(keys, (0.2, 9.0, 20.0, 35.0), strict=False))
     found = sax_models(PROCESS)[name](wl=wavelengths, **settings)
-    ours = device_s(PROCESS, name, wavelengths * 1e3, settings.get("phase", 0.0), "", settings.get("amplitude", 1.0))
+    if keys:
+        values = {key: np.array([value]) for key, value in settings.items()}
+        ours = sampled_s(PROCESS, name, wavelengths * 1e3, values)[:, 0]
+    else:
+        light = settings.get("phase", 0.0), "", settings.get("amplitude", 1.0)
+        ours = device_s(PROCESS, name, wavelengths * 1e3, *light)
     ports = PROCESS.devices[name].ports.optical
     for i, a in enumerate(ports):
         for j, b in enumerate(ports):

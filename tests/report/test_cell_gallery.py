@@ -43,6 +43,8 @@ def test_every_number_of_a_card_is_listed_with_its_source() -> None:
     ("name", "text"),
     [
         ("mmi2x2", "`coupler`"),
+        ("coupler_ring", "`coupled_guides`"),
+        ("ring_double", "none: a circuit of 2 coupler"),
         ("straight", "`guide`, by its length"),
         ("pad", "none: carries no light"),
         ("mzi_dummy", "none: a circuit of 2 mmi2x2, 2 terminator"),

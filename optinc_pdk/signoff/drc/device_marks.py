@@ -1,4 +1,4 @@
-"""Marks of devices with coupled guides: a mark exempts its device from a rule only if it lies exactly over it."""
+"""Marks of coupled guides: a mark exempts a device from a rule only if it lies exactly over it, or over two guides."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ NM_UM = 0.001
 
 
 def with_valid_marks(design: Design, rules: Sequence[Rule]) -> tuple[Design, list[Rule]]:
-    """Leave out the marks that do not lie exactly over one of the devices that carry them.
+    """Leave out the marks that lie neither exactly over one of the devices that carry them nor over two guides.
 
     A mark is valid if it is the bounding box of a device and covers exactly the silicon of this device, in any of the
-    eight orientations.
+    eight orientations. It is also valid over two guides if the rule states their width, and nothing else touches it.
 
     Args:
         design: Layout.
@@ -46,7 +46,7 @@ def with_valid_marks(design: Design, rules: Sequence[Rule]) -> tuple[Design, lis
 
 
 def valid_marks(design: Design, rule: GuideSpaceRule, marker: str) -> kdb.Region:
-    """Return the marks of a layer that lie exactly over one of the rule's devices.
+    """Return the marks of a layer that lie exactly over one of the rule's devices, or over two guides.
 
     Args:
         design: Layout.
@@ -56,13 +56,20 @@ def valid_marks(design: Design, rule: GuideSpaceRule, marker: str) -> kdb.Region
     core = rule.layers[0]
     if design.shapes(marker).at_end():
         return kdb.Region()
+    width = None if rule.coupled_width_um is None else design.dbu(rule.coupled_width_um)
     devices = [region for polygons in rule.silicon_nm for region in _orientations(polygons, design.layout.dbu)]
 
     def check(box: kdb.Box) -> kdb.Region:
         marks = kdb.Region()
         for mark in design.touching(marker, box).each():
-            if mark.is_box() and _covers_device(design.near(core, mark.bbox()), mark.bbox(), devices):
+            silicon = design.near(core, mark.bbox()) if mark.is_box() else kdb.Region()
+            if _covers_device(silicon, mark.bbox(), devices):
                 marks.insert(mark)
+            elif _covers_two_guides(silicon, mark.bbox(), width):
+                # a third guide that touches the mark from outside would face one of the two under the mark only
+                around = design.near(core, mark.bbox().enlarged(1)).merged(True, 0)
+                if around.count() == 2:
+                    marks.insert(mark)
         return marks
 
     return check_repeated(repeated_regions(design, marker, 1, (core,)), check).merged()
@@ -82,6 +89,24 @@ def _covers_device(silicon: kdb.Region, box: kdb.Box, devices: Sequence[kdb.Regi
     drawn = silicon.moved(-box.left, -box.bottom)
     extent = kdb.Box(0, 0, box.width(), box.height())
     return any(device.bbox() == extent and (drawn ^ device).is_empty() for device in devices)
+
+
+def _covers_two_guides(silicon: kdb.Region, box: kdb.Box, width: int | None) -> bool:
+    """Whether the silicon in a box consists of two guides that cross its border at right angles, each twice.
+
+    Guides along the border are not allowed: the silicon touches the border at the four ends of the guides only.
+
+    Args:
+        silicon: Silicon in the box, cut off at the box.
+        box: Mark.
+        width: Width of the guides in database units; None if no guides may be coupled.
+    """
+    if width is None:
+        return False
+    guides = silicon.merged(True, 0)
+    border = kdb.Region(box).edges()
+    ends = [[edge.length() for edge in (kdb.Region(guide).edges() & border).each()] for guide in guides.each()]
+    return guides.holes().is_empty() and ends == [[width, width], [width, width]]
 
 
 def _free_layer(layout: kdb.Layout) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.golden_devices import device_symmetries
 from optinc_pdk.file_writing import saved_bytes, write_atomic
 from optinc_pdk.gc_control import gc_paused
-from optinc_pdk.signoff.lvs import differences, guide_lengths, padless_nets, path_lengths
+from optinc_pdk.signoff.lvs import coupler_settings, differences, guide_lengths, padless_nets, path_lengths
 from optinc_pdk.signoff.lvs.device_matching import Ints
 from optinc_pdk.signoff.lvs.differences import Difference
 from optinc_pdk.validation import validate_api
@@ -82,7 +82,8 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
         NetlistError: The reference's cells contain each other.
         CardError: A golden device cannot be used.
     """
-    pair = differences.match_circuits(flatten(reference), extraction.circuit, process, device_symmetries(process))
+    symmetries = {**device_symmetries(process), **coupler_settings.coupler_symmetries(process)}
+    pair = differences.match_circuits(flatten(reference), extraction.circuit, process, symmetries)
     found = list(differences.extraction_faults(pair, extraction.faults))
     for check in (
         differences.labels,
@@ -93,6 +94,7 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
         differences.devices,
         differences.nets,
         differences.parameters,
+        coupler_settings.couplers,
         # the arms of a drawn interferometer may differ on purpose; its netlist states their lengths
         guide_lengths.guide_lengths if pair.ref.circuit.net_length_um.size else path_lengths.arms,
         path_lengths.trees,

@@ -27,6 +27,7 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit, ComponentType, flatten
 from optinc_pdk.extract.golden_devices import device_symmetries
+from optinc_pdk.signoff.lvs.coupler_settings import coupler_symmetries
 from optinc_pdk.signoff.lvs.device_matching import Permutation
 from optinc_pdk.signoff.lvs.differences import PHASE_SHIFTER, SYMMETRIC
 
@@ -68,7 +69,7 @@ def compare_with_klayout(reference: Circuit, extracted: Circuit, process: Proces
         NetlistError: The reference's cells contain each other.
         CardError: A golden device cannot be used.
     """
-    symmetry = {**device_symmetries(process), **SYMMETRIC}
+    symmetry = {**device_symmetries(process), **SYMMETRIC, **coupler_symmetries(process)}
     log = _Log()
     comparer = kdb.NetlistComparer(log)
     both = _netlist(flatten(reference), symmetry), _netlist(extracted, symmetry)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import NetlistError
 from optinc_pdk.errors import InputError
-from optinc_pdk.models import device_s, net_transmission
+from optinc_pdk.models import instances_s, net_transmission
 from optinc_pdk.simulate.circuit_optics import MODULATOR, PHOTODIODE, CircuitOptics, ComponentGroup
 from optinc_pdk.simulate.s_parameters.block_assembly import Bools, Ints, device_ports
 from optinc_pdk.simulate.s_parameters.cell_reduction import Entries
@@ -135,8 +135,7 @@ def circuit_values(
             s = _checked(given, (*cases, group.instance.size, ports, ports), f"S-parameters of {group.name!r}")
             _refuse_infinite(structure, group, s)
         else:
-            instance = structure.circuit.instances[group.instance[0]]
-            s = device_s(process, group.name, wavelengths_nm, instance=instance)[np.newaxis, :, np.newaxis]
+            s = instances_s(process, group.name, wavelengths_nm, structure.circuit, group.instance)[np.newaxis]
         found[number] = _with_outer(s, group)
     heat = np.exp(1j * phases)
     return DeviceValues(structure, found, heat, _guides(structure, wavelengths_nm, process, guides, cases), cases[1])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED
 from optinc_pdk.errors import InputError
-from optinc_pdk.models import device_s, net_transmission
+from optinc_pdk.models import device_s, instances_s, net_transmission
 from optinc_pdk.simulate.circuit_optics import MODULATOR, CircuitOptics, Ints
 from optinc_pdk.simulate.s_parameters.device_values import check_ports, singular_error
 
@@ -377,11 +377,10 @@ def _device_entries(
     """Non-zero entries of all devices' S-matrices: port of the wave out, port of the wave in, value, heater or -1."""
     outs, ins, values, heaters = [], [], [], []
     for group in structure.devices:
-        name = structure.circuit.instances[group.instance[0]]
         if group.name in devices:
             cold = devices[group.name]
         else:
-            cold = device_s(process, group.name, wavelength_nm, instance=name)
+            cold = instances_s(process, group.name, wavelength_nm, structure.circuit, group.instance)[0]
         unheated = np.full(group.instance.size, UNCONNECTED)
         number = np.searchsorted(structure.heater, group.instance) if group.heated else unheated
         if group.name == MODULATOR:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
-from optinc_pdk.models import device_s, net_transmission, sampled_s
+from optinc_pdk.models import instance_settings, instances_s, net_transmission, sampled_s
 from optinc_pdk.simulate import Scattering, s_matrices
 from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
@@ -197,12 +197,15 @@ def sample_device_s(chip: NominalChip, sample: ChipSample, name: str, wavelength
         wavelengths_nm: (W,) wavelengths.
 
     Returns:
-        (W, I, p, p) S-matrices of its I instances with p ports; (W, 1, p, p) for a component without variation.
+        (W, I, p, p) S-matrices of its I instances with p ports; (W, 1, p, p) for a component of which all instances are
+        equal.
     """
     drawn = sample.parameters.get(name)
+    instances = next(group.instance for group in chip.structure.devices if group.name == name)
     if drawn is None:
-        return device_s(chip.process, name, wavelengths_nm)[:, np.newaxis]
-    values = {key: value for key, value in drawn.items() if key != PHASE}
+        return instances_s(chip.process, name, wavelengths_nm, chip.structure.circuit, instances)
+    values = instance_settings(chip.process, name, chip.structure.circuit, instances)
+    values |= {key: value for key, value in drawn.items() if key != PHASE}
     phase = _phase_ratio(chip, wavelengths_nm) * drawn.get(PHASE, 0.0)
     return sampled_s(chip.process, name, wavelengths_nm, values, phase)
 

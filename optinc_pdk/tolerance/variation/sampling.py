@@ -281,6 +281,7 @@ def _wavelength(
 
 
 _LOSSY = (
+    "coupled_guides",
     "coupler",
     "crossing",
     "directional_coupler",

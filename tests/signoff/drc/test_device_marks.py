@@ -14,7 +14,9 @@ from optinc_pdk.signoff.drc.device_marks import valid_marks, with_valid_marks
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
-RULE = next(rule for rule in PROCESS.rules if rule.id == "core.guide_space")
+WITH_GUIDES = next(rule for rule in PROCESS.rules if rule.id == "core.guide_space")
+# the rule without marks over two guides of any gap
+RULE = WITH_GUIDES.model_copy(update={"coupled_width_um": None})
 COUPLER, TAP = (
     kdb.Region([kdb.Polygon([kdb.Point(*point) for point in polygon]) for polygon in polygons])
     for polygons in RULE.silicon_nm
@@ -91,6 +93,47 @@ def test_only_marks_that_are_not_valid_change_the_layout_and_the_rule() -> None:
     assert changed.region(rules[0].layers[1]).count() == 2
 
 
+PAIR = kdb.Region([kdb.Box(-9000, y, 39_000, y + 450) for y in (0, 650)])
+OVER = kdb.Box(0, -500, 30_000, 1_600)
+
+
+def of_guides(silicon: kdb.Region, *marks: kdb.Box, turn: kdb.Trans | None = None) -> int:
+    """Number of valid marks of a cell that is placed twice, with marks over two guides."""
+    return int(valid_marks(design(silicon, marks, turn), WITH_GUIDES, "coupled").count())
+
+
+@pytest.mark.parametrize("turn", [kdb.Trans(turns, mirror, 7, -3) for turns in range(4) for mirror in (False, True)])
+def test_a_mark_over_two_guides_is_valid_in_every_orientation(turn: kdb.Trans) -> None:
+    assert of_guides(PAIR, OVER, turn=turn) == 2
+    assert of_guides(COUPLER + LEADS, BOX, turn=turn) == 2
+
+
+@pytest.mark.parametrize(
+    "silicon",
+    {
+        "third guide": PAIR + kdb.Region(kdb.Box(-9000, 1_300, 39_000, 1_750)),
+        "third guide that touches the mark": PAIR + kdb.Region(kdb.Box(-9000, 1_600, 39_000, 2_050)),
+        "speck": PAIR + kdb.Region(kdb.Box(10_000, 500, 10_001, 501)),
+        "joined": PAIR + kdb.Region(kdb.Box(10_000, 400, 10_450, 700)),
+        "one guide": kdb.Region(kdb.Box(-9000, 0, 39_000, 450)),
+        "end inside": PAIR - kdb.Region(kdb.Box(29_999, 650, 39_000, 1_100)),
+        "cut": PAIR - kdb.Region(kdb.Box(15_000, 650, 15_001, 1_100)),
+        "wider by 1 nm": PAIR + kdb.Region(kdb.Box(-9000, 1_000, 39_000, 1_101)),
+        "narrower by 1 nm": PAIR - kdb.Region(kdb.Box(-9000, 1_099, 39_000, 1_100)),
+        "nothing": kdb.Region(),
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_a_mark_over_other_silicon_than_two_guides_is_not_valid(silicon: tuple[str, kdb.Region]) -> None:
+    assert of_guides(silicon[1], OVER) == 0
+
+
+def test_a_mark_along_a_guide_or_of_two_rectangles_is_not_valid() -> None:
+    assert of_guides(PAIR, kdb.Box(0, 0, 30_000, 1_600)) == 0
+    assert of_guides(PAIR, OVER, kdb.Box(0, -600, 100, 0)) == 0
+    assert valid(PAIR, OVER) == 0
+
+
 def test_a_mark_over_the_whole_chip_switches_no_rule_off(tmp_path: Path) -> None:
     close = kdb.Region([kdb.Box(0, y, 60_000, y + 450) for y in (40_000, 43_000)])
 
@@ -116,6 +159,8 @@ def test_every_process_knows_the_silicon_of_its_marked_devices(name: str) -> Non
 
 def test_a_marker_layer_without_devices_is_refused(tmp_path: Path) -> None:
     text = (PROCESS.folder / "rules.yml").read_text()
-    (tmp_path / "rules.yml").write_text(text.replace("     devices: [directional_coupler, monitor_tap],\n", ""))
+    (tmp_path / "rules.yml").write_text(
+        text.replace("devices: [directional_coupler, monitor_tap], coupled_width_um: 0.45,", "")
+    )
     with pytest.raises(CardError, match=r"core\.guide_space.*'devices' belong together"):
         load_rules(tmp_path / "rules.yml", LAYERS)

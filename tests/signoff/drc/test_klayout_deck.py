@@ -156,10 +156,15 @@ def test_engines_agree_which_marks_of_coupled_guides_are_valid(tmp_path: Path) -
     device = kdb.Region([kdb.Polygon([kdb.Point(*point) for point in polygon]) for polygon in rule.silicon_nm[-1]])
     extent = device.bbox()
     close = kdb.Region([kdb.Box(0, y, extent.right, y + 450) for y in (0, 3_000)])
+    over = kdb.Box(0, -500, extent.right, 3_950)
+    third = close + kdb.Region(kdb.Box(0, 3_950, extent.right, 4_400))
     drawn = {
         "exact": (device, [extent]),
         "moved": (device, [extent.moved(1, 0)]),
         "other": (close, [extent]),
+        "two guides": (close, [over]),
+        "third guide": (third, [over]),
+        "end": (close - kdb.Region(kdb.Box(extent.right - 1, 0, extent.right, 450)), [over]),
         "everything": (close, [extent, kdb.Box(-(10**6), -(10**6), 10**6, 10**6)]),
     }
     for label, (silicon, marks) in drawn.items():
@@ -171,7 +176,7 @@ def test_engines_agree_which_marks_of_coupled_guides_are_valid(tmp_path: Path) -
         layout.write(str(tmp_path / f"{label}.gds"))
     run(tmp_path, [("soi220", tmp_path / f"{label}.gds") for label in drawn])
     found = {label: len(markers(tmp_path / f"{label}.lyrdb")[rule.id]) for label in drawn}
-    assert found == {"exact": 0, "moved": 1, "other": 1, "everything": 1}
+    assert found == {"exact": 0, "moved": 1, "other": 1, "two guides": 0, "third guide": 2, "end": 1, "everything": 1}
     assert [line for label in drawn for line in differences("soi220", tmp_path / f"{label}.gds")] == []
 
 

@@ -286,6 +286,22 @@ def beside(draft: Draft, rng: Rng) -> Mutation:
     return Mutation("a second guide 1 µm beside a guide", um(box))
 
 
+@kind("second guide coupled to a guide under a mark")
+def coupled(draft: Draft, rng: Rng) -> Mutation | None:
+    """The mark is valid and the coupler is recognised, so only the netlist shows that it does not belong there."""
+    if "coupler" not in draft.process.devices:
+        return None
+    part = slice_of(choose(rng, straights(draft, 22.0)), rng, 20_000)
+    lying = part.width() > part.height()
+    move = kdb.Vector(0, draft.width + 300) if lying else kdb.Vector(draft.width + 300, 0)
+    second = part.moved(move)
+    along = kdb.Vector(2_000, 0) if lying else kdb.Vector(0, 2_000)
+    mark = kdb.Box(part.p1 + along, second.p2 - along)
+    draft.add("core", second)
+    draft.add("coupled", mark.enlarged(0 if lying else 300, 300 if lying else 0))
+    return Mutation("a second guide 0.3 µm beside a guide, under a mark of coupled guides", um(part))
+
+
 @kind("stray silicon")
 def stray(draft: Draft, rng: Rng) -> Mutation:
     box = draft.clear_spot(rng, 2000)

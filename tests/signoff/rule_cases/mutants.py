@@ -24,6 +24,7 @@ STEPS = {
     "most_um": 0.001,
     "keepout_um": 0.001,
     "pitch_um": 0.001,
+    "coupled_width_um": 0.001,
     "arms_um": 0.001,
     "dies_um": 0.001,
     "reticle_um": 0.001,

@@ -87,6 +87,42 @@ def coupled(rule: GuideSpaceRule, guide: int) -> Iterator[Scene]:
         # once, because the thousands of chords of a device's curves face each other
         yield Scene("device under its mark", lambda _, shapes=(*device, mark): list(shapes), {0: 0}, global_=True)
         yield Scene("other guides under a mark", other, {-1: 1})
+        if rule.coupled_width_um is not None:
+            yield from two_guides(layer, marker, nm(rule.coupled_width_um), value)
+
+
+def two_guides(layer: str, marker: str, width: int, value: int) -> Iterator[Scene]:
+    """Two guides closer than the limit under a mark, and what makes the mark not valid."""
+    length, gap, margin = 20 * width, value // 4, width
+    top = width + gap
+    mark = box(marker, 0, -margin, length, top + width + margin)
+
+    def guide(low: int, wide: int = width, left: int = 0, right: int = length) -> Shape:
+        return box(layer, left, low, right, low + wide)
+
+    def of_width(delta: int) -> list[Shape]:
+        return [guide(0), guide(top, width + delta), mark]
+
+    def end(delta: int) -> list[Shape]:
+        # guides may end at the border of their mark
+        return [guide(0), guide(top, right=length - 1 + delta), mark]
+
+    def third(delta: int) -> list[Shape]:
+        # a guide that touches the mark from outside is as one under it; further away, it is closer than the limit
+        return [guide(0), guide(top), mark, guide(-margin - width + 1 - delta)]
+
+    def along(delta: int) -> list[Shape]:
+        low = box(marker, 0, -1 + 1 - delta, length, top + width + margin)
+        return [guide(0), guide(top), low]
+
+    def stepped(delta: int) -> list[Shape]:
+        return [guide(0), guide(top), mark, *([box(marker, 0, -margin - 1, width, 0)] if delta < 0 else [])]
+
+    yield Scene("two guides of another width under a mark", of_width, {-1: 1, 0: 0, 1: 1})
+    yield Scene("a guide that ends under a mark", end, {0: 1, 1: 0})
+    yield Scene("a third guide under a mark", third, {0: 2, 1: 2, 2: 1})
+    yield Scene("a guide along the border of a mark", along, {0: 1, 1: 0})
+    yield Scene("a mark that is no rectangle", stepped, {-1: 1, 0: 0})
 
 
 @scenes("contacts")

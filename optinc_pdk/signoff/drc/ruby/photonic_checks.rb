@@ -27,16 +27,27 @@ module Checks
     gaps - exempt
   end
 
-  # Marks that are the bounding box of one of the rule's devices and cover exactly its silicon.
+  # Marks that are the bounding box of one of the rule's devices and cover exactly its silicon, or lie over two guides.
   def valid_marks(design, rule, marker)
     devices = rule["silicon_nm"].flat_map { |polygons| orientations(polygons, 0.001 / design.layout.dbu) }
     marks = design.region(marker).each.select do |mark|
       box = mark.bbox
-      drawn = design.near(rule["layers"][0], box).moved(-box.left, -box.bottom)
+      silicon = design.near(rule["layers"][0], box)
+      drawn = silicon.moved(-box.left, -box.bottom)
       extent = RBA::Box::new(0, 0, box.width, box.height)
-      mark.is_box? && devices.any? { |device| device.bbox == extent && (drawn ^ device).is_empty? }
+      mark.is_box? && (devices.any? { |device| device.bbox == extent && (drawn ^ device).is_empty? } ||
+                       two_guides?(silicon, box, rule["coupled_width_um"] && design.dbu(rule["coupled_width_um"])) &&
+                       design.near(rule["layers"][0], box.enlarged(1, 1)).merged(true, 0).count == 2)
     end
     marks.each_with_object(RBA::Region::new) { |mark, region| region.insert(mark) }
+  end
+
+  # Whether the silicon in a box consists of two guides of a width that cross its border at right angles, each twice.
+  def two_guides?(silicon, box, width)
+    return false unless width
+    guides, border = silicon.merged(true, 0), RBA::Region::new(box).edges
+    ends = guides.each.map { |guide| (RBA::Region::new(guide).edges & border).each.map(&:length) }
+    guides.holes.is_empty? && ends == [[width, width], [width, width]]
   end
 
   # The silicon of a device in all orientations, with its lower left corner at the origin.

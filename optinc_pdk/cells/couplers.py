@@ -1,0 +1,383 @@
+"""Cells of couplers with any gap and length, and of rings; names and arguments are those of gdsfactory.
+
+A rectangle on the layer ``coupled`` marks where two guides couple. Both cross its border at right angles, and nothing
+else lies in it. Extraction recognises the coupler by the mark.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gdsfactory as gf
+import numpy as np
+
+from optinc_pdk.cells.cell_cache import cell
+from optinc_pdk.cells.curves import GRID_PER_UM, Points, euler_bend, polyline_length_um, round_corners, s_bend
+from optinc_pdk.cells.drawing import add_guide, add_optical, add_rectangle, check_length, place_cell
+from optinc_pdk.models.coupled_guides import coupled_length_um, distances_um
+from optinc_pdk.tech import active_process
+
+DEVICE = "coupler"
+"""Name of the device, and of its card, that every coupler of this module is."""
+COUPLERS = ("coupler", "coupler_ring", "coupler_straight")
+"""Cells that are this device."""
+# Distance of a mark's border from the sides of the guides along it, in µm.
+MARGIN_UM = 0.5
+EXTENSION_UM = 3.0
+
+
+@cell
+def coupler_straight(length: float = 10.0, gap: float = 0.27, cross_section: Any = "strip") -> gf.Component:
+    """Two parallel straight guides; ports are numbered clockwise from the lower left.
+
+    Args:
+        length: Length in µm.
+        gap: Gap between the guides in µm.
+        cross_section: Cross-section of the guides, that of the process.
+
+    Raises:
+        ValueError: A length is not positive or off the 1 nm grid, or the cross-section is another one.
+    """
+    name = "coupler_straight"
+    length, pitch = check_length("length", length, 0.001, name), _pitch(name, gap)
+    _check_strip(name, cross_section)
+    lower = np.array([[0.0, 0.0], [length, 0.0]])
+    return _side_by_side(lower, lower + np.array([0.0, pitch]))
+
+
+@cell
+def coupler(
+    gap: float = 0.236,
+    length: float = 20.0,
+    dy: float = 6.0,
+    dx: float = 12.0,
+    cross_section: Any = "strip",
+    allow_min_radius_violation: bool = False,
+    bend: Any = "bend_s",
+) -> gf.Component:
+    """Coupler with S-bends at its four ports, which are numbered clockwise from the lower left.
+
+    An S-bend consists of two arcs, with the largest radius that fits ``dx``. With the default ``dy``, which is larger
+    than gdsfactory's, guides that go straight on at the ports are uncoupled.
+
+    Args:
+        gap: Gap between the straight guides in µm.
+        length: Length of the straight guides in µm; 0 for none.
+        dy: Distance of the ports of one side in µm.
+        dx: Length of the S-bends in µm.
+        cross_section: Cross-section of the guides, that of the process.
+        allow_min_radius_violation: Whether S-bends may have a smaller radius than that of the process.
+        bend: S-bend, ``"bend_s"``.
+
+    Raises:
+        ValueError: A length is negative or off the 1 nm grid, ``dx`` is too short for the process's bend radius, or the
+            cross-section or the bend is another one.
+    """
+    name, strip = "coupler", active_process().guide
+    pitch, length = _pitch(name, gap), check_length("length", length, 0.0, name)
+    dx, dy = check_length("dx", dx, 0.001, name), check_length("dy", dy, 0.001, name)
+    _check_strip(name, cross_section)
+    if bend != "bend_s":
+        raise ValueError(f"{name}: bend is {bend!r}; give 'bend_s'")
+    # both in nm; the upper guide takes the odd one
+    apart = round((dy - pitch) * GRID_PER_UM)
+    rises = apart // 2 / GRID_PER_UM, (apart - apart // 2) / GRID_PER_UM
+    if rises[0] <= 0:
+        raise ValueError(f"{name}: dy is {dy:g} µm, the centres of the guides are {pitch:g} µm apart; enlarge it")
+    # the radius is (dx² + rise²) / (4 rise)
+    least = max(4 * rises[1] * float(strip.radius_um) - rises[1] ** 2, 0.0) ** 0.5
+    if dx < least and not allow_min_radius_violation:
+        raise ValueError(
+            f"{name}: dx is {dx:g} µm; S-bends with the process's radius of {strip.radius_um:g} µm need "
+            f"{least:.3f} µm; enlarge it"
+        )
+    lower, upper = (_arms(length, dx, rise, int(strip.arc_segments)) for rise in rises)
+    return _side_by_side(lower * [1, -1], upper + np.array([0.0, pitch]))
+
+
+@cell
+def coupler_ring(
+    gap: float = 0.2,
+    radius: float | None = None,
+    length_x: float = 4.0,
+    bend: Any = "bend_euler",
+    straight: Any = "straight",
+    cross_section: Any = "strip",
+    cross_section_bend: Any = None,
+    length_extension: float | None = None,
+) -> gf.Component:
+    """Lower half of a ring over a straight guide from o1 to o4; the ring's ends are o2 and o3.
+
+    Args:
+        gap: Gap between the straight guide and the ring in µm.
+        radius: Smallest bend radius of the ring in µm; that of the process if None.
+        length_x: Length of the straight part of the ring in µm.
+        bend: Bends of the ring, ``"bend_euler"`` or ``"bend_circular"``.
+        straight: Straight guide, ``"straight"``.
+        cross_section: Cross-section of the guides, that of the process.
+        cross_section_bend: The same.
+        length_extension: Length of the lower guide beyond the ring's straight part in µm; 3 µm more than its mark if
+            None.
+
+    Raises:
+        ValueError: A length is negative or off the 1 nm grid, the lower guide is shorter than the mark, or bend,
+            straight or cross-section is another one.
+    """
+    name = "coupler_ring"
+    pitch, length_x = _pitch(name, gap), check_length("length_x", length_x, 0.0, name)
+    _check_strip(name, cross_section)
+    _check_strip(name, cross_section if cross_section_bend is None else cross_section_bend)
+    if straight != "straight":
+        raise ValueError(f"{name}: straight is {straight!r}; give 'straight'")
+    ring = _half_ring(name, bend, radius, length_x) + np.array([0.0, pitch])
+    reach, top = float(-ring[0, 0]), float(ring[0, 1])
+    beyond = _uncoupled_from(ring)
+    extension = beyond + EXTENSION_UM
+    if length_extension is not None:
+        extension = check_length("length_extension", length_extension, 0.0, name)
+    if extension < beyond:
+        raise ValueError(
+            f"{name}: length_extension is {extension:g} µm, the ring's mark reaches {beyond:g} µm; enlarge it"
+        )
+    c = gf.Component()
+    add_guide(c, np.array([[-extension, 0.0], [length_x + extension, 0.0]]))
+    add_guide(c, ring)
+    left, right = -beyond, length_x + beyond
+    add_rectangle(c, (left, -_margin(), right, top), "coupled")
+    add_optical(c, "o1", (-extension, 0.0), 180)
+    add_optical(c, "o2", (-reach, top), 90)
+    add_optical(c, "o3", (length_x + reach, top), 90)
+    add_optical(c, "o4", (length_x + extension, 0.0), 0)
+    c.info.update({**coupler_settings(np.array([[left, 0.0], [right, 0.0]]), ring)})
+    c.info["radius"] = reach
+    return c
+
+
+@cell
+def ring_single(
+    gap: float = 0.2,
+    radius: float | None = None,
+    length_x: float = 4.0,
+    length_y: float = 0.6,
+    bend: Any = "bend_euler",
+    straight: Any = "straight",
+    coupler_ring: Any = "coupler_ring",
+    cross_section: Any = "strip",
+    length_extension: float | None = None,
+) -> gf.Component:
+    """Ring with one straight guide, from o1 to o2.
+
+    Args:
+        gap: See :func:`coupler_ring`.
+        radius: See :func:`coupler_ring`.
+        length_x: Length of the ring's horizontal straights in µm.
+        length_y: Length of the ring's vertical straights in µm.
+        bend: See :func:`coupler_ring`.
+        straight: See :func:`coupler_ring`.
+        coupler_ring: Coupler, ``"coupler_ring"``.
+        cross_section: See :func:`coupler_ring`.
+        length_extension: See :func:`coupler_ring`.
+
+    Raises:
+        ValueError: See :func:`coupler_ring`; also if ``length_y`` is negative or the coupler is another one.
+    """
+    name = "ring_single"
+    length_y = check_length("length_y", length_y, 0.0, name)
+    _check_coupler(name, coupler_ring)
+    half = _ring_coupler(gap, radius, length_x, bend, straight, cross_section, length_extension)
+    c = gf.Component()
+    place_cell(c, half, (0.0, 0.0))
+    ring = _half_ring(name, bend, radius, length_x)
+    top = float(half.ports["o2"].center[1])
+    # the upper half mirrors the lower one
+    upper = ring * [1, -1] + np.array([0.0, top + length_y + ring[0, 1]])
+    ends = [[[x, top]] for x in upper[[0, -1], 0]] if length_y else [np.zeros((0, 2))] * 2
+    add_guide(c, np.concatenate([ends[0], upper, ends[1]]))
+    for port, of_half in (("o1", "o1"), ("o2", "o4")):
+        c.add_port(name=port, port=half.ports[of_half])
+    c.info["radius"] = half.info["radius"]
+    return c
+
+
+@cell
+def ring_double(
+    gap: float = 0.2,
+    gap_top: float | None = None,
+    gap_bot: float | None = None,
+    radius: float | None = None,
+    length_x: float = 0.01,
+    length_y: float = 0.01,
+    bend: Any = "bend_euler",
+    straight: Any = "straight",
+    coupler_ring: Any = "coupler_ring",
+    coupler_ring_top: Any = None,
+    cross_section: Any = "strip",
+    length_extension: float | None = None,
+) -> gf.Component:
+    """Ring between two straight guides, from o1 to o2 below and from o3 to o4 above it.
+
+    Args:
+        gap: See :func:`coupler_ring`.
+        gap_top: Gap above the ring in µm; ``gap`` if None.
+        gap_bot: Gap below the ring in µm; ``gap`` if None.
+        radius: See :func:`coupler_ring`.
+        length_x: Length of the ring's horizontal straights in µm.
+        length_y: Length of the ring's vertical straights in µm; at least 1 nm, so that the marks of the couplers are
+            apart.
+        bend: See :func:`coupler_ring`.
+        straight: See :func:`coupler_ring`.
+        coupler_ring: Coupler, ``"coupler_ring"``.
+        coupler_ring_top: The same.
+        cross_section: See :func:`coupler_ring`.
+        length_extension: See :func:`coupler_ring`.
+
+    Raises:
+        ValueError: See :func:`coupler_ring`; also if ``length_y`` is not positive or a coupler is another one.
+    """
+    name = "ring_double"
+    length_y = check_length("length_y", length_y, 0.001, name)
+    _check_coupler(name, coupler_ring)
+    _check_coupler(name, coupler_ring if coupler_ring_top is None else coupler_ring_top)
+    gaps = (gap if gap_bot is None else gap_bot, gap if gap_top is None else gap_top)
+    below, above = (
+        _ring_coupler(value, radius, length_x, bend, straight, cross_section, length_extension) for value in gaps
+    )
+    c = gf.Component()
+    place_cell(c, below, (0.0, 0.0))
+    left, right = (below.ports[port].center for port in ("o2", "o3"))
+    turned = place_cell(c, above, (length_x, left[1] + length_y + above.ports["o2"].center[1]), rotation=180)
+    for x, y in (left, right):
+        add_guide(c, np.array([[x, y], [x, y + length_y]]))
+    for port, of_half in (("o1", below.ports["o1"]), ("o2", below.ports["o4"])):
+        c.add_port(name=port, port=of_half)
+    for port, of_half in (("o3", turned.ports["o4"]), ("o4", turned.ports["o1"])):
+        c.add_port(name=port, port=of_half)
+    c.info["radius"] = below.info["radius"]
+    return c
+
+
+def coupler_settings(first_um: Points, second_um: Points) -> dict[str, float]:
+    """Return the settings of two coupled guides in a netlist, calculated from the centre lines as drawn.
+
+    Args:
+        first_um: (n, 2) centre line of the guide from o1 to o4 in µm.
+        second_um: (m, 2) centre line of the guide from o2 to o3 in µm.
+
+    Returns:
+        ``gap_um``, ``coupled_length_um``, ``guide_1_um`` and ``guide_2_um``, see ``cards.device_models.SETTINGS``.
+
+    Raises:
+        CardError: The process has no card of the coupler.
+    """
+    process = active_process()
+    card = process.device(DEVICE)
+    width = float(process.guide.width_um)
+    apart = min(float(distances_um(*pair).min()) for pair in ((first_um, second_um), (second_um, first_um)))
+    keys = ("reference_gap_um", "decay_um")
+    return {
+        "gap_um": apart - width,
+        "coupled_length_um": coupled_length_um(first_um, second_um, width, *(card.parameter(key) for key in keys)),
+        "guide_1_um": polyline_length_um(first_um),
+        "guide_2_um": polyline_length_um(second_um),
+    }
+
+
+def _side_by_side(lower: Points, upper: Points) -> gf.Component:
+    """Draw two guides from left to right with their mark, which ends at the ports."""
+    c, margin = gf.Component(), _margin()
+    for line in (lower, upper):
+        add_guide(c, line)
+    left, right = float(lower[0, 0]), float(lower[-1, 0])
+    low, high = float(lower[0, 1]), float(upper[0, 1])
+    add_rectangle(c, (left, low - margin, right, high + margin), "coupled")
+    for name, at, side in (
+        ("o1", (left, low), 180),
+        ("o2", (left, high), 180),
+        ("o3", (right, high), 0),
+        ("o4", (right, low), 0),
+    ):
+        add_optical(c, name, at, side)
+    c.info.update({**coupler_settings(lower, upper)})
+    return c
+
+
+def _arms(length: float, dx: float, rise: float, segments: int) -> Points:
+    """Return a centre line that comes down by ``rise`` to y = 0 within ``dx``, runs for ``length`` and goes up."""
+    left = s_bend(dx, -rise, (dx**2 + rise**2) / (4 * rise), segments) + np.array([0.0, rise])
+    # the arcs end within a rounding error of dx
+    left = np.concatenate([left[np.hypot(*(left - left[-1]).T) > 1e-6], [[dx, 0.0]]])
+    right = (left * [-1, 1] + np.array([2 * dx + length, 0.0]))[::-1]
+    return np.concatenate([left, right if length else right[1:]])
+
+
+def _half_ring(name: str, bend: Any, radius: float | None, length_x: float) -> Points:
+    """Return the lower half of a ring from left to right, with its straight part from (0, 0) to (length_x, 0)."""
+    strip = active_process().guide
+    radius = check_length("radius", float(strip.radius_um) if radius is None else radius, 0.001, name)
+    segments = int(strip.arc_segments)
+    if bend == "bend_euler":
+        quarter, _ = euler_bend(radius, segments)
+    elif bend == "bend_circular":
+        quarter = round_corners(np.array([[0.0, 0.0], [radius, 0.0], [radius, radius]]), radius, segments)
+    else:
+        raise ValueError(f"{name}: bend is {bend!r}; give 'bend_euler' or 'bend_circular'")
+    left = (quarter * [-1, 1])[::-1]
+    return np.concatenate([left, quarter[0 if length_x else 1 :] + np.array([length_x, 0.0])])
+
+
+def _uncoupled_from(ring: Points) -> float:
+    """Return the distance in µm from a ring's straight part at which the guide under it is uncoupled.
+
+    The mark reaches that far: beyond it, the guide is at least ``floorplan.guide_space_um`` from the ring.
+    """
+    process = active_process()
+    first, apart = -ring[0, 0] + _margin(), float(process.floorplan.guide_space_um + process.guide.width_um)
+    places = first + np.arange(0.0, apart, 1 / GRID_PER_UM)
+    near = distances_um(np.stack([-places, np.zeros_like(places)], axis=1), ring) < apart
+    return round(float(places[np.count_nonzero(near)]), 3)
+
+
+def _ring_coupler(
+    gap: float,
+    radius: float | None,
+    length_x: float,
+    bend: Any,
+    straight: Any,
+    cross_section: Any,
+    length_extension: float | None,
+) -> gf.Component:
+    """Return the coupler of a ring, also where an argument of the caller has the name of the cell."""
+    return coupler_ring(
+        gap=gap,
+        radius=radius,
+        length_x=length_x,
+        bend=bend,
+        straight=straight,
+        cross_section=cross_section,
+        length_extension=length_extension,
+    )
+
+
+def _pitch(name: str, gap: Any) -> float:
+    """Return the distance of the centres of two guides in µm."""
+    return check_length("gap", gap, 0.001, name) + float(active_process().guide.width_um)
+
+
+def _margin() -> float:
+    """Return the distance of a mark's border from the centre line of a guide along it, in µm."""
+    return float(active_process().guide.width_um) / 2 + MARGIN_UM
+
+
+def _check_strip(name: str, cross_section: Any) -> None:
+    """Refuse a cross-section of another width than the guides of the process."""
+    width, least = float(gf.get_cross_section(cross_section).width), float(active_process().guide.width_um)
+    if abs(width - least) > 1e-6:
+        raise ValueError(
+            f"{name}: the cross-section is {width:g} µm wide, coupled guides are {least:g} µm; give 'strip'"
+        )
+
+
+def _check_coupler(name: str, coupler: Any) -> None:
+    """Refuse a coupler other than the cell of this module."""
+    if coupler not in ("coupler_ring", coupler_ring):
+        raise ValueError(f"{name}: the coupler is {coupler!r}; give 'coupler_ring'")

@@ -1,0 +1,79 @@
+"""Comparison of couplers of any gap and length: gap, coupled length and lengths of both guides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from optinc_pdk.cards import DeviceCard, Process
+from optinc_pdk.cards.device_models import SETTINGS
+from optinc_pdk.circuit import UNCONNECTED
+from optinc_pdk.signoff.lvs.device_matching import Permutation
+from optinc_pdk.signoff.lvs.differences import Difference, MatchedCircuits
+
+MODEL = "coupled_guides"
+# Ports o1 … o4 are numbered clockwise. Two coupled guides are the same device if the ends of both are exchanged, if the
+# guides are exchanged, or both; the lengths of the guides are compared by their ports.
+EXCHANGES: tuple[Permutation, ...] = ((0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2), (2, 3, 0, 1))
+KINDS = {
+    "gap_um": "gap",
+    "coupled_length_um": "coupled_length",
+    "guide_1_um": "guide_length",
+    "guide_2_um": "guide_length",
+}
+"""Kind of the difference of each setting."""
+
+
+def coupler_symmetries(process: Process) -> dict[str, tuple[Permutation, ...]]:
+    """Return the permutations of the ports of couplers of any gap and length that map them onto themselves."""
+    return {card.name: EXCHANGES for card in _cards(process)}
+
+
+def couplers(pair: MatchedCircuits) -> Iterator[Difference]:
+    """Yield a difference for each setting of a matched coupler that differs from the reference's or is missing there.
+
+    The card of the coupler states the tolerances.
+    """
+    for card in _cards(pair.process):
+        instances = [i for i, kind in enumerate(pair.ref.kind) if kind == card.name]
+        for i in instances:
+            j = int(pair.map.device[i])
+            if j != UNCONNECTED:
+                yield from _differences(pair, card, i, j)
+
+
+def _differences(pair: MatchedCircuits, card: DeviceCard, i: int, j: int) -> Iterator[Difference]:
+    names = pair.ref.circuit.instances[i], pair.ext.circuit.instances[j]
+    for key in SETTINGS[MODEL]:
+        column = pair.ref.circuit.settings.get(key)
+        expected = math.nan if column is None else float(column[i])
+        found = float(pair.ext.circuit.settings[_extracted_key(pair, key, i, j)][j])
+        tolerance = _tolerance(card, key, expected)
+        if math.isnan(expected):
+            text = f"the reference states no {key}, which is {found:.3f} in the layout; add it to the settings"
+        elif abs(found - expected) > tolerance:
+            text = f"{key} is {found:.3f}, in the reference {expected:.3f}, allowed are ±{tolerance:.3f}"
+        else:
+            continue
+        yield Difference(KINDS[key], text, *names, pair.position(j))
+
+
+def _extracted_key(pair: MatchedCircuits, key: str, i: int, j: int) -> str:
+    """Return the name of an extracted setting: a guide has another number if port o1 is mapped to the other guide."""
+    if key not in ("guide_1_um", "guide_2_um"):
+        return key
+    image = int(pair.map.port[pair.ref.starts[i]]) - pair.ext.starts[j]
+    exchanged = {"guide_1_um": "guide_2_um", "guide_2_um": "guide_1_um"}
+    return exchanged[key] if image in (1, 2) else key
+
+
+def _tolerance(card: DeviceCard, key: str, expected: float) -> float:
+    if key == "gap_um":
+        return card.size("gap_tolerance_um")
+    if key == "coupled_length_um":
+        return card.size("coupled_length_tolerance") * abs(expected)
+    return card.size("guide_tolerance_um")
+
+
+def _cards(process: Process) -> list[DeviceCard]:
+    return [card for card in process.devices.values() if card.model.name == MODEL]
