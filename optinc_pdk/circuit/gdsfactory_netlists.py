@@ -168,7 +168,7 @@ class _Expansion:
         return {label: leaf(text, f"port {label!r}") for label, text in cell.ports.items()}
 
     def _settings(self, instance: str, device: str, part: SchematicInstance) -> dict[str, float]:
-        """Return the settings of a device that layout versus schematic compares, from its arguments and from ``info``."""
+        """Return the settings of a device that LVS compares, from its arguments and from ``info``."""
         keys = {key: key for key in self.stated[device]} | (HEATED if device == PHASE_SHIFTER else {})
         return {
             key: number_of(f"instance {instance!r}: {name}", source[name])
