@@ -14,7 +14,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 
-# gdsfactory 9.45 supports Python 3.11 to 3.13: take the first of these that is one of them.
+# gdsfactory 9.45 supports Python 3.11 to 3.13, and 9.46 to 9.51 support 3.12 to 3.14: take the first of 3.11 to 3.13.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
     "$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
     && { echo "$$p"; break; }; done)

@@ -69,7 +69,7 @@ def _pdk_of(card: Process) -> ProcessPdk:
     from optinc_pdk.tech import (
         LAYOUT_LOCK,
         ProcessPdk,
-        chord_um,
+        bend_points_distance_um,
         layer_enum,
         layer_stack,
         layer_views,
@@ -90,7 +90,7 @@ def _pdk_of(card: Process) -> ProcessPdk:
                 layer_views=layer_views(card),
                 layer_transitions=layer_transitions(card, layers),
                 routing_strategies=routing_strategies,
-                bend_points_distance=chord_um(card),
+                bend_points_distance=bend_points_distance_um(card),
                 **port_types(card),
                 models=sax_models(card),
             )

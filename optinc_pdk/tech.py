@@ -7,7 +7,6 @@ gdsfactory has one active PDK and one layout database in a Python session. Every
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -123,9 +122,13 @@ def port_types(process: Process) -> dict[str, Any]:
     return {"layer_port_types": {process.layers[process.metal.layer].gds: "electrical"}}
 
 
-def chord_um(process: Process) -> float:
-    """Return the length in µm of a chord of a bend, of which gdsfactory's own bends take twice as many."""
-    return math.pi / 2 * float(process.guide.radius_um) / int(process.guide.arc_segments)
+def bend_points_distance_um(process: Process) -> float:
+    """Return the setting by which gdsfactory's own 90° bends have as many chords as the process card states.
+
+    gdsfactory draws a bend with the integer part of angle / 360° · radius / (2 · setting) points.
+    """
+    points = int(process.guide.arc_segments) + 1.5
+    return float(process.guide.radius_um) / (8 * points)
 
 
 def strip(**kwargs: Any) -> CrossSection:

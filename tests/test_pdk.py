@@ -118,6 +118,7 @@ def test_fields_are_those_that_gdsfactory_users_expect() -> None:
 
 
 def test_bends_of_gdsfactory_have_chords_that_the_extractor_reads(tmp_path: Path) -> None:
+    assert len(gf.path.arc(radius=float(PROCESS.guide.radius_um)).points) == PROCESS.guide.arc_segments + 1
     c = gf.Component()
     first = c << gf.components.straight(length=5.0)
     last = first

@@ -320,9 +320,11 @@ def test_s_bends_of_small_angle_are_guides(tmp_path: Path) -> None:
 
 def test_euler_bends_have_the_length_and_the_smallest_radius_of_two_clothoids(tmp_path: Path) -> None:
     radius = 10.0
-    line = euler_bend(radius, 64)
+    line, tightest = euler_bend(radius, 64)
     end = line[-1]
-    assert end[0] == end[1] == pytest.approx(18.7, abs=0.05)
+    assert radius <= tightest < radius + 0.001
+    assert end[0] == pytest.approx(end[1], abs=1e-9)
+    assert end[0] == pytest.approx(18.7, abs=0.05)
     # length of two clothoids that turn by 90° in total and have this smallest radius
     assert polyline_length_um(line) == pytest.approx(math.pi * radius, abs=0.01)
     legs = np.diff(line, axis=0)
