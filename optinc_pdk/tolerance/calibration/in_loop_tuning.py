@@ -23,7 +23,7 @@ from optinc_pdk.tolerance.calibration.in_loop_steps import (
     stepped_voltages,
     with_adjustable_shifts,
 )
-from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol
+from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol, rms_matrix_error
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -43,7 +43,7 @@ GAIN = 0.9
 PATIENCE = 3
 """Consecutive poor rounds after which a layer stops."""
 STUCK_ERROR = 1e-3
-"""Error above which a layer that stops improving is restarted."""
+"""Error above which a layer that stops improving is restarted; the error of rounding if that is more."""
 RESTART_RAD = 0.3
 """Rms random perturbation of design phases at a restart."""
 RESTARTS = 5
@@ -92,6 +92,24 @@ def tune_layers(
     return TuningResult(search.state, np.array(search.history))
 
 
+def rounding_error(heaters: HeaterModel, state: MeasuredSetting, index: int, slope: Floats) -> float:
+    """Return the rms matrix error that independent rounding of a layer's voltages to DAC steps causes.
+
+    Args:
+        heaters: Design model of the heaters.
+        state: A setting.
+        index: Index of the layer.
+        slope: (entries, heaters) Jacobian of the layer's errors by its design phases, in 1/rad.
+    """
+    layer = state.layers[index]
+    rise = heaters.rise_ohm @ heaters.currents(state.voltage_v)
+    step = heaters.phases_at_rise(state.voltage_v + heaters.step_v, rise) - heaters.phases_at_rise(
+        state.voltage_v, rise
+    )
+    # errors of rounding are uniformly distributed over a step
+    return rms_matrix_error(layer, slope * step[layer.heaters] / np.sqrt(12.0))
+
+
 class _Search:
     """State of the optimisation, with the best setting of every layer so far."""
 
@@ -107,6 +125,8 @@ class _Search:
         self.laboratory, self.heaters, self.turn_rad = laboratory, heaters, turn_rad
         self.state, self.last = state, last
         self.slopes = [np.zeros((0, 0))] * count
+        # rms errors that the rounding of voltages causes, once they are known
+        self.rounding = np.zeros(count)
         self.history = [state.sizes]
         self.best = np.full(count, np.inf)
         self.voltage_v = state.voltage_v.copy()
@@ -120,8 +140,9 @@ class _Search:
         poor_rounds, restarts_left = np.zeros(count, dtype=np.int64), np.full(count, restarts)
         for _ in range(ROUNDS):
             sizes = self.history[-1]
+            stuck_error = np.maximum(STUCK_ERROR, self.rounding)
             stuck = np.flatnonzero(
-                (poor_rounds >= PATIENCE) & (sizes > STUCK_ERROR) & (self.best > STUCK_ERROR) & (restarts_left > 0)
+                (poor_rounds >= PATIENCE) & (sizes > stuck_error) & (self.best > stuck_error) & (restarts_left > 0)
             )
             if stuck.size:
                 self._perturb(stuck)
@@ -130,8 +151,11 @@ class _Search:
             active = np.flatnonzero((self.history[-1] > TOLERANCE) & (poor_rounds < PATIENCE))
             if not active.size:
                 return
+            best = self.best.copy()
             self._round(active, damping)
-            poor_rounds = np.where(self.history[-1] > GAIN * self.history[-2], poor_rounds + 1, 0)
+            # below the error of rounding, an error falls by chance, unless it is the least so far
+            by_chance = (self.history[-1] < self.rounding) & (self.best > GAIN * best)
+            poor_rounds = np.where(by_chance | (self.history[-1] > GAIN * self.history[-2]), poor_rounds + 1, 0)
             if progress is not None:
                 progress("tune", float(self.history[-1].max()))
 
@@ -147,6 +171,7 @@ class _Search:
         measured = measure_jacobians(self.laboratory, self.heaters, self.turn_rad, self.state, active)
         for i, slope in zip(active.tolist(), measured, strict=True):
             self.slopes[i] = slope
+            self.rounding[i] = rounding_error(self.heaters, self.state, i, slope)
         damping.value[:] = np.minimum(damping.value, MAX_INITIAL_DAMPING)
         damping.growth[:] = 2.0
         idle = 0

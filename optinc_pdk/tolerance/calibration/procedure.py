@@ -5,7 +5,8 @@ devices. Its stages are: efficiency sweep of all heaters; programming by a digit
 every layer alone; trimming of thresholds, gains and scales to words. It ends as soon as the words have their margin,
 and comparators their distance from the thresholds.
 Otherwise the twin is fitted again around the setting, and predicts corrections and joint rounding to DAC codes. What
-is left to do is in-loop tuning with measured derivatives, layer by layer and then end to end.
+is left to do is in-loop tuning with measured derivatives: end to end, and before it layer by layer where words are
+wrong or their margin stays small.
 
 Layers are read with modulators that the bench drives, off, at half and at full amplitude; neurons drive nothing, so no
 signal saturates. On five sampled chips of the bundled 8-bit network of comparators, with 16 bits, a calibration took
@@ -40,7 +41,12 @@ from optinc_pdk.tolerance.calibration.end_to_end import (
     with_electronics,
 )
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel, design_heater_model, measure_efficiencies
-from optinc_pdk.tolerance.calibration.in_loop_steps import MeasuredSetting, measure_jacobians, measure_setting
+from optinc_pdk.tolerance.calibration.in_loop_steps import (
+    MeasuredSetting,
+    measure_jacobians,
+    measure_setting,
+    with_adjustable_shifts,
+)
 from optinc_pdk.tolerance.calibration.in_loop_tuning import RESTARTS, tune_layers
 from optinc_pdk.tolerance.calibration.measurement import (
     BenchLayer,
@@ -157,7 +163,7 @@ def calibrate(
     fitted = min(candidates, key=lambda one: one.rank)
     result = StartResult(fitted.setting, fitted.setting, (fitted.rank[0],) * 2, fitted.rank)
     if fitted.rank > session.good_rank:
-        tuned, rounds = session.tuned(fitted.setting.voltage_v, 2.0 * np.pi / efficiency, report)
+        tuned, rounds = session.tuned(fitted, 2.0 * np.pi / efficiency, report)
         history.append(rounds)
         result = min(tuned, result, key=lambda one: one.rank)
     return CalibrationResult(
@@ -286,14 +292,15 @@ class CalibrationSession:
         )
         return ChipSetting(state.voltage_v, bias, state.sizes)
 
-    def tuned(self, voltage_v: Floats, turn_rad: Floats, report: Progress) -> tuple[StartResult, Floats]:
-        """Tune layer by layer, round to DAC codes, and tune end to end.
+    def tuned(self, start: CandidateSetting, turn_rad: Floats, report: Progress) -> tuple[StartResult, Floats]:
+        """Tune end to end, and before it layer by layer if words are wrong or their margin remains small.
 
-        Stuck layers are restarted only if words are wrong or the margin is small, because matrix errors that do not
-        affect the words are harmless.
+        Layers of a setting that reads every word have small errors, mostly of the rounding to DAC codes, which tuning
+        layer by layer does not reduce. Stuck layers are restarted only if words are wrong or the margin is small,
+        because matrix errors that do not affect the words are harmless.
 
         Args:
-            voltage_v: (H,) starting voltages.
+            start: Setting to start from.
             turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
             report: Called after each step with the name of the stage and the largest rms matrix error of a layer.
 
@@ -303,8 +310,14 @@ class CalibrationSession:
         Raises:
             RangeError: A neuron needs a gain or offset beyond the card's range.
         """
-        results, range_errors, history = list[StartResult](), list[RangeError](), list[Floats]()
+        results, range_errors = list[StartResult](), list[RangeError]()
+        history, voltage_v = [np.zeros((0, len(self.layers)))], start.setting.voltage_v
         active = np.arange(len(self.layers))
+        if start.rank[0] == 0:
+            results.append(self._tuned_end_to_end(start.setting))
+            report("words", float(results[-1].tuned.error.max()))
+            if results[-1].rank <= self.sufficient_rank:
+                return results[-1], history[0]
 
         def measured(state: MeasuredSetting) -> list[Floats]:
             return measure_jacobians(self.laboratory, self.heaters, turn_rad, state, active)
@@ -316,7 +329,7 @@ class CalibrationSession:
             report("round", float(rounded.sizes.max()))
             voltage_v = rounded.voltage_v
             try:
-                results.append(self._tuned_end_to_end(rounded))
+                results.append(self._tuned_end_to_end(self.setting(rounded)))
             except RangeError as fault:
                 range_errors.append(fault)
                 continue
@@ -327,13 +340,14 @@ class CalibrationSession:
             raise range_errors[-1]
         return min(results, key=lambda one: one.rank), np.concatenate(history)
 
-    def _tuned_end_to_end(self, rounded: MeasuredSetting) -> StartResult:
-        """Tune end to end from a rounded setting."""
-        context, start = self._context(), self.setting(rounded)
-        first = _trimmed(context, context.evaluate(rounded.voltage_v, self._electronics(start)))
-        best = tune_to_words(context, rounded.voltage_v, first.electronics)
+    def _tuned_end_to_end(self, start: ChipSetting) -> StartResult:
+        """Tune end to end from a setting."""
+        context = self._context()
+        first = _trimmed(context, context.evaluate(start.voltage_v, self._electronics(start)))
+        best = tune_to_words(context, start.voltage_v, first.electronics)
         best = min(best, _trimmed(context, best), key=lambda one: one.rank)
-        state = measure_setting(self.laboratory, rounded.layers, self.heaters, best.voltage_v)
+        layers = with_adjustable_shifts(self.layers, self.layers[-1], self.heaters, best.voltage_v)
+        state = measure_setting(self.laboratory, layers, self.heaters, best.voltage_v)
         bias = with_electronics(self._bias(best.voltage_v), self.chip.board, self.layers, best.electronics)
         wrong = first.passage.wrong_symbols, best.passage.wrong_symbols
         return StartResult(start, ChipSetting(best.voltage_v, bias, state.sizes), wrong, best.rank)

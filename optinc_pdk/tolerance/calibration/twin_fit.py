@@ -19,6 +19,7 @@ from optinc_pdk.tolerance.calibration.twin_readings import (
     predicted_derivatives,
     predicted_vectors,
     response_vectors,
+    signal_part,
 )
 
 Floats = NDArray[np.float64]
@@ -179,6 +180,29 @@ def relative_misfits(twin: DigitalTwin, unknown: Floats, evidence: TwinReadings)
     for i, (layer, measured) in enumerate(zip(twin.layers, evidence.vectors, strict=True)):
         light = estimate.light(i, estimate.phases(evidence.design_phase))
         misfit.append(np.sqrt(np.mean((predicted_vectors(light, layer) - measured) ** 2) / np.mean(measured**2)))
+    return np.array(misfit)
+
+
+def signal_misfits(twin: DigitalTwin, unknown: Floats, evidence: TwinReadings) -> Floats:
+    """Compute the relative misfit of the part of the readings that shows a layer's matrix, for each layer.
+
+    Slopes show the matrix of a layer of neurons. Constants, the light of the local oscillators alone, are larger, and
+    a twin with another matrix than the chip's predicts them as well as the right twin.
+
+    Args:
+        twin: The twin.
+        unknown: (N,) values of the unknowns.
+        evidence: The readings.
+
+    Returns:
+        (layers,) rms of predicted minus measured slopes over the rms of the slopes; for receivers, of the products.
+    """
+    estimate = TwinEstimate(twin, unknown)
+    misfit = []
+    for i, (layer, measured) in enumerate(zip(twin.layers, evidence.vectors, strict=True)):
+        difference = predicted_vectors(estimate.light(i, estimate.phases(evidence.design_phase)), layer) - measured
+        one, other = (signal_part(each, layer) for each in (difference, measured))
+        misfit.append(np.sqrt(np.mean(one**2) / np.mean(other**2)))
     return np.array(misfit)
 
 

@@ -188,6 +188,14 @@ def response_vectors(responses: Sequence[LayerResponse], layer: BenchLayer) -> F
     )
 
 
+def signal_part(vectors: Floats, layer: BenchLayer) -> Floats:
+    """Return the part of (S, R) response vectors that shows a layer's matrix: slopes, or the products of receivers."""
+    if layer.target.last:
+        return vectors
+    sources = layer.sources.size
+    return vectors.reshape(len(vectors), -1, 1 + 2 * sources)[..., 1 : 1 + sources]
+
+
 def predicted_vectors(light: LayerLight, layer: BenchLayer) -> Floats:
     """Return the (S, R) response vectors of a layer that a twin predicts, see :func:`response_vectors`."""
     carrier, field = light.detected[:, :, :1], light.detected[:, :, 1:]

@@ -10,12 +10,12 @@ from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
 from optinc_pdk.simulate.programming.targets import layer_targets
 from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.tolerance import draw_sample
-from optinc_pdk.tolerance.calibration import virtual_bench
+from optinc_pdk.tolerance.calibration import twin_programming, virtual_bench
 from optinc_pdk.tolerance.calibration.digital_twin import build_twin
 from optinc_pdk.tolerance.calibration.heater_model import design_heater_model
 from optinc_pdk.tolerance.calibration.in_loop_steps import measure_jacobians, measure_setting
 from optinc_pdk.tolerance.calibration.measurement import bench_layers
-from optinc_pdk.tolerance.calibration.twin_fit import relative_misfits, take_readings
+from optinc_pdk.tolerance.calibration.twin_fit import relative_misfits, signal_misfits, take_readings
 from optinc_pdk.tolerance.calibration.twin_programming import fit_twin, program_by_twin
 from optinc_pdk.tolerance.calibration.twin_readings import (
     TwinEstimate,
@@ -98,6 +98,40 @@ def test_predicted_responses_are_those_of_a_nominal_bench(work, process, monkeyp
         assert np.allclose(
             response_vectors(predicted_responses(light, layer), layer), predicted_vectors(light, layer), rtol=1e-12
         )
+
+
+def test_signals_show_a_wrong_matrix_that_constants_hide(work, process):
+    setup = TwinSetup(work, nominal_sample(work.chip), process)
+    setup.efficiency[:] = 1.0
+    twin, random = setup.twin, np.random.default_rng(3)
+    evidence = take_readings(setup.bench, twin, setup.settings(3, 2))
+    unknown = np.zeros(twin.spread.size)
+    right = signal_misfits(twin, unknown, evidence)
+    # phases of the sources' guides leave constants and squares as they are
+    edge_phase = twin.parts(np.arange(unknown.size))[4]
+    unknown[edge_phase] = random.standard_normal(edge_phase.size)
+    wrong, diluted = (misfits(twin, unknown, evidence) for misfits in (signal_misfits, relative_misfits))
+    hidden = [i for i, layer in enumerate(setup.layers) if not layer.target.last]
+    assert right[hidden].max() < 0.06
+    assert wrong[hidden].min() > 0.1
+    assert np.all(diluted[hidden] < 0.8 * wrong[hidden])
+
+
+def test_a_layer_whose_signals_are_not_predicted_is_fitted_again_with_more_readings(work, sample, process, monkeypatch):
+    counts = []
+
+    def misfits(twin, unknown, evidence):
+        found = signal_misfits(twin, unknown, evidence)
+        found[1] = 0.5 if not counts else found[1]
+        counts.append(len(evidence.design_phase))
+        return found
+
+    monkeypatch.setattr(twin_programming, "signal_misfits", misfits)
+    setup = TwinSetup(work, sample, process)
+    _, _, fitted = fit_twin(setup.bench, setup.twin, np.random.default_rng(1))
+    assert len(counts) == 2
+    assert counts[1] > counts[0]
+    assert fitted.tolist() == list(range(len(setup.layers)))
 
 
 def nominal_guide(work, process, bits=BITS):
