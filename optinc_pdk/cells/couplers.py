@@ -6,6 +6,7 @@ else lies in it. Extraction recognises the coupler by the mark.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import gdsfactory as gf
@@ -14,6 +15,9 @@ import numpy as np
 from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, euler_bend, polyline_length_um, round_corners, s_bend
 from optinc_pdk.cells.drawing import add_guide, add_optical, add_rectangle, check_length, place_cell
+from optinc_pdk.cells.guides import bend_circular, bend_euler
+from optinc_pdk.cells.guides import straight as straight_guide
+from optinc_pdk.cells.sections import chords_per_quarter
 from optinc_pdk.models.coupled_guides import coupled_length_um, distances_um
 from optinc_pdk.tech import active_process
 
@@ -24,6 +28,8 @@ COUPLERS = ("coupler", "coupler_ring", "coupler_straight")
 # Distance of a mark's border from the sides of the guides along it, in µm.
 MARGIN_UM = 0.5
 EXTENSION_UM = 3.0
+EULER_SHARE = inspect.signature(bend_euler).parameters["p"].default
+"""Share of an Euler bend in which its curvature changes."""
 
 
 @cell
@@ -150,6 +156,8 @@ def coupler_ring(
     add_optical(c, "o4", (length_x + extension, 0.0), 0)
     c.info.update({**coupler_settings(np.array([[left, 0.0], [right, 0.0]]), ring)})
     c.info["radius"] = reach
+    # guide 1 from each port to the mark, which belongs to the guide that continues it
+    c.info["lead_um"] = round(extension - beyond, 3)
     return c
 
 
@@ -186,13 +194,16 @@ def ring_single(
     _check_coupler(name, coupler_ring)
     half = _ring_coupler(gap, radius, length_x, bend, straight, cross_section, length_extension)
     c = gf.Component()
-    place_cell(c, half, (0.0, 0.0))
-    ring = _half_ring(name, bend, radius, length_x)
-    top = float(half.ports["o2"].center[1])
-    # the upper half mirrors the lower one
-    upper = ring * [1, -1] + np.array([0.0, top + length_y + ring[0, 1]])
-    ends = [[[x, top]] for x in upper[[0, -1], 0]] if length_y else [np.zeros((0, 2))] * 2
-    add_guide(c, np.concatenate([ends[0], upper, ends[1]]))
+    below = place_cell(c, half, (0.0, 0.0))
+    quarter = _cell_of(bend)(radius=radius)
+    # from the left end of the lower half clockwise to its right end
+    parts = [_straights(length_y), quarter, _straights(length_x), quarter, _straights(length_y)]
+    end = below["o2"]
+    for part, ports in zip(parts, (("o1", "o2"), ("o2", "o1"), ("o1", "o2"), ("o2", "o1"), ("o1", "o2")), strict=True):
+        if part is not None:
+            placed = c << part
+            placed.connect(ports[0], end)
+            end = placed[ports[1]]
     for port, of_half in (("o1", "o1"), ("o2", "o4")):
         c.add_port(name=port, port=half.ports[of_half])
     c.info["radius"] = half.info["radius"]
@@ -247,13 +258,23 @@ def ring_double(
     left, right = (below.ports[port].center for port in ("o2", "o3"))
     turned = place_cell(c, above, (length_x, left[1] + length_y + above.ports["o2"].center[1]), rotation=180)
     for x, y in (left, right):
-        add_guide(c, np.array([[x, y], [x, y + length_y]]))
+        place_cell(c, straight_guide(length_y), (x, y), rotation=90)
     for port, of_half in (("o1", below.ports["o1"]), ("o2", below.ports["o4"])):
         c.add_port(name=port, port=of_half)
     for port, of_half in (("o3", turned.ports["o4"]), ("o4", turned.ports["o1"])):
         c.add_port(name=port, port=of_half)
     c.info["radius"] = below.info["radius"]
     return c
+
+
+def _cell_of(bend: str) -> Any:
+    """Return the cell of a ring's bends, whose name was checked."""
+    return {"bend_euler": bend_euler, "bend_circular": bend_circular}[bend]
+
+
+def _straights(length: float) -> gf.Component | None:
+    """Return a straight guide, None for length 0."""
+    return straight_guide(length) if length else None
 
 
 def coupler_settings(first_um: Points, second_um: Points) -> dict[str, float]:
@@ -316,7 +337,8 @@ def _half_ring(name: str, bend: Any, radius: float | None, length_x: float) -> P
     radius = check_length("radius", float(strip.radius_um) if radius is None else radius, 0.001, name)
     segments = int(strip.arc_segments)
     if bend == "bend_euler":
-        quarter, _ = euler_bend(radius, segments)
+        # as the cell bend_euler draws it
+        quarter, _ = euler_bend(radius, chords_per_quarter(radius), 90.0, EULER_SHARE)
     elif bend == "bend_circular":
         quarter = round_corners(np.array([[0.0, 0.0], [radius, 0.0], [radius, radius]]), radius, segments)
     else:

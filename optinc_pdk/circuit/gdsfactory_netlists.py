@@ -41,6 +41,8 @@ HEATED = {"length": "length_um", "length_um": "length_um"}
 """Settings of the cell of a phase shifter that layout versus schematic compares, and their names in a circuit."""
 ALIASES = {"coupler_straight": "coupler", "coupler_ring": "coupler"}
 """Cells that are drawn as another device."""
+LEAD, LEAD_PORTS = "lead_um", ("o1", "o4")
+"""Entry of ``info`` with the length of guide between a coupler's mark and these ports, and the ports."""
 
 Port = tuple[str, str]
 
@@ -91,7 +93,8 @@ class _Expansion:
         self.stated = {name: SETTINGS.get(card.model.name, ()) for name, card in process.devices.items()}
         # the guide under a heater's contacts is not heated, and extraction counts it as part of the net
         shifter = process.devices.get(PHASE_SHIFTER)
-        self.leads = {} if shifter is None else {PHASE_SHIFTER: shifter.size("contact_width_um")}
+        self.contact_um = 0.0 if shifter is None else shifter.size("contact_width_um")
+        self.leads: dict[str, float] = {}
         self.kinds: dict[str, str] = {}
         self.settings: dict[str, dict[str, float]] = {}
         self.transforms: dict[str, InstanceTransform | None] = {}
@@ -143,6 +146,8 @@ class _Expansion:
             if device in self.library and part.component not in self.cells:
                 self.kinds[full], self.transforms[full] = device, placed
                 self.settings[full] = self._settings(full, device, part)
+                if part.info.get(LEAD) is not None:
+                    self.leads[full] = number_of(f"instance {full!r}: {LEAD}", part.info[LEAD])
             elif part.component in self.cells:
                 inner[instance] = self.expand(part.component, f"{full}.", placed, (*parents, name))
             elif part.component in GUIDES:
@@ -246,8 +251,15 @@ class _Expansion:
                     continue
                 seen |= {port, end}
                 builder.connect(",".join(port), ",".join(end))
-                lengths.append(length + sum(self.leads.get(self.kinds[each[0]], 0.0) for each in (port, end)))
+                lengths.append(length + self._lead_um(port) + self._lead_um(end))
         return lengths
+
+    def _lead_um(self, port: Port) -> float:
+        """Return the length of guide in µm between a port of a device's cell and the device as extracted."""
+        instance, name = port
+        if self.kinds[instance] == PHASE_SHIFTER:
+            return self.contact_um
+        return self.leads.get(instance, 0.0) if name in LEAD_PORTS else 0.0
 
     def _connect_wires(self, builder: CircuitBuilder) -> dict[Port, list[Port]]:
         """Add the electrical nets, and return the ports of devices on the net of every port."""

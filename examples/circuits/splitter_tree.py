@@ -1,0 +1,34 @@
+"""Tree of seven splitters from one grating coupler to an array of eight, routed as a bundle."""
+
+from pathlib import Path
+
+import gdsfactory as gf
+
+import optinc_pdk as op
+
+
+def circuit() -> gf.Component:
+    """Draw the circuit."""
+    c = gf.Component("splitter_tree_1x8")
+    tree = c << gf.components.splitter_tree(
+        coupler="mmi1x2", noutputs=8, spacing=(170.0, 60.0), bend_s="bend_s", cross_section="strip"
+    )
+    root = c << gf.get_component("grating_coupler")
+    root.connect("o1", tree["o1_0_0"])
+    c.add_port("in", port=root["o2"])
+    outputs = sorted((port for port in tree.ports if port.name != "o1_0_0"), key=lambda port: port.center[1])
+    couplers = []
+    for i, port in enumerate(outputs):
+        coupler = c << gf.get_component("grating_coupler")
+        coupler.move((port.center[0] + 800.0, 127.0 * (i - 3.5)))
+        couplers.append(coupler["o1"])
+        c.add_port(f"out{i}", port=coupler["o2"])
+    gf.routing.route_bundle(c, outputs, couplers, cross_section="strip", separation=10.0)
+    return c
+
+
+if __name__ == "__main__":
+    op.PDK.activate()
+    drawn = circuit()
+    drawn.write_gds("splitter_tree.gds")
+    drawn.write_netlist(drawn.get_netlist(recursive=True), Path("splitter_tree.pic.yml"))
