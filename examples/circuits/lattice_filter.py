@@ -1,4 +1,4 @@
-"""Lattice filter: three 2×2 couplers in a row with arms that differ by 100 µm, and terminators at unused ports."""
+"""Lattice filter: three 2×2 couplers in a row, with arms of different lengths between them."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -6,8 +6,6 @@ from pathlib import Path
 import gdsfactory as gf
 
 import optinc_pdk as op
-
-DELAY_UM = 100.0
 
 
 def circuit() -> gf.Component:
@@ -17,22 +15,26 @@ def circuit() -> gf.Component:
     for i, coupler in enumerate(couplers):
         coupler.move((300.0 * i, 0.0))
     for left, right in pairwise(couplers):
-        for upper, height in ((True, 40.0 + DELAY_UM / 2), (False, -40.0)):
+        for upper, height in ((True, 90.0), (False, -40.0)):
             start, end = (left["o3"], right["o2"]) if upper else (left["o4"], right["o1"])
             middle = c << gf.get_component("straight", length=100.0)
             middle.move((start.center[0] + 60.0, height))
             gf.routing.route_single(c, start, middle["o1"], cross_section="strip")
             gf.routing.route_single(c, end, middle["o2"], cross_section="strip")
-    fibres = {"in": couplers[0]["o2"], "bar": couplers[2]["o3"], "cross": couplers[2]["o4"]}
-    for name, port in fibres.items():
-        turn = c << gf.get_component("bend_s", size=(20.0, {"in": -25.0, "bar": 70.0, "cross": -70.0}[name]))
-        turn.connect("o1", port)
-        coupler = c << gf.get_component("grating_coupler")
-        coupler.connect("o1", turn["o2"])
-        c.add_port(name, port=coupler["o2"])
-    away = c << gf.get_component("bend_s", size=(20.0, 25.0))
-    away.connect("o1", couplers[0]["o1"])
-    (c << gf.get_component("terminator")).connect("o1", away["o2"])
+    ends = {"in": (0, "o2", 1), "unused": (0, "o1", -1), "bar": (2, "o3", 1), "cross": (2, "o4", -1)}
+    for name, (number, port, up) in ends.items():
+        # bends start 3 µm behind a coupler; from o1 to o2 they turn to the left, from o2 to o1 to the right
+        guide = c << gf.get_component("straight", length=3.0)
+        guide.connect("o1", couplers[number][port])
+        near, far = ("o1", "o2") if up == (1 if number else -1) else ("o2", "o1")
+        bend = c << gf.get_component("bend_circular")
+        bend.connect(near, guide["o2"])
+        away = c << gf.get_component("straight", length=60.0)
+        away.connect("o1", bend[far])
+        end = c << gf.get_component("terminator" if name == "unused" else "grating_coupler")
+        end.connect("o1", away["o2"])
+        if name != "unused":
+            c.add_port(name, port=end["o2"])
     return c
 
 

@@ -11,14 +11,18 @@ def circuit() -> gf.Component:
     """Draw the circuit."""
     c = gf.Component("splitter_tree_1x8")
     tree = c << gf.components.splitter_tree(
-        coupler="mmi1x2", noutputs=8, spacing=(170.0, 60.0), bend_s="bend_s", cross_section="strip"
+        coupler="mmi1x2", noutputs=8, spacing=(110.0, 60.0), bend_s=None, cross_section="strip"
     )
     root = c << gf.get_component("grating_coupler")
     root.connect("o1", tree["o1_0_0"])
     c.add_port("in", port=root["o2"])
-    outputs = sorted((port for port in tree.ports if port.name != "o1_0_0"), key=lambda port: port.center[1])
-    couplers = []
-    for i, port in enumerate(outputs):
+    leaves = sorted((port for port in tree.ports if port.name != "o1_0_0"), key=lambda port: port.center[1])
+    outputs, couplers = [], []
+    for i, port in enumerate(leaves):
+        # both outputs of a splitter separate before they run side by side
+        apart = c << gf.get_component("bend_s", size=(30.0, 12.0 if i % 2 else -12.0))
+        apart.connect("o1", port)
+        outputs.append(apart["o2"])
         coupler = c << gf.get_component("grating_coupler")
         coupler.move((port.center[0] + 800.0, 127.0 * (i - 3.5)))
         couplers.append(coupler["o1"])

@@ -176,7 +176,9 @@ def lvs(
         write_lvs(result, staged.path(path.name))
         staged.publish([path.name])
     # after the files, which are complete without it
-    other = klayout_comparer.compare_with_klayout(reference, extraction.circuit, card) if second_opinion else None
+    other = None
+    if second_opinion:
+        other = klayout_comparer.compare_with_klayout(reference, extraction.circuit, card, result)
     if as_json:
         opinion = {"second_opinion": asdict(other)} if other else {}
         print(json.dumps(result.to_json() | opinion, indent=2))
@@ -188,7 +190,7 @@ def lvs(
             f"{verdict}: {result.devices} devices and {result.nets} nets agree, {result.total_differences} differences"
         )
         if result.unstated:
-            print(f"the netlist does not state the wires of {result.unstated} heaters; these are not compared")
+            print(f"the netlist does not state the wires of {len(result.unstated)} heaters; these are not compared")
         if other:
             print(other)
     if not result.match and (hint := netlist_hint(reference, extraction)):

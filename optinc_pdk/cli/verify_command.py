@@ -160,9 +160,8 @@ def _print(result: Verification) -> None:
         print(f"lvs       not run, no netlist was given; {count_text(len(result.faults), 'fault')} of the layout")
     else:
         verdict = "match" if lvs.match else f"no match, {count_text(lvs.total_differences, 'difference')}"
-        wires = (
-            f"; the netlist does not state the wires of {count_text(lvs.unstated, 'heater')}" if lvs.unstated else ""
-        )
+        heaters = count_text(len(lvs.unstated), "heater")
+        wires = f"; the netlist does not state the wires of {heaters}" if lvs.unstated else ""
         print(f"lvs       {verdict}: {lvs.devices} devices and {lvs.nets} nets agree{wires}")
     if s is None:
         print(f"simulate  not run: {result.not_simulated}")

@@ -91,7 +91,7 @@ def verification_numbers(result: Verification, gds: Path, process: Process) -> d
             "match": result.lvs.match,
             "devices": result.lvs.devices,
             "nets": result.lvs.nets,
-            "heaters_of_unstated_wiring": result.lvs.unstated,
+            "heaters_of_unstated_wiring": len(result.lvs.unstated),
             "total_differences": result.lvs.total_differences,
             "differences": [asdict(each) for each in result.lvs.differences],
         },

@@ -44,7 +44,8 @@ class LvsResult:
         device_map: (I,) extracted instance of each instance of the flat reference, -1 if there is none.
         port_map: (P,) extracted port of each optical port and pad of the flat reference, -1 for other ports and if
             there is none.
-        unstated: Number of heaters whose wires the netlist does not state, so that they are not compared.
+        unstated: Instances of the flat reference that are heaters whose wires the netlist does not state, so that they
+            are not compared.
     """
 
     match: bool
@@ -54,7 +55,7 @@ class LvsResult:
     total_differences: int
     device_map: Ints
     port_map: Ints
-    unstated: int = 0
+    unstated: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as dicts and lists, as written to ``.lvs.json``."""
@@ -63,7 +64,7 @@ class LvsResult:
             "match": self.match,
             "devices": self.devices,
             "nets": self.nets,
-            "heaters_of_unstated_wiring": self.unstated,
+            "heaters_of_unstated_wiring": len(self.unstated),
             "total_differences": self.total_differences,
             "differences": [asdict(difference) for difference in self.differences],
         }
@@ -108,7 +109,7 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
         total_differences=len(found),
         device_map=pair.map.device,
         port_map=pair.map.port,
-        unstated=len(pair.unstated),
+        unstated=tuple(sorted(pair.unstated)),
     )
 
 

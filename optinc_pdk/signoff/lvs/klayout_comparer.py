@@ -27,6 +27,7 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit, ComponentType, flatten
 from optinc_pdk.extract.golden_devices import device_symmetries
+from optinc_pdk.signoff.lvs.comparison import LvsResult
 from optinc_pdk.signoff.lvs.coupler_settings import coupler_symmetries
 from optinc_pdk.signoff.lvs.device_matching import Permutation
 from optinc_pdk.signoff.lvs.differences import PHASE_SHIFTER, SYMMETRIC
@@ -57,22 +58,28 @@ class ComparerResult:
         return f"KLayout's netlist comparer: {'match' if self.match else 'no match'}{unmatched}"
 
 
-def compare_with_klayout(reference: Circuit, extracted: Circuit, process: Process) -> ComparerResult:
+def compare_with_klayout(
+    reference: Circuit, extracted: Circuit, process: Process, lvs: LvsResult | None = None
+) -> ComparerResult:
     """Compare a reference circuit with an extracted one by KLayout's netlist comparer.
 
     Args:
         reference: Reference circuit, with or without hierarchy.
         extracted: Extracted circuit, flat.
         process: Process with the devices' symmetries.
+        lvs: Result of LVS, which states the heaters whose wires the reference does not state; these are left out on
+            both sides. None to compare all wires.
 
     Raises:
         NetlistError: The reference's cells contain each other.
         CardError: A golden device cannot be used.
     """
+    here = frozenset(() if lvs is None else lvs.unstated)
+    there = frozenset(int(lvs.device_map[i]) for i in here) if lvs is not None else here
     symmetry = {**device_symmetries(process), **SYMMETRIC, **coupler_symmetries(process)}
     log = _Log()
     comparer = kdb.NetlistComparer(log)
-    both = _netlist(flatten(reference), symmetry), _netlist(extracted, symmetry)
+    both = _netlist(flatten(reference), symmetry, here), _netlist(extracted, symmetry, there)
     try:
         same = comparer.compare(*both)
     except RuntimeError as fault:
@@ -96,8 +103,8 @@ class _Log(kdb.GenericNetlistCompareLogger):
             self.unmatched.append(f"{b.expanded_name()} of the layout")
 
 
-def _netlist(circuit: Circuit, symmetry: Mapping[str, Sequence[Permutation]]) -> kdb.Netlist:
-    """A flat circuit as a KLayout netlist."""
+def _netlist(circuit: Circuit, symmetry: Mapping[str, Sequence[Permutation]], unwired: frozenset[int]) -> kdb.Netlist:
+    """A flat circuit as a KLayout netlist; instances in ``unwired`` are on no electrical net."""
     netlist = kdb.Netlist()
     top = kdb.Circuit()
     # KLayout compares circuits of equal names
@@ -111,7 +118,8 @@ def _netlist(circuit: Circuit, symmetry: Mapping[str, Sequence[Permutation]]) ->
         light = len(kind.optical)
         for permutation in copies[kind.name][0]:
             device = top.create_device(classes[kind.name], name)
-            for terminal, port in enumerate([*permutation, *range(light, len(kind.ports))]):
+            wired = range(light, light if number in unwired else len(kind.ports))
+            for terminal, port in enumerate([*permutation, *wired]):
                 device.connect_terminal(terminal, nets[first + port])
     for label, port in circuit.ports.items():
         # KLayout walks from net to net through a device, so a device on one net would have no effect
