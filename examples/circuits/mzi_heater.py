@@ -24,11 +24,11 @@ def circuit() -> gf.Component:
         coupler = c << gf.get_component("grating_coupler")
         coupler.connect("o1", port)
         c.add_port(name, port=coupler["o2"])
+    # pads are named by their instances
     for name, x, port in (("GND", 470.0, heater["e2"]), ("drive", 20.0, heater["e1"])):
-        pad = c << gf.get_component("pad")
+        pad = c.add_ref(gf.get_component("pad"), name=name)
         pad.move((x, 300.0))
-        gf.routing.route_single_electrical(c, port, pad["e1"], cross_section="wire")
-        c.add_port(name, port=pad["e1"])
+        gf.routing.route_bundle_electrical(c, [port], [pad["e1"]], cross_section="wire")
     return c
 
 

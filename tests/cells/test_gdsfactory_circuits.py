@@ -154,7 +154,6 @@ def test_bundles_of_guides_and_wires_join_the_ports_that_they_were_asked_to(bend
         "pad",
         "phase_shifter",
         "straight",
-        "taper",
         "wire_corner",
     }
 
