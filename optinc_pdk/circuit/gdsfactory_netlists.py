@@ -18,10 +18,9 @@ from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.instance_transforms import InstanceTransform
 from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType
-from optinc_pdk.circuit.schematic_cells import SchematicCell, SchematicInstance, cells_of_netlist
+from optinc_pdk.circuit.schematic_cells import MAX_INSTANCES, SchematicCell, SchematicInstance, cells_of_netlist
 from optinc_pdk.circuit.values import number_of
 
-MAX_INSTANCES = 5_000_000
 GUIDES = frozenset(
     {
         "straight",
@@ -104,7 +103,8 @@ class _Expansion:
 
     def circuit(self, top: str, name: str) -> PlacedCircuit:
         """Return the circuit of a cell."""
-        ports = self.expand(top, "", InstanceTransform(), ())
+        self._check_size(top, (), {})
+        ports = self.expand(top, "", InstanceTransform())
         builder = CircuitBuilder(name, self.library)
         for instance, kind in self.kinds.items():
             builder.add(instance, kind, None, **self.settings[instance])
@@ -119,8 +119,27 @@ class _Expansion:
             circuit, tuple(self.transforms[each] for each in circuit.instances), frozenset(builder.ports)
         )
 
+    def _check_size(self, name: str, parents: tuple[str, ...], known: dict[str, int]) -> int:
+        """Count the instances of a cell on all levels, before they are expanded.
+
+        Raises:
+            NetlistError: Cells contain each other, or there are more than ``MAX_INSTANCES`` instances.
+        """
+        if name in parents:
+            raise NetlistError(f"cells contain each other: {' > '.join((*parents, name))}; correct the netlist")
+        if name not in known:
+            parts = [part.component for part in self.cells[name].instances.values()]
+            inside = [self._check_size(each, (*parents, name), known) for each in parts if each in self.cells]
+            known[name] = len(parts) + sum(inside)
+        if known[name] > MAX_INSTANCES:
+            raise NetlistError(
+                f"cell {name!r} has {known[name]} instances on all levels, the limit is {MAX_INSTANCES}; verify a part "
+                "of the circuit"
+            )
+        return known[name]
+
     def expand(
-        self, name: str, prefix: str, transform: InstanceTransform | None, parents: tuple[str, ...]
+        self, name: str, prefix: str, transform: InstanceTransform | None
     ) -> dict[str, Port]:
         """Add the devices, guides, wires and nets of a cell.
 
@@ -128,19 +147,14 @@ class _Expansion:
             name: Name of the cell.
             prefix: Full name of its instance with a dot, which precedes the names of its parts.
             transform: Placement of the instance in the layout; None if it is unknown.
-            parents: Names of the cells that contain it.
 
         Returns:
             The port of a device, guide or wire behind each port of the cell.
         """
-        if name in parents:
-            raise NetlistError(f"cells contain each other: {' > '.join((*parents, name))}; correct the netlist")
         cell = self.cells[name]
         inner: dict[str, dict[str, Port]] = {}
         for instance, part in cell.instances.items():
             full = prefix + instance
-            if len(self.kinds) + len(self.lengths) >= MAX_INSTANCES:
-                raise NetlistError(f"more than {MAX_INSTANCES} instances when flat; verify a part of the circuit")
             placed = None if transform is None or part.transform is None else transform.after(part.transform)
             device = ALIASES.get(part.component, part.component)
             if device in self.library and part.component not in self.cells:
@@ -149,7 +163,7 @@ class _Expansion:
                 if part.info.get(LEAD) is not None:
                     self.leads[full] = number_of(f"instance {full!r}: {LEAD}", part.info[LEAD])
             elif part.component in self.cells:
-                inner[instance] = self.expand(part.component, f"{full}.", placed, (*parents, name))
+                inner[instance] = self.expand(part.component, f"{full}.", placed)
             elif part.component in GUIDES:
                 self.lengths[full] = _length(full, part.info, part.settings)
             else:

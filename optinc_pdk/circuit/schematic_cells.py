@@ -19,7 +19,8 @@ CELL_KEYS = frozenset(
 _INSTANCE_KEYS = frozenset({"component", "settings", "info", "array", "virtual"})
 # A placement with further keys is relative to a port or to another instance.
 _ABSOLUTE_KEYS = frozenset({"x", "y", "dx", "dy", "rotation", "mirror"})
-MAX_ARRAY = 1_000_000
+MAX_INSTANCES = 1_000_000
+"""Largest number of instances of a netlist, with elements of arrays, and with all levels of its hierarchy."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def _cell(where: str, data: Any) -> SchematicCell:
     instances: dict[str, SchematicInstance] = {}
     for name, instance in mapping_of(f"{where}instances", data["instances"]).items():
         place = None if name in moved else placements.get(name)
-        instances |= _instances(f"{where}instance {name!r}", name, instance, place)
+        instances |= _instances(f"{where}instance {name!r}", name, instance, place, MAX_INSTANCES - len(instances))
     nets = [*_nets(where, data), *((key, _text(f"{where}connections", value)) for key, value in connections.items())]
     ports = mapping_of(f"{where}ports", data.get("ports") or {})
     return SchematicCell(
@@ -111,8 +112,8 @@ def _cell(where: str, data: Any) -> SchematicCell:
     )
 
 
-def _instances(where: str, name: str, data: Any, place: Any) -> dict[str, SchematicInstance]:
-    """Return an instance by name, or the elements of an array by name."""
+def _instances(where: str, name: str, data: Any, place: Any, most: int) -> dict[str, SchematicInstance]:
+    """Return an instance by name, or the elements of an array by name, of which there are at most ``most``."""
     values = mapping_of(where, data)
     if unknown := sorted(set(values) - _INSTANCE_KEYS):
         raise NetlistError(f"{where}: unknown key {unknown[0]!r}; remove it, known are component, settings and info")
@@ -126,13 +127,13 @@ def _instances(where: str, name: str, data: Any, place: Any) -> dict[str, Schema
     if array is None:
         return {name: SchematicInstance(component, settings, info, transform)}
     elements = {}
-    for (i, j), (x, y) in _array(f"{where}: array", array).items():
+    for (i, j), (x, y) in _array(f"{where}: array", array, most).items():
         moved = None if transform is None else transform.after(InstanceTransform(x, -y if transform.mirror else y))
         elements[f"{name}<{i}.{j}>"] = SchematicInstance(component, settings, info, moved)
     return elements
 
 
-def _array(where: str, data: Any) -> dict[tuple[int, int], tuple[float, float]]:
+def _array(where: str, data: Any, most: int) -> dict[tuple[int, int], tuple[float, float]]:
     """Return the displacements in µm of the elements of an array, in the coordinates of its first element."""
     values = mapping_of(where, data)
     if "num_a" in values:
@@ -145,8 +146,10 @@ def _array(where: str, data: Any) -> dict[tuple[int, int], tuple[float, float]]:
         counts = [index_of(f"{where}: {key}", values.get(key, 1)) for key in ("columns", "rows")]
         a = [number_of(f"{where}: column_pitch", values.get("column_pitch", 0)), 0.0]
         b = [0.0, number_of(f"{where}: row_pitch", values.get("row_pitch", 0))]
-    if counts[0] * counts[1] > MAX_ARRAY:
-        raise NetlistError(f"{where} has {counts[0] * counts[1]} elements, the limit is {MAX_ARRAY}; correct it")
+    if counts[0] * counts[1] > most:
+        raise NetlistError(
+            f"{where} has {counts[0] * counts[1]} elements; a netlist has at most {MAX_INSTANCES} instances; correct it"
+        )
     return {
         (i, j): (i * a[0] + j * b[0], i * a[1] + j * b[1])
         for i in range(max(counts[0], 1))

@@ -234,6 +234,21 @@ def test_cells_that_contain_each_other_are_refused() -> None:
         read(data)
 
 
+def test_cells_that_double_are_refused_before_they_are_expanded() -> None:
+    cells = {
+        f"c{i}": {"instances": {"a": instance(f"c{i + 1}"), "b": instance(f"c{i + 1}")}, "ports": {}} for i in range(60)
+    }
+    cells["c60"] = {"instances": {"x": guide(1.0)}, "ports": {}}
+    with pytest.raises(NetlistError, match="1000000"):
+        read(cells, "c0")
+
+
+def test_an_array_of_too_many_elements_is_refused() -> None:
+    data = {"instances": {"many": instance("grating_coupler") | {"array": {"columns": 2000, "rows": 2000}}}}
+    with pytest.raises(NetlistError, match=r"'many'.*4000000"):
+        read(data)
+
+
 def test_a_port_on_a_wire_labels_the_pad_of_its_net() -> None:
     data = link()
     data["ports"]["drive"] = "corner,e1"
