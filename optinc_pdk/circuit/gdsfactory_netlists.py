@@ -138,9 +138,7 @@ class _Expansion:
             )
         return known[name]
 
-    def expand(
-        self, name: str, prefix: str, transform: InstanceTransform | None
-    ) -> dict[str, Port]:
+    def expand(self, name: str, prefix: str, transform: InstanceTransform | None) -> dict[str, Port]:
         """Add the devices, guides, wires and nets of a cell.
 
         Args:
