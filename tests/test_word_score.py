@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.averaging.word_score import WordScore, accuracy, score_outputs, word_error_rate
+from optinc_pdk.averaging.word_score import (
+    WordScore,
+    accuracy,
+    least_margin,
+    output_margins,
+    score_outputs,
+    word_error_rate,
+)
 
 TASK = Averaging(4, 2, 2)
 IDEAL = np.array([1, 6])
@@ -49,3 +56,21 @@ def test_outputs_that_are_not_numbers_are_refused() -> None:
     outputs = np.array([[[1.0, np.nan]]])
     with pytest.raises(ValueError, match="an output is not a number"):
         score_outputs([(slice(0, 1), outputs)], TASK, IDEAL[:1], LEVELS[:1])
+
+
+@pytest.mark.parametrize("words", [1, 127, 128, 300])
+def test_the_least_margin_is_that_of_every_single_output(words: int) -> None:
+    rng = np.random.default_rng(words)
+    outputs, levels = rng.uniform(0.0, 3.0, (words, 3, 2)), rng.integers(0, 4, (words, 2))
+    resolution = np.array([1, 4])
+    expected = output_margins(outputs, levels[:, np.newaxis], resolution).min()
+    assert least_margin(outputs, levels, resolution) == expected
+    # the worst output may be any
+    outputs[-1, -1, -1] = 9.0
+    assert least_margin(outputs, levels, resolution) == 0.5 - 4 * (9.0 - levels[-1, -1])
+
+
+def test_one_output_that_is_not_a_number_makes_the_least_margin_none() -> None:
+    outputs = np.zeros((300, 3, 2))
+    outputs[5, 1, 0] = np.nan
+    assert np.isnan(least_margin(outputs, np.zeros((300, 2)), np.array([1, 1])))

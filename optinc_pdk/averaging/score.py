@@ -99,13 +99,15 @@ def error_counts(errors: Integers) -> dict[int, int]:
         Error (decoded minus ideal) to the number of words with this error, in ascending order of error; correct words
         are not counted.
     """
-    wrong = errors[errors != 0]
-    if not wrong.size:
+    if not errors.size:
         return {}
-    least, most = int(wrong.min()), int(wrong.max())
-    if most - least > wrong.size:
-        values, counts = np.unique(wrong, return_counts=True)
-        return dict(zip(values.tolist(), counts.tolist(), strict=True))
-    # errors of words of few bits are counted without sorting them
-    counts = np.bincount(wrong - least)
-    return {least + place: int(counts[place]) for place in np.flatnonzero(counts).tolist()}
+    least, most = int(errors.min()), int(errors.max())
+    if most - least > errors.size:
+        values, counts = np.unique(errors, return_counts=True)
+        found = dict(zip(values.tolist(), counts.tolist(), strict=True))
+    else:
+        # errors of words of few bits are counted without sorting them
+        counts = np.bincount((errors - least).ravel())
+        found = {least + place: int(counts[place]) for place in np.flatnonzero(counts).tolist()}
+    found.pop(0, None)
+    return found

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from optinc_pdk.compilation import compiled
 
+# Words of which the largest deviations are kept side by side, for vector units.
+_TILE = 128
+
 
 @compiled
 def word_errors(
@@ -37,3 +40,29 @@ def word_errors(
             for word in range(len(ideal)):
                 step = abs(outputs[server, symbol, word]) * steps + 0.5
                 errors[server, word] += place * int(step if step < top else top)
+
+
+@compiled
+def largest_deviation(
+    outputs: NDArray[np.float64], levels: NDArray[np.float64], resolution: NDArray[np.int64]
+) -> float:
+    """Returns the largest deviation of an output from its ideal level in decision steps; NaN if an output is NaN.
+
+    Args:
+        outputs: (S, M, B) output levels before decision of S servers for B inputs.
+        levels: (M, B) ideal output levels.
+        resolution: (M,) decision steps per level.
+    """
+    largest, total = np.zeros(_TILE), np.zeros(_TILE)
+    for server in range(len(outputs)):
+        for symbol in range(len(resolution)):
+            steps = float(resolution[symbol])
+            for start in range(0, outputs.shape[2], _TILE):
+                output = outputs[server, symbol, start : start + _TILE]
+                level = levels[symbol, start : start + _TILE]
+                for w in range(len(output)):
+                    deviation = abs(output[w] - level[w]) * steps
+                    largest[w] = deviation if deviation > largest[w] else largest[w]
+                    # a comparison with NaN is false, but their sum is NaN
+                    total[w] += deviation
+    return np.nan if np.isnan(total.sum()) else largest.max()

@@ -79,7 +79,7 @@ def score_outputs(
     words, margin, errors = 0, np.inf, Counter[int]()
     for inputs, output in outputs:
         words += output[..., 0].size
-        least = float(output_margins(output, levels[inputs, np.newaxis], resolution).min())
+        least = least_margin(output, levels[inputs], resolution)
         if np.isnan(least):
             raise ValueError("an output is not a number")
         margin = min(margin, least)
@@ -90,6 +90,21 @@ def score_outputs(
         exact[inputs] &= ~np.any(differences, axis=0)
         errors.update(error_counts(differences))
     return WordScore(len(ideal), int(exact.sum()), words, errors.total(), margin, dict(sorted(errors.items())))
+
+
+def least_margin(outputs: Floats, levels: Integers | Floats, resolution: Integers) -> float:
+    """Return the least of :func:`output_margins`, or NaN if an output is not a number.
+
+    Args:
+        outputs: (B, S, M) output levels before the decision of S servers for B inputs.
+        levels: (B, M) ideal output levels.
+        resolution: (M,) decision steps per level.
+    """
+    from optinc_pdk.averaging.score_kernel import largest_deviation
+
+    received = np.ascontiguousarray(np.moveaxis(outputs, 0, -1))
+    ideal = np.ascontiguousarray(levels.T, dtype=np.float64)
+    return 0.5 - float(largest_deviation(received, ideal, resolution))
 
 
 def word_errors(outputs: Floats, task: Averaging, ideal: Integers) -> Integers:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from optinc_pdk.simulate import UnsettledError
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, DetectionMatrix, HiddenLayer
 from optinc_pdk.simulate.transmission.noise import DetectionSources
-from optinc_pdk.simulate.transmission.reception import settled_amplitudes
+from optinc_pdk.simulate.transmission.reception import ReceivedBatch, settled_amplitudes
 from optinc_pdk.simulate.transmission.settling import SETTLED_CHANGE, settle_light
 
 INPUTS = 5
@@ -82,3 +84,22 @@ def test_light_that_does_not_settle_is_refused() -> None:
     network = random_network(rng, 1.5, 0.0)
     with pytest.raises(UnsettledError, match=r"its last change is \d"):
         settle_light(rng.uniform(0.0, 1.0, (300, INPUTS)), network)
+
+
+@pytest.mark.parametrize("coherent", [False, True])
+def test_levels_of_fields_are_those_of_detected_fields(coherent: bool) -> None:
+    rng = np.random.default_rng(2)
+    network = replace(random_network(rng, 0.01, 0.01, coherent), dark=np.array([0.0, 0.1, 0.5, 1e3]))
+    fields = rng.standard_normal((300, 8))
+    expected = network.levels(network.receivers.detected(fields))
+    assert network.levels_of_fields(fields) == pytest.approx(expected, rel=1e-12, abs=1e-7)
+    assert coherent or np.all(network.levels_of_fields(fields)[:, 3] == 0.0)
+
+
+def test_saturated_amplitudes_are_counted() -> None:
+    rng = np.random.default_rng(3)
+    network = random_network(rng, 0.0, 0.0)
+    differences = [rng.uniform(-2.0, 2.0, (300, layer.gain.size)) for layer in network.layers]
+    batch = ReceivedBatch(slice(0, 300), np.zeros((300, 2, 2)), differences, network.layers)
+    count = sum(int((each > 1.0).sum()) for each in batch.amplitudes())
+    assert batch.saturated() == count > 0

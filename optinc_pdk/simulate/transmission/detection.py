@@ -258,6 +258,16 @@ class ChipNetwork:
         levels *= self.scale
         return levels
 
+    def levels_of_fields(self, fields: Floats) -> Floats:
+        """Return the (B, receivers) output levels for (B, 2 receivers) fields, real parts first, without noise."""
+        if self.receivers.phase is not None:
+            return self.levels(self.receivers.detected(fields))
+        from optinc_pdk.simulate.transmission.reception_kernel import photodiode_levels
+
+        levels = np.empty((self.scale.size, len(fields)))
+        photodiode_levels(np.ascontiguousarray(fields.T), self.dark, self.scale, levels)
+        return levels.T
+
     def thresholds(self, levels: Floats) -> Floats:
         """Return the (B, receivers) readings at output levels; the inverse of :meth:`levels`."""
         found = np.maximum(levels, 0.0) / self.scale

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from optinc_pdk.averaging import decide_steps
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
-from optinc_pdk.simulate.transmission.detection import ChipNetwork, network_of
+from optinc_pdk.simulate.transmission.detection import ChipNetwork, HiddenLayer, network_of
 from optinc_pdk.simulate.transmission.noise import Noise, NoiseDraw, draw_noise
 from optinc_pdk.simulate.transmission.settling import MAX_PASSES, SETTLED_CHANGE, UnsettledError, settle_light
 
@@ -54,6 +54,34 @@ class Reception:
     saturated: int
 
 
+@dataclass(frozen=True, eq=False)
+class ReceivedBatch:
+    """What B words cause in a chip.
+
+    Attributes:
+        words: Position of the words among those that are sent.
+        outputs: (B, receivers, M) output levels before the decision.
+        differences: For each hidden layer, (B, neurons) detected differences, offsets included.
+        layers: The hidden layers.
+    """
+
+    words: slice
+    outputs: Floats
+    differences: list[Floats]
+    layers: list[HiddenLayer]
+
+    def amplitudes(self) -> list[Floats]:
+        """Return, for each hidden layer, (B, neurons) modulator amplitudes before saturation."""
+        return [layer.drive(each) for layer, each in zip(self.layers, self.differences, strict=True)]
+
+    def saturated(self) -> int:
+        """Return the number of modulator amplitudes above 1."""
+        from optinc_pdk.simulate.transmission.reception_kernel import count_saturated
+
+        parts = zip(self.layers, self.differences, strict=True)
+        return sum(count_saturated(np.ascontiguousarray(each.T), layer.gain) for layer, each in parts)
+
+
 def transmit(
     symbols: ArrayLike,
     scattering: Scattering,
@@ -85,10 +113,10 @@ def transmit(
     """
     network = network_of(scattering, board, bias, wavelength)
     outputs, peaks, saturated = [], [np.zeros(layer.gain.size) for layer in network.layers], 0
-    for _, output, raw in receive_batches(symbols, network, board, bias, noise=noise, seed=seed):
-        outputs.append(output)
-        saturated += sum(int((amplitude > 1.0).sum()) for amplitude in raw)
-        peaks = [np.maximum(peak, amplitude.max(axis=0)) for peak, amplitude in zip(peaks, raw, strict=True)]
+    for batch in receive_batches(symbols, network, board, bias, noise=noise, seed=seed):
+        outputs.append(batch.outputs)
+        saturated += batch.saturated()
+        peaks = [np.maximum(peak, each.max(axis=0)) for peak, each in zip(peaks, batch.amplitudes(), strict=True)]
     shape = (0, len(board.outputs), len(board.outputs[0]))
     received = np.concatenate(outputs) if outputs else np.zeros(shape)
     return Reception(received, decide_steps(received, resolution), tuple(peaks), saturated)
@@ -96,7 +124,7 @@ def transmit(
 
 def receive_batches(
     symbols: ArrayLike, network: ChipNetwork, board: Board, bias: Bias, *, noise: Noise | None = None, seed: int = 0
-) -> Iterator[tuple[slice, Floats, list[Floats]]]:
+) -> Iterator[ReceivedBatch]:
     """Send symbols through a chip in batches that fit into the caches of a processor.
 
     Args:
@@ -108,8 +136,7 @@ def receive_batches(
         seed: Seed of the noise.
 
     Yields:
-        The words of a batch; their (B, receivers, M) output levels; for each hidden layer, (B, neurons) modulator
-        amplitudes before saturation.
+        The batches in the order of the words.
 
     Raises:
         ValueError: ``symbols`` has a wrong shape.
@@ -121,15 +148,13 @@ def receive_batches(
         inputs = server_amplitudes(sent[words], board, bias)
         if noise is None:
             settled = settle_light(inputs, network)
-            differences, readings = settled.differences, network.receivers.detected(settled.fields)
+            differences, outputs = settled.differences, network.levels_of_fields(settled.fields)
         else:
             drawn = draw_noise(noise, network.detection_sources, start, inputs.shape[0], seed)
             light, differences = settled_amplitudes(inputs, network, noise, drawn)
-            readings = network.receivers.readings(light, noise, drawn[-1])
-        raw = [layer.drive(each) for layer, each in zip(network.layers, differences, strict=True)]
-        outputs = network.levels(readings)
+            outputs = network.levels(network.receivers.readings(light, noise, drawn[-1]))
         received = outputs.T.reshape(len(board.outputs), len(board.outputs[0]), -1)
-        yield words, np.moveaxis(received, -1, 0), raw
+        yield ReceivedBatch(words, np.moveaxis(received, -1, 0), differences, network.layers)
 
 
 def server_amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:

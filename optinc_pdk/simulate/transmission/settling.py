@@ -131,4 +131,5 @@ def settle_light(inputs: Floats, network: ChipNetwork) -> SettledLight:
     change = settle(light, *arrays, passes, SETTLED_CHANGE, differences, fields)
     if change > 0.0:
         raise UnsettledError(change)
-    return SettledLight(light.T, [part.T for part in np.split(differences, arrays.neuron_start[1:-1])], fields.T)
+    bounds = zip(arrays.neuron_start[:-1].tolist(), arrays.neuron_start[1:].tolist(), strict=True)
+    return SettledLight(light.T, [differences[begin:end].T for begin, end in bounds], fields.T)

@@ -16,7 +16,7 @@ from optinc_pdk.signoff.function import FunctionInputs, symbol_assignments
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.simulate.transmission.noise import Noise
-from optinc_pdk.simulate.transmission.reception import receive_batches
+from optinc_pdk.simulate.transmission.reception import ReceivedBatch, receive_batches
 from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
 
 DIGITS = 9
@@ -113,9 +113,9 @@ def read_words(
 
     def outputs() -> Iterator[tuple[slice | Integers, Floats]]:
         nonlocal saturated
-        for words, output, raw in _received(s, inputs, board, bias, noise, seed):
-            saturated += sum(int(np.count_nonzero(amplitude > 1.0)) for amplitude in raw)
-            yield words, output
+        for words, batch in _received(s, inputs, board, bias, noise, seed):
+            saturated += batch.saturated()
+            yield words, batch.outputs
 
     score = score_outputs(outputs(), inputs.task, inputs.ideal, inputs.levels)
     return WordOutcome(**asdict(replace(score, margin=round(score.margin, DIGITS))), saturated=saturated)
@@ -129,25 +129,26 @@ def reads_every_word(
     It ends at the first batch with a wrong word.
     """
     return all(
-        score_outputs([(slice(None), output)], inputs.task, inputs.ideal[words], inputs.levels[words]).wrong == 0
-        for words, output, _ in _received(s, inputs, board, bias, noise, seed)
+        score_outputs([(slice(None), batch.outputs)], inputs.task, inputs.ideal[words], inputs.levels[words]).wrong == 0
+        for words, batch in _received(s, inputs, board, bias, noise, seed)
     )
 
 
 def _received(
     s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias, noise: Noise | None, seed: int
-) -> Iterator[tuple[slice | Integers, Floats, list[Floats]]]:
-    """Yield words, output levels and modulator amplitudes of all batches of all assignments."""
+) -> Iterator[tuple[slice | Integers, ReceivedBatch]]:
+    """Yield the words and what they cause, of all batches of all assignments."""
     network = network_of(s, board, bias, 0)
     for number, symbols in enumerate(symbol_assignments(inputs, s, board, bias)):
         if noise is None or noise.shape.negligible:
-            yield from receive_batches(symbols, network, board, bias, noise=noise, seed=seed + number)
+            for batch in receive_batches(symbols, network, board, bias, noise=noise, seed=seed + number):
+                yield batch.words, batch
             continue
         # symbols run into each other, and words in use come in random order
         order = np.random.default_rng((ORDER_SEED, seed + number)).permutation(len(symbols))
         sent = symbols[order]
-        for words, output, raw in receive_batches(sent, network, board, bias, noise=noise, seed=seed + number):
-            yield order[words], output, raw
+        for batch in receive_batches(sent, network, board, bias, noise=noise, seed=seed + number):
+            yield order[batch.words], batch
 
 
 def estimated_error_rate(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias, noise: Noise) -> float:
