@@ -579,6 +579,20 @@ def test_rates_above_the_stated_limit_are_results_and_those_beyond_every_bandwid
     assert done.returncode == 0 and "optinc: 4 GBd: above 1 GBd" in done.stderr
 
 
+def test_eyes_need_the_bandwidths_of_both_devices(chip: Path, tmp_path: Path) -> None:
+    gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
+    folder = tmp_path / "soi220"
+    copytree(components_folder() / "soi220", folder)
+    card = folder / "devices" / "photodiode.yml"
+    card.write_text("".join(line for line in card.read_text().splitlines(True) if "bandwidth_hz" not in line))
+    files = (gds, netlist, "--bias", bias, "--weights", bundled_weights(), "--process", folder)
+    refused = run("eye", *files, "--symbol-rate", "1e6", "-o", tmp_path / "e.png")
+    assert refused.returncode == 2 and "devices/photodiode.yml" in refused.stderr
+    assert not (tmp_path / "e.png").exists()
+    warned = run("noise", *files, "--symbol-rates", "1e6", "-o", tmp_path / "n.csv")
+    assert warned.returncode == 0 and "devices/photodiode.yml" in warned.stderr
+
+
 def test_simulate_reads_layouts_and_netlists_and_results_are_passive(chip: Path, tmp_path: Path) -> None:
     bias = chip.with_suffix(".bias.yml")
     out = tmp_path / "a.s.npz"

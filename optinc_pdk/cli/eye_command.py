@@ -65,7 +65,7 @@ def eye(
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate import scattering
-    from optinc_pdk.simulate.transmission.noise import noise_choices
+    from optinc_pdk.simulate.transmission.noise import missing_bandwidths, noise_choices
     from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
 
     card = load_process(process)
@@ -85,6 +85,11 @@ def eye(
     from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
 
     check_bandwidths(choices[0])
+    for device in missing_bandwidths(card):
+        raise InputError(
+            f"process {card.name!r} states no bandwidth of its {device}, without which symbols have no shape: add "
+            f"model.parameters.bandwidth_hz to devices/{device}.yml"
+        )
     with faults_explaining_errors(as_json) as faults, stage_progress(("extract", "light", "words", "picture")) as stage:
         stage("extract")
         chip = read_extracted_chip(gds, files.netlist, files.bias, card)

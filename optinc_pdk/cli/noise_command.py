@@ -87,7 +87,7 @@ def noise(
     from optinc_pdk.report.formatting import format_si, light_text
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.signoff.function import check_board, function_inputs
-    from optinc_pdk.simulate.transmission.noise import transmitter_bandwidths
+    from optinc_pdk.simulate.transmission.noise import missing_bandwidths
     from optinc_pdk.tolerance.error_rates import parse_rates, word_error_curve
     from optinc_pdk.tolerance.link_energy import link_energy
     from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
@@ -95,10 +95,10 @@ def noise(
 
     rates = parse_rates(symbol_rates, card)
     warn_of_rates(card, rates)
-    if not transmitter_bandwidths(card):
+    for device in missing_bandwidths(card):
         print(
-            "optinc: the cards state no bandwidth of modulators (model.parameters.bandwidth_hz of the modulator, "
-            "activation.bandwidth_hz); modulators are taken as instant",
+            f"optinc: process {card.name!r} states no bandwidth of its {device} (model.parameters.bandwidth_hz in "
+            f"devices/{device}.yml), which is taken as unlimited: the rates are too high",
             file=sys.stderr,
         )
     stages = (

@@ -330,6 +330,12 @@ def transmitter_bandwidths(process: Process) -> tuple[float, ...]:
     return tuple(float(each) for each in (modulator, process.activation.bandwidth_hz) if each is not None)
 
 
+def missing_bandwidths(process: Process) -> tuple[str, ...]:
+    """Return the names of the modulator and the photodiode, as far as their cards state no bandwidth."""
+    devices = ("modulator", "photodiode")
+    return tuple(name for name in devices if process.device(name).model.parameters.get("bandwidth_hz") is None)
+
+
 def photodiode_bandwidths(process: Process) -> tuple[float, ...]:
     """Return the bandwidth in Hz of photodiodes, if their card states it."""
     found = process.device("photodiode").model.parameters.get("bandwidth_hz")
