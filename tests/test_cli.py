@@ -50,6 +50,7 @@ COMMANDS = (
     "spectrum",
     "synth",
     "train",
+    "verify",
     "view",
     "yield",
 )
@@ -188,6 +189,9 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
         ("lvs", none, none),
         ("check", none, none, none, "--bias", none),
         ("simulate", none, "--bias", none),
+        ("simulate", none, "--set", "a"),
+        ("verify", none, none),
+        ("verify", none, "--set", "a=b"),
         ("spectrum", none, none, none, "--bias", none),
         ("noise", none, none, "--bias", none, "--weights", none),
         ("yield", none, "--samples", 0),

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optinc_pdk.cards import Process
+    from optinc_pdk.circuit import Bias, Circuit, PlacedCircuit
     from optinc_pdk.signoff.layout_faults import LayoutFault
+    from optinc_pdk.simulate.heater_drive.pad_settings import PadSetting
     from optinc_pdk.simulate.s_parameters.scattering import Scattering
 
 NETLISTS = (".yml", ".yaml")
@@ -79,11 +81,16 @@ def simulate(
     warn_of_changes(source, bias)
     if bias is not None and settings:
         raise InputError("--set and --bias both drive the heaters; give one of them")
+    if bias is not None and netlist is not None:
+        raise InputError(f"{netlist}: a bias names the pads by the labels of the layout; leave the netlist out")
     if netlist is not None and source.suffix in NETLISTS:
         raise InputError(f"{netlist}: {source} is a netlist already; give a layout and its netlist, or one netlist")
 
     from optinc_pdk.cards import load_process
+    from optinc_pdk.circuit import read_reference
     from optinc_pdk.models.registry import check_wavelengths
+    from optinc_pdk.simulate.heater_drive.pad_settings import parse_settings
+    from optinc_pdk.simulate.heater_drive.phases import read_drive
     from optinc_pdk.simulate.s_parameters.files import (
         check_port_count,
         parse_ports,
@@ -101,11 +108,14 @@ def simulate(
     chosen = None if ports is None else parse_ports(ports)
     if chosen is not None:
         check_port_count(path, [len(chosen)])
+    drive = None if bias is None else read_drive(bias, card)
+    pads = parse_settings(settings or [])
+    reference = None if netlist is None else read_reference(netlist, card, circuit_name(source))
     with faults_explaining_errors(as_json) as faults, progress_counter() as report:
-        if bias is None:
-            blocks = _set_blocks(source, netlist, settings or [], wavelengths_nm, card, chosen, report, faults)
+        if drive is None or bias is None:
+            blocks = _set_blocks(source, reference, pads, wavelengths_nm, card, chosen, report, faults)
         else:
-            blocks = _biased_blocks(source, bias, wavelengths_nm, card, chosen, report, faults)
+            blocks = _biased_blocks(source, bias, drive, wavelengths_nm, card, chosen, report, faults)
     write_scattering(wavelengths_nm, blocks, path)
     shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
     if as_json:
@@ -125,6 +135,7 @@ def simulate(
 def _biased_blocks(
     source: Path,
     bias: Path,
+    drive: Bias,
     wavelengths_nm: NDArray[np.float64],
     card: Process,
     chosen: tuple[str, ...] | None,
@@ -133,10 +144,9 @@ def _biased_blocks(
 ) -> list[Scattering]:
     """Simulate a layout or netlist as a bias file drives it; faults of the layout are added to ``faults``."""
     from optinc_pdk.circuit import read_netlist
-    from optinc_pdk.simulate.heater_drive.phases import check_phases, read_drive
+    from optinc_pdk.simulate.heater_drive.phases import check_phases
     from optinc_pdk.simulate.s_parameters.files import block_scattering, port_scattering
 
-    drive = read_drive(bias, card)
     if source.suffix in NETLISTS:
         circuit, ground = read_netlist(source), None
     else:
@@ -156,8 +166,8 @@ def _biased_blocks(
 
 def _set_blocks(
     source: Path,
-    netlist: Path | None,
-    settings: list[str],
+    reference: Circuit | PlacedCircuit | None,
+    pads: dict[str, PadSetting],
     wavelengths_nm: NDArray[np.float64],
     card: Process,
     chosen: tuple[str, ...] | None,
@@ -168,11 +178,8 @@ def _set_blocks(
     from optinc_pdk.circuit import PlacedCircuit, read_reference
     from optinc_pdk.signoff.drawn_circuit import read_drawn_circuit
     from optinc_pdk.signoff.lvs.label_binding import named_circuit
-    from optinc_pdk.simulate.heater_drive.pad_settings import parse_settings
     from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
 
-    drive = parse_settings(settings)
-    reference = None if netlist is None else read_reference(netlist, card, circuit_name(source))
     if source.suffix in NETLISTS:
         found = read_reference(source, card, circuit_name(source))
         circuit = named_circuit(found, card) if isinstance(found, PlacedCircuit) else found
@@ -183,11 +190,9 @@ def _set_blocks(
         faults += drawn.faults
         if drawn.lvs is not None and not drawn.lvs.match:
             count = drawn.lvs.total_differences
-            print(f"optinc: {netlist}: differs from the layout in {count} places, see optinc lvs", file=sys.stderr)
+            print(f"optinc: {source}: differs from its netlist in {count} places, see optinc lvs", file=sys.stderr)
         if drawn.named:
             print(
                 f"optinc: {source}: fibre couplers without a label are named {', '.join(drawn.named)}", file=sys.stderr
             )
-    return [
-        set_scattering(circuit, drive, wavelengths_nm, card, labels=chosen, progress=partial(report, "wavelengths"))
-    ]
+    return [set_scattering(circuit, pads, wavelengths_nm, card, labels=chosen, progress=partial(report, "wavelengths"))]

@@ -84,8 +84,6 @@ def verify(
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_reference
     from optinc_pdk.models.registry import check_wavelengths
-    from optinc_pdk.signoff.verification import STAGES
-    from optinc_pdk.signoff.verification import verify as run
     from optinc_pdk.simulate.heater_drive.pad_settings import parse_settings
     from optinc_pdk.simulate.s_parameters.files import parse_wavelengths
 
@@ -97,6 +95,10 @@ def verify(
     check_wavelengths(card, wavelengths_nm)
     drive = parse_settings(settings or [])
     reference = None if netlist is None else read_reference(netlist, card, circuit_name(gds))
+
+    from optinc_pdk.signoff.verification import STAGES
+    from optinc_pdk.signoff.verification import verify as run
+
     with stage_progress((*STAGES, "report")) as stage:
         result = run(gds, reference, drive, wavelengths_nm, card, stage, partial(stage.within, "simulate"))
         stage("report")

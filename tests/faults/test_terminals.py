@@ -126,6 +126,7 @@ def small_runs(folder: Path) -> dict[str, tuple[Sequence[object], int]]:
         "spectrum": ((weights, gds, netlist, "--bias", bias, "--wavelengths", "1550", "--resolution", 1000), 0),
         "synth": ((*task, "-o", out / "x.npz"), 0),
         "train": ((*task, "--steps", 2, "--no-stop", "-o", out / "y.npz"), 0),
+        "verify": ((gds, netlist, "--wavelengths", "1550", "-o", out / "s.verify.html"), 0),
         "view": ((gds, "--png", "-o", out), 0),
         "yield": ((gds, "--weights", weights, "--samples", 1, "--no-contributions", "-o", out / "yield"), 0),
     }
