@@ -27,17 +27,13 @@ GUIDES = frozenset(
         "bend_euler",
         "bend_circular",
         "bend_s",
-        "bend",
         "wire_straight",
         "wire_corner",
         "wire_corner45",
-        "route",
     }
 )
 """Cells that are parts of guides and wires, not devices. A part with ports e1 and e2 is metal."""
 PHASE_SHIFTER = "phase_shifter"
-HEATED = {"length": "length_um", "length_um": "length_um"}
-"""Settings of the cell of a phase shifter that layout versus schematic compares, and their names in a circuit."""
 ALIASES = {"coupler_straight": "coupler", "coupler_ring": "coupler"}
 """Cells that are drawn as another device."""
 LEAD, LEAD_PORTS = "lead_um", ("o1", "o4")
@@ -90,6 +86,7 @@ class _Expansion:
         }
         self.process = process.name
         self.stated = {name: SETTINGS.get(card.model.name, ()) for name, card in process.devices.items()}
+        self.stated[PHASE_SHIFTER] = ("length_um",)
         # the guide under a heater's contacts is not heated, and extraction counts it as part of the net
         shifter = process.devices.get(PHASE_SHIFTER)
         self.contact_um = 0.0 if shifter is None else shifter.size("contact_width_um")
@@ -186,12 +183,11 @@ class _Expansion:
 
     def _settings(self, instance: str, device: str, part: SchematicInstance) -> dict[str, float]:
         """Return the settings of a device that LVS compares, from its arguments and from ``info``."""
-        keys = {key: key for key in self.stated[device]} | (HEATED if device == PHASE_SHIFTER else {})
         return {
-            key: number_of(f"instance {instance!r}: {name}", source[name])
-            for name, key in keys.items()
+            key: number_of(f"instance {instance!r}: {key}", source[key])
+            for key in self.stated[device]
             for source in (part.settings, part.info)
-            if source.get(name) is not None
+            if source.get(key) is not None
         }
 
     def _unknown(self, instance: str, component: str) -> str:

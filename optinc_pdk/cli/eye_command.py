@@ -81,14 +81,13 @@ def eye(
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.signoff.function import check_board, function_inputs
     from optinc_pdk.tolerance.error_estimate import best_noise, error_margins, estimate_errors
-    from optinc_pdk.tolerance.eye_diagram import check_bandwidths, eye_diagrams, eyes_json
+    from optinc_pdk.tolerance.eye_diagram import eye_diagrams, eyes_json
     from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
 
-    check_bandwidths(choices[0])
-    for device in missing_bandwidths(card):
+    if missing := missing_bandwidths(card):
         raise InputError(
-            f"process {card.name!r} states no bandwidth of its {device}, without which symbols have no shape: add "
-            f"model.parameters.bandwidth_hz to devices/{device}.yml"
+            f"process {card.name!r} states no bandwidth of its {missing[0]}, without which symbols have no shape: add "
+            f"model.parameters.bandwidth_hz to devices/{missing[0]}.yml"
         )
     with faults_explaining_errors(as_json) as faults, stage_progress(("extract", "light", "words", "picture")) as stage:
         stage("extract")

@@ -115,6 +115,15 @@ FinerInput = Annotated[
     bool,
     typer.Option("--finer-input", help="Network for level 2 of a cascade: its last input has steps of 1 / servers²."),
 ]
+PadSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="LABEL=VALUE",
+        help="Drive the heater at a pad in the simulation: volts, as heater1=2.5, or the phase of its guide, as "
+        "heater1=1.57rad. Repeat it for more pads; other heaters are off. Ground rise is neglected.",
+    ),
+]
 WeightsOut = Annotated[
     Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Weight file to write, .npz.")
 ]

@@ -12,7 +12,7 @@ import typer
 
 from optinc_pdk.cli.app import Counter, app, progress_counter
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.options import DEFAULT, Json, Out, ProcessName
+from optinc_pdk.cli.options import DEFAULT, Json, Out, PadSettings, ProcessName
 from optinc_pdk.cli.paths import circuit_name, output_path, warn_of_changes
 from optinc_pdk.errors import InputError
 
@@ -45,15 +45,7 @@ def simulate(
         Path | None,
         typer.Option("--bias", help="Bias file, .bias.yml: the DAC code of every heater. Default: heaters are off."),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="LABEL=VALUE",
-            help="Drive the heater at a pad: volts, as heater1=2.5, or the phase of its guide, as heater1=1.57rad. "
-            "Repeat it for more pads. Not with --bias.",
-        ),
-    ] = None,
+    settings: PadSettings = None,
     wavelengths: Annotated[
         str | None,
         typer.Option(
@@ -68,7 +60,7 @@ def simulate(
         str | None,
         typer.Option(
             help="Labels of fibres, separated by commas: one S-matrix between these, in this order. "
-            "Default: one S-matrix for each linear block."
+            "Default: with --bias, one S-matrix for each linear block, else one between all fibres."
         ),
     ] = None,
 ) -> None:
@@ -78,7 +70,7 @@ def simulate(
     layout has faults that can affect the function and that the simulation does not include.
     """
     path = output_path(output or source.with_name(f"{circuit_name(source)}.s.npz"), source, netlist, bias)
-    warn_of_changes(source, bias)
+    warn_of_changes(source, netlist, bias)
     if bias is not None and settings:
         raise InputError("--set and --bias both drive the heaters; give one of them")
     if bias is not None and netlist is not None:
@@ -195,4 +187,7 @@ def _set_blocks(
             print(
                 f"optinc: {source}: fibre couplers without a label are named {', '.join(drawn.named)}", file=sys.stderr
             )
+    off = len(circuit.instances_of("phase_shifter")) - len(pads)
+    if off > 0:
+        print(f"optinc: {source}: {off} heaters are off; drive them with --set or --bias", file=sys.stderr)
     return [set_scattering(circuit, pads, wavelengths_nm, card, labels=chosen, progress=partial(report, "wavelengths"))]

@@ -12,8 +12,8 @@ import typer
 
 from optinc_pdk.cli.app import app, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.options import DEFAULT, Gds, Json, ProcessName, parse_output
-from optinc_pdk.cli.paths import circuit_name, output_path
+from optinc_pdk.cli.options import DEFAULT, Gds, Json, PadSettings, ProcessName, parse_output
+from optinc_pdk.cli.paths import circuit_name, output_path, warn_of_changes
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,15 +36,7 @@ def verify(
             "without a netlist, layout and netlist are not compared."
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="LABEL=VALUE",
-            help="Drive the heater at a pad in the simulation: volts, as heater1=2.5, or the phase of its guide, as "
-            "heater1=1.57rad. Repeat it for more pads.",
-        ),
-    ] = None,
+    settings: PadSettings = None,
     wavelengths: Annotated[
         str | None,
         typer.Option(
@@ -80,6 +72,7 @@ def verify(
         print(f"optinc: compared with {beside}", file=sys.stderr)
     endings = (".drc.lyrdb", ".lvs.lyrdb", ".s.npz", ".json", ".html")
     paths = {ending: output_path(page.with_suffix(ending), gds, netlist) for ending in endings}
+    warn_of_changes(gds, netlist)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_reference
@@ -144,20 +137,17 @@ def _print(result: Verification) -> None:
     """Print the findings, a line for every check, and the verdict."""
     from optinc_pdk.report.formatting import count_text
     from optinc_pdk.report.verification_page import findings
-    from optinc_pdk.signoff.drc.design_rule_check import DIE_KINDS
 
     listed = findings(result)
-    for text, box in listed[:SHOWN]:
-        print(text if box is None or " µm: " in text else f"({box[0]:.3f}, {box[1]:.3f}) µm: {text}")
+    for text, _ in listed[:SHOWN]:
+        print(text)
     if len(listed) > SHOWN:
         print(f"{len(listed) - SHOWN} more findings are in the report")
     drc, lvs, s = result.drc, result.lvs, result.scattering
     warnings = f" and {count_text(drc.warnings, 'warning')}" if drc.warnings else ""
-    left = [
-        rule.id for rule in drc.requested if rule.kind in DIE_KINDS and rule.id not in {one.id for one in drc.rules}
-    ]
-    part = f"; not run, because no die outline is drawn: {', '.join(left)}" if left else ""
-    print(f"drc       {count_text(drc.violations, 'violation')}{warnings} of {len(drc.rules)} geometric rules{part}")
+    print(f"drc       {count_text(drc.violations, 'violation')}{warnings} of {len(drc.rules)} geometric rules")
+    for reason, ids in result.rules_not_run.items():
+        print(f"          not run, because {reason}: {', '.join(ids)}")
     if lvs is None:
         print(f"lvs       not run, no netlist was given; {count_text(len(result.faults), 'fault')} of the layout")
     else:

@@ -44,7 +44,7 @@ def spectra_png(s: Scattering, name: str) -> bytes | None:
     figure = Figure(figsize=(10.0, 0.6 + 3.0 * rows), dpi=120, layout="constrained", facecolor="white")
     axes = np.atleast_1d(figure.subplots(rows, min(_COLUMNS, len(shown)))).ravel()
     for panel, source in zip(axes, shown, strict=False):
-        outs = [out for out in np.argsort(-strongest[:, source], kind="stable").tolist()][:MOST_CURVES]
+        outs = np.argsort(-strongest[:, source], kind="stable").tolist()[:MOST_CURVES]
         for out in (one for one in outs if strongest[one, source] > FLOOR_DB):
             marker = "o" if len(s.wavelengths_nm) == 1 else None
             panel.plot(

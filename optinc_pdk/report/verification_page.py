@@ -40,16 +40,15 @@ def findings(result: Verification) -> list[tuple[str, Box | None]]:
         notes = iter(rule.notes)
         for left, bottom, right, top in rule.boxes_um.tolist():
             note = next(notes, None)
-            text = f"{rule.id} ({rule.rule.severity}): {rule.rule.text}"
+            place = f"({left:.3f}, {bottom:.3f}) µm"
+            text = f"{rule.id} at {place}: {rule.rule.severity}; {rule.rule.text}"
             found.append((text if note is None else f"{text}; {note}", (left, bottom, right, top)))
+    faults = result.faults
     if result.lvs is not None:
         found += [(difference_line(each), _around(each.position_um)) for each in result.lvs.differences]
-    else:
-        found += [(str(fault), _around(fault.place_um)) for fault in result.faults]
-    if result.lvs is not None:
-        # LVS reports faults of the extraction; these are what it does not
-        found += [(str(fault), _around(fault.place_um)) for fault in result.faults if fault.kind == "open_port"]
-    return found
+        # LVS reports all other faults, those of the extraction
+        faults = tuple(fault for fault in faults if fault.kind == "open_port")
+    return found + [(str(fault), _around(fault.place_um)) for fault in faults]
 
 
 def _around(position: tuple[float, float] | None) -> Box | None:
@@ -78,7 +77,7 @@ def verification_numbers(result: Verification, gds: Path, process: Process) -> d
         "drc": {
             "violations": result.drc.violations,
             "warnings": result.drc.warnings,
-            "rules": drc_rows(result.drc.rules),
+            "rules": drc_rows(result.drc.all_rules()),
         },
         "circuit": {
             "devices": {name: kinds.count(name) for name in dict.fromkeys(kinds)},

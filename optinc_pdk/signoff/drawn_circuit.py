@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit, PlacedCircuit, open_ports
+from optinc_pdk.errors import InputError
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.extract.golden_devices import read_golden
 from optinc_pdk.signoff.extracted_chip import open_port_faults
 from optinc_pdk.signoff.layout_faults import LayoutFault, layout_faults_of
 from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
 from optinc_pdk.signoff.lvs.input_consistency import check_netlist
-from optinc_pdk.signoff.lvs.label_binding import extract_for
+from optinc_pdk.signoff.lvs.label_binding import extract_for, free_label
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +58,10 @@ def read_drawn_circuit(gds_path: str | Path, netlist: Circuit | PlacedCircuit | 
     else:
         bound, extraction = extract_for(netlist, gds_path, process)
         reference = bound.reference
-        check_netlist(reference, extraction, process)
+        try:
+            check_netlist(reference, extraction, process)
+        except InputError as fault:
+            raise InputError(f"netlist {reference.name!r} {fault}") from fault
         lvs = compare(reference, extraction, process)
         found = {label: int(lvs.port_map[port]) for label, port in bound.unplaced.items()}
         known = {label: port for label, port in found.items() if port != UNCONNECTED}
@@ -71,8 +77,8 @@ def _unnamed_fibres(circuit: Circuit, process: Process) -> Mapping[str, int]:
     guided = {variant.name: set(variant.port_edges) for variant in read_golden(process) if variant.meets_fibre}
     names: dict[str, int] = {}
     for port in open_ports(circuit).tolist():
-        instance, name = circuit.port_name(port).split(",")
-        component = instance.rpartition("_")[0]
-        if component in guided and name not in guided[component]:
-            names[instance if instance not in circuit.ports else f"{instance}.fibre"] = port
+        number = int(np.searchsorted(circuit.offset, port, side="right")) - 1
+        kind = circuit.kinds[int(circuit.kind[number])]
+        if kind.name in guided and kind.ports[port - int(circuit.offset[number])] not in guided[kind.name]:
+            names[free_label(circuit.instances[number], circuit.ports)] = port
     return names

@@ -42,7 +42,7 @@ def link() -> dict[str, Any]:
         "instances": {
             "west": instance("grating_coupler"),
             "east": instance("grating_coupler"),
-            "heater": instance("phase_shifter", length=80.0),
+            "heater": instance("phase_shifter", length_um=80.0),
             "a": guide(100.0),
             "b": {"component": "bend_euler", "info": {"length": 16.5}},
             "c": guide(7.25),

@@ -7,7 +7,7 @@ is known, and a label is set there. The position only names what lies there: con
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -84,7 +84,7 @@ def bind_labels(placed: PlacedCircuit, labels: Sequence[Label], process: Process
                 unplaced[label] = ports.pop(label)
             continue
         if label is None:
-            label = terminal.instance if terminal.instance not in ports else f"{terminal.instance}.port"
+            label = free_label(terminal.instance, ports)
             ports[label] = terminal.port
         missing.append(Label(label, *_inner_point(terminal.outline)))
     return BoundLabels(replace(placed.circuit, ports=ports), tuple(missing), unplaced)
@@ -106,8 +106,16 @@ def named_circuit(placed: PlacedCircuit, process: Process) -> Circuit:
     exposed = set(ports.values())
     for terminal in _terminals(placed, process):
         if terminal.port not in exposed:
-            ports[terminal.instance if terminal.instance not in ports else f"{terminal.instance}.port"] = terminal.port
+            ports[free_label(terminal.instance, ports)] = terminal.port
     return replace(placed.circuit, ports=ports)
+
+
+def free_label(instance: str, used: Container[str]) -> str:
+    """Return the label of a fibre coupler or pad that is called by its instance, and differs from labels in use."""
+    label = instance
+    while label in used:
+        label += ".port"
+    return label
 
 
 def _terminals(placed: PlacedCircuit, process: Process) -> list[_Terminal]:

@@ -1,0 +1,100 @@
+"""``optinc verify`` of a circuit drawn by hand: files, exit codes, and what the report says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from drawn_link import LENGTH_UM, draw, netlist
+
+from optinc_pdk.cli import main
+from optinc_pdk.yaml_io import dump_yaml
+
+Run = Callable[..., tuple[int, str, str]]
+FILES = {f"link.verify{ending}" for ending in (".html", ".json", ".drc.lyrdb", ".lvs.lyrdb", ".s.npz")}
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def optinc(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["optinc", "verify", *map(str, arguments), "--wavelengths", "1549:1551:1"])
+        with pytest.raises(SystemExit) as end:
+            main()
+        said = capsys.readouterr()
+        return int(end.value.code or 0), said.out, said.err
+
+    return optinc
+
+
+@pytest.fixture
+def gds(tmp_path: Path) -> Path:
+    dump_yaml(tmp_path / "link.pic.yml", netlist())
+    return draw(tmp_path)
+
+
+def written(folder: Path) -> set[str]:
+    return {path.name for path in folder.glob("*.verify.*")}
+
+
+def test_a_sound_circuit_passes_and_states_what_was_not_run(gds: Path, tmp_path: Path, run: Run) -> None:
+    code, out, err = run(gds)
+    assert (code, written(tmp_path)) == (0, FILES)
+    assert f"compared with {tmp_path / 'link.pic.yml'}" in err
+    assert "chip.outline" in out
+    assert "verdict   pass" in out
+    numbers = json.loads((tmp_path / "link.verify.json").read_text())
+    assert numbers["verdict"] == "pass"
+    assert {row["id"] for row in numbers["drc"]["rules"] if not row["run"]} >= {"chip.outline", "chip.edge"}
+    page = (tmp_path / "link.verify.html").read_text()
+    assert "chip.outline" in page
+    assert "<strong>pass</strong>" in page
+
+
+def test_a_fault_fails_and_is_reported_with_its_place(gds: Path, tmp_path: Path, run: Run) -> None:
+    dump_yaml(tmp_path / "other.pic.yml", netlist(LENGTH_UM + 1.0))
+    code, out, _ = run(gds, tmp_path / "other.pic.yml")
+    assert code == 1
+    assert "heater,o2" in out
+    page = (tmp_path / "link.verify.html").read_text()
+    assert "<strong>fail</strong>" in page
+    assert "heater,o2" in page
+    numbers = json.loads((tmp_path / "link.verify.json").read_text())
+    assert [each["kind"] for each in numbers["lvs"]["differences"]] == ["length"]
+
+
+def test_without_a_netlist_the_comparison_of_an_earlier_run_is_removed(gds: Path, tmp_path: Path, run: Run) -> None:
+    assert run(gds)[0] == 0
+    (tmp_path / "link.pic.yml").unlink()
+    code, out, err = run(gds)
+    assert (code, written(tmp_path)) == (0, FILES - {"link.verify.lvs.lyrdb"})
+    assert "lvs       not run" in out
+    assert "grating_coupler_0" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [
+        (("instances", "west", {"component": "mine"}), "'west'"),
+        (("nets", 0, {"p1": "west,o1", "p2": "heater,o9"}), "'o9'"),
+    ],
+)
+def test_an_unusable_netlist_is_refused_and_nothing_is_written(
+    gds: Path, tmp_path: Path, run: Run, change: tuple[str, object, object], value: str
+) -> None:
+    data = netlist()
+    data[change[0]][change[1]] = change[2]
+    dump_yaml(tmp_path / "link.pic.yml", data)
+    code, out, err = run(gds)
+    assert (code, out, written(tmp_path)) == (2, "", set())
+    assert str(tmp_path / "link.pic.yml") in err
+    assert value in err
+
+
+def test_a_pad_without_a_heater_is_refused(gds: Path, tmp_path: Path, run: Run) -> None:
+    code, _, err = run(gds, "--set", "in=1")
+    assert code == 2
+    assert "pad1" in err
+    assert not written(tmp_path)
