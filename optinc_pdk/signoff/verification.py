@@ -51,7 +51,7 @@ class Verification:
         left = [one.rule for one in self.drc.all_rules() if not one.run]
         return {
             reason: ids
-            for reason, electrical in (("no outline of a die is drawn", False), ("they need a bias: optinc drc", True))
+            for reason, electrical in (("no outline of a die is drawn", False), ("they need a bias (optinc drc --bias)", True))
             if (ids := tuple(rule.id for rule in left if (rule.kind in ELECTRICAL_KINDS) == electrical))
         }
 
