@@ -49,11 +49,10 @@ class Verification:
     def rules_not_run(self) -> dict[str, tuple[str, ...]]:
         """Ids of the design rules that were not run, by the reason."""
         left = [one.rule for one in self.drc.all_rules() if not one.run]
-        return {
-            reason: ids
-            for reason, electrical in (("no outline of a die is drawn", False), ("they need a bias (optinc drc --bias)", True))
-            if (ids := tuple(rule.id for rule in left if (rule.kind in ELECTRICAL_KINDS) == electrical))
-        }
+        electrical = tuple(rule.id for rule in left if rule.kind in ELECTRICAL_KINDS)
+        of_dies = tuple(rule.id for rule in left if rule.kind not in ELECTRICAL_KINDS)
+        reasons = {"no outline of a die is drawn": of_dies, "they need a bias (optinc drc --bias)": electrical}
+        return {reason: ids for reason, ids in reasons.items() if ids}
 
     @property
     def faults(self) -> tuple[LayoutFault, ...]:
