@@ -164,7 +164,39 @@ def instances_s(
     if settings and process.device(device).model.file is None:
         return sampled_s(process, device, wavelengths_nm, settings)
     name = circuit.instances[instances[0]]
-    return device_s(process, device, wavelengths_nm, instance=name)[:, np.newaxis]
+    s = device_s(process, device, wavelengths_nm, instance=name)[:, np.newaxis]
+    change = _length_change(process, device, wavelengths_nm, circuit, instances)
+    return s if change is None else s * change[..., np.newaxis, np.newaxis]
+
+
+def _length_change(
+    process: Process, device: str, wavelengths_nm: ArrayLike, circuit: Circuit, instances: NDArray[np.int64]
+) -> Complexes | None:
+    """Return the field transmissions (W, I) of heated guides over that of the card's length; None if all are as long.
+
+    Raises:
+        ModelError: An instance has another length, and the card's S-parameters are measured.
+    """
+    card = process.devices.get(device)
+    column = circuit.settings.get("length_um")
+    if card is None or card.model.name != "phase_shifter" or column is None:
+        return None
+    standard = card.size("length_um")
+    length = np.where(np.isnan(column[instances]), standard, column[instances])
+    other = np.flatnonzero(length != standard)
+    if not other.size:
+        return None
+    if card.model.file is not None:
+        name = circuit.instances[instances[other[0]]]
+        raise ModelError(
+            f"instance {name!r} of {device!r} is {length[other[0]]:g} µm long, the measured one of its card "
+            f"{standard:g} µm; draw it as long, or give the card a model"
+        )
+    wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))[:, np.newaxis]
+    change: Complexes = net_transmission(process, length, wavelengths) / net_transmission(
+        process, standard, wavelengths
+    )
+    return change
 
 
 def instance_settings(

@@ -10,6 +10,7 @@ from typing import Any
 import gdsfactory as gf
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from optinc_pdk import active_pdk
 from optinc_pdk.cards import load_process
@@ -23,7 +24,12 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
 WAVELENGTHS = np.array([1545.0, 1550.0, 1555.0])
 
 
-def draw(name: str, folder: Path, change: Callable[[gf.Component], Any] | None = None) -> Verification:
+def draw(
+    name: str,
+    folder: Path,
+    change: Callable[[gf.Component], Any] | None = None,
+    wavelengths: NDArray[np.float64] = WAVELENGTHS,
+) -> Verification:
     """Draw a circuit, write its netlist, change the layout, write it, and verify it against the netlist."""
     found = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     assert found is not None
@@ -41,7 +47,7 @@ def draw(name: str, folder: Path, change: Callable[[gf.Component], Any] | None =
             change(component)
         component.write_gds(folder / f"{name}.gds", with_metadata=False)
     reference = read_reference(netlist, PROCESS, name)
-    return verify(folder / f"{name}.gds", reference, {}, WAVELENGTHS, PROCESS, lambda _: None)
+    return verify(folder / f"{name}.gds", reference, {}, wavelengths, PROCESS, lambda _: None)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -67,6 +73,17 @@ def test_splitters_share_the_light(tmp_path: Path) -> None:
     power = np.abs(result.scattering.between([f"out{i}" for i in range(8)], ["in"])[1, :, 0]) ** 2
     assert power.max() / power.min() < 1.1
     assert power.sum() < 1.0
+
+
+def test_the_arms_of_the_interferometer_set_its_free_spectral_range(tmp_path: Path) -> None:
+    result = draw("mzi_heater", tmp_path, wavelengths=np.arange(1535.0, 1565.0, 0.05))
+    assert result.scattering is not None
+    power = np.abs(result.scattering.between(["out"], ["in"])[:, 0, 0]) ** 2
+    minima = np.flatnonzero((power[1:-1] < power[:-2]) & (power[1:-1] < power[2:]) & (power[1:-1] < 0.1 * power.max()))
+    found = np.diff(result.scattering.wavelengths_nm[minima + 1]).mean()
+    # λ² / (group index · 100 µm)
+    expected = 1550.0**2 / (float(PROCESS.guide.group_index) * 100.0e3)
+    assert found == pytest.approx(expected, rel=0.02)
 
 
 def shift(name: str, by_um: float) -> Callable[[gf.Component], None]:

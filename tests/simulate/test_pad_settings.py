@@ -94,3 +94,19 @@ def test_a_guide_of_unknown_length_is_refused() -> None:
     named = named_circuit(placed_circuit(netlist(None), PROCESS, "link"), PROCESS)
     with pytest.raises(NetlistError, match=r"heater,o2|east,o1"):
         set_scattering(named, {}, NM, PROCESS)
+
+
+@pytest.mark.parametrize("wavelength_nm", [NM, NM + 7.0])
+def test_a_heater_of_another_length_is_as_long_as_it_is_drawn(wavelength_nm: float) -> None:
+    standard = PROCESS.device("phase_shifter").size("length_um")
+
+    def field(heater_um: float, guide_um: float) -> complex:
+        data = netlist(guide_um)
+        data["instances"]["heater"]["settings"] = {"length_um": heater_um}
+        found = set_scattering(
+            named_circuit(placed_circuit(data, PROCESS, "link"), PROCESS), {}, wavelength_nm, PROCESS
+        )
+        return complex(found.between(("out",), ("in",))[0, 0, 0])
+
+    assert field(standard + 26.0, 60.0) == pytest.approx(field(standard, 86.0), abs=1e-12)
+    assert abs(field(standard + 26.0, 60.0) - field(standard, 60.0)) > 1e-3
