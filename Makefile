@@ -59,9 +59,7 @@ fuzz: $(VENV)/.dev
 
 # Rewrites every process's golden polygons of devices after a cell or card changed on purpose.
 golden: $(VENV)/.chip
-	$(BIN)/python -c "from optinc_pdk import get_pdk; from optinc_pdk.cards import load_process, process_names; \
-	    from optinc_pdk.cells.golden_files import write_golden; \
-	    [(get_pdk(name).activate(), write_golden(load_process(name))) for name in process_names()]"
+	for process in components/*/process.yml; do $(BIN)/optinc golden --process $$(dirname $$process) || exit; done
 
 # Tests every design rule on generated layouts and writes the table of what they found.
 rules: $(VENV)/.dev

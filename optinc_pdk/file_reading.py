@@ -37,7 +37,8 @@ WEIGHTS = FileKind("weight file", 256 * MIB, "give a file of weights only")
 ONNX = FileKind("ONNX model", 64 * MIB, "export the network alone, or save its weights as .npz")
 NETLIST = FileKind("netlist or bias file", 64 * MIB, "give a .pic.yml or .bias.yml file of one chip")
 CARD = FileKind("card of a process or system", 4 * MIB, "give a card")
-GOLDEN = FileKind("golden device", 4 * MIB, "write it again with make golden")
+DEVICE_CELL = FileKind("cell of a device", 16 * MIB, "give the cell of one device")
+GOLDEN = FileKind("golden device", 4 * MIB, "write it again with optinc golden")
 REPORT = FileKind("report of a build", 16 * MIB, "build the chip again")
 LAYOUT = FileKind("layout", 512 * MIB, "draw equal cells once")
 S_PARAMETERS = FileKind("file of S-parameters", 64 * MIB, "give fewer wavelengths")
@@ -50,6 +51,7 @@ FILE_KINDS = (
     ONNX,
     NETLIST,
     CARD,
+    DEVICE_CELL,
     GOLDEN,
     REPORT,
     LAYOUT,

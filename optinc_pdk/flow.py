@@ -238,7 +238,9 @@ def build_staged(
                 f"activation {given.activation}; train it again, or, if its file does not state the activation, give "
                 f"--activation {other}"
             )
+    from optinc_pdk.cells.golden_files import check_golden_files
     from optinc_pdk.layout import lay_out, to_layout, write_gds
+    from optinc_pdk.pdk import active_pdk
     from optinc_pdk.report.build_numbers import (
         chip_numbers,
         drc_numbers,
@@ -260,6 +262,8 @@ def build_staged(
     with clock.stage("assemble"):
         draft = draft_circuit(onn, card, name)
     with clock.stage("layout"):
+        with active_pdk(card):
+            check_golden_files(card)
         circuit, chip = lay_out(draft, card)
         layout = to_layout(chip, card, name)
     gds = out.path(".gds")

@@ -65,7 +65,7 @@ def _pdk_of(card: Process) -> ProcessPdk:
     """Return the PDK of a process card; it is built at the first call."""
     from gdsfactory.routing.factories import routing_strategies
 
-    from optinc_pdk.cells import ALIASES, cells_of, layer_transitions
+    from optinc_pdk.cells import aliases_of, cells_of, layer_transitions
     from optinc_pdk.tech import (
         LAYOUT_LOCK,
         ProcessPdk,
@@ -80,10 +80,10 @@ def _pdk_of(card: Process) -> ProcessPdk:
 
     with LAYOUT_LOCK:
         if card.folders not in _pdks:
-            cells, layers = cells_of(card), layer_enum(card)
+            layers = layer_enum(card)
             pdk = ProcessPdk(
                 name=card.name,
-                cells=cells | {alias: cells[name] for alias, name in ALIASES.items()},
+                cells=cells_of(card) | aliases_of(card),
                 cross_sections={"strip": strip, "wire": wire, "metal_routing": wire},
                 layers=layers,
                 layer_stack=layer_stack(card),

@@ -52,7 +52,7 @@ class ProcessPdk(gf.Pdk):
 
 
 @contextmanager
-def activated(pdk: ProcessPdk) -> Iterator[None]:
+def activated(pdk: gf.Pdk) -> Iterator[None]:
     """Make a PDK the active one within a ``with`` block; other threads wait, and the PDK before it is restored.
 
     Args:

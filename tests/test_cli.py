@@ -42,6 +42,7 @@ COMMANDS = (
     "drc",
     "eye",
     "factor",
+    "golden",
     "lvs",
     "noise",
     "search",
@@ -213,6 +214,7 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
         ("yield", none),
         ("cells", "-o", none),
         ("cells", "--process", "nowhere"),
+        ("golden", "--process", "nowhere"),
         ("check", bundled_weights(), none, none, "--bias", none),
     ]
     codes, packages = loaded(geometric)
@@ -448,7 +450,7 @@ def test_an_unknown_process_exits_2(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "words"), [("golden", ("golden/*.json", "write_golden")), ("devices", ("devices/*.yml",))]
+    ("part", "words"), [("golden", ("golden/*.json", "optinc golden")), ("devices", ("devices/*.yml",))]
 )
 def test_a_process_without_recognition_polygons_or_devices_exits_2(
     part: str, words: tuple[str, ...], tmp_path: Path

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pydantic import model_validator
 
-from optinc_pdk.cards.device_models import check_model
+from optinc_pdk.cards.device_cell import GUIDE_CELLS, MEASURED_DEVICES, MEASURED_MODELS, CellCard
+from optinc_pdk.cards.device_models import NO_MODEL, check_model
 from optinc_pdk.cards.errors import CardError
 from optinc_pdk.cards.quantity import AnyQuantity, Name, PortName, StrictModel, Text
 from optinc_pdk.cards.sources import check_sources
@@ -39,13 +40,13 @@ class DeviceModelCard(StrictModel):
     """Compact model of a device.
 
     Attributes:
-        name: Name of the model.
+        name: Name of the model; ``none`` for a device that is not simulated.
         parameters: Parameters of the model.
         file: File of S-parameters (``.sNp`` or ``.npz``) that replaces the model, relative to the card's folder; None
             if there is none.
     """
 
-    name: Name
+    name: Name = NO_MODEL
     parameters: Mapping[Name, AnyQuantity] = {}
     file: Path | None = None
 
@@ -58,7 +59,8 @@ class DeviceCard(StrictModel):
         title: Description.
         ports: Port names.
         geometry: Dimensions by key; keys that end in ``_um`` are in µm.
-        model: Compact model.
+        cell: Layout of the device; None if the package has a cell of this name, with the dimensions of ``geometry``.
+        model: Compact model. A device without one is drawn and compared, and cannot be simulated.
         limits: Range of validity of the model.
         sources: Sources of the card's numbers by key.
     """
@@ -67,7 +69,8 @@ class DeviceCard(StrictModel):
     title: Text
     ports: PortsCard
     geometry: Mapping[Name, AnyQuantity] = {}
-    model: DeviceModelCard
+    cell: CellCard | None = None
+    model: DeviceModelCard = DeviceModelCard()
     limits: Mapping[Name, AnyQuantity] = {}
     sources: Mapping[Name, Text]
 
@@ -85,6 +88,27 @@ class DeviceCard(StrictModel):
                 raise ValueError(
                     f"ports.widths.{port}: geometry has no {key!r}; take one of {', '.join(self.geometry)}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _cell_has_the_ports(self) -> DeviceCard:
+        if self.cell is None:
+            return self
+        if self.name in GUIDE_CELLS | MEASURED_DEVICES:
+            kind = "a guide or wire" if self.name in GUIDE_CELLS else "a device that extraction measures"
+            raise ValueError(f"cell: {self.name} is {kind}; give a device with a cell of its own another name")
+        if self.model.name in MEASURED_MODELS or not self.ports.optical:
+            kind = f"the model {self.model.name}" if self.ports.optical else "no optical ports"
+            raise ValueError(f"cell: extraction recognises no device with {kind} by its polygons; leave 'cell' out")
+        names = (*self.ports.optical, *self.ports.electrical)
+        for port, place in self.cell.ports.items():
+            if port not in names:
+                raise ValueError(f"cell.ports: no port {port!r}; the device has {', '.join(names)}")
+            if place.fibre and port not in self.ports.optical:
+                raise ValueError(f"cell.ports.{port}.fibre: the port is electrical; remove it")
+        missing = [port for port in names if port not in self.cell.ports]
+        if missing and self.cell.function is None:
+            raise ValueError(f"cell.ports.{missing[0]} is missing, a layout file has no ports; add at_um and angle_deg")
         return self
 
     @model_validator(mode="after")

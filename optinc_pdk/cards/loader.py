@@ -64,6 +64,7 @@ def _loaded_process(name: str, _: Path) -> Process:
     layers = _parse(_Layers, {"layers": data.get("layers")}, path).layers
     data["folders"] = folders
     data["devices"] = {path.stem: _device(path) for path in inherited_files(folders, "devices/*.yml")}
+    _check_replaced(folders, data["devices"])
     rules = _rules(folders, {key: layer.gds for key, layer in layers.items()})
     data["rules"] = tuple(_with_silicon(rule, folders, data["devices"]) for rule in rules)
     process = _parse(Process, data, path)
@@ -145,8 +146,8 @@ def _silicon(path: Path) -> Polygons:
         return tuple(tuple((int(x), int(y)) for x, y in polygon) for polygon in core)
     except (OSError, KeyError, TypeError, ValueError) as fault:
         raise CardError(
-            f"{path}: not a valid golden device: {type(fault).__name__} {fault}; write it with "
-            "optinc_pdk.cells.golden_files.write_golden"
+            f"{path}: not a valid golden device: {type(fault).__name__} {fault}; delete it, and write it again with: "
+            f"optinc golden --process {path.parent.parent}"
         ) from fault
 
 
@@ -161,6 +162,11 @@ def _device(path: Path) -> DeviceCard:
     if device.name != path.stem:
         raise CardError(f"{path}: name is {device.name!r}, the file name is {path.stem!r}; make them equal")
     check_lengths(quantities(device.geometry, "geometry"), path)
+    if device.cell is not None:
+        try:
+            device = device.model_copy(update={"cell": device.cell.located(path.parent)})
+        except ValueError as fault:
+            raise CardError(f"{path}: {fault}") from fault
     if device.model.file is None:
         return device
     file = path.parent / device.model.file
@@ -169,6 +175,21 @@ def _device(path: Path) -> DeviceCard:
             f"{path}: model.file: there is no file {file}; correct the path, which is relative to the card's folder"
         )
     return device.model_copy(update={"model": device.model.model_copy(update={"file": file})})
+
+
+def _check_replaced(folders: tuple[Path, ...], devices: Mapping[str, DeviceCard]) -> None:
+    """Check that no device with a cell of its own replaces a device of a base process that the package draws.
+
+    The package's circuits, such as meshes, are drawn with that device, and would be drawn with the wrong dimensions.
+    """
+    for name, device in devices.items():
+        path, *replaced = [path for folder in folders if (path := folder / "devices" / f"{name}.yml").is_file()]
+        for other in replaced if device.cell is not None else ():
+            if _device(other).cell is None:
+                raise CardError(
+                    f"{path}: cell: the device replaces {name!r} of {other}, which circuits of the base process are "
+                    "drawn with; give it another name"
+                )
 
 
 def _card(path: Path, schema: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from optinc_pdk.cells.devices import grating_coupler, mmi1x2, mmi2x2, pad, phase
 from optinc_pdk.cells.guides import bend_circular, bend_euler, bend_s, straight, wire_corner, wire_straight
 from optinc_pdk.cells.interferometers import attenuator, mzi_dummy, mzi_unit
 from optinc_pdk.cells.meshes import mesh, mesh_column
+from optinc_pdk.cells.own_devices import own_cell
 from optinc_pdk.cells.passives import crossing, directional_coupler, edge_coupler, monitor_tap, taper
 from optinc_pdk.cells.structures import bump, cutback, die_frame, fibre_array, heater_test
 
@@ -63,37 +64,59 @@ CELLS = {
     )
 }
 
-# Cells that not every process has: those of optional devices and those composed of them, with the cards they need.
+# Devices that each cell is drawn with, which a process must have, with their dimensions in the cards.
+_MZI = ("mmi2x2", "phase_shifter", "terminator")
 REQUIRED_CARDS: dict[str, tuple[str, ...]] = {
-    name: (name,)
-    for name in (
-        "bump",
-        "coupler",
-        "crossing",
-        "directional_coupler",
-        "edge_coupler",
-        "modulator",
-        "monitor_tap",
-        "photodiode",
-        "taper",
-    )
-} | {"activation_onchip": ("modulator", "photodiode")}
-REQUIRED_CARDS |= dict.fromkeys(("coupler_ring", "coupler_straight", "ring_double", "ring_single"), ("coupler",))
+    **{name: (name,) for name in ("bump", "coupler", "crossing", "directional_coupler", "edge_coupler")},
+    **{name: (name,) for name in ("grating_coupler", "mmi1x2", "mmi2x2", "modulator", "monitor_tap", "pad")},
+    **{name: (name,) for name in ("phase_shifter", "photodiode", "taper", "terminator")},
+    **dict.fromkeys(("coupler_ring", "coupler_straight", "ring_double", "ring_single"), ("coupler",)),
+    **dict.fromkeys(("attenuator", "mesh", "mesh_column", "mzi_dummy", "mzi_unit"), _MZI),
+    "activation_offchip": ("grating_coupler", "mmi2x2", "phase_shifter"),
+    "activation_onchip": ("mmi2x2", "modulator", "phase_shifter", "photodiode"),
+    "cutback": ("grating_coupler",),
+    "fibre_array": ("grating_coupler",),
+    "heater_test": ("pad", "phase_shifter", "terminator"),
+    "homodyne_mixer": ("mmi2x2", "phase_shifter"),
+    "mzi": ("mmi1x2",),
+    "splitter_tree": ("mmi1x2",),
+    "straight_heater_metal": ("phase_shifter",),
+}
 
 # Further names by which gdsfactory's functions ask for cells. Netlists state the cell's own name.
 ALIASES = {"grating_coupler_elliptical": "grating_coupler", "grating_coupler_te": "grating_coupler"}
 
 
 def cells_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:
-    """Return the cells that a process can draw, because it has the device cards they need.
+    """Return the cells that a process can draw: those of the package for which it has the devices, and its own devices.
+
+    A device whose card states a cell takes the place of the package's cell of its name. Circuits of the package that
+    are drawn with that device are left out, except ``mzi``, which takes its splitter from the PDK.
 
     Args:
         process: Process.
 
     Returns:
-        Cell functions by cell name.
+        Cell functions by cell name, sorted.
     """
-    return {name: cell for name, cell in CELLS.items() if process.devices.keys() >= set(REQUIRED_CARDS.get(name, ()))}
+    own = {name: own_cell(name) for name, card in process.devices.items() if card.cell is not None}
+    drawn = process.devices.keys() - own.keys()
+    of_package = {
+        name: cell
+        for name, cell in CELLS.items()
+        if set(REQUIRED_CARDS.get(name, ())) <= (process.devices.keys() if name == "mzi" else drawn)
+    }
+    return dict(sorted((of_package | own).items()))
+
+
+def aliases_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:
+    """Return the cells of a process by the further names by which gdsfactory's functions ask for them.
+
+    Args:
+        process: Process.
+    """
+    cells = cells_of(process)
+    return {alias: cells[name] for alias, name in ALIASES.items() if name in cells and alias not in cells}
 
 
 def layer_transitions(process: Process, layers: Any) -> dict[Any, gf.typings.ComponentSpec]:
@@ -106,7 +129,7 @@ def layer_transitions(process: Process, layers: Any) -> dict[Any, gf.typings.Com
     ends, kinds = ("e1", "e2"), ("electrical", "electrical")
     wires = partial(taper, cross_section="metal_routing", port_names=ends, port_types=kinds)
     tapers: dict[Any, gf.typings.ComponentSpec] = {getattr(layers, process.metal.layer): wires}
-    return tapers | ({layers.core: taper} if "taper" in process.devices else {})
+    return tapers | ({layers.core: taper} if "taper" in cells_of(process) else {})
 
 
-__all__ = ["ALIASES", "CELLS", "cells_of", "layer_transitions", *CELLS]
+__all__ = ["ALIASES", "CELLS", "aliases_of", "cells_of", "layer_transitions", *CELLS]

@@ -1,21 +1,30 @@
 """Golden files: silicon polygons and ports of every device, for the extractor, which does not import the cells.
 
-``make golden`` writes the files; a test compares the committed files with the cells.
+``optinc golden`` writes the files, ``make golden`` those of all bundled processes; a test compares the committed files
+with the cells.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from typing import Any
 
-import gdsfactory as gf
-import klayout.db as kdb
-
-from optinc_pdk.cards import Process
+from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cells import CELLS
-from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.cells.device_drawings import draw_device
+from optinc_pdk.cells.golden_polygons import (
+    UNCHANGED,
+    check_current,
+    golden_bytes,
+    golden_of_component,
+    golden_of_drawing,
+    golden_state,
+)
+from optinc_pdk.extract.contours import contours
+from optinc_pdk.extract.device_matching import match_devices
+from optinc_pdk.extract.golden_devices import GoldenVariant, golden_variants
+from optinc_pdk.file_sets import write_files
 
-SCHEMA = 1
 GOLDEN_DEVICES = (
     "crossing",
     "directional_coupler",
@@ -29,6 +38,13 @@ GOLDEN_DEVICES = (
     "taper",
     "terminator",
 )
+"""Devices that the package draws and extraction recognises by polygons."""
+
+
+def golden_names(process: Process) -> tuple[str, ...]:
+    """Return the devices of a process that extraction recognises by polygons, sorted."""
+    cards = process.devices
+    return tuple(sorted(name for name, card in cards.items() if card.cell is not None or name in GOLDEN_DEVICES))
 
 
 def golden_data(process: Process, name: str) -> dict[str, Any]:
@@ -39,37 +55,104 @@ def golden_data(process: Process, name: str) -> dict[str, Any]:
         name: Device name.
 
     Returns:
-        ``schema``, ``name``, ``layers`` (merged polygons in nm by layer) and ``ports`` (for each port its position in
-        nm, its outward angle in degrees and, at an edge coupler's tip, ``fibre: true``).
+        ``schema``, ``name``, ``layers`` and ``ports``, and for a device with a cell of its own ``cell``; see
+        :mod:`optinc_pdk.cells.golden_polygons`.
+
+    Raises:
+        CardError: The cell of the device cannot be drawn.
     """
-    cell: gf.Component = CELLS[name]()
-    layers: dict[str, list[list[list[int]]]] = {}
-    for layer in ("core", process.grating.layer):
-        region = kdb.Region(cell.begin_shapes_rec(cell.kcl.layer(*process.layers[layer].gds))).merged()
-        polygons = sorted([[p.x, p.y] for p in polygon.each_point_hull()] for polygon in region.each())
-        if polygons:
-            layers[layer] = polygons
-    ports: dict[str, dict[str, Any]] = {}
-    for port in cell.ports:
-        at = [round(port.center[0] * 1000), round(port.center[1] * 1000)]
-        ports[str(port.name)] = {"at": at, "angle": int(port.orientation)}
-        # light leaves the silicon here, so no guide continues
-        if port.port_type == "edge_coupler":
-            ports[str(port.name)]["fibre"] = True
-    return {"schema": SCHEMA, "name": name, "layers": layers, "ports": ports}
+    if process.device(name).cell is not None:
+        return golden_of_drawing(process, name, draw_device(process, name))
+    return golden_of_component(process, name, CELLS[name]())
 
 
-def write_golden(process: Process) -> None:
-    """Write the golden file of every device of a process to the folder ``golden`` beside its cards.
+def check_golden_files(process: Process) -> None:
+    """Check that the golden files of a process have the polygons that the package draws with the present cards.
 
-    A file that would equal the inherited one is not written.
+    Devices with cells of their own are not drawn: their golden files state what they were made from.
 
     Args:
         process: Process of the active PDK.
+
+    Raises:
+        CardError: A golden file is missing, or is that of another layout; the message names the device.
     """
-    for name in (name for name in GOLDEN_DEVICES if name in process.devices):
-        data = (json.dumps(golden_data(process, name), separators=(",", ":")) + "\n").encode()
-        target = process.folder / "golden" / f"{name}.json"
-        inherited = [path for path in process.files(f"golden/{name}.json") if path != target]
-        if not any(path.read_bytes() == data for path in inherited):
-            write_atomic(target, data)
+    for name in golden_names(process):
+        if process.devices[name].cell is None:
+            check_current(process, name, golden_data(process, name))
+
+
+def golden_states(process: Process) -> dict[str, tuple[str, bytes]]:
+    """Draw the devices of a process and compare them with their golden files.
+
+    Args:
+        process: Process of the active PDK.
+
+    Returns:
+        By device name: ``new``, ``changed`` or ``unchanged``, and the content that its golden file should have.
+
+    Raises:
+        CardError: A device cannot be drawn, or extraction could not tell it from a guide or from another device.
+    """
+    data = {name: golden_data(process, name) for name in golden_names(process)}
+    _check_distinct(process, data)
+    return {name: (golden_state(process, name, each), golden_bytes(each)) for name, each in data.items()}
+
+
+def write_golden(process: Process, states: Mapping[str, tuple[str, bytes]] | None = None) -> None:
+    """Write the golden files of all devices of a process, together, to the folder ``golden`` beside its cards.
+
+    A file that would equal the present or the inherited one is not written.
+
+    Args:
+        process: Process of the active PDK.
+        states: Result of :func:`golden_states`; None to draw the devices.
+
+    Raises:
+        CardError: As :func:`golden_states`.
+    """
+    if states is None:
+        states = golden_states(process)
+    folder = process.folder / "golden"
+    files = {folder / f"{name}.json": data for name, (state, data) in states.items() if state != UNCHANGED}
+    if files:
+        write_files(files)
+
+
+def _check_distinct(process: Process, data: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check that extraction can recognise each device with a cell of its own, and finds no other device in it.
+
+    Raises:
+        CardError: The device cannot be told from a guide or another device.
+    """
+    variants = {
+        name: golden_variants(process, name, golden_bytes(each).decode(), f"{process.folder}: device {name!r}")
+        for name, each in data.items()
+    }
+    own = [name for name in data if process.devices[name].cell is not None]
+    for name in own:
+        first = variants[name][0]
+        if not len(first.sides):
+            raise CardError(
+                f"{process.folder}: device {name!r} has the silicon of a guide, which extraction cannot tell from one; "
+                "draw it with gdsfactory's straight, or give it another width"
+            )
+        for other in data:
+            if other == name:
+                continue
+            if _contains(first, variants[other]):
+                raise CardError(_overlap(process, name, other))
+            if other not in own and _contains(variants[other][0], variants[name]):
+                raise CardError(_overlap(process, other, name))
+
+
+def _contains(device: GoldenVariant, others: tuple[GoldenVariant, ...]) -> bool:
+    """Whether extraction recognises another device within the silicon of a device."""
+    return bool(match_devices(contours(device.core), others))
+
+
+def _overlap(process: Process, name: str, other: str) -> str:
+    return (
+        f"{process.folder}: device {name!r} contains the silicon of device {other!r}: extraction would recognise both "
+        "at one place; draw it as a circuit of devices, or change its outline"
+    )

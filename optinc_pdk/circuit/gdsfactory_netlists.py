@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from optinc_pdk.cards import Process
+from optinc_pdk.cards.device_cell import GUIDE_CELLS
 from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.instance_transforms import InstanceTransform
@@ -21,18 +22,6 @@ from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType
 from optinc_pdk.circuit.schematic_cells import MAX_INSTANCES, SchematicCell, SchematicInstance, cells_of_netlist
 from optinc_pdk.circuit.values import number_of
 
-GUIDES = frozenset(
-    {
-        "straight",
-        "bend_euler",
-        "bend_circular",
-        "bend_s",
-        "wire_straight",
-        "wire_corner",
-        "wire_corner45",
-    }
-)
-"""Cells that are parts of guides and wires, not devices. A part with ports e1 and e2 is metal."""
 PHASE_SHIFTER = "phase_shifter"
 ALIASES = {"coupler_straight": "coupler", "coupler_ring": "coupler"}
 """Cells that are drawn as another device."""
@@ -159,7 +148,7 @@ class _Expansion:
                     self.leads[full] = number_of(f"instance {full!r}: {LEAD}", part.info[LEAD])
             elif part.component in self.cells:
                 inner[instance] = self.expand(part.component, f"{full}.", placed)
-            elif part.component in GUIDES:
+            elif part.component in GUIDE_CELLS:
                 self.lengths[full] = _length(full, part.info, part.settings)
             else:
                 raise NetlistError(self._unknown(full, part.component))
@@ -194,9 +183,9 @@ class _Expansion:
         """Return the message about a component that is neither a device, a guide nor a cell of the netlist."""
         return (
             f"instance {instance!r}: component {component!r} is neither a device of process {self.process!r} "
-            f"({', '.join(sorted(self.library))}), nor a guide or wire ({', '.join(sorted(GUIDES))}), nor a cell of "
-            "this netlist; if it is a cell of your own, write the netlist with get_netlist(recursive=True); if it is a "
-            "device, add its card; if it is of another PDK, give its process with --process"
+            f"({', '.join(sorted(self.library))}), nor a guide or wire ({', '.join(sorted(GUIDE_CELLS))}), nor a cell "
+            "of this netlist; if it is a cell of your own, write the netlist with get_netlist(recursive=True); if it "
+            "is a device, add its card (docs/own_devices.md); if it is of another PDK, give its process with --process"
         )
 
     def _check_port(self, instance: str, port: str, where: str) -> None:

@@ -113,9 +113,9 @@ def match_devices(outline: Contours, variants: Sequence[GoldenVariant]) -> list[
     """Find all golden devices in the silicon.
 
     A device is recognised where every side of its golden polygons is an edge of the silicon's outline, with silicon on
-    the same side. Other silicon may therefore adjoin at its ports only. The interior of a device is not checked here,
-    but by comparing areas. A slanted side may have additional corners within the rounding error, which occur where a
-    polygon was cut.
+    the same side, except sides that a guide continues. Other silicon may therefore adjoin at its ports only. The
+    interior of a device is not checked here, but by comparing areas. A slanted side may have additional corners within
+    the rounding error, which occur where a polygon was cut.
 
     Args:
         outline: Contours of the merged silicon.
@@ -171,7 +171,7 @@ def _drawn(outline: Contours, index: EdgeIndex, variant: GoldenVariant, shift: I
     """Return the polygons of a device as drawn in the outline, or None if a side is missing."""
     points, ends = variant.points + shift, variant.ends + shift
     exact = index.find(points, ends) >= 0
-    ports = set(variant.port_edges.values())
+    ports = {*variant.port_edges.values(), *variant.along_ports}
     if all(flag or edge in ports for edge, flag in enumerate(exact.tolist())):
         return tuple(polygon.moved(int(shift[0]), int(shift[1])) for polygon in variant.core)
     polygons: list[kdb.Polygon] = []

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Annotated
 
 import klayout.db as kdb
 import numpy as np
-from pydantic import Field, StrictBool, StrictInt, ValidationError
+from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError
 
 from optinc_pdk.cards import CardError, Process
+from optinc_pdk.cards.device_cell import cell_digest
 from optinc_pdk.cards.errors import describe_fault
 from optinc_pdk.cards.quantity import Name, PortName, StrictModel
 from optinc_pdk.extract.contours import Ints, pack_points
@@ -19,8 +21,6 @@ from optinc_pdk.file_reading import GOLDEN, read_bytes
 from optinc_pdk.json_io import parse_json
 
 SCHEMA = 1
-REWRITE = "write them with optinc_pdk.cells.golden_files.write_golden (CONTRIBUTING.md, 'Add a process')"
-"""Remedy in messages about golden files that are missing or not valid."""
 # A device is far smaller than a die; sums and squares of these coordinates stay in 64 bits.
 Coordinate = Annotated[StrictInt, Field(ge=-(10**8), le=10**8)]
 Point = tuple[Coordinate, Coordinate]
@@ -42,6 +42,8 @@ class GoldenVariant:
         points: (n, 2) first points of the silicon's edges, polygon by polygon, with silicon to the right.
         ends: (n, 2) second points of the edges.
         port_edges: Guide port name to the number of the edge at the port, in the order of the card.
+        along_ports: Numbers of the edges that continue the sides of a guide at a port. Such an edge and the side of the
+            guide are one edge of a layout's outline.
         pins: Position of each electrical port, at which metal is required, in the order of the card.
         meets_fibre: Whether the device has a port to a fibre.
     """
@@ -52,13 +54,14 @@ class GoldenVariant:
     points: Ints
     ends: Ints
     port_edges: Mapping[str, int]
+    along_ports: frozenset[int]
     pins: tuple[kdb.Point, ...]
     meets_fibre: bool
 
     @cached_property
     def sides(self) -> Ints:
-        """Numbers of the edges that are not at guide ports, longest first."""
-        ports = set(self.port_edges.values())
+        """Numbers of the edges that are neither at guide ports nor along their guides, longest first."""
+        ports = {*self.port_edges.values(), *self.along_ports}
         length = np.sum((self.ends - self.points) ** 2, axis=1)
         order = np.argsort(-length, kind="stable")
         return np.array([i for i in order.tolist() if i not in ports], dtype=np.int64)
@@ -74,6 +77,16 @@ class GoldenVariant:
         return np.unique(pack_points(self.ends[sides] - self.points[sides]))
 
 
+def golden_layers(process: Process) -> tuple[str, ...]:
+    """Return the names of the layers that golden polygons have."""
+    return ("core", process.grating.layer)
+
+
+def renewal(process: Process) -> str:
+    """Return the remedy in messages about golden files that are missing, not valid or out of date."""
+    return f"write them with: optinc golden --process {process.folder}"
+
+
 def check_golden(process: Process) -> None:
     """Check that a process has device cards and golden files; their content is not read.
 
@@ -87,7 +100,7 @@ def check_golden(process: Process) -> None:
     if not process.files("golden/*.json"):
         raise CardError(
             f"{process.folder}: no recognition polygons (golden/*.json), by which extraction recognises devices; "
-            f"{REWRITE}"
+            f"{renewal(process)}"
         )
 
 
@@ -101,10 +114,33 @@ def read_golden(process: Process) -> tuple[GoldenVariant, ...]:
         Every device in every distinct orientation.
 
     Raises:
-        CardError: The process has no golden files, or one of them is not valid.
+        CardError: The process has no golden files, one of them is not valid, or that of a device with a cell of its own
+            is missing or was not made from this cell.
     """
     check_golden(process)
     return tuple(variant for golden in _read(process) for variant in golden.variants)
+
+
+def golden_variants(process: Process, name: str, text: str, where: str) -> tuple[GoldenVariant, ...]:
+    """Return a device in every distinct orientation, from the content of a golden file that is not written yet.
+
+    Args:
+        process: Process with the card of the device.
+        name: Device name.
+        text: Content of the golden file.
+        where: What the content belongs to, for messages.
+
+    Raises:
+        CardError: The content is not valid.
+    """
+    ports = process.device(name).ports
+    try:
+        return _golden(text, ports.optical, ports.electrical, process.grating.layer).variants
+    except ValidationError as fault:
+        first = fault.errors()[0]
+        raise CardError(f"{where}: {describe_fault(first, '.'.join(map(str, first['loc'])))}") from fault
+    except ValueError as fault:
+        raise CardError(f"{where}: its polygons cannot be used ({fault}); correct its cell") from fault
 
 
 @dataclass(frozen=True)
@@ -118,27 +154,44 @@ class _Golden:
 
 def _read(process: Process) -> Iterator[_Golden]:
     """Read the golden files of a process."""
+    own = {name for name, card in process.devices.items() if card.cell is not None}
     for path in process.files("golden/*.json"):
         try:
             text = read_bytes(path, GOLDEN, CardError).decode("utf-8")
             name = _parsed(text).name
+            own.discard(name)
             if name in process.devices:
+                _check_cell(process, name, _parsed(text).cell, path)
                 ports = process.devices[name].ports
                 golden = _golden(text, ports.optical, ports.electrical, process.grating.layer)
         except ValidationError as fault:
             first = fault.errors()[0]
             key = ".".join(map(str, first["loc"]))
-            raise CardError(f"{path}: {describe_fault(first, key)}; {REWRITE}") from fault
+            raise CardError(f"{path}: {describe_fault(first, key)}; {renewal(process)}") from fault
         except CardError:
             raise
         except ValueError as fault:
             reason = f"{type(fault).__name__} {fault}"
-            raise CardError(f"{path}: not a valid golden device: {reason}; {REWRITE}") from fault
+            raise CardError(f"{path}: not a valid golden device: {reason}; {renewal(process)}") from fault
         if name not in process.devices:
             raise CardError(
                 f"{path}: process {process.name!r} has no device {name!r}; add devices/{name}.yml or delete this file"
             )
         yield golden
+    if own:
+        raise CardError(
+            f"{process.folder}: device {min(own)!r} has no recognition polygons (golden/{min(own)}.json); "
+            f"{renewal(process)}"
+        )
+
+
+def _check_cell(process: Process, name: str, made_from: str, path: Path) -> None:
+    """Check that golden polygons were made from the cell that the device's card states."""
+    card = process.devices[name]
+    gds = (process.layers[layer].gds for layer in golden_layers(process))
+    if made_from != ("" if card.cell is None else cell_digest(card, gds)):
+        what = "the package draws the device" if card.cell is None else f"the card or {card.cell.text} has changed"
+        raise CardError(f"{path}: not the recognition polygons of device {name!r}: {what}; {renewal(process)}")
 
 
 class _Port(StrictModel):
@@ -156,6 +209,7 @@ class _GoldenFile(StrictModel):
     name: Name
     layers: Mapping[Name, tuple[Annotated[tuple[Point, ...], Field(min_length=3, max_length=MAX_POINTS)], ...]]
     ports: Mapping[PortName, _Port]
+    cell: Annotated[StrictStr, Field(max_length=64)] = ""
 
 
 @lru_cache(CACHED_FILES)
@@ -203,8 +257,26 @@ def _variants(
         guides = {name: edge for name, edge in ports.items() if edge is not None}
         pins = tuple(turn * kdb.Point(*data.ports[name].at) for name in electrical)
         meets_fibre = len(guides) < len(ports)
-        variants.append(GoldenVariant(data.name, tuple(core), tuple(etch), points, ends, guides, pins, meets_fibre))
+        along = _along(core, points, ends, guides.values())
+        variants.append(
+            GoldenVariant(data.name, tuple(core), tuple(etch), points, ends, guides, along, pins, meets_fibre)
+        )
     return variants
+
+
+def _along(core: Iterable[kdb.Polygon], points: Ints, ends: Ints, ports: Iterable[int]) -> frozenset[int]:
+    """Return the numbers of the edges before and after ports that are parallel to the guides there."""
+    along: set[int] = set()
+    first = 0
+    for polygon in core:
+        count = polygon.num_points_hull()
+        for port in (port for port in ports if first <= port < first + count):
+            across = ends[port] - points[port]
+            for other in (first + (port - first + step) % count for step in (-1, 1)):
+                if not (ends[other] - points[other]) @ across:
+                    along.add(other)
+        first += count
+    return frozenset(along)
 
 
 def _polygon(points: Iterable[tuple[int, int]]) -> kdb.Polygon:

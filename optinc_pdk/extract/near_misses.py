@@ -17,7 +17,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours, pack_points
 from optinc_pdk.extract.device_matching import DevicePlacement
 from optinc_pdk.extract.faults import Fault
-from optinc_pdk.extract.golden_devices import GoldenVariant, bounding_box
+from optinc_pdk.extract.golden_devices import GoldenVariant, bounding_box, renewal
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
 from optinc_pdk.extract.spatial_index import region_polygons
 
@@ -152,7 +152,10 @@ def _fault(miss: _Miss, process: Process) -> Fault:
         text = f"{len(unmatched)} of its {len(miss.variant.sides)} edges differ, around {centre}"
     else:
         text = f"{_parameter(miss, process)}: its part around {centre} lies ({miss.off[0]:+d}, {miss.off[1]:+d}) nm off"
-    return Fault("nearly", f"{name} at ({x:.3f}, {y:.3f}) differs from its recognition polygon: {text}", (x, y), name)
+    # the layout may be right, and the polygons those of an earlier cell
+    remedy = f"; if its cell was changed, {renewal(process)}" if process.device(name).cell is not None else ""
+    fact = f"{name} at ({x:.3f}, {y:.3f}) differs from its recognition polygon: {text}{remedy}"
+    return Fault("nearly", fact, (x, y), name)
 
 
 def _centre_text(miss: _Miss, edges: Ints) -> str:

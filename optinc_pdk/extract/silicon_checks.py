@@ -163,7 +163,10 @@ def describe_bodies(
             default=("none", body.area()),
         )
         x, y = center_um(body.bbox())
-        text = f"unrecognized silicon body at ({x:.3f}, {y:.3f}), nearest golden device {name}, differs by {area} nm²"
+        text = (
+            f"unrecognized silicon body at ({x:.3f}, {y:.3f}), nearest golden device {name}, differs by {area} nm²; "
+            "draw a device of the process, or add this one (docs/own_devices.md)"
+        )
         faults.append(Fault("body", text, (x, y)))
     return faults, bodies
 

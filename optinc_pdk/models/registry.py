@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.cards import CardError, DeviceCard, Process
-from optinc_pdk.cards.device_models import SETTINGS
+from optinc_pdk.cards.device_models import NO_MODEL, SETTINGS
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.errors import InputError
 from optinc_pdk.models.blackboxes import modulator, photodiode
@@ -92,6 +92,12 @@ def device_s(
         _check_range(card, wavelengths, where)
         return _measured(card, card.model.file, wavelengths, setting, where)
     model = MODELS.get(card.model.name)
+    if model is None and card.model.name == NO_MODEL:
+        path = next(iter(process.files(f"devices/{device}.yml")), process.folder / f"devices/{device}.yml")
+        raise ModelError(
+            f"{where}device {device!r} has no model, so it cannot be simulated; add 'model' to {path}: a name with "
+            f"parameters ({', '.join(sorted(MODELS))}), or a file of S-parameters"
+        )
     if model is None:
         raise ModelError(
             f"{where}device {device!r} names the model {card.model.name!r}, which does not exist; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from typing import Any
 import klayout.db as kdb
 
 from optinc_pdk.cards import DeviceCard, Process, Quantity, load_process
+from optinc_pdk.cards.device_models import NO_MODEL
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_sets import write_files
 from optinc_pdk.report.layout_pictures import COLORS, layout_png
@@ -102,7 +104,9 @@ def model_text(process: Process, name: str, component: Any) -> str:
     light = any(port.port_type != "electrical" for port in component.ports)
     card = process.devices.get(DEVICE if name in COUPLERS else name)
     if card is not None and card.ports.optical:
-        return f"`{card.model.name}`"
+        if card.model.file is not None:
+            return f"S-parameters of `{card.model.file.name}`"
+        return "none: its card states none" if card.model.name == NO_MODEL else f"`{card.model.name}`"
     parts = device_counts(process, component)
     if parts:
         return "none: a circuit of " + ", ".join(f"{count} {part}" for part, count in sorted(parts.items()))
@@ -157,7 +161,12 @@ def _port_data(port: Any) -> dict[str, Any]:
 
 def _ordered(component: Any) -> list[Any]:
     """Ports by number, optical ones first."""
-    return sorted(component.ports, key=lambda port: (port.port_type == "electrical", int(port.name[1:])))
+
+    def rank(port: Any) -> tuple[bool, list[tuple[int, str]]]:
+        parts = re.findall(r"\d+|\D+", port.name)
+        return port.port_type == "electrical", [(int(part), "") if part.isdigit() else (0, part) for part in parts]
+
+    return sorted(component.ports, key=rank)
 
 
 def _numbers(card: DeviceCard) -> list[tuple[str, float, str]]:

@@ -117,6 +117,7 @@ def small_runs(folder: Path) -> dict[str, tuple[Sequence[object], int]]:
         "deck": (("-o", out / "rules.lydrc"), 0),
         "drc": ((gds, "-o", out / "again.drc.lyrdb"), 0),
         "factor": ((weights,), 0),
+        "golden": (("--check",), 0),
         "lvs": ((gds, netlist, "-o", out / "again.lvs.json"), 0),
         "eye": ((gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rate", "1e6"), 0),
         "noise": ((gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rates", "1e6"), 0),

@@ -49,7 +49,7 @@ def test_unknown_device_is_refused():
 
 
 def test_device_without_model_is_refused():
-    with pytest.raises(ModelError, match=r"'p'.*device 'pad' names the model 'none'"):
+    with pytest.raises(ModelError, match=r"'p'.*device 'pad' has no model.*pad.yml"):
         device_s(PROCESS, "pad", 1550.0, instance="p")
 
 
