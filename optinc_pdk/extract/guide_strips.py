@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,8 @@ from optinc_pdk.extract.mask_layout import NM_PER_UM
 # A bend of 64 chords per 90° turns by 1.4° per corner, and rounding to 1 nm adds up to 45° at the shortest chords. A
 # lateral step of any height turns by 90° twice.
 SHARPEST_TURN_DEG = 60.0
-# Chords searched on the opposite side, before and behind the same share of the length. The sides differ in length by
-# the width times the total turn: 12 chords per full turn of a 10 µm bend. A guide with more turns is measured again
-# with the larger number.
+# Chords searched on the opposite side, before and behind the same share of the length of the middle line. A guide whose
+# width is not found among the smaller number is measured again with the larger one.
 NEAR_CHORDS = 16
 FAR_CHORDS = 256
 # Rounding of corners to the grid changes the mean width of a curve: by up to 0.14 nm with short chords, and along a few
@@ -268,13 +268,16 @@ def nearest(
     Args:
         points: (n, 2) points.
         line: (m, 2) side, in the direction of the points.
-        reach: Number of chords searched before and behind the same share of the length.
+        reach: Number of chords searched before and behind the same share of the middle line's length.
 
     Returns:
         (n,) distances in nm; (n,) numbers of the nearest chords; and (n,) shares of these chords before the places.
     """
     start, leg = line[:-1].astype(float), np.diff(line, axis=0).astype(float)
-    share = np.searchsorted(_share(line), _share(points))
+    # half of the distance to the line, positive if the points lie to its left
+    away = points[0] - line[0]
+    half = math.copysign(np.hypot(*away) / 2, leg[0, 0] * away[1] - leg[0, 1] * away[0])
+    share = np.searchsorted(_share(line, -half), _share(points, half))
     near = np.clip(share[:, None] + np.arange(-reach, reach + 1), 0, len(leg) - 1)
     away, leg = points[:, None, :] - start[near], leg[near]
     along = np.clip(np.sum(away * leg, axis=2) / np.sum(leg**2, axis=2), 0.0, 1.0)
@@ -283,7 +286,19 @@ def nearest(
     return np.sqrt(square[best]), near[best], along[best]
 
 
-def _share(line: NDArray[Any]) -> NDArray[np.float64]:
-    """Return (n,) the share of a polyline's length before each of its points."""
-    along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).astype(float).T))])
-    return np.asarray(along / along[-1])
+def _share(line: NDArray[Any], offset: float) -> NDArray[np.float64]:
+    """Return (n,) the share of the middle line's length before each point of one side of a strip.
+
+    The outer side of a turn is longer than the middle line by the angle times half the width, the inner side shorter.
+
+    Args:
+        line: (n, 2) side.
+        offset: Half the width, positive if the side lies to the left of the middle line.
+    """
+    leg = np.diff(line, axis=0).astype(float)
+    along = np.concatenate([[0.0], np.cumsum(np.hypot(*leg.T))])
+    turned = np.unwrap(np.arctan2(leg[:, 1], leg[:, 0]))
+    along[1:] += offset * (turned - turned[0])
+    middle = np.maximum.accumulate(along)
+    # a side that winds more tightly than its width has no middle line
+    return np.asarray(middle / max(middle[-1], 1.0))
