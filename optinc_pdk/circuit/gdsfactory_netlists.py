@@ -22,6 +22,8 @@ from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType
 from optinc_pdk.circuit.schematic_cells import MAX_INSTANCES, SchematicCell, SchematicInstance, cells_of_netlist
 from optinc_pdk.circuit.values import number_of
 
+FRAMES = frozenset({"die_frame"})
+"""Cells that draw no part of a circuit and have no ports."""
 PHASE_SHIFTER = "phase_shifter"
 ALIASES = {"coupler_straight": "coupler", "coupler_ring": "coupler"}
 """Cells that are drawn as another device."""
@@ -150,6 +152,8 @@ class _Expansion:
                 inner[instance] = self.expand(part.component, f"{full}.", placed)
             elif part.component in GUIDE_CELLS:
                 self.lengths[full] = _length(full, part.info, part.settings)
+            elif part.component in FRAMES:
+                inner[instance] = {}
             else:
                 raise NetlistError(self._unknown(full, part.component))
 
