@@ -93,13 +93,16 @@ OPTIONAL: Mapping[str, Mapping[str, Range]] = {
 }
 """Range of every parameter that a model may have."""
 
+PATH_DIFFERENCE = "path_difference_um"
+"""Setting of two coupled guides that may be negative."""
 SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "coupled_guides": ("gap_um", "coupled_length_um", "guide_1_um", "guide_2_um"),
+    "coupled_guides": ("gap_um", "coupled_length_um", PATH_DIFFERENCE, "guide_1_um", "guide_2_um"),
 }
 """Settings that every instance of a device has, in µm, because its geometry is not in its card, by name of the model.
 
 Two coupled guides have the smallest gap between them, the length of parallel guides at the card's reference gap that
-couple as strongly, and the lengths of the guides from o1 to o4 and from o2 to o3.
+couple as strongly, by how much the first guide is longer than the second where they couple, and the lengths of the
+guides from o1 to o4 and from o2 to o3.
 """
 
 LIMITS: Mapping[str, Range] = {

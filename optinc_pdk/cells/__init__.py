@@ -16,6 +16,7 @@ from optinc_pdk.cells.interferometers import attenuator, mzi_dummy, mzi_unit
 from optinc_pdk.cells.meshes import mesh, mesh_column
 from optinc_pdk.cells.own_devices import own_cell
 from optinc_pdk.cells.passives import crossing, directional_coupler, edge_coupler, monitor_tap, taper
+from optinc_pdk.cells.pulley import coupler_ring_bend, ring_single_bend_coupler
 from optinc_pdk.cells.structures import bump, cutback, die_frame, fibre_array, heater_test
 
 CELLS = {
@@ -30,6 +31,7 @@ CELLS = {
         bump,
         coupler,
         coupler_ring,
+        coupler_ring_bend,
         coupler_straight,
         crossing,
         cutback,
@@ -54,6 +56,7 @@ CELLS = {
         photodiode,
         ring_double,
         ring_single,
+        ring_single_bend_coupler,
         splitter_tree,
         straight,
         straight_heater_metal,
@@ -66,11 +69,19 @@ CELLS = {
 
 # Devices that each cell is drawn with, which a process must have, with their dimensions in the cards.
 _MZI = ("mmi2x2", "phase_shifter", "terminator")
+_COUPLED = (
+    "coupler_ring",
+    "coupler_ring_bend",
+    "coupler_straight",
+    "ring_double",
+    "ring_single",
+    "ring_single_bend_coupler",
+)
 REQUIRED_CARDS: dict[str, tuple[str, ...]] = {
     **{name: (name,) for name in ("bump", "coupler", "crossing", "directional_coupler", "edge_coupler")},
     **{name: (name,) for name in ("grating_coupler", "mmi1x2", "mmi2x2", "modulator", "monitor_tap", "pad")},
     **{name: (name,) for name in ("phase_shifter", "photodiode", "taper", "terminator")},
-    **dict.fromkeys(("coupler_ring", "coupler_straight", "ring_double", "ring_single"), ("coupler",)),
+    **dict.fromkeys(_COUPLED, ("coupler",)),
     **dict.fromkeys(("attenuator", "mesh", "mesh_column", "mzi_dummy", "mzi_unit"), _MZI),
     "activation_offchip": ("grating_coupler", "mmi2x2", "phase_shifter"),
     "activation_onchip": ("mmi2x2", "modulator", "phase_shifter", "photodiode"),

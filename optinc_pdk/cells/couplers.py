@@ -12,18 +12,19 @@ from typing import Any
 import gdsfactory as gf
 import numpy as np
 
+from optinc_pdk.cards.device_models import PATH_DIFFERENCE
 from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, euler_bend, polyline_length_um, round_corners, s_bend
 from optinc_pdk.cells.drawing import add_guide, add_optical, add_rectangle, check_length, place_cell
 from optinc_pdk.cells.guides import bend_circular, bend_euler
 from optinc_pdk.cells.guides import straight as straight_guide
 from optinc_pdk.cells.sections import chords_per_quarter
-from optinc_pdk.models.coupled_guides import coupled_length_um, distances_um
+from optinc_pdk.models.coupled_guides import coupled_length_um, distances_um, path_difference_um
 from optinc_pdk.tech import active_process
 
 DEVICE = "coupler"
 """Name of the device, and of its card, that every coupler of this module is."""
-COUPLERS = ("coupler", "coupler_ring", "coupler_straight")
+COUPLERS = ("coupler", "coupler_ring", "coupler_ring_bend", "coupler_straight")
 """Cells that are this device."""
 # Distance of a mark's border from the sides of the guides along it, in µm.
 MARGIN_UM = 0.5
@@ -45,8 +46,8 @@ def coupler_straight(length: float = 10.0, gap: float = 0.27, cross_section: Any
         ValueError: A length is not positive or off the 1 nm grid, or the cross-section is another one.
     """
     name = "coupler_straight"
-    length, pitch = check_length("length", length, 0.001, name), _pitch(name, gap)
-    _check_strip(name, cross_section)
+    length, pitch = check_length("length", length, 0.001, name), guide_pitch(name, gap)
+    check_strip(name, cross_section)
     lower = np.array([[0.0, 0.0], [length, 0.0]])
     return _side_by_side(lower, lower + np.array([0.0, pitch]))
 
@@ -80,9 +81,9 @@ def coupler(
             cross-section or the bend is another one.
     """
     name, strip = "coupler", active_process().guide
-    pitch, length = _pitch(name, gap), check_length("length", length, 0.0, name)
+    pitch, length = guide_pitch(name, gap), check_length("length", length, 0.0, name)
     dx, dy = check_length("dx", dx, 0.001, name), check_length("dy", dy, 0.001, name)
-    _check_strip(name, cross_section)
+    check_strip(name, cross_section)
     if bend != "bend_s":
         raise ValueError(f"{name}: bend is {bend!r}; give 'bend_s'")
     # both in nm; the upper guide takes the odd one
@@ -130,9 +131,9 @@ def coupler_ring(
             straight or cross-section is another one.
     """
     name = "coupler_ring"
-    pitch, length_x = _pitch(name, gap), check_length("length_x", length_x, 0.0, name)
-    _check_strip(name, cross_section)
-    _check_strip(name, cross_section if cross_section_bend is None else cross_section_bend)
+    pitch, length_x = guide_pitch(name, gap), check_length("length_x", length_x, 0.0, name)
+    check_strip(name, cross_section)
+    check_strip(name, cross_section if cross_section_bend is None else cross_section_bend)
     if straight != "straight":
         raise ValueError(f"{name}: straight is {straight!r}; give 'straight'")
     ring = _half_ring(name, bend, radius, length_x) + np.array([0.0, pitch])
@@ -149,7 +150,7 @@ def coupler_ring(
     add_guide(c, np.array([[-extension, 0.0], [length_x + extension, 0.0]]))
     add_guide(c, ring)
     left, right = -beyond, length_x + beyond
-    add_rectangle(c, (left, -_margin(), right, top), "coupled")
+    add_rectangle(c, (left, -mark_margin(), right, top), "coupled")
     add_optical(c, "o1", (-extension, 0.0), 180)
     add_optical(c, "o2", (-reach, top), 90)
     add_optical(c, "o3", (length_x + reach, top), 90)
@@ -285,7 +286,7 @@ def coupler_settings(first_um: Points, second_um: Points) -> dict[str, float]:
         second_um: (m, 2) centre line of the guide from o2 to o3 in µm.
 
     Returns:
-        ``gap_um``, ``coupled_length_um``, ``guide_1_um`` and ``guide_2_um``, see ``cards.device_models.SETTINGS``.
+        The settings of ``cards.device_models.SETTINGS``, by name.
 
     Raises:
         CardError: The process has no card of the coupler.
@@ -298,6 +299,7 @@ def coupler_settings(first_um: Points, second_um: Points) -> dict[str, float]:
     return {
         "gap_um": apart - width,
         "coupled_length_um": coupled_length_um(first_um, second_um, width, *(card.parameter(key) for key in keys)),
+        PATH_DIFFERENCE: path_difference_um(first_um, second_um, card.parameter("decay_um")),
         "guide_1_um": polyline_length_um(first_um),
         "guide_2_um": polyline_length_um(second_um),
     }
@@ -305,7 +307,7 @@ def coupler_settings(first_um: Points, second_um: Points) -> dict[str, float]:
 
 def _side_by_side(lower: Points, upper: Points) -> gf.Component:
     """Draw two guides from left to right with their mark, which ends at the ports."""
-    c, margin = gf.Component(), _margin()
+    c, margin = gf.Component(), mark_margin()
     for line in (lower, upper):
         add_guide(c, line)
     left, right = float(lower[0, 0]), float(lower[-1, 0])
@@ -353,7 +355,7 @@ def _uncoupled_from(ring: Points) -> float:
     The mark reaches that far: beyond it, the guide is at least ``floorplan.guide_space_um`` from the ring.
     """
     process = active_process()
-    first, apart = -ring[0, 0] + _margin(), float(process.floorplan.guide_space_um + process.guide.width_um)
+    first, apart = -ring[0, 0] + mark_margin(), float(process.floorplan.guide_space_um + process.guide.width_um)
     places = first + np.arange(0.0, apart, 1 / GRID_PER_UM)
     near = distances_um(np.stack([-places, np.zeros_like(places)], axis=1), ring) < apart
     return round(float(places[np.count_nonzero(near)]), 3)
@@ -380,17 +382,17 @@ def _ring_coupler(
     )
 
 
-def _pitch(name: str, gap: Any) -> float:
+def guide_pitch(name: str, gap: Any) -> float:
     """Return the distance of the centres of two guides in µm."""
     return check_length("gap", gap, 0.001, name) + float(active_process().guide.width_um)
 
 
-def _margin() -> float:
+def mark_margin() -> float:
     """Return the distance of a mark's border from the centre line of a guide along it, in µm."""
     return float(active_process().guide.width_um) / 2 + MARGIN_UM
 
 
-def _check_strip(name: str, cross_section: Any) -> None:
+def check_strip(name: str, cross_section: Any) -> None:
     """Refuse a cross-section of another width than the guides of the process."""
     width, least = float(gf.get_cross_section(cross_section).width), float(active_process().guide.width_um)
     if abs(width - least) > 1e-6:

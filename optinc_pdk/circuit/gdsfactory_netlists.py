@@ -25,7 +25,7 @@ from optinc_pdk.circuit.values import number_of
 FRAMES = frozenset({"die_frame"})
 """Cells that draw no part of a circuit and have no ports."""
 PHASE_SHIFTER = "phase_shifter"
-ALIASES = {"coupler_straight": "coupler", "coupler_ring": "coupler"}
+ALIASES = dict.fromkeys(("coupler_straight", "coupler_ring", "coupler_ring_bend"), "coupler")
 """Cells that are drawn as another device."""
 LEAD, LEAD_PORTS = "lead_um", ("o1", "o4")
 """Entry of ``info`` with the length of guide between a coupler's mark and these ports, and the ports."""

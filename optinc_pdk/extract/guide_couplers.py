@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import DeviceCard, Process
+from optinc_pdk.cards.device_models import PATH_DIFFERENCE
 from optinc_pdk.extract.contours import Ints, contours
 from optinc_pdk.extract.device_matching import ExtractedDevice
 from optinc_pdk.extract.faults import Fault, box_center, center_um
@@ -21,7 +22,7 @@ from optinc_pdk.extract.guide_chains import GuideStrip, read_strip
 from optinc_pdk.extract.guide_strips import FAR_CHORDS, StripRule, nearest, strip_length_um
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
 from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
-from optinc_pdk.models.coupled_guides import coupled_length_um, distances_um
+from optinc_pdk.models.coupled_guides import coupled_length_um, distances_um, path_difference_um
 
 COUPLED_GUIDES = "coupled_guides"
 """Model of couplers of any gap and length."""
@@ -186,6 +187,7 @@ def _device(one: GuideStrip, two: GuideStrip, mark: kdb.Box, rule: StripRule, ca
         "coupled_length_um": coupled_length_um(
             lines[0], lines[1], rule.width / NM_PER_UM, *(card.parameter(key) for key in keys)
         ),
+        PATH_DIFFERENCE: path_difference_um(lines[0], lines[1], card.parameter("decay_um")),
         "guide_1_um": strip_length_um(strips[0].fine_length),
         "guide_2_um": strip_length_um(strips[1].fine_length),
     }

@@ -5,7 +5,7 @@ have the time dependence exp(-i ω t), so that a longer path has a larger phase.
 """
 
 from optinc_pdk.models.blackboxes import modulator, photodiode
-from optinc_pdk.models.coupled_guides import coupled_guides, coupled_length_um
+from optinc_pdk.models.coupled_guides import coupled_guides, coupled_length_um, path_difference_um
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
 from optinc_pdk.models.guides import effective_index, guide, guide_transmission, phase_shifter
 from optinc_pdk.models.measured_data import MeasuredError, MeasuredSParameters, read_measured
@@ -44,6 +44,7 @@ __all__ = [
     "instances_s",
     "modulator",
     "net_transmission",
+    "path_difference_um",
     "phase_shifter",
     "photodiode",
     "read_measured",

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.cards import CardError, DeviceCard, Process
-from optinc_pdk.cards.device_models import NO_MODEL, SETTINGS
+from optinc_pdk.cards.device_models import NO_MODEL, PATH_DIFFERENCE, SETTINGS
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.errors import InputError
 from optinc_pdk.models.blackboxes import modulator, photodiode
 from optinc_pdk.models.coupled_guides import coupled_guides
 from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
-from optinc_pdk.models.guides import guide_transmission, phase_shifter
+from optinc_pdk.models.guides import effective_index, guide_transmission, phase_shifter
 from optinc_pdk.models.measured_data import read_measured
 from optinc_pdk.models.passives import crossing, directional_coupler, edge_coupler, taper
 
@@ -227,7 +227,8 @@ def instance_settings(
     for key in SETTINGS.get(card.model.name, ()) if card is not None else ():
         column = circuit.settings.get(key, np.full(len(circuit.instances), np.nan))
         settings[key] = np.asarray(column[instances], dtype=np.float64)
-        wrong = np.flatnonzero(~(settings[key] >= 0.0) | np.isinf(settings[key]))
+        least = -np.inf if key == PATH_DIFFERENCE else 0.0
+        wrong = np.flatnonzero(~(settings[key] >= least) | np.isinf(settings[key]))
         if wrong.size:
             name, value = circuit.instances[instances[wrong[0]]], settings[key][wrong[0]]
             fact = f"has no setting {key!r}" if np.isnan(value) else f"has the setting {key} = {value:g}"
@@ -353,7 +354,7 @@ def _modulator(process: Process, card: DeviceParameters, wavelengths: Floats, am
 
 def _coupled_guides(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
     try:
-        length, *guides = (card.parameter(key) for key in SETTINGS["coupled_guides"][1:])
+        length, difference, *guides = (card.parameter(key) for key in SETTINGS["coupled_guides"][1:])
     except CardError as fault:
         raise ModelError(
             f"two coupled guides are simulated by their settings {', '.join(SETTINGS['coupled_guides'])}; "
@@ -364,7 +365,10 @@ def _coupled_guides(process: Process, card: DeviceParameters, wavelengths: Float
     loss, center, slope, back = (
         card.parameter(key) for key in ("loss_db", "center_nm", "slope_per_nm", "reflection_db")
     )
-    return coupled_guides(wavelengths, first, second, angle, loss, center, slope, back)
+    strip = process.guide
+    index = effective_index(wavelengths, strip.index, strip.group_index, strip.wavelength_nm)
+    mismatch = np.pi * index * np.asarray(difference) / (wavelengths * 1e-3)
+    return coupled_guides(wavelengths, first, second, angle, mismatch, loss, center, slope, back)
 
 
 def _directional_coupler(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:

@@ -160,12 +160,13 @@ def _sax_model(process: Process, card: DeviceCard) -> Callable[..., dict[tuple[s
             wl: Any = reference_um,
             gap_um: Any = np.nan,
             coupled_length_um: Any = np.nan,
+            path_difference_um: Any = np.nan,
             guide_1_um: Any = np.nan,
             guide_2_um: Any = np.nan,
         ) -> dict[tuple[str, str], Any]:
             wavelengths = np.asarray(wl, dtype=np.float64) * 1e3
             keys = SETTINGS[card.model.name]
-            given = zip(keys, (gap_um, coupled_length_um, guide_1_um, guide_2_um), strict=True)
+            given = zip(keys, (gap_um, coupled_length_um, path_difference_um, guide_1_um, guide_2_um), strict=True)
             # SAX evaluates every model once without settings, for its ports
             values = {key: np.atleast_1d(np.asarray(value, dtype=np.float64)) for key, value in given}
             s = sampled_s(process, card.name, wavelengths.reshape(-1), values)[:, 0]

@@ -45,6 +45,7 @@ STRUCTURES = {
     "activation_offchip": (4, 2),
     "activation_onchip": (4, 8),
     "coupler_ring": (4, 0),
+    "coupler_ring_bend": (4, 0),
     "coupler_straight": (4, 0),
     "cutback": (6, 0),
     "die_frame": (0, 0),
@@ -55,6 +56,7 @@ STRUCTURES = {
     "mesh_column": (8, 8),
     "ring_double": (4, 0),
     "ring_single": (2, 0),
+    "ring_single_bend_coupler": (2, 0),
     "splitter_tree": (5, 0),
 }
 STRUCTURES |= GDSFACTORY

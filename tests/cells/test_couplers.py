@@ -15,7 +15,7 @@ from optinc_pdk.cards import Process, Quantity, load_process
 from optinc_pdk.cells import CELLS
 from optinc_pdk.circuit import Circuit, CircuitBuilder, read_netlist, write_netlist
 from optinc_pdk.extract import Extraction, extract
-from optinc_pdk.models import net_transmission, sax_models, sax_netlist
+from optinc_pdk.models import effective_index, net_transmission, sax_models, sax_netlist
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 from optinc_pdk.signoff.lvs.comparison import compare
@@ -24,21 +24,28 @@ from optinc_pdk.simulate import scattering
 
 PROCESS = load_process()
 CHIP_RULES = ("chip.outline", "chip.size", "chip.edge")
-SETTINGS = ("gap_um", "coupled_length_um", "guide_1_um", "guide_2_um")
+SETTINGS = ("gap_um", "coupled_length_um", "path_difference_um", "guide_1_um", "guide_2_um")
 WAVELENGTHS = np.linspace(1545.0, 1555.0, 41)
 CASES: dict[str, dict[str, object]] = {
     "coupler": {"gap": 0.25, "length": 9.5},
     "coupler_straight": {"gap": 0.3, "length": 14.0},
     "coupler_ring": {"gap": 0.21, "length_x": 2.0},
     "ring_single": {"gap": 0.22, "length_x": 3.0, "length_y": 1.5},
+    "coupler_ring_bend": {"coupler_gap": 0.21, "radius": 15.0, "coupling_angle_coverage": 40.0, "length_x": 1.0},
+    "ring_single_bend_coupler": {"gap": 0.22, "radius": 20.0, "coupling_angle_coverage": 30.0, "length_x": 2.0},
     "ring_double": {"gap_bot": 0.2, "gap_top": 0.24, "bend": "bend_circular", "length_y": 0.5},
 }
 # Ports of the couplers that are joined within the cell.
 JOINED = {
     "ring_single": [("c0,o2", "c0,o3")],
+    "ring_single_bend_coupler": [("c0,o2", "c0,o3")],
     "ring_double": [("c0,o2", "c1,o3"), ("c0,o3", "c1,o2")],
 }
-OUTER = {"ring_single": ["c0,o1", "c0,o4"], "ring_double": ["c0,o1", "c0,o4", "c1,o4", "c1,o1"]}
+OUTER = {
+    "ring_single": ["c0,o1", "c0,o4"],
+    "ring_single_bend_coupler": ["c0,o1", "c0,o4"],
+    "ring_double": ["c0,o1", "c0,o4", "c1,o4", "c1,o1"],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +86,9 @@ def settings_of(name: str, **settings: object) -> list[dict[str, float]]:
     values = CASES[name] | settings
     if name not in JOINED:
         return [{key: float(CELLS[name](**values).info[key]) for key in SETTINGS}]
+    if name == "ring_single_bend_coupler":
+        values["coupler_gap"] = values.pop("gap")
+        return [{key: float(CELLS["coupler_ring_bend"](**values).info[key]) for key in SETTINGS}]
     gaps = [values["gap"]] if name == "ring_single" else [values["gap_bot"], values["gap_top"]]
     length = values.get("length_x", 0.01)
     cells = [CELLS["coupler_ring"](gap=gap, length_x=length, bend=values.get("bend", "bend_euler")) for gap in gaps]
@@ -117,12 +127,14 @@ def test_drawn_couplers_and_rings_pass_the_rules(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", CASES)
 def test_another_gap_or_length_is_reported(name: str, tmp_path: Path) -> None:
     extraction = read(chip(name), tmp_path)
-    key = "gap_top" if name == "ring_double" else "gap"
+    key = {"ring_double": "gap_top", "coupler_ring_bend": "coupler_gap"}.get(name, "gap")
     wider = {key: CASES[name][key] + 0.02}
-    assert kinds(name, extraction, **wider) == {"gap", "coupled_length"}
+    # the guide of a pulley is longer by the gap times the angle
+    also = {"path_difference"} if "bend" in name else set()
+    assert kinds(name, extraction, **wider) == {"gap", "coupled_length"} | also
     length = "length" if name in ("coupler", "coupler_straight") else "length_x"
     longer = {length: CASES[name].get(length, 0.01) + 1.0}
-    assert kinds(name, extraction, **longer) == {"coupled_length", "guide_length"}
+    assert kinds(name, extraction, **longer) == {"coupled_length", "guide_length"} | also
 
 
 def test_settings_within_the_tolerances_match_and_beyond_them_do_not(tmp_path: Path) -> None:
@@ -132,6 +144,7 @@ def test_settings_within_the_tolerances_match_and_beyond_them_do_not(tmp_path: P
     steps = {
         "gap_um": card.size("gap_tolerance_um"),
         "coupled_length_um": card.size("coupled_length_tolerance") * measured["coupled_length_um"],
+        "path_difference_um": card.size("path_difference_tolerance_um"),
         "guide_1_um": card.size("guide_tolerance_um"),
         "guide_2_um": card.size("guide_tolerance_um"),
     }
@@ -145,7 +158,12 @@ def test_settings_within_the_tolerances_match_and_beyond_them_do_not(tmp_path: P
 def test_a_setting_that_the_netlist_does_not_state_is_reported(tmp_path: Path) -> None:
     extraction = read(chip("coupler"), tmp_path)
     result = compare(reference("coupler", [{"gap_um": 0.25}]), extraction, PROCESS)
-    assert [found.kind for found in result.differences] == ["coupled_length", "guide_length", "guide_length"]
+    assert [found.kind for found in result.differences] == [
+        "coupled_length",
+        "path_difference",
+        "guide_length",
+        "guide_length",
+    ]
     assert all("states no" in found.message for found in result.differences)
 
 
@@ -249,7 +267,12 @@ def test_a_ring_has_the_transmission_of_the_closed_formula(tmp_path: Path) -> No
     outer_um = sum(lengths.values()) - ring_um
     round_trip = net_transmission(process, ring_um + values["guide_2_um"], WAVELENGTHS)
     # Yariv, Electron. Lett. 36, 321 (2000), with a coupler that has a loss
-    ring = loss * (np.cos(angle) - loss * round_trip) / (1 - loss * np.cos(angle) * round_trip)
+    strip = process.guide
+    index = effective_index(WAVELENGTHS, strip.index, strip.group_index, strip.wavelength_nm)
+    mismatch = np.pi * index * values["path_difference_um"] / (WAVELENGTHS * 1e-3)
+    both = np.hypot(angle, mismatch)
+    bar = np.exp(-1j * mismatch) * (np.cos(both) + 1j * mismatch * np.sin(both) / both)
+    ring = loss * (bar - loss * round_trip) / (1 - loss * bar.conj() * round_trip)
     bus = net_transmission(process, values["guide_1_um"] + outer_um, WAVELENGTHS)
     edge = 10 ** (-process.device("edge_coupler").parameter("loss_db") / 10)
     s = found.s[:, found.labels.index("in1"), found.labels.index("in0")]
@@ -271,6 +294,12 @@ def test_a_ring_has_the_transmission_of_the_closed_formula(tmp_path: Path) -> No
         ("coupler_ring", {"bend": "bend_s"}),
         ("coupler_ring", {"straight": "wire"}),
         ("coupler_ring", {"length_extension": 5.0}),
+        ("coupler_ring_bend", {"radius": 8.0}),
+        ("coupler_ring_bend", {"coupling_angle_coverage": 150.0}),
+        ("coupler_ring_bend", {"coupling_angle_coverage": "all"}),
+        ("coupler_ring_bend", {"bend_output": "bend_euler"}),
+        ("ring_single_bend_coupler", {"bend": "bend_euler"}),
+        ("ring_single_bend_coupler", {"length_y": -1.0}),
         ("ring_single", {"length_y": -1.0}),
         ("ring_single", {"coupler_ring": "coupler"}),
         ("ring_double", {"length_y": 0.0}),

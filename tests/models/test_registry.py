@@ -81,14 +81,16 @@ def test_samples_of_unknown_parameters_are_refused():
 def couplers(**second: float) -> Circuit:
     """A circuit of two couplers and a splitter, of which the second coupler has given settings."""
     builder = CircuitBuilder("pair", device_types(PROCESS))
-    builder.add("a", "coupler", gap_um=0.2, coupled_length_um=5.0, guide_1_um=20.0, guide_2_um=30.0)
+    builder.add(
+        "a", "coupler", gap_um=0.2, coupled_length_um=5.0, path_difference_um=0.0, guide_1_um=20.0, guide_2_um=30.0
+    )
     builder.add("m", "mmi1x2")
     builder.add("b", "coupler", **second)
     return builder.build()
 
 
 def test_instances_with_settings_have_their_own_s_matrices():
-    circuit = couplers(gap_um=0.3, coupled_length_um=10.0, guide_1_um=20.0, guide_2_um=30.0)
+    circuit = couplers(gap_um=0.3, coupled_length_um=10.0, path_difference_um=0.0, guide_1_um=20.0, guide_2_um=30.0)
     s = instances_s(PROCESS, "coupler", WAVELENGTHS, circuit, circuit.instances_of("coupler"))
     assert s.shape == (3, 2, 4, 4)
     angle = PROCESS.device("coupler").parameter("coupling_per_um") * np.array([5.0, 10.0])
@@ -102,6 +104,6 @@ def test_instances_with_settings_have_their_own_s_matrices():
 @pytest.mark.parametrize("length", [None, -1.0, np.inf])
 def test_a_setting_that_is_missing_or_no_length_names_the_instance(length):
     settings = {} if length is None else {"guide_2_um": length}
-    circuit = couplers(gap_um=0.3, coupled_length_um=10.0, guide_1_um=20.0, **settings)
+    circuit = couplers(gap_um=0.3, coupled_length_um=10.0, path_difference_um=0.0, guide_1_um=20.0, **settings)
     with pytest.raises(ModelError, match=r"'b' of 'coupler'.*guide_2_um"):
         instances_s(PROCESS, "coupler", WAVELENGTHS, circuit, circuit.instances_of("coupler"))

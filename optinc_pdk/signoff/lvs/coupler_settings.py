@@ -1,4 +1,4 @@
-"""Comparison of couplers of any gap and length: gap, coupled length and lengths of both guides."""
+"""Comparison of couplers of any gap and length: gap, coupled length, path difference and lengths of both guides."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from optinc_pdk.cards import DeviceCard, Process
-from optinc_pdk.cards.device_models import SETTINGS
+from optinc_pdk.cards.device_models import PATH_DIFFERENCE, SETTINGS
 from optinc_pdk.circuit import UNCONNECTED
 from optinc_pdk.signoff.lvs.device_matching import Permutation
 from optinc_pdk.signoff.lvs.differences import Difference, MatchedCircuits
@@ -18,6 +18,7 @@ EXCHANGES: tuple[Permutation, ...] = ((0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2), 
 KINDS = {
     "gap_um": "gap",
     "coupled_length_um": "coupled_length",
+    PATH_DIFFERENCE: "path_difference",
     "guide_1_um": "guide_length",
     "guide_2_um": "guide_length",
 }
@@ -47,7 +48,7 @@ def _differences(pair: MatchedCircuits, card: DeviceCard, i: int, j: int) -> Ite
     for key in SETTINGS[MODEL]:
         column = pair.ref.circuit.settings.get(key)
         expected = math.nan if column is None else float(column[i])
-        found = float(pair.ext.circuit.settings[_extracted_key(pair, key, i, j)][j])
+        found = _found(pair, key, i, j)
         tolerance = _tolerance(card, key, expected)
         if math.isnan(expected):
             text = f"the reference states no {key}, which is {found:.3f} in the layout; add it to the settings"
@@ -58,13 +59,13 @@ def _differences(pair: MatchedCircuits, card: DeviceCard, i: int, j: int) -> Ite
         yield Difference(KINDS[key], text, *names, pair.position(j))
 
 
-def _extracted_key(pair: MatchedCircuits, key: str, i: int, j: int) -> str:
-    """Return the name of an extracted setting: a guide has another number if port o1 is mapped to the other guide."""
-    if key not in ("guide_1_um", "guide_2_um"):
-        return key
+def _found(pair: MatchedCircuits, key: str, i: int, j: int) -> float:
+    """Return an extracted setting: guides have other numbers if port o1 is mapped to the other guide."""
     image = int(pair.map.port[pair.ref.starts[i]]) - pair.ext.starts[j]
-    exchanged = {"guide_1_um": "guide_2_um", "guide_2_um": "guide_1_um"}
-    return exchanged[key] if image in (1, 2) else key
+    exchanged = image in (1, 2)
+    other = {"guide_1_um": "guide_2_um", "guide_2_um": "guide_1_um"}
+    found = float(pair.ext.circuit.settings[other.get(key, key) if exchanged else key][j])
+    return -found if exchanged and key == PATH_DIFFERENCE else found
 
 
 def _tolerance(card: DeviceCard, key: str, expected: float) -> float:
@@ -72,6 +73,8 @@ def _tolerance(card: DeviceCard, key: str, expected: float) -> float:
         return card.size("gap_tolerance_um")
     if key == "coupled_length_um":
         return card.size("coupled_length_tolerance") * abs(expected)
+    if key == PATH_DIFFERENCE:
+        return card.size("path_difference_tolerance_um")
     return card.size("guide_tolerance_um")
 
 
