@@ -105,10 +105,13 @@ class ContactCard(StrictModel):
     Attributes:
         layers: Names of mask layers from the heater up: one metal, or metals with a via layer between each two.
         via: Dimensions of the vias; None for a single metal.
+        heater_via: Name of the mask layer of the vias between the heater and the lowest metal; None if this metal lies
+            on the heater, so that it contacts the heater wherever both are drawn.
     """
 
     layers: tuple[str, ...] = ("metal",)
     via: ViaCard | None = None
+    heater_via: str | None = None
 
     @property
     def metals(self) -> tuple[str, ...]:

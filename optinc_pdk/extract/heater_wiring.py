@@ -11,7 +11,7 @@ from optinc_pdk.extract.device_matching import ExtractedDevice
 from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, MaskLayout
 from optinc_pdk.extract.metal_nets import LabelledPad, MetalNets, find_pads
-from optinc_pdk.extract.phase_shifters import ExtractedHeater, connect_heaters, find_heaters
+from optinc_pdk.extract.phase_shifters import PHASE_SHIFTER, ExtractedHeater, connect_heaters, find_heaters
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +56,10 @@ class DrawnHeaters:
     @staticmethod
     def of(mask: MaskLayout, process: Process) -> DrawnHeaters:
         """Find the heaters and the metal of a layout."""
-        metal = MetalNets(mask, process)
-        return DrawnHeaters(
-            mask, metal, *find_heaters(mask, metal.contacts, round(float(process.guide.width_um) * NM_PER_UM))
-        )
+        metal, card = MetalNets(mask, process), process.devices.get(PHASE_SHIFTER)
+        taper = 0.0 if card is None else float(card.geometry.get("heater_taper_um", 0.0))
+        width, taper_nm = (round(um * NM_PER_UM) for um in (float(process.guide.width_um), taper))
+        return DrawnHeaters(mask, metal, *find_heaters(mask, metal.contacts, width, taper_nm))
 
     def wired(self, labels: Sequence[Label], process: Process) -> HeaterWiring:
         """Find the pads, and connect the heaters to them.

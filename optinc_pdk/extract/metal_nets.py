@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import klayout.db as kdb
@@ -47,9 +47,10 @@ class MetalNets:
     Every net has a number; -1 stands for "no net".
 
     Attributes:
-        contacts: Merged shapes of the metal that contacts heaters.
+        contacts: Merged shapes of the metal that contacts heaters; where vias connect it with heaters, only its parts
+            over heaters with a via.
         wires: Merged shapes of the metal of wires and pads; equal to ``contacts`` in a process with one metal.
-        faults: One fault for each via that is not completely covered by both of the metals that it connects.
+        faults: One fault for each via that is not completely on both of the layers that it connects.
     """
 
     def __init__(self, mask: MaskLayout, process: Process) -> None:
@@ -61,6 +62,10 @@ class MetalNets:
         pieces = [pieces[n] for n in _by_corner(corners, [(polygon, layer) for layer, polygon in pieces])]
         self.contacts, self.wires = regions[0], regions[-1]
         self.faults: list[Fault] = []
+        if stack.heater_via is not None:
+            vias, heater = mask.region(stack.heater_via), mask.region("heater").merged()
+            self.faults += _not_all_on(vias, stack.heater_via, {"heater": heater, stack.metals[0]: regions[0]})
+            self.contacts = (regions[0] & heater).merged().interacting(vias)
         self._numbers = [
             [n for n, (number, _) in enumerate(pieces) if number == layer] for layer in range(len(regions))
         ]
@@ -80,13 +85,7 @@ class MetalNets:
     ) -> list[tuple[int, int]]:
         """Return pairs of metal pieces that vias join; add a fault for every via that is not all on both."""
         below, above = regions[layer : layer + 2]
-        for metal, name in ((below, names[0]), (above, names[2])):
-            text = f"a shape on layer {names[1]} is not all on layer {name}"
-            # comparing with whole wires around corners is slow, so only their parts near vias are used
-            near = (metal & vias.sized(1)).merged()
-            self.faults += [
-                Fault("via", text, center_um(via.bbox())) for via in region_polygons(vias.merged().not_inside(near))
-            ]
+        self.faults += _not_all_on(vias, names[1], {names[0]: below, names[2]: above})
         overlaps = region_polygons((below & above).overlapping(vias))
         at = np.array([_inner_point(overlap) for overlap in overlaps], dtype=np.int64).reshape(-1, 2)
         both = zip(self._pieces_at(layer, at).tolist(), self._pieces_at(layer + 1, at).tolist(), strict=True)
@@ -173,6 +172,17 @@ class MetalNets:
             (n,) areas in µm².
         """
         return self._wire_area[nets]
+
+
+def _not_all_on(vias: kdb.Region, name: str, layers: Mapping[str, kdb.Region]) -> list[Fault]:
+    """Return a fault for every via of a layer that is not completely on each of several other layers, by name."""
+    faults: list[Fault] = []
+    for other, shapes in layers.items():
+        # comparing with whole wires around corners is slow, so only their parts near vias are used
+        near = (shapes & vias.sized(1)).merged()
+        text = f"a shape on layer {name} is not all on layer {other}"
+        faults += [Fault("via", text, center_um(via.bbox())) for via in region_polygons(vias.merged().not_inside(near))]
+    return faults
 
 
 def _by_corner(corners: Ints, pieces: Sequence[tuple[kdb.Polygon, int]]) -> list[int]:

@@ -14,6 +14,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.device_matching import ExtractedDevice
 from optinc_pdk.extract.faults import Fault, box_center, center_um
+from optinc_pdk.extract.heater_tapers import part_of_constant_width, taper_squares
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
 from optinc_pdk.extract.metal_nets import LabelledPad, MetalNets, estimate_wires_ohm, is_ground
 from optinc_pdk.extract.silicon_under_heaters import find_guides_under
@@ -29,16 +30,18 @@ class ExtractedHeater:
     """A heater and the guide under it. Its two ends are sorted by x, then y. Coordinates are in nm.
 
     Attributes:
-        active: The part of the heater between its contacts.
+        active: The part of the heater between its contacts, or between its tapers.
         guide: The part of the guide under ``active``.
         contacts: Centres of the two contacts.
         edges: (2, 2, 2) end edges of ``guide``, indexed [end, point, xy]; the silicon is on the right of each edge.
+        taper_squares: Length over width of the tapers between ``active`` and the contacts, summed along the current.
     """
 
     active: kdb.Box
     guide: kdb.Box
     contacts: tuple[kdb.Point, kdb.Point]
     edges: Ints
+    taper_squares: float = 0.0
 
     @property
     def vertical(self) -> bool:
@@ -47,7 +50,7 @@ class ExtractedHeater:
 
     @property
     def length_um(self) -> float:
-        """Length of the heater between its contacts, in µm."""
+        """Length of the active part in µm."""
         return (self.active.height() if self.vertical else self.active.width()) / NM_PER_UM
 
     @property
@@ -61,16 +64,19 @@ class ExtractedHeater:
         return box_center(self.active)
 
 
-def find_heaters(mask: MaskLayout, metal: kdb.Region, width_nm: int) -> tuple[list[ExtractedHeater], list[Fault]]:
+def find_heaters(
+    mask: MaskLayout, metal: kdb.Region, width_nm: int, taper_nm: int = 0
+) -> tuple[list[ExtractedHeater], list[Fault]]:
     """Find the heaters of a layout that form phase shifters.
 
-    A heater forms a phase shifter if it is rectangular, has a contact at each end, and lies on the axis of one
-    straight guide.
+    A heater forms a phase shifter if it is rectangular, apart from tapers that the process states, has a contact at
+    each end, and lies on the axis of one straight guide.
 
     Args:
         mask: Layout.
         metal: Merged shapes of the metal that contacts heaters.
         width_nm: Width of a guide in nm.
+        taper_nm: Length of the taper between each contact and the part of constant width; 0 for rectangular heaters.
 
     Returns:
         The heaters, sorted by position, and one fault for each heater shape that does not form a phase shifter.
@@ -82,11 +88,12 @@ def find_heaters(mask: MaskLayout, metal: kdb.Region, width_nm: int) -> tuple[li
     boxes = box_array(shape.bbox() for shape in shapes)
     metal_index = PolygonIndex(region_polygons(metal))
     # the bounding box of a heater that is not a rectangle may contain another heater
-    heaters = _regular_heaters(mask, boxes, metal_index, width_nm) if all(shape.is_box() for shape in shapes) else {}
+    regular = not taper_nm and all(shape.is_box() for shape in shapes)
+    heaters = _regular_heaters(mask, boxes, metal_index, width_nm) if regular else {}
     others = [number for number in range(len(shapes)) if number not in heaters]
     faults: list[Fault] = []
     for number, result in zip(
-        others, _one_by_one(mask, [shapes[n] for n in others], metal_index, width_nm), strict=True
+        others, _one_by_one(mask, [shapes[n] for n in others], metal_index, width_nm, taper_nm), strict=True
     ):
         if isinstance(result, ExtractedHeater):
             heaters[number] = result
@@ -146,7 +153,7 @@ def _between(heaters: Ints, ends: Ints, along: int) -> tuple[Ints, NDArray[np.bo
 
 
 def _one_by_one(
-    mask: MaskLayout, heaters: Sequence[kdb.Polygon], metal: PolygonIndex, width: int
+    mask: MaskLayout, heaters: Sequence[kdb.Polygon], metal: PolygonIndex, width: int, taper: int
 ) -> list[ExtractedHeater | str]:
     """Return, for each heater shape, the heater or the reason why it is not part of a phase shifter."""
     if not heaters:
@@ -155,37 +162,49 @@ def _one_by_one(
     boxes = box_array(shape.bbox() for shape in heaters)
     # intersect metal with the boxes of heaters only: boolean operations with all wires would be slow
     on = metal.within(boxes)
-    active = region - on
-    under = mask.silicon(near=active)
-    parts = [PolygonIndex(region_polygons(part.merged())) for part in (active, region & on, under & active)]
-    near = zip(heaters, *(part.overlapping(boxes) for part in parts), strict=True)
-    return [_recognise(shape, free, contacts, guides, width) for shape, free, contacts, guides in near]
+    free, contacts = (
+        PolygonIndex(region_polygons(part.merged())).overlapping(boxes) for part in (region - on, region & on)
+    )
+    strips = [[part_of_constant_width(part, taper) for part in parts] for parts in free]
+    active = kdb.Region([strip for parts in strips for strip in parts if strip is not None])
+    under = PolygonIndex(region_polygons((mask.silicon(near=active) & active).merged())).overlapping(boxes)
+    near = zip(heaters, free, strips, contacts, under, strict=True)
+    return [_recognise(shape, parts, strip, ends, guides, width, taper) for shape, parts, strip, ends, guides in near]
 
 
 def _recognise(
     heater: kdb.Polygon,
-    active: list[kdb.Polygon],
+    free: list[kdb.Polygon],
+    active: list[kdb.Polygon | None],
     contacts: list[kdb.Polygon],
     under: list[kdb.Polygon],
     width: int,
+    taper: int,
 ) -> ExtractedHeater | str:
     """Return the heater, or the reason why it is not part of a phase shifter.
 
     Args:
         heater: Shape on the heater layer.
-        active: Its parts without metal.
+        free: Its parts without metal.
+        active: For each of these its part of constant width, None if it has another form.
         contacts: Its parts under metal.
         under: Silicon under ``active``.
         width: Width of a guide in nm.
+        taper: Length of the heater's tapers in nm; 0 for none.
     """
-    if not all(shape.is_box() for shape in (heater, *active, *contacts)):
-        return "heater is not rectangular where it lies free or under metal"
-    if len(active) != 1 or len(contacts) != 2:
-        return f"heater has {len(contacts)} contacts and {len(active)} free lengths; needed are 2 and 1"
-    box = active[0].bbox()
+    strips = [strip for strip in active if strip is not None]
+    whole = [heater] if not taper else []
+    # without a contact, a heater with tapers has no free length of the right form either
+    counted = taper and len(contacts) != 2
+    if not counted and (len(strips) < len(free) or not all(shape.is_box() for shape in (*whole, *contacts))):
+        form = f" with tapers of {taper} nm" if taper else ""
+        return f"heater is not rectangular{form} where it lies free or under metal"
+    if len(free) != 1 or len(contacts) != 2:
+        return f"heater has {len(contacts)} contacts and {len(free)} free lengths; needed are 2 and 1"
+    box, between = strips[0].bbox(), free[0].bbox()
     first, second = sorted((contact.bbox().center() for contact in contacts), key=lambda p: (p.x, p.y))
     vertical = _vertical((first, second))
-    across = (box.width(), heater.bbox().width()) if vertical else (box.height(), heater.bbox().height())
+    across = (between.width(), heater.bbox().width()) if vertical else (between.height(), heater.bbox().height())
     if across[0] != across[1]:
         return "metal covers a part of the heater's side"
     if len(under) != 1:
@@ -199,7 +218,8 @@ def _recognise(
     # the centre of a heater of odd width is between two grid points
     if abs(off) > 1:
         return f"heater lies {abs(off)} nm beside the middle of its guide"
-    return ExtractedHeater(box, guide, (first, second), _end_edges(guide, vertical))
+    squares = taper_squares(across[0], box.width() if vertical else box.height(), taper)
+    return ExtractedHeater(box, guide, (first, second), _end_edges(guide, vertical), squares)
 
 
 def _vertical(contacts: tuple[kdb.Point, kdb.Point]) -> bool:
@@ -252,7 +272,7 @@ def connect_heaters(
         settings = {
             "length_um": length,
             "heater_width_um": width,
-            "resistance_ohm": sheet * length / width,
+            "resistance_ohm": sheet * (length / width + heater.taper_squares),
             "wire_ohm": ohm,
         }
         edges = heater.edges[::-1] if swap else heater.edges
