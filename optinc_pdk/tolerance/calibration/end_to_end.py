@@ -66,7 +66,7 @@ class WordTransmission:
     """Result of sending N inputs through a chip.
 
     Attributes:
-        source: For each layer, (N, J) amplitudes of its J sources.
+        source: For each layer, (N, J) amplitudes of its J sources while its detectors were read.
         detected: For each hidden layer, (N, neurons) detected signals: sum of the positive detectors minus balance
             times sum of the negative ones.
         output: (N, servers, M) output levels before the decision.
@@ -182,7 +182,7 @@ def transmit_words(
             drive = electronics.gain[i] * (detected[i] + electronics.offset[i])
             driven[:, layers[i + 1].sources] = np.clip(drive, 0.0, 1.0)
         change = float(np.abs(driven - amplitude).max(initial=0.0))
-        amplitude = driven
+        sent, amplitude = amplitude, driven
         # once the light has passed all layers, changes that do not decay are noise of the readings
         if change <= SETTLED_CHANGE or (number > len(layers) and change > CONVERGENCE * before):
             break
@@ -190,7 +190,8 @@ def transmit_words(
     last = layers[-1]
     output = electronics.scale * np.sqrt(np.maximum(read[:, last.plus], 0.0))
     output = output.reshape(len(output), -1, words.ideal_level.shape[1])
-    source = tuple(amplitude[:, layer.sources] for layer in layers)
+    # with noise, what these readings drive next differs from what they were taken of
+    source = tuple(sent[:, layer.sources] for layer in layers)
     return WordTransmission(source, tuple(detected), output, words)
 
 
