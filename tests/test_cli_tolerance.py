@@ -240,6 +240,29 @@ def test_drift_writes_words_against_time(chip: Path, tmp_path: Path, run: Run, m
     assert len(table) == 1 + 2 * (26 + 26 + 11) and table[1].startswith("walk,0,0,0,") and ",10," in table[26]
     assert set(numbers["files"]) == {"tiny.drift.csv", "tiny.drift.png"}
     assert (tmp_path / "out" / "tiny.drift.png").read_bytes().startswith(b"\x89PNG")
+    assert numbers["noise"] is None and walk["tracked"]["estimated_word_error_rate_worst_ever"] is None
+    assert (walk["tracked"]["wrong_ever"], walk["tracked"]["words_ever"]) == (0, 26 * 4 * 4**4)
+
+
+def test_drift_with_noise_counts_words_and_states_estimates(
+    chip: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scenarios, "KELVIN_PER_STEP", 5.0)
+    monkeypatch.setattr(scenarios, "WALK_STEPS", 4)
+    weights = tmp_path / "tiny.npz"
+    carry_chain(Averaging(2, 4, 1)).save(weights)
+    options = ("--samples", 1, "--calibrate", "--weights", weights, "--drift", 10, "--noise", "-o", tmp_path)
+    assert run(chip, *options, "--symbol-rate", 1e12).returncode == 2
+    assert not (tmp_path / "tiny.drift.json").exists()
+    done = run(chip, *options, "--symbol-rate", 1e8)
+    assert done.returncode == 0, done.stderr
+    assert "1e+08 symbols per second" in done.stdout and "estimate at most" in done.stdout
+    numbers = json.loads((tmp_path / "tiny.drift.json").read_text())
+    assert numbers["noise"]["symbol_rate_bd"] == 1e8 and {"laser", "detector"} <= set(numbers["imperfections"])
+    walk = numbers["scenarios"][0]["tracked"]
+    assert walk["always_exact"] == 1 and 0.0 <= walk["estimated_word_error_rate_worst_ever"] < 1e-9
+    header, first, *_ = (tmp_path / "tiny.drift.csv").read_text().splitlines()
+    assert 0.0 <= float(first.split(",")[header.split(",").index("estimated_word_error_rate")]) < 1e-9
 
 
 @pytest.mark.parametrize(
@@ -249,7 +272,7 @@ def test_drift_writes_words_against_time(chip: Path, tmp_path: Path, run: Run, m
         (("--drift", 0, "--calibrate"), "--drift 0:"),
         (("--drift", "nan", "--calibrate"), "--drift nan:"),
         (("--drift", 1), "--calibrate"),
-        (("--drift", 1, "--calibrate", "--noise"), "--noise has no effect"),
+        (("--drift", 1, "--calibrate", "--symbol-rate", 1e8), "--noise"),
         (("--drift", 1, "--calibrate", "--no-contributions"), "--no-contributions has no effect"),
         (("--drift", 1, "--calibrate", "--resume"), "--resume has no effect"),
         (("--drift", 1, "--calibrate", "--target", 0.9), "--target has no effect"),

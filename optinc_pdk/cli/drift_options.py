@@ -15,9 +15,6 @@ from optinc_pdk.errors import InputError
 
 WITHOUT_EFFECT = {
     "target": "--target",
-    "noise": "--noise",
-    "laser_w": "--laser-w",
-    "symbol_rate": "--symbol-rate",
     "contributions": "--contributions or --no-contributions",
     "scheduler": "--scheduler",
     "workers": "--workers",

@@ -98,8 +98,8 @@ def yield_(
         bool,
         typer.Option(
             "--noise",
-            help="Include the noise of lasers and detectors when words are read, and estimate the word-error rate of "
-            "every sample.",
+            help="Include the noise of lasers and detectors when words are read and in the readings of --calibrate and "
+            "--drift, and estimate the word-error rate of every sample.",
         ),
     ] = False,
     laser_w: Annotated[

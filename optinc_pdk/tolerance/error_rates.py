@@ -96,9 +96,7 @@ class NoiseCurve:
         for noise, point in zip(self.noise, self.points, strict=True):
             errors = {str(error): count for error, count in point.errors.items()}
             rows.append(asdict(point) | {"word_error_rate": point.word_error_rate, "errors": errors})
-            rows[-1]["noise"] = asdict(noise)
-            # without a filter, a symbol has infinitely many of its time constants, which JSON has no number for
-            rows[-1]["noise"]["shape"] = {k: v if np.isfinite(v) else None for k, v in asdict(noise.shape).items()}
+            rows[-1]["noise"] = noise.to_json()
         light = {"laser_w": self.laser_w, "oscillator_w": self.oscillator_w}
         return light | {"seed": self.seed, "points": rows, "limits": limits}
 

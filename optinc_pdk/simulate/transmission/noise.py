@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,6 +143,14 @@ class Noise:
         return np.asarray(
             (shot + 2.0 * self.receiver_a_per_sqrt_hz**2) * self.bandwidth_hz / (4.0 * ratio * self.full_scale_a**2)
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the noise as JSON-compatible data.
+
+        Without a filter, a symbol has infinitely many of its time constants: None stands for that.
+        """
+        shape = {key: value if math.isfinite(value) else None for key, value in asdict(self.shape).items()}
+        return asdict(self) | {"shape": shape}
 
     def phase(self, fibre: bool) -> float:
         """Return the standard deviation in rad of a source's phase relative to the local oscillators.

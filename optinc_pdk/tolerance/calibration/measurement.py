@@ -39,6 +39,7 @@ class BenchProtocol(Protocol):
         detectors: (D,) labels of the photodiodes.
         full_scale_v: Highest voltage of the drive.
         step_v: DAC step of the drive in volts; 0 if voltages are not rounded.
+        averages: Number of symbols that every reading is the mean of; may be changed.
         settings: Number of heater settings applied so far.
         readings: Number of single photodiode readings taken so far.
     """
@@ -48,6 +49,7 @@ class BenchProtocol(Protocol):
     detectors: tuple[str, ...]
     full_scale_v: float
     step_v: float
+    averages: int
     settings: int
     readings: int
 

@@ -67,6 +67,7 @@ class VirtualBench:
         detectors: (D,) labels of the photodiodes.
         full_scale_v: Highest voltage of the drive.
         step_v: DAC step of the drive in volts; 0 if voltages are not rounded.
+        averages: Number of readings that each returned reading is the mean of; may be changed.
         settings: Number of heater settings applied so far.
         readings: Number of single photodiode readings taken so far, each averaged reading counted.
         reuses_batches: Whether a setting that was read in the last batch of settings is not simulated again. The last
@@ -119,7 +120,7 @@ class VirtualBench:
         # sources are in the order of the layers
         last = [neuron for neuron in board.neurons if neuron.layer == board.layers - 2]
         self._last_sources = len(last) if last else len(inputs)
-        self._noise, self._averages = noise, averages
+        self._noise, self.averages = noise, averages
         self._random = np.random.default_rng(seed)
         self._latest: tuple[Floats, Complexes] | None = None
 
@@ -153,13 +154,13 @@ class VirtualBench:
         light = np.concatenate([np.ones((len(pattern), 1)), pattern + leaking], axis=1)
         read = np.concatenate([self._detected(light, response) for response in self._responses(voltage)])
         self.settings += len(read)
-        self.readings += self._averages * read.size
+        self.readings += self.averages * read.size
         coherent = slice(len(self.detectors) - self._chip.locked_source.size, None)
         if self._noise is not None:
             variance = self._noise.variance(np.abs(read))
             if self._chip.board.coherent:
                 variance[..., coherent] = self._noise.field_variance(read[..., coherent])
-            read = read + np.sqrt(variance / self._averages) * self._random.standard_normal(read.shape)
+            read = read + np.sqrt(variance / self.averages) * self._random.standard_normal(read.shape)
         read[..., coherent] **= 2
         return read
 

@@ -19,12 +19,12 @@ from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.tolerance.drift.scenarios import SCENARIOS, DriftScenario, check_hours
 from optinc_pdk.tolerance.drift.service import DriftPoint, ServiceEffort, drift_points, start_service
 from optinc_pdk.tolerance.montecarlo.study import YieldStudy
-from optinc_pdk.tolerance.montecarlo.summary_text import percent
+from optinc_pdk.tolerance.montecarlo.summary_text import noise_text, percent, rate_text
 
 SCHEMA = 1
 REPORT, TABLE, PICTURE = "drift.json", "drift.csv", "drift.png"
 """Endings of the files of a run."""
-COLUMNS = ("inputs", "exact", "accuracy", "words", "wrong", "margin", "fault")
+COLUMNS = ("inputs", "exact", "accuracy", "words", "wrong", "margin", "fault", "estimated_word_error_rate")
 Progress = Callable[[int, int], None]
 
 
@@ -130,6 +130,7 @@ def _statistics(points: Sequence[DriftPoint]) -> dict[str, Any]:
     end = [one.outcome for one in points if one.share == 1.0]
     chips = {one.sample for one in points}
     lost = {one.sample for one in points if one.outcome.exact < one.outcome.inputs}
+    estimates = [each for one in points if (each := one.outcome.estimated_word_error_rate) is not None]
     return {
         "accuracy_mean": sum(one.accuracy for one in end) / len(end),
         "accuracy_worst": min(one.accuracy for one in end),
@@ -137,6 +138,9 @@ def _statistics(points: Sequence[DriftPoint]) -> dict[str, Any]:
         "accuracy_worst_ever": min(one.outcome.accuracy for one in points),
         "margin_worst_ever": min(one.outcome.margin for one in points),
         "always_exact": len(chips) - len(lost),
+        "words_ever": sum(one.outcome.words for one in points),
+        "wrong_ever": sum(one.outcome.wrong for one in points),
+        "estimated_word_error_rate_worst_ever": max(estimates, default=None),
     }
 
 
@@ -148,14 +152,19 @@ def summary_lines(numbers: Mapping[str, Any]) -> list[str]:
     """
     lines = [
         f"{numbers['samples']} calibrated chips, {numbers['hours']:g} hours, drive holds {numbers['holds']}",
-        "scenario   tracking  words exact at the end: mean, worst  chips exact throughout  margin, worst",
+        noise_text(numbers),
+        "scenario   tracking  words exact at the end: mean, worst  chips exact throughout  margin, worst  "
+        "words wrong at any time",
     ]
     for row in numbers["scenarios"]:
         for key, text in (("untracked", "no"), ("tracked", "yes")):
             one = row[key]
             share = f"{percent(one['accuracy_mean'])}, {percent(one['accuracy_worst'])}"
             chips = f"{one['always_exact']} of {numbers['samples']}"
-            lines.append(f"{row['name']:<10} {text:<9} {share:<36} {chips:<23} {one['margin_worst_ever']:.2f}")
+            wrong, margin = f"{one['wrong_ever']:,} of {one['words_ever']:,}", f"{one['margin_worst_ever']:.2f}"
+            if (estimate := one["estimated_word_error_rate_worst_ever"]) is not None:
+                wrong += f", estimate at most {rate_text(estimate)}"
+            lines.append(f"{row['name']:<10} {text:<9} {share:<36} {chips:<23} {margin:<14} {wrong}")
     first = numbers["scenarios"][0]
     most = max(row["processor_s_per_step"] for row in numbers["scenarios"])
     lines.append(

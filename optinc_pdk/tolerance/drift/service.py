@@ -13,7 +13,7 @@ from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
-from optinc_pdk.simulate import UnsettledError
+from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
 from optinc_pdk.simulate.programming.targets import layer_targets
 from optinc_pdk.tolerance.calibration.end_to_end import electronics_of, sample_words, with_electronics
@@ -24,8 +24,8 @@ from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
 from optinc_pdk.tolerance.drift.pilot_words import choose_pilots
 from optinc_pdk.tolerance.drift.scenarios import DriftScenario, samples_in_time
 from optinc_pdk.tolerance.drift.tracking import ServiceSetting, TrackingModel, learn_again, learn_tracking, track
-from optinc_pdk.tolerance.montecarlo.study import BENCH_AVERAGES, YieldStudy, inputs_of_task, sample_seed
-from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome, read_words, unusable_outcome
+from optinc_pdk.tolerance.montecarlo.study import BENCH_AVERAGES, YieldStudy, read_sample, sample_seed, scaled_noise
+from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
 from optinc_pdk.tolerance.variation.sampling import ChipSample, draw_sample
 
@@ -34,6 +34,8 @@ Progress = Callable[[], None]
 
 CHECKS = 25
 """Times in a scenario, besides its start, at which all words are read."""
+SERVICE = "service"
+"""Name of the stage at which words are read."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class DriftPoint:
         scenario: Name of the scenario.
         tracked: Whether the chip is tracked.
         share: Share of the scenario's time that has passed, 0 … 1.
-        outcome: The words. Of a tracked chip, the worse ones of those before and after the tracking step.
+        outcome: The words, with the noise of the study. Of a tracked chip, the worse ones of those before and after the
+            tracking step.
     """
 
     sample: int
@@ -93,6 +96,7 @@ class TimedBench:
         detectors: As above.
         full_scale_v: As above.
         step_v: As above.
+        averages: As above.
         bench: The bench.
         simulated_s: Processor time of its readings so far.
     """
@@ -102,6 +106,15 @@ class TimedBench:
         self.bench, self.simulated_s = bench, 0.0
         self.channels, self.sources, self.detectors = bench.channels, bench.sources, bench.detectors
         self.full_scale_v, self.step_v = bench.full_scale_v, bench.step_v
+
+    @property
+    def averages(self) -> int:
+        """Number of readings that each returned reading is the mean of."""
+        return self.bench.averages
+
+    @averages.setter
+    def averages(self, count: int) -> None:
+        self.bench.averages = count
 
     @property
     def settings(self) -> int:
@@ -151,15 +164,23 @@ class ServiceChip:
     setting: ServiceSetting
     bias: Bias
 
-    def words(self, sample: ChipSample, setting: ServiceSetting) -> WordOutcome:
-        """Return the words that servers read of a chip at a setting."""
-        chip, inputs = self.work.chip, inputs_of_task(self.work.task)
+    def words(self, sample: ChipSample, setting: ServiceSetting, step: int = 0) -> WordOutcome:
+        """Return the words that servers read of a chip at a setting, with the noise of the study.
+
+        Args:
+            sample: The chip.
+            setting: The setting.
+            step: Number of the tracking step, on which the random numbers of the noise depend.
+        """
+        work, chip = self.work, self.work.chip
         bias = with_electronics(self.bias, chip.board, self.model.layers, setting.electronics)
+        answer: Scattering | RangeError
         try:
-            s = sample_scattering(chip, sample, setting.voltage_v, self.work.imperfections.effective_bits)
-            return read_words(s, inputs, chip.board, bias)
-        except (RangeError, UnsettledError) as fault:
-            return unusable_outcome(inputs, chip.board, str(fault))
+            answer = sample_scattering(chip, sample, setting.voltage_v, work.imperfections.effective_bits)
+        except RangeError as fault:
+            answer = fault
+        noise = {SERVICE: scaled_noise(work.noise, work.imperfections)}
+        return read_sample(work, answer, bias, noise, sample_seed(self.sample.seed, step))[SERVICE]
 
 
 def start_service(work: YieldStudy, index: int) -> ServiceChip:
@@ -176,7 +197,8 @@ def start_service(work: YieldStudy, index: int) -> ServiceChip:
     onn, chip, process = _network(work), work.chip, work.chip.process
     seed, bits = sample_seed(work.seed, index), work.imperfections.effective_bits
     sample = draw_sample(chip, work.imperfections, seed)
-    bench = TimedBench(VirtualBench(chip, sample, bits, None, seed, BENCH_AVERAGES))
+    noise = scaled_noise(work.noise, work.imperfections)
+    bench = TimedBench(VirtualBench(chip, sample, bits, noise, seed, BENCH_AVERAGES))
     found = calibrate(bench, chip, onn, process)
     problem = ProgrammingProblem(
         chip.structure, chip.board, layer_targets(onn, chip.board), float(process.guide.wavelength_nm), process
@@ -231,9 +253,9 @@ def drift_points(
     setting, model = service.setting, service.model
     rounds = learnt = turns = 0
     spent = learning = 0.0
-    add(0, [service.words(service.sample, setting)])
+    add(0, [service.words(service.sample, setting, 0)])
     for step, state in enumerate(states, start=1):
-        before = [service.words(state, setting)] if step in checks else []
+        before = [service.words(state, setting, step)] if step in checks else []
         if tracked:
             service.bench.bench.hold(state)
             start, simulated = time.process_time(), service.bench.simulated_s
@@ -245,7 +267,7 @@ def drift_points(
                 model, learnt = learn_again(service.bench, model, setting), learnt + 1
                 learning += time.process_time() - middle - (service.bench.simulated_s - middle_simulated)
             if before:
-                before.append(service.words(state, setting))
+                before.append(service.words(state, setting, step))
         if before:
             add(step, before)
     service.bench.bench.hold(service.sample)

@@ -49,10 +49,14 @@ DITHER_RAD = 0.2
 """Phase of a layer's local oscillators, above that in use, while pilots are sent for it."""
 PERTURBATION_RAD = 0.05
 """Perturbation of every heater in both directions, for the linear model."""
-READING_ERROR = 1e-3
-"""Expected error of a reading, in units of the standard deviation of a neuron's signal, or in levels of an output."""
+PILOT_AVERAGES, LEARNING_AVERAGES = 1_000, 10_000
+"""Symbols that a reading of a pilot is the mean of in service, and one of the reference and the linear model."""
+NOISE_ROUNDS = 16
+"""Number of times that the pilots are sent after calibration to measure the noise of their readings."""
+MODEL_ERROR = 1e-3
+"""Expected error of a reading besides noise, in units of a neuron's standard deviation or in levels of an output."""
 MIXED_ERROR = 0.05
-"""Expected error of an output that mixes sources, in levels: its power is not linear in the phases where it is dark."""
+"""The same for an output that mixes sources, in levels: its power is not linear in the phases where it is dark."""
 PHASE_PRIOR_RAD = 0.05
 """Prior standard deviation of the change of a heater's phase."""
 GAIN_PRIOR, THRESHOLD_PRIOR = 0.01, 0.01
@@ -69,8 +73,9 @@ RATE_GAIN = 0.2
 """Share of the last step in the running mean of the steps."""
 MAX_ROUNDS = 4
 """Largest number of times that the pilots are sent in one step."""
-SETTLED_RAD = 0.02
-"""A step ends if no heater moved by more than this phase or by a whole turn."""
+SETTLED_RAD, SETTLED_DEVIATIONS = 0.02, 4.0
+"""A step ends if no heater moved by a whole turn or by more than this phase and this multiple of its noise, added as
+squares."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +125,7 @@ class TrackingModel:
         units: For each hidden layer, (neurons,) standard deviations of what is detected for the pilots; readings are
             in these units.
         references: Reference of each transmission: the first at the setting in use, the others with one layer dithered.
+        noise: (readings,) rms changes of the readings in service of a chip that does not change.
         solution: (unknowns, readings) matrix from changes of the readings to those of (H,) phases in rad; then, layer
             by layer, of the logarithms of the gains and of the thresholds; and of the logarithms of the scales.
     """
@@ -132,7 +138,14 @@ class TrackingModel:
     electronics: ElectronicsSettings
     units: tuple[Floats, ...]
     references: tuple[PilotReference, ...]
+    noise: Floats
     solution: Floats
+
+    @property
+    def settled_rad(self) -> Floats:
+        """(H,) largest phases by which heaters move in a round that ends a step."""
+        step = np.sqrt(self.solution[: self.turn_rad.size] ** 2 @ self.noise**2)
+        return np.hypot(SETTLED_RAD, SETTLED_DEVIATIONS * step)
 
     @property
     def sent(self) -> int:
@@ -168,8 +181,9 @@ def learn_tracking(
 ) -> TrackingModel:
     """Measure reference readings and linear model for tracking on a bench, right after calibration.
 
-    The pilots are sent at all of their settings. Then every heater is moved up and down at each of them, while the
-    modulators are driven as the pilots left them.
+    The pilots are sent at all of their settings. They are sent again as in service, where fewer symbols are averaged,
+    to measure the noise of their readings. Then every heater is moved up and down at each setting, while the modulators
+    are driven as the pilots left them.
 
     Args:
         laboratory: The bench.
@@ -181,6 +195,7 @@ def learn_tracking(
         setting: The calibrated setting.
     """
     electronics, references = setting.electronics, list[PilotReference]()
+    laboratory.averages = LEARNING_AVERAGES
     first = transmit_words(laboratory, layers, electronics, setting.voltage_v, pilots)
     units = tuple(np.maximum(detected.std(axis=0), np.finfo(np.float64).tiny) for detected in first.detected)
     for dithered, read in _transmissions(layers):
@@ -189,10 +204,11 @@ def learn_tracking(
         (responses,) = measure_layers(laboratory, layers, voltage[np.newaxis])
         response = tuple(_response(layers[i], responses[i], electronics, i) for i in read)
         references.append(PilotReference(dithered, read, passage, response))
+    none = np.zeros(0)
     model = TrackingModel(
-        layers, heaters, turn_rad, process, pilots, electronics, units, tuple(references), np.zeros((0, 0))
+        layers, heaters, turn_rad, process, pilots, electronics, units, tuple(references), none, np.zeros((0, 0))
     )
-    return learn_again(laboratory, model, setting)
+    return learn_again(laboratory, replace(model, noise=_measured_noise(laboratory, model, setting)), setting)
 
 
 def learn_again(laboratory: BenchProtocol, model: TrackingModel, setting: ServiceSetting) -> TrackingModel:
@@ -205,6 +221,7 @@ def learn_again(laboratory: BenchProtocol, model: TrackingModel, setting: Servic
         model: What tracking knows of the chip.
         setting: The setting in use.
     """
+    laboratory.averages = LEARNING_AVERAGES
     by_phase = [_phase_columns(laboratory, model, setting.voltage_v, one) for one in model.references]
     columns = np.column_stack([np.concatenate(by_phase), _electronics_columns(model)])
     prior = np.concatenate(
@@ -214,7 +231,7 @@ def learn_again(laboratory: BenchProtocol, model: TrackingModel, setting: Servic
             np.full(model.electronics.scale.size, GAIN_PRIOR),
         ]
     )
-    error = _reading_errors(model)
+    error = np.hypot(_model_errors(model), model.noise)
     scaled = columns * prior / error[:, np.newaxis]
     solution = np.linalg.solve(scaled.T @ scaled + np.eye(prior.size), scaled.T / error)
     return replace(model, solution=np.asarray(prior[:, np.newaxis] * solution))
@@ -235,7 +252,8 @@ def track(
     """
     heaters, rounds, turns, largest, settled = model.heaters, 0, 0, 0.0, False
     electronics, rate, total = setting.electronics, setting.rate_rad, np.zeros_like(setting.rate_rad)
-    design_phase = heaters.phases(setting.voltage_v)
+    design_phase, settled_rad = heaters.phases(setting.voltage_v), model.settled_rad
+    laboratory.averages = PILOT_AVERAGES
     while rounds < MAX_ROUNDS and not settled:
         rounds += 1
         change = model.solution @ _changes(laboratory, model, heaters.voltages(design_phase), electronics)
@@ -244,8 +262,8 @@ def track(
         design_phase, turned = _moved(model, design_phase - phase)
         electronics = _followed(model, rest)
         total, turns = total + phase, turns + turned
-        step = float(np.abs(phase).max(initial=0.0))
-        largest, settled = max(largest, step), not turned and step <= SETTLED_RAD
+        largest = max(largest, float(np.abs(phase).max(initial=0.0)))
+        settled = not turned and bool((np.abs(phase) <= settled_rad).all())
     # half the change until the next step is expected by now, and half by then
     if not turns:
         # what follows a whole turn is its error, not a drift
@@ -267,14 +285,21 @@ def _moved(model: TrackingModel, wanted: Floats) -> tuple[Floats, int]:
     return model.heaters.phases(voltage_v), int(np.count_nonzero(turned))
 
 
-def _reading_errors(model: TrackingModel) -> Floats:
-    """Return the (readings,) expected errors."""
+def _measured_noise(laboratory: BenchProtocol, model: TrackingModel, setting: ServiceSetting) -> Floats:
+    """Return the (readings,) rms changes of the readings of the pilots between the reference and rounds in service."""
+    laboratory.averages = PILOT_AVERAGES
+    rounds = [_changes(laboratory, model, setting.voltage_v, setting.electronics) for _ in range(NOISE_ROUNDS)]
+    return np.asarray(np.sqrt(np.mean(np.square(rounds), axis=0)))
+
+
+def _model_errors(model: TrackingModel) -> Floats:
+    """Return the (readings,) expected errors besides noise."""
     parts = []
     for reference in model.references:
         signals = _signals(model.units, model.electronics, reference.passage)
         for i in reference.read:
             mixed = model.layers[i].target.last and _mixes(model.layers[i])
-            parts.append(np.full(signals[i].size, MIXED_ERROR if mixed else READING_ERROR))
+            parts.append(np.full(signals[i].size, MIXED_ERROR if mixed else MODEL_ERROR))
     return np.concatenate(parts)
 
 

@@ -74,7 +74,7 @@ def header_of(files: ChipFiles, process: Process, work: YieldStudy) -> dict[str,
         "target": work.target,
         "imperfections": amounts_of(work),
         "dac_bits": work.imperfections.effective_bits,
-        "noise": None if work.noise is None else asdict(work.noise),
+        "noise": None if work.noise is None else work.noise.to_json(),
         "calibrated_to": None if work.onn is None else _digest(b"".join(_bytes_of(work.onn))),
         "rates_bd": list(work.rates_bd),
     }

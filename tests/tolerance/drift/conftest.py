@@ -16,7 +16,7 @@ from optinc_pdk.signoff.electrical.wiring import read_wiring
 from optinc_pdk.simulate import program
 from optinc_pdk.tolerance import imperfections, read_chip
 from optinc_pdk.tolerance.drift.service import start_service
-from optinc_pdk.tolerance.montecarlo.study import YieldStudy
+from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +41,20 @@ def service_work(tmp_path_factory):
 def service(service_work):
     """The first sample at the start of its service."""
     return start_service(service_work, 0)
+
+
+@pytest.fixture(scope="session")
+def noisy_work(service_work):
+    """The same samples with all noise at 300 MBd."""
+    noise = best_receiver(service_work.chip, service_work.task, None, 3e8)
+    drawn = imperfections(service_work.chip.process).scaled("dac", 16.0)
+    return replace(service_work, imperfections=drawn, noise=noise)
+
+
+@pytest.fixture(scope="session")
+def noisy_service(noisy_work):
+    """The first sample, calibrated and tracked with noise."""
+    return start_service(noisy_work, 0)
 
 
 @pytest.fixture(scope="session")

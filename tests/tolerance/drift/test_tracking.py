@@ -9,10 +9,12 @@ import pytest
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.tolerance.calibration.end_to_end import sample_words
+from optinc_pdk.tolerance.drift import tracking
 from optinc_pdk.tolerance.drift.pilot_words import choose_pilots
 from optinc_pdk.tolerance.drift.scenarios import DriftScenario
 from optinc_pdk.tolerance.drift.service import drift_points, start_service
 from optinc_pdk.tolerance.drift.tracking import learn_again, track
+from optinc_pdk.tolerance.montecarlo.study import best_receiver
 from optinc_pdk.tolerance.variation.sampling import drifted_sample
 
 
@@ -108,6 +110,61 @@ def test_a_drive_that_holds_power_does_not_drift(power_service):
 def test_the_model_measured_again_at_the_same_setting_is_the_same(service):
     again = learn_again(service.bench, service.model, service.setting)
     assert np.allclose(again.solution, service.model.solution, atol=1e-9)
+
+
+def test_readings_without_noise_have_no_error_of_noise(service):
+    assert service.model.noise.max() < 1e-11
+    assert service.model.settled_rad == pytest.approx(tracking.SETTLED_RAD)
+
+
+def test_the_error_of_readings_follows_noise_and_averaging(noisy_service):
+    """What pilots read without drift has the deviation of the model; a hundredth of the symbols ten times as much."""
+    bench, model, setting = noisy_service.bench, noisy_service.model, noisy_service.setting
+    spread = []
+    for averages in (tracking.PILOT_AVERAGES, tracking.PILOT_AVERAGES // 100):
+        bench.averages = averages
+        rounds = [tracking._changes(bench, model, setting.voltage_v, setting.electronics) for _ in range(16)]
+        spread.append(np.std(rounds, axis=0))
+    assert np.sqrt(np.mean(spread[0] ** 2)) == pytest.approx(np.sqrt(np.mean(model.noise**2)), rel=0.2)
+    assert np.sqrt(np.mean(spread[1] ** 2)) == pytest.approx(10 * np.sqrt(np.mean(spread[0] ** 2)), rel=0.2)
+
+
+def test_noisier_pilots_move_heaters_less(noisy_service):
+    bench, model, setting = noisy_service.bench, noisy_service.model, noisy_service.setting
+    noisier = learn_again(bench, replace(model, noise=100 * model.noise), setting)
+    heaters = model.turn_rad.size
+    quiet, loud = (np.abs(one.solution[:heaters]).sum() for one in (model, noisier))
+    assert loud < 0.5 * quiet
+    assert noisier.settled_rad.mean() > model.settled_rad.mean() > 1.05 * tracking.SETTLED_RAD
+
+
+def test_tracking_with_noise_settles_and_restores_words(noisy_service):
+    lost = 0
+    bench, model, start = noisy_service.bench, noisy_service.model, noisy_service.setting
+    for _ in range(5):
+        _, effort = track(bench, model, start)
+        assert (effort.rounds, effort.settled) == (1, True)
+    for seed in range(2):
+        state = drifted(noisy_service, 0.01, seed)
+        before = noisy_service.words(state, start, 1)
+        bench.bench.hold(state)
+        setting, effort = track(bench, model, start)
+        after = noisy_service.words(state, setting, 1)
+        lost += before.wrong > after.wrong
+        assert after.exact == after.inputs and after.estimated_word_error_rate < 1e-9
+        assert effort.settled
+    bench.bench.hold(noisy_service.sample)
+    assert lost > 0
+
+
+def test_words_in_service_have_the_noise_of_the_study(noisy_service):
+    """At 4 GBd, noise spoils words; different steps have different noise."""
+    work, sample, setting = noisy_service.work, noisy_service.sample, noisy_service.setting
+    fast = replace(noisy_service, work=replace(work, noise=best_receiver(work.chip, work.task, None, 4e9)))
+    first, later = (fast.words(sample, setting, step) for step in (0, 1))
+    assert first.wrong > 0 < later.wrong and first.wrong != later.wrong
+    share = (first.wrong + later.wrong) / (first.words + later.words)
+    assert share < first.estimated_word_error_rate < 10 * share
 
 
 def test_drift_needs_a_network(service_work):
