@@ -19,7 +19,7 @@ import numpy as np
 
 from optinc_pdk.assemble import check_buildable, draft_circuit
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.cards import DEFAULT_PROCESS, Link, Process, Receivers, load_process, with_link
+from optinc_pdk.cards import DEFAULT_PROCESS, Link, Process, Receivers, card_digests, load_process, with_link
 from optinc_pdk.circuit import Bias, Board, Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
@@ -219,7 +219,10 @@ def build_staged(
         onn, name = _read(weights, name)
         digest = onn.digest
         _check_amplitudes(onn, input_amplitudes)
-        card = with_link(load_process(process), link, receivers)
+        # digests of the cards as they are, without the options of this build
+        stated = load_process(process)
+        cards = {"name": stated.name, "cards": card_digests(stated)}
+        card = with_link(stated, link, receivers)
         neurons = card.link.kind == "neurons"
         notes = output_notes(onn, neurons)
         given, onn = onn, linked_network(onn, neurons)
@@ -275,6 +278,7 @@ def build_staged(
         "name": name,
         "verdict": "fail",
         "task": task_numbers(onn.task),
+        "process": cards,
         "onn": {
             "structure": list(given.structure),
             "accuracy": score.accuracy,

@@ -136,6 +136,30 @@ def test_files_that_are_not_those_of_the_report_are_named(chip: Path, run: Run) 
     assert run(*yields, "--weights", chip.with_name("weights.npz")).returncode == 0
 
 
+def test_cards_that_changed_since_the_build_are_named(chip: Path, tmp_path: Path, run: Run) -> None:
+    card = tmp_path / "soi220"
+    card.mkdir()
+    changed = "noise: {linewidth_hz: {value: 2.0e+4, source: default}}\n"
+    (card / "process.yml").write_text(f"schema: 1\nname: soi220\ntitle: changed\nbase: soi220\n{changed}")
+    report = chip.with_name("chip.report.json")
+    every = commands(chip) | {
+        "yield": ("yield", chip, "--samples", 1, "--no-contributions"),
+        "verify": ("verify", chip, "-o", tmp_path / "verified.html", "--wavelengths", 1550),
+    }
+    for name, command in every.items():
+        done = run(*command, "--process", card)
+        assert done.returncode == 0, (name, done)
+        assert f"optinc: {report}: the chip was built with other cards" in done.stderr, name
+        assert "since then, noise changed" in done.stderr, name
+    assert "other cards" not in run(*every["eye"]).stderr
+    # reports of earlier versions state no cards
+    numbers = json.loads(report.read_text())
+    del numbers["process"]
+    report.write_text(json.dumps(numbers))
+    done = run(*every["eye"], "--process", card)
+    assert done.returncode == 0 and "other cards" not in done.stderr
+
+
 def test_the_yield_of_a_chip_that_failed_is_refused(chip: Path, run: Run) -> None:
     path = chip.with_name("chip.report.json")
     report = json.loads(path.read_text())

@@ -1,5 +1,6 @@
 """Process and device cards: pydantic schema of the files in ``components/``, and their loader."""
 
+from optinc_pdk.cards.card_digests import card_digests, changed_parts
 from optinc_pdk.cards.device import DeviceCard
 from optinc_pdk.cards.electronics import Link, Receivers
 from optinc_pdk.cards.errors import CardError
@@ -21,6 +22,8 @@ __all__ = [
     "Receivers",
     "Rule",
     "Variation",
+    "card_digests",
+    "changed_parts",
     "load_process",
     "load_rules",
     "process_names",

@@ -28,7 +28,7 @@ from optinc_pdk.cli.options import (
     Seed,
     Servers,
 )
-from optinc_pdk.cli.paths import output_path, warn_of_changes
+from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
 
@@ -69,6 +69,7 @@ def eye(
     from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
 
     card = load_process(process)
+    warn_of_changed_cards(gds, card)
     files = chip_files(gds, netlist, bias)
     task, _ = read_task(gds, weights, bits, servers, groups, activation)
     choices = noise_choices(card, laser_w, symbol_rate)

@@ -30,7 +30,7 @@ from optinc_pdk.cli.options import (
     Seed,
     Servers,
 )
-from optinc_pdk.cli.paths import output_path, warn_of_changes
+from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
 
@@ -78,6 +78,7 @@ def noise(
     from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
 
     card = load_process(process)
+    warn_of_changed_cards(gds, card)
     files = chip_files(gds, netlist, bias)
     task, _ = read_task(gds, weights, bits, servers, groups, activation)
     # refuses optical powers that the card does not allow

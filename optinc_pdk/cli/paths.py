@@ -7,10 +7,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_writing import output_target
-from optinc_pdk.report.build_files import changed_files, claiming_report
+from optinc_pdk.report.build_files import changed_files, claiming_report, stated_cards
+
+if TYPE_CHECKING:
+    from optinc_pdk.cards import Process
+
+SHOWN_PARTS = 8
+"""Number of changed parts of cards that a message lists."""
 
 
 def output_path(path: Path, *inputs: Path | None, option: str = "-o", in_place: bool = False) -> Path:
@@ -75,6 +82,34 @@ def warn_of_changes(*inputs: Path | None) -> None:
         print(
             f"optinc: {path}: is not the file that {report} describes (another SHA-256), so that report does not hold "
             "for it; build the chip again, or move the report away",
+            file=sys.stderr,
+        )
+
+
+def warn_of_changed_cards(gds: Path, process: Process) -> None:
+    """Warn on stderr if the report beside a layout states other cards of the same process than those read now.
+
+    Cards of another process are refused with the chip's bias; reports of earlier versions state no cards.
+
+    Args:
+        gds: Layout.
+        process: Process as read, without options of a command.
+
+    Raises:
+        InputError: A file of S-parameters cannot be read.
+    """
+    from optinc_pdk.cards import card_digests, changed_parts
+
+    stated = stated_cards(gds)
+    if stated is None or stated[1] != process.name:
+        return
+    report, _, digests = stated
+    if changed := changed_parts(digests, card_digests(process)):
+        more = f" and {len(changed) - SHOWN_PARTS} more" if len(changed) > SHOWN_PARTS else ""
+        print(
+            f"optinc: {report}: the chip was built with other cards of process {process.name!r}; since then, "
+            f"{', '.join(changed[:SHOWN_PARTS])}{more} changed. Layout and bias are of the earlier cards, results of "
+            "this command of both: build the chip again, or restore the cards",
             file=sys.stderr,
         )
 

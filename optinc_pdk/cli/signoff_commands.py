@@ -31,7 +31,14 @@ from optinc_pdk.cli.options import (
     Weights,
     parse_output,
 )
-from optinc_pdk.cli.paths import circuit_name, default_output, errors_naming, output_path, warn_of_changes
+from optinc_pdk.cli.paths import (
+    circuit_name,
+    default_output,
+    errors_naming,
+    output_path,
+    warn_of_changed_cards,
+    warn_of_changes,
+)
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,6 +70,7 @@ def drc(
     from optinc_pdk.simulate.heater_drive.phases import read_drive
 
     card = load_process(process)
+    warn_of_changed_cards(gds, card)
     drive = None if bias is None else read_drive(bias, card)
 
     from optinc_pdk.report.build_numbers import currents_lines, drc_numbers
@@ -157,6 +165,7 @@ def lvs(
     from optinc_pdk.circuit import read_reference
 
     card = load_process(process)
+    warn_of_changed_cards(gds, card)
     netlist_circuit = read_reference(netlist, card, circuit_name(gds))
 
     from optinc_pdk.file_sets import StagedFiles
@@ -228,6 +237,7 @@ def check(
 
     files = chip_files(gds, netlist, bias)
     card, onn = load_process(process), read_network(weights, bits, servers, groups, activation, gds)
+    warn_of_changed_cards(gds, card)
 
     from optinc_pdk.report.build_numbers import function_basis, function_findings, function_numbers
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip

@@ -13,7 +13,7 @@ import typer
 from optinc_pdk.cli.app import Counter, app, progress_counter
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.options import DEFAULT, Json, Out, PadSettings, ProcessName
-from optinc_pdk.cli.paths import circuit_name, output_path, warn_of_changes
+from optinc_pdk.cli.paths import circuit_name, output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def simulate(
 
     refuse_unknown_ending(path)
     card = load_process(process)
+    warn_of_changed_cards(source, card)
     wavelengths_nm = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
     if source.suffix not in NETLISTS:
         # light reaches a layout through couplers, which state a range; a netlist is read quickly

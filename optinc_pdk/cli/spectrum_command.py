@@ -27,7 +27,7 @@ from optinc_pdk.cli.options import (
     Servers,
     Weights,
 )
-from optinc_pdk.cli.paths import output_path, warn_of_changes
+from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def spectrum(
     from optinc_pdk.simulate.s_parameters.files import parse_wavelengths
 
     card = load_process(process)
+    warn_of_changed_cards(gds, card)
     grid = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
     check_wavelengths(card, grid)
     files = chip_files(gds, netlist, bias)

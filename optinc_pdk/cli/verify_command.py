@@ -13,7 +13,7 @@ import typer
 from optinc_pdk.cli.app import app, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.options import DEFAULT, Gds, Json, PadSettings, ProcessName, parse_output
-from optinc_pdk.cli.paths import circuit_name, output_path, warn_of_changes
+from optinc_pdk.cli.paths import circuit_name, output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def verify(
     from optinc_pdk.simulate.s_parameters.files import parse_wavelengths
 
     card = load_process(process)
+    warn_of_changed_cards(gds, card)
     middle = float(card.guide.wavelength_nm)
     wavelengths_nm = parse_wavelengths(
         wavelengths or f"{middle - HALF_RANGE_NM}:{middle + HALF_RANGE_NM}:{STEP_NM}", middle

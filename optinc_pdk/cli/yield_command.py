@@ -32,7 +32,7 @@ from optinc_pdk.cli.options import (
     Servers,
     parse_output,
 )
-from optinc_pdk.cli.paths import output_folder
+from optinc_pdk.cli.paths import output_folder, warn_of_changed_cards
 from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
 
@@ -181,6 +181,7 @@ def yield_(
     files, card = chip_files(chip, netlist, bias), load_process(process)
     task, onn = read_task(files.gds, weights, bits, servers, groups, activation)
     _check_report(files)
+    warn_of_changed_cards(files.gds, card)
     if noise:
         # refuses power and rate before the layout is read
         noise_choices(card, laser_w, symbol_rate)

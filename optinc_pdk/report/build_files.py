@@ -82,6 +82,27 @@ def stated_network(gds: Path) -> tuple[Path, str] | None:
     return (report, digest) if isinstance(digest, str) else None
 
 
+def stated_cards(gds: Path) -> tuple[Path, str, dict[str, str]] | None:
+    """Find the digests of the process cards with which a build made a layout.
+
+    Args:
+        gds: The layout.
+
+    Returns:
+        The build's report, the name of the process, and the digests, see :func:`optinc_pdk.cards.card_digests`; None if
+        no report beside the layout lists it and states them.
+    """
+    report = gds.with_name(f"{gds.stem}{BUILD_ENDING}")
+    entries = _entries(report)
+    files, process = entries.get("files"), entries.get("process")
+    if not isinstance(files, dict) or gds.name not in files or not isinstance(process, dict):
+        return None
+    name, cards = process.get("name"), process.get("cards")
+    if not isinstance(name, str) or not isinstance(cards, dict):
+        return None
+    return report, name, {str(part): str(digest) for part, digest in cards.items()}
+
+
 def cascades_of(directory: Path, chip: str) -> list[Path]:
     """Find the reports of cascades that a chip is part of.
 

@@ -48,6 +48,18 @@ class TaskNumbers(StrictModel):
     finer_input: bool
 
 
+class ProcessNumbers(StrictModel):
+    """The process cards that the chip was built with.
+
+    Attributes:
+        name: Name of the process.
+        cards: Digest of every part of the cards by name, see `optinc_pdk.cards.card_digests`.
+    """
+
+    name: str
+    cards: dict[str, str]
+
+
 class OnnNumbers(StrictModel):
     """The network in floating point, evaluated on its whole lattice, or on a sample of one above 2^25 points.
 
@@ -357,13 +369,14 @@ class Report(StrictModel):
 
     A section is None if the build did not reach its stage; the verdict is then "fail". ``speed`` is None also if words
     are wrong without noise, if the process card has no noise or budget section, or in files of earlier versions; the
-    verdict does not depend on it.
+    verdict does not depend on it. ``process`` is None in files of earlier versions.
     """
 
     schema_number: Literal[1] = Field(default=SCHEMA, alias="schema")
     name: str
     verdict: Literal["pass", "fail"]
     task: TaskNumbers
+    process: ProcessNumbers | None = None
     onn: OnnNumbers | None = None
     factor: FactorNumbers | None = None
     chip: ChipNumbers | None = None

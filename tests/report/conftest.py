@@ -17,6 +17,7 @@ def numbers() -> dict[str, Any]:
         "name": "invented",
         "verdict": "pass",
         "task": {"bits": 4, "servers": 4, "groups": 2, "remainder": False, "finer_input": False},
+        "process": {"name": "soi220", "cards": {"devices/tap": "0" * 16, "noise": "1" * 16}},
         "onn": {
             "structure": [2, 6, 7, 2],
             "accuracy": 1.0,

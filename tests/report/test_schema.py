@@ -12,6 +12,7 @@ KEYS = [
     "name",
     "verdict",
     "task",
+    "process",
     "onn",
     "factor",
     "chip",

@@ -14,10 +14,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from optinc_pdk.cards import Process
+from optinc_pdk.cards import Process, card_digests
 from optinc_pdk.chip_files import ChipFiles
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_reading import LAYOUT, NETLIST, S_PARAMETERS, read_bytes
+from optinc_pdk.file_reading import LAYOUT, NETLIST, read_bytes
 from optinc_pdk.file_sets import output_targets, write_files
 from optinc_pdk.onn import Onn
 from optinc_pdk.signoff.layout_faults import LayoutFault
@@ -68,7 +68,7 @@ def header_of(files: ChipFiles, process: Process, work: YieldStudy) -> dict[str,
     return {
         "version": version("optinc-pdk"),
         "chip": {"name": files.name} | {key: _digest(read_bytes(path, kind)) for key, (path, kind) in paths.items()},
-        "process": {"name": process.name, "cards": _digest(b"".join(_cards(process)))},
+        "process": {"name": process.name, "cards": _digest(json.dumps(card_digests(process)).encode())},
         "task": asdict(work.task),
         "seed": work.seed,
         "target": work.target,
@@ -78,21 +78,6 @@ def header_of(files: ChipFiles, process: Process, work: YieldStudy) -> dict[str,
         "calibrated_to": None if work.onn is None else _digest(b"".join(_bytes_of(work.onn))),
         "rates_bd": list(work.rates_bd),
     }
-
-
-def _cards(process: Process) -> Iterator[bytes]:
-    """Yield the contents of the cards and of the S-parameter files that they name, independent of folders."""
-    files = {name: device.model.file for name, device in process.devices.items() if device.model.file is not None}
-    named = {
-        name: process.devices[name].model_copy(
-            update={"model": process.devices[name].model.model_copy(update={"file": Path(file.name)})}
-        )
-        for name, file in files.items()
-    }
-    cards = process.model_copy(update={"devices": {**process.devices, **named}})
-    yield cards.model_dump_json(exclude={"folders"}).encode()
-    for file in files.values():
-        yield read_bytes(file, S_PARAMETERS)
 
 
 def _bytes_of(onn: Onn) -> Iterator[bytes]:
