@@ -134,6 +134,24 @@ def test_a_layer_whose_signals_are_not_predicted_is_fitted_again_with_more_readi
     assert fitted.tolist() == list(range(len(setup.layers)))
 
 
+def test_a_layer_in_a_local_minimum_is_fitted_from_another_start(work, every, process, monkeypatch):
+    setup = TwinSetup(work, draw_sample(work.chip, every, 50), process)
+
+    def fitted():
+        unknown, _, layers = fit_twin(setup.bench, setup.twin, np.random.default_rng(1))
+        unseen = take_readings(setup.bench, setup.twin, setup.settings(6, 7))
+        return layers.tolist(), signal_misfits(setup.twin, unknown, unseen)
+
+    layers, misfit = fitted()
+    assert layers == [0, 1]
+    assert misfit.max() < 0.03
+    # more readings alone do not help
+    monkeypatch.setattr(twin_programming, "START_SHARE", 0.0)
+    layers, misfit = fitted()
+    assert layers == [0]
+    assert misfit[1] > 0.1
+
+
 def nominal_guide(work, process, bits=BITS):
     """Return setup and guide of a nominal chip, of which the twin knows all but the reflections."""
     setup = TwinSetup(work, nominal_sample(work.chip), process)
