@@ -3,7 +3,8 @@
 For every word and every reading (the difference that a pair of detectors gives to its neurons, or the power of a
 receiver) the smallest change is found that makes any server read a wrong word while everything else is free of noise.
 These changes are found once for a chip. At a symbol rate, the noise of each reading is a Gaussian of known deviation,
-from its own detectors and from what layers before pass on in their linear range, and symbols before shift the reading.
+from its own detectors and from what layers before pass on in their linear range, and symbols before shift the reading;
+the power at a photodiode is the square of a Gaussian field, plus the noise of its detector.
 The estimate is the probability that any reading exceeds its change, as if they were independent.
 
 It counts noise that several layers pass on more than once, and leaves out errors that need noise in several
@@ -28,7 +29,7 @@ from optinc_pdk.signoff.function import FunctionInputs, symbol_assignments
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, network_of
 from optinc_pdk.simulate.transmission.noise import Noise, noise_choices, rate_limits
-from optinc_pdk.simulate.transmission.noise_propagation import TINY, reading_spread
+from optinc_pdk.simulate.transmission.noise_propagation import TINY, ReadingSpread, reading_spread
 from optinc_pdk.simulate.transmission.reception import TOP_LEVEL, server_amplitudes, settled_amplitudes
 
 Floats = NDArray[np.float64]
@@ -48,6 +49,10 @@ CHOICE_WORDS = 256
 """Words by which the receiver is chosen, and the highest rate searched before all words confirm it."""
 RATE_PRECISION, LIMIT_PRECISION = 1.02, 1.05
 """Ratio of two rates below which the bisection stops, for the highest rate and for those without one of its limits."""
+LEAST_FIELD = 1e-9
+"""Field at a photodiode, relative to that of full scale, below which it is dark."""
+DESIGN_STEPS = 8
+"""Iterations of the most probable noise that reaches a threshold."""
 SEED = 2603
 
 
@@ -195,8 +200,7 @@ def estimate_errors(margins: ErrorMargins, noise: Noise) -> ErrorEstimate:
         _beyond(up - shift, deviation) + _beyond(down + shift, deviation)
         for up, down, shift, deviation in zip(margins.up, margins.down, moved, spread.rows, strict=True)
     ]
-    last = _beyond(margins.receiver_up - received, spread.receivers)
-    last += _beyond(margins.receiver_down + received, spread.receivers)
+    last = _receiver_errors(margins, spread, received, True) + _receiver_errors(margins, spread, received, False)
     by_layer = [_log_right(part, 1) for part in parts]
     by_server = _log_right(last.reshape(len(last), margins.servers, -1), 2)
     words = -np.expm1(sum(by_layer, np.zeros(len(last)))[:, np.newaxis] + by_server)
@@ -206,6 +210,40 @@ def estimate_errors(margins: ErrorMargins, noise: Noise) -> ErrorEstimate:
         layers=tuple(float(-np.expm1(part).mean()) for part in by_layer),
         receivers=float(-np.expm1(by_server).mean()),
     )
+
+
+def _receiver_errors(margins: ErrorMargins, spread: ReadingSpread, received: Floats, up: bool) -> Floats:
+    """(B, receivers) probabilities that noise carries a reading of a receiver beyond a threshold.
+
+    A photodiode reads the power of a field, and the detector adds noise n: f² + n. What layers before and the laser add
+    to the field is Gaussian, so that power is not: it is f² at the threshold. The most probable f and n that reach the
+    threshold are found by iteration; their distance from the mean, in standard deviations, is that of a Gaussian with
+    the same probability to first order (Hasofer and Lind, J. Eng. Mech. Div. 100, 111 (1974)).
+
+    Args:
+        margins: Margins of the chip.
+        spread: Standard deviations of readings, to first order.
+        received: (B, receivers) changes because of the symbols before.
+        up: Whether the threshold is the upper one.
+    """
+    change = margins.receiver_up - received if up else -margins.receiver_down - received
+    sign = 1.0 if up else -1.0
+    if margins.network.receivers.phase is not None:
+        return _beyond(sign * change, spread.receivers)
+    mean = np.sqrt(np.maximum(margins.power + received, 0.0))
+    target = np.where(np.isfinite(change), mean**2 + change, mean**2)
+    threshold = np.sqrt(np.maximum(target, 0.0))
+    # without light, nothing is passed on to first order
+    light = np.maximum(np.sqrt(margins.power), LEAST_FIELD)
+    field_variance = np.maximum(spread.receivers**2 - spread.detectors**2, 0.0) / (4.0 * light**2)
+    lowest, highest = np.minimum(mean, threshold), np.maximum(mean, threshold)
+    field = 0.5 * (mean + threshold)
+    distance = change
+    for _ in range(DESIGN_STEPS):
+        deviation = np.sqrt(np.maximum(4.0 * field**2 * field_variance + spread.detectors**2, TINY))
+        distance = (target - field * (2.0 * mean - field)) / deviation
+        field = np.clip(mean + distance * 2.0 * field * field_variance / deviation, lowest, highest)
+    return np.where(np.isfinite(change), ndtr(-sign * distance), 0.0)
 
 
 def _log_right(wrong: Floats, axis: int) -> Floats:

@@ -13,10 +13,12 @@ from scipy.special import ndtr
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import noise_of
 from optinc_pdk.simulate.transmission.noise import Noise, noise_choices
+from optinc_pdk.simulate.transmission.noise_propagation import ReadingSpread
 from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
 from optinc_pdk.tolerance.error_estimate import (
     IDEALISED,
     ErrorMargins,
+    _receiver_errors,
     best_noise,
     error_margins,
     estimate_errors,
@@ -66,6 +68,30 @@ def test_estimates_agree_with_counts(shape: SymbolShape, density: float) -> None
     estimate = estimate_errors(error_margins(s, many, BOARD, bias), noise).rate
     assert 1e-3 < counted < 0.1
     assert estimate == pytest.approx(counted, rel=0.15)
+
+
+@pytest.mark.parametrize(("passed", "own"), [(1.0, 0.0), (0.0, 1.0), (0.8, 0.6), (0.3, 0.95)])
+@pytest.mark.parametrize("up", [True, False])
+@pytest.mark.parametrize("shift", [0.0, 0.1])
+def test_noise_of_the_field_reaches_a_photodiodes_threshold_as_a_field(
+    passed: float, own: float, up: bool, shift: float
+) -> None:
+    """A photodiode that reads (y + δ)² + n, with δ and n at the standard deviations of a spread to first order."""
+    found = margins()
+    word = int(np.flatnonzero(np.rint(found.network.levels(found.power)[:, 0]) == 1)[0])
+    power = found.power[word, 0]
+    change = found.receiver_up[word, 0] if up else -found.receiver_down[word, 0]
+    size, moved = abs(change) / 2.5, shift * change
+    deviations = (np.full_like(found.power, size * one) for one in (np.hypot(passed, own), own))
+    estimated = _receiver_errors(found, ReadingSpread((), *deviations), np.full_like(found.power, moved), up)[word, 0]
+    rng = np.random.default_rng(1)
+    field = np.sqrt(power + moved) + size * passed / (2.0 * np.sqrt(power)) * rng.standard_normal(1_000_000)
+    read = field**2 + size * own * rng.standard_normal(1_000_000)
+    counted = np.mean(read > power + change if up else read < power + change)
+    assert counted > 3e-4
+    assert estimated == pytest.approx(counted, rel=0.25)
+    first_order = ndtr(-(1.0 - shift) * 2.5)
+    assert passed < 0.5 or (first_order < 0.8 * counted if up else first_order > 1.5 * counted)
 
 
 def test_the_best_receiver_has_the_lowest_estimate() -> None:

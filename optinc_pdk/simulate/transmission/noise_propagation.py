@@ -28,10 +28,12 @@ class ReadingSpread:
     Attributes:
         rows: For each hidden layer, (B, rows) of the detected differences.
         receivers: (B, receivers) of the received powers, or fields of coherent receivers.
+        detectors: (B, receivers) the part of it that the receivers' own detectors add.
     """
 
     rows: tuple[Floats, ...]
     receivers: Floats
+    detectors: Floats
 
 
 def reading_spread(network: ChipNetwork, light: Floats, noise: Noise) -> ReadingSpread:
@@ -57,7 +59,8 @@ def reading_spread(network: ChipNetwork, light: Floats, noise: Noise) -> Reading
         chosen = found[:, layer.row][:, :, layer.row] * (reading[:, np.newaxis] & reading)
         covariance = slope[:, :, np.newaxis] * chosen * slope[:, np.newaxis]
     last = _covariance(network.receivers, np.eye(network.scale.size), light, noise, covariance)
-    return ReadingSpread(tuple(rows), np.sqrt(np.maximum(np.diagonal(last, axis1=1, axis2=2), 0.0)))
+    own = network.receivers.variance(network.receivers.detected(network.receivers.fields(light)), noise)
+    return ReadingSpread(tuple(rows), np.sqrt(np.maximum(np.diagonal(last, axis1=1, axis2=2), 0.0)), np.sqrt(own))
 
 
 def _row_signs(layer: HiddenLayer) -> Floats:
