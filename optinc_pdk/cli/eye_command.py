@@ -54,8 +54,8 @@ def eye(
     """Draw eye diagrams of the extracted layout at a symbol rate; writes .eye.png.
 
     For every hidden layer the row with the smallest opening, and the first server's outputs, with the noise and the
-    bandwidths of the cards. An eye of an opening below 0 is closed. Exit code 1 if the layout has faults that can
-    affect the function and that the simulation does not include.
+    bandwidths of the cards. An eye of an opening below 0 is closed; a signal of one level has no eye. Exit code 1 if
+    the layout has faults that can affect the function and that the simulation does not include.
     """
     files = chip_paths(gds, netlist, bias)
     picture = output_path(output or gds.with_suffix(".eye.png"), gds, files.netlist, files.bias, weights)
@@ -77,7 +77,7 @@ def eye(
     ratio = None if oscillator_w is None else relative_oscillator_power(card, laser_w, oscillator_w)
 
     from optinc_pdk.file_writing import write_atomic
-    from optinc_pdk.report.eye_picture import eyes_png, worst_eyes
+    from optinc_pdk.report.eye_picture import eye_texts, eyes_png, worst_eyes
     from optinc_pdk.report.formatting import format_si
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.signoff.function import check_board, function_inputs
@@ -119,7 +119,7 @@ def eye(
 
         table = Table("signal", "opening", "deviation", box=None)
         for one in worst_eyes(eyes):
-            table.add_row(one.name, f"{one.opening:.3f}", f"{one.deviation:.3f}")
+            table.add_row(one.name, *eye_texts(one))
         print(
             f"{format_si(symbol_rate, 'Bd')}: estimated word-error rate {estimate:.2g}; relative to the distance of "
             "adjacent levels:"

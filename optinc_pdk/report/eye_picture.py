@@ -21,13 +21,27 @@ TRACES = 400
 
 
 def worst_eyes(eyes: Sequence[Eye]) -> list[Eye]:
-    """Return the eye with the smallest opening of every hidden layer, and all outputs."""
+    """Return the eye with the smallest opening of every hidden layer, and all outputs.
+
+    A signal of one level, which has no eye, stands for a layer only if all of its signals have one.
+    """
     layers: dict[str, Eye] = {}
     for eye in eyes:
         place = eye.name.split(",")[0]
-        if place not in layers or eye.opening < layers[place].opening:
+        if place not in layers or _opening(eye) < _opening(layers[place]):
             layers[place] = eye
     return list(layers.values())
+
+
+def eye_texts(eye: Eye) -> tuple[str, str]:
+    """Return opening and deviation of an eye as text, or that there is none."""
+    if eye.opening is None or eye.deviation is None:
+        return "no eye: one level", "none"
+    return f"{eye.opening:.3f}", f"{eye.deviation:.3f}"
+
+
+def _opening(eye: Eye) -> float:
+    return math.inf if eye.opening is None else eye.opening
 
 
 def eyes_png(eyes: Sequence[Eye], noise: Noise, oscillator_w: float, name: str) -> bytes:
@@ -50,7 +64,8 @@ def eyes_png(eyes: Sequence[Eye], noise: Noise, oscillator_w: float, name: str) 
         panel.plot(time, traces.T, color=_TRACE, linewidth=0.4, alpha=0.12)
         for end in (0.0, 1.0):
             panel.axvspan(end - noise.shape.window, end, color=_WINDOW, alpha=0.15, linewidth=0)
-        panel.set_title(f"{eye.name}: opening {eye.opening:.2f}", fontsize=9)
+        opening = "no eye, one level" if eye.opening is None else f"opening {eye.opening:.2f}"
+        panel.set_title(f"{eye.name}: {opening}", fontsize=9)
         panel.set_xlim(-0.5, 1.5)
         panel.set_xlabel("time / symbol", fontsize=8)
         panel.tick_params(labelsize=7)

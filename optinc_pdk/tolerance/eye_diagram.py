@@ -47,16 +47,18 @@ class Eye:
             levels of an output.
         readings: (B,) readings of the words, in the same unit.
         levels: (B,) values of the words without noise, at a low rate.
-        opening: Smallest opening of an eye between adjacent levels, at most 1; negative if the eye is closed.
-        deviation: Largest standard deviation of the readings of one level, over the smallest distance of levels.
+        opening: Smallest opening of an eye between adjacent levels, at most 1; negative if the eye is closed. None if
+            the signal has one level only, and no eye.
+        deviation: Largest standard deviation of the readings of one level, over the smallest distance of levels; None
+            without an eye.
     """
 
     name: str
     instants: Floats
     readings: Floats
     levels: Floats
-    opening: float
-    deviation: float
+    opening: float | None
+    deviation: float | None
 
 
 def eye_diagrams(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias, noise: Noise, seed: int) -> list[Eye]:
@@ -133,13 +135,12 @@ def _difference(values: Floats, members: slice, pairs: int, balance: float) -> F
 def _eye(name: str, instants: Floats, levels: Floats, noise: Noise) -> Eye:
     readings = noise.shape.windowed(instants[:, np.newaxis])[:, 0]
     groups = list(_groups(levels))
-    opening, deviation = 1.0, 0.0
+    if len(groups) == 1:
+        return Eye(name, instants, readings, levels, None, None)
     distances = [upper.mean - lower.mean for lower, upper in itertools.pairwise(groups)]
-    for (lower, upper), distance in zip(itertools.pairwise(groups), distances, strict=True):
-        gap = readings[upper.words].min() - readings[lower.words].max()
-        opening = min(opening, float(gap / distance))
-    for group in groups if distances else []:
-        deviation = max(deviation, float(readings[group.words].std() / min(distances)))
+    gaps = [readings[upper.words].min() - readings[lower.words].max() for lower, upper in itertools.pairwise(groups)]
+    opening = min(1.0, *(float(gap / distance) for gap, distance in zip(gaps, distances, strict=True)))
+    deviation = max(float(readings[group.words].std() / min(distances)) for group in groups)
     return Eye(name, instants, readings, levels, opening, deviation)
 
 
