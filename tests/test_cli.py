@@ -278,6 +278,16 @@ def test_output_folders_that_cannot_be_written_are_refused(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize(
+    ("option", "value"), [("--field-noise", "-1.0"), ("--noise", "1.0"), ("--amplitude-noise", "nan")]
+)
+def test_errors_in_training_out_of_range_name_option_limit_and_remedy(tmp_path: Path, option: str, value: str) -> None:
+    result = run("train", "--bits", 4, "--servers", 4, "-o", tmp_path / "w.npz", option, value)
+    assert result.returncode == 2 and result.stderr.startswith(f"optinc: {option} {value} ")
+    assert "at least 0 and below 1" in result.stderr and "0 to train without it" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
     ("option", "value", "limit"),
     [
         ("--spacing", "inf", "0 GHz"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -270,7 +271,7 @@ def train(
         )
         first = _initial_network(task, start, hidden, seed, activation)
     except ValueError as fault:
-        raise InputError(str(fault)) from fault
+        raise InputError(_with_options(str(fault))) from fault
     with progress_counter(remaining=True) as report:
         report("training", 0, steps)
         onn = run(first, schedule, seed, lambda state: report(_state(state), state.step, steps), checkpoint, device)
@@ -455,3 +456,8 @@ def _numbers(name: str, text: str | None, separator: str) -> tuple[int, ...]:
         return () if text is None else tuple(int(part) for part in text.split(separator))
     except ValueError as fault:
         raise InputError(f"{name} {text}: give whole numbers separated by {separator!r}") from fault
+
+
+def _with_options(message: str) -> str:
+    """Return a message about a field of a schedule, ``field_noise = …``, with the option that sets it."""
+    return re.sub(r"^([a-z_]+) = ", lambda found: f"--{found[1].replace('_', '-')} ", message)

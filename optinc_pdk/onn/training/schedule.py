@@ -104,7 +104,10 @@ class TrainingSchedule:
                 raise ValueError(f"{name} = {getattr(self, name)} must be at least 1")
         for name in ("noise", "input_noise", "amplitude_noise", "field_noise"):
             if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name} = {getattr(self, name)} must lie within 0 ... 1")
+                raise ValueError(
+                    f"{name} = {getattr(self, name)} must be at least 0 and below 1, relative to full scale or to the "
+                    "norm of a matrix; give such a number, for example 0.003, or 0 to train without it"
+                )
         for name in ("first_stage", "hard", "ramp"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} = {getattr(self, name)} is a fraction and must lie within 0 ... 1")
