@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from optinc_pdk.cards.device import DeviceCard
+from optinc_pdk.cards.device_cell import cell_digest
 from optinc_pdk.cards.process import Process
 from optinc_pdk.file_reading import S_PARAMETERS, read_bytes
 
@@ -28,11 +29,11 @@ def card_digests(process: Process) -> dict[str, str]:
         process: Process.
 
     Returns:
-        Digests by name: keys of ``process.yml`` such as ``noise``, ``rules``, and ``devices/<name>``. Devices whose
-        model is a file of S-parameters include the content of the file.
+        Digests by name: keys of ``process.yml`` such as ``noise``, ``rules``, and ``devices/<name>``. Those of devices
+        include the content of the files of S-parameters and of layouts or functions that their cards name.
 
     Raises:
-        InputError: A file of S-parameters cannot be read.
+        InputError: Such a file cannot be read.
     """
     data = process.model_dump(mode="json", exclude={*_NOT_A_PART})
     found = {name: _digest(_json(part)) for name, part in data.items()}
@@ -52,7 +53,10 @@ def changed_parts(stated: Mapping[str, str], found: Mapping[str, str]) -> list[s
 
 def _device(card: DeviceCard) -> Iterator[bytes]:
     file = card.model.file
-    data = card.model_dump(mode="json")
+    data = card.model_dump(mode="json", exclude={"cell"})
+    if card.cell is not None:
+        # with the content of its file, and without the file's place
+        data["cell"] = cell_digest(card, ())
     if file is not None:
         data["model"]["file"] = Path(file).name
     yield _json(data)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
 
 from optinc_pdk.cards import CardError, load_process
+from optinc_pdk.cards.card_digests import card_digests, changed_parts
 from optinc_pdk.cards.device_cell import cell_digest
 from optinc_pdk.cards.device_models import NO_MODEL
 from optinc_pdk.yaml_io import dump_yaml
@@ -108,3 +110,17 @@ def test_the_digest_follows_card_and_file_and_not_the_place_of_the_folder(folder
     found = [cell_digest(devices[name], LAYERS) for name in "abcde"]
     assert found[0] == found[1]
     assert len({*found, cell_digest(devices["a"], ((1, 0), (6, 0)))}) == 5
+
+
+def test_the_digests_of_a_report_include_the_cell_and_not_the_place_of_the_folder(
+    folder: Path, write: Write, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    write(card())
+    other = tmp_path_factory.mktemp("other") / "own"
+    copytree(folder, other)
+    changed = tmp_path_factory.mktemp("changed") / "own"
+    copytree(folder, changed)
+    (changed / "devices" / "mine.gds").write_bytes(b"another layout")
+    digests = [card_digests(load_process(path)) for path in (folder, other, changed)]
+    assert digests[0] == digests[1]
+    assert changed_parts(digests[0], digests[2]) == ["devices/mine"]
