@@ -10,11 +10,11 @@ import optinc_pdk as op
 def circuit() -> gf.Component:
     """Draw the circuit."""
     c = gf.Component("ring_filter")
-    ring = c << gf.get_component("ring_single", gap=0.2, radius=15.0, length_x=2.0, length_y=1.0)
+    ring = c.add_ref(gf.get_component("ring_single", radius=15.0, length_x=2.0, length_y=1.0), name="ring")
     for name, port, length in (("in", ring["o1"], 100.0), ("out", ring["o2"], 150.0)):
-        guide = c << gf.get_component("straight", length=length)
+        guide = c.add_ref(gf.get_component("straight", length=length), name=f"guide_{name}")
         guide.connect("o1", port)
-        coupler = c << gf.get_component("grating_coupler")
+        coupler = c.add_ref(gf.get_component("grating_coupler"), name=name)
         coupler.connect("o1", guide["o2"])
         c.add_port(name, port=coupler["o2"])
     return c

@@ -14,10 +14,10 @@ def circuit() -> gf.Component:
     c.add_port("in", port=start["o2"])
     bus = start["o1"]
     for i in range(4):
-        # channels are 80 nm of length apart
-        ring_cell = gf.get_component("ring_double", gap=0.2, length_x=2.0 + 0.04 * i, length_y=2.0)
+        # each ring is 160 nm longer than the one before
+        ring_cell = gf.get_component("ring_double", gap=0.2, length_x=2.0 + 0.08 * i, length_y=2.0)
         ring = c.add_ref(ring_cell, name=f"ring{i}")
-        ahead = c << gf.get_component("straight", length=130.0)
+        ahead = c.add_ref(gf.get_component("straight", length=130.0), name=f"bus{i}")
         ahead.connect("o1", bus)
         ring.connect("o1", ahead["o2"])
         bus = ring["o2"]
