@@ -10,6 +10,7 @@ from pydantic import model_validator
 from optinc_pdk.cards.device_cell import GUIDE_CELLS, MEASURED_DEVICES, MEASURED_MODELS, CellCard
 from optinc_pdk.cards.device_models import NO_MODEL, check_model
 from optinc_pdk.cards.errors import CardError
+from optinc_pdk.cards.netlist_names import DeviceNames
 from optinc_pdk.cards.quantity import AnyQuantity, Name, PortName, StrictModel, Text
 from optinc_pdk.cards.sources import check_sources
 
@@ -62,6 +63,7 @@ class DeviceCard(StrictModel):
         cell: Layout of the device; None if the package has a cell of this name, with the dimensions of ``geometry``.
         model: Compact model. A device without one is drawn and compared, and cannot be simulated.
         limits: Range of validity of the model.
+        netlist: How netlists of another PDK call the device; None if by its own name and ports.
         sources: Sources of the card's numbers by key.
     """
 
@@ -72,6 +74,7 @@ class DeviceCard(StrictModel):
     cell: CellCard | None = None
     model: DeviceModelCard = DeviceModelCard()
     limits: Mapping[Name, AnyQuantity] = {}
+    netlist: DeviceNames | None = None
     sources: Mapping[Name, Text]
 
     @model_validator(mode="after")
@@ -109,6 +112,16 @@ class DeviceCard(StrictModel):
         missing = [port for port in names if port not in self.cell.ports]
         if missing and self.cell.function is None:
             raise ValueError(f"cell.ports.{missing[0]} is missing, a layout file has no ports; add at_um and angle_deg")
+        return self
+
+    @model_validator(mode="after")
+    def _named_ports_exist(self) -> DeviceCard:
+        known = (*self.ports.optical, *self.ports.electrical)
+        for name, port in ({} if self.netlist is None else self.netlist.ports).items():
+            if port not in known:
+                raise ValueError(f"netlist.ports.{name}: no port {port!r}; take one of {', '.join(known)}")
+            if name in known:
+                raise ValueError(f"netlist.ports.{name}: {name!r} is a port of the device itself; remove it")
         return self
 
     @model_validator(mode="after")

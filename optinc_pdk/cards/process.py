@@ -11,6 +11,7 @@ from optinc_pdk.cards.device import DeviceCard
 from optinc_pdk.cards.electronics import ActivationCard, DriveCard, Holds, Link, LinkCard, Receivers
 from optinc_pdk.cards.errors import CardError
 from optinc_pdk.cards.link_budget import BudgetCard, NoiseCard
+from optinc_pdk.cards.netlist_names import NetlistNames
 from optinc_pdk.cards.quantity import Name, StrictModel, Text
 from optinc_pdk.cards.rules import Rule
 from optinc_pdk.cards.sources import check_sources
@@ -54,6 +55,7 @@ class Process(StrictModel):
         budget: Limits of feasibility, if stated.
         imperfections: Process variation, if stated.
         noise: Noise of laser, fibres and receivers, if stated.
+        netlist: How netlists of another PDK call parts of guides and wires.
         rules: Design rules.
         devices: Device cards by name.
     """
@@ -77,6 +79,7 @@ class Process(StrictModel):
     budget: BudgetCard | None = None
     imperfections: Variation | None = None
     noise: NoiseCard | None = None
+    netlist: NetlistNames = NetlistNames()
     rules: tuple[Rule, ...]
     devices: Mapping[str, DeviceCard]
 
@@ -91,6 +94,7 @@ class Process(StrictModel):
             "grating.layer": (self.grating.layer,),
             "metal.layer": (self.metal.layer,),
             "contact.layers": self.contact.layers,
+            "contact.heater_via": () if self.contact.heater_via is None else (self.contact.heater_via,),
         }
         for key, names in parts.items():
             for name in names:

@@ -19,6 +19,7 @@ from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.instance_transforms import InstanceTransform
 from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType
+from optinc_pdk.circuit.netlist_names import NameTable
 from optinc_pdk.circuit.schematic_cells import MAX_INSTANCES, SchematicCell, SchematicInstance, cells_of_netlist
 from optinc_pdk.circuit.values import number_of
 
@@ -75,12 +76,12 @@ class _Expansion:
             name: ComponentType(name, card.ports.optical, card.ports.electrical)
             for name, card in process.devices.items()
         }
-        self.process = process.name
+        self.process, self.names = process.name, NameTable(process)
+        self.guides = GUIDE_CELLS | set(process.netlist.guides)
         self.stated = {name: SETTINGS.get(card.model.name, ()) for name, card in process.devices.items()}
         self.stated[PHASE_SHIFTER] = ("length_um",)
-        # the guide under a heater's contacts is not heated, and extraction counts it as part of the net
-        shifter = process.devices.get(PHASE_SHIFTER)
-        self.contact_um = 0.0 if shifter is None else shifter.size("contact_width_um")
+        # the guide at the ends of a phase shifter is not heated, and extraction counts it as part of the net
+        self.end_um = self.names.end_um(PHASE_SHIFTER, "contact_width_um")
         self.leads: dict[str, float] = {}
         self.kinds: dict[str, str] = {}
         self.settings: dict[str, dict[str, float]] = {}
@@ -142,15 +143,17 @@ class _Expansion:
         for instance, part in cell.instances.items():
             full = prefix + instance
             placed = None if transform is None or part.transform is None else transform.after(part.transform)
-            device = ALIASES.get(part.component, part.component)
-            if device in self.library and part.component not in self.cells:
+            device = None
+            if part.component not in self.cells:
+                device = self.names.device(full, ALIASES.get(part.component, part.component), part.settings)
+            if device is not None:
                 self.kinds[full], self.transforms[full] = device, placed
                 self.settings[full] = self._settings(full, device, part)
                 if part.info.get(LEAD) is not None:
                     self.leads[full] = number_of(f"instance {full!r}: {LEAD}", part.info[LEAD])
             elif part.component in self.cells:
                 inner[instance] = self.expand(part.component, f"{full}.", placed)
-            elif part.component in GUIDE_CELLS:
+            elif part.component in self.guides:
                 self.lengths[full] = _length(full, part.info, part.settings)
             elif part.component in FRAMES:
                 inner[instance] = {}
@@ -166,36 +169,39 @@ class _Expansion:
                     known = ", ".join(sorted(inner[instance])) or "none"
                     raise NetlistError(f"{where}: {prefix}{instance} has no port {port!r}, it has {known}; correct it")
                 return inner[instance][port]
+            kind = self.kinds.get(prefix + instance)
+            port = port if kind is None else self.names.port(kind, port)
             self._check_port(prefix + instance, port, where)
             return prefix + instance, port
 
         for a, b in cell.nets:
             where = f"net {a} - {b}" + (f" of {prefix[:-1]}" if prefix else "")
-            self._join(leaf(a, where), leaf(b, where), where)
+            self._join(leaf(a, where), leaf(b, where), where, same=a == b)
         return {label: leaf(text, f"port {label!r}") for label, text in cell.ports.items()}
 
     def _settings(self, instance: str, device: str, part: SchematicInstance) -> dict[str, float]:
         """Return the settings of a device that LVS compares, from its arguments and from ``info``."""
-        return {
+        stated = {
             key: number_of(f"instance {instance!r}: {key}", source[key])
             for key in self.stated[device]
             for source in (part.settings, part.info)
             if source.get(key) is not None
         }
+        return stated | self.names.length(instance, device, part.settings)
 
     def _unknown(self, instance: str, component: str) -> str:
         """Return the message about a component that is neither a device, a guide nor a cell of the netlist."""
         return (
             f"instance {instance!r}: component {component!r} is neither a device of process {self.process!r} "
-            f"({', '.join(sorted(self.library))}), nor a guide or wire ({', '.join(sorted(GUIDE_CELLS))}), nor a cell "
-            "of this netlist; if it is a cell of your own, write the netlist with get_netlist(recursive=True); if it "
-            "is a device, add its card (docs/own_devices.md); if it is of another PDK, give its process with --process"
+            f"({', '.join(self.names.known())}), nor a guide or wire ({', '.join(sorted(self.guides))}), nor a cell of "
+            "this netlist; if it is a cell of your own, write the netlist with get_netlist(recursive=True); if it is a "
+            "device, add its card (docs/own_devices.md); if it is of another PDK, give its process with --process"
         )
 
     def _check_port(self, instance: str, port: str, where: str) -> None:
         """Check that a device, guide or wire has a port."""
         kind = self.kinds.get(instance)
-        known = ("o1", "o2", "e1", "e2") if kind is None else self.library[kind].ports
+        known = ("o1", "o2", "e1", "e2") if kind is None else self.names.ports(kind)
         if port not in known:
             raise NetlistError(f"{where}: {instance} has no port {port!r}, it has {', '.join(known)}; correct it")
 
@@ -205,8 +211,11 @@ class _Expansion:
         kind = self.kinds.get(instance)
         return name.startswith("o") if kind is None else name in self.library[kind].optical
 
-    def _join(self, a: Port, b: Port, where: str) -> None:
-        """Add a net between two ports of devices, guides or wires."""
+    def _join(self, a: Port, b: Port, where: str, same: bool) -> None:
+        """Add a net between two ports of devices, guides or wires; ``same`` if the netlist calls both by one name."""
+        if a == b and not same and not self._is_light(a):
+            # two names of one pin
+            return
         if a == b:
             raise NetlistError(f"{where} joins a port to itself; remove it")
         if self._is_light(a) != self._is_light(b):
@@ -259,7 +268,7 @@ class _Expansion:
         """Return the length of guide in µm between a port of a device's cell and the device as extracted."""
         instance, name = port
         if self.kinds[instance] == PHASE_SHIFTER:
-            return self.contact_um
+            return self.end_um
         return self.leads.get(instance, 0.0) if name in LEAD_PORTS else 0.0
 
     def _connect_wires(self, builder: CircuitBuilder) -> dict[Port, list[Port]]:
