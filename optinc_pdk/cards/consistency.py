@@ -135,8 +135,9 @@ def _silicon(process: Process) -> Iterator[Minimum]:
                     yield from _device(process, name, key, kind, "core")
     etch = process.grating.layer
     yield from _device(process, "grating_coupler", "etch_um", "width", etch)
-    if "grating_coupler" in process.devices:
-        line = process.device("grating_coupler").size("etch_um")
+    grating = process.devices.get("grating_coupler")
+    if grating is not None and "etch_um" in grating.geometry:
+        line = grating.size("etch_um")
         yield from _device(process, "grating_coupler", "period_um", "space", etch, more=line)
 
 

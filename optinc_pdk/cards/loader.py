@@ -127,7 +127,7 @@ def _rules(folders: tuple[Path, ...], layers: Mapping[str, tuple[int, int]]) -> 
 
 
 def _with_silicon(rule: Rule, folders: tuple[Path, ...], devices: Mapping[str, DeviceCard]) -> Rule:
-    """Return a rule of guide space with the silicon of the devices that its second layer marks; other rules as is."""
+    """Return a rule of guide space with the silicon of its devices; other rules as is."""
     if not isinstance(rule, GuideSpaceRule):
         return rule
     unknown = [name for name in rule.devices if devices and name not in devices]

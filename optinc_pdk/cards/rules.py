@@ -104,6 +104,9 @@ class GuideSpaceRule(_Measured):
     `coupled_width_um`, if it is a rectangle whose silicon consists of two guides of this width that cross its border at
     right angles, each twice, and no other silicon touches it.
 
+    Without a second layer, the rule does not apply within the bounding boxes of `devices` either, wherever such a box
+    contains exactly the device's silicon: cells of other PDKs carry no marks. The device has an edge inside the box.
+
     `silicon_nm` is the silicon of each device, which the loader reads from the golden files: device, polygon, point,
     coordinate. A device without a golden file has none, so no mark of it is valid.
     """
@@ -118,11 +121,13 @@ class GuideSpaceRule(_Measured):
 
     @model_validator(mode="after")
     def _marked_devices(self) -> GuideSpaceRule:
-        if (len(self.layers) > 1) != (bool(self.devices) or self.coupled_width_um is not None):
+        if len(self.layers) > 1 and not self.devices and self.coupled_width_um is None:
             raise ValueError(
                 "the second layer and 'devices' belong together, or the layer and 'coupled_width_um': the layer marks "
                 "these devices or guides; give both"
             )
+        if len(self.layers) == 1 and self.coupled_width_um is not None:
+            raise ValueError("the second layer marks guides of 'coupled_width_um'; add the layer")
         return self
 
 

@@ -1,4 +1,7 @@
-"""Marks of coupled guides: a mark exempts a device from a rule only if it lies exactly over it, or over two guides."""
+"""Marks of coupled guides: a mark exempts a device from a rule only if it lies exactly over it, or over two guides.
+
+Devices of a rule without a layer of marks are marked here, where their silicon is found.
+"""
 
 from __future__ import annotations
 
@@ -34,15 +37,54 @@ def with_valid_marks(design: Design, rules: Sequence[Rule]) -> tuple[Design, lis
     for number, rule in enumerate(rules):
         if not isinstance(rule, GuideSpaceRule):
             continue
+        if rule.devices and len(rule.layers) == 1:
+            found = device_boxes(design, rule)
+            if not found.is_empty():
+                design, checked[number] = _with_layer(design, rule, f"devices of {rule.id}", found)
+            continue
         for marker in rule.layers[1:]:
             valid = valid_marks(design, rule, marker)
             if (kdb.Region(design.shapes(marker)) ^ valid).is_empty():
                 continue
-            name = f"{marker}, valid for {rule.id}"
-            design = replace(design, layers={**design.layers, name: _free_layer(design.layout)})
-            design.top.shapes(design.index(name)).insert(valid)
-            checked[number] = rule.model_copy(update={"layers": (rule.layers[0], name)})
+            design, checked[number] = _with_layer(design, rule, f"{marker}, valid for {rule.id}", valid)
     return design, checked
+
+
+def _with_layer(design: Design, rule: GuideSpaceRule, name: str, marks: kdb.Region) -> tuple[Design, GuideSpaceRule]:
+    """Return the layout with one more layer of marks, and the rule that refers to it."""
+    design = replace(design, layers={**design.layers, name: _free_layer(design.layout)})
+    design.top.shapes(design.index(name)).insert(marks)
+    return design, rule.model_copy(update={"layers": (rule.layers[0], name)})
+
+
+def device_boxes(design: Design, rule: GuideSpaceRule) -> kdb.Region:
+    """Return the bounding boxes of a rule's devices, in any orientation, where a box contains exactly their silicon.
+
+    Args:
+        design: Layout.
+        rule: Rule of guide space, with the silicon of the devices.
+    """
+    core, boxes = rule.layers[0], kdb.Region()
+    edges = kdb.Region(design.shapes(core)).merged().edges()
+    for device in (region for polygons in rule.silicon_nm for region in _orientations(polygons, design.layout.dbu)):
+        extent = device.bbox()
+        # a guide that adjoins at the border may continue an edge there, but none inside
+        inside = [edge for edge in device.edges().each() if not _on_border(edge, extent)]
+        if not inside:
+            continue
+        anchor = max(inside, key=lambda edge: (edge.length(), str(edge)))
+        for edge in edges.with_length(anchor.length(), False).each():
+            shift = edge.p1 - anchor.p1
+            if edge.p2 - anchor.p2 == shift:
+                box = extent.moved(shift)
+                if _covers_device(design.near(core, box), box, [device]):
+                    boxes.insert(box)
+    return boxes.merged()
+
+
+def _on_border(edge: kdb.Edge, box: kdb.Box) -> bool:
+    """Return whether an edge has a point on the border of a box that it lies in."""
+    return any(p.x in (box.left, box.right) or p.y in (box.bottom, box.top) for p in (edge.p1, edge.p2))
 
 
 def valid_marks(design: Design, rule: GuideSpaceRule, marker: str) -> kdb.Region:

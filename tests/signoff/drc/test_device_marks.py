@@ -10,7 +10,7 @@ from optinc_pdk.cards import CardError, load_process, process_names
 from optinc_pdk.cards.rules import GuideSpaceRule, load_rules
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
-from optinc_pdk.signoff.drc.device_marks import valid_marks, with_valid_marks
+from optinc_pdk.signoff.drc.device_marks import device_boxes, valid_marks, with_valid_marks
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
@@ -163,4 +163,45 @@ def test_a_marker_layer_without_devices_is_refused(tmp_path: Path) -> None:
         text.replace("devices: [directional_coupler, monitor_tap], coupled_width_um: 0.45,", "")
     )
     with pytest.raises(CardError, match=r"core\.guide_space.*'devices' belong together"):
+        load_rules(tmp_path / "rules.yml", LAYERS)
+
+
+# a rule without marks, whose devices are found by their silicon
+FOUND = RULE.model_copy(update={"layers": ("core",)})
+
+
+@pytest.mark.parametrize("turn", [kdb.Trans(turns, mirror, 7, -3) for turns in range(4) for mirror in (False, True)])
+@pytest.mark.parametrize("device", [COUPLER, TAP], ids=["coupler", "tap"])
+def test_a_device_without_a_mark_is_found_in_every_orientation(device: kdb.Region, turn: kdb.Trans) -> None:
+    drawn = design(device + LEADS, [], turn)
+
+    expected = kdb.Region([device.bbox().transformed(turn).moved(90_000 * i, 0) for i in range(2)])
+    assert (device_boxes(drawn, FOUND) ^ expected).is_empty()
+
+
+@pytest.mark.parametrize(
+    "silicon",
+    [kdb.Region(BOX), kdb.Region([p.moved(0, p.bbox().bottom // 1000) for p in COUPLER.each()]),
+     COUPLER + kdb.Region(kdb.Box(0, 0, 1, 1)), PAIR, kdb.Region()],
+    ids=["plate", "other gap", "1 nm² of silicon more", "two guides", "nothing"],
+)  # fmt: skip
+def test_no_other_silicon_is_found_as_a_device(silicon: kdb.Region) -> None:
+    assert device_boxes(design(silicon, []), FOUND).is_empty()
+
+
+def test_guides_near_a_device_that_was_found_are_not_exempt(tmp_path: Path) -> None:
+    third = kdb.Region(kdb.Box(0, BOX.top + 500, BOX.right, BOX.top + 950))
+    for name, silicon, expected in (("alone", COUPLER + LEADS, 0), ("beside", COUPLER + LEADS + third, 2)):
+        drawn = design(silicon, [])
+        drawn.layout.write(str(tmp_path / f"{name}.gds"))
+        (result,) = run_drc(tmp_path / f"{name}.gds", [FOUND], LAYERS, 1).rules
+        assert result.violations == expected
+
+
+def test_guides_of_any_gap_need_a_layer_of_marks(tmp_path: Path) -> None:
+    text = (PROCESS.folder / "rules.yml").read_text()
+    (tmp_path / "rules.yml").write_text(
+        text.replace("kind: guide_space, layers: [core, coupled]", "kind: guide_space, layers: [core]")
+    )
+    with pytest.raises(CardError, match=r"core\.guide_space.*coupled_width_um"):
         load_rules(tmp_path / "rules.yml", LAYERS)

@@ -181,6 +181,31 @@ def test_engines_agree_which_marks_of_coupled_guides_are_valid(tmp_path: Path) -
 
 
 @needs_klayout
+def test_engines_agree_which_devices_without_marks_are_exempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = PROCESSES["soi220"]
+    rule = next(rule for rule in process.rules if rule.id == "core.guide_space")
+    without = rule.model_copy(update={"layers": ("core",), "coupled_width_um": None})
+    monkeypatch.setitem(PROCESSES, "soi220", process.model_copy(update={"rules": (without,)}))
+    device = kdb.Region([kdb.Polygon([kdb.Point(*point) for point in polygon]) for polygon in rule.silicon_nm[0]])
+    top = device.bbox().top
+    drawn = {
+        "device": device,
+        "third guide": device + kdb.Region(kdb.Box(0, top + 400, device.bbox().right, top + 850)),
+        "more silicon": device + kdb.Region(kdb.Box(0, 0, 1, 1)),
+    }
+    for label, silicon in drawn.items():
+        layout = kdb.Layout()
+        cell = layout.create_cell("TOP")
+        cell.shapes(layout.layer(*process.gds_layers["core"])).insert(silicon)
+        cell.transform(kdb.Trans.M45)
+        layout.write(str(tmp_path / f"{label}.gds"))
+    run(tmp_path, [("soi220", tmp_path / f"{label}.gds") for label in drawn])
+    found = {label: len(markers(tmp_path / f"{label}.lyrdb")[rule.id]) for label in drawn}
+    assert found == {"device": 0, "third guide": 1, "more silicon": 1}
+    assert [line for label in drawn for line in differences("soi220", tmp_path / f"{label}.gds")] == []
+
+
+@needs_klayout
 def test_the_comparison_reports_a_rule_that_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "wire.gds", kdb.Polygon(kdb.Box(0, 0, 80_000, 1_999)))
     run(tmp_path, [("soi220", path)])

@@ -23,7 +23,9 @@ module Checks
 
   def not_exempt(design, rule, pairs, exempt)
     gaps = united(pairs.polygons(0))
-    rule["layers"].drop(1).each { |marker| gaps -= valid_marks(design, rule, marker) } unless gaps.is_empty?
+    return gaps if gaps.is_empty?
+    rule["layers"].drop(1).each { |marker| gaps -= valid_marks(design, rule, marker) }
+    gaps -= device_boxes(design, rule) if rule["layers"].size == 1
     gaps - exempt
   end
 
@@ -40,6 +42,27 @@ module Checks
                        design.near(rule["layers"][0], box.enlarged(1, 1)).merged(true, 0).count == 2)
     end
     marks.each_with_object(RBA::Region::new) { |mark, region| region.insert(mark) }
+  end
+
+  # Bounding boxes of the rule's devices where they contain exactly the silicon of a device, for rules without marks.
+  def device_boxes(design, rule)
+    core, boxes = rule["layers"][0], RBA::Region::new
+    edges = design.region(core).edges
+    rule["silicon_nm"].flat_map { |polygons| orientations(polygons, 0.001 / design.layout.dbu) }.each do |device|
+      extent = device.bbox
+      inside = device.edges.each.reject do |edge|
+        [edge.p1, edge.p2].any? { |p| [extent.left, extent.right].include?(p.x) || [extent.bottom, extent.top].include?(p.y) }
+      end
+      anchor = inside.max_by(&:length)
+      next unless anchor
+      edges.with_length(anchor.length, false).each do |edge|
+        shift = edge.p1 - anchor.p1
+        next unless edge.p2 - anchor.p2 == shift
+        drawn = design.near(core, extent.moved(shift)).moved(-shift)
+        boxes.insert(extent.moved(shift)) if (drawn ^ device).is_empty?
+      end
+    end
+    boxes
   end
 
   # Whether the silicon in a box consists of two guides of a width that cross its border at right angles, each twice.
