@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
 
 import gdsfactory as gf
 from gdsfactory.cross_section import CrossSection
@@ -45,10 +46,81 @@ class ProcessPdk(gf.Pdk):
             force: Whether to set gdsfactory's layers again if this PDK is active already.
         """
         with LAYOUT_LOCK:
+            hand_over_cells(self)
             super().activate(force or gf.pdk._ACTIVE_PDK is not self)
             if any(gf.kcl.layout.find_layer(*layer) != int(layer) for layer in cast(Any, self.layers)):
                 self.layers = layer_enum(self.process)
                 super().activate(force=True)
+
+
+@dataclass(frozen=True)
+class _DrawnCells:
+    """Cells that cell functions drew for a PDK which is not active.
+
+    Attributes:
+        pdk: The PDK.
+        cells: For each function that drew some its cache, and the content of the cache.
+        names: Each cell with its name.
+    """
+
+    pdk: gf.Pdk
+    cells: list[tuple[Any, dict[Any, Any]]]
+    names: list[tuple[Any, str]]
+
+
+class _Caches:
+    """Whose cells are in the caches of cell functions: ``owner`` (None if it is not known); and those of ``others``."""
+
+    owner: gf.Pdk | None = None
+    others: ClassVar[list[_DrawnCells]] = []
+
+
+def hand_over_cells(pdk: gf.Pdk) -> None:
+    """Give all cell functions the cells that they drew for a PDK before, and take those of another PDK from them.
+
+    gdsfactory's functions, such as ``gf.components.straight``, draw a cell with the cross-sections and layers of the
+    active PDK, but find a cell that they drew before by its arguments alone, and by its name. The names of cells whose
+    PDK is not active end in the name of that PDK. To be called before a PDK is activated.
+
+    Args:
+        pdk: PDK that is about to be activated.
+    """
+    before = gf.pdk._ACTIVE_PDK
+    if pdk is before and _Caches.owner in (None, pdk):
+        _Caches.owner = pdk
+        return
+    # cells that were drawn after another PDK was activated directly could be of either PDK, and are drawn again
+    known = before is not None and _Caches.owner in (None, before)
+    taken = _take(before if before is not None else pdk)
+    if known:
+        _Caches.others.append(taken)
+    for drawn in [each for each in _Caches.others if each.pdk is pdk]:
+        _Caches.others.remove(drawn)
+        for cache, content in drawn.cells:
+            cache.update({key: cell for key, cell in content.items() if not cell.destroyed()})
+        for cell, name in drawn.names:
+            if not cell.destroyed():
+                gf.kcl.layout.rename_cell(cell.cell_index(), name)
+    _Caches.owner = pdk
+
+
+def _take(pdk: gf.Pdk) -> _DrawnCells:
+    """Empty the caches of cell functions, rename their cells, and return them as those of a PDK.
+
+    The cells of this package are left as they are: they have caches and names for every process.
+    """
+    caches, virtual = (
+        [cast(Any, each).cache for each in functions.values() if not str(each.__module__).startswith("optinc_pdk.")]
+        for functions in (gf.kcl.factories, gf.kcl.virtual_factories)
+    )
+    drawn = _DrawnCells(pdk, [(cache, dict(cache)) for cache in (*caches, *virtual) if len(cache)], [])
+    for cell in (cell for cache in caches for cell in cache.values() if not cell.destroyed()):
+        drawn.names.append((cell, cell.name))
+        name = gf.kcl.layout.unique_cell_name(f"{cell.name}${pdk.name}")
+        gf.kcl.layout.rename_cell(cell.cell_index(), name)
+    for cache in (*caches, *virtual):
+        cache.clear()
+    return drawn
 
 
 @contextmanager
@@ -61,12 +133,16 @@ def activated(pdk: gf.Pdk) -> Iterator[None]:
     with LAYOUT_LOCK:
         before = gf.pdk._ACTIVE_PDK
         try:
+            if not isinstance(pdk, ProcessPdk):
+                hand_over_cells(pdk)
             pdk.activate()
             yield
         finally:
             if before is None:  # a session that has not activated any
                 gf.pdk._ACTIVE_PDK = None
             elif before is not pdk:
+                if not isinstance(before, ProcessPdk):
+                    hand_over_cells(before)
                 before.activate(force=True)
 
 
