@@ -135,7 +135,8 @@ def activated(pdk: gf.Pdk) -> Iterator[None]:
         try:
             if not isinstance(pdk, ProcessPdk):
                 hand_over_cells(pdk)
-            pdk.activate()
+            # gdsfactory takes an active PDK of the same name for this one
+            pdk.activate(force=pdk is not before)
             yield
         finally:
             if before is None:  # a session that has not activated any

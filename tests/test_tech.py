@@ -90,3 +90,12 @@ def test_cells_of_this_package_keep_their_names() -> None:
     with activated(gf.gpdk.PDK):
         assert crossing.name == name
     assert gf.get_component("crossing") is crossing
+
+
+def test_a_pdk_of_the_same_name_is_activated() -> None:
+    other = gf.Pdk(name="soi220", layers=gf.gpdk.LAYER, cross_sections=dict(gf.gpdk.PDK.cross_sections))
+    ours = get_pdk("soi220")
+    ours.activate()
+    with activated(other):
+        assert gf.get_active_pdk() is other
+    assert gf.get_active_pdk() is ours
