@@ -43,6 +43,7 @@ COMMANDS = (
     "eye",
     "factor",
     "golden",
+    "klayout",
     "lvs",
     "noise",
     "search",
@@ -187,6 +188,8 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
         ("drc", none, "--bias", none),
         ("deck", "-o", none),
         ("deck", "--process", "nowhere"),
+        ("klayout", "install", "--process", "nowhere"),
+        ("klayout", "update"),
         ("lvs", none, none),
         ("check", none, none, none, "--bias", none),
         ("simulate", none, "--bias", none),
@@ -215,6 +218,7 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
         ("cells", "-o", none),
         ("cells", "--process", "nowhere"),
         ("golden", "--process", "nowhere"),
+        ("klayout", "install", "--klayout-home", none),
         ("check", bundled_weights(), none, none, "--bias", none),
     ]
     codes, packages = loaded(geometric)
@@ -927,6 +931,21 @@ def test_cells_writes_the_gallery_of_a_process(tmp_path: Path) -> None:
     result = run("cells", "-o", tmp_path / "page.html")
     assert result.returncode == 2
     assert result.stderr.startswith(f"optinc: {tmp_path / 'page.html'}: ")
+
+
+def test_klayout_installs_a_package_and_removes_it(tmp_path: Path) -> None:
+    home = ("--klayout-home", tmp_path)
+    result = run("klayout", "install", "--process", "soi220_two_metal", *home)
+    assert (result.returncode, result.stderr) == (0, "")
+    files = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    assert sorted(map(Path, result.stdout.splitlines()[:-1])) == files
+    assert len(files) == 5
+    assert "optinc_soi220_two_metal" in result.stdout.splitlines()[-1]
+    refused = run("klayout", "uninstall", *home)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert str(tmp_path / "salt" / "optinc_soi220") in refused.stderr
+    assert run("klayout", "uninstall", "--process", "soi220_two_metal", *home).returncode == 0
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_deck_writes_a_script_and_refuses_other_endings(tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ def small_runs(folder: Path) -> dict[str, tuple[Sequence[object], int]]:
     assert op.build(weights, folder).passed
     gds, netlist, bias = (folder / f"s{ending}" for ending in (".gds", ".pic.yml", ".bias.yml"))
     task, out = ("--bits", 2, "--servers", 2), folder / "out"
+    (folder / "klayout").mkdir()
     return {
         "build": ((weights, "-o", out), 0),
         "cascade": ((*task, "--words", 10, "-o", out / "cascade"), 0),
@@ -118,6 +119,7 @@ def small_runs(folder: Path) -> dict[str, tuple[Sequence[object], int]]:
         "drc": ((gds, "-o", out / "again.drc.lyrdb"), 0),
         "factor": ((weights,), 0),
         "golden": (("--check",), 0),
+        "klayout": (("install", "--klayout-home", folder / "klayout"), 0),
         "lvs": ((gds, netlist, "-o", out / "again.lvs.json"), 0),
         "eye": ((gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rate", "1e6"), 0),
         "noise": ((gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rates", "1e6"), 0),

@@ -6,13 +6,12 @@ each kind of rule. The checks are implemented there a second time; all numbers c
 
 from __future__ import annotations
 
-import string
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from optinc_pdk.cards.rules import Rule
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS
+from optinc_pdk.signoff.drc.klayout_macro import macro_file, ruby_literal
 from optinc_pdk.signoff.drc.marker_database import description
 
 # Ruby files in the order in which they are joined.
@@ -24,7 +23,6 @@ _HEAD = """\
 # and opens the browser of markers.
 # In a shell: QT_QPA_PLATFORM=offscreen klayout -b -r optinc.lydrc -rd input=a.gds -rd report=a.lyrdb
 """
-_PLAIN = set(string.ascii_letters + string.digits + string.punctuation + " ") - set('"#\\\\')
 
 
 class DeckError(ValueError):
@@ -52,27 +50,19 @@ def deck_script(process: str, rules: Sequence[Rule], layers: Mapping[str, tuple[
             raise DeckError(f"rule {rule.id!r}: the script has no check of kind {rule.kind!r}")
     head = [
         _HEAD.format(process=process),
-        _table("LAYERS", "{}", [f"{_ruby(name)} => {_ruby(gds)}" for name, gds in layers.items()]),
-        _table("RULES", "[]", [_ruby(_row(rule)) for rule in included]),
-        _table("LEFT_OUT", "[]", [_ruby(_row(rule)) for rule in rules if rule not in included]),
+        _table("LAYERS", "{}", [f"{ruby_literal(name)} => {ruby_literal(gds)}" for name, gds in layers.items()]),
+        _table("RULES", "[]", [ruby_literal(_row(rule)) for rule in included]),
+        _table("LEFT_OUT", "[]", [ruby_literal(_row(rule)) for rule in rules if rule not in included]),
     ]
-    macro = ElementTree.Element("klayout-macro")
-    for key, value in {
+    fields = {
         "description": f"optinc: design rules of {process}",
-        "version": "",
         "category": "drc",
-        "autorun": "false",
-        "autorun-early": "false",
-        "show-in-menu": "true",
         "group-name": "drc_scripts",
         "menu-path": "tools_menu.drc.end",
         "interpreter": "dsl",
         "dsl-interpreter-name": "drc-dsl-xml",
-        "text": "\n".join([*head, *parts]),
-    }.items():
-        ElementTree.SubElement(macro, key).text = value
-    ElementTree.indent(macro, " ")
-    return bytes(ElementTree.tostring(macro, encoding="utf-8", xml_declaration=True)) + b"\n"
+    }
+    return macro_file(fields, "\n".join([*head, *parts]))
 
 
 def _row(rule: Rule) -> dict[str, object]:
@@ -82,17 +72,3 @@ def _row(rule: Rule) -> dict[str, object]:
 
 def _table(name: str, brackets: str, lines: Sequence[str]) -> str:
     return "\n".join([f"{name} = {brackets[0]}", *(f"  {line}," for line in lines), f"{brackets[1]}\n"])
-
-
-def _ruby(value: object) -> str:
-    """Plain data as a Ruby literal."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_ruby(key)} => {_ruby(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_ruby, value)) + "]"
-    if isinstance(value, str):
-        # escape #, because Ruby executes the content of #{}
-        return '"' + "".join(c if c in _PLAIN else f"\\u{{{ord(c):x}}}" for c in value) + '"'
-    if value is None:
-        return "nil"
-    return str(value).lower() if isinstance(value, bool) else repr(value)
