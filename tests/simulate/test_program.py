@@ -23,7 +23,6 @@ from optinc_pdk.simulate.programming.detection_jacobian import (
     quadrature,
     quadrature_jacobian,
     residual,
-    row_scales,
 )
 from optinc_pdk.simulate.programming.phase_alignment import align_phases
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, fit_phases, matrix_errors, solve_fields
@@ -133,15 +132,12 @@ def test_quadrature_jacobian_agrees_with_finite_differences(process):
     for target in problem.targets[:-1]:
         heaters = problem.heaters(target.index)
         exact = quadrature_jacobian(light, target, heaters)
-        at = row_scales(linear_response(light, target).coefficient, target)[:, np.newaxis]
         for column in rng.choice(heaters.size, 8, replace=False):
             sides = []
             for step in (1e-4, -1e-4):
                 moved = phases.copy()
                 moved[heaters[column]] += step
-                there = solve_fields(problem, moved)
-                scale = row_scales(linear_response(there, target).coefficient, target)[:, np.newaxis]
-                sides.append((quadrature(there, target) * scale / at).reshape(-1))
+                sides.append(quadrature(solve_fields(problem, moved), target).reshape(-1))
             slope = (sides[0] - sides[1]) / 2e-4
             # the Jacobian neglects the change of the balance
             assert np.abs(exact[:, column] - slope).max() < 0.02 * np.abs(slope).max() + 1e-3

@@ -200,6 +200,15 @@ def row_scales(coefficient: Complexes | Floats, target: LayerTarget) -> Complexe
     return scales
 
 
+def _scale_slopes(slope: Floats, scales: Floats, target: LayerTarget) -> Floats:
+    """(heaters, rows) derivatives of the real factors of :func:`row_scales`, from (heaters, rows, J) derivatives."""
+    power = (target.weight**2).sum(axis=1)
+    empty = power == 0.0
+    along: Floats = np.einsum("hkj,kj->hk", slope, target.weight) / np.where(empty, 1.0, power)
+    along[:, empty] = (along[:, ~empty] * np.sign(scales[~empty])).mean(axis=1, keepdims=True)
+    return along
+
+
 def residual(coefficient: Complexes | Floats, target: LayerTarget) -> Floats:
     """Compute the relative matrix error coefficient / c - weight, over the 2-norm of the target matrix.
 
@@ -264,7 +273,10 @@ def quadrature(light: DetectedLight, target: LayerTarget) -> Floats:
 
 
 def quadrature_jacobian(light: DetectedLight, target: LayerTarget, heaters: Ints) -> Floats:
-    """Compute the derivative of :func:`quadrature` with respect to heater phases, at fixed balance and row scales.
+    """Compute the derivative of :func:`quadrature` with respect to heater phases, at fixed balance.
+
+    The factors of the rows change as in :func:`jacobian`. Were they fixed, less light would seem to be less light in
+    quadrature, and a fit would turn it down.
 
     Args:
         light: Fields in the solved chip.
@@ -274,8 +286,13 @@ def quadrature_jacobian(light: DetectedLight, target: LayerTarget, heaters: Ints
     Returns:
         (pieces · J, h) derivatives in 1/rad.
     """
-    change = _changes(light, target, linear_response(light, target).balance, heaters)
-    return _quadrature(light, target, change).reshape(heaters.size, -1).T
+    seen = linear_response(light, target)
+    scales = np.real(row_scales(seen.coefficient, target))
+    change = _changes(light, target, seen.balance, heaters)
+    brighter = _scale_slopes(target.by_row(2.0 * change.real, axis=1), scales, target) / scales
+    slope = _quadrature(light, target, change)
+    slope -= brighter[:, target.owner, np.newaxis] * quadrature(light, target)
+    return np.asarray(slope.reshape(heaters.size, -1).T)
 
 
 def _quadrature(light: DetectedLight, target: LayerTarget, mixed: Complexes) -> Floats:

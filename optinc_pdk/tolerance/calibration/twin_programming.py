@@ -61,8 +61,9 @@ NEAR, NEAR_RAD, NEAR_SHRINK = 8, 0.2, 0.3
 QUADRATURE_WEIGHT = 0.01
 """Weight of the signals' quadrature component while the twin is programmed. It selects, among many solutions of equally
 small error, one that wastes no light, which matters with noise: residual phases of fibre locks turn light in quadrature
-into signal. A tenth made four of five sampled 8-bit chips better and one worse at 3 GBd and 19 mrad of fibre phase, and
-left a 4-bit chip in service that could not be tracked through a walk of its heaters by 1 %."""
+into signal. A tenth was tried with derivatives that neglected the change of the rows' factors: it made four of five
+sampled 8-bit chips better and one worse at 3 GBd and 19 mrad of fibre phase, and left a 4-bit chip in service that
+could not be tracked through a walk of its heaters by 1 %."""
 MISFIT_SHARE = 0.3
 """Expected misfit of the readings around a setting after their fit, relative to the misfit before."""
 
