@@ -86,6 +86,21 @@ def test_the_summary_states_estimates_beside_the_counts(chip: Path, tmp_path: Pa
     assert run(chip, *options, "--noise", "--symbol-rate", 1e12).returncode == 2
 
 
+def test_stronger_local_oscillators_lower_the_estimate(chip: Path, tmp_path: Path, run: Run) -> None:
+    kinds = ("--imperfection", "coupler", "--imperfection", "laser", "--imperfection", "detector")
+    options = ("--samples", 1, *kinds, "--scale", "coupler=0.1", "--no-contributions", "--noise", "--symbol-rate", 1e9)
+    found = {}
+    for power in (None, 0.01, 0.1):
+        folder = tmp_path / str(power)
+        given = () if power is None else ("--oscillator-w", power)
+        done = run(chip, *options, *given, "-o", folder)
+        assert done.returncode == 0, done.stderr
+        found[power] = json.loads((folder / "tiny.yield.json").read_text())
+    estimates = {power: one["stages"]["before"]["estimated_word_error_rate"]["worst"] for power, one in found.items()}
+    assert estimates[None] == estimates[0.01] and found[None]["oscillator_power"] == 1.0
+    assert 0.0 <= estimates[0.1] < estimates[0.01] and found[0.1]["oscillator_power"] == pytest.approx(10.0)
+
+
 def test_an_interrupted_run_keeps_finished_samples_and_resumes(chip: Path, tmp_path: Path, run: Run) -> None:
     options = (chip, "--samples", 12, "--imperfection", "coupler", "--scale", "coupler=0.1")
     records = tmp_path / "broken" / "tiny.yield.jsonl"
@@ -149,6 +164,9 @@ def test_samples_are_calibrated_to_the_weights(
         (("--dac-bits", "nan"), "--dac-bits nan:"),
         (("--dac-bits", 0), "--dac-bits 0.0:"),
         (("--laser-w", 0.01), "--noise"),
+        (("--oscillator-w", 0.01), "--noise"),
+        (("--noise", "--oscillator-w", 1), "power 1 W in the fibres of the local oscillators"),
+        (("--noise", "--oscillator-w", -1), "power -1 W in the fibres of the local oscillators"),
         (("--noise", "--laser-w", -1), "laser power -1 "),
         (("--noise", "--symbol-rate", "nan"), "symbol rate nan"),
         (("--calibrate",), "--weights"),

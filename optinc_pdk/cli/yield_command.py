@@ -28,6 +28,7 @@ from optinc_pdk.cli.options import (
     ChipWeights,
     Groups,
     Json,
+    OscillatorW,
     ProcessName,
     Servers,
     parse_output,
@@ -109,6 +110,7 @@ def yield_(
             "--noise. Default: the process card's."
         ),
     ] = None,
+    oscillator_w: OscillatorW = None,
     symbol_rate: Annotated[
         float | None, typer.Option(help="Symbols per second; with --noise. Default: the process card's.")
     ] = None,
@@ -154,8 +156,10 @@ def yield_(
     layout has faults that can affect the function and that the simulation does not include.
     """
     _check_numbers(samples, seed, target)
-    if not noise and (laser_w, symbol_rate) != (None, None):
-        raise InputError("--laser-w and --symbol-rate have no effect without noise: add --noise, or leave them out")
+    if not noise and (laser_w, oscillator_w, symbol_rate) != (None, None, None):
+        raise InputError(
+            "--laser-w, --oscillator-w and --symbol-rate have no effect without noise: add --noise, or leave them out"
+        )
     if drift is not None:
         check_drift(context, drift, calibrate)
     if calibrate and weights is None:
@@ -171,8 +175,9 @@ def yield_(
     from optinc_pdk.chip_files import chip_files
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.simulate.transmission.noise import noise_choices
+    from optinc_pdk.simulate.transmission.oscillator_limits import relative_oscillator_power
     from optinc_pdk.tolerance.montecarlo.executors import check_scheduler, open_executor
-    from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver
+    from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver, with_oscillators
     from optinc_pdk.tolerance.montecarlo.yield_run import header_of, run_yield
     from optinc_pdk.tolerance.variation.imperfections import imperfections
     from optinc_pdk.tolerance.variation.nominal_chip import chip_of
@@ -186,12 +191,16 @@ def yield_(
         # refuses power and rate before the layout is read
         noise_choices(card, laser_w, symbol_rate)
         warn_of_rates(card, () if symbol_rate is None else [symbol_rate])
+    if oscillator_w is not None:
+        relative_oscillator_power(card, laser_w, oscillator_w)
     amounts = _amounts(card, imperfection or [], scale or [], dac_bits, noise)
     with faults_explaining_errors(as_json) as faults, stage_progress(("extract",)) as report_stage:
         report_stage("extract")
         built = read_extracted_chip(files.gds, files.netlist, files.bias, card)
         faults += built.faults
         extracted = chip_of(built.circuit, built.board, built.bias, card, built.ground)
+        if oscillator_w is not None:
+            extracted = with_oscillators(extracted, laser_w, oscillator_w)
     work = YieldStudy(
         chip=extracted,
         task=task,

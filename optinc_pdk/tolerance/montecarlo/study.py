@@ -23,7 +23,7 @@ from optinc_pdk.onn import Onn
 from optinc_pdk.signoff.function import FunctionInputs, check_board, function_inputs
 from optinc_pdk.simulate import Scattering, UnsettledError
 from optinc_pdk.simulate.transmission.noise import Noise, noise_choices, noise_of
-from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
+from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
 from optinc_pdk.tolerance.calibration.procedure import calibrate
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
 from optinc_pdk.tolerance.error_estimate import best_noise, error_margins
@@ -34,6 +34,7 @@ from optinc_pdk.tolerance.montecarlo.word_statistics import (
     read_words,
     unusable_outcome,
 )
+from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
 from optinc_pdk.tolerance.variation.imperfections import Imperfections
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.phase_lock import locked_bias
@@ -234,6 +235,24 @@ def best_receiver(
     s = sample_scattering(chip, nominal_sample(chip), chip.voltage_v)
     bias = locked_bias(s, chip.board, chip.locked_source, chip.bias)
     return best_noise(error_margins(s, inputs_of_task(task), chip.board, bias), choices)
+
+
+def with_oscillators(chip: NominalChip, laser_w: float | None, oscillator_w: float) -> NominalChip:
+    """Return a chip with another power of its local oscillators, and gains and offsets set for it on the nominal chip.
+
+    Args:
+        chip: The nominal chip.
+        laser_w: Power launched into every other waveguide, in W; by default the card's.
+        oscillator_w: Power launched into every fibre that leads to local oscillators, in W.
+
+    Raises:
+        InputError: The process has no noise or no budget section, or a power is out of range.
+        RangeError: A neuron needs a gain or offset beyond the card's range.
+    """
+    ratio = relative_oscillator_power(chip.process, laser_w, oscillator_w)
+    s = sample_scattering(chip, nominal_sample(chip), chip.voltage_v)
+    board, bias = with_oscillator_power(s, chip.board, chip.bias, chip.process, ratio)
+    return replace(chip, board=board, bias=bias)
 
 
 def judged_stage(work: YieldStudy) -> str:
