@@ -47,6 +47,10 @@ RAISED = 1.1
 """Ratio of the rate at which limits are compared to the highest rate."""
 CHOICE_WORDS = 256
 """Words by which the receiver is chosen, and the highest rate searched before all words confirm it."""
+CONFIRMED = 3
+"""Receivers between which all words decide."""
+GAP_STEP, GAP_STEPS = 1.1, 14
+"""Ratio and number of the rates below the highest one that are checked as well, down to about a quarter of it."""
 RATE_PRECISION, LIMIT_PRECISION = 1.02, 1.05
 """Ratio of two rates below which the bisection stops, for the highest rate and for those without one of its limits."""
 LEAST_FIELD = 1e-9
@@ -254,29 +258,20 @@ def _log_right(wrong: Floats, axis: int) -> Floats:
 def best_noise(margins: ErrorMargins, choices: Sequence[Noise]) -> Noise:
     """Return the noise model of the receiver with which a chip has the lowest estimated word-error rate.
 
-    Receivers are compared with their neighbours from the middle on, because the estimate has one minimum between the
-    quietest and the most open receiver.
+    Every amplifier has a best window of its own. ``CHOICE_WORDS`` words rank the receivers, and all words decide
+    between the first ``CONFIRMED``: with a slow amplifier, errors arise from few sequences of words.
 
     Args:
         margins: Result of :func:`error_margins`.
         choices: Noise models of one rate, see :func:`optinc_pdk.simulate.transmission.noise.noise_choices`.
     """
     few = margins.first(CHOICE_WORDS)
-    found: dict[int, float] = {}
+    ranked = sorted(choices, key=lambda one: _rate(few, one))[:CONFIRMED]
+    return ranked[0] if len(margins.wrong) <= CHOICE_WORDS else min(ranked, key=lambda one: _rate(margins, one))
 
-    def rate(index: int) -> float:
-        if index not in found:
-            found[index] = estimate_errors(few, choices[index]).rate
-        return found[index]
 
-    place, step = len(choices) // 2, max(len(choices) // 4, 1)
-    while True:
-        near = [at for at in (place - step, place + step) if 0 <= at < len(choices)]
-        best = min([place, *near], key=rate)
-        if best == place and step == 1:
-            return choices[place]
-        step = max(step // 2, 1) if best == place else step
-        place = best
+def _rate(margins: ErrorMargins, noise: Noise) -> float:
+    return estimate_errors(margins, noise).rate
 
 
 def find_rate_limits(margins: ErrorMargins, process: Process, laser_w: float | None = None) -> RateLimits:
@@ -348,7 +343,11 @@ def highest_rate(
     low_bd: float | None = None,
     precision: float = RATE_PRECISION,
 ) -> float | None:
-    """Find the highest symbol rate at which a chip has an acceptable estimated word-error rate, by bisection.
+    """Find the highest symbol rate at which a chip has an acceptable estimated word-error rate.
+
+    It is found by bisection. The estimate of one receiver rises with the rate, and so does that of the best of all, but
+    receivers are ranked by some of the words. Therefore ``GAP_STEPS`` rates below, ``GAP_STEP`` apart, are checked as
+    well; if one is not acceptable, the result is the highest rate below it.
 
     Args:
         margins: Result of :func:`error_margins`.
@@ -367,26 +366,62 @@ def highest_rate(
     """
 
     few = margins.first(CHOICE_WORDS)
-
-    def acceptable(words: ErrorMargins, rate: float) -> bool:
-        noise = best_noise(few, [idealised(each) for each in noise_choices(process, laser_w, rate)])
-        return estimate_errors(words, noise).rate <= word_error_rate
-
     low, high = rate_limits(process)
     low = low if low_bd is None else low_bd
+    found = high
     for words in (few, margins) if len(few.wrong) < len(margins.wrong) else (margins,):
-        if acceptable(words, high):
-            found = high
-        elif not acceptable(words, low):
-            return None
-        else:
-            found, above = low, high
-            while above > precision * found:
-                middle = math.sqrt(found * above)
-                found, above = (middle, above) if acceptable(words, middle) else (found, middle)
+        search = _RateSearch(words, few, word_error_rate, lambda rate: noise_choices(process, laser_w, rate), idealised)
         # more words have no higher rate
-        high = found
-    return found
+        if not search.accepts(found):
+            if not search.accepts(low):
+                return None
+            found = search.bisected(low, found, precision)
+    return search.gapless(low, found, precision)
+
+
+class _RateSearch:
+    """Search of the highest rate at which any receiver of the cards is acceptable."""
+
+    def __init__(
+        self,
+        words: ErrorMargins,
+        few: ErrorMargins,
+        limit: float,
+        choices: Callable[[float], Sequence[Noise]],
+        idealised: Callable[[Noise], Noise],
+    ) -> None:
+        self.words, self.few, self.limit, self.choices, self.idealised = words, few, limit, choices, idealised
+        # amplifier and window
+        self.latest: tuple[float, float] | None = None
+
+    def accepts(self, rate: float) -> bool:
+        """Whether a receiver is acceptable at a rate; the one that was at another rate is tried first."""
+        found = {(each.receiver_a_per_sqrt_hz, each.shape.window): self.idealised(each) for each in self.choices(rate)}
+        if self.latest in found and self._acceptable(found[self.latest]):
+            return True
+        for receiver in sorted(found, key=lambda one: _rate(self.few, found[one]))[:CONFIRMED]:
+            if self._acceptable(found[receiver]):
+                self.latest = receiver
+                return True
+        return False
+
+    def _acceptable(self, noise: Noise) -> bool:
+        return _rate(self.words, noise) <= self.limit
+
+    def bisected(self, low: float, high: float, precision: float) -> float:
+        """The highest of the rates tried that is acceptable, between one that is and one that is not."""
+        while high > precision * low:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self.accepts(middle) else (low, middle)
+        return low
+
+    def gapless(self, low: float, found: float, precision: float) -> float:
+        """An acceptable rate, or a lower one where one of the rates ``GAP_STEP`` apart below it is not."""
+        for rate in [found / GAP_STEP**step for step in range(GAP_STEPS, 0, -1)]:
+            if rate > low and not self.accepts(rate):
+                return self.bisected(low, rate, precision)
+            low = max(low, rate)
+        return found
 
 
 def _instant(noise: Noise) -> Noise:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
 from optinc_pdk.tolerance.error_estimate import (
     IDEALISED,
     ErrorMargins,
+    _RateSearch,
     _receiver_errors,
     best_noise,
     error_margins,
@@ -100,7 +102,7 @@ def test_the_best_receiver_has_the_lowest_estimate() -> None:
         choices = [each.only("receiver", "shot") for each in noise_choices(PROCESS, None, rate)]
         rates = [estimate_errors(found, each).rate for each in choices]
         chosen = estimate_errors(found, best_noise(found, choices)).rate
-        assert chosen <= min(rates) * 1.5 + 1e-12
+        assert chosen == min(rates)
 
 
 def test_the_highest_rate_is_found_with_its_limits() -> None:
@@ -117,6 +119,30 @@ def test_the_highest_rate_is_found_with_its_limits() -> None:
     accepting = highest_rate(found, PROCESS, 1e-3)
     assert accepting is not None and accepting >= rate
     assert highest_rate(found, PROCESS, 1e-9, laser_w=1e-9) is None
+
+
+def test_estimates_of_the_best_receivers_rise_with_the_rate() -> None:
+    found = margins()
+    rates = [
+        estimate_errors(found, best_noise(found, noise_choices(PROCESS, None, float(rate)))).rate
+        for rate in np.geomspace(1e7, 1e9, 30)
+    ]
+    assert rates[0] < 1e-12 < 1e-3 < rates[-1]
+    assert all(before <= after * (1.0 + 1e-9) for before, after in itertools.pairwise(rates))
+
+
+def test_the_highest_rate_is_below_every_rate_that_is_not_acceptable() -> None:
+    class Gap(_RateSearch):
+        def accepts(self, rate: float) -> bool:
+            return rate <= 3e8 or 4e8 <= rate <= 9e8
+
+    found = margins()
+    search = Gap(found, found, 1e-9, lambda rate: noise_choices(PROCESS, None, rate), lambda noise: noise)
+    assert search.bisected(6e8, 1e9, 1.01) == pytest.approx(9e8, rel=0.01)
+    assert search.gapless(1e6, 9e8, 1.01) == pytest.approx(3e8, rel=0.01)
+    assert search.gapless(1e6, 3e8, 1.01) == 3e8
+    # rates that are not tried are not below
+    assert search.gapless(5e8, 9e8, 1.01) == 9e8
 
 
 def test_an_ideal_noise_leaves_out_what_its_name_says() -> None:
