@@ -142,7 +142,10 @@ def _with_silicon(rule: Rule, folders: tuple[Path, ...], devices: Mapping[str, D
 def _silicon(path: Path) -> Polygons:
     """Return the silicon polygons of a golden file."""
     try:
-        core = json.loads(path.read_text(encoding="utf-8"))["layers"]["core"]
+        data = json.loads(path.read_text(encoding="utf-8"))
+        core = data["layers"]["core"]
+        if "holes" in data:
+            raise ValueError("its silicon encloses holes, which devices that a rule of guide_space names cannot have")
         return tuple(tuple((int(x), int(y)) for x, y in polygon) for polygon in core)
     except (OSError, KeyError, TypeError, ValueError) as fault:
         raise CardError(

@@ -219,13 +219,6 @@ def _layers(process: Process, shapes: Polygons, where: str) -> dict[str, kdb.Reg
     layers = {names[gds]: region for gds, region in sorted(shapes.items())}
     if "core" not in layers:
         raise CardError(f"{where} has no silicon on layer core, {process.layers['core'].gds}; draw the device on it")
-    for polygon in layers["core"].each():
-        if polygon.holes():
-            hole = next(iter(polygon.each_point_hole(0)))
-            raise CardError(
-                f"{where}: the silicon encloses a hole at {_text((hole.x, hole.y))} µm, which "
-                "recognition polygons cannot have; divide the device into several, joined by guides"
-            )
     return layers
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.device_cell import cell_digest
 from optinc_pdk.cells.device_drawings import DeviceDrawing
 from optinc_pdk.extract.golden_devices import SCHEMA, golden_layers, renewal
+from optinc_pdk.extract.spatial_index import region_polygons
 
 NEW, CHANGED, UNCHANGED = "new", "changed", "unchanged"
 """States of the golden file of a device."""
@@ -42,7 +43,7 @@ def golden_of_component(process: Process, name: str, component: gf.Component) ->
         # light leaves the silicon here, so no guide continues
         if port.port_type == "edge_coupler":
             ports[str(port.name)]["fibre"] = True
-    return {"schema": SCHEMA, "name": name, "layers": _points(layers, golden_layers(process)), "ports": ports}
+    return {"schema": SCHEMA, "name": name, **_shapes(layers, golden_layers(process)), "ports": ports}
 
 
 def golden_of_drawing(process: Process, name: str, drawing: DeviceDrawing) -> dict[str, Any]:
@@ -61,8 +62,8 @@ def golden_of_drawing(process: Process, name: str, drawing: DeviceDrawing) -> di
         for port, place in drawing.ports.items()
     }
     digest = cell_digest(process.device(name), (process.layers[layer].gds for layer in golden_layers(process)))
-    layers = _points(drawing.layers, golden_layers(process))
-    return {"schema": SCHEMA, "name": name, "layers": layers, "ports": ports, "cell": digest}
+    shapes = _shapes(drawing.layers, golden_layers(process))
+    return {"schema": SCHEMA, "name": name, **shapes, "ports": ports, "cell": digest}
 
 
 def golden_bytes(data: Mapping[str, Any]) -> bytes:
@@ -109,11 +110,28 @@ def check_current(process: Process, name: str, data: Mapping[str, Any]) -> None:
         raise CardError(f"{process.folder}: device {name!r} {fact} (golden/{name}.json); {renewal(process)}")
 
 
-def _points(layers: Mapping[str, kdb.Region], names: Sequence[str]) -> dict[str, list[list[list[int]]]]:
-    """Return the points of polygons in nm, sorted, without layers that have none."""
-    points = {
-        name: sorted([[p.x, p.y] for p in polygon.each_point_hull()] for polygon in layers[name].each())
-        for name in names
-        if name in layers
-    }
-    return {name: polygons for name, polygons in points.items() if polygons}
+def _shapes(layers: Mapping[str, kdb.Region], names: Sequence[str]) -> dict[str, Any]:
+    """Return ``layers``, the points of polygons in nm, sorted, and, if there are any, ``holes`` in these polygons.
+
+    Layers without polygons are left out.
+    """
+    found: dict[str, list[list[list[int]]]] = {}
+    holes: dict[str, list[dict[str, Any]]] = {}
+    for name in names:
+        drawn = region_polygons(layers[name]) if name in layers else []
+        polygons = sorted((_ring(each.each_point_hull()), each) for each in drawn)
+        if polygons:
+            found[name] = [points for points, _ in polygons]
+        inside = [
+            {"polygon": number, "points": _ring(polygon.each_point_hole(hole))}
+            for number, (_, polygon) in enumerate(polygons)
+            for hole in range(polygon.holes())
+        ]
+        if inside:
+            holes[name] = inside
+    return {"layers": found} | ({"holes": holes} if holes else {})
+
+
+def _ring(points: Iterable[kdb.Point]) -> list[list[int]]:
+    """Return the points of a hull or hole in nm."""
+    return [[point.x, point.y] for point in points]

@@ -177,15 +177,21 @@ def _drawn(outline: Contours, index: EdgeIndex, variant: GoldenVariant, shift: I
     polygons: list[kdb.Polygon] = []
     first = 0
     for polygon in variant.core:
-        corners: list[Ints] = []
-        for edge in range(first, first + polygon.num_points_hull()):
-            kept = exact[edge] or edge in ports
-            chain = [points[edge]] if kept else _chain(outline, index, points[edge], ends[edge])
-            if chain is None:
-                return None
-            corners += chain
-        polygons.append(kdb.Polygon([kdb.Point(int(x), int(y)) for x, y in corners]))
-        first += polygon.num_points_hull()
+        rings: list[list[kdb.Point]] = []
+        for count in (polygon.num_points_hull(), *map(polygon.num_points_hole, range(polygon.holes()))):
+            corners: list[Ints] = []
+            for edge in range(first, first + count):
+                kept = exact[edge] or edge in ports
+                chain = [points[edge]] if kept else _chain(outline, index, points[edge], ends[edge])
+                if chain is None:
+                    return None
+                corners += chain
+            rings.append([kdb.Point(int(x), int(y)) for x, y in corners])
+            first += count
+        drawn = kdb.Polygon(rings[0])
+        for hole in rings[1:]:
+            drawn.insert_hole(hole)
+        polygons.append(drawn)
     return tuple(polygons)
 
 

@@ -16,7 +16,7 @@ from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.device_cell import cell_digest
 from optinc_pdk.cards.errors import describe_fault
 from optinc_pdk.cards.quantity import Name, PortName, StrictModel
-from optinc_pdk.extract.contours import Ints, pack_points
+from optinc_pdk.extract.contours import Contours, Ints, contours, pack_points
 from optinc_pdk.file_reading import GOLDEN, read_bytes
 from optinc_pdk.json_io import parse_json
 
@@ -24,7 +24,8 @@ SCHEMA = 1
 # A device is far smaller than a die; sums and squares of these coordinates stay in 64 bits.
 Coordinate = Annotated[StrictInt, Field(ge=-(10**8), le=10**8)]
 Point = tuple[Coordinate, Coordinate]
-MAX_POINTS = 100_000
+MIN_POINTS, MAX_POINTS = 3, 100_000
+Ring = Annotated[tuple[Point, ...], Field(min_length=MIN_POINTS, max_length=MAX_POINTS)]
 # Golden files whose content is cached; a process has about a dozen.
 CACHED_FILES = 128
 # Rotations come before reflections, so a symmetric device that is placed mirrored is reported as rotated.
@@ -39,7 +40,8 @@ class GoldenVariant:
         name: Device name.
         core: Silicon polygons.
         etch: Etched polygons.
-        points: (n, 2) first points of the silicon's edges, polygon by polygon, with silicon to the right.
+        points: (n, 2) first points of the silicon's edges, polygon by polygon, with silicon to the right; those of a
+            polygon's holes follow those of its hull.
         ends: (n, 2) second points of the edges.
         port_edges: Guide port name to the number of the edge at the port, in the order of the card.
         along_ports: Numbers of the edges that continue the sides of a guide at a port. Such an edge and the side of the
@@ -202,12 +204,20 @@ class _Port(StrictModel):
     fibre: StrictBool = False
 
 
+class _Hole(StrictModel):
+    """Hole of a golden file: the number of its polygon in the layer's list, and its points."""
+
+    polygon: Annotated[StrictInt, Field(ge=0)]
+    points: Ring
+
+
 class _GoldenFile(StrictModel):
     """Content of a golden file."""
 
     schema_: Annotated[StrictInt, Field(alias="schema", ge=SCHEMA, le=SCHEMA)]
     name: Name
-    layers: Mapping[Name, tuple[Annotated[tuple[Point, ...], Field(min_length=3, max_length=MAX_POINTS)], ...]]
+    layers: Mapping[Name, tuple[Ring, ...]]
+    holes: Mapping[Name, tuple[_Hole, ...]] = {}
     ports: Mapping[PortName, _Port]
     cell: Annotated[StrictStr, Field(max_length=64)] = ""
 
@@ -232,7 +242,7 @@ def _variants(
     data: _GoldenFile, optical: tuple[str, ...], electrical: tuple[str, ...], etched: str
 ) -> list[GoldenVariant]:
     """Return a golden device in its distinct orientations."""
-    layers = {name: [_polygon(points) for points in shapes] for name, shapes in data.layers.items()}
+    layers = {name: _polygons(data, name) for name in data.layers}
     if not layers.get("core"):
         raise ValueError("no polygon of silicon, a device has one or more")
     variants: list[GoldenVariant] = []
@@ -251,37 +261,40 @@ def _variants(
         if key in seen:
             continue
         seen.add(key)
-        rings = [np.array([(p.x, p.y) for p in polygon.each_point_hull()], dtype=np.int64) for polygon in core]
-        points, ends = np.concatenate(rings), np.concatenate([np.roll(ring, -1, axis=0) for ring in rings])
+        outline = contours(core)
+        points, ends = outline.points, outline.ends
         ports = {name: _port_edge(points, ends, data.ports[name], turn) for name in optical}
         guides = {name: edge for name, edge in ports.items() if edge is not None}
         pins = tuple(turn * kdb.Point(*data.ports[name].at) for name in electrical)
         meets_fibre = len(guides) < len(ports)
-        along = _along(core, points, ends, guides.values())
+        along = _along(outline, guides.values())
         variants.append(
             GoldenVariant(data.name, tuple(core), tuple(etch), points, ends, guides, along, pins, meets_fibre)
         )
     return variants
 
 
-def _along(core: Iterable[kdb.Polygon], points: Ints, ends: Ints, ports: Iterable[int]) -> frozenset[int]:
+def _along(outline: Contours, ports: Iterable[int]) -> frozenset[int]:
     """Return the numbers of the edges before and after ports that are parallel to the guides there."""
-    along: set[int] = set()
-    first = 0
-    for polygon in core:
-        count = polygon.num_points_hull()
-        for port in (port for port in ports if first <= port < first + count):
-            across = ends[port] - points[port]
-            for other in (first + (port - first + step) % count for step in (-1, 1)):
-                if not (ends[other] - points[other]) @ across:
-                    along.add(other)
-        first += count
-    return frozenset(along)
+    before = np.argsort(outline.follows)
+    legs = outline.ends - outline.points
+    return frozenset(
+        int(edge) for port in ports for edge in (before[port], outline.follows[port]) if not legs[edge] @ legs[port]
+    )
 
 
-def _polygon(points: Iterable[tuple[int, int]]) -> kdb.Polygon:
-    """Return a polygon of points in nm."""
-    return kdb.Polygon([kdb.Point(x, y) for x, y in points])
+def _polygons(data: _GoldenFile, layer: str) -> list[kdb.Polygon]:
+    """Return the polygons of a layer of a golden file, with their holes."""
+    polygons = [kdb.Polygon([kdb.Point(x, y) for x, y in points]) for points in data.layers.get(layer, ())]
+    for hole in data.holes.get(layer, ()):
+        if hole.polygon >= len(polygons):
+            raise ValueError(f"a hole of polygon {hole.polygon} of layer {layer}, which has {len(polygons)}")
+        polygons[hole.polygon].insert_hole([kdb.Point(x, y) for x, y in hole.points])
+    for polygon in polygons:
+        rings = polygon.num_points_hull(), *map(polygon.num_points_hole, range(polygon.holes()))
+        if min(rings) < MIN_POINTS:
+            raise ValueError(f"layer {layer} has a polygon or hole without area")
+    return polygons
 
 
 def bounding_box(polygons: Iterable[kdb.Polygon]) -> kdb.Box:
@@ -320,7 +333,7 @@ def device_symmetries(process: Process) -> dict[str, tuple[tuple[int, ...], ...]
 
 def _symmetries(data: _GoldenFile, order: tuple[str, ...], etched: str) -> tuple[tuple[int, ...], ...]:
     """Return the symmetries of the device of a golden file."""
-    shapes = [_polygon(points) for layer in ("core", etched) for points in data.layers.get(layer, ())]
+    shapes = [polygon for layer in ("core", etched) for polygon in _polygons(data, layer)]
     corner = bounding_box(shapes).p1
     original = sorted(str(shape) for shape in shapes)
     at = [kdb.Point(*data.ports[name].at) for name in order]

@@ -156,6 +156,31 @@ def test_a_device_with_straight_stubs_is_recognised_between_guides(
     assert {first, first + 1} <= set(by_port)
 
 
+# two arms around a hole
+HOLE = [[(0, -225), (0, 225), (2000, 225), (4000, 5000), (9000, 5000), (9000, 4000), (4500, 4000), (4500, -4000),
+         (9000, -4000), (9000, -5000), (4000, -5000), (2000, -225)],
+        [(9000, -5000), (9000, 5000), (13000, 225), (15000, 225), (15000, -225), (13000, -225)]]  # fmt: skip
+
+
+@pytest.mark.parametrize("turn", [0.0, 90.0])
+def test_a_device_may_enclose_holes(turn: float, own: Folder, tmp_path: Path) -> None:
+    own.gds({CORE: HOLE})
+    own.card()
+    gds = link(own, turn, True, tmp_path)
+    assert json.loads((own.path / "golden" / "mine.json").read_text())["holes"]["core"][0]["polygon"] == 0
+    found = extract(gds, own.process())
+    assert not found.faults
+    assert found.silicon["mine"] == 1
+    layout = kdb.Layout()
+    layout.read(str(gds))
+    # the hole is filled, or has another size
+    for size in (2000, 10):
+        inside = kdb.Trans(round(turn / 90), True, 100_000, 50_000) * kdb.Box(4500, -4000, 4500 + size, 4000)
+        layout.top_cell().shapes(layout.layer(*CORE)).insert(inside)
+        layout.write(str(tmp_path / "changed.gds"))
+        assert extract(tmp_path / "changed.gds", own.process()).faults
+
+
 def test_extraction_does_not_import_the_function(own: Folder, tmp_path: Path) -> None:
     file = own.path / "devices" / "mine.py"
     file.write_text(FUNCTION)
@@ -213,11 +238,6 @@ def points(*moves: tuple[int, int, int]) -> Shapes:
     return {CORE: [[{n: (x, y) for n, x, y in moves}.get(i, point) for i, point in enumerate(OUTLINE)]]}
 
 
-HOLE = [[(0, -225), (0, 225), (2000, 225), (4000, 5000), (9000, 5000), (9000, 4000), (4500, 4000), (4500, -4000),
-         (9000, -4000), (9000, -5000), (4000, -5000), (2000, -225)],
-        [(9000, -5000), (9000, 5000), (13000, 225), (15000, 225), (15000, -225), (13000, -225)]]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("shapes", "options", "words"),
     [
@@ -227,7 +247,6 @@ HOLE = [[(0, -225), (0, 225), (2000, 225), (4000, 5000), (9000, 5000), (9000, 40
         (None, {"tops": 2}, ("2 top cells", "top0, top1", "cell.top")),
         (points((6, 15000, 325)), {}, ("'o2'", "(15.000, 0.000)", "(15.000, 0.050)")),
         (points((6, 15000, 325), (7, 15000, -325)), {}, ("'o2'", "0.65", "0.45")),
-        (HOLE and {CORE: HOLE}, {}, ("hole", "µm")),
         ({CORE: [[(0, -225), (0, 225), (15000, 225), (15000, -225)]]}, {}, ("'mine'", "guide")),
     ],
 )

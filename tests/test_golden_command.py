@@ -1,0 +1,82 @@
+"""``optinc golden``: what it writes, what it says, and its exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from optinc_pdk.cards.loader import _loaded_process
+from optinc_pdk.cli import main
+
+Run = Callable[..., tuple[int, str, str]]
+CARD = """schema: 1
+name: short_mmi
+title: Splitter
+ports: {optical: [o1, o2, o3]}
+cell: {function: "gdsfactory.components:mmi1x2", settings: {length_mmi: 9.0}}
+sources: {}
+"""
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def optinc(*arguments: object) -> tuple[int, str, str]:
+        # as in a new process: cards are read once
+        _loaded_process.cache_clear()
+        monkeypatch.setattr(sys, "argv", ["optinc", "golden", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        said = capsys.readouterr()
+        return int(end.value.code or 0), said.out, said.err
+
+    return optinc
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mine" / "devices").mkdir(parents=True)
+    (tmp_path / "mine" / "process.yml").write_text("schema: 1\nname: mine\nbase: soi220\n")
+    return tmp_path / "mine"
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("golden/*") if path.is_file()}
+
+
+def test_what_is_new_or_changed_is_written_and_listed(folder: Path, run: Run) -> None:
+    card = folder / "devices" / "short_mmi.yml"
+    assert run("--process", folder)[:2] == (0, f"{folder / 'golden'}: 11 devices, 0 written\n")
+    assert files(folder) == {}
+    card.write_text(CARD)
+    assert run("--process", folder, "--check")[0] == 1
+    assert files(folder) == {}
+    code, out, _ = run("--process", folder)
+    assert (code, out.splitlines()[0]) == (0, "short_mmi: new")
+    written = files(folder)
+    assert list(written) == ["short_mmi.json"]
+    assert run("--process", folder, "--check")[:2] == (0, f"{folder / 'golden'}: 12 devices, 0 out of date\n")
+    card.write_text(CARD.replace("9.0", "9.5"))
+    code, out, _ = run("--process", folder, "--check")
+    assert (code, out.splitlines()[0], files(folder)) == (1, "short_mmi: changed", written)
+    assert run("--process", folder)[1].splitlines()[0] == "short_mmi: changed"
+    assert files(folder) != written
+
+
+def test_nothing_is_written_if_one_device_cannot_be_drawn(folder: Path, run: Run) -> None:
+    (folder / "devices" / "short_mmi.yml").write_text(CARD)
+    bad = CARD.replace("short_mmi", "bad").replace("length_mmi", "length")
+    (folder / "devices" / "bad.yml").write_text(bad)
+    code, out, err = run("--process", folder)
+    assert (code, out, files(folder)) == (2, "", {})
+    assert "bad.yml" in err
+
+
+def test_a_file_that_was_out_of_date_is_replaced_though_the_inherited_one_is_right(folder: Path, run: Run) -> None:
+    (folder / "golden").mkdir()
+    (folder / "golden" / "taper.json").write_text("{}")
+    assert run("--process", folder)[1].splitlines()[0] == "taper: changed"
+    assert files(folder)["taper.json"] != b"{}"
+    assert run("--process", folder, "--check")[0] == 0
