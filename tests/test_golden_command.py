@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from optinc_pdk.cards.loader import _loaded_process
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards.loader import _loaded_process, components_folder
 from optinc_pdk.cli import main
+from optinc_pdk.onn import carry_chain
 
 Run = Callable[..., tuple[int, str, str]]
 CARD = """schema: 1
@@ -72,6 +75,28 @@ def test_nothing_is_written_if_one_device_cannot_be_drawn(folder: Path, run: Run
     code, out, err = run("--process", folder)
     assert (code, out, files(folder)) == (2, "", {})
     assert "bad.yml" in err
+
+
+def test_a_build_with_a_device_that_was_changed_afterwards_is_refused(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = components_folder() / "soi220" / "devices" / "mmi2x2.yml"
+    text = base.read_text()
+    length = re.search(r"length_um: \{value: ([\d.]+)", text)
+    assert length is not None
+    (folder / "devices" / "mmi2x2.yml").write_text(text.replace(length[0], f"length_um: {{value: {length[1]}1"))
+    weights = folder / "s.npz"
+    carry_chain(Averaging(2, 2, 1)).save(weights)
+    monkeypatch.setattr(
+        sys, "argv", ["optinc", "build", str(weights), "--process", str(folder), "-o", str(folder / "o")]
+    )
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert all(word in said for word in ("'mmi2x2'", f"optinc golden --process {folder}"))
+    assert not list(folder.glob("o/*"))
+    assert run("--process", folder)[1].splitlines()[0] == "mmi2x2: changed"
 
 
 def test_a_file_that_was_out_of_date_is_replaced_though_the_inherited_one_is_right(folder: Path, run: Run) -> None:

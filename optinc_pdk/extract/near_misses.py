@@ -14,6 +14,7 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.cards import Process
+from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours, pack_points
 from optinc_pdk.extract.device_matching import DevicePlacement
 from optinc_pdk.extract.faults import Fault
@@ -152,8 +153,10 @@ def _fault(miss: _Miss, process: Process) -> Fault:
         text = f"{len(unmatched)} of its {len(miss.variant.sides)} edges differ, around {centre}"
     else:
         text = f"{_parameter(miss, process)}: its part around {centre} lies ({miss.off[0]:+d}, {miss.off[1]:+d}) nm off"
-    # the layout may be right, and the polygons those of an earlier cell
-    remedy = f"; if its cell was changed, {renewal(process)}" if process.device(name).cell is not None else ""
+    # the layout may be right, and the polygons those of an earlier cell; those of the package's processes are tested
+    remedy = (
+        "" if process.folder.resolve().parent == components_folder() else f"; if it was changed, {renewal(process)}"
+    )
     fact = f"{name} at ({x:.3f}, {y:.3f}) differs from its recognition polygon: {text}{remedy}"
     return Fault("nearly", fact, (x, y), name)
 
