@@ -19,6 +19,9 @@ import klayout.db as kdb
 
 from optinc_pdk.cards import CardError, DeviceCard, Process
 from optinc_pdk.cards.device_cell import NM_PER_UM, PYTHON_FILE, CellCard
+from optinc_pdk.extract.geometry_faults import refusing_geometry
+from optinc_pdk.extract.layout_reader import check_unit, read_cells
+from optinc_pdk.extract.size_limits import GdsError
 from optinc_pdk.tech import activated
 
 GRID_UM = 0.001
@@ -84,16 +87,18 @@ def draw_device(process: Process, name: str) -> DeviceDrawing:
 
 def _of_file(cell: CellCard, path: Path) -> tuple[Polygons, dict[str, DrawnPort]]:
     """Return the polygons of a layout file by GDS layer, and no ports."""
-    file, layout = str(cell.gds), kdb.Layout()
     try:
-        layout.read(file)
-    except RuntimeError as fault:
-        raise CardError(f"{path}: cell.gds: {file} cannot be read as a layout ({fault}); correct it") from fault
-    if abs(layout.dbu - GRID_UM) > 1e-9:
-        raise CardError(
-            f"{path}: cell.gds: {file} has a database unit of {layout.dbu:g} µm, needed is {GRID_UM:g}; save it again"
-        )
-    return _polygons(layout, _top(layout, cell.top, f"{path}: cell", file)), {}
+        return _file_polygons(str(cell.gds), cell.top, f"{path}: cell"), {}
+    except GdsError as fault:
+        raise CardError(f"{path}: cell.gds: {fault}") from fault
+
+
+@refusing_geometry
+def _file_polygons(file: str, top: str | None, where: str) -> Polygons:
+    """Return the polygons of a cell of a layout file by GDS layer."""
+    layout = read_cells(file)
+    check_unit(layout, GRID_UM, file)
+    return _polygons(layout, _top(layout, top, where, file))
 
 
 def _top(layout: kdb.Layout, name: str | None, where: str, file: str) -> kdb.Cell:

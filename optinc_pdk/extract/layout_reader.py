@@ -40,10 +40,26 @@ def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
         The layout and its top cell.
 
     Raises:
-        GdsError: The file is missing, empty, compressed, damaged, or neither GDS2 nor OASIS; it has no or several top
-            cells; a cell contains itself or places a cell that is missing; names or labels are not valid text; the
-            database unit, the number of layers, cells, shapes or points, a coordinate, or the time to read an OASIS
-            file is out of range.
+        GdsError: The file has no or several top cells, or :func:`read_cells` refuses it.
+    """
+    layout = read_cells(path)
+    tops = layout.top_cells()
+    if len(tops) != 1:
+        listed = f": {', '.join(cell.name for cell in tops[:MAX_LISTED])}" if tops else ""
+        raise GdsError(f"{path}: has {len(tops)} top cells{listed}; write it with exactly one")
+    return layout, tops[0]
+
+
+def read_cells(path: str | Path) -> kdb.Layout:
+    """Read a GDS2 or OASIS file with any number of top cells.
+
+    Args:
+        path: Layout file.
+
+    Raises:
+        GdsError: The file is missing, empty, compressed, damaged, or neither GDS2 nor OASIS; a cell contains itself or
+            places a cell that is missing; names or labels are not valid text; the database unit, the number of layers,
+            cells, shapes or points, a coordinate, or the time to read an OASIS file is out of range.
     """
     path = Path(path)
     data = _checked_bytes(path)
@@ -64,13 +80,9 @@ def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
         raise GdsError(f"{path}: has {layout.layers():,} layers, the limit is {MAX_LAYERS:,}; give a mask layout")
     names = _names(layout, path)
     _check_texts(layout, names, path)
-    tops = [names[index] for index in layout.each_top_cell()]
-    if len(tops) != 1:
-        listed = f": {', '.join(tops[:MAX_LISTED])}" if tops else ""
-        raise GdsError(f"{path}: has {len(tops)} top cells{listed}; write it with exactly one")
     _check_cells(layout, names, path)
     _check_reach(layout, names, path)
-    return layout, layout.top_cell()
+    return layout
 
 
 def check_unit(layout: kdb.Layout, unit_um: float, path: str | Path) -> None:

@@ -271,7 +271,7 @@ def test_layouts_that_cannot_be_recognised_are_refused(
         ),
         ({"gds": "mine.gds", "ports": PLACES | {"o2": PLACES["o1"]}}, ("'o2'", "'o1'")),
         ({"gds": "mine.gds", "ports": {name: each | {"fibre": True} for name, each in PLACES.items()}}, ("guide",)),
-        ({"gds": "bad.gds", "ports": PLACES}, ("bad.gds", "layout")),
+        ({"gds": "bad.gds", "ports": PLACES}, ("cell.gds", "bad.gds", "GDS2")),
         ({"function": "mine.py:draw", "settings": {"result": 3}}, ("mine.py:draw", "int")),
         ({"function": "mine.py:draw", "settings": {"layer": "nowhere"}}, ("mine.py:draw", "nowhere")),
         ({"function": "mine.py:draw", "settings": {"colour": 3}}, ("mine.py:draw", "TypeError", "colour")),
