@@ -8,6 +8,7 @@ import gdsfactory as gf
 import numpy as np
 from gdsfactory.typings import CrossSectionSpec
 
+from optinc_pdk.cards import CardError
 from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.curves import GRID_PER_UM
 from optinc_pdk.cells.drawing import (
@@ -96,8 +97,14 @@ def phase_shifter(length_um: float | None = None) -> gf.Component:
 
     Raises:
         ValueError: The length is below 1 µm or not on the 1 nm grid.
+        CardError: The process describes heaters of another PDK, with tapers or with vias to the metal.
     """
     card = active_process().device("phase_shifter")
+    if active_process().contact.heater_via is not None or "heater_taper_um" in card.geometry:
+        raise CardError(
+            f"process {active_process().name!r} describes heaters that this package does not draw (contact.heater_via "
+            "or geometry.heater_taper_um); draw the circuit with the cells of the PDK they are from"
+        )
     active = check_length("length_um", card.size("length_um") if length_um is None else length_um, 1.0, "phase_shifter")
     c = gf.Component()
     overlap, side, heater = (

@@ -1,4 +1,4 @@
-"""Circuits of gdsfactory's generic PDK, drawn with its cells, pass the rules, LVS and simulation of a process for it."""
+"""Circuits drawn with the cells of gdsfactory's generic PDK pass the rules, LVS and simulation of a process for it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import sax
 
 from optinc_pdk import active_pdk
 from optinc_pdk.cards import load_process
+from optinc_pdk.cells.golden_files import golden_states
 from optinc_pdk.circuit import Circuit, NetlistError, read_reference
 from optinc_pdk.cli import main
 from optinc_pdk.extract import GdsError
@@ -104,6 +105,11 @@ def test_the_circuits_have_every_device_of_the_process() -> None:
     assert used >= set(PROCESS.devices) - {"pad"}
 
 
+def test_recognition_polygons_are_those_of_the_pdk() -> None:
+    with active_pdk(PROCESS):
+        assert {state for state, _ in golden_states(PROCESS).values()} == {"unchanged"}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_takes_at_most_55_lines(name: str) -> None:
     assert len((FOLDER / "circuits" / f"{name}.py").read_text().splitlines()) <= 55
@@ -148,7 +154,7 @@ def test_spectra_of_the_layout_agree_with_sax(name: str) -> None:
 
 
 def of_gdsfactory(name: str) -> dict[str, object]:
-    """SAX netlist of a circuit as gdsfactory states it, with light only; guides have the length that their cell states."""
+    """SAX netlist of the light in a circuit as gdsfactory states it; guides have the length that their cell states."""
     data = drawn(name)[1][name]
     instances = {}
     for each, part in data["instances"].items():
@@ -160,6 +166,15 @@ def of_gdsfactory(name: str) -> dict[str, object]:
     pairs = [(net["p1"], net["p2"]) for net in data["nets"]]
     light = [pair for pair in pairs if all(end.split(",")[0] in instances and ",o" in end for end in pair)]
     return {"instances": instances, "nets": [{"p1": a, "p2": b} for a, b in light], "ports": ports}
+
+
+def without_length(model: Callable[..., sax.SDict]) -> Callable[..., sax.SDict]:
+    """A model that ignores the length which gdsfactory states for some devices too."""
+
+    def fixed(*, wl: Any = 1.55, length: float = 0.0) -> sax.SDict:
+        return model(wl=wl)
+
+    return fixed
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -175,10 +190,8 @@ def test_spectra_agree_with_sax_on_the_netlist_of_gdsfactory(name: str) -> None:
 
     devices = {CELLS.get(device, device): model for device, model in sax_models(PROCESS).items()}
     guides = dict.fromkeys(("straight", "bend_euler", "bend_s", "straight_heater_metal_undercut"), sax_straight)
-    without = {
-        cell: (lambda model: lambda *, wl=1.55, length=0.0: model(wl=wl))(model) for cell, model in devices.items()
-    }
-    model, _ = sax.circuit(netlist=of_gdsfactory(name), models=without | guides, backend="klu")
+    fixed = {cell: without_length(model) for cell, model in devices.items()}
+    model, _ = sax.circuit(netlist=of_gdsfactory(name), models=fixed | guides, backend="klu")
     theirs, ours = sax.sdict(model(wl=WAVELENGTHS / 1e3)), sound(name).scattering
     assert ours is not None
     compared = 0

@@ -3,10 +3,12 @@
 import math
 from pathlib import Path
 
+import gdsfactory as gf
 import klayout.db as kdb
 import pytest
 
-from optinc_pdk.cards import load_process
+from optinc_pdk import active_pdk
+from optinc_pdk.cards import CardError, load_process
 from optinc_pdk.cards.technology import ContactCard
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.extract.heater_tapers import part_of_constant_width, taper_squares
@@ -112,3 +114,11 @@ def test_a_polygon_without_the_form_of_a_tapered_heater_has_no_such_part() -> No
     assert part_of_constant_width(kdb.Polygon(kdb.Box(100, 10)), 10) is None
     assert part_of_constant_width(kdb.Polygon(kdb.Box(100, 10)), 0) == kdb.Polygon(kdb.Box(100, 10))
     assert taper_squares(10, 10, 5) == taper_squares(10, 5, 0) == 0.0
+
+
+@pytest.mark.parametrize("change", [{"contact": PROCESS.contact}, {"devices": PROCESS.devices}], ids=["vias", "tapers"])
+def test_this_package_draws_no_such_heaters(change: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = BASE.model_copy(update=change)
+    monkeypatch.setattr("optinc_pdk.cells.devices.active_process", lambda: changed)
+    with active_pdk(), pytest.raises(CardError, match=r"soi220.*does not draw"):
+        gf.get_component("phase_shifter", length_um=77.0)
