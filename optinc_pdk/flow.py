@@ -154,6 +154,7 @@ def build(
     input_amplitudes: Sequence[float] | None = None,
     link: Link | None = None,
     receivers: Receivers | None = None,
+    port_metadata: bool = False,
 ) -> Build:
     """Build a chip from trained weights and check it.
 
@@ -171,6 +172,7 @@ def build(
         link: How the outputs reach the servers, see :class:`optinc_pdk.cards.electronics.LinkCard`; by default the
             process's.
         receivers: How the servers detect them; by default the process's.
+        port_metadata: Whether the layout file also has kfactory's metadata about ports. No check reads it.
 
     Returns:
         The build; its ``passed`` states whether every check passed.
@@ -179,7 +181,9 @@ def build(
         InputError: The weights, the name, the process, the amplitudes or the folder cannot be used; nothing is written.
     """
     with StagedFiles(directory) as staged:
-        built = build_staged(weights, staged, name, process, on_stage, on_progress, input_amplitudes, link, receivers)
+        built = build_staged(
+            weights, staged, name, process, on_stage, on_progress, input_amplitudes, link, receivers, port_metadata
+        )
         from optinc_pdk.report.build_files import cascades_of
 
         # a cascade's report vouches for those of its chips; this build has none, so the earlier one is deleted
@@ -212,6 +216,7 @@ def build_staged(
     input_amplitudes: Sequence[float] | None = None,
     link: Link | None = None,
     receivers: Receivers | None = None,
+    port_metadata: bool = False,
 ) -> Build:
     """Build a chip into a set of files that :func:`publish` makes visible; arguments and errors as of :func:`build`."""
     clock = _Clock(on_stage, on_progress)
@@ -268,7 +273,7 @@ def build_staged(
         with active_pdk(card):
             check_golden_files(card)
         circuit, chip = lay_out(draft, card)
-        layout = to_layout(chip, card, name)
+        layout = to_layout(chip, card, name, port_metadata)
     gds = out.path(".gds")
     write_gds(layout, gds)
     write_netlist(circuit, out.path(".pic.yml"))

@@ -55,6 +55,14 @@ def build(
     activation: ActivationName = None,
     link: LinkName = None,
     receivers: ReceiversName = None,
+    port_metadata: Annotated[
+        bool,
+        typer.Option(
+            "--port-metadata",
+            help="Write kfactory's metadata about ports into the layout too, for programs that read ports; no check "
+            "reads it.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Build a chip from trained weights and check it: design rules, netlist and function.
@@ -71,7 +79,15 @@ def build(
             source = read_network(weights, bits, servers, groups, activation)
             name = weights.stem if name is None else name
         result = flow.build(
-            source, output, name, process, report_stage, report_stage.within, link=link, receivers=receivers
+            source,
+            output,
+            name,
+            process,
+            report_stage,
+            report_stage.within,
+            link=link,
+            receivers=receivers,
+            port_metadata=port_metadata,
         )
     if as_json:
         print(result.report.to_json(), end="")

@@ -25,6 +25,27 @@ LIMITLESS_UM = 1e6
 
 
 @dataclass(frozen=True)
+class ChipPort:
+    """A fibre or a pad of a chip, for programs that read ports.
+
+    Attributes:
+        label: Label of the fibre or pad.
+        component: Component that is there.
+        port: Name of the component's port.
+        x: Position in µm.
+        y: Position in µm.
+        angle: Outward direction in degrees.
+    """
+
+    label: str
+    component: str
+    port: str
+    x: float
+    y: float
+    angle: int
+
+
+@dataclass(frozen=True)
 class ChipLayout:
     """Layout of all dies of a chip.
 
@@ -33,12 +54,14 @@ class ChipLayout:
         dies: Outline of each die (left, bottom, right, top) in µm.
         strips: Names of the strips on each die.
         fit: ``fits one die``, ``fits one reticle``, ``multi-die`` or ``not buildable``.
+        ports: Fibres and pads.
     """
 
     canvas: Canvas
     dies: tuple[Box, ...]
     strips: tuple[tuple[str, ...], ...]
     fit: str
+    ports: tuple[ChipPort, ...] = ()
 
     @property
     def width_um(self) -> float:
@@ -117,12 +140,18 @@ def side_by_side(dies: Sequence[DieLayout], netlist: PlacementView, process: Pro
             f"{netlist.circuit.name}: instance {missing[0]!r} has no place ({len(missing)} have none); give it a "
             "section, column and row of the floorplan, as assemble does"
         )
+    pads = {text: (x, y) for text, x, y in canvas.texts}
+    ports: list[ChipPort] = []
     for port, label in netlist.label.items():
-        instance = port.rpartition(",")[0]
+        instance, _, name = port.rpartition(",")
         if netlist.component[instance] == process.fibres.coupler:
             at = canvas.port(port)
             canvas.texts.append((label, at.x, at.y))
-    return ChipLayout(canvas, tuple(boxes), tuple(die.strips for die in dies), _fit(dies))
+            ports.append(ChipPort(label, process.fibres.coupler, name, at.x, at.y, at.angle))
+        elif label in pads:
+            kind = "bump" if process.pads.wiring == "flipchip" else "pad"
+            ports.append(ChipPort(label, kind, next(iter(canvas.frames[kind].ports)), *pads[label], 90))
+    return ChipLayout(canvas, tuple(boxes), tuple(die.strips for die in dies), _fit(dies), tuple(ports))
 
 
 def _fit(dies: Sequence[DieLayout]) -> str:

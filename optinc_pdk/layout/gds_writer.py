@@ -19,6 +19,7 @@ from optinc_pdk.layout.arrays import RegularArray, regular_arrays
 from optinc_pdk.layout.canvas import MetalWire
 from optinc_pdk.layout.cell_frames import Box, Point
 from optinc_pdk.layout.chip_layout import ChipLayout
+from optinc_pdk.layout.port_metadata import add_port_metadata
 from optinc_pdk.pdk import active_pdk
 
 GridPoint = tuple[int, int]
@@ -30,13 +31,14 @@ ARRAY_MIN = 4
 """Smallest number of equal shapes that an array of a cell stores in fewer bytes than the shapes themselves."""
 
 
-def to_layout(chip: ChipLayout, process: Process, name: str) -> kdb.Layout:
+def to_layout(chip: ChipLayout, process: Process, name: str, port_metadata: bool = False) -> kdb.Layout:
     """Convert a chip to a KLayout layout with one top cell.
 
     Args:
         chip: The chip layout.
         process: Process.
         name: Name of the top cell.
+        port_metadata: Whether cells have kfactory's metadata about their ports, which :func:`write_gds` writes.
 
     Returns:
         The layout, in a new KLayout database. Every cell of the PDK that the chip uses is contained once.
@@ -60,6 +62,8 @@ def to_layout(chip: ChipLayout, process: Process, name: str) -> kdb.Layout:
             cell = _copy(layout, source.kdb_cell)
             for array in regular_arrays(np.array(spots, dtype=np.int64)):
                 top.insert(_instances(cell, turned, array))
+        if port_metadata:
+            add_port_metadata(layout, top, chip)
     for layer, shapes in boxes.items():
         _boxes(layout, top, index[layer], layer, shapes)
     for polygon in _bends(canvas.bends, process):
@@ -73,11 +77,14 @@ def to_layout(chip: ChipLayout, process: Process, name: str) -> kdb.Layout:
 
 
 def write_gds(layout: kdb.Layout, path: str | Path) -> None:
-    """Write a layout to a GDS file, atomically and without dates, so that equal layouts give identical bytes."""
+    """Write a layout to a GDS file, atomically and without dates, so that equal layouts give identical bytes.
+
+    Metadata of its cells are written if there are some.
+    """
     options = kdb.SaveLayoutOptions()
     options.format = "GDS2"
     options.gds2_write_timestamps = False
-    options.write_context_info = False
+    options.write_context_info = any(True for cell in layout.each_cell() for _ in cell.each_meta_info())
     write_atomic(Path(path), layout.write_bytes(options))
 
 
