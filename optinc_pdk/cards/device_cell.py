@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from optinc_pdk.cards.device import DeviceCard
 
 GUIDE_CELLS = frozenset(
-    {"straight", "bend_euler", "bend_circular", "bend_s", "wire_straight", "wire_corner", "wire_corner45"}
+    {
+        "straight",
+        "bend_euler",
+        "bend_circular",
+        "bend_s",
+        "s_guide",
+        "bent_guide",
+        "wire_straight",
+        "wire_corner",
+        "wire_corner45",
+    }
 )
 """Cells that are parts of guides and wires, not devices. A part with ports e1 and e2 is metal."""
 MEASURED_DEVICES, MEASURED_MODELS = frozenset({"bump", "pad", "phase_shifter"}), frozenset({"coupled_guides"})

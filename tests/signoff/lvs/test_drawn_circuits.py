@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gdsfactory as gf
 import pytest
 from drawn_link import HEATER_UM, LENGTH_UM, PROCESS, draw, netlist
 
+from optinc_pdk import active_pdk
 from optinc_pdk.circuit.gdsfactory_netlists import placed_circuit
 from optinc_pdk.extract import extract
 from optinc_pdk.signoff.drawn_circuit import read_drawn_circuit
@@ -104,3 +106,46 @@ def test_a_coupler_that_is_not_where_the_netlist_places_it_is_found(tmp_path: Pa
     data = netlist()
     data["placements"]["west"][field] = {"x": -500.0, "rotation": 0}[field]
     assert not check(draw(tmp_path), data).match
+
+
+def draw_composites(folder: Path, bent_um: float) -> tuple[Path, dict[str, Any]]:
+    """Write a circuit of the composites of meshes, and return its path and its netlist.
+
+    Args:
+        folder: Folder to write to.
+        bent_um: Length of the guide behind the attenuator.
+    """
+    with active_pdk():
+        top = gf.Component()
+        tree, mzi, attenuator, dummy, fibre = (
+            top << gf.get_component(name)
+            for name in ("splitter_tree", "mzi_unit", "attenuator", "mzi_dummy", "grating_coupler")
+        )
+        mzi.connect("o2", tree["o2"])
+        attenuator.connect("o1", tree["o4"])
+        dummy.dcplx_trans = gf.kdb.DCplxTrans(1.0, 0.0, True, *tree["o5"].center)
+        fibre.connect("o1", tree["o1"])
+        top.add_port("in", port=fibre["o2"])
+        ends = ((mzi["o3"], 300.0), (mzi["o4"], 30.0), (attenuator["o2"], bent_um), (dummy["o2"], 30.0))
+        for port, length in ends:
+            guide, end = top << gf.get_component("straight", length=length), top << gf.get_component("terminator")
+            guide.connect("o1", port)
+            end.connect("o1", guide["o2"])
+        path = folder / "composites.gds"
+        top.write_gds(path, with_metadata=False)
+        return path, top.get_netlist(recursive=True, on_dangling_port="ignore")
+
+
+def test_composites_of_meshes_are_circuits_of_their_devices(tmp_path: Path) -> None:
+    gds, data = draw_composites(tmp_path, 300.0)
+    bound, extraction = extract_for(placed_circuit(data, PROCESS, "composites"), gds, PROCESS)
+    result = compare(bound.reference, extraction, PROCESS)
+    assert result.match
+    # 3 splitters, 2 couplers in each interferometer, 3 heaters, 2 terminators in the attenuator and in the dummy
+    assert result.devices == 3 + 6 + 3 + 4 + 4 + 1
+    assert compare_with_klayout(bound.reference, extraction.circuit, PROCESS, result).match
+    other, _ = draw_composites(tmp_path, 301.0)
+    bound, extraction = extract_for(placed_circuit(data, PROCESS, "composites"), other, PROCESS)
+    (difference,) = compare(bound.reference, extraction, PROCESS).differences
+    assert difference.kind == "length"
+    assert "attenuator" in str(difference.reference)
