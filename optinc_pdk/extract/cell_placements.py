@@ -92,17 +92,45 @@ class CellPlacements:
         return np.array([shape.is_box() or shape.polygon.is_box() for shape in self._loose[layer].each()], dtype=bool)
 
 
-def find_cell_placements(layout: kdb.Layout, top: kdb.Cell, layers: Sequence[int]) -> CellPlacements | None:
+class CellInstances:
+    """The instances of the cells of a layout as arrays, which are read once for several sets of layers."""
+
+    def __init__(self) -> None:
+        """Start without cells; each is read when it is first asked for."""
+        self._read: dict[int, tuple[Ints, frozenset[int]]] = {}
+
+    def of(self, cell: kdb.Cell) -> tuple[Ints, frozenset[int]]:
+        """Return the instances of a cell.
+
+        Args:
+            cell: The cell; its instances must not change afterwards.
+
+        Returns:
+            (n, 4) cell index, orientation code, x and y of every member of every array, in coordinates of the cell; and
+            the indices of the cells that it places magnified or rotated by another angle than a multiple of 90°, whose
+            instances are left out.
+        """
+        number = cell.cell_index()
+        if number not in self._read:
+            self._read[number] = _instances(cell)
+        return self._read[number]
+
+
+def find_cell_placements(
+    layout: kdb.Layout, top: kdb.Cell, layers: Sequence[int], instances: CellInstances | None = None
+) -> CellPlacements | None:
     """Split a top cell into placements of cells of at most ``MAX_CELL_SIZE_UM``, and the shapes outside them.
 
     Args:
         layout: Layout.
         top: Its top cell.
         layers: KLayout's indices of the layers to read.
+        instances: Instances of the layout's cells, if they were read before.
 
     Returns:
         The placements, or None if a cell is magnified or rotated by an angle that is not a multiple of 90°.
     """
+    instances = instances or CellInstances()
     size = round(MAX_CELL_SIZE_UM / layout.dbu)
     placements: list[Ints] = []
     loose = {layer: kdb.Region() for layer in layers}
@@ -112,17 +140,18 @@ def find_cell_placements(layout: kdb.Layout, top: kdb.Cell, layers: Sequence[int
         for layer in layers:
             if not cell.shapes(layer).is_empty():
                 loose[layer] += kdb.Region(cell.shapes(layer)).transformed(trans)
-        for instance in cell.each_inst():
-            box = _box(instance.cell, layers)
-            if box.empty():
-                continue
-            if instance.is_complex():
-                return None
-            placed = _members(instance, trans)
-            if max(box.width(), box.height()) <= size:
-                placements.append(placed)
-            else:
-                stack += [(instance.cell, transformation(code, x, y)) for _, code, x, y in placed.tolist()]
+        inside, tilted = instances.of(cell)
+        if any(not _box(layout.cell(number), layers).empty() for number in tilted):
+            return None
+        placed = _transformed(inside, trans)
+        present, kind = np.unique(placed[:, 0], return_inverse=True)
+        boxes = [_box(layout.cell(number), layers) for number in present.tolist()]
+        drawn = np.array([not box.empty() for box in boxes], dtype=np.bool_)[kind]
+        small = np.array([max(box.width(), box.height()) <= size for box in boxes], dtype=np.bool_)[kind]
+        placements.append(placed[drawn & small])
+        stack += [
+            (layout.cell(number), transformation(code, x, y)) for number, code, x, y in placed[drawn & ~small].tolist()
+        ]
     for region in loose.values():
         region.remove_properties()
     cells = np.concatenate([np.zeros((0, 4), dtype=np.int64), *placements])
@@ -140,12 +169,40 @@ def transformation(code: int, x: int = 0, y: int = 0) -> kdb.Trans:
     return kdb.Trans(code % 4, code >= 4, x, y)
 
 
-def _members(instance: kdb.Instance, trans: kdb.Trans) -> Ints:
-    """Return cell index, orientation code, x and y (n, 4) of the members of an array."""
-    whole, a, b = trans * instance.trans, trans * instance.a, trans * instance.b
-    i, j = np.indices((max(instance.na, 1), max(instance.nb, 1))).reshape(2, -1)
-    x, y = whole.disp.x + i * a.x + j * b.x, whole.disp.y + i * a.y + j * b.y
-    return np.stack([np.full_like(x, instance.cell_index), np.full_like(x, whole.rot), x, y], axis=1)
+def _instances(cell: kdb.Cell) -> tuple[Ints, frozenset[int]]:
+    """Return cell index, orientation code, x and y (n, 4) of the instances of a cell, and the cells of tilted ones."""
+    rows: list[tuple[int, int, int, int]] = []
+    tilted: set[int] = set()
+    for instance in cell.each_inst():
+        if instance.is_complex():
+            tilted.add(instance.cell_index)
+            continue
+        trans = instance.trans
+        origin, number, code = trans.disp, instance.cell_index, trans.rot
+        if not instance.is_regular_array():
+            rows.append((number, code, origin.x, origin.y))
+            continue
+        a, b = instance.a, instance.b
+        rows += [
+            (number, code, origin.x + i * a.x + j * b.x, origin.y + i * a.y + j * b.y)
+            for i in range(max(instance.na, 1))
+            for j in range(max(instance.nb, 1))
+        ]
+    return np.array(rows, dtype=np.int64).reshape(-1, 4), frozenset(tilted)
+
+
+def _transformed(placed: Ints, trans: kdb.Trans) -> Ints:
+    """Return placements (n, 4) as :meth:`CellInstances.of` does, in coordinates of the cell around."""
+    codes = np.array([(trans * transformation(code)).rot for code in range(8)], dtype=np.int64)
+    along_x, along_y = trans * kdb.Vector(1, 0), trans * kdb.Vector(0, 1)
+    x, y = placed[:, 2], placed[:, 3]
+    columns = (
+        placed[:, 0],
+        codes[placed[:, 1]],
+        along_x.x * x + along_y.x * y + trans.disp.x,
+        along_x.y * x + along_y.y * y + trans.disp.y,
+    )
+    return np.stack(columns, axis=1)
 
 
 def _box(cell: kdb.Cell, layers: Sequence[int]) -> kdb.Box:

@@ -14,7 +14,7 @@ import klayout.db as kdb
 
 from optinc_pdk.cards.rules import AngleRule, BendRadiusRule, BooleanRule, GuideSpaceRule, PairRule, Rule
 from optinc_pdk.signoff.drc.coarse_spacing import guide_space_coarse
-from optinc_pdk.signoff.drc.condensed_layout import CheckDistances, CondensedLayout, condense
+from optinc_pdk.signoff.drc.condensed_layout import MANY, CheckDistances, CondensedLayout, condense
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.shape_checks import MAX_MARKERS, flat, flattened, line_edges
 
@@ -109,8 +109,15 @@ class CondensedChecks:
 
 
 def _suspects(condensed: CondensedLayout, rule: Rule, check: Check) -> kdb.Region:
-    violations = STRICTER.get(rule.kind, check)(condensed.design, rule)
-    return kdb.Region() if violations.is_empty() else condensed.suspects(_flat(violations))
+    violations = _flat(STRICTER.get(rule.kind, check)(condensed.design, rule))
+    if violations.is_empty():
+        return kdb.Region()
+    if rule.kind in STRICTER and violations.count() <= MANY:
+        # a piece of the condensed layout may stand for thousands of places, so it is checked exactly before they are
+        pieces, possible = condensed.pieces(violations)
+        certain = kdb.Region() if possible.is_empty() else _flat(check(pieces, rule)).interacting(possible)
+        violations = violations.interacting(condensed.rest) + certain
+    return condensed.suspects(violations)
 
 
 def _flat(violations: kdb.Region) -> kdb.Region:

@@ -91,6 +91,28 @@ class CondensedLayout:
             boxes_found += kdb.Region([kdb.Polygon(kdb.Box(*place)) for place in self.places[number].tolist()])
         return boxes_found.merged()
 
+    def pieces(self, violations: kdb.Region) -> tuple[Design, kdb.Region]:
+        """Copy the part of the condensed layout around some violations, without the rest.
+
+        Args:
+            violations: Violations in the condensed layout.
+
+        Returns:
+            The part, flat and with whole shapes; and those of the violations that are not in the rest.
+        """
+        inside = violations.not_interacting(self.rest)
+        area = _boxes(inside, self.around)
+        layout = kdb.Layout()
+        layout.dbu = self.design.layout.dbu
+        top = layout.create_cell(self.design.top.name)
+        for name in self.layers:
+            index = self.design.index(name)
+            shapes = kdb.RecursiveShapeIterator(self.design.layout, self.design.top, index, area, True)
+            found = kdb.Region(shapes)
+            found.merged_semantics = False
+            top.shapes(layout.layer(self.design.layout.get_info(index))).insert(found)
+        return Design(layout, top, self.design.layers, self.design.threads), inside
+
     def near(self, suspects: kdb.Region) -> Design:
         """Copy the part of the whole layout around some places, with whole cells and shapes.
 

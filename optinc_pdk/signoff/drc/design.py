@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import klayout.db as kdb
 
-from optinc_pdk.extract.cell_placements import CellPlacements, find_cell_placements
+from optinc_pdk.extract.cell_placements import CellInstances, CellPlacements, find_cell_placements
 from optinc_pdk.extract.mask_layout import read_layout
 
 T = TypeVar("T")
@@ -51,6 +51,10 @@ class Design:
         return {}
 
     @cached_property
+    def _instances(self) -> CellInstances:
+        return CellInstances()
+
+    @cached_property
     def _tilted(self) -> bool:
         """Whether a cell is magnified or rotated by another angle than a multiple of 90°."""
         return any(inst.is_complex() for cell in self.layout.each_cell() for inst in cell.each_inst())
@@ -65,7 +69,8 @@ class Design:
             The placements; None if a cell is magnified or rotated by another angle than a multiple of 90°.
         """
         if layers not in self._places:
-            self._places[layers] = find_cell_placements(self.layout, self.top, [self.index(name) for name in layers])
+            indexes = [self.index(name) for name in layers]
+            self._places[layers] = find_cell_placements(self.layout, self.top, indexes, self._instances)
         return self._places[layers]
 
     def index(self, layer: str) -> int:

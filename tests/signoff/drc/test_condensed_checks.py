@@ -12,7 +12,7 @@ from optinc_pdk.layout.gds_writer import _copy
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.condensed_checks import prepare_condensed
 from optinc_pdk.signoff.drc.design import read_design
-from optinc_pdk.signoff.drc.design_rule_check import CHECKS, DrcResult, _merged, _violations, run_drc
+from optinc_pdk.signoff.drc.design_rule_check import CHECKS, DrcResult, RuleResult, _merged, _violations, run_drc
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
@@ -115,7 +115,14 @@ def test_a_flat_layout_has_the_same_violations(damage: Callable[[kdb.Layout], No
     flat = check(layout, tmp_path / "flat.gds")
     assert {found.id for found in deep.rules if found.violations} >= CASES[damage]
     for one, other in zip(deep.rules, flat.rules, strict=True):
-        assert one.markers == other.markers, one.id
+        assert one.violations == other.violations, one.id
+        difference = in_nm(one) ^ in_nm(other)
+        # crossings of slanted edges are rounded to the grid in the coordinates of the cell that contains them
+        assert difference.sized(-1).is_empty(), one.id
+
+
+def in_nm(result: RuleResult) -> kdb.Region:
+    return kdb.Region([marker.to_itype(0.001) for marker in result.markers])
 
 
 def test_a_clean_mesh_is_checked_on_small_condensed_layouts(tmp_path: Path) -> None:
