@@ -30,6 +30,10 @@ ALIASES = dict.fromkeys(("coupler_straight", "coupler_ring", "coupler_ring_bend"
 """Cells that are drawn as another device."""
 LEAD, LEAD_PORTS = "lead_um", ("o1", "o4")
 """Entry of ``info`` with the length of guide between a coupler's mark and these ports, and the ports."""
+LONGEST_UM = 1.0e9
+"""Longest part of a guide."""
+FARTHEST_UM = 1.0e6
+"""Largest coordinate of an instance; layout files hold 2.1 m in steps of 1 nm."""
 
 Port = tuple[str, str]
 
@@ -147,10 +151,10 @@ class _Expansion:
             if part.component not in self.cells:
                 device = self.names.device(full, ALIASES.get(part.component, part.component), part.settings)
             if device is not None:
-                self.kinds[full], self.transforms[full] = device, placed
+                self.kinds[full], self.transforms[full] = device, _in_reach(full, placed)
                 self.settings[full] = self._settings(full, device, part)
                 if part.info.get(LEAD) is not None:
-                    self.leads[full] = number_of(f"instance {full!r}: {LEAD}", part.info[LEAD])
+                    self.leads[full] = _length_um(f"instance {full!r}: {LEAD}", part.info[LEAD])
             elif part.component in self.cells:
                 inner[instance] = self.expand(part.component, f"{full}.", placed)
             elif part.component in self.guides:
@@ -330,9 +334,27 @@ def _split(text: str, where: str) -> Port:
     return instance, port
 
 
+def _in_reach(instance: str, transform: InstanceTransform | None) -> InstanceTransform | None:
+    """Check that an instance is placed where a layout can have it."""
+    if transform is not None and max(abs(transform.x_um), abs(transform.y_um)) > FARTHEST_UM:
+        raise NetlistError(
+            f"instance {instance!r} is placed at ({transform.x_um:g}, {transform.y_um:g}) µm, farther than "
+            f"{FARTHEST_UM:g} µm from the origin; correct its placement"
+        )
+    return transform
+
+
 def _length(instance: str, info: Mapping[str, Any], settings: Mapping[str, Any]) -> float:
     """Return the length of a part of a guide in µm, NaN if the netlist does not state it."""
     for source in (info, settings):
         if source.get("length") is not None:
-            return number_of(f"instance {instance!r}: length", source["length"])
+            return _length_um(f"instance {instance!r}: length", source["length"])
     return float("nan")
+
+
+def _length_um(where: str, value: Any) -> float:
+    """Check that a value is the length of a guide in µm."""
+    length = number_of(where, value)
+    if not 0.0 <= length <= LONGEST_UM:
+        raise NetlistError(f"{where} is {length:g} µm, guides have 0 to {LONGEST_UM:g} µm; correct it")
+    return length

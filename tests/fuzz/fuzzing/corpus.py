@@ -69,6 +69,56 @@ def build_chip(onn: Onn, folder: Path) -> Chip:
     return Chip(*((folder / f"fuzz{ending}").read_bytes() for ending in endings))
 
 
+def drawn_circuit(folder: Path) -> tuple[list[bytes], bytes]:
+    """Netlists of drawn circuits: one of gdsfactory with a hierarchy, and a schematic with routes and an array.
+
+    Args:
+        folder: Folder for a file.
+
+    Returns:
+        The netlists, and the layout of the first.
+    """
+    import gdsfactory as gf
+
+    from optinc_pdk import active_pdk
+
+    with active_pdk():
+        top = gf.Component()
+        heated, join = top << gf.get_component("straight_heater_metal"), top << gf.get_component("mmi2x2")
+        join.connect("o2", heated["o2"])
+        ring = top << gf.get_component("ring_single", gap=0.2, radius=15.0, length_x=2.0, length_y=1.0)
+        ring.connect("o1", join["o3"])
+        ends = (heated["o1"], join["o1"], join["o4"], ring["o2"])
+        for number, port in enumerate(ends):
+            end = top << gf.get_component("terminator" if number in (1, 2) else "grating_coupler")
+            end.connect("o1", port)
+            if number == 0:
+                top.add_port("in", port=end["o2"])
+        data = top.get_netlist(recursive=True, on_dangling_port="ignore")
+        top.write_gds(folder / "drawn.gds", with_metadata=False)
+    schematic = {
+        "instances": {
+            "fibres": {
+                "component": "grating_coupler",
+                "array": {"columns": 1, "rows": 2, "column_pitch": 0.0, "row_pitch": 127.0},
+            },
+            "heater": {"component": "phase_shifter", "settings": {"length_um": 80.0}},
+            "pad": {"component": "pad"},
+            "bend": {"component": "bend_euler", "info": {"length": 16.5}},
+        },
+        "placements": {
+            "fibres": {"x": 0.0, "y": 5.0, "rotation": 90, "mirror": True},
+            "heater": {"x": "bend,o2", "y": 0.0, "dx": 1.0},
+        },
+        "connections": {"bend,o1": "fibres<0.0>,o1"},
+        "routes": {"optical": {"links": {"heater,o1": "bend,o2", "heater,o2": "fibres<0.1>,o1"}}},
+        "nets": [{"p1": "pad,e1", "p2": "heater,e1"}],
+        "ports": {"in": "fibres<0.0>,o2", "drive": "pad,e1"},
+    }
+    netlists = [yaml.safe_dump(each, sort_keys=False).encode() for each in (data, schematic)]
+    return netlists, (folder / "drawn.gds").read_bytes()
+
+
 def weights_npz(folder: Path) -> list[bytes]:
     """Weight files of the project's own format."""
     files = [bundled_weights().read_bytes()]

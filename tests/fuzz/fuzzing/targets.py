@@ -6,7 +6,7 @@ import json
 import pickle
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -136,6 +136,51 @@ def _netlist(path: Path) -> object:
         return flatten(circuit)
 
 
+@dataclass(frozen=True)
+class _Drawn:
+    """Reads the netlist of a drawn circuit, compares it with a layout, and simulates it.
+
+    Attributes:
+        netlist: Netlist of the layout.
+        layout: Content of the layout file.
+        kept: The extraction of the layout, after the first comparison.
+    """
+
+    netlist: bytes
+    layout: bytes
+    kept: list[Any] = field(default_factory=list)
+
+    def extraction(self, folder: Path) -> Any:
+        """The extraction of the layout, with the labels of its netlist."""
+        from optinc_pdk.cards import load_process
+        from optinc_pdk.circuit import read_reference
+        from optinc_pdk.signoff.lvs.label_binding import extract_for
+
+        if not self.kept:
+            netlist, layout = folder / "drawn.pic.yml", folder / "drawn.gds"
+            netlist.write_bytes(self.netlist)
+            layout.write_bytes(self.layout)
+            process = load_process()
+            self.kept.append(extract_for(read_reference(netlist, process, "drawn"), layout, process)[1])
+        return self.kept[0]
+
+    def __call__(self, path: Path) -> object:
+        from optinc_pdk.cards import load_process
+        from optinc_pdk.circuit import PlacedCircuit, read_reference
+        from optinc_pdk.cli.paths import errors_naming
+        from optinc_pdk.signoff.lvs.comparison import compare
+        from optinc_pdk.signoff.lvs.label_binding import bind_labels, named_circuit
+        from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
+
+        extraction, process = self.extraction(path.parent), load_process()
+        found = read_reference(path, process, "fuzz")
+        with errors_naming(path):
+            if not isinstance(found, PlacedCircuit):
+                return found
+            compare(bind_labels(found, (), process).reference, extraction, process)
+            return set_scattering(named_circuit(found, process), {}, 1550.0, process)
+
+
 def _bias(path: Path) -> object:
     from optinc_pdk.cards import load_process
     from optinc_pdk.simulate.heater_drive.phases import read_drive
@@ -234,6 +279,7 @@ def targets(chip: corpus.Chip, folder: Path) -> dict[str, Target]:
         folder: Folder for files that make the corpus.
     """
     netlists = (chip.netlist,)
+    drawn, layout = corpus.drawn_circuit(folder)
     devices = tuple(corpus.yaml_cards("soi220/devices/*.yml"))
     names = [path.stem for path in sorted((corpus.CARDS / "soi220" / "devices").glob("*.yml"))]
     found = [
@@ -248,6 +294,7 @@ def targets(chip: corpus.Chip, folder: Path) -> dict[str, Target]:
         ),
         Target("weights .onnx", "w.onnx", tuple(corpus.weights_onnx(folder)), (_onnx,) * 3 + (_bytes,), _weights, 8),
         Target("netlist", "n.pic.yml", netlists, YAML, _netlist, 1.5),
+        Target("drawn netlist", "d.pic.yml", tuple(drawn), YAML, _Drawn(drawn[0], layout), 1.5),
         Target("bias", "b.bias.yml", (chip.bias,), YAML, _bias, 6),
         *(
             Target(f"device card {n}", f"{n}.yml", (d,), YAML, _device, 0.35)
