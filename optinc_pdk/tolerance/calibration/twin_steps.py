@@ -3,7 +3,8 @@
 A measured derivative takes one heater setting for every heater of a layer; a predicted one takes none. Errors of hidden
 layers are measured after every step, so errors of the twin do not remain. Errors of the last layer are those that the
 twin predicts: products of fields at a receiver hardly depend on small phases of the fields, which matter where large
-fields cancel.
+fields cancel. Many settings have equally small errors; predicted signals in quadrature count with a small weight, so
+that steps do not move light there.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.simulate.programming.detection_jacobian import residual
+from optinc_pdk.simulate.programming.detection_jacobian import residual, row_scales
 from optinc_pdk.simulate.programming.phase_fit import FIRST_DAMPING, damped_step
 from optinc_pdk.tolerance.calibration.dac_rounding import nearest_moves
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel
 from optinc_pdk.tolerance.calibration.in_loop_steps import MeasuredSetting, measure_setting, stepped_voltages
-from optinc_pdk.tolerance.calibration.measurement import BenchProtocol, matrix_errors
+from optinc_pdk.tolerance.calibration.measurement import (
+    BenchLayer,
+    BenchProtocol,
+    LayerResponse,
+    detection_coefficients,
+    matrix_errors,
+)
 from optinc_pdk.tolerance.calibration.twin_readings import LayerLight, TwinEstimate, predicted_responses
 
 Floats = NDArray[np.float64]
@@ -38,15 +45,24 @@ class TwinGuide:
         laboratory: The bench.
         estimate: The fitted twin.
         heaters: Design model of the heaters with the fitted crosstalk.
+        quadrature_weight: Weight of the signals in quadrature with their local oscillators, relative to matrix errors.
     """
 
     laboratory: BenchProtocol
     estimate: TwinEstimate
     heaters: HeaterModel
+    quadrature_weight: float = 0.0
 
     def errors(self, state: MeasuredSetting) -> list[Floats]:
-        """Return the errors of each layer: measured ones of hidden layers, predicted ones of the last layer."""
-        return [*state.error[:-1], self._predicted(len(state.layers) - 1, self._design_phase(state)[np.newaxis])[0]]
+        """Return the errors of each layer: measured ones of hidden layers, predicted ones of the last layer.
+
+        Where they are weighted, predicted signals in quadrature follow the errors of a hidden layer; photodiodes do not
+        show them.
+        """
+        phase = self._design_phase(state)[np.newaxis]
+        predicted = [self._predicted(i, phase)[0] for i in range(len(state.layers))]
+        pairs = zip(state.error[:-1], predicted[:-1], strict=True)
+        return [*(np.concatenate([measured, also[measured.size :]]) for measured, also in pairs), predicted[-1]]
 
     def jacobians(self, state: MeasuredSetting) -> list[Floats]:
         """Predict, for each layer, the (entries, heaters) derivatives of its errors by design phases in rad."""
@@ -82,12 +98,30 @@ class TwinGuide:
         return self.estimate.twin.heaters.phases(state.voltage_v)
 
     def _predicted(self, index: int, design_phase: Floats) -> Floats:
-        """Return (S, entries) predicted errors of a layer at (S, H) design phases."""
+        """Return (S, entries) predicted errors of a layer, and its signals in quadrature, at (S, H) design phases."""
         layer = self.estimate.twin.layers[index]
         light = self.estimate.light(index, self.estimate.phases(design_phase))
         if layer.target.last:
             return _field_errors(light, self.estimate, index)
-        return np.stack([matrix_errors(layer, one) for one in predicted_responses(light, layer)])
+        responses = predicted_responses(light, layer)
+        errors = np.stack([matrix_errors(layer, one) for one in responses])
+        if self.quadrature_weight == 0.0:
+            return errors
+        return np.concatenate([errors, self.quadrature_weight * _quadratures(light, layer, responses)], axis=1)
+
+
+def _quadratures(light: LayerLight, layer: BenchLayer, responses: list[LayerResponse]) -> Floats:
+    """(S, pieces · J) signals of a layer in quadrature, scaled as those of :func:`detection_jacobian.quadrature`."""
+    target, pairs = layer.target, layer.plus.size
+    mixed = 2.0 * (light.detected[:, :, :1].conj() * light.detected[:, :, 1:]).imag
+    found = []
+    for one, response in zip(mixed, responses, strict=True):
+        seen = detection_coefficients(layer, response)
+        balance, scale = (
+            each[target.owner, np.newaxis] for each in (seen.balance, row_scales(seen.coefficient, target))
+        )
+        found.append(np.where(target.illuminated, (one[:pairs] - balance * one[pairs:]) / scale, 0.0).reshape(-1))
+    return np.stack(found) / float(np.linalg.norm(target.mesh_weight, 2))
 
 
 def _field_errors(light: LayerLight, estimate: TwinEstimate, index: int) -> Floats:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from optinc_pdk.onn import carry_chain
+from optinc_pdk.simulate.programming.detection_jacobian import quadrature
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
 from optinc_pdk.simulate.programming.targets import layer_targets
 from optinc_pdk.simulate.transmission.noise import noise_of
@@ -19,6 +22,7 @@ from optinc_pdk.tolerance.calibration.twin_fit import relative_misfits, signal_m
 from optinc_pdk.tolerance.calibration.twin_programming import fit_twin, program_by_twin
 from optinc_pdk.tolerance.calibration.twin_readings import (
     TwinEstimate,
+    TwinLight,
     predicted_derivatives,
     predicted_responses,
     predicted_vectors,
@@ -170,6 +174,35 @@ def test_predicted_jacobians_of_hidden_layers_are_those_of_a_nominal_bench(work,
     for one, other in zip(measured[:-1], guide.jacobians(state)[:-1], strict=True):
         # a layer of one column has no derivatives, because its rows are scaled
         assert np.abs(one - other).max() < 0.1 * np.abs(one).max() + 1e-6
+
+
+def test_a_guide_adds_the_signals_in_quadrature_of_hidden_layers(work, process):
+    setup, guide = nominal_guide(work, process)
+    state = measure_setting(setup.bench, setup.layers, setup.heaters, setup.heaters.quantise(work.chip.voltage_v))
+    weighted = replace(guide, quadrature_weight=0.5)
+    plain, found = guide.errors(state), weighted.errors(state)
+    phase = guide.estimate.phases(setup.heaters.phases(state.voltage_v)[np.newaxis])
+    assert np.array_equal(found[-1], plain[-1])
+    for i, target in enumerate(setup.problem.targets[:-1]):
+        expected = quadrature(TwinLight({i: guide.estimate.light(i, phase)}), target)
+        assert np.array_equal(found[i][: plain[i].size], plain[i])
+        assert np.abs(expected).max() > 1e-3
+        assert np.allclose(found[i][plain[i].size :], 0.5 * expected.reshape(-1), rtol=1e-2, atol=1e-5)
+    for slope, errors in zip(weighted.jacobians(state), found, strict=True):
+        assert len(slope) == errors.size
+
+
+def test_corrections_weighted_with_quadrature_keep_the_light_in_phase(work, process):
+    setup, guide = nominal_guide(work, process)
+    phase = setup.heaters.phases(work.chip.voltage_v)
+    off = setup.heaters.voltages(phase + 0.05 * np.random.default_rng(3).standard_normal(phase.size))
+    state = measure_setting(setup.bench, setup.layers, setup.heaters, off)
+    turned = {}
+    for weight in (0.0, 0.1):
+        found = correct(replace(guide, quadrature_weight=weight), 2.0 * np.pi / setup.efficiency, state)
+        pairs = zip(replace(guide, quadrature_weight=1.0).errors(found), guide.errors(found), strict=True)
+        turned[weight] = sum(np.linalg.norm(every[plain.size :]) for every, plain in pairs)
+    assert turned[0.1] < 0.5 * turned[0.0]
 
 
 def test_corrections_and_joint_rounding_reduce_the_errors_of_every_layer(work, process):
