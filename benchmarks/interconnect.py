@@ -50,7 +50,8 @@ from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering
 from optinc_pdk.simulate.transmission.noise import noise_choices
-from optinc_pdk.tolerance.error_estimate import RATE_PRECISION, best_noise, error_margins
+from optinc_pdk.tolerance.error_estimate import error_margins
+from optinc_pdk.tolerance.highest_rates import RATE_PRECISION, best_noise
 from optinc_pdk.tolerance.link_energy import LinkEnergy, link_energy
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -30,7 +30,8 @@ from optinc_pdk.report.formatting import format_si
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering
-from optinc_pdk.tolerance.error_estimate import error_margins, find_rate_limits
+from optinc_pdk.tolerance.error_estimate import error_margins
+from optinc_pdk.tolerance.highest_rates import find_rate_limits
 
 PLATFORM = "cornerstone220"
 PROCESSES = ("soi220", PLATFORM, "soi220_fast")

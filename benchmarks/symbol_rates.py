@@ -26,14 +26,8 @@ from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering
 from optinc_pdk.simulate.transmission.noise import noise_choices, rate_limits
-from optinc_pdk.tolerance.error_estimate import (
-    IDEALISED,
-    best_noise,
-    error_margins,
-    estimate_errors,
-    find_rate_limits,
-    rates_without_limits,
-)
+from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
+from optinc_pdk.tolerance.highest_rates import IDEALISED, best_noise, find_rate_limits, rates_without_limits
 from optinc_pdk.tolerance.montecarlo.summary import wilson_interval
 from optinc_pdk.tolerance.montecarlo.word_statistics import read_words
 

@@ -408,7 +408,8 @@ def _speed(s: Scattering, board: Board, bias: Bias, task: Averaging, card: Proce
     """Estimate the highest symbol rate of the extracted chip, what limits it, and the energy at this rate."""
     from optinc_pdk.report.build_numbers import speed_numbers
     from optinc_pdk.signoff.function import function_inputs
-    from optinc_pdk.tolerance.error_estimate import error_margins, find_rate_limits, rates_without_limits
+    from optinc_pdk.tolerance.error_estimate import error_margins
+    from optinc_pdk.tolerance.highest_rates import find_rate_limits, rates_without_limits
     from optinc_pdk.tolerance.link_energy import link_energy
 
     margins = error_margins(s, function_inputs(task), board, bias)

@@ -81,8 +81,9 @@ def eye(
     from optinc_pdk.report.formatting import format_si
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.signoff.function import check_board, function_inputs
-    from optinc_pdk.tolerance.error_estimate import best_noise, error_margins, estimate_errors
+    from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
     from optinc_pdk.tolerance.eye_diagram import eye_diagrams, eyes_json
+    from optinc_pdk.tolerance.highest_rates import best_noise
     from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
 
     if missing := missing_bandwidths(card):

@@ -9,7 +9,8 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.noise import rate_limits
-from optinc_pdk.tolerance.error_estimate import error_margins, highest_rate
+from optinc_pdk.tolerance.error_estimate import error_margins
+from optinc_pdk.tolerance.highest_rates import highest_rate
 from optinc_pdk.validation import validate_arguments
 
 

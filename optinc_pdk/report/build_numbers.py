@@ -25,7 +25,7 @@ from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.signoff.lvs.comparison import LvsResult
 from optinc_pdk.signoff.lvs.differences import EXTRACTION, Difference
 from optinc_pdk.simulate import Programming
-from optinc_pdk.tolerance.error_estimate import RateLimits
+from optinc_pdk.tolerance.highest_rates import RateLimits
 from optinc_pdk.tolerance.link_energy import LinkEnergy
 from optinc_pdk.tolerance.oscillator_power import oscillator_light
 

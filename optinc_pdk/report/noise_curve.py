@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from optinc_pdk.report.formatting import error_numbers, format_errors, format_si, light_text
-from optinc_pdk.tolerance.error_estimate import RateLimits
 from optinc_pdk.tolerance.error_rates import NoiseCurve, RatePoint
+from optinc_pdk.tolerance.highest_rates import RateLimits
 from optinc_pdk.tolerance.link_energy import LinkEnergy
 from optinc_pdk.tolerance.oscillator_rates import ENOUGH, OscillatorRates
 

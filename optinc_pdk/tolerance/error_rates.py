@@ -19,15 +19,8 @@ from optinc_pdk.signoff.function import FunctionInputs, check_board, function_in
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.noise import Noise, noise_choices, noise_of, rate_limits
 from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
-from optinc_pdk.tolerance.error_estimate import (
-    ErrorEstimate,
-    RateLimits,
-    best_noise,
-    error_margins,
-    estimate_errors,
-    find_rate_limits,
-    rates_without_limits,
-)
+from optinc_pdk.tolerance.error_estimate import ErrorEstimate, error_margins, estimate_errors
+from optinc_pdk.tolerance.highest_rates import RateLimits, best_noise, find_rate_limits, rates_without_limits
 from optinc_pdk.tolerance.montecarlo.summary import wilson_interval
 from optinc_pdk.tolerance.montecarlo.word_statistics import read_words
 

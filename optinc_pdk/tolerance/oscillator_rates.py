@@ -12,7 +12,8 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.signoff.function import FunctionInputs, oscillator_powers
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
-from optinc_pdk.tolerance.error_estimate import ERROR_RATE, error_margins, highest_rate
+from optinc_pdk.tolerance.error_estimate import error_margins
+from optinc_pdk.tolerance.highest_rates import ERROR_RATE, highest_rate
 from optinc_pdk.tolerance.oscillator_power import OscillatorLight, oscillator_light, with_oscillator_power
 
 POWERS = 5

@@ -21,13 +21,8 @@ from optinc_pdk.onn import Onn, factorise, linked_network
 from optinc_pdk.signoff.electrical.wiring import wiring_of
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import program, scattering
-from optinc_pdk.tolerance.error_estimate import (
-    CHOICE_WORDS,
-    ERROR_RATE,
-    WORDS,
-    error_margins,
-    highest_rate,
-)
+from optinc_pdk.tolerance.error_estimate import WORDS, error_margins
+from optinc_pdk.tolerance.highest_rates import CHOICE_WORDS, ERROR_RATE, highest_rate
 
 NAME = "chip"
 """Name of the circuit that is rated."""

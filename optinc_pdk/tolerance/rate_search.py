@@ -23,7 +23,7 @@ from optinc_pdk.onn.closed_form.comparator_layers import Placement
 from optinc_pdk.onn.closed_form.comparator_programs import ProgramVariant
 from optinc_pdk.onn.closed_form.comparator_search import Candidate, candidates, choose, evaluate, tolerant_front
 from optinc_pdk.onn.closed_form.comparators import candidate_network
-from optinc_pdk.tolerance.error_estimate import RATE_PRECISION
+from optinc_pdk.tolerance.highest_rates import RATE_PRECISION
 from optinc_pdk.tolerance.planned_rate import chip_rate
 
 STARTS = (Fraction(4, 3), Fraction(2))

@@ -16,14 +16,11 @@ from optinc_pdk.simulate import noise_of
 from optinc_pdk.simulate.transmission.noise import Noise, noise_choices
 from optinc_pdk.simulate.transmission.noise_propagation import ReadingSpread
 from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
-from optinc_pdk.tolerance.error_estimate import (
+from optinc_pdk.tolerance.error_estimate import ErrorMargins, _receiver_errors, error_margins, estimate_errors
+from optinc_pdk.tolerance.highest_rates import (
     IDEALISED,
-    ErrorMargins,
     _RateSearch,
-    _receiver_errors,
     best_noise,
-    error_margins,
-    estimate_errors,
     find_rate_limits,
     highest_rate,
     rates_without_limits,

@@ -20,7 +20,8 @@ from optinc_pdk.simulate import noise_of, program, scattering, transmit
 from optinc_pdk.simulate.transmission.noise import ELECTRON_C, Noise
 from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
 from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
-from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors, highest_rate
+from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
+from optinc_pdk.tolerance.highest_rates import highest_rate
 from optinc_pdk.tolerance.oscillator_power import oscillator_light, with_oscillator_power
 from optinc_pdk.tolerance.oscillator_rates import oscillator_rates
 

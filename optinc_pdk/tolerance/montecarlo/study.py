@@ -26,7 +26,8 @@ from optinc_pdk.simulate.transmission.noise import Noise, noise_choices, noise_o
 from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
 from optinc_pdk.tolerance.calibration.procedure import calibrate
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
-from optinc_pdk.tolerance.error_estimate import best_noise, error_margins
+from optinc_pdk.tolerance.error_estimate import error_margins
+from optinc_pdk.tolerance.highest_rates import best_noise
 from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Result, SampleJob
 from optinc_pdk.tolerance.montecarlo.word_statistics import (
     WordOutcome,
