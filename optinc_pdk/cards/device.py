@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import model_validator
 
-from optinc_pdk.cards.device_cell import GUIDE_CELLS, MEASURED_DEVICES, MEASURED_MODELS, CellCard
+from optinc_pdk.cards.device_cell import CIRCUIT_CELLS, GUIDE_CELLS, MEASURED_DEVICES, MEASURED_MODELS, CellCard
 from optinc_pdk.cards.device_models import NO_MODEL, check_model
 from optinc_pdk.cards.errors import CardError
 from optinc_pdk.cards.netlist_names import DeviceNames
@@ -97,8 +97,12 @@ class DeviceCard(StrictModel):
     def _cell_has_the_ports(self) -> DeviceCard:
         if self.cell is None:
             return self
-        if self.name in GUIDE_CELLS | MEASURED_DEVICES:
-            kind = "a guide or wire" if self.name in GUIDE_CELLS else "a device that extraction measures"
+        taken = {
+            "a guide or wire": GUIDE_CELLS,
+            "a circuit of the package": CIRCUIT_CELLS,
+            "a device that extraction measures": MEASURED_DEVICES,
+        }
+        for kind in (kind for kind, known in taken.items() if self.name in known):
             raise ValueError(f"cell: {self.name} is {kind}; give a device with a cell of its own another name")
         if self.model.name in MEASURED_MODELS or not self.ports.optical:
             kind = f"the model {self.model.name}" if self.ports.optical else "no optical ports"

@@ -32,6 +32,22 @@ GUIDE_CELLS = frozenset(
     }
 )
 """Cells that are parts of guides and wires, not devices. A part with ports e1 and e2 is metal."""
+CIRCUIT_CELLS = frozenset(
+    {"activation_offchip", "activation_onchip", "attenuator", "coupler_ring", "coupler_ring_bend", "coupler_straight"}
+    | {
+        "cutback",
+        "die_frame",
+        "fibre_array",
+        "heater_test",
+        "homodyne_mixer",
+        "mesh",
+        "mesh_column",
+        "mzi",
+        "mzi_dummy",
+    }
+    | {"mzi_unit", "ring_double", "ring_single", "ring_single_bend_coupler", "splitter_tree", "straight_heater_metal"}
+)
+"""Cells of the package that are circuits of devices, or structures of a chip."""
 MEASURED_DEVICES, MEASURED_MODELS = frozenset({"bump", "pad", "phase_shifter"}), frozenset({"coupled_guides"})
 """Devices, and models of devices, that extraction measures instead of comparing polygons; the package draws them."""
 LARGEST_UM = 1e5

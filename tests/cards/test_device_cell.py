@@ -82,6 +82,7 @@ def test_files_are_found_beside_the_card_and_need_no_model(folder: Path, write: 
         ({"cell": {"function": "a.b:c", "ports": {"o1": PLACES["o1"] | {"at_um": [1e6, 0]}}}}, ("at_um", "100000")),
         ({"name": "straight"}, ("straight", "another name")),
         ({"name": "phase_shifter"}, ("phase_shifter", "another name")),
+        ({"name": "mzi"}, ("mzi", "another name")),
         ({"name": "mmi1x2"}, ("'mmi1x2'", "soi220", "another name")),
         ({"ports": {"optical": [], "electrical": ["o1", "o2"]}}, ("cell", "optical")),
     ],

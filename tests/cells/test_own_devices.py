@@ -12,9 +12,10 @@ import gdsfactory as gf
 import klayout.db as kdb
 import pytest
 
-from optinc_pdk.cards import CardError, Process
+from optinc_pdk.cards import CardError, Process, load_process, process_names
+from optinc_pdk.cards.device_cell import CIRCUIT_CELLS, GUIDE_CELLS
 from optinc_pdk.cards.loader import _loaded_process
-from optinc_pdk.cells import cells_of
+from optinc_pdk.cells import CELLS, cells_of
 from optinc_pdk.cells.golden_files import golden_states, write_golden
 from optinc_pdk.extract import extract
 from optinc_pdk.extract.golden_devices import read_golden
@@ -324,6 +325,11 @@ def test_a_function_draws_with_the_pdk_that_its_card_states(own: Folder) -> None
         with pytest.raises(CardError, match="1/0"):
             golden_states(own.process())
         assert gf.get_active_pdk() is pdk
+
+
+def test_the_names_of_all_cells_of_the_package_are_taken() -> None:
+    cards = {name for process in process_names() for name in load_process(process).devices}
+    assert CELLS.keys() - cards - GUIDE_CELLS == CIRCUIT_CELLS
 
 
 def test_circuits_of_the_package_leave_out_devices_that_a_process_draws_itself(tmp_path: Path) -> None:
