@@ -175,6 +175,13 @@ class Process(StrictModel):
         return max(float(self.pads.pitch_um), between)
 
     @property
+    def has_foreign_heaters(self) -> bool:
+        """Whether heaters have tapers, or vias to the metal; extraction recognises such heaters, no cell draws them."""
+        shifter = self.devices.get("phase_shifter")
+        tapered = shifter is not None and "heater_taper_um" in shifter.geometry
+        return tapered or self.contact.heater_via is not None
+
+    @property
     def gds_layers(self) -> dict[str, tuple[int, int]]:
         """GDS layer and datatype of each mask layer, by layer name."""
         return {name: layer.gds for name, layer in self.layers.items()}

@@ -102,7 +102,8 @@ def cells_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:
     """Return the cells that a process can draw: those of the package for which it has the devices, and its own devices.
 
     A device whose card states a cell takes the place of the package's cell of its name. Circuits of the package that
-    are drawn with that device are left out, except ``mzi``, which takes its splitter from the PDK.
+    are drawn with that device are left out, except ``mzi``, which takes its splitter from the PDK. So are those with
+    heaters if the heaters of the process are of another PDK.
 
     Args:
         process: Process.
@@ -111,7 +112,7 @@ def cells_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:
         Cell functions by cell name, sorted.
     """
     own = {name: own_cell(name) for name, card in process.devices.items() if card.cell is not None}
-    drawn = process.devices.keys() - own.keys()
+    drawn = process.devices.keys() - own.keys() - ({"phase_shifter"} if process.has_foreign_heaters else set())
     of_package = {
         name: cell
         for name, cell in CELLS.items()

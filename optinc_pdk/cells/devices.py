@@ -100,7 +100,7 @@ def phase_shifter(length_um: float | None = None) -> gf.Component:
         CardError: The process describes heaters of another PDK, with tapers or with vias to the metal.
     """
     card = active_process().device("phase_shifter")
-    if active_process().contact.heater_via is not None or "heater_taper_um" in card.geometry:
+    if active_process().has_foreign_heaters:
         raise CardError(
             f"process {active_process().name!r} describes heaters that this package does not draw (contact.heater_via "
             "or geometry.heater_taper_um); draw the circuit with the cells of the PDK they are from"

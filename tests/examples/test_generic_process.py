@@ -287,14 +287,14 @@ FAULTS = {
         "mzi_heater", erased("via1", 130.0, 90.0, 150.0, 110.0), "1 contacts", (250.0, 100.0)
     ),
     "a heater is narrow": ("mzi_heater", erased("heater", 240.0, 99.0, 260.0, 110.0), "heater", (250.0, 100.0)),
-    "a pad is not wired": ("mzi_heater", moved("pad", (0.0, 200.0), 1), "drive", (50.0, 500.0)),
-    "two wires touch": ("mzi_heater", added("m3", 49.0, 260.0, 460.0, 262.0), "short", (450.0, 300.0)),
+    "a pad is not wired": ("mzi_heater", moved("pad", (0.0, 200.0), 1), "wired to no pad", (250.0, 100.0)),
+    "two wires touch": ("mzi_heater", added("m3", 49.0, 260.0, 460.0, 262.0), "short", (50.0, 300.0)),
     "a guide is wide": ("mzi_heater", added("core", 200.0, -130.0, 220.0, -129.6), "width", (210.0, -129.9)),
     "a coupler is moved": ("switch_2x2", moved("mmi2x2", (0.3, 0.0), 1), "mmi2x2", (603.0, 0.0)),
     "a contact lacks vias above it": (
         "switch_2x2", erased("via2", 100.0, 140.0, 120.0, 160.0), "upper", (245.0, 150.0)
     ),
-    "a coupler has another gap": ("coupler_ladder", replaced_coupler, "gap is 0.240", (210.0, 0.4)),
+    "a coupler has another gap": ("coupler_ladder", replaced_coupler, "guide_space", (210.0, 0.4)),
     "guides are near each other": (
         "coupler_ladder", added("core", 40.0, 0.3, 60.0, 0.8), "guide_space", (50.0, -0.6)
     ),

@@ -10,6 +10,7 @@ import pytest
 from optinc_pdk import active_pdk
 from optinc_pdk.cards import CardError, load_process
 from optinc_pdk.cards.technology import ContactCard
+from optinc_pdk.cells import cells_of
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.extract.heater_tapers import part_of_constant_width, taper_squares
 
@@ -120,5 +121,6 @@ def test_a_polygon_without_the_form_of_a_tapered_heater_has_no_such_part() -> No
 def test_this_package_draws_no_such_heaters(change: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     changed = BASE.model_copy(update=change)
     monkeypatch.setattr("optinc_pdk.cells.devices.active_process", lambda: changed)
+    assert set(cells_of(BASE)) - set(cells_of(changed)) > {"phase_shifter", "straight_heater_metal", "mesh"}
     with active_pdk(), pytest.raises(CardError, match=r"soi220.*does not draw"):
         gf.get_component("phase_shifter", length_um=77.0)
