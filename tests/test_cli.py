@@ -129,6 +129,25 @@ def test_a_process_that_finds_a_violation_ends_with_1(tmp_path: Path) -> None:
     assert (tmp_path / "thin.drc.lyrdb").is_file()
 
 
+def test_drc_takes_a_layout_without_an_outline_as_part_of_a_chip(tmp_path: Path) -> None:
+    layout = kdb.Layout()
+    layout.create_cell("part").shapes(layout.layer(3, 0)).insert(kdb.DBox(0, 0, 10, 0.45))
+    layout.write(str(tmp_path / "part.gds"))
+    result = run("drc", tmp_path / "part.gds")
+    assert result.returncode == 0, result.stderr
+    assert "no outline" in result.stdout and "chip.outline, chip.size, chip.edge" in result.stdout
+    layout.top_cell().shapes(layout.layer(99, 0)).insert(kdb.DBox(-10, -10, 20, 20))
+    layout.write(str(tmp_path / "part.gds"))
+    result = run("drc", tmp_path / "part.gds")
+    assert (result.returncode, "chip.edge" in result.stdout, "no outline" in result.stdout) == (1, True, False)
+    layout.clear()
+    layout.create_cell("empty")
+    layout.write(str(tmp_path / "empty.gds"))
+    result = run("drc", tmp_path / "empty.gds", "--json")
+    rows = {row["id"]: row for row in json.loads(result.stdout)["rules"]}
+    assert (result.returncode, rows["chip.outline"]["violations"], rows["chip.edge"]["run"]) == (1, 1, True)
+
+
 @pytest.mark.parametrize("package", ["typer", "numpy"])
 def test_an_interrupt_during_an_import_ends_with_130(package: str) -> None:
     interrupt = (
@@ -327,6 +346,7 @@ def test_drc_counts_warnings_and_violations_alike_in_table_and_summary(chip: Pat
     assert result.returncode == 0, result.stderr
     assert " warning " in result.stdout and " 46 " in result.stdout
     assert result.stdout.endswith("\n0 violations and 46 warnings of 48 rules\n")
+    assert "not run" not in result.stdout
     missing = run("drc", tmp_path / "none.gds")
     assert missing.returncode == 2 and missing.stderr.count("none.gds") == 1 and "Errno" not in missing.stderr
 

@@ -60,7 +60,8 @@ def drc(
 ) -> None:
     """Check the design rules of a layout; writes a marker database, .drc.lyrdb, which KLayout opens.
 
-    With a bias, heaters without pad, ground or channel, channels without heater, shorts and labels that are used twice
+    Rules about whole dies are not run on a layout without the outline of a die, which is part of a chip. With a bias,
+    heaters without pad, ground or channel, channels without heater, shorts and labels that are used twice
     are reported as well. Exit code 1 if there is one, or if a rule is violated.
     """
     path = output_path(output or default_output(gds, ".drc.lyrdb"), gds, bias, in_place=True)
@@ -81,7 +82,7 @@ def drc(
     from optinc_pdk.signoff.electrical.electrical_check import check_electrical, full_currents
     from optinc_pdk.signoff.electrical.wiring import read_wiring
 
-    result = check_chip(gds, card)
+    result = check_chip(gds, card, parts=True)
     electrical = None if drive is None else check_electrical(card.rules, read_wiring(gds, card), drive)
     checked = electrical.rules if electrical else ()
     faults = electrical.faults if electrical else ()
@@ -96,12 +97,12 @@ def drc(
                 print(line)
         for fault in faults[:SHOWN]:
             print(f"electrical {fault}")
-        left = f", {numbers['not_run']} not run" + (": give --bias" if electrical is None else "")
+        for reason, ids in result.rules_not_run(checked).items():
+            print(f"not run, because {reason}: {', '.join(ids)}")
         warnings = sum(row["violations"] for row in rows if row["severity"] == "warning")
         also = f" and {count_text(warnings, 'warning')}" if warnings else ""
         print(
             f"{count_text(numbers['violations'], 'violation')}{also} of {numbers['rules']} rules"
-            f"{left if numbers['not_run'] else ''}"
             + (f"; {count_text(len(faults), 'electrical fault')}" if faults else "")
         )
     passed = numbers["violations"] == 0 and not faults

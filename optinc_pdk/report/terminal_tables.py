@@ -263,7 +263,7 @@ def drc_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         table.add_row(row["id"], row["severity"], *counts, f"({box[0]:.3f}, {box[1]:.3f})", row["text"])
     for row in rows:
         if not row["run"]:
-            table.add_row(row["id"], row["severity"], "not run", "", "", f"needs the bias (--bias): {row['text']}")
+            table.add_row(row["id"], row["severity"], "not run", "", "", row["text"])
         elif not violated:
             table.add_row(row["id"], row["severity"], "0", "0", "", row["text"])
     return table

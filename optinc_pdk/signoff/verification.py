@@ -13,7 +13,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, PlacedCircuit
 from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.drawn_circuit import DrawnCircuit, read_drawn_circuit
-from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, DrcResult, check_chip
+from optinc_pdk.signoff.drc.design_rule_check import DrcResult, check_chip
 from optinc_pdk.signoff.layout_faults import LayoutFault, affect_function
 from optinc_pdk.signoff.lvs.comparison import LvsResult
 from optinc_pdk.simulate.heater_drive.pad_settings import PadSetting
@@ -48,11 +48,7 @@ class Verification:
     @property
     def rules_not_run(self) -> dict[str, tuple[str, ...]]:
         """Ids of the design rules that were not run, by the reason."""
-        left = [one.rule for one in self.drc.all_rules() if not one.run]
-        electrical = tuple(rule.id for rule in left if rule.kind in ELECTRICAL_KINDS)
-        of_dies = tuple(rule.id for rule in left if rule.kind not in ELECTRICAL_KINDS)
-        reasons = {"no outline of a die is drawn": of_dies, "they need a bias (optinc drc --bias)": electrical}
-        return {reason: ids for reason, ids in reasons.items() if ids}
+        return self.drc.rules_not_run()
 
     @property
     def faults(self) -> tuple[LayoutFault, ...]:

@@ -147,6 +147,19 @@ class DrcResult:
         return tuple(results.get(rule.id, RuleResult(rule, (), run=False)) for rule in self.requested)
 
 
+    def rules_not_run(self, electrical: Sequence[RuleResult] = ()) -> dict[str, tuple[str, ...]]:
+        """Return the ids of the rules that were not run, by the reason.
+
+        Args:
+            electrical: Results of the electrical rules.
+        """
+        left = [result.rule for result in self.all_rules(electrical) if not result.run]
+        biased = tuple(rule.id for rule in left if rule.kind in ELECTRICAL_KINDS)
+        of_dies = tuple(rule.id for rule in left if rule.kind not in ELECTRICAL_KINDS)
+        reasons = {"no outline of a die is drawn": of_dies, "they need a bias (optinc drc --bias)": biased}
+        return {reason: ids for reason, ids in reasons.items() if ids}
+
+
 @refusing_geometry
 def run_drc(
     gds_path: Path, rules: Sequence[Rule], layers: Mapping[str, tuple[int, int]], threads: int = 2
@@ -178,7 +191,8 @@ def check_chip(gds_path: Path, process: Process, threads: int = 2, parts: bool =
         gds_path: GDS2 or OASIS file with one top cell.
         process: Process of the layout.
         threads: Number of threads for hierarchical operations.
-        parts: Whether a layout without the outline of a die is a part of a chip: rules about whole dies are not run.
+        parts: Whether a layout that is not empty and has no outline of a die is a part of a chip: rules about whole
+            dies are not run.
 
     Returns:
         One result per geometric rule that is run, in the rules' order.
@@ -192,7 +206,8 @@ def check_chip(gds_path: Path, process: Process, threads: int = 2, parts: bool =
             check_unit(design.layout, rule.value_um, gds_path)
     check_layers(design.layout, process.gds_layers, gds_path)
     outlines = [rule.layers[0] for rule in process.rules if isinstance(rule, OutlineRule)]
-    part = parts and not any(shape_checks.dies(design, layer) for layer in outlines)
+    drawn = any(not design.shapes(layer).at_end() for layer in design.layers)
+    part = parts and drawn and not any(shape_checks.dies(design, layer) for layer in outlines)
     return _check(gds_path, design, process.rules, DIE_KINDS if part else ())
 
 
