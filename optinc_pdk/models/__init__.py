@@ -20,6 +20,7 @@ from optinc_pdk.models.registry import (
     sampled_s,
 )
 from optinc_pdk.models.sax_models import sax_cells, sax_models, sax_netlist
+from optinc_pdk.models.sax_schematics import sax_schematic
 from optinc_pdk.models.touchstone import TouchstoneError, touchstone_text
 from optinc_pdk.validation import validate_api
 
@@ -52,6 +53,7 @@ __all__ = [
     "sax_cells",
     "sax_models",
     "sax_netlist",
+    "sax_schematic",
     "splitter",
     "taper",
     "terminator",

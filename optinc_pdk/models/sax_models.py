@@ -7,19 +7,27 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.cards import DeviceCard, Process
 from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit import Circuit, flatten
-from optinc_pdk.models.registry import MODULATORS, device_s, sampled_s
+from optinc_pdk.circuit.gdsfactory_netlists import ALIASES, GUIDES, LEAD_PORTS
+from optinc_pdk.models.registry import MODULATORS, device_s, net_transmission, sampled_s
+
+LENGTH = "length_um"
+"""Setting of a heated guide."""
+OPTICAL_GUIDES = tuple(sorted(name for name in GUIDES if not name.startswith("wire")))
 
 
 def sax_models(process: Process, electrical: bool = False) -> dict[str, Callable[..., dict[tuple[str, str], Any]]]:
-    """Return a SAX model for every device of a process that has optical ports.
+    """Return a SAX model for every device of a process that has optical ports, and for the cells of guides.
 
     A model takes ``wl`` in µm, a number or an array, ``phase`` in rad if the device has a heater, ``amplitude`` if it
-    is a modulator, and the settings in µm of two coupled guides, without which its result is NaN; it returns an
-    S-dictionary of JAX arrays. Models use NumPy: call circuits eagerly, JAX cannot trace them with jit.
+    is a modulator, ``length`` in µm if it is a guide, and the settings in µm of two coupled guides, without which its
+    result is NaN; it returns an S-dictionary of JAX arrays. A heated guide has the length of the card, or another
+    ``length_um``. ``lead_um`` is guide that the cell of a heater or coupler has besides: at both ports of a heater, and
+    at o1 and o4 of a coupler. Models use NumPy: call circuits eagerly, JAX cannot trace them with jit.
 
     Args:
         process: Process whose cards hold the parameters.
@@ -30,12 +38,14 @@ def sax_models(process: Process, electrical: bool = False) -> dict[str, Callable
         Device name to model, for ``sax.circuit(netlist, models=...)``. Calling a model imports JAX.
     """
     models = {name: _sax_model(process, card) for name, card in process.devices.items() if card.ports.optical}
+    models |= {name: models[device] for name, device in ALIASES.items() if device in models}
+    models |= {name: _sax_guide(process, name) for name in OPTICAL_GUIDES}
     if not electrical:
         return models
-    return {
-        name: _with_electrical(name, card.ports.electrical, models.get(name)) if card.ports.electrical else models[name]
+    return models | {
+        name: _with_electrical(name, card.ports.electrical, models.get(name))
         for name, card in process.devices.items()
-        if card.ports.electrical or card.ports.optical
+        if card.ports.electrical
     }
 
 
@@ -69,7 +79,8 @@ def sax_netlist(circuit: Circuit) -> dict[str, Any]:
     """Return the optical part of a circuit as a flat SAX netlist, without pads and wires.
 
     Args:
-        circuit: Flat or hierarchical; guides between devices become connections without length.
+        circuit: Flat or hierarchical. Guides between devices become instances of ``straight`` if their lengths are
+            known and not zero, else connections without length.
 
     Returns:
         ``{"instances": ..., "nets": ..., "ports": ...}``; an instance ``a.b`` of the flat circuit becomes ``a_b``,
@@ -86,15 +97,28 @@ def sax_netlist(circuit: Circuit) -> dict[str, Any]:
         stated = {key: value for key, value in settings.items() if not np.isnan(value)}
         return {"component": component, "settings": stated} if stated else {"component": component}
 
-    keys = sorted(set(flat.settings) & {key for of_model in SETTINGS.values() for key in of_model})
+    known = {key for of_model in SETTINGS.values() for key in of_model} | {LENGTH}
+    keys = sorted(set(flat.settings) & known)
     kinds = [flat.kinds[kind] for kind in flat.kind]
+    instances = {
+        text.replace(".", "_"): instance(number, kind.name)
+        for number, (text, kind) in enumerate(zip(flat.instances, kinds, strict=True))
+        if kind.optical
+    }
+    nets: list[dict[str, str]] = []
+    lengths = flat.net_length_um.tolist() or [0.0] * len(flat.nets)
+    for number, ((a, b), length) in enumerate(zip(flat.nets.tolist(), lengths, strict=True)):
+        if not length > 0.0:
+            nets.append({"p1": name(a), "p2": name(b)})
+            continue
+        guide = f"guide_{number}"
+        while guide in instances:
+            guide += "_"
+        instances[guide] = {"component": "straight", "settings": {"length": length}}
+        nets += [{"p1": name(a), "p2": f"{guide},o1"}, {"p1": f"{guide},o2", "p2": name(b)}]
     return {
-        "instances": {
-            text.replace(".", "_"): instance(number, kind.name)
-            for number, (text, kind) in enumerate(zip(flat.instances, kinds, strict=True))
-            if kind.optical
-        },
-        "nets": [{"p1": name(a), "p2": name(b)} for a, b in flat.nets.tolist()],
+        "instances": instances,
+        "nets": nets,
         "ports": {label: name(port) for label, port in flat.ports.items() if light[port]},
     }
 
@@ -139,12 +163,19 @@ def _sax_model(process: Process, card: DeviceCard) -> Callable[..., dict[tuple[s
             if i == j or np.any(s[..., j, i])
         }
 
+    def transmission(length_um: Any, wl: Any) -> NDArray[np.complex128]:
+        return net_transmission(process, length_um, np.asarray(wl, dtype=np.float64) * 1e3)
+
     reference_um = float(process.guide.wavelength_nm) * 1e-3
     heater = bool(card.ports.electrical) and card.model.name not in MODULATORS
     if card.model.name == "phase_shifter" or (heater and card.model.file is not None):
 
-        def heated(*, wl: Any = reference_um, phase: Any = 0.0) -> dict[tuple[str, str], Any]:
-            return s_dictionary(wl, phase)
+        def heated(
+            *, wl: Any = reference_um, phase: Any = 0.0, length_um: Any = np.nan, lead_um: Any = 0.0
+        ) -> dict[tuple[str, str], Any]:
+            standard = float(card.size(LENGTH)) if LENGTH in card.geometry else 0.0
+            longer = 2 * np.asarray(lead_um) + (0.0 if np.isnan(length_um) else length_um - standard)
+            return _scaled(s_dictionary(wl, phase), card.ports.optical, transmission(longer / 2, wl))
 
         model: Callable[..., dict[tuple[str, str], Any]] = heated
     elif card.model.name in MODULATORS:
@@ -163,6 +194,7 @@ def _sax_model(process: Process, card: DeviceCard) -> Callable[..., dict[tuple[s
             path_difference_um: Any = np.nan,
             guide_1_um: Any = np.nan,
             guide_2_um: Any = np.nan,
+            lead_um: Any = 0.0,
         ) -> dict[tuple[str, str], Any]:
             wavelengths = np.asarray(wl, dtype=np.float64) * 1e3
             keys = SETTINGS[card.model.name]
@@ -170,7 +202,7 @@ def _sax_model(process: Process, card: DeviceCard) -> Callable[..., dict[tuple[s
             # SAX evaluates every model once without settings, for its ports
             values = {key: np.atleast_1d(np.asarray(value, dtype=np.float64)) for key, value in given}
             s = sampled_s(process, card.name, wavelengths.reshape(-1), values)[:, 0]
-            return named(s.reshape(*wavelengths.shape, *s.shape[1:]))
+            return _scaled(named(s.reshape(*wavelengths.shape, *s.shape[1:])), LEAD_PORTS, transmission(lead_um, wl))
 
         model = coupled
     else:
@@ -181,3 +213,23 @@ def _sax_model(process: Process, card: DeviceCard) -> Callable[..., dict[tuple[s
         model = passive
     model.__name__ = card.name
     return model
+
+
+def _scaled(
+    s: dict[tuple[str, str], Any], ports: Sequence[str], transmission: NDArray[np.complex128]
+) -> dict[tuple[str, str], Any]:
+    """Return an S-dictionary with guides of some transmission in front of some ports."""
+    return {ends: value * transmission ** sum(end in ports for end in ends) for ends, value in s.items()}
+
+
+def _sax_guide(process: Process, name: str) -> Callable[..., dict[tuple[str, str], Any]]:
+    """Return the SAX model of a cell that is a guide, which its length describes."""
+
+    def guide(*, wl: Any = float(process.guide.wavelength_nm) * 1e-3, length: Any = 10.0) -> dict[tuple[str, str], Any]:
+        import jax.numpy as jnp
+
+        through = jnp.asarray(net_transmission(process, length, np.asarray(wl, dtype=np.float64) * 1e3))
+        return {("o1", "o2"): through, ("o2", "o1"): through}
+
+    guide.__name__ = name
+    return guide

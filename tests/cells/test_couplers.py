@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import gdsfactory as gf
-import jax.numpy as jnp
 import klayout.db as kdb
 import numpy as np
 import pytest
@@ -210,30 +209,11 @@ def test_silicon_in_the_marked_region_is_reported(name: str, tmp_path: Path) -> 
     assert "device" in kinds(name, edited(name, unmarked, tmp_path))
 
 
-def straight(*, wl: float | np.ndarray = 1.55, length_um: float = 1.0) -> sax.SDict:
-    """A guide, as a SAX model."""
-    return sax.reciprocal({("o1", "o2"): jnp.asarray(net_transmission(PROCESS, length_um, np.asarray(wl) * 1e3))})
-
-
-def with_straights(circuit: Circuit) -> dict[str, object]:
-    """A SAX netlist in which every net of some length is an instance of a straight."""
-    netlist = sax_netlist(circuit)
-    instances, nets = dict(netlist["instances"]), []
-    for number, (net, length) in enumerate(zip(netlist["nets"], circuit.net_length_um.tolist(), strict=True)):
-        if not length:
-            nets.append(net)
-            continue
-        instances[f"g{number}"] = {"component": "straight", "settings": {"length_um": length}}
-        nets += [{"p1": net["p1"], "p2": f"g{number},o1"}, {"p1": f"g{number},o2", "p2": net["p2"]}]
-    return {**netlist, "instances": instances, "nets": nets}
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_spectra_agree_with_sax(name: str, tmp_path: Path) -> None:
     circuit = read(chip(name), tmp_path).circuit
     ours = scattering(circuit, {}, WAVELENGTHS, PROCESS)
-    models = sax_models(PROCESS) | {"straight": straight}
-    model, _ = sax.circuit(netlist=with_straights(circuit), models=models, backend="klu")
+    model, _ = sax.circuit(netlist=sax_netlist(circuit), models=sax_models(PROCESS), backend="klu")
     theirs = sax.sdict(model(wl=WAVELENGTHS / 1e3))
     for i, out in enumerate(ours.labels):
         for j, into in enumerate(ours.labels):

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import jax
 import numpy as np
 import pytest
+import sax
+import yaml
 from circuit_faults.faults import FAULTS
-from circuit_faults.judges import Verdict, connects_differently, judge, places_um
+from circuit_faults.judges import WAVELENGTHS, Verdict, connects_differently, judge, places_um
 from circuit_faults.layouts import FOLDER, NAMES, PROCESS, Drawn, draw, edited
 from numpy.typing import NDArray
 
+from optinc_pdk.models import sax_models, sax_netlist, sax_schematic
+from optinc_pdk.signoff.lvs.label_binding import named_circuit
 from optinc_pdk.signoff.verification import Verification, verify
+from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
 
 NEAR_UM = 25.0
 """A finding is at the place of a fault if it is this near; LVS gives the middle of a device."""
@@ -42,6 +50,35 @@ def test_a_circuit_passes_every_check(circuit: tuple[Drawn, Verdict]) -> None:
     assert verdict.comparer.match
     assert verdict.same_by_ports
     assert len((FOLDER / f"{drawn.name}.py").read_text().splitlines()) <= 40
+
+
+def spectra_of_sax(netlist: dict[str, Any], labels: Sequence[str]) -> NDArray[np.complex128]:
+    """S-matrices (W, labels, labels) of a SAX netlist."""
+    model, _ = sax.circuit(
+        netlist=netlist, models=sax_models(PROCESS), backend="klu", top_level_name=next(iter(netlist))
+    )
+    found = sax.sdict(model(wl=WAVELENGTHS / 1e3))
+    dark = np.zeros(len(WAVELENGTHS))
+    return np.array([[np.asarray(found.get((into, out), dark)) for into in labels] for out in labels]).transpose(
+        2, 0, 1
+    )
+
+
+@pytest.mark.parametrize("circuit", NAMES, indirect=True)
+def test_spectra_are_those_of_sax(circuit: tuple[Drawn, Verdict]) -> None:
+    drawn, verdict = circuit
+    jax.config.update("jax_enable_x64", True)
+    layout = verdict.checked.scattering
+    assert layout is not None
+    extracted = {drawn.name: sax_netlist(verdict.checked.drawn.circuit)}
+    assert np.abs(spectra_of_sax(extracted, layout.labels) - layout.s).max() < 1e-9
+    # gdsfactory's own netlist, with its hierarchy
+    netlist = sax_schematic(yaml.safe_load(drawn.netlist.read_text()), PROCESS, drawn.name)
+    ours = set_scattering(named_circuit(drawn.reference, PROCESS), {}, WAVELENGTHS, PROCESS)
+    assert np.abs(spectra_of_sax(netlist, ours.labels) - ours.s).max() < 1e-9
+    # corners on the grid of 1 nm and lengths in the netlist rounded to 1 nm
+    assert ours.labels == layout.labels
+    assert np.abs(ours.s - layout.s).max() < 0.05
 
 
 @pytest.mark.parametrize(

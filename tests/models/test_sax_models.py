@@ -14,7 +14,7 @@ from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.cards import load_process
 from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit import flatten, read_netlist, write_netlist
-from optinc_pdk.models import device_s, sampled_s, sax_cells, sax_models, sax_netlist
+from optinc_pdk.models import device_s, net_transmission, sampled_s, sax_cells, sax_models, sax_netlist
 from optinc_pdk.simulate import scattering
 
 NETLISTS = Path(__file__).resolve().parents[2] / "netlists"
@@ -31,7 +31,7 @@ def test_sax_models_are_ours_in_micrometres(name):
     wavelengths = np.array([1.53, 1.55, 1.57])
     settings = {"phase_shifter": {"phase": 0.7}, "modulator": {"amplitude": -0.7}}.get(name, {})
     keys = SETTINGS.get(PROCESS.device(name).model.name, ())
-    settings |= dict(zip(keys, (0.2, 9.0, 20.0, 35.0), strict=False))
+    settings |= dict(zip(keys, (0.2, 9.0, 0.1, 20.0, 35.0), strict=False))
     found = sax_models(PROCESS)[name](wl=wavelengths, **settings)
     if keys:
         values = {key: np.array([value]) for key, value in settings.items()}
@@ -51,6 +51,27 @@ def test_sax_models_are_ours_in_micrometres(name):
 def test_only_devices_with_light_have_models():
     assert "pad" not in sax_models(PROCESS)
     assert complex(sax_models(PROCESS)["mmi2x2"]()["o2", "o4"]).real == 0.0
+
+
+def test_guides_have_the_length_that_an_instance_states():
+    wavelengths = np.array([1.53, 1.57])
+    models = sax_models(PROCESS)
+    expected = net_transmission(PROCESS, 123.0, wavelengths * 1e3)
+    for name in ("straight", "bend_euler", "bend_circular", "bend_s"):
+        assert np.asarray(models[name](wl=wavelengths, length=123.0)["o1", "o2"]) == pytest.approx(expected, abs=1e-15)
+    card = PROCESS.device("phase_shifter")
+    longer = models["phase_shifter"](wl=wavelengths, length_um=card.size("length_um") + 100.0, lead_um=11.5)
+    drawn = models["phase_shifter"](wl=wavelengths)
+    ratio = np.asarray(longer["o1", "o2"]) / np.asarray(drawn["o1", "o2"])
+    assert ratio == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_lead_is_at_the_ends_of_the_first_guide():
+    settings = {"coupled_length_um": 9.0, "path_difference_um": 0.0, "guide_1_um": 20.0, "guide_2_um": 35.0}
+    models, lead = sax_models(PROCESS), net_transmission(PROCESS, 3.0, 1550.0)
+    plain, longer = models["coupler"](**settings), models["coupler_ring"](**settings, lead_um=3.0)
+    for ends, count in ((("o1", "o4"), 2), (("o1", "o3"), 1), (("o2", "o3"), 0)):
+        assert complex(longer[ends]) == pytest.approx(complex(plain[ends]) * complex(lead) ** count, abs=1e-15)
 
 
 def test_sax_simulates_a_netlist_file_unchanged(tmp_path):
