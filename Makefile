@@ -3,6 +3,7 @@
 # make quick     run a linter and one test of every file, in about a minute
 # make rules     test every design rule on generated layouts and write docs/rules.md
 # make mutants   inject every kind of fault into four chips and write docs/mutants.md (half an hour)
+# make circuits  check faults in the circuits of examples/circuits and write docs/circuits.md (minutes)
 # make faults    kill, interrupt and starve the commands at every file operation and print a table (half an hour)
 # make fuzz      read a million mutated files of every kind and write docs/fuzzing.md (half an hour)
 # make trainings  train small networks with every scheme and write docs/training.md (an hour)
@@ -23,7 +24,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 export OMP_NUM_THREADS ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: chip test quick lint unit golden rules mutants faults fuzz trainings imperfections interconnect scenarios
+.PHONY: chip test quick lint unit golden rules mutants circuits faults fuzz trainings imperfections interconnect scenarios
 
 chip: $(VENV)/.chip
 	$(BIN)/optinc build
@@ -47,6 +48,9 @@ quick: $(VENV)/.dev
 
 mutants: $(VENV)/.dev
 	PYTHONPATH=tests/signoff $(BIN)/python -m mutants
+
+circuits: $(VENV)/.dev
+	PYTHONPATH=tests/examples $(BIN)/python -m circuit_faults
 
 # Needs Linux: faults are found by audit hooks and /proc.
 faults: $(VENV)/.dev

@@ -146,7 +146,6 @@ class DrcResult:
         results = {result.id: result for result in (*self.rules, *electrical)}
         return tuple(results.get(rule.id, RuleResult(rule, (), run=False)) for rule in self.requested)
 
-
     def rules_not_run(self, electrical: Sequence[RuleResult] = ()) -> dict[str, tuple[str, ...]]:
         """Return the ids of the rules that were not run, by the reason.
 
