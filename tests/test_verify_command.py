@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import klayout.db as kdb
 import pytest
-from drawn_link import LENGTH_UM, draw, netlist
+from drawn_link import HEATER_UM, LENGTH_UM, draw, netlist
 
 from optinc_pdk.cli import main
 from optinc_pdk.yaml_io import dump_yaml
@@ -79,6 +80,10 @@ def test_without_a_netlist_the_comparison_of_an_earlier_run_is_removed(gds: Path
     [
         (("instances", "west", {"component": "mine"}), "'west'"),
         (("nets", 0, {"p1": "west,o1", "p2": "heater,o9"}), "'o9'"),
+        # a cell of gdsfactory's generic PDK
+        (("instances", "heater", {"component": "straight_heater_meander"}), "'heater'"),
+        (("ports", "laser", "west,o2"), "west,o2"),
+        (("ports", "laser", "guide,o2"), "'laser'"),
     ],
 )
 def test_an_unusable_netlist_is_refused_and_nothing_is_written(
@@ -91,6 +96,26 @@ def test_an_unusable_netlist_is_refused_and_nothing_is_written(
     assert (code, out, written(tmp_path)) == (2, "", set())
     assert str(tmp_path / "link.pic.yml") in err
     assert value in err
+
+
+def test_a_label_that_is_drawn_twice_fails_with_label_and_place(tmp_path: Path, run: Run) -> None:
+    dump_yaml(tmp_path / "link.pic.yml", netlist())
+    code, _, _ = run(draw(tmp_path, labels=(("in", -10.0), ("in", HEATER_UM + LENGTH_UM + 10.0))))
+    assert code == 1
+    found = json.loads((tmp_path / "link.verify.json").read_text())["lvs"]["differences"]
+    (twice,) = (each for each in found if each["kind"] == "extraction.label")
+    assert "'in'" in twice["message"]
+    assert twice["position_um"] == pytest.approx([HEATER_UM + LENGTH_UM + 10.0, 0.0], abs=30.0)
+
+
+def test_a_layout_of_another_pdk_is_refused(tmp_path: Path, run: Run) -> None:
+    layout = kdb.Layout()
+    layout.create_cell("link").shapes(layout.layer(1, 0)).insert(kdb.Box(0, 0, 10_000, 500))
+    layout.write(str(tmp_path / "link.gds"))
+    code, out, err = run(tmp_path / "link.gds")
+    assert (code, out, written(tmp_path)) == (2, "", set())
+    assert "1/0" in err
+    assert "--process" in err
 
 
 def test_a_pad_without_a_heater_is_refused(gds: Path, tmp_path: Path, run: Run) -> None:

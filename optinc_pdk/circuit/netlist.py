@@ -251,7 +251,11 @@ class CircuitBuilder:
         for label, text in self.ports.items():
             port, light = number(text)
             if port in taken:
-                raise NetlistError(f"{self.name}: optical port {text} used twice, by {label!r} and {taken[port]}")
+                first, second = taken[port]
+                other = f"as port {first!r}" if self.ports.get(first) == text else f"in net {first} - {second}"
+                raise NetlistError(
+                    f"{self.name}: optical port {text} is used twice, as port {label!r} and {other}; remove one of them"
+                )
             if light:
                 taken[port] = (label, text)
         metal_ports = [p for label, p in ports.items() if not number(self.ports[label])[1]]
