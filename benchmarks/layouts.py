@@ -163,7 +163,7 @@ def signed_off(name: str, process_name: str, make: Callable[[Process, str], Circ
     return Row(
         name=name,
         process=process_name,
-        mzis=sum(len(circuit.instances_of(kind)) for kind in ("mzi", "mzi_dummy", "attenuator")),
+        mzis=sum(len(circuit.instances_of(kind)) for kind in ("mzi_unit", "mzi_dummy", "attenuator")),
         pads=len(circuit.instances_of("pad")),
         dies=len(chip.dies),
         width_mm=round(chip.width_um / 1e3, 2),

@@ -86,7 +86,7 @@ def whole_mzis(process: Process) -> dict[str, Callable[..., Any]]:
     def mzi_dummy(*, wl: Any = WAVELENGTH_NM * 1e-3) -> Any:
         return dummy
 
-    return {"mzi": mzi, "mzi_dummy": mzi_dummy, "grating_coupler": sax_devices(process)["grating_coupler"]}
+    return {"mzi_unit": mzi, "mzi_dummy": mzi_dummy, "grating_coupler": sax_devices(process)["grating_coupler"]}
 
 
 def sax_settings(circuit: Circuit) -> dict[str, dict[str, float]]:

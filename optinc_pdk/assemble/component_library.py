@@ -66,7 +66,7 @@ def component_types(process: Process, cells: dict[str, Circuit]) -> dict[str, Co
 
 
 def _mzi(devices: dict[str, ComponentType]) -> Circuit:
-    b = CircuitBuilder("mzi", devices)
+    b = CircuitBuilder("mzi_unit", devices)
     for name, component in (
         ("phi", "phase_shifter"),
         ("first", "mmi2x2"),

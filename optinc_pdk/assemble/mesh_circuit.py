@@ -87,7 +87,7 @@ class BlockBuilder:
                 b.connect(self.ends[slot.row], f"{dummy},o1")
                 self.ends[slot.row] = f"{dummy},o2"
                 continue
-            mzi = b.add(f"{name}_c{slot.column}_r{slot.row}", "mzi", at)
+            mzi = b.add(f"{name}_c{slot.column}_r{slot.row}", "mzi_unit", at)
             b.connect(self.ends[slot.row], f"{mzi},o2")
             b.connect(self.ends[slot.row + 1], f"{mzi},o1")
             self.ends[slot.row], self.ends[slot.row + 1] = f"{mzi},o3", f"{mzi},o4"

@@ -12,10 +12,7 @@ from optinc_pdk.cells import CELLS
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]
 
-STRETCHED = ("mzi", "mzi_dummy")
-
-CELL_NAMES = {"mzi": "mzi_unit"}
-"""Names of cells that differ from the component's name in netlists: gdsfactory calls another cell ``mzi``."""
+STRETCHED = ("mzi_unit", "mzi_dummy")
 
 
 class Port(NamedTuple):
@@ -54,7 +51,7 @@ class CellFrames(dict[str, CellFrame]):
     def component(self, name: str) -> gf.Component:
         """Return the gdsfactory cell of a component; MZIs and dummies are lengthened."""
         settings = {"stretch_um": self.stretch_um} if name in STRETCHED else {}
-        return CELLS[CELL_NAMES.get(name, name)](**settings)
+        return CELLS[name](**settings)
 
     def __missing__(self, name: str) -> CellFrame:
         component = self.component(name)

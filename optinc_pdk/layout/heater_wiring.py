@@ -155,9 +155,9 @@ def stretch_um(netlist: PlacementView, process: Process) -> float:
     """Return the length in µm by which MZIs are extended so that a column's ground trunk fits between its heaters."""
     strips = strip_names(netlist.circuit.sections)
     # the blocks of a strip are below each other, so their columns share a trunk
-    places = (netlist.grid[name] for name, kind in netlist.component.items() if kind == "mzi")
+    places = (netlist.grid[name] for name, kind in netlist.component.items() if kind == "mzi_unit")
     columns = Counter((strips[section], column) for section, column, _ in places)
-    ports = CellFrames()["mzi"].ports
+    ports = CellFrames()["mzi_unit"].ports
     contact = process.device("phase_shifter").size("contact_width_um")
     between = ports["e4"].x - ports["e2"].x + 2 * contact
     return float(max(0, math.ceil(trunk_width(process, 2 * max(columns.values(), default=0)) - between)))

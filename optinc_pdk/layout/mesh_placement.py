@@ -15,7 +15,7 @@ from optinc_pdk.layout.placement_view import PlacementView
 
 BLOCK_GAP = 2
 """Unused modes between blocks of one strip; the dummies at the blocks' edges reach into them."""
-MESH_PARTS = ("mzi", "mzi_dummy", "attenuator")
+MESH_PARTS = ("mzi_unit", "mzi_dummy", "attenuator")
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class MeshPlacer:
             self.first[section] = mode
             mode += 1 + BLOCK_GAP + max(netlist.grid[name][2] for name in names)
         self.mode = float(process.floorplan.mode_pitch_um)
-        self.mzi, self.attenuator = frames["mzi"].ports, frames["attenuator"].ports
+        self.mzi, self.attenuator = frames["mzi_unit"].ports, frames["attenuator"].ports
 
     def place(self, canvas: Canvas, rows: int) -> PlacedMesh:
         """Place all columns on a canvas and connect them.
@@ -174,7 +174,7 @@ class MeshPlacer:
             # the ground trunk covers the contacts and extends to the right of them
             right = f["e2"].x + ground_width(self.process, count) - float(self.process.metal.space_um)
             return MeshColumn(names, f["e1"].x, right, count, 0, f["o2"].x)
-        f, count = self.mzi, kinds.count("mzi")
+        f, count = self.mzi, kinds.count("mzi_unit")
         length = f["o3"].x if set(kinds) != {"terminator"} else 0.0
         return MeshColumn(names, f["e1"].x, f["e3"].x, count, count, length)
 
@@ -206,7 +206,7 @@ class MeshPlacer:
             at_input = self._at_input(name)
             row.canvas.place(name, component, x, y, rotation=180 if at_input else 0)
             entering, leaving = ({}, {mode: "o1"}) if at_input else ({mode: "o1"}, {})
-        elif component == "mzi":
+        elif component == "mzi_unit":
             row.canvas.place(name, component, x, y)
             entering, leaving = {mode: "o2", mode + 1: "o1"}, {mode: "o3", mode + 1: "o4"}
         else:

@@ -97,7 +97,7 @@ def chip_numbers(
     pads, power = len(flat.instances_of("pad")), float(programming.bias.power_w.sum())
     dies = [(right - left, top - bottom) for left, bottom, right, top in chip.dies]
     return {
-        "mzis": sum(len(circuit.instances_of(kind)) for kind in ("mzi", "mzi_dummy", "attenuator")),
+        "mzis": sum(len(circuit.instances_of(kind)) for kind in ("mzi_unit", "mzi_dummy", "attenuator")),
         "phase_shifters": len(flat.instances_of("phase_shifter")),
         "pads": pads,
         "fibres": len(flat.instances_of(process.fibres.coupler)),

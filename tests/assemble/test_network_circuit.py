@@ -73,7 +73,7 @@ def test_every_layer_has_its_meshes_attenuators_and_dumps(onn: Onn) -> None:
         rows, columns = detectors(onn, index), layer.inputs
         meshes = [columns, rows] if factor == "svd" else [max(rows, columns)]
         name = f"l{index}"
-        assert count(circuit, "mzi", name) == sum(map(mzis, meshes))
+        assert count(circuit, "mzi_unit", name) == sum(map(mzis, meshes))
         assert count(circuit, "mzi_dummy", name) == sum(map(dummies, meshes))
         assert count(circuit, "attenuator", name) == min(rows, columns)
         dark = max(rows - columns, 0) if factor == "svd" else 0
@@ -228,14 +228,14 @@ def test_network_without_a_circuit_is_refused(
 def test_unitary_times_diagonal_in_one_block_is_one_mesh_and_attenuators() -> None:
     circuit = assemble(network(4, (2, 2, 2), (("approx", 2), ("approx", 2))), PROCESS, "chip")
     for name in ("l0", "l1"):
-        assert (count(circuit, "mzi", name), count(circuit, "attenuator", name)) == (1, 2)
+        assert (count(circuit, "mzi_unit", name), count(circuit, "attenuator", name)) == (1, 2)
     heaters = {label for label in circuit.ports if label.startswith("l0") and label.split("_")[1] in ("v", "u", "att")}
     assert heaters == {"l0_v_c0_r0_phi", "l0_v_c0_r0_theta", "l0_att_r0", "l0_att_r1"}
 
 
 def test_sub_circuits_are_in_the_circuit_once() -> None:
     circuit = assemble(network(4, (2, 6, 7, 2)), PROCESS, "chip")
-    assert set(circuit.cells) == {"mzi", "mzi_dummy", "attenuator"}
+    assert set(circuit.cells) == {"mzi_unit", "mzi_dummy", "attenuator"}
     assert len(flatten(circuit).instances_of("mmi2x2")) == (
         2 * sum(len(circuit.instances_of(name)) for name in circuit.cells) + len(circuit.instances_of("mmi2x2"))
     )

@@ -89,7 +89,7 @@ def test_every_block_is_a_mesh_of_its_size_and_shares_inputs_and_outputs(onn: On
         covered = np.zeros(layer.weight.shape, dtype=int)
         for block in blocks:
             covered[np.ix_(block.rows, block.columns)] += 1
-            assert count(circuit, "mzi", block.name) == size * (size - 1) // 2
+            assert count(circuit, "mzi_unit", block.name) == size * (size - 1) // 2
             assert count(circuit, "attenuator", block.name) == len(block.rows)
         assert (covered == 1).all()
         down, across = (1 + max(block.place[axis] for block in blocks) for axis in (0, 1))
@@ -135,7 +135,7 @@ def test_the_papers_8_bit_network_is_assembled() -> None:
     onn = network(widths, tuple(min(pair) for pair in pairwise(widths)), servers=4)
     circuit = assemble(onn, PROCESS, "paper")
     # arXiv 2603.28290, the 8-bit network of four servers after its approximation
-    assert len(circuit.instances_of("mzi")) + len(circuit.instances_of("attenuator")) == onn.mzis == 41_664
+    assert len(circuit.instances_of("mzi_unit")) + len(circuit.instances_of("attenuator")) == onn.mzis == 41_664
     assert len(circuit.instances_of("crossing")) == 2 * 6 * 15
     check_complete(circuit)
 
@@ -145,7 +145,7 @@ def test_single_mesh_has_a_fibre_at_every_end(modes: int) -> None:
     circuit = mesh_chip(modes, PROCESS, "mesh")
     check_complete(circuit)
     assert circuit.board is None
-    assert count(circuit, "mzi", "l0") == modes * (modes - 1) // 2
+    assert count(circuit, "mzi_unit", "l0") == modes * (modes - 1) // 2
     fibres = {f"{side}_r{row}" for side in ("in", "out") for row in range(modes)}
     heaters = {f"l0_v_c{c}_r{r}_{arm}" for c, r in _slots(modes) for arm in ("phi", "theta")}
     assert set(circuit.ports) == fibres | heaters | {f"GND{i}" for i in range(8)}

@@ -37,9 +37,6 @@ INNER_GUIDES = ("bent_guide", "s_guide", "straight")
 WIRES = ("wire_corner", "wire_straight")
 # gdsfactory's cells that are drawn with those of the process, with their numbers of optical and electrical ports.
 GDSFACTORY = {"mzi": (2, 0), "straight_heater_metal": (2, 2)}
-# The programmable MZI is `mzi` in netlists; gdsfactory calls another cell so.
-CELL_OF = {"mzi": "mzi_unit"}
-COMPOSITE_OF = {CELL_OF.get(name, name): circuit for name, circuit in COMPOSITES.items()}
 WITHOUT_MODEL = {"pad": "carries no light"} | dict.fromkeys(COMPOSITES, "a circuit of devices that have models")
 # Cells that are in no netlist by their name, with their numbers of optical and electrical ports; test_structures.py and
 # test_couplers.py extract them.
@@ -210,8 +207,8 @@ def test_ports_equal_those_of_the_card_or_the_sub_circuit(name: str) -> None:
     if name in PROCESS.devices:
         card = PROCESS.device(name).ports
         assert ports == {*card.optical, *card.electrical}
-    elif name in COMPOSITE_OF:
-        assert ports == set(COMPOSITE_OF[name].ports)
+    elif name in COMPOSITES:
+        assert ports == set(COMPOSITES[name].ports)
     elif name in STRUCTURES:
         optical, electrical = STRUCTURES[name]
         light = {f"o{i + 1}" for i in range(optical)}
@@ -222,7 +219,7 @@ def test_ports_equal_those_of_the_card_or_the_sub_circuit(name: str) -> None:
 
 
 def test_every_device_and_composite_has_a_cell() -> None:
-    assert {*PROCESS.devices, *COMPOSITE_OF, *STRUCTURES, *GUIDES, *WIRES} == set(CELLS)
+    assert {*PROCESS.devices, *COMPOSITES, *STRUCTURES, *GUIDES, *WIRES} == set(CELLS)
 
 
 # Composites against their sub-circuits.
@@ -277,7 +274,7 @@ def circuit_names(component: gf.Component, circuit: Circuit) -> dict[str, str]:
 
 def named_joints(name: str) -> dict[frozenset[str], float]:
     """Return the joints of a composite with the sub-circuit's instance names."""
-    component, circuit = CELLS[CELL_OF.get(name, name)](), COMPOSITES[name]
+    component, circuit = CELLS[name](), COMPOSITES[name]
     renamed = circuit_names(component, circuit)
 
     def rename(port: str) -> str:
@@ -289,7 +286,7 @@ def named_joints(name: str) -> dict[frozenset[str], float]:
 
 @pytest.mark.parametrize("name", COMPOSITES)
 def test_a_composite_is_drawn_as_its_sub_circuit(name: str) -> None:
-    component, circuit = CELLS[CELL_OF.get(name, name)](), COMPOSITES[name]
+    component, circuit = CELLS[name](), COMPOSITES[name]
     expected = {frozenset(pair) for pair in named_nets(circuit)}
     light = circuit.optical_mask()
     expected |= {frozenset((label, circuit.port_name(p))) for label, p in circuit.ports.items() if light[p]}
@@ -309,7 +306,7 @@ def test_a_composite_is_drawn_as_its_sub_circuit(name: str) -> None:
 @pytest.mark.filterwarnings("ignore:Unconnected ports")
 def test_gdsfactorys_netlist_has_the_instances_of_the_sub_circuit(name: str) -> None:
     circuit = COMPOSITES[name]
-    netlist = CELLS[CELL_OF.get(name, name)]().get_netlist()
+    netlist = CELLS[name]().get_netlist()
     drawn = sorted(each["component"] for each in netlist["instances"].values() if each["component"] not in INNER_GUIDES)
     assert drawn == sorted(circuit.kinds[k].name for k in circuit.kind)
 
@@ -332,15 +329,17 @@ def path_length(name: str, *ports: str) -> float:
 
 
 def test_both_arms_of_an_mzi_have_the_same_length() -> None:
-    upper = path_length("mzi", "first,o3", "theta,o2", "theta,o1", "second,o2")
-    assert path_length("mzi", "first,o4", "second,o1") == pytest.approx(upper, abs=EXACT_UM)
-    phi = path_length("mzi", "o2", "phi,o1", "phi,o2", "first,o2")
-    assert path_length("mzi", "o1", "first,o1") == pytest.approx(phi, abs=EXACT_UM)
-    assert path_length("mzi", "second,o3", "o3") == pytest.approx(path_length("mzi", "second,o4", "o4"), abs=EXACT_UM)
+    upper = path_length("mzi_unit", "first,o3", "theta,o2", "theta,o1", "second,o2")
+    assert path_length("mzi_unit", "first,o4", "second,o1") == pytest.approx(upper, abs=EXACT_UM)
+    phi = path_length("mzi_unit", "o2", "phi,o1", "phi,o2", "first,o2")
+    assert path_length("mzi_unit", "o1", "first,o1") == pytest.approx(phi, abs=EXACT_UM)
+    assert path_length("mzi_unit", "second,o3", "o3") == pytest.approx(
+        path_length("mzi_unit", "second,o4", "o4"), abs=EXACT_UM
+    )
 
 
 def test_a_dummy_is_as_long_as_an_mzi() -> None:
-    mzi = path_length("mzi", "o1", "first,o1", "first,o4", "second,o1", "second,o4", "o4")
+    mzi = path_length("mzi_unit", "o1", "first,o1", "first,o4", "second,o1", "second,o4", "o4")
     upper = path_length("mzi_dummy", "o1", "first,o2", "first,o3", "second,o2", "second,o4", "o2")
     lower = path_length("mzi_dummy", "o1", "first,o2", "first,o4", "second,o1", "second,o4", "o2")
     assert upper == pytest.approx(mzi, abs=EXACT_UM)
@@ -381,8 +380,8 @@ MODELLED = [name for name in CELLS if name not in WITHOUT_MODEL]
 
 @pytest.mark.parametrize("name", CELLS)
 def test_a_cell_has_a_model_or_a_reason_for_none(name: str) -> None:
-    if name in COMPOSITE_OF:
-        leaves = {kind.name for kind in flatten(COMPOSITE_OF[name]).kinds}
+    if name in COMPOSITES:
+        leaves = {kind.name for kind in flatten(COMPOSITES[name]).kinds}
         assert leaves <= set(MODELLED)
     elif name in PROCESS.devices:
         card = PROCESS.device(name)

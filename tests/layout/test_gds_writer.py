@@ -114,7 +114,7 @@ def test_wires_end_half_a_width_beyond_their_last_points() -> None:
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 def test_a_port_is_where_the_drawn_cell_has_it(rotation: int, mirror: bool) -> None:
     canvas = Canvas(CellFrames())
-    canvas.place("m", "mzi", 10.0, 20.0, rotation, mirror)
+    canvas.place("m", "mzi_unit", 10.0, 20.0, rotation, mirror)
     layout = to_layout(ChipLayout(canvas, (DIE,), (), ""), PROCESS, "chip")
     drawn = region(layout, "core")
     for port in ("o1", "o2", "o3", "o4"):

@@ -68,7 +68,7 @@ def test_a_stretched_mesh_is_the_circuit_its_trunks_between_the_heaters(
     assert written(process, circuit, chip).differences() == []
     contact, checked = process.device("phase_shifter").size("contact_width_um"), 0
     for name, kind in netlist.component.items():
-        if kind != "mzi":
+        if kind != "mzi_unit":
             continue
         left, right = (chip.canvas.port(f"{name},{port}").x for port in ("e2", "e4"))
         count = 2 * sum(netlist.grid[other][:2] == netlist.grid[name][:2] for other in netlist.heaters)
@@ -100,7 +100,7 @@ def test_arms_of_stretched_mzis_and_dummies_have_equal_length(process_of: Callab
     first: dict[str, float] = {}
     for stretch in (0.0, STRETCH):
         canvas = Canvas(CellFrames(stretch))
-        canvas.place("m", "mzi", 500.0, 500.0)
+        canvas.place("m", "mzi_unit", 500.0, 500.0)
         canvas.place("d", "mzi_dummy", 500.0, 1000.0)
         for port in ("m,o1", "m,o2", "m,o3", "m,o4", "d,o1", "d,o2"):
             at = canvas.port(port)

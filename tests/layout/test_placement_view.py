@@ -22,7 +22,11 @@ def circuit_of(process: Process) -> Circuit:
     """An MZI with its pads, a photodiode, twelve ground pads; the photodiode's ground is a net of its own."""
     cells = composite_circuits(process)
     b = CircuitBuilder("chip", component_types(process, cells), cells)
-    for name, kind, at in (("m", "mzi", ("l0", 0, 1)), ("d", "photodiode", ("l0", 1, 0)), ("b", "mzi", ("l0", 0, 0))):
+    for name, kind, at in (
+        ("m", "mzi_unit", ("l0", 0, 1)),
+        ("d", "photodiode", ("l0", 1, 0)),
+        ("b", "mzi_unit", ("l0", 0, 0)),
+    ):
         b.add(name, kind, at)
     for label in ("phi", "theta", "diode", "other", *(f"GND{i}" for i in range(12)), "GND_d"):
         b.add(f"pad_{label}", "pad")

@@ -124,7 +124,7 @@ def reference() -> Circuit:
     cells = composite_circuits(PROCESS)
     b = CircuitBuilder("two", component_types(PROCESS, cells), cells)
     for name in ("m0", "m1"):
-        b.add(name, "mzi")
+        b.add(name, "mzi_unit")
     b.connect("m0,o3", "m1,o2")
     b.connect("m0,o4", "m1,o1")
     for label, port in (("in0", "m0,o2"), ("in1", "m0,o1"), ("out0", "m1,o3"), ("out1", "m1,o4")):

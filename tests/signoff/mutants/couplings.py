@@ -181,7 +181,7 @@ def over(name: str, layer: str, kinds: tuple[str, ...], margin: int) -> None:
 
 
 over("slab over a coupler", "slab", ("mmi2x2",), 6000)
-over("slab over an interferometer", "slab", ("mzi", "mzi_dummy", "attenuator"), 6000)
+over("slab over an interferometer", "slab", ("mzi_unit", "mzi_dummy", "attenuator"), 6000)
 over("slab over a splitter or crossing", "slab", ("mmi1x2", "crossing"), 6000)
 over("slab over a terminator", "slab", ("terminator",), 6000)
 over("slab over a grating", "slab", ("grating_coupler",), 6000)
@@ -190,7 +190,7 @@ over("etch over a splitter or crossing", "etch", ("mmi1x2", "crossing"), 300)
 over("etch over a terminator", "etch", ("terminator",), 300)
 over("etch over a whole grating", "etch", ("grating_coupler",), 300)
 over("mark of coupled guides over a coupler", "coupled", ("mmi2x2",), 0)
-over("mark of coupled guides over an interferometer", "coupled", ("mzi", "attenuator"), 0)
+over("mark of coupled guides over an interferometer", "coupled", ("mzi_unit", "attenuator"), 0)
 
 
 @kind("small etch in the body of a coupler")

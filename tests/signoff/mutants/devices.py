@@ -103,8 +103,8 @@ move("device moved by 3 um", 3000, 0, DEVICES)
 move("grating coupler moved by 1 nm", 1, 0, ("grating_coupler",))
 move("edge coupler moved by 1 nm", 1, 0, ("edge_coupler",))
 move("photodiode or modulator moved by 1 nm", 0, 1, ("photodiode", "modulator"))
-move("interferometer moved by 1 nm", 1, 0, ("mzi", "mzi_dummy", "attenuator"))
-move("interferometer moved by 1 um aside", 0, 1000, ("mzi", "mzi_dummy", "attenuator"))
+move("interferometer moved by 1 nm", 1, 0, ("mzi_unit", "mzi_dummy", "attenuator"))
+move("interferometer moved by 1 um aside", 0, 1000, ("mzi_unit", "mzi_dummy", "attenuator"))
 
 
 @kind("device replaced by another")
@@ -132,7 +132,7 @@ def coupler_replaced(draft: Draft, rng: Rng) -> Mutation:
 
 @kind("interferometer replaced by another")
 def interferometer_replaced(draft: Draft, rng: Rng) -> Mutation | None:
-    kinds = [k for k in ("mzi", "mzi_dummy", "attenuator") if draft.places(k)]
+    kinds = [k for k in ("mzi_unit", "mzi_dummy", "attenuator") if draft.places(k)]
     name = choose(rng, kinds)
     others = [k for k in kinds if k != name]
     if not others:
@@ -171,7 +171,7 @@ for device, kinds in (
     ("grating coupler", ("grating_coupler",)),
     ("edge coupler", ("edge_coupler",)),
     ("photodiode or modulator", ("photodiode", "modulator")),
-    ("interferometer", ("mzi", "mzi_dummy", "attenuator")),
+    ("interferometer", ("mzi_unit", "mzi_dummy", "attenuator")),
 ):
     turn(f"{device} mirrored about its length", kdb.Trans.M0, kinds)
     turn(f"{device} mirrored about its width", kdb.Trans.M90, kinds)
@@ -207,7 +207,7 @@ delete("terminator deleted", ("terminator",))
 delete("grating coupler deleted", ("grating_coupler",))
 delete("edge coupler deleted", ("edge_coupler",))
 delete("photodiode or modulator deleted", ("photodiode", "modulator"))
-delete("interferometer deleted", ("mzi", "mzi_dummy", "attenuator"))
+delete("interferometer deleted", ("mzi_unit", "mzi_dummy", "attenuator"))
 
 
 def duplicate(name: str, dx: int, dy: int) -> None:
@@ -231,7 +231,7 @@ def column(name: str, dx: int, dy: int) -> None:
 
     @kind(name)
     def shifted(draft: Draft, rng: Rng) -> Mutation:
-        cells = draft.places("mzi", "mzi_dummy")
+        cells = draft.places("mzi_unit", "mzi_dummy")
         left = choose(rng, sorted({p.box.left for p in cells}))
         # replacing one member dissolves its array, so members are replaced one at a time
         for place in [p for p in cells if p.box.left == left]:

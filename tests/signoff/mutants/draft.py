@@ -118,7 +118,7 @@ class Draft:
 
     @cached_property
     def _placed(self) -> dict[str, list[Place]]:
-        devices = {*self.process.devices, "mzi", "mzi_dummy", "attenuator", "bend", "bump"}
+        devices = {*self.process.devices, "mzi_unit", "mzi_dummy", "attenuator", "bend", "bump"}
         found: dict[str, list[Place]] = {}
         for place in _walk(self.top, (), kdb.Trans()):
             name = max((d for d in devices if place.cell.name.startswith(d)), key=len, default="")

@@ -219,7 +219,7 @@ def lengthen(name: str, extra_um: float, arm: bool) -> None:
 def arms(draft: Draft, span: int) -> list[kdb.Box]:
     """Straight parts of arms of interferometers: between the couplers of one cell."""
     found = []
-    for place in draft.places("mzi"):
+    for place in draft.places("mzi_unit"):
         couplers = sorted((p.box for p in draft.places("mmi2x2") if p.path[: len(place.path)] == place.path), key=str)
         inner = kdb.Box(min(b.right for b in couplers), -(10**9), max(b.left for b in couplers), 10**9)
         found += [b for b in straights(draft, span / 1000 + 1) if b.inside(place.box) and b.inside(inner)]

@@ -18,7 +18,7 @@ PARTS = {
     "phase shifter": ("phase_shifter",),
     "photodiode or modulator": ("photodiode", "modulator"),
     "bend": ("bend",),
-    "interferometer": ("mzi", "mzi_dummy", "attenuator"),
+    "interferometer": ("mzi_unit", "mzi_dummy", "attenuator"),
 }
 
 
