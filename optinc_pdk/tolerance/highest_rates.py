@@ -61,7 +61,7 @@ def best_noise(margins: ErrorMargins, choices: Sequence[Noise]) -> Noise:
     between the first ``CONFIRMED``: with a slow amplifier, errors arise from few sequences of words.
 
     Args:
-        margins: Result of :func:`error_margins`.
+        margins: Result of :func:`optinc_pdk.tolerance.error_estimate.error_margins`.
         choices: Noise models of one rate, see :func:`optinc_pdk.simulate.transmission.noise.noise_choices`.
     """
     few = margins.first(CHOICE_WORDS)
@@ -77,7 +77,7 @@ def find_rate_limits(margins: ErrorMargins, process: Process, laser_w: float | N
     """Find the highest symbol rate of a chip at ``ERROR_RATE``, and what limits it most.
 
     Args:
-        margins: Result of :func:`error_margins`.
+        margins: Result of :func:`optinc_pdk.tolerance.error_estimate.error_margins`.
         process: Process of the cards.
         laser_w: Power launched into every waveguide, in W; by default the card's.
 
@@ -115,7 +115,7 @@ def rates_without_limits(
     """Find the highest symbol rate without each limit, by the name of the limit, see ``IDEALISED``.
 
     Args:
-        margins: Result of :func:`error_margins`.
+        margins: Result of :func:`optinc_pdk.tolerance.error_estimate.error_margins`.
         process: Process of the cards.
         limits: Result of :func:`find_rate_limits` for the same power.
         laser_w: Power launched into every waveguide, in W; by default the card's.
@@ -149,7 +149,7 @@ def highest_rate(
     well; if one is not acceptable, the result is the highest rate below it.
 
     Args:
-        margins: Result of :func:`error_margins`.
+        margins: Result of :func:`optinc_pdk.tolerance.error_estimate.error_margins`.
         process: Process of the cards.
         word_error_rate: Accepted word-error rate, 0 … 1.
         laser_w: Power launched into every waveguide, in W; by default the card's.
