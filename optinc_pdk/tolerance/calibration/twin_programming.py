@@ -110,7 +110,9 @@ def program_by_twin(
             best = state
         if np.all(state.sizes[fitted_layers] > GAIN * before[fitted_layers]):
             break
-    guide = TwinGuide(laboratory, TwinEstimate(twin, unknown), twin.fitted_heaters(unknown), QUADRATURE_WEIGHT)
+    weight = np.zeros(len(layers))
+    weight[fitted_layers] = QUADRATURE_WEIGHT
+    guide = TwinGuide(laboratory, TwinEstimate(twin, unknown), twin.fitted_heaters(unknown), weight)
     state = correct(guide, 2.0 * np.pi / efficiency, best)
     yield state, guide.heaters
     yield round_by_twin(guide, state), guide.heaters

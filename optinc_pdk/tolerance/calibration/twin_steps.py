@@ -45,13 +45,14 @@ class TwinGuide:
         laboratory: The bench.
         estimate: The fitted twin.
         heaters: Design model of the heaters with the fitted crosstalk.
-        quadrature_weight: Weight of the signals in quadrature with their local oscillators, relative to matrix errors.
+        quadrature_weight: (layers,) weights of the signals in quadrature with their local oscillators, relative to
+            matrix errors; 0 for layers of which the twin does not know them.
     """
 
     laboratory: BenchProtocol
     estimate: TwinEstimate
     heaters: HeaterModel
-    quadrature_weight: float = 0.0
+    quadrature_weight: Floats
 
     def errors(self, state: MeasuredSetting) -> list[Floats]:
         """Return the errors of each layer: measured ones of hidden layers, predicted ones of the last layer.
@@ -105,9 +106,10 @@ class TwinGuide:
             return _field_errors(light, self.estimate, index)
         responses = predicted_responses(light, layer)
         errors = np.stack([matrix_errors(layer, one) for one in responses])
-        if self.quadrature_weight == 0.0:
+        weight = float(self.quadrature_weight[index])
+        if weight == 0.0:
             return errors
-        return np.concatenate([errors, self.quadrature_weight * _quadratures(light, layer, responses)], axis=1)
+        return np.concatenate([errors, weight * _quadratures(light, layer, responses)], axis=1)
 
 
 def _quadratures(light: LayerLight, layer: BenchLayer, responses: list[LayerResponse]) -> Floats:

@@ -163,7 +163,7 @@ def nominal_guide(work, process, bits=BITS):
     setup.bench = VirtualBench(work.chip, nominal_sample(work.chip), bits)
     setup.heaters = design_heater_model(work.chip, setup.bench)
     estimate = TwinEstimate(setup.twin, np.zeros(setup.twin.spread.size))
-    return setup, TwinGuide(setup.bench, estimate, setup.heaters)
+    return setup, TwinGuide(setup.bench, estimate, setup.heaters, np.zeros(len(setup.layers)))
 
 
 def test_predicted_jacobians_of_hidden_layers_are_those_of_a_nominal_bench(work, process):
@@ -179,7 +179,7 @@ def test_predicted_jacobians_of_hidden_layers_are_those_of_a_nominal_bench(work,
 def test_a_guide_adds_the_signals_in_quadrature_of_hidden_layers(work, process):
     setup, guide = nominal_guide(work, process)
     state = measure_setting(setup.bench, setup.layers, setup.heaters, setup.heaters.quantise(work.chip.voltage_v))
-    weighted = replace(guide, quadrature_weight=0.5)
+    weighted = replace(guide, quadrature_weight=np.full(len(setup.layers), 0.5))
     plain, found = guide.errors(state), weighted.errors(state)
     phase = guide.estimate.phases(setup.heaters.phases(state.voltage_v)[np.newaxis])
     assert np.array_equal(found[-1], plain[-1])
@@ -198,10 +198,11 @@ def test_corrections_weighted_with_quadrature_keep_the_light_in_phase(work, proc
     off = setup.heaters.voltages(phase + 0.05 * np.random.default_rng(3).standard_normal(phase.size))
     state = measure_setting(setup.bench, setup.layers, setup.heaters, off)
     turned = {}
+    every = np.ones(len(setup.layers))
     for weight in (0.0, 0.1):
-        found = correct(replace(guide, quadrature_weight=weight), 2.0 * np.pi / setup.efficiency, state)
-        pairs = zip(replace(guide, quadrature_weight=1.0).errors(found), guide.errors(found), strict=True)
-        turned[weight] = sum(np.linalg.norm(every[plain.size :]) for every, plain in pairs)
+        found = correct(replace(guide, quadrature_weight=weight * every), 2.0 * np.pi / setup.efficiency, state)
+        pairs = zip(replace(guide, quadrature_weight=every).errors(found), guide.errors(found), strict=True)
+        turned[weight] = sum(np.linalg.norm(both[plain.size :]) for both, plain in pairs)
     assert turned[0.1] < 0.5 * turned[0.0]
 
 
