@@ -95,7 +95,10 @@ FAULTS: Mapping[str, Sequence[CircuitFault]] = {
     ),
     "cutback_spirals": (
         CircuitFault(
-            "spiral longer by 5 µm a turn", stretch(150.0, (-80.0, 190.0, 1300.0, 370.0), 5.0), (1220.0, 340.0), "in1"
+            "spiral longer by 5 µm a turn, in a flat layout",
+            stretch(150.0, (-80.0, 190.0, 1300.0, 370.0), 5.0),
+            (1220.0, 340.0),
+            "in1",
         ),
         CircuitFault("turns joined by silicon", add((100.0, 585.0, 100.5, 592.0)), (100.0, 585.0), "in2"),
         CircuitFault("guide to a fibre cut", cut((600.0, -87.5, 601.0, -86.5)), (600.0, -87.0), "out0"),
