@@ -228,6 +228,16 @@ def test_a_port_at_the_open_end_of_a_guide_is_refused() -> None:
         read(data)
 
 
+def test_the_frame_of_a_die_is_no_device_and_has_no_ports() -> None:
+    framed = link()
+    framed["instances"]["die"] = {"component": "die_frame", "settings": {"name": "a"}}
+    plain, with_frame = (placed_circuit(data, PROCESS, "link").circuit for data in (link(), framed))
+    assert with_frame.instances == plain.instances
+    framed["nets"] += nets(("die,o1", "a,o2"))
+    with pytest.raises(NetlistError, match=r"die has no port 'o1'"):
+        placed_circuit(framed, PROCESS, "link")
+
+
 def test_cells_that_contain_each_other_are_refused() -> None:
     data = hierarchy(1)
     data["arms"]["instances"]["again"] = instance("arms")
