@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import DeviceCard, Process
+from optinc_pdk.cards.device_cell import GUIDE_CELLS
 from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit import Circuit, flatten
-from optinc_pdk.circuit.gdsfactory_netlists import ALIASES, GUIDES, LEAD_PORTS
+from optinc_pdk.circuit.gdsfactory_netlists import ALIASES, LEAD_PORTS
 from optinc_pdk.models.registry import MODULATORS, device_s, net_transmission, sampled_s
 
 LENGTH = "length_um"
 """Setting of a heated guide."""
-OPTICAL_GUIDES = tuple(sorted(name for name in GUIDES if not name.startswith("wire")))
+OPTICAL_GUIDES = tuple(sorted(name for name in GUIDE_CELLS if not name.startswith("wire")))
 
 
 def sax_models(process: Process, electrical: bool = False) -> dict[str, Callable[..., dict[tuple[str, str], Any]]]:

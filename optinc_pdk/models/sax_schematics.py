@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from optinc_pdk.cards import Process
+from optinc_pdk.cards.device_cell import GUIDE_CELLS
 from optinc_pdk.cards.device_models import SETTINGS
-from optinc_pdk.circuit.gdsfactory_netlists import ALIASES, GUIDES, LEAD, PHASE_SHIFTER
+from optinc_pdk.circuit.gdsfactory_netlists import ALIASES, LEAD, PHASE_SHIFTER
 from optinc_pdk.circuit.schematic_cells import SchematicCell, SchematicInstance, cells_of_netlist
 
 
@@ -62,7 +63,7 @@ def _is_light(cells: Mapping[str, SchematicCell], cell: SchematicCell, end: str,
     if component in cells:
         inner = cells[component]
         return port in inner.ports and _is_light(cells, inner, inner.ports[port], process)
-    if component in GUIDES:
+    if component in GUIDE_CELLS:
         return port.startswith("o")
     card = process.devices.get(ALIASES.get(component, component))
     return card is not None and port in card.ports.optical
