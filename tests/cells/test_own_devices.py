@@ -10,6 +10,7 @@ from typing import Any
 
 import gdsfactory as gf
 import klayout.db as kdb
+import numpy as np
 import pytest
 
 from optinc_pdk.cards import CardError, Process, load_process, process_names
@@ -17,9 +18,11 @@ from optinc_pdk.cards.device_cell import CIRCUIT_CELLS, GUIDE_CELLS
 from optinc_pdk.cards.loader import _loaded_process
 from optinc_pdk.cells import CELLS, cells_of
 from optinc_pdk.cells.golden_files import golden_states, write_golden
+from optinc_pdk.circuit import read_reference
 from optinc_pdk.extract import extract
 from optinc_pdk.extract.golden_devices import read_golden
 from optinc_pdk.pdk import active_pdk
+from optinc_pdk.signoff.verification import verify
 from optinc_pdk.yaml_io import dump_yaml
 
 CORE, METAL = (3, 0), (41, 0)
@@ -155,6 +158,36 @@ def test_a_device_with_straight_stubs_is_recognised_between_guides(
     first = int(found.circuit.offset[number])
     by_port = {int(port): int(other) for net in found.circuit.nets for port, other in (net, net[::-1])}
     assert {first, first + 1} <= set(by_port)
+
+
+TIP = [(0, -225), (0, 225), (2000, 225), (20000, 80), (20000, -80), (2000, -225)]
+
+
+def test_light_enters_through_the_fibre_port_of_a_device(own: Folder, tmp_path: Path) -> None:
+    own.gds({CORE: [TIP]})
+    places = {"o1": PLACES["o1"], "o2": {"at_um": [20, 0], "angle_deg": 0, "fibre": True}}
+    parameters = {"loss_db": {"value": 1.5, "source": "default"}, "reflection_db": {"value": -40, "source": "default"}}
+    own.card(cell={"gds": "mine.gds", "ports": places}, model={"name": "edge_coupler", "parameters": parameters})
+    with active_pdk(own.path) as pdk:
+        write_golden(own.process())
+        c = gf.Component("tips")
+        guide = c << pdk.get_component("straight", length=100.0)
+        for name, port in (("in", "o1"), ("out", "o2")):
+            tip = c << pdk.get_component("mine")
+            tip.connect("o1", guide[port])
+            c.add_port(name, port=tip["o2"])
+        c.write_netlist(c.get_netlist(), tmp_path / "tips.pic.yml")
+        c.write_gds(tmp_path / "tips.gds", with_metadata=False)
+    process = own.process()
+    reference = read_reference(tmp_path / "tips.pic.yml", process, "tips")
+    result = verify(tmp_path / "tips.gds", reference, {}, np.array([1550.0]), process, lambda _: None)
+    assert not result.faults
+    assert result.lvs is not None
+    assert result.lvs.match
+    assert result.scattering is not None
+    loss_db = -20 * np.log10(np.abs(result.scattering.between(["out"], ["in"])[0, 0, 0]))
+    guide_db = 100e-4 * float(process.guide.loss_db_per_cm)
+    assert loss_db == pytest.approx(3.0 + guide_db, abs=1e-3)
 
 
 # two arms around a hole
