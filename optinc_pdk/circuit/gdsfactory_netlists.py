@@ -186,7 +186,7 @@ class _Expansion:
     def _settings(self, instance: str, device: str, part: SchematicInstance) -> dict[str, float]:
         """Return the settings of a device that LVS compares, from its arguments and from ``info``."""
         stated = {
-            key: number_of(f"instance {instance!r}: {key}", source[key])
+            key: _length_um(f"instance {instance!r}: {key}", source[key])
             for key in self.stated[device]
             for source in (part.settings, part.info)
             if source.get(key) is not None
@@ -353,8 +353,8 @@ def _length(instance: str, info: Mapping[str, Any], settings: Mapping[str, Any])
 
 
 def _length_um(where: str, value: Any) -> float:
-    """Check that a value is the length of a guide in µm."""
+    """Check that a value is the length of a guide or of a part of a device in µm."""
     length = number_of(where, value)
     if not 0.0 <= length <= LONGEST_UM:
-        raise NetlistError(f"{where} is {length:g} µm, guides have 0 to {LONGEST_UM:g} µm; correct it")
+        raise NetlistError(f"{where} is {length:g} µm, possible are 0 to {LONGEST_UM:g} µm; correct it")
     return length

@@ -205,6 +205,7 @@ def changed(*keys: Any) -> dict[str, Any]:
         (changed("instances", "a", {"settings": {}}), ("'a'", "component")),
         (changed("instances", "a", {"component": "straight", "colour": 1}), ("'a'", "colour")),
         (changed("instances", "a", guide(float("nan"))), ("'a'", "length", "nan")),
+        (changed("instances", "heater", instance("phase_shifter", length_um=-80.0)), ("'heater'", "length_um", "-80")),
         (changed("instances", "a", guide(-1.0)), ("'a'", "length", "-1")),
         (changed("placements", "west", {"x": float("nan"), "y": 0}), ("'west'", "nan")),
         (changed("placements", "west", {"x": 2.0**31, "y": 0}), ("'west'", "2.14748e+09")),
