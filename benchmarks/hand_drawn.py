@@ -1,6 +1,6 @@
 """``optinc verify`` of a large circuit that is drawn by hand in gdsfactory, as a whole command, its parts, and peers.
 
-    python benchmarks/hand_drawn.py                            # 1,000 heaters, 5,200 devices; peers for at most 10 minutes each
+    python benchmarks/hand_drawn.py                            # 1,000 heaters; peers for at most 10 minutes each
     python benchmarks/hand_drawn.py --rows 12 --peer-seconds 0 # a quarter of it, ours alone
 
 The circuit consists of rows between four grating couplers. Every stage of a row is a 2×2 coupler (MMI, directional
@@ -14,8 +14,8 @@ the command takes less wall-clock time, because design rules run in two threads.
 - KLayout's application with the script of ``optinc deck``: the same geometric rules.
 - gdsfactory's ``get_netlist`` of the drawn component: instances are connected where their given ports coincide. It
   extracts no polygon and compares nothing; it is the first step of a comparison that knows ports only.
-- SAX, with this package's models as NumPy functions: the S-matrix of the same circuit without the lengths of its guides,
-  at one wavelength.
+- SAX, with this package's models as NumPy functions: the S-matrix of the same circuit without the lengths of its
+  guides, at one wavelength.
 """
 
 from __future__ import annotations
