@@ -9,6 +9,7 @@
 # make trainings  train small networks with every scheme and write docs/training.md (an hour)
 # make imperfections  write docs/imperfections.md from the process card
 # make scenarios  build a chip for every scenario of the paper and write docs/scenarios.md (an hour)
+# make peers     install the wheel with the newest cspdk, gplugins and sax, and build the default chip there (minutes)
 # make interconnect  simulate all-reduces on every system and write docs/interconnect.md (minutes)
 # Each makes its own environment in .venv; a Python from 3.11 to 3.13 is all they need.
 
@@ -23,8 +24,11 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 # Workers of pytest and threads of the linear algebra would otherwise multiply.
 export OMP_NUM_THREADS ?= 1
 
+PEERS := cspdk gplugins sax
+
 .DELETE_ON_ERROR:
-.PHONY: chip test quick lint unit golden rules mutants circuits faults fuzz trainings imperfections interconnect scenarios
+.PHONY: chip test quick lint unit golden rules mutants circuits faults fuzz peers trainings imperfections interconnect \
+    scenarios
 
 chip: $(VENV)/.chip
 	$(BIN)/optinc build
@@ -81,6 +85,21 @@ scenarios: $(VENV)/.chip
 
 interconnect: $(VENV)/.chip
 	$(BIN)/python benchmarks/interconnect.py
+
+# One environment for all, of its own; uv finds in seconds the versions for which pip searches more than ten minutes.
+peers:
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 12))' || \
+	    { echo "the newest cspdk needs Python 3.12 or later: say make peers PYTHON=/path/to/python" >&2; exit 1; }
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && set -e; \
+	"$(PYTHON)" -m venv "$$folder/environment"; \
+	python="$$folder/environment/bin/python"; \
+	"$$python" -m pip wheel --quiet --no-deps --wheel-dir "$$folder" .; \
+	"$$python" -m pip install --quiet uv; \
+	"$$python" -m uv pip install --quiet --python "$$python" "$$folder"/*.whl $(PEERS); \
+	"$$python" -m pip check; \
+	"$$python" -m pip list | grep -E '^(optinc-pdk|gdsfactory|kfactory|klayout|numpy|$(subst $() ,|,$(PEERS))) '; \
+	"$$python" -W ignore -c "import cspdk, gplugins, sax"; \
+	cd "$$folder" && environment/bin/optinc build -o out
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "needs Python 3.11, 3.12 or 3.13: install one, or say make PYTHON=/path/to/python" >&2; exit 1; }
