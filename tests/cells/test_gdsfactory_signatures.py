@@ -13,23 +13,25 @@ from optinc_pdk.cards import load_process, process_names
 from optinc_pdk.cells import CELLS, cells_of
 from optinc_pdk.extract import extract
 
-# Devices with geometry on their cards have no arguments for it; gdsfactory's `port` of a taper is deprecated.
+# Devices with geometry on their cards have no arguments for it. gdsfactory's `port` of a taper is deprecated.
 SAME = (
     "bend_circular",
     "bend_euler",
     "bend_s",
     "coupler",
     "coupler_ring",
+    "coupler_ring_bend",
     "coupler_straight",
     "mzi",
     "ring_double",
     "ring_single",
+    "ring_single_bend_coupler",
     "straight",
     "taper",
     "wire_corner",
     "wire_straight",
 )
-LEFT_OUT = {"taper": {"port"}}
+LEFT_OUT = {"taper": {"port"}, "ring_single_bend_coupler": {"kwargs"}}
 
 
 def arguments(cell: object) -> dict[str, inspect.Parameter]:

@@ -110,3 +110,21 @@ def test_a_heater_of_another_length_is_as_long_as_it_is_drawn(wavelength_nm: flo
 
     assert field(standard + 26.0, 60.0) == pytest.approx(field(standard, 86.0), abs=1e-12)
     assert abs(field(standard + 26.0, 60.0) - field(standard, 60.0)) > 1e-3
+
+
+def test_a_phase_adds_to_that_of_the_drawn_length() -> None:
+    card_um = float(PROCESS.device("phase_shifter").size("length_um"))
+
+    def drawn(length_um: float) -> Circuit:
+        data = netlist()
+        data["instances"]["heater"]["settings"] = {"length_um": length_um}
+        return named_circuit(placed_circuit(data, PROCESS, "link"), PROCESS)
+
+    longer, as_card = drawn(card_um + 37.0), drawn(card_um)
+    ratio = through(longer, pad1=PadSetting(0.7, "rad")) / through(longer)
+    assert ratio == pytest.approx(np.exp(0.7j), abs=REFLECTED)
+    turn = 2 * np.pi * float(PROCESS.guide.index) * 37.0 / (NM * 1e-3)
+    loss = 10.0 ** (-float(PROCESS.guide.loss_db_per_cm) * 37.0e-4 / 20.0)
+    expected = loss * np.exp(1j * turn)
+    for settings in ({}, {"pad1": PadSetting(0.7, "rad")}):
+        assert through(longer, **settings) / through(as_card, **settings) == pytest.approx(expected, abs=REFLECTED)
