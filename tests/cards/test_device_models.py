@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from optinc_pdk.cards import CardError, DeviceCard, Quantity, load_process
-from optinc_pdk.cards.device_models import NO_MODEL, PARAMETERS, check_model
+from optinc_pdk.cards.device_models import NO_MODEL, PARAMETERS, SETTINGS, check_model
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.models.registry import MODELS, device_s
 
@@ -124,12 +124,23 @@ def changed_cards(draw: st.DrawFn) -> DeviceCard:
     return card.model_copy(update={"model": card.model.model_copy(update={"parameters": values})})
 
 
-@given(card=changed_cards(), phase=st.floats(0.0, 6.3), amplitude=st.floats(-1.0, 1.0))
-def test_no_accepted_card_amplifies_at_any_wavelength(card: DeviceCard, phase: float, amplitude: float) -> None:
+def with_settings(card: DeviceCard, value_um: float) -> DeviceCard:
+    """The card with a value of each setting that instances of the device state instead."""
+    settings = dict.fromkeys(SETTINGS.get(card.model.name, ()), Quantity(value_um, "default"))
+    return card.model_copy(
+        update={"model": card.model.model_copy(update={"parameters": card.model.parameters | settings})}
+    )
+
+
+@given(card=changed_cards(), phase=st.floats(0.0, 6.3), amplitude=st.floats(-1.0, 1.0), setting_um=st.floats(0.1, 20.0))
+def test_no_accepted_card_amplifies_at_any_wavelength(
+    card: DeviceCard, phase: float, amplitude: float, setting_um: float
+) -> None:
     try:
         check_model(card)
     except ValueError:
         assume(False)
+    card = with_settings(card, setting_um)
     process = PROCESS.model_copy(update={"devices": {card.name: card}})
     s = device_s(process, card.name, np.linspace(1500.0, 1600.0, 7), phase, amplitude=amplitude)
     assert np.linalg.svd(s, compute_uv=False).max() <= 1.0 + 1e-9
