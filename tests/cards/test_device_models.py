@@ -127,9 +127,8 @@ def changed_cards(draw: st.DrawFn) -> DeviceCard:
 def with_settings(card: DeviceCard, value_um: float) -> DeviceCard:
     """The card with a value of each setting that instances of the device state instead."""
     settings = dict.fromkeys(SETTINGS.get(card.model.name, ()), Quantity(value_um, "default"))
-    return card.model_copy(
-        update={"model": card.model.model_copy(update={"parameters": card.model.parameters | settings})}
-    )
+    model = card.model.model_copy(update={"parameters": card.model.parameters | settings})
+    return card.model_copy(update={"model": model})
 
 
 @given(card=changed_cards(), phase=st.floats(0.0, 6.3), amplitude=st.floats(-1.0, 1.0), setting_um=st.floats(0.1, 20.0))

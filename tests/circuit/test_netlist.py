@@ -85,7 +85,7 @@ def test_metal_of_many_ports_is_one_net() -> None:
         ("h0,o1", "", "no port ''"),
         ("h0,o1", "h1,e1", "net h0,o1 - h1,e1 joins an optical to an electrical port"),
         ("p,e1", "h1,o2", "joins an optical to an electrical port"),
-        ("h0,o1", "h1,o2", "optical port h0,o1 used twice, by 'in'"),
+        ("h0,o1", "h1,o2", "optical port h0,o1 is used twice, as port 'in'"),
     ],
 )
 def test_invalid_nets_are_refused(a: str, b: str, reason: str) -> None:
@@ -102,7 +102,7 @@ def test_invalid_labels_are_refused() -> None:
         builder.build()
     builder = pair()
     builder.ports["other"] = "h0,o1"
-    with pytest.raises(NetlistError, match="optical port h0,o1 used twice, by 'other'"):
+    with pytest.raises(NetlistError, match="optical port h0,o1 is used twice, as port 'other'"):
         builder.build()
 
 

@@ -176,7 +176,7 @@ def written(tmp_path: Path) -> dict[str, Any]:
         (put("nets", 0, "p1", "c,o2"), "optical port used twice"),
         (put("nets", 0, "p2", "c,e1"), "joins an optical to an electrical port"),
         (drop("nets", 0, "p1"), "a net: p1 is missing"),
-        (put("ports", "l0", "f1,o1"), "optical port f1,o1 used twice"),
+        (put("ports", "l0", "f1,o1"), "optical port f1,o1 is used twice"),
         (put("ports", "l0", "f0,o9"), "no port 'f0,o9'"),
         (put("info", "components", "fibre", "optical", ["o1", "o1"]), "ports o1, o1"),
         (

@@ -113,7 +113,10 @@ class TwinGuide:
 
 
 def _quadratures(light: LayerLight, layer: BenchLayer, responses: list[LayerResponse]) -> Floats:
-    """(S, pieces · J) signals of a layer in quadrature, scaled as those of :func:`detection_jacobian.quadrature`."""
+    """(S, pieces · J) signals of a layer in quadrature.
+
+    They are scaled as those of :func:`optinc_pdk.simulate.programming.detection_jacobian.quadrature`.
+    """
     target, pairs = layer.target, layer.plus.size
     mixed = 2.0 * (light.detected[:, :, :1].conj() * light.detected[:, :, 1:]).imag
     found = []
