@@ -13,7 +13,7 @@ from optinc_pdk.cards import DeviceCard, Process
 from optinc_pdk.cards.device_cell import GUIDE_CELLS
 from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit import Circuit, flatten
-from optinc_pdk.circuit.gdsfactory_netlists import ALIASES, LEAD_PORTS
+from optinc_pdk.circuit.gdsfactory_netlists import LEAD_PORTS
 from optinc_pdk.models.registry import MODULATORS, device_s, net_transmission, sampled_s
 
 LENGTH = "length_um"
@@ -39,7 +39,6 @@ def sax_models(process: Process, electrical: bool = False) -> dict[str, Callable
         Device name to model, for ``sax.circuit(netlist, models=...)``. Calling a model imports JAX.
     """
     models = {name: _sax_model(process, card) for name, card in process.devices.items() if card.ports.optical}
-    models |= {name: models[device] for name, device in ALIASES.items() if device in models}
     models |= {name: _sax_guide(process, name) for name in OPTICAL_GUIDES}
     if not electrical:
         return models

@@ -11,7 +11,9 @@ from optinc_pdk.cards import Process
 from optinc_pdk.cards.device_cell import GUIDE_CELLS
 from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit.gdsfactory_netlists import ALIASES, LEAD, PHASE_SHIFTER
+from optinc_pdk.circuit.netlist_names import NameTable
 from optinc_pdk.circuit.schematic_cells import SchematicCell, SchematicInstance, cells_of_netlist
+from optinc_pdk.circuit.values import number_of
 
 
 def sax_schematic(netlist: Mapping[str, Any], process: Process, name: str = "") -> dict[str, dict[str, Any]]:
@@ -30,64 +32,85 @@ def sax_schematic(netlist: Mapping[str, Any], process: Process, name: str = "") 
         instances that are no names in Python get underscores.
 
     Raises:
-        NetlistError: The netlist is not in gdsfactory's format.
+        NetlistError: The netlist is not in gdsfactory's format, or a length in it is no number.
     """
     cells, top = cells_of_netlist(netlist, name)
     used = [top]
     for cell in used:
         inside = {part.component for part in cells[cell].instances.values()}
         used += sorted(each for each in inside if each in cells and each not in used)
-    return {_word(cell): _flat_netlist(cells, cells[cell], process) for cell in used}
+    reader = _Reader(cells, process)
+    return {_word(cell): reader.netlist(cells[cell]) for cell in used}
 
 
-def _flat_netlist(cells: Mapping[str, SchematicCell], cell: SchematicCell, process: Process) -> dict[str, Any]:
-    """Return the optical part of one netlist."""
-    nets = [net for net in cell.nets if all(_is_light(cells, cell, end, process) for end in net)]
-    ports = {label: end for label, end in cell.ports.items() if _is_light(cells, cell, end, process)}
-    lit = {end.rpartition(",")[0] for end in (*(end for net in nets for end in net), *ports.values())}
-    return {
-        "instances": {
-            _word(name): {"component": _word(part.component), "settings": _settings(part, process)}
-            for name, part in cell.instances.items()
-            if name in lit
-        },
-        "nets": [{"p1": _port(a), "p2": _port(b)} for a, b in nets],
-        "ports": {label: _port(end) for label, end in ports.items()},
-    }
+class _Reader:
+    """Reads the optical parts of netlists, with the names that the cards of a process state."""
 
+    def __init__(self, cells: Mapping[str, SchematicCell], process: Process) -> None:
+        self.cells, self.devices = cells, process.devices
+        self.guides = GUIDE_CELLS | set(process.netlist.guides)
+        self.names = NameTable(process)
 
-def _is_light(cells: Mapping[str, SchematicCell], cell: SchematicCell, end: str, process: Process) -> bool:
-    """Return whether a port of an instance, ``"instance,port"``, is optical."""
-    instance, _, port = end.rpartition(",")
-    component = cell.instances[instance].component
-    if component in cells:
-        inner = cells[component]
-        return port in inner.ports and _is_light(cells, inner, inner.ports[port], process)
-    if component in GUIDE_CELLS:
-        return port.startswith("o")
-    card = process.devices.get(ALIASES.get(component, component))
-    return card is not None and port in card.ports.optical
+    def netlist(self, cell: SchematicCell) -> dict[str, Any]:
+        """Return the optical part of one netlist."""
+        nets = [net for net in cell.nets if all(self._is_light(cell, end) for end in net)]
+        ports = {label: end for label, end in cell.ports.items() if self._is_light(cell, end)}
+        lit = {end.rpartition(",")[0] for end in (*(end for net in nets for end in net), *ports.values())}
+        return {
+            "instances": {
+                _word(name): self._instance(name, part) for name, part in cell.instances.items() if name in lit
+            },
+            "nets": [{"p1": self._port(cell, a), "p2": self._port(cell, b)} for a, b in nets],
+            "ports": {label: self._port(cell, end) for label, end in ports.items()},
+        }
 
+    def _device(self, instance: str, part: SchematicInstance) -> str | None:
+        """Return the device that an instance is; None for guides and cells of the netlist."""
+        if part.component in self.cells:
+            return None
+        return self.names.device(instance, ALIASES.get(part.component, part.component), part.settings)
 
-def _settings(part: SchematicInstance, process: Process) -> dict[str, float]:
-    """Return the settings that the model of a guide or device takes from an instance."""
-    card = process.devices.get(ALIASES.get(part.component, part.component))
-    keys = ("length",) if card is None else (*SETTINGS.get(card.model.name, ()), LEAD, "length_um")
-    values = {**part.info, **{key: value for key, value in part.settings.items() if value is not None}}
-    stated = {key: float(values[key]) for key in keys if values.get(key) is not None}
-    if card is not None and card.name == PHASE_SHIFTER:
-        # the cell is longer than the heated guide by its contacts
-        stated[LEAD] = card.size("contact_width_um")
-    return stated
+    def _is_light(self, cell: SchematicCell, end: str) -> bool:
+        """Return whether a port of an instance, ``"instance,port"``, is optical."""
+        instance, _, port = end.rpartition(",")
+        part = cell.instances[instance]
+        if part.component in self.cells:
+            inner = self.cells[part.component]
+            return port in inner.ports and self._is_light(inner, inner.ports[port])
+        device = self._device(instance, part)
+        if device is None:
+            return part.component in self.guides and port.startswith("o")
+        return self.names.port(device, port) in self.devices[device].ports.optical
+
+    def _instance(self, name: str, part: SchematicInstance) -> dict[str, Any]:
+        """Return the component of an instance and the settings that its model takes."""
+        values = {**part.info, **{key: value for key, value in part.settings.items() if value is not None}}
+
+        def stated(*keys: str) -> dict[str, float]:
+            found = {key: values[key] for key in keys if values.get(key) is not None}
+            return {key: number_of(f"instance {name!r}: {key}", value) for key, value in found.items()}
+
+        if part.component in self.cells:
+            return {"component": _word(part.component), "settings": {}}
+        device = self._device(name, part)
+        if device is None:
+            length = part.info.get("length", part.settings.get("length"))
+            return {"component": "straight", "settings": {"length": number_of(f"instance {name!r}: length", length)}}
+        settings = stated(*SETTINGS.get(self.devices[device].model.name, ()), LEAD)
+        if device == PHASE_SHIFTER:
+            # the cell is longer than the heated guide by its ends
+            settings |= stated("length_um") | self.names.length(name, device, part.settings)
+            settings[LEAD] = self.names.end_um(device, "contact_width_um")
+        return {"component": device, "settings": settings}
+
+    def _port(self, cell: SchematicCell, end: str) -> str:
+        """Return a port, ``"instance,port"``, by the names that SAX takes."""
+        instance, _, port = end.rpartition(",")
+        device = self._device(instance, cell.instances[instance])
+        return f"{_word(instance)},{port if device is None else self.names.port(device, port)}"
 
 
 def _word(name: str) -> str:
     """Return a name that is one in Python too, because SAX makes it the name of an argument."""
     word = re.sub(r"\W", "_", name)
     return f"{word}_" if keyword.iskeyword(word) else word
-
-
-def _port(end: str) -> str:
-    """Return a port, ``"instance,port"``, with the name of its instance as SAX takes it."""
-    instance, _, port = end.rpartition(",")
-    return f"{_word(instance)},{port}"

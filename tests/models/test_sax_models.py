@@ -69,7 +69,7 @@ def test_guides_have_the_length_that_an_instance_states():
 def test_a_lead_is_at_the_ends_of_the_first_guide():
     settings = {"coupled_length_um": 9.0, "path_difference_um": 0.0, "guide_1_um": 20.0, "guide_2_um": 35.0}
     models, lead = sax_models(PROCESS), net_transmission(PROCESS, 3.0, 1550.0)
-    plain, longer = models["coupler"](**settings), models["coupler_ring"](**settings, lead_um=3.0)
+    plain, longer = models["coupler"](**settings), models["coupler"](**settings, lead_um=3.0)
     for ends, count in ((("o1", "o4"), 2), (("o1", "o3"), 1), (("o2", "o3"), 0)):
         assert complex(longer[ends]) == pytest.approx(complex(plain[ends]) * complex(lead) ** count, abs=1e-15)
 
