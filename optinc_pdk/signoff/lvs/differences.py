@@ -33,8 +33,8 @@ class Difference:
 
     Attributes:
         kind: ``"extraction.<kind of fault>"``, ``"label"``, ``"short"``, ``"open"``, ``"device"``, ``"net"``,
-            ``"heater"``, ``"pin"``, ``"parameter"``, ``"gap"``, ``"coupled_length"``, ``"guide_length"``, ``"length"``,
-            ``"arms"`` or ``"lengths"``.
+            ``"heater"``, ``"pin"``, ``"parameter"``, ``"gap"``, ``"coupled_length"``, ``"path_difference"``,
+            ``"guide_length"``, ``"length"``, ``"arms"`` or ``"lengths"``.
         message: Description of the difference.
         reference: Names in the reference; empty if it has no counterpart.
         extracted: Names in the extracted circuit; empty if it has no counterpart.
