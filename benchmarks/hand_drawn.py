@@ -14,22 +14,17 @@ the command takes less wall-clock time, because design rules run in two threads.
 - KLayout's application with the script of ``optinc deck``: the same geometric rules.
 - gdsfactory's ``get_netlist`` of the drawn component: instances are connected where their given ports coincide. It
   extracts no polygon and compares nothing; it is the first step of a comparison that knows ports only.
-- SAX, with this package's models as NumPy functions: the S-matrix of the same circuit without the lengths of its
-  guides, at one wavelength.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,7 +35,7 @@ from bench_signoff import in_own_process
 
 import optinc_pdk as op
 from optinc_pdk.cards import load_process
-from optinc_pdk.circuit import PlacedCircuit, read_reference
+from optinc_pdk.circuit import read_reference
 
 STAGE_UM, ROW_UM = 640.0, 480.0
 COUPLERS = ("mmi2x2", "directional_coupler", "coupler")
@@ -184,41 +179,6 @@ def command(arguments: list[str], limit_s: float | None = None) -> tuple[float, 
     return usage.ru_utime + usage.ru_stime, time.perf_counter() - start, usage.ru_maxrss / 1024, code
 
 
-def by_sax(folder: Path, limit_s: int, answer: Connection) -> None:
-    """Simulate the netlist by SAX at one wavelength, and send the processor time and the number of ports."""
-    import sax
-
-    from optinc_pdk.models import sax_models, sax_netlist
-    from optinc_pdk.signoff.lvs.label_binding import named_circuit
-
-    process = load_process()
-    placed = read_reference(folder / f"{NAME}.pic.yml", process, NAME)
-    assert isinstance(placed, PlacedCircuit)
-    netlist = sax_netlist(named_circuit(placed, process))
-    # the process is stopped at the limit
-    resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
-    start = time.process_time()
-    model, _ = sax.circuit(netlist=netlist, models=sax_models(process), backend="klu", return_type="SDense")
-    s, ports = model(wl=1.55)
-    assert np.all(np.isfinite(np.asarray(s)))
-    answer.send((time.process_time() - start, len(ports)))
-
-
-def limited(work: Callable[..., None], *arguments: Any) -> Any:
-    """Return what a function sends from a process of its own; None if the process ends before."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=work, args=(*arguments, theirs))
-    process.start()
-    theirs.close()
-    try:
-        return ours.recv()
-    except EOFError:
-        return None
-    finally:
-        process.join()
-
-
 def main(
     rows: Annotated[int, typer.Option(help="Rows of the circuit.", min=1)] = 50,
     stages: Annotated[int, typer.Option(help="Heaters in a row.", min=1)] = 20,
@@ -249,12 +209,6 @@ def main(
             used, _, _, ended = command(["klayout", "-b", "-r", str(deck), *script], peer_seconds)
             more = "more than " if ended is None else ""
             print(f"| KLayout's application: rules | {more}{used:.1f} | {more}{used / seconds['drc']:.1f} of drc |")
-        if peer_seconds:
-            found = limited(by_sax, path, peer_seconds)
-            if found is None:
-                print(f"| SAX: one wavelength | no result in {peer_seconds} | |")
-            else:
-                print(f"| SAX: one wavelength | {found[0]:.1f} | {found[0] / seconds['simulate']:.1f} of simulate |")
         print(f"\n{devices:,} devices, exit code {code}, {verdict}")
 
 
