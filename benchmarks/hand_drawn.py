@@ -8,8 +8,7 @@ coupler, or one of free length and gap), a heater in one arm, a delay in the oth
 the heater. All guides and wires are routed by ``gf.routing.route_bundle`` and ``route_bundle_electrical`` into one flat
 cell. The netlist is that of ``Component.get_netlist(recursive=True)``.
 
-Seconds are processor time: user and system time of the command, all threads together. On a machine without other jobs
-the command takes less wall-clock time, because design rules run in two threads. Peers run in processes of their own:
+Seconds are processor time: user and system time of the command, all threads together. Peers:
 
 - KLayout's application with the script of ``optinc deck``: the same geometric rules.
 - gdsfactory's ``get_netlist`` of the drawn component: instances are connected where their given ports coincide. It
