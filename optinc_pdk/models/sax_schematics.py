@@ -10,6 +10,7 @@ from typing import Any
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.device_cell import GUIDE_CELLS
 from optinc_pdk.cards.device_models import SETTINGS
+from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.gdsfactory_netlists import ALIASES, LEAD, PHASE_SHIFTER
 from optinc_pdk.circuit.netlist_names import NameTable
 from optinc_pdk.circuit.schematic_cells import SchematicCell, SchematicInstance, cells_of_netlist
@@ -32,7 +33,8 @@ def sax_schematic(netlist: Mapping[str, Any], process: Process, name: str = "") 
         instances that are no names in Python get underscores.
 
     Raises:
-        NetlistError: The netlist is not in gdsfactory's format, or a length in it is no number.
+        NetlistError: The netlist is not in gdsfactory's format, names an instance that does not exist, or states a
+            length that is no number.
     """
     cells, top = cells_of_netlist(netlist, name)
     used = [top]
@@ -73,6 +75,8 @@ class _Reader:
     def _is_light(self, cell: SchematicCell, end: str) -> bool:
         """Return whether a port of an instance, ``"instance,port"``, is optical."""
         instance, _, port = end.rpartition(",")
+        if instance not in cell.instances:
+            raise NetlistError(f"port {end!r} is of {instance!r}, which is no instance; correct the netlist")
         part = cell.instances[instance]
         if part.component in self.cells:
             inner = self.cells[part.component]

@@ -13,8 +13,8 @@ import yaml
 from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.cards import load_process
 from optinc_pdk.cards.device_models import SETTINGS
-from optinc_pdk.circuit import flatten, read_netlist, write_netlist
-from optinc_pdk.models import device_s, net_transmission, sampled_s, sax_cells, sax_models, sax_netlist
+from optinc_pdk.circuit import NetlistError, flatten, read_netlist, write_netlist
+from optinc_pdk.models import device_s, net_transmission, sampled_s, sax_cells, sax_models, sax_netlist, sax_schematic
 from optinc_pdk.simulate import scattering
 
 NETLISTS = Path(__file__).resolve().parents[2] / "netlists"
@@ -72,6 +72,20 @@ def test_a_lead_is_at_the_ends_of_the_first_guide():
     plain, longer = models["coupler"](**settings), models["coupler"](**settings, lead_um=3.0)
     for ends, count in ((("o1", "o4"), 2), (("o1", "o3"), 1), (("o2", "o3"), 0)):
         assert complex(longer[ends]) == pytest.approx(complex(plain[ends]) * complex(lead) ** count, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("net", "length", "value"),
+    [("nobody,o1", 10.0, "nobody"), ("fibre,o1", None, "guide"), ("fibre,o1", "long", "long")],
+)
+def test_a_netlist_that_sax_cannot_simulate_is_refused(net, length, value):
+    guide = {"component": "straight", "info": {"length": length}}
+    netlist = {
+        "instances": {"fibre": {"component": "grating_coupler"}, "guide": guide},
+        "nets": [{"p1": net, "p2": "guide,o1"}],
+    }
+    with pytest.raises(NetlistError, match=value):
+        sax_schematic(netlist, PROCESS)
 
 
 def test_sax_simulates_a_netlist_file_unchanged(tmp_path):
