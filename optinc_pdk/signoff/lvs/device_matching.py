@@ -6,6 +6,7 @@ the device's symmetry. The walk takes one step per port.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ class IndexedCircuit:
         optical: I numbers of optical ports.
         symmetry: By device name, the permutations of optical ports that map the device onto itself.
         starts, owners, partners: `offset`, `owner` and `partner` as lists, which are faster to index.
+        lengths: (P,) length of guide in µm at each optical port, NaN if it is unknown; empty if all are.
     """
 
     def __init__(self, circuit: Circuit, symmetry: Mapping[str, Sequence[Permutation]]) -> None:
@@ -61,6 +63,7 @@ class IndexedCircuit:
         self.owners: list[int] = self.owner.tolist()
         self.partner = circuit.partners()
         self.partners: list[int] = self.partner.tolist()
+        self.lengths = _lengths(circuit)
         self.labels = circuit.electrical_labels()
         self.kind = [circuit.kinds[k].name for k in circuit.kind.tolist()]
         self.optical = [len(circuit.kinds[k].optical) for k in circuit.kind.tolist()]
@@ -97,6 +100,16 @@ class IndexedCircuit:
         instance, entered = self.local(beyond)
         orbit = min(permutation[entered] for permutation in self.symmetry[self.kind[instance]])
         return self.kind[instance], orbit, self.pads(instance)
+
+
+def _lengths(circuit: Circuit) -> list[float]:
+    """Return the length of guide in µm at each port, NaN if it is unknown; an empty list if all are."""
+    if not circuit.net_length_um.size:
+        return []
+    lengths = np.full(int(circuit.offset[-1]), np.nan)
+    lengths[circuit.nets] = circuit.net_length_um[:, None]
+    listed: list[float] = lengths.tolist()
+    return listed
 
 
 class Walk:
@@ -181,7 +194,9 @@ class Walk:
     def choose(self, i: int) -> None:
         """Select one symmetry for a mapped device that still has several.
 
-        It is the one that contradicts the map so far least often, and of these the one for which most neighbours agree.
+        It is the one that contradicts the map so far least often, of these the one for which most neighbours agree, and
+        of these the one in which the guides are most nearly as long as the reference states: the arms of an
+        interferometer between two splitters differ in nothing else.
 
         Args:
             i: Reference instance.
@@ -191,15 +206,23 @@ class Walk:
         expected = [self.reference.neighbour(start + number) for number in range(self.reference.optical[i])]
         actual = [self.extracted.neighbour(other + number) for number in range(self.extracted.optical[j])]
 
-        def fit(option: Permutation) -> tuple[int, int, int]:
+        def fit(option: Permutation) -> tuple[int, int, int, float]:
             pairs = list(enumerate(option))
             possible = sum(self._is_possible(i, option, number, image) for number, image in pairs)
             alike = sum(expected[number] == actual[image] for number, image in pairs)
-            if self.surroundings is None:
-                return possible, alike, 0
-            return possible, alike, sum(self.surroundings.agreement(start + a, other + b) for a, b in pairs)
+            around = 0
+            if self.surroundings is not None:
+                around = sum(self.surroundings.agreement(start + a, other + b) for a, b in pairs)
+            return possible, alike, around, -sum(self._length_error(start + a, other + b) for a, b in pairs)
 
         self.narrow(i, j, [max(self.options[i], key=fit)])
+
+    def _length_error(self, port: int, image: int) -> float:
+        """Return by how many µm the guides at two ports differ in length; 0 if a length is unknown."""
+        if not self.reference.lengths or not self.extracted.lengths:
+            return 0.0
+        error = abs(self.reference.lengths[port] - self.extracted.lengths[image])
+        return 0.0 if math.isnan(error) else error
 
     def _is_possible(self, i: int, option: Permutation, number: int, image: int) -> bool:
         """Return whether what lies beyond a port can be what lies beyond its image, given the map so far."""

@@ -93,6 +93,18 @@ FAULTS: Mapping[str, Sequence[CircuitFault]] = {
         CircuitFault("guide 40 nm too narrow for 10 µm", cut((480.0, 90.185, 490.0, 90.3)), (485.0, 90.0)),
         CircuitFault("coupler 1 µm too far to the right", shift(["coupler1"], 1.0, 0.0), (300.0, 0.0), "coupler1"),
     ),
+    "y_branch_filter": (
+        CircuitFault(
+            "arm of the first interferometer cut", cut((173.0, -22.0, 174.5, -21.0)), (173.6, -21.5), "stage0.cp1"
+        ),
+        CircuitFault(
+            "path difference of 51 instead of 50 µm",
+            swap(["stage1"], "mzi", delta_length=51.0),
+            (354.0, 0.0),
+            "stage1.cp1",
+        ),
+        CircuitFault("Y-branch 50 nm too high", shift(["stage2", "cp2"], 0.0, 0.05), (776.0, 0.0), "stage2.cp2"),
+    ),
     "cutback_spirals": (
         CircuitFault(
             "spiral longer by 5 µm a turn, in a flat layout",

@@ -241,7 +241,9 @@ def _box(box: Box) -> kdb.Box:
 def _instance(parent: kdb.Cell, placement: Placement) -> kdb.Instance:
     """Return the instance of a cell that has the placement on its last level."""
     found = [each for each in parent.each_inst() if each.trans == placement.transforms[-1]]
-    same = [each for each in found if each.cell.basic_name().partition("$")[0] == placement.cells[-1]]
+    # KLayout and kfactory add a suffix to names that exist already
+    name = placement.cells[-1].partition("$")[0]
+    same = [each for each in found if each.cell.basic_name().partition("$")[0] == name]
     (instance,) = same
     return instance
 

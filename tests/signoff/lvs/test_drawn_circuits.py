@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +150,35 @@ def test_composites_of_meshes_are_circuits_of_their_devices(tmp_path: Path) -> N
     (difference,) = compare(bound.reference, extraction, PROCESS).differences
     assert difference.kind == "length"
     assert "attenuator" in str(difference.reference)
+
+
+def draw_interferometers(folder: Path, differences_um: Sequence[float]) -> tuple[Path, dict[str, Any]]:
+    """Draw interferometers of two Y-branches each in a row, between two fibres; return layout and netlist."""
+    with active_pdk():
+        gf.clear_cache()
+        top = gf.Component("interferometers")
+        first = top << gf.get_component("grating_coupler")
+        top.add_port("in", port=first["o2"])
+        end = first["o1"]
+        for number, difference in enumerate(differences_um):
+            stage = top.add_ref(gf.get_component("mzi", delta_length=difference), name=f"stage{number}")
+            stage.connect("o1", end)
+            end = stage["o2"]
+        last = top << gf.get_component("grating_coupler")
+        last.connect("o1", end)
+        top.add_port("out", port=last["o2"])
+        path = folder / "interferometers.gds"
+        top.write_gds(path, with_metadata=False)
+        return path, top.get_netlist(recursive=True)
+
+
+@pytest.mark.parametrize("drawn_um", [(20.0, 40.0, 80.0), (20.0, 41.0, 80.0)])
+def test_arms_between_equal_splitters_are_distinguished_by_their_lengths(
+    drawn_um: Sequence[float], tmp_path: Path
+) -> None:
+    _, data = draw_interferometers(tmp_path, (20.0, 40.0, 80.0))
+    gds, _ = draw_interferometers(tmp_path, drawn_um)
+    bound, extraction = extract_for(placed_circuit(data, PROCESS, "interferometers"), gds, PROCESS)
+    differences = compare(bound.reference, extraction, PROCESS).differences
+    assert len(differences) == (0 if drawn_um[1] == 40.0 else 1)
+    assert all("stage1" in difference.reference and difference.kind == "length" for difference in differences)
