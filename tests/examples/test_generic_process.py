@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import gdsfactory as gf
-import jax.numpy as jnp
 import klayout.db as kdb
 import numpy as np
 import pytest
@@ -20,12 +19,11 @@ import sax
 from optinc_pdk import active_pdk
 from optinc_pdk.cards import load_process
 from optinc_pdk.cells.golden_files import golden_states
-from optinc_pdk.circuit import Circuit, NetlistError, read_reference
+from optinc_pdk.circuit import NetlistError, read_reference
 from optinc_pdk.cli import main
 from optinc_pdk.extract import GdsError
 from optinc_pdk.file_reading import NETLIST
 from optinc_pdk.models import sax_models
-from optinc_pdk.models.registry import net_transmission
 from optinc_pdk.models.sax_models import sax_netlist
 from optinc_pdk.signoff.lvs.klayout_comparer import compare_with_klayout
 from optinc_pdk.signoff.verification import Verification, verify
@@ -118,34 +116,12 @@ def test_an_example_takes_at_most_55_lines(name: str) -> None:
 # spectra
 
 
-def straight(*, wl: Any = 1.55, length_um: float = 1.0) -> sax.SDict:
-    """A guide of the process, as a SAX model."""
-    return sax.reciprocal({("o1", "o2"): jnp.asarray(net_transmission(PROCESS, length_um, np.asarray(wl) * 1e3))})
-
-
-def with_guides(circuit: Circuit) -> dict[str, object]:
-    """SAX netlist of an extracted circuit: nets with a length are straights, and so are heaters that are off."""
-    netlist = sax_netlist(circuit)
-    instances, nets = dict(netlist["instances"]), []
-    for number in circuit.instances_of("phase_shifter").tolist():
-        length = {"length_um": float(circuit.settings["length_um"][number])}
-        instances[circuit.instances[number]] = {"component": "straight", "settings": length}
-    for number, (net, length_um) in enumerate(zip(netlist["nets"], circuit.net_length_um.tolist(), strict=True)):
-        if not length_um:
-            nets.append(net)
-            continue
-        instances[f"g{number}"] = {"component": "straight", "settings": {"length_um": length_um}}
-        nets += [{"p1": net["p1"], "p2": f"g{number},o1"}, {"p1": f"g{number},o2", "p2": net["p2"]}]
-    return {**netlist, "instances": instances, "nets": nets}
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_spectra_of_the_layout_agree_with_sax(name: str) -> None:
     result = sound(name)
     ours = result.scattering
     assert ours is not None
-    models = sax_models(PROCESS) | {"straight": straight}
-    model, _ = sax.circuit(netlist=with_guides(result.drawn.circuit), models=models, backend="klu")
+    model, _ = sax.circuit(netlist=sax_netlist(result.drawn.circuit), models=sax_models(PROCESS), backend="klu")
     theirs = sax.sdict(model(wl=WAVELENGTHS / 1e3))
     assert len(ours.labels) == len([label for label in drawn(name)[1][name]["ports"] if label not in ("GND", "drive")])
     for i, out in enumerate(ours.labels):

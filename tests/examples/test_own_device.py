@@ -19,7 +19,7 @@ from optinc_pdk.cards import Process, load_process
 from optinc_pdk.cells.golden_files import golden_states
 from optinc_pdk.circuit import read_reference
 from optinc_pdk.cli import main
-from optinc_pdk.models import net_transmission, read_measured, sax_models, sax_netlist, touchstone_text
+from optinc_pdk.models import read_measured, sax_models, sax_netlist, touchstone_text
 from optinc_pdk.signoff.lvs.klayout_comparer import compare_with_klayout
 from optinc_pdk.signoff.verification import Verification, verify
 
@@ -62,19 +62,7 @@ def test_the_circuit_passes_and_agrees_with_klayout_and_sax(tmp_path: Path) -> N
     circuit = result.drawn.circuit
     assert len(circuit.instances_of(DEVICE)) == 2
     assert compare_with_klayout(result.drawn.reference, result.drawn.extraction.circuit, process, result.lvs).match
-
-    def guide(*, wl: Any = 1.55, length: float = 0.0) -> dict[tuple[str, str], Any]:
-        return dict(sax.reciprocal({("o1", "o2"): net_transmission(process, length, np.asarray(wl) * 1e3)}))
-
-    netlist = sax_netlist(circuit)
-    assert circuit.net_length_um is not None
-    nets = []
-    for number, (net, length) in enumerate(zip(netlist["nets"], circuit.net_length_um.tolist(), strict=True)):
-        netlist["instances"][f"guide{number}"] = {"component": "guide", "settings": {"length": length}}
-        nets += [{"p1": net["p1"], "p2": f"guide{number},o1"}, {"p1": f"guide{number},o2", "p2": net["p2"]}]
-    model, _ = sax.circuit(
-        netlist=netlist | {"nets": nets}, models=sax_models(process) | {"guide": guide}, backend="klu"
-    )
+    model, _ = sax.circuit(netlist=sax_netlist(circuit), models=sax_models(process), backend="klu")
     theirs = sax.sdict(model(wl=WAVELENGTHS * 1e-3))["in", "out"]
     assert result.scattering is not None
     ours = result.scattering.between(["out"], ["in"])[:, 0, 0]
