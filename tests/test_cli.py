@@ -246,6 +246,17 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
     assert not list(tmp_path.iterdir())
 
 
+def test_a_folder_in_place_of_a_layout_or_netlist_is_refused() -> None:
+    commands: list[tuple[object, ...]] = [
+        *((name, ".") for name in ("verify", "drc", "lvs", "simulate", "yield", "view", "check", "noise")),
+        *((name, "none.gds", "tests") for name in ("verify", "lvs", "simulate")),
+    ]
+    codes, packages = loaded(commands)
+    assert codes == [2] * len(commands) and not packages & set(HEAVY)
+    result = run("verify", ".")
+    assert (result.returncode, result.stdout) == (2, "") and "'.' is a directory" in result.stderr
+
+
 def test_unusable_output_paths_are_refused_before_any_work(tmp_path: Path) -> None:
     """Every other argument names a missing file, and the message is that of the output path."""
     folder, file, none = tmp_path / "folder.npz", tmp_path / "file.npz", tmp_path / "none"

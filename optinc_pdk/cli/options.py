@@ -27,9 +27,11 @@ def parse_output(text: str | Path) -> Path:
 
 
 Weights = Annotated[Path, typer.Argument(help="Weight file: .npz, .safetensors or .onnx.")]
-Gds = Annotated[Path, typer.Argument(help="Layout file, GDS2 or OASIS.")]
+Gds = Annotated[Path, typer.Argument(dir_okay=False, help="Layout file, GDS2 or OASIS.")]
 BiasFile = Annotated[Path, typer.Option("--bias", help="Bias file, .bias.yml: the DAC code of every heater.")]
-ChipNetlist = Annotated[Path | None, typer.Argument(help="Netlist file, .pic.yml. Default: beside the layout.")]
+ChipNetlist = Annotated[
+    Path | None, typer.Argument(dir_okay=False, help="Netlist file, .pic.yml. Default: beside the layout.")
+]
 ChipBias = Annotated[
     Path | None,
     typer.Option("--bias", help="Bias file, .bias.yml: the DAC code of every heater. Default: beside the layout."),

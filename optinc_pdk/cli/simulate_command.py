@@ -32,13 +32,18 @@ NETLISTS = (".yml", ".yaml")
 @app.command()
 def simulate(
     source: Annotated[
-        Path, typer.Argument(help="Layout file, GDS2 or OASIS, which is extracted first; or netlist file, .pic.yml.")
+        Path,
+        typer.Argument(
+            dir_okay=False,
+            help="Layout file, GDS2 or OASIS, which is extracted first; or netlist file, .pic.yml.",
+        ),
     ],
     netlist: Annotated[
         Path | None,
         typer.Argument(
+            dir_okay=False,
             help="Netlist file, .pic.yml, whose ports name the fibres and pads of a layout without labels. Default: "
-            "none, and a fibre coupler without a label is named by its device and number."
+            "none, and a fibre coupler without a label is named by its device and number.",
         ),
     ] = None,
     bias: Annotated[

@@ -32,8 +32,9 @@ def verify(
     netlist: Annotated[
         Path | None,
         typer.Argument(
+            dir_okay=False,
             help="Netlist file, .pic.yml. Default: the file of the layout's name beside it, if there is one; "
-            "without a netlist, layout and netlist are not compared."
+            "without a netlist, layout and netlist are not compared.",
         ),
     ] = None,
     settings: PadSettings = None,

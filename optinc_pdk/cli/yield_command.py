@@ -49,7 +49,10 @@ MAX_FACTOR = 1000.0
 def yield_(
     context: typer.Context,
     chip: Annotated[
-        Path, typer.Argument(help="Layout file, GDS2 or OASIS; the chip's other files are looked for beside it.")
+        Path,
+        typer.Argument(
+            dir_okay=False, help="Layout file, GDS2 or OASIS; the chip's other files are looked for beside it."
+        ),
     ],
     netlist: Annotated[
         Path | None, typer.Option(help="Netlist file with the board, .pic.yml. Default: beside the layout.")
