@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -82,6 +83,13 @@ def test_a_setting_that_drives_no_heater_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=text):
         set_scattering(circuit, {label: setting}, NM, PROCESS)
+
+
+@pytest.mark.parametrize("unit", ["V", "rad"])
+def test_a_heater_that_is_set_at_both_pads_is_refused(circuit: Circuit, unit: Literal["V", "rad"]) -> None:
+    heater = circuit.instances[int(circuit.instances_of("phase_shifter")[0])]
+    with pytest.raises(InputError, match=rf"'{heater}'.*'pad1'.*'pad2'"):
+        set_scattering(circuit, {"pad1": PadSetting(2.0, unit), "pad2": PadSetting(1.0, unit)}, NM, PROCESS)
 
 
 def test_a_netlist_has_no_voltages(circuit: Circuit) -> None:

@@ -100,12 +100,17 @@ def set_phases(
         (H,) phases in rad.
 
     Raises:
-        InputError: A label is not a pad, or is wired to no heater or to several; or a voltage is set in a circuit
+        InputError: A label is not a pad, or is wired to no heater or to several; two labels are wired to one heater;
+            or a voltage is set in a circuit
             without resistances, or for a heater whose wire has an unknown resistance.
     """
     own, fixed = np.zeros(structure.heater.size), np.full(structure.heater.size, np.nan)
+    drivers: dict[int, str] = {}
     for label, setting in settings.items():
         heater = _heater_of(circuit, structure, label)
+        if (other := drivers.setdefault(heater, label)) != label:
+            name = circuit.instances[structure.heater[heater]]
+            raise InputError(f"--set {label}: heater {name!r} is set twice, by {other!r} and {label!r}; set one of them")
         if setting.unit == "rad":
             fixed[heater] = setting.value
         else:
