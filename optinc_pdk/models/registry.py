@@ -31,6 +31,10 @@ class ModelError(InputError):
     """Error: a device cannot be simulated. The message states the instance, the device and the remedy."""
 
 
+class NoModelError(ModelError):
+    """Error: the card of a device states no model, so that the device is drawn and compared only."""
+
+
 class DeviceParameters(Protocol):
     """Protocol for the parameters of a device that a model uses: scalars, or (I,) arrays for I instances."""
 
@@ -77,6 +81,7 @@ def device_s(
         S, shape (W, ports, ports), with the ports in the order of the card.
 
     Raises:
+        NoModelError: The card states no model.
         ModelError: The device or its model does not exist, a wavelength is outside the card's or the file's range, or
             the file has other ports.
         InputError: A file of S-parameters is unusable.
@@ -94,7 +99,7 @@ def device_s(
     model = MODELS.get(card.model.name)
     if model is None and card.model.name == NO_MODEL:
         path = next(iter(process.files(f"devices/{device}.yml")), process.folder / f"devices/{device}.yml")
-        raise ModelError(
+        raise NoModelError(
             f"{where}device {device!r} has no model, so it cannot be simulated; add 'model' to {path}: a name with "
             f"parameters ({', '.join(sorted(MODELS))}), or a file of S-parameters"
         )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, PlacedCircuit
 from optinc_pdk.errors import InputError
+from optinc_pdk.models.registry import NoModelError
 from optinc_pdk.signoff.drawn_circuit import DrawnCircuit, read_drawn_circuit
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult, check_chip
 from optinc_pdk.signoff.layout_faults import LayoutFault, affect_function
@@ -33,12 +34,14 @@ class Verification:
         drawn: The extracted circuit, its faults, and its comparison with the netlist, if there is one.
         scattering: S-parameters of the extracted circuit; None if it cannot be simulated.
         not_simulated: Reason why there are no S-parameters; empty if there are.
+        without_model: Whether the reason is that a device of the circuit has no model, which is no fault of the layout.
     """
 
     drc: DrcResult
     drawn: DrawnCircuit
     scattering: Scattering | None
     not_simulated: str
+    without_model: bool = False
 
     @property
     def lvs(self) -> LvsResult | None:
@@ -57,12 +60,15 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether no rule is violated, the layout matches its netlist, has no fault and can be simulated."""
+        """Whether no rule is violated, and the layout matches its netlist, has no fault and can be simulated.
+
+        A circuit with a device without a model passes without simulation: such a device is only drawn and compared.
+        """
         return (
             self.drc.clean
             and (self.lvs is None or self.lvs.match)
             and not affect_function(self.faults)
-            and self.scattering is not None
+            and (self.scattering is not None or self.without_model)
         )
 
 
@@ -94,16 +100,18 @@ def verify(
     on_stage("lvs")
     drawn = read_drawn_circuit(gds_path, netlist, process)
     on_stage("simulate")
-    scattering, reason = None, ""
+    scattering, reason, without_model = None, "", False
     circuit = drawn.circuit
     if not circuit.ports or not circuit.optical_mask()[list(circuit.ports.values())].any():
         reason = "the layout has no fibre coupler, so there is nothing to simulate between"
     else:
         try:
             scattering = set_scattering(circuit, settings, wavelengths_nm, process, progress=on_wavelength)
+        except NoModelError as error:
+            reason, without_model = str(error), True
         except InputError as error:
             # of a sound layout, it is the settings or wavelengths that cannot be used
             if not affect_function(drawn.faults):
                 raise
             reason = str(error)
-    return Verification(drc, drawn, scattering, reason)
+    return Verification(drc, drawn, scattering, reason, without_model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -173,13 +174,24 @@ def with_changed_function(own: Path) -> None:
         file.write("\nTAPER_UM = 20.0\n")
 
 
+def test_a_device_without_a_model_is_checked_and_compared_but_not_simulated(
+    own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_model(own)
+    code, _ = run(own, monkeypatch, capsys)
+    numbers = json.loads((own.parent / f"{NAME}.verify.json").read_text())
+    assert (code, numbers["verdict"], numbers["lvs"]["match"]) == (0, "pass", True)
+    reason = numbers["simulation"]["not_run"]
+    assert all(word in reason for word in (f"{DEVICE}.yml", "instance 'mmi1x4_0'", "no model"))
+    assert not (own.parent / f"{NAME}.verify.s.npz").exists()
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
         (with_ports, (f"{DEVICE}.s5p", "o6", "instance 'mmi1x4_0'")),
         (with_gain, (f"{DEVICE}.s5p", "instance 'mmi1x4_0'", "not passive", "1.13")),
         (with_few_wavelengths, (f"{DEVICE}.s5p", "1550", "1540", "1544")),
-        (without_model, (f"{DEVICE}.yml", "instance 'mmi1x4_0'", "no model")),
         (without_golden, (f"golden/{DEVICE}.json", "optinc golden --process")),
         (with_changed_function, (f"golden/{DEVICE}.json", f"{DEVICE}.py", "optinc golden --process")),
     ],

@@ -110,7 +110,9 @@ def set_phases(
         heater = _heater_of(circuit, structure, label)
         if (other := drivers.setdefault(heater, label)) != label:
             name = circuit.instances[structure.heater[heater]]
-            raise InputError(f"--set {label}: heater {name!r} is set twice, by {other!r} and {label!r}; set one of them")
+            raise InputError(
+                f"--set {label}: heater {name!r} is set twice, by {other!r} and {label!r}; set one of them"
+            )
         if setting.unit == "rad":
             fixed[heater] = setting.value
         else:
