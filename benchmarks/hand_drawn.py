@@ -128,7 +128,7 @@ def write(rows: int, stages: int, folder: Path) -> dict[str, float]:
 
 def parts(folder: Path) -> tuple[dict[str, float], int, str]:
     """Verify in this process, and return the processor time of every part, the number of devices and the verdict."""
-    from optinc_pdk.report.verification_page import render_verification, verification_numbers
+    from optinc_pdk.report.verification_page import VerifiedFiles, render_verification, verification_numbers
     from optinc_pdk.signoff.verification import STAGES, verify
 
     gds, process = folder / f"{NAME}.gds", load_process()
@@ -145,8 +145,9 @@ def parts(folder: Path) -> tuple[dict[str, float], int, str]:
     result = verify(gds, reference, {}, np.linspace(1545.0, 1555.0, 101), process, stage)
     assert set(STAGES) == {name for name, _ in last[1:]}
     stage("report")
-    verification_numbers(result, gds, process)
-    page = render_verification(result, gds, process, [])
+    verified = VerifiedFiles(gds, gds.with_suffix(".pic.yml"), {})
+    verification_numbers(result, verified, process)
+    page = render_verification(result, verified, process, [])
     stage("end")
     verdict = f"{'pass' if result.passed else 'fail'}; the page has {len(page) / 1e6:.1f} MB"
     return seconds, len(result.drawn.circuit.instances), verdict

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import klayout.db as kdb
@@ -52,6 +54,24 @@ def test_a_sound_circuit_passes_and_states_what_was_not_run(gds: Path, tmp_path:
     page = (tmp_path / "link.verify.html").read_text()
     assert "chip.outline" in page
     assert "<strong>pass</strong>" in page
+
+
+def test_the_report_states_what_was_verified(gds: Path, tmp_path: Path, run: Run) -> None:
+    beside = tmp_path / "link.pic.yml"
+    assert run(gds, "--set", "pad1=0.5rad")[0] == 0
+    page = (tmp_path / "link.verify.html").read_text()
+    numbers = json.loads((tmp_path / "link.verify.json").read_text())
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (gds, beside)]
+    assert (numbers["layout"], numbers["netlist"]) == ("link.gds", "link.pic.yml")
+    assert [numbers["layout_sha256"], numbers["netlist_sha256"]] == digests
+    assert numbers["heaters_set"] == [{"label": "pad1", "value": 0.5, "unit": "rad"}]
+    assert numbers["optinc_version"] == version("optinc-pdk")
+    words = ("link.gds", "link.pic.yml", *digests, "pad1", "0.5 rad", version("optinc-pdk"))
+    assert all(word in page for word in words)
+    beside.unlink()
+    assert run(gds)[0] == 0
+    numbers = json.loads((tmp_path / "link.verify.json").read_text())
+    assert (numbers["netlist"], numbers["netlist_sha256"], numbers["heaters_set"]) == (None, None, [])
 
 
 def test_a_fault_fails_and_is_reported_with_its_place(gds: Path, tmp_path: Path, run: Run) -> None:

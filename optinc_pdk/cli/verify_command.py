@@ -18,6 +18,7 @@ from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
+    from optinc_pdk.report.verification_page import VerifiedFiles
     from optinc_pdk.signoff.verification import Verification
 
 SHOWN = 20
@@ -91,13 +92,14 @@ def verify(
     drive = parse_settings(settings or [])
     reference = None if netlist is None else read_reference(netlist, card, circuit_name(gds))
 
+    from optinc_pdk.report.verification_page import VerifiedFiles
     from optinc_pdk.signoff.verification import STAGES
     from optinc_pdk.signoff.verification import verify as run
 
     with stage_progress((*STAGES, "report")) as stage:
         result = run(gds, reference, drive, wavelengths_nm, card, stage, partial(stage.within, "simulate"))
         stage("report")
-        numbers = _write(result, gds, card, paths)
+        numbers = _write(result, VerifiedFiles(gds, netlist, drive), card, paths)
     if result.drawn.named:
         print(
             f"optinc: {gds}: fibre couplers without a label are named {', '.join(result.drawn.named)}", file=sys.stderr
@@ -110,7 +112,7 @@ def verify(
     raise typer.Exit(PASSED if result.passed else FAILED)
 
 
-def _write(result: Verification, gds: Path, card: Process, paths: dict[str, Path]) -> dict[str, object]:
+def _write(result: Verification, verified: VerifiedFiles, card: Process, paths: dict[str, Path]) -> dict[str, object]:
     """Write the report, the marker databases and the S-parameters together, and return the report's numbers."""
     from optinc_pdk.file_sets import StagedFiles
     from optinc_pdk.file_writing import write_atomic
@@ -119,17 +121,17 @@ def _write(result: Verification, gds: Path, card: Process, paths: dict[str, Path
     from optinc_pdk.signoff.lvs.comparison import write_lvs_lyrdb
     from optinc_pdk.simulate.s_parameters.files import write_scattering
 
-    numbers = verification_numbers(result, gds, card)
+    numbers = verification_numbers(result, verified, card)
     with StagedFiles(paths[".html"].parent) as staged:
         write_lyrdb(result.drc, staged.path(paths[".drc.lyrdb"].name))
         if result.lvs is not None:
-            write_lvs_lyrdb(result.lvs, gds, staged.path(paths[".lvs.lyrdb"].name))
+            write_lvs_lyrdb(result.lvs, verified.layout, staged.path(paths[".lvs.lyrdb"].name))
         if result.scattering is not None:
             write_scattering(result.scattering.wavelengths_nm, [result.scattering], staged.path(paths[".s.npz"].name))
         files = [name for name in staged.names() if not name.endswith(".json")]
         text = json.dumps(numbers, indent=1, ensure_ascii=False) + "\n"
         write_atomic(staged.path(paths[".json"].name), text.encode())
-        html = render_verification(result, gds, card, [*files, paths[".json"].name])
+        html = render_verification(result, verified, card, [*files, paths[".json"].name])
         write_atomic(staged.path(paths[".html"].name), html.encode())
         staged.publish([paths[".html"].name], [path.name for path in paths.values()])
     return numbers

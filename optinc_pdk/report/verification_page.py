@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.cards import Process
+from optinc_pdk.report.build_files import file_digest
 from optinc_pdk.report.build_numbers import difference_line
 from optinc_pdk.report.layout_pictures import COLORS, draw_windows
 from optinc_pdk.report.rendering import render
 from optinc_pdk.report.spectrum_picture import spectra_png
 from optinc_pdk.report.terminal_tables import drc_rows
 from optinc_pdk.signoff.verification import Verification
+from optinc_pdk.simulate.heater_drive.pad_settings import PadSetting
 
 SCHEMA = 1
 MOST_PICTURES = 6
@@ -58,12 +61,38 @@ def _around(position: tuple[float, float] | None) -> Box | None:
     return x - MARKER_UM, y - MARKER_UM, x + MARKER_UM, y + MARKER_UM
 
 
-def verification_numbers(result: Verification, gds: Path, process: Process) -> dict[str, Any]:
+@dataclass(frozen=True)
+class VerifiedFiles:
+    """What a verification was run on.
+
+    Attributes:
+        layout: Layout file.
+        netlist: Netlist file; None without a netlist.
+        settings: Voltages or phases by pad label.
+    """
+
+    layout: Path
+    netlist: Path | None
+    settings: Mapping[str, PadSetting]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return names and SHA-256 of the files, the settings, and the version of the package."""
+        return {
+            "layout": self.layout.name,
+            "layout_sha256": file_digest(self.layout),
+            "netlist": None if self.netlist is None else self.netlist.name,
+            "netlist_sha256": None if self.netlist is None else file_digest(self.netlist),
+            "heaters_set": [{"label": label, **asdict(setting)} for label, setting in self.settings.items()],
+            "optinc_version": version("optinc-pdk"),
+        }
+
+
+def verification_numbers(result: Verification, files: VerifiedFiles, process: Process) -> dict[str, Any]:
     """Return the numbers of a verification for JSON.
 
     Args:
         result: Results of all checks.
-        gds: Layout file.
+        files: Files and settings that were verified.
         process: Process of the layout.
     """
     s = result.scattering
@@ -71,7 +100,7 @@ def verification_numbers(result: Verification, gds: Path, process: Process) -> d
     kinds = [circuit.kinds[kind].name for kind in circuit.kind.tolist()]
     return {
         "schema": SCHEMA,
-        "layout": gds.name,
+        **files.to_json(),
         "process": process.name,
         "verdict": "pass" if result.passed else "fail",
         "drc": {
@@ -101,18 +130,19 @@ def verification_numbers(result: Verification, gds: Path, process: Process) -> d
     }
 
 
-def render_verification(result: Verification, gds: Path, process: Process, files: Sequence[str]) -> str:
+def render_verification(result: Verification, verified: VerifiedFiles, process: Process, files: Sequence[str]) -> str:
     """Render the report of a verification as one HTML page, which needs no other file.
 
     Args:
         result: Results of all checks.
-        gds: Layout file.
+        verified: Files and settings that were verified.
         process: Process of the layout.
         files: Names of the files that are written beside the page.
 
     Returns:
         The HTML text.
     """
+    gds = verified.layout
     listed = findings(result)
     placed = [(text, box) for text, box in listed if box is not None]
     whole, *parts = _pictures(gds, process, [box for _, box in placed])
@@ -122,7 +152,7 @@ def render_verification(result: Verification, gds: Path, process: Process, files
         name=gds.stem,
         result=result,
         process=process,
-        numbers=verification_numbers(result, gds, process),
+        numbers=verification_numbers(result, verified, process),
         layout=b64encode(whole).decode(),
         pictures=[(text, b64encode(png).decode()) for (text, _), png in zip(placed, parts, strict=False)],
         spectra=None if spectra is None else b64encode(spectra).decode(),
