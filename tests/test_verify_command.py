@@ -92,6 +92,9 @@ def test_without_a_netlist_the_comparison_of_an_earlier_run_is_removed(gds: Path
     code, out, err = run(gds)
     assert (code, written(tmp_path)) == (0, FILES - {"link.verify.lvs.lyrdb"})
     assert "lvs       not run" in out
+    assert "verdict   pass (no netlist: LVS not run)" in out
+    assert "<strong>pass (no netlist: LVS not run)</strong>" in (tmp_path / "link.verify.html").read_text()
+    assert json.loads((tmp_path / "link.verify.json").read_text())["verdict"] == "pass"
     assert "grating_coupler_0" in err
 
 

@@ -140,7 +140,7 @@ def _write(result: Verification, verified: VerifiedFiles, card: Process, paths: 
 def _print(result: Verification) -> None:
     """Print the findings, a line for every check, and the verdict."""
     from optinc_pdk.report.formatting import count_text
-    from optinc_pdk.report.verification_page import findings
+    from optinc_pdk.report.verification_page import findings, verdict_text
 
     listed = findings(result)
     for text, _ in listed[:SHOWN]:
@@ -163,4 +163,4 @@ def _print(result: Verification) -> None:
         print(f"simulate  not run: {result.not_simulated}")
     else:
         print(f"simulate  {len(s.labels)} ports at {len(s.wavelengths_nm)} wavelengths")
-    print(f"verdict   {'pass' if result.passed else 'fail'}")
+    print(f"verdict   {verdict_text(result)}")

@@ -54,6 +54,18 @@ def findings(result: Verification) -> list[tuple[str, Box | None]]:
     return found + [(str(fault), _around(fault.place_um)) for fault in faults]
 
 
+def verdict_text(result: Verification) -> str:
+    """Return the verdict, with the checks that a pass does not cover, such as ``pass (no netlist: LVS not run)``."""
+    if not result.passed:
+        return "fail"
+    left_out = []
+    if result.lvs is None:
+        left_out.append("no netlist: LVS not run")
+    if result.scattering is None:
+        left_out.append("a device without model: not simulated")
+    return f"pass ({'; '.join(left_out)})" if left_out else "pass"
+
+
 def _around(position: tuple[float, float] | None) -> Box | None:
     if position is None:
         return None
@@ -151,6 +163,7 @@ def render_verification(result: Verification, verified: VerifiedFiles, process: 
         "verification.html.j2",
         name=gds.stem,
         result=result,
+        verdict_text=verdict_text(result),
         process=process,
         numbers=verification_numbers(result, verified, process),
         layout=b64encode(whole).decode(),
