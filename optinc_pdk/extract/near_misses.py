@@ -181,4 +181,4 @@ def _parameter(miss: _Miss, process: Process) -> str:
     extent = points.max(axis=0) - points.min(axis=0)
     golden = float(geometry[key]) if key in geometry else float(extent[axis]) / NM_PER_UM
     kind = key.removesuffix("_um") if key in geometry else "width" if axis == across else "length"
-    return f"{kind} is {golden + change / NM_PER_UM:.3f} µm, in the golden device {golden:.3f}"
+    return f"{kind} is {golden + change / NM_PER_UM:.3f} µm, in the device of the process {golden:.3f}"

@@ -151,7 +151,7 @@ def describe_bodies(
         body_nm: Half of the smallest width of a body, in nm. No guide is that wide.
 
     Returns:
-        One fault per body, which names the golden device with the smallest difference in area, and the polygons of
+        One fault per body, which names the device with the smallest difference in area if it has any likeness, and the polygons of
         the bodies.
     """
     bodies = sorted(region_polygons(morphological_opening(silicon, body_nm)))
@@ -160,11 +160,16 @@ def describe_bodies(
         name, area = min(
             ((variant.name, _difference(silicon, body, variant, body_nm)) for variant in variants),
             key=lambda match: match[1],
-            default=("none", body.area()),
+            default=("", 0),
         )
         x, y = center_um(body.bbox())
+        # a device that differs by more than the whole body has nothing in common with it
+        if name and area <= body.area():
+            likeness = f"it is most like {name}, and differs from it by {area / NM_PER_UM**2:.4g} µm²"
+        else:
+            likeness = "it resembles no device of the process"
         text = (
-            f"unrecognized silicon body at ({x:.3f}, {y:.3f}), nearest golden device {name}, differs by {area} nm²; "
+            f"unrecognized silicon body: {likeness}; "
             "draw a device of the process, or add this one (docs/own_devices.md)"
         )
         faults.append(Fault("body", text, (x, y)))

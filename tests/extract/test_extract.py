@@ -172,6 +172,17 @@ def test_fault_of_a_body_names_the_most_similar_device(tmp_path: Path) -> None:
     extraction = drawing.extract(tmp_path)
     assert [fault.kind for fault in extraction.faults] == ["body", "nearly"]
     assert all("mmi1x2" in fault.message for fault in extraction.faults)
+    found = re.search(r"([0-9.]+) µm²", extraction.faults[0].message)
+    # at most the bar of 10 nm by 6 µm, and the silicon that the shift of the centre by 5 nm moves
+    assert found and 0.0 < float(found[1]) < 1.0
+
+
+def test_fault_of_a_body_unlike_every_device_names_none(tmp_path: Path) -> None:
+    drawing = Drawing()
+    drawing.add("core", kdb.Box(0, 0, 3_000, 3_000))
+    (fault,) = (each for each in drawing.extract(tmp_path).faults if each.kind == "body")
+    assert fault.position_um == (1.5, 1.5)
+    assert not any(name in fault.message for name in GOLDEN)
 
 
 def test_abutting_devices_are_joined_without_length(tmp_path: Path) -> None:

@@ -531,8 +531,8 @@ def test_stretched_coupler_names_the_golden_device(tmp_path: Path) -> None:
     chip = original().copy()
     stretch_coupler(chip)
     body = next(d for d in lvs(chip, tmp_path).differences if d.kind == "extraction.body")
-    assert "nearest golden device mmi2x2" in body.message
-    assert "differs by" in body.message
+    assert "most like mmi2x2" in body.message
+    assert "0.02025 µm²" in body.message
 
 
 def test_nothing_matches_an_empty_layout(tmp_path: Path) -> None:
