@@ -237,7 +237,7 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
         ("cells", "-o", none),
         ("cells", "--process", "nowhere"),
         ("golden", "--process", "nowhere"),
-        ("klayout", "install", "--klayout-home", none),
+        ("klayout", "uninstall", "--klayout-home", none),
         ("check", bundled_weights(), none, none, "--bias", none),
     ]
     codes, packages = loaded(geometric)
@@ -965,7 +965,12 @@ def test_cells_writes_the_gallery_of_a_process(tmp_path: Path) -> None:
 
 
 def test_klayout_installs_a_package_and_removes_it(tmp_path: Path) -> None:
-    home = ("--klayout-home", tmp_path)
+    # a folder that is given is created
+    folder = tmp_path / "new" / "home"
+    home = ("--klayout-home", folder)
+    refused = run("klayout", "uninstall", *home)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert str(folder) in refused.stderr and not folder.exists()
     result = run("klayout", "install", "--process", "soi220_two_metal", *home)
     assert (result.returncode, result.stderr) == (0, "")
     files = sorted(path for path in tmp_path.rglob("*") if path.is_file())
@@ -974,7 +979,7 @@ def test_klayout_installs_a_package_and_removes_it(tmp_path: Path) -> None:
     assert "optinc_soi220_two_metal" in result.stdout.splitlines()[-1]
     refused = run("klayout", "uninstall", *home)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert str(tmp_path / "salt" / "optinc_soi220") in refused.stderr
+    assert str(folder / "salt" / "optinc_soi220") in refused.stderr
     assert run("klayout", "uninstall", "--process", "soi220_two_metal", *home).returncode == 0
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 

@@ -9,6 +9,7 @@ import typer
 
 from optinc_pdk.cli.app import app
 from optinc_pdk.cli.options import DEFAULT, ProcessName, parse_output
+from optinc_pdk.cli.paths import output_folder
 
 
 @app.command()
@@ -23,7 +24,8 @@ def klayout(
             "--klayout-home",
             parser=parse_output,
             metavar="PATH",
-            help="Folder of KLayout's settings. Default: KLAYOUT_HOME, or else ~/.klayout.",
+            help="Folder of KLayout's settings, which install creates. Default: KLAYOUT_HOME, or else ~/.klayout, "
+            "which must exist.",
         ),
     ] = None,
 ) -> None:
@@ -38,7 +40,10 @@ def klayout(
 
     from optinc_pdk.report.klayout_package import install_package, klayout_home, package_name, remove_package
 
-    folder = klayout_home(home)
+    if action == "install" and home is not None:
+        folder = output_folder(home, "--klayout-home")
+    else:
+        folder = klayout_home(home)
     if action == "uninstall":
         print(f"{remove_package(card, folder)}: deleted; KLayout notices it at its next start")
         return

@@ -47,9 +47,9 @@ def klayout_home(given: Path | None, environment: Mapping[str, str] | None = Non
     variables = os.environ if environment is None else environment
     folder = given or Path(variables.get("KLAYOUT_HOME") or Path(variables.get("HOME", "~"), ".klayout").expanduser())
     if not folder.is_dir():
+        fact = "is no folder of KLayout's settings" if folder.exists() else "the folder does not exist"
         raise InputError(
-            f"{folder}: is no folder of KLayout's settings; start KLayout once, which creates it, or give the folder "
-            "with --klayout-home"
+            f"{folder}: {fact}; start KLayout once, which creates it, or give the folder with --klayout-home"
         )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"{folder}: is not writable; change its permissions, or give another with --klayout-home")
