@@ -40,10 +40,8 @@ def klayout(
 
     from optinc_pdk.report.klayout_package import install_package, klayout_home, package_name, remove_package
 
-    if action == "install" and home is not None:
-        folder = output_folder(home, "--klayout-home")
-    else:
-        folder = klayout_home(home)
+    # a folder that is named is created, as every output folder; KLayout creates its own
+    folder = klayout_home(home) if home is None or action == "uninstall" else output_folder(home, "--klayout-home")
     if action == "uninstall":
         print(f"{remove_package(card, folder)}: deleted; KLayout notices it at its next start")
         return

@@ -174,6 +174,7 @@ def _set_blocks(
 ) -> list[Scattering]:
     """Simulate a drawn layout or its netlist without a bias; faults of the layout are added to ``faults``."""
     from optinc_pdk.circuit import PlacedCircuit, read_reference
+    from optinc_pdk.report.formatting import count_text
     from optinc_pdk.signoff.drawn_circuit import read_drawn_circuit
     from optinc_pdk.signoff.lvs.label_binding import named_circuit
     from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
@@ -187,13 +188,14 @@ def _set_blocks(
         circuit = drawn.circuit
         faults += drawn.faults
         if drawn.lvs is not None and not drawn.lvs.match:
-            count = drawn.lvs.total_differences
-            print(f"optinc: {source}: differs from its netlist in {count} places, see optinc lvs", file=sys.stderr)
+            places = count_text(drawn.lvs.total_differences, "place")
+            print(f"optinc: {source}: differs from its netlist in {places}, see optinc lvs", file=sys.stderr)
         if drawn.named:
             print(
                 f"optinc: {source}: fibre couplers without a label are named {', '.join(drawn.named)}", file=sys.stderr
             )
     off = len(circuit.instances_of("phase_shifter")) - len(pads)
     if off > 0:
-        print(f"optinc: {source}: {off} heaters are off; drive them with --set or --bias", file=sys.stderr)
+        which = f"{off} heaters are off; drive them" if off > 1 else "1 heater is off; drive it"
+        print(f"optinc: {source}: {which} with --set or --bias", file=sys.stderr)
     return [set_scattering(circuit, pads, wavelengths_nm, card, labels=chosen, progress=partial(report, "wavelengths"))]

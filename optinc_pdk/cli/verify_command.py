@@ -158,9 +158,11 @@ def _print(result: Verification) -> None:
         verdict = "match" if lvs.match else f"no match, {count_text(lvs.total_differences, 'difference')}"
         heaters = count_text(len(lvs.unstated), "heater")
         wires = f"; the netlist does not state the wires of {heaters}" if lvs.unstated else ""
-        print(f"lvs       {verdict}: {lvs.devices} devices and {lvs.nets} nets agree{wires}")
+        print(
+            f"lvs       {verdict}: {count_text(lvs.devices, 'device')} and {count_text(lvs.nets, 'net')} agree{wires}"
+        )
     if s is None:
         print(f"simulate  not run: {result.not_simulated}")
     else:
-        print(f"simulate  {len(s.labels)} ports at {len(s.wavelengths_nm)} wavelengths")
+        print(f"simulate  {count_text(len(s.labels), 'port')} at {count_text(len(s.wavelengths_nm), 'wavelength')}")
     print(f"verdict   {verdict_text(result)}")

@@ -151,8 +151,8 @@ def describe_bodies(
         body_nm: Half of the smallest width of a body, in nm. No guide is that wide.
 
     Returns:
-        One fault per body, which names the device with the smallest difference in area if it has any likeness, and the polygons of
-        the bodies.
+        One fault per body, which names the device with the smallest difference in area, unless that is more than the
+        body's own area; and the polygons of the bodies.
     """
     bodies = sorted(region_polygons(morphological_opening(silicon, body_nm)))
     faults: list[Fault] = []
