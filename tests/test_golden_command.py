@@ -24,6 +24,9 @@ sources: {}
 """
 
 
+SPLITTER = {"loss_db": 0.3, "imbalance": 0.0, "reflection_db": -35.0}
+
+
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     def optinc(*arguments: object) -> tuple[int, str, str]:
@@ -75,6 +78,16 @@ def test_nothing_is_written_if_one_device_cannot_be_drawn(folder: Path, run: Run
     code, out, err = run("--process", folder)
     assert (code, out, files(folder)) == (2, "", {})
     assert "bad.yml" in err
+
+
+def test_a_card_with_another_number_of_ports_than_its_model_is_refused(folder: Path, run: Run) -> None:
+    values = ", ".join(f"{key}: {{value: {value}, source: default}}" for key, value in SPLITTER.items())
+    card = CARD.replace("[o1, o2, o3]", "[o1, o2, o3, o4]").replace("mmi1x2", "mmi2x2")
+    card = card.replace("sources: {}", "sources: {default: engineering default}")
+    (folder / "devices" / "short_mmi.yml").write_text(f"{card}model: {{name: splitter, parameters: {{{values}}}}}\n")
+    code, out, err = run("--process", folder)
+    assert (code, out, files(folder)) == (2, "", {})
+    assert "model splitter has 3 ports, the card states 4" in err
 
 
 def test_a_build_with_a_device_that_was_changed_afterwards_is_refused(

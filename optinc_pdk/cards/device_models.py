@@ -86,6 +86,21 @@ PARAMETERS: Mapping[str, Mapping[str, Range]] = {
     NO_MODEL: {},
 }
 """Range of every parameter that a model needs."""
+PORTS: Mapping[str, int] = {
+    "coupled_guides": 4,
+    "coupler": 4,
+    "crossing": 4,
+    "directional_coupler": 4,
+    "edge_coupler": 2,
+    "grating_coupler": 2,
+    "modulator": 2,
+    "phase_shifter": 2,
+    "photodiode": 1,
+    "splitter": 3,
+    "taper": 2,
+    "terminator": 1,
+}
+"""Number of optical ports of every model; a device without a model may have any."""
 BANDWIDTH = Range(0.0, 1e15, open_low=True)
 OPTIONAL: Mapping[str, Mapping[str, Range]] = {
     "modulator": {"bandwidth_hz": BANDWIDTH, "extinction_db": Range(0.0, MAX_DB, open_low=True)},
@@ -155,20 +170,27 @@ def check_passive_crossing(through: ArrayLike, leak: ArrayLike, back: ArrayLike)
 def check_model(card: DeviceCard) -> None:
     """Check the compact model and the limits of a device card.
 
-    A card whose S-parameters come from a file needs no parameters; those of the file are checked when it is read.
+    A card whose S-parameters come from a file needs no parameters, and may have other ports than the model; the file is
+    checked when it is read.
 
     Args:
         card: Device card.
 
     Raises:
-        ValueError: The model is unknown, a parameter is missing, unknown or outside its range, the device would
-            amplify, or the limits are no range; the message states the key.
+        ValueError: The model is unknown or has another number of ports, a parameter is missing, unknown or outside its
+            range, the device would amplify, or the limits are no range; the message states the key.
     """
     model, measured = card.model, card.model.file is not None
     known = PARAMETERS.get(model.name)
     if known is None and not measured:
         names = ", ".join(PARAMETERS)
         raise ValueError(f"model.name: no model {model.name!r}; take one of {names}, or give a file of S-parameters")
+    stated = len(card.ports.optical)
+    if not measured and PORTS.get(model.name, stated) != stated:
+        raise ValueError(
+            f"ports.optical: model {model.name} has {PORTS[model.name]} ports, the card states {stated}; correct the "
+            "ports, or take another model or a file of S-parameters"
+        )
     for key in known or {}:
         if key not in model.parameters and not measured:
             raise ValueError(f"model.parameters.{key} is missing; add it")

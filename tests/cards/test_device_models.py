@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from optinc_pdk.cards import CardError, DeviceCard, Quantity, load_process
-from optinc_pdk.cards.device_models import NO_MODEL, PARAMETERS, SETTINGS, check_model
+from optinc_pdk.cards.device_models import NO_MODEL, PARAMETERS, PORTS, SETTINGS, check_model
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.models.registry import MODELS, device_s
 
@@ -109,6 +109,36 @@ def test_a_device_whose_parameters_come_from_a_file_needs_none(tmp_path: Path) -
 
 def test_every_model_has_ranges() -> None:
     assert set(PARAMETERS) == {*MODELS, NO_MODEL}
+
+
+def test_every_model_returns_as_many_ports_as_its_table_states() -> None:
+    def ports(card: DeviceCard) -> int:
+        process = PROCESS.model_copy(update={"devices": {card.name: card}})
+        return int(device_s(process, card.name, 1550.0).shape[-1])
+
+    assert {name: ports(with_settings(DEVICE_OF[name], 1.0)) for name in MODELS} == PORTS
+
+
+@pytest.mark.parametrize(
+    ("device", "optical", "fault"),
+    [
+        ("mmi1x2", ["o1", "o2", "o3", "o4"], "ports.optical: model splitter has 3 ports, the card states 4"),
+        ("mmi2x2", ["o1", "o2", "o3"], "ports.optical: model coupler has 4 ports, the card states 3"),
+        ("photodiode", [], "ports.optical: model photodiode has 1 ports, the card states 0"),
+    ],
+)
+def test_cards_with_another_number_of_ports_than_their_model_are_refused(
+    device: str, optical: list[str], fault: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "process"
+    copytree(components_folder() / "soi220", folder)
+    path = folder / "devices" / f"{device}.yml"
+    data = yaml.safe_load(path.read_text())
+    data["ports"]["optical"] = optical
+    path.write_text(yaml.safe_dump(data))
+    with pytest.raises(CardError) as caught:
+        load_process(str(folder))
+    assert fault in str(caught.value)
 
 
 @st.composite
