@@ -7,6 +7,7 @@ gdsfactory has one active PDK and one layout database in a Python session. Every
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -161,10 +162,22 @@ def active_process() -> Process:
     return pdk.process
 
 
+GENERIC_LABELS = 206
+"""GDS number of the layer LABEL_INSTANCE in gdsfactory's generic PDK."""
+
+
 def layer_enum(process: Process) -> Any:
-    """Return the layers of a process as a gdsfactory ``LayerEnum`` class."""
+    """Return the layers of a process as a gdsfactory ``LayerEnum`` class.
+
+    ``LABEL_INSTANCE`` is added, where ``gf.read.from_yaml`` writes the name of each instance as a text. It is no layer
+    of the process, so that no name of an instance is taken for that of a fibre.
+    """
     members: dict[str, Any] = {"layout": gf.constant(gf.kcl.layout)}
     members.update({name: layer.gds for name, layer in process.layers.items()})
+    taken = set(process.gds_layers.values())
+    members.setdefault(
+        "LABEL_INSTANCE", next((GENERIC_LABELS, n) for n in itertools.count() if (GENERIC_LABELS, n) not in taken)
+    )
     return cast(Any, gf.LayerEnum)("Layers", members)
 
 

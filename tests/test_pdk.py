@@ -15,6 +15,7 @@ from optinc_pdk.circuit import write_netlist
 from optinc_pdk.extract import extract
 from optinc_pdk.onn import Onn
 from optinc_pdk.pdk import get_pdk
+from optinc_pdk.tech import layer_enum
 
 ROOT = Path(__file__).parent.parent
 PROCESS = load_process()
@@ -42,6 +43,14 @@ def test_layers_are_the_cards() -> None:
     for name, layer in PROCESS.layers.items():
         assert gf.get_layer_tuple(name) == layer.gds
         assert tuple(getattr(optinc_pdk.PDK.layers, name)) == layer.gds
+
+
+def test_names_of_instances_have_a_layer_that_the_process_does_not_have() -> None:
+    assert gf.get_layer_tuple("LABEL_INSTANCE") == (206, 0)
+    assert (206, 0) not in PROCESS.gds_layers.values()
+    core = PROCESS.layers["core"].model_copy(update={"gds": (206, 0)})
+    taken = PROCESS.model_copy(update={"layers": {**PROCESS.layers, "core": core}})
+    assert tuple(layer_enum(taken).LABEL_INSTANCE) == (206, 1)
 
 
 def test_layers_are_the_cards_after_other_processes_were_active() -> None:
@@ -167,8 +176,6 @@ def test_cells_fit_into_gdsfactory_circuits() -> None:
     assert [{net["p1"].split(",")[1], net["p2"].split(",")[1]} for net in netlist["nets"]] == [{"o1", "o3"}]
 
 
-# gdsfactory draws a label on a layer of its own generic PDK when it builds from YAML
-@pytest.mark.filterwarnings("ignore:Layer LABEL_INSTANCE not found")
 def test_gdsfactory_reads_a_written_netlist(tmp_path: Path) -> None:
     circuit = assemble(Onn.load(NETWORK), PROCESS, "average_4bit_4servers")
     path = tmp_path / "average_4bit_4servers.pic.yml"

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
+import gdsfactory as gf
 import klayout.db as kdb
 import pytest
 from drawn_link import HEATER_UM, LENGTH_UM, draw, netlist
 
 from optinc_pdk.cli import main
+from optinc_pdk.pdk import active_pdk
 from optinc_pdk.yaml_io import dump_yaml
 
 Run = Callable[..., tuple[int, str, str]]
@@ -146,3 +148,43 @@ def test_a_pad_without_a_heater_is_refused(gds: Path, tmp_path: Path, run: Run) 
     assert code == 2
     assert "pad1" in err
     assert not written(tmp_path)
+
+
+SCHEMATIC = """
+name: splitter
+instances:
+  split: {component: mmi1x2}
+  up: {component: bend_s, settings: {size: [40, 20]}}
+  down: {component: bend_s, settings: {size: [40, -20]}}
+  in: {component: grating_coupler}
+  bar: {component: grating_coupler}
+  cross: {component: grating_coupler}
+placements:
+  split: {x: 0, y: 0}
+  in: {x: -100, y: 0, rotation: 180}
+  bar: {x: 300, y: 100}
+  cross: {x: 300, y: -100}
+connections:
+  up,o1: split,o2
+  down,o1: split,o3
+routes:
+  input:
+    settings: {cross_section: strip, bend: bend_circular, start_straight_length: 3}
+    links: {"in,o1": "split,o1"}
+  outputs:
+    settings: {cross_section: strip, bend: bend_circular, start_straight_length: 3}
+    links: {"up,o2": "bar,o1", "down,o2": "cross,o1"}
+ports: {in: "in,o2", bar: "bar,o2", cross: "cross,o2"}
+"""
+
+
+def test_a_circuit_that_gdsfactory_draws_from_yaml_passes(tmp_path: Path, run: Run) -> None:
+    """gdsfactory writes a text at every instance, on a layer that the process does not have."""
+    with active_pdk():
+        circuit = gf.read.from_yaml(SCHEMATIC)
+        texts = circuit.shapes(circuit.kcl.layer(206, 0)).each(kdb.Shapes.STexts)
+        assert {"split", "bar"} <= {text.text_string for text in texts}
+        circuit.write_gds(tmp_path / "splitter.gds", with_metadata=False)
+        circuit.write_netlist(circuit.get_netlist(recursive=True), tmp_path / "splitter.pic.yml")
+    code, out, _ = run(tmp_path / "splitter.gds")
+    assert (code, "verdict   pass" in out) == (0, True), out

@@ -338,7 +338,8 @@ class IrDropRule(_Rule):
 class FileRule(_Rule):
     """Rule on a layout file as a whole.
 
-    Kinds: `known_layers`: all shapes are on layers of the process. `simple`: no polygon intersects itself.
+    Kinds: `known_layers`: all shapes are on layers of the process; texts may be on any. `simple`: no polygon intersects
+    itself.
     """
 
     kind: Literal["known_layers", "simple"]

@@ -264,8 +264,6 @@ routes:
 """
 
 
-# gdsfactory draws a label on a layer of its own generic PDK when it builds from YAML
-@pytest.mark.filterwarnings("ignore:Layer LABEL_INSTANCE not found")
 def test_a_schematic_with_placements_and_routes_is_drawn_and_extracted(tmp_path: Path) -> None:
     extraction = signed_off(gf.read.from_yaml(SCHEMATIC), tmp_path)
     circuit = extraction.circuit

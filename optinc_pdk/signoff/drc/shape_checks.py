@@ -288,8 +288,8 @@ def file(design: Design, rule: FileRule) -> kdb.Region:
         rule: A rule that asks for simple polygons, or for known layers.
 
     Returns:
-        Self-crossing polygons; or shapes on layers that the process does not have, and a small box at each
-        text or shape without area there.
+        Self-crossing polygons; or shapes on layers that the process does not have, and a small box at each shape
+        without area there. Texts draw nothing on a mask and may lie on any layer.
     """
     known = set(design.layers.values())
     violations = kdb.Region()
@@ -307,12 +307,12 @@ def file(design: Design, rule: FileRule) -> kdb.Region:
 
 
 def _without_area(design: Design, index: int) -> kdb.Region:
-    """Markers around a layer's texts and around shapes that have no area, such as paths without width."""
+    """Markers around a layer's shapes that have no area, such as paths without width; texts are no shapes."""
     markers, reach = kdb.Region(), design.dbu(MARKER_UM)
     place = design.top.begin_shapes_rec(index)
     while not place.at_end():
         shape = place.shape()
-        if shape.is_text() or shape.area() == 0:
+        if not shape.is_text() and shape.area() == 0:
             markers.insert(shape.bbox().transformed(place.trans()).enlarged(reach))
         place.next()
     return markers

@@ -144,7 +144,7 @@ module Checks
     (design.layout.dbu / rule["value_um"] - 1).abs < 1e-9 ? RBA::Region::new : design.whole_layout
   end
 
-  # Shapes and texts on layers that the process does not have.
+  # Shapes on layers that the process does not have. Texts draw nothing on a mask and may lie on any layer.
   def check_known_layers(design, rule)
     known = design.layers.values
     design.layout.layer_indexes.inject(RBA::Region::new) do |violations, index|
@@ -153,13 +153,13 @@ module Checks
     end
   end
 
-  # Markers around a layer's texts and around shapes that have no area, such as paths without width.
+  # Markers around a layer's shapes that have no area, such as paths without width; texts are no shapes.
   def without_area(design, index)
     markers, reach = RBA::Region::new, design.dbu(Design::MARKER_UM)
     place = design.top.begin_shapes_rec(index)
     until place.at_end?
       shape = place.shape
-      markers.insert(shape.bbox.transformed(place.trans).enlarged(reach, reach)) if shape.is_text? || shape.area == 0
+      markers.insert(shape.bbox.transformed(place.trans).enlarged(reach, reach)) if !shape.is_text? && shape.area == 0
       place.next
     end
     markers
