@@ -1,4 +1,4 @@
-"""Lattice filter of Y-branches: three interferometers in a row, each with twice the path difference of the one before."""
+"""Lattice filter of Y-branches: three interferometers in a row, each with double the path difference of the last."""
 
 from pathlib import Path
 
