@@ -21,7 +21,7 @@ from optinc_pdk.circuit.instance_transforms import InstanceTransform
 from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType
 from optinc_pdk.circuit.netlist_names import NameTable
 from optinc_pdk.circuit.schematic_cells import MAX_INSTANCES, SchematicCell, SchematicInstance, cells_of_netlist
-from optinc_pdk.circuit.values import number_of
+from optinc_pdk.circuit.stated_lengths import check_contradictions, stated_um
 
 FRAMES = frozenset({"die_frame"})
 """Cells that draw no part of a circuit and have no ports."""
@@ -30,8 +30,6 @@ ALIASES = dict.fromkeys(("coupler_straight", "coupler_ring", "coupler_ring_bend"
 """Cells that are drawn as another device."""
 LEAD, LEAD_PORTS = "lead_um", ("o1", "o4")
 """Entry of ``info`` with the length of guide between a coupler's mark and these ports, and the ports."""
-LONGEST_UM = 1.0e9
-"""Longest part of a guide."""
 FARTHEST_UM = 1.0e6
 """Largest coordinate of an instance; layout files hold 2.1 m in steps of 1 nm."""
 
@@ -150,11 +148,12 @@ class _Expansion:
             device = None
             if part.component not in self.cells:
                 device = self.names.device(full, ALIASES.get(part.component, part.component), part.settings)
+                check_contradictions(full, part, () if device is None else tuple(self.stated[device]))
             if device is not None:
                 self.kinds[full], self.transforms[full] = device, _in_reach(full, placed)
                 self.settings[full] = self._settings(full, device, part)
                 if part.info.get(LEAD) is not None:
-                    self.leads[full] = _length_um(f"instance {full!r}: {LEAD}", part.info[LEAD])
+                    self.leads[full] = stated_um(f"instance {full!r}: {LEAD}", part.info[LEAD])
             elif part.component in self.cells:
                 inner[instance] = self.expand(part.component, f"{full}.", placed)
             elif part.component in self.guides:
@@ -186,7 +185,7 @@ class _Expansion:
     def _settings(self, instance: str, device: str, part: SchematicInstance) -> dict[str, float]:
         """Return the settings of a device that LVS compares, from its arguments and from ``info``."""
         stated = {
-            key: _length_um(f"instance {instance!r}: {key}", source[key])
+            key: stated_um(f"instance {instance!r}: {key}", source[key], key)
             for key in self.stated[device]
             for source in (part.settings, part.info)
             if source.get(key) is not None
@@ -348,13 +347,5 @@ def _length(instance: str, info: Mapping[str, Any], settings: Mapping[str, Any])
     """Return the length of a part of a guide in µm, NaN if the netlist does not state it."""
     for source in (info, settings):
         if source.get("length") is not None:
-            return _length_um(f"instance {instance!r}: length", source["length"])
+            return stated_um(f"instance {instance!r}: length", source["length"])
     return float("nan")
-
-
-def _length_um(where: str, value: Any) -> float:
-    """Check that a value is the length of a guide or of a part of a device in µm."""
-    length = number_of(where, value)
-    if not 0.0 <= length <= LONGEST_UM:
-        raise NetlistError(f"{where} is {length:g} µm, possible are 0 to {LONGEST_UM:g} µm; correct it")
-    return length

@@ -221,6 +221,42 @@ def test_faults_name_instance_and_port(data: dict[str, Any], values: tuple[str, 
         assert value in str(fault.value)
 
 
+@pytest.mark.parametrize(
+    ("component", "settings", "info", "values"),
+    [
+        ("coupler", {"gap": 0.25}, {"gap_um": 0.2}, ("gap", "0.25", "gap_um", "0.2")),
+        ("coupler_ring_bend", {"coupler_gap": 0.25}, {"gap_um": 0.2}, ("coupler_gap", "0.25", "0.2")),
+        ("coupler_straight", {"length": 10.0}, {"guide_2_um": 12.5}, ("length", "10", "guide_2_um", "12.5")),
+        ("phase_shifter", {"length_um": 80.0}, {"length_um": 81.0}, ("length_um", "80", "81")),
+        ("straight", {"length": 300.0}, {"length": 280.627}, ("length", "300", "280.627")),
+        ("straight", {"length": 280.629}, {"length": 280.627}, ("length", "280.629", "280.627")),
+        ("straight", {"length": -5}, {"length": 5.0}, ("length", "-5")),
+        ("straight", {"length": "abc"}, {"length": 5.0}, ("length", "'abc'")),
+    ],
+)
+def test_settings_that_contradict_info_are_refused(
+    component: str, settings: dict[str, Any], info: dict[str, Any], values: tuple[str, ...]
+) -> None:
+    with pytest.raises(NetlistError) as fault:
+        read({"instances": {"part": {"component": component, "settings": settings, "info": info}}})
+    for value in ("'part'", *values):
+        assert value in str(fault.value)
+
+
+def test_info_may_be_rounded_and_other_arguments_differ_from_it() -> None:
+    parts = {
+        "straight": ({"length": 280.6274}, {"length": 280.627}),
+        "coupler": ({"gap": 0.2, "length": 20.0}, {"gap_um": 0.2, "guide_1_um": 44.8, "path_difference_um": -0.5}),
+        "bend_s": ({"length": 3.0}, {"length": 40}),
+    }
+    placed = read(
+        {"instances": {name: {"component": name, "settings": a, "info": b} for name, (a, b) in parts.items()}}
+    )
+    circuit = placed.circuit
+    assert circuit.instances == ("coupler",)
+    assert (circuit.settings["gap_um"][0], circuit.settings["path_difference_um"][0]) == (0.2, -0.5)
+
+
 def test_a_port_at_the_open_end_of_a_guide_is_refused() -> None:
     data = link()
     data["nets"] = data["nets"][1:]
