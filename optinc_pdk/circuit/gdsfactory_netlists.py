@@ -21,7 +21,7 @@ from optinc_pdk.circuit.instance_transforms import InstanceTransform
 from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType
 from optinc_pdk.circuit.netlist_names import NameTable
 from optinc_pdk.circuit.schematic_cells import MAX_INSTANCES, SchematicCell, SchematicInstance, cells_of_netlist
-from optinc_pdk.circuit.stated_lengths import check_contradictions, stated_um
+from optinc_pdk.circuit.stated_lengths import argument_gap, check_contradictions, stated_um
 
 FRAMES = frozenset({"die_frame"})
 """Cells that draw no part of a circuit and have no ports."""
@@ -30,6 +30,8 @@ ALIASES = dict.fromkeys(("coupler_straight", "coupler_ring", "coupler_ring_bend"
 """Cells that are drawn as another device."""
 LEAD, LEAD_PORTS = "lead_um", ("o1", "o4")
 """Entry of ``info`` with the length of guide between a coupler's mark and these ports, and the ports."""
+WITH_LEADS = "coupler_ring"
+"""Coupler that is longer than its mark."""
 FARTHEST_UM = 1.0e6
 """Largest coordinate of an instance; layout files hold 2.1 m in steps of 1 nm."""
 
@@ -91,6 +93,7 @@ class _Expansion:
         self.lengths: dict[str, float] = {}
         self.partner: dict[Port, Port] = {}
         self.wires: list[tuple[Port, Port]] = []
+        self.routed: set[Port] = set()
 
     def circuit(self, top: str, name: str) -> PlacedCircuit:
         """Return the circuit of a cell."""
@@ -152,8 +155,7 @@ class _Expansion:
             if device is not None:
                 self.kinds[full], self.transforms[full] = device, _in_reach(full, placed)
                 self.settings[full] = self._settings(full, device, part)
-                if part.info.get(LEAD) is not None:
-                    self.leads[full] = stated_um(f"instance {full!r}: {LEAD}", part.info[LEAD])
+                self.leads[full] = _lead_um(full, part)
             elif part.component in self.cells:
                 inner[instance] = self.expand(part.component, f"{full}.", placed)
             elif part.component in self.guides:
@@ -177,9 +179,14 @@ class _Expansion:
             self._check_port(prefix + instance, port, where)
             return prefix + instance, port
 
-        for a, b in cell.nets:
-            where = f"net {a} - {b}" + (f" of {prefix[:-1]}" if prefix else "")
-            self._join(leaf(a, where), leaf(b, where), where, same=a == b)
+        links = [("net", *pair) for pair in cell.nets] + [("route", *pair) for pair in cell.routes]
+        for link, a, b in links:
+            where = f"{link} {a} - {b}" + (f" of {prefix[:-1]}" if prefix else "")
+            ends = leaf(a, where), leaf(b, where)
+            self._join(*ends, where, same=a == b)
+            if link == "route":
+                # a schematic states no length of a route
+                self.routed |= set(ends)
         return {label: leaf(text, f"port {label!r}") for label, text in cell.ports.items()}
 
     def _settings(self, instance: str, device: str, part: SchematicInstance) -> dict[str, float]:
@@ -190,6 +197,8 @@ class _Expansion:
             for source in (part.settings, part.info)
             if source.get(key) is not None
         }
+        if "gap_um" in self.stated[device]:
+            stated = argument_gap(instance, part) | stated
         return stated | self.names.length(instance, device, part.settings)
 
     def _unknown(self, instance: str, component: str) -> str:
@@ -244,6 +253,7 @@ class _Expansion:
         length = 0.0
         for _ in range(len(self.lengths) + 1):
             beyond = self.partner.get(port)
+            length += float("nan") if port in self.routed else 0.0
             if beyond is None or beyond[0] in self.kinds:
                 return beyond, length
             length += self.lengths[beyond[0]]
@@ -341,6 +351,14 @@ def _in_reach(instance: str, transform: InstanceTransform | None) -> InstanceTra
             f"{FARTHEST_UM:g} µm from the origin; correct its placement"
         )
     return transform
+
+
+def _lead_um(instance: str, part: SchematicInstance) -> float:
+    """Return the length in µm between ports ``LEAD_PORTS`` of a coupler and its mark, NaN if it is not stated."""
+    for source in (part.info, part.settings):
+        if source.get(LEAD) is not None:
+            return stated_um(f"instance {instance!r}: {LEAD}", source[LEAD])
+    return float("nan") if part.component == WITH_LEADS else 0.0
 
 
 def _length(instance: str, info: Mapping[str, Any], settings: Mapping[str, Any]) -> float:

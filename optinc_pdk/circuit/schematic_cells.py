@@ -46,13 +46,15 @@ class SchematicCell:
 
     Attributes:
         instances: Instances by name. Elements of an array are named ``array<column.row>``.
-        nets: Pairs of connected ports, each ``"instance,port"``.
+        nets: Pairs of ports that touch, each ``"instance,port"``.
+        routes: Pairs of ports that a guide or wire of unknown length connects, each ``"instance,port"``.
         ports: Ports of the cell by name, each ``"instance,port"``.
     """
 
     instances: Mapping[str, SchematicInstance]
     nets: tuple[tuple[str, str], ...]
     ports: Mapping[str, str]
+    routes: tuple[tuple[str, str], ...] = ()
 
 
 def is_schematic(data: Mapping[str, Any]) -> bool:
@@ -107,9 +109,8 @@ def _cell(where: str, data: Any) -> SchematicCell:
         instances |= _instances(f"{where}instance {name!r}", name, instance, place, MAX_INSTANCES - len(instances))
     nets = [*_nets(where, data), *((key, _text(f"{where}connections", value)) for key, value in connections.items())]
     ports = mapping_of(f"{where}ports", data.get("ports") or {})
-    return SchematicCell(
-        instances, tuple(nets), {label: _text(f"{where}port {label!r}", port) for label, port in ports.items()}
-    )
+    labels = {label: _text(f"{where}port {label!r}", port) for label, port in ports.items()}
+    return SchematicCell(instances, tuple(nets), labels, tuple(_routes(where, data)))
 
 
 def _instances(where: str, name: str, data: Any, place: Any, most: int) -> dict[str, SchematicInstance]:
@@ -171,13 +172,17 @@ def _transform(where: str, data: Any) -> InstanceTransform | None:
 
 
 def _nets(where: str, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of ports that nets and routes connect."""
+    """Yield the pairs of ports that nets connect."""
     nets = data.get("nets") or []
     for net in list_of(f"{where}nets", list(nets) if isinstance(nets, tuple) else nets):
         ends = mapping_of(f"{where}a net", net)
         if not {"p1", "p2"} <= set(ends):
             raise NetlistError(f"{where}a net has {', '.join(ends) or 'nothing'}; give it p1 and p2")
         yield _text(f"{where}a net", ends["p1"]), _text(f"{where}a net", ends["p2"])
+
+
+def _routes(where: str, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of ports that routes connect."""
     for name, route in mapping_of(f"{where}routes", data.get("routes") or {}).items():
         at = f"{where}route {name!r}"
         links = mapping_of(at, route).get("links")

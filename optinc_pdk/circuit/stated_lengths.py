@@ -54,6 +54,22 @@ def check_contradictions(instance: str, part: SchematicInstance, keys: tuple[str
                 )
 
 
+def argument_gap(instance: str, part: SchematicInstance) -> dict[str, float]:
+    """Return the setting ``gap_um`` of a coupler from the argument of its cell; nothing if it has none.
+
+    Args:
+        instance: Full name of the instance, for messages.
+        part: The instance.
+
+    Raises:
+        NetlistError: The argument is no length.
+    """
+    for argument, entries in ARGUMENTS.get(part.component, {}).items():
+        if "gap_um" in entries and part.settings.get(argument) is not None:
+            return {"gap_um": stated_um(f"instance {instance!r}: {argument}", part.settings[argument])}
+    return {}
+
+
 def stated_um(where: str, value: object, key: str = "length") -> float:
     """Check that a value is the length of a guide or of a part of a device in µm.
 

@@ -105,12 +105,34 @@ def test_one_unknown_length_makes_the_net_unknown() -> None:
     assert lengths["east,o1", "heater,o2"] == 7.25 + CONTACT_UM
 
 
-def test_connections_and_routes_are_nets() -> None:
+def test_connections_are_nets_and_routes_are_nets_of_unknown_length() -> None:
     data = link()
     data["connections"] = {"a,o2": "west,o1"}
     data["routes"] = {"optical": {"links": {"c,o2": "east,o1"}, "settings": {"radius": 10}}}
     data["nets"] = [net for net in data["nets"] if {"west,o1", "east,o1"}.isdisjoint(net.values())]
-    assert named(read(data)) == named(read(link()))
+    assert read(data).circuit.nets.tolist() == read(link()).circuit.nets.tolist()
+    lengths = named(read(data))
+    assert lengths["west,o1", "heater,o1"] == 116.5 + CONTACT_UM
+    assert math.isnan(lengths["east,o1", "heater,o2"])
+
+
+@pytest.mark.parametrize(("stated", "expected"), [({}, math.nan), ({"lead_um": 3.0}, 103.0)])
+def test_the_gap_of_a_coupler_is_its_argument_and_its_lead_may_be_unknown(
+    stated: dict[str, float], expected: float
+) -> None:
+    data = {
+        "instances": {
+            "west": instance("grating_coupler"),
+            "ring": instance("coupler_ring", gap=0.25) | {"info": stated},
+            "a": guide(100.0),
+        },
+        "nets": nets(("west,o1", "a,o1"), ("a,o2", "ring,o1")),
+        "ports": {"in": "west,o2"},
+    }
+    placed = read(data)
+    assert placed.circuit.settings["gap_um"][1] == 0.25
+    assert named(placed)["west,o1", "ring,o1"] == pytest.approx(expected, nan_ok=True)
+    assert "coupled_length_um" not in placed.circuit.settings
 
 
 def hierarchy(count: int) -> dict[str, Any]:
