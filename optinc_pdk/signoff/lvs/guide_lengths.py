@@ -23,13 +23,11 @@ def guide_lengths(pair: MatchedCircuits) -> Iterator[Difference]:
     if not stated.size:
         return
     limit = float(pair.process.guide.length_match_um)
-    drawn = np.full(int(pair.ext.offset[-1]), np.nan)
-    drawn[pair.ext.circuit.nets] = pair.ext.circuit.net_length_um[:, None]
     for (a, b), length in zip(pair.ref.circuit.nets.tolist(), stated.tolist(), strict=True):
         p, q = int(pair.map.port[a]), int(pair.map.port[b])
         if np.isnan(length) or UNCONNECTED in (p, q) or pair.ext.partners[p] != q:
             continue
-        found, allowed = float(drawn[p]), limit + RELATIVE_TOLERANCE * length
+        found, allowed = pair.ext.lengths[p], limit + RELATIVE_TOLERANCE * length
         if abs(found - length) <= allowed:
             continue
         ends = f"{pair.ref_names[a]} - {pair.ref_names[b]}"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import UNCONNECTED, Circuit
+from optinc_pdk.circuit import UNCONNECTED
 from optinc_pdk.extract.golden_devices import read_golden
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.signoff.lvs.device_matching import IndexedCircuit
@@ -25,11 +24,10 @@ def arms(pair: MatchedCircuits) -> Iterator[Difference]:
     """Yield a difference for each interferometer whose arms differ in length by more than ``guide.length_match_um``."""
     limit = float(pair.process.guide.length_match_um)
     ext, back = pair.ext, pair.map.back
-    length = _net_lengths(ext.circuit)
     for j, ports in enumerate(ext.optical):
         # ports of a 2×2 coupler are in the order left pair, right pair
         for a, b in ((0, 1), (2, 3)) if ports == 4 else ():
-            paths = [_follow(ext, length, int(ext.offset[j]) + port) for port in (a, b)]
+            paths = [_follow(ext, int(ext.offset[j]) + port) for port in (a, b)]
             if paths[0] is None or paths[1] is None:
                 continue
             (k, first), (m, second) = ext.local(paths[0][0]), ext.local(paths[1][0])
@@ -56,10 +54,10 @@ def trees(pair: MatchedCircuits) -> Iterator[Difference]:
     roots = [(i, j) for i, j in roots if j != UNCONNECTED]
     if not roots:
         return
-    length, sizes = _net_lengths(ext.circuit), _lengths(pair.process)
+    sizes = _lengths(pair.process)
     for i, j in roots:
         summed = _section(pair.ref, i).endswith(SUMS)
-        paths = sorted((way, k) for way, k in _paths(ext, length, sizes, j, summed) if ext.kind[k] != TERMINATOR)
+        paths = sorted((way, k) for way, k in _paths(ext, sizes, j, summed) if ext.kind[k] != TERMINATOR)
         if not paths or paths[-1][0] - paths[0][0] <= limit:
             continue
         ends = paths[0], paths[-1]
@@ -103,16 +101,14 @@ def _across(side: IndexedCircuit, port: int) -> int:
     return int(side.offset[instance]) + (number + 2) % 4
 
 
-def _paths(
-    side: IndexedCircuit, length: NDArray[np.float64], sizes: Mapping[str, float], root: int, summed: bool
-) -> Iterator[tuple[float, int]]:
+def _paths(side: IndexedCircuit, sizes: Mapping[str, float], root: int, summed: bool) -> Iterator[tuple[float, int]]:
     """Length in µm of each path from a tree's root to a leaf, with the device at the leaf."""
     splitter, crossing = sizes[SPLITTER], sizes.get(CROSSING)
     pending, visited = [(root, 0.0)], {root}
     while pending:
         node, before = pending.pop()
         for branch in (1, 2):
-            end = _follow(side, length, int(side.offset[node]) + branch, crossing, summed)
+            end = _follow(side, int(side.offset[node]) + branch, crossing, summed)
             if end is None:
                 continue
             (leaf, entered), way = side.local(end[0]), before + splitter + end[1]
@@ -134,21 +130,13 @@ def _lengths(process: Process) -> dict[str, float]:
     return lengths
 
 
-def _net_lengths(circuit: Circuit) -> NDArray[np.float64]:
-    """(P,) length in µm of the optical net at each port."""
-    length = np.zeros(int(circuit.offset[-1]))
-    length[circuit.nets] = circuit.net_length_um[:, None]
-    return length
-
-
 def _follow(
-    side: IndexedCircuit, length: NDArray[np.float64], port: int, crossing: float | None = None, to_heater: bool = False
+    side: IndexedCircuit, port: int, crossing: float | None = None, to_heater: bool = False
 ) -> tuple[int, float] | None:
     """Follow light from a port through phase shifters to the next other device.
 
     Args:
         side: Circuit.
-        length: (P,) length of the net at each port.
         port: Port to start from.
         crossing: Length of a crossing, to follow light through crossings too.
         to_heater: Whether to stop at phase shifters.
@@ -161,7 +149,7 @@ def _follow(
         beyond = side.partners[port]
         if beyond == UNCONNECTED:
             return None
-        way += float(length[port])
+        way += side.lengths[port]
         instance, entered = side.local(beyond)
         if side.kind[instance] == PHASE_SHIFTER and not to_heater:
             way += float(side.circuit.settings["length_um"][instance])
