@@ -123,7 +123,7 @@ def _check_distinct(process: Process, data: Mapping[str, Mapping[str, Any]]) -> 
     """Check that extraction can recognise each device with a cell of its own, and finds no other device in it.
 
     Raises:
-        CardError: The device cannot be told from a guide or another device.
+        CardError: Extraction cannot distinguish the device from a guide or another device.
     """
     variants = {
         name: golden_variants(process, name, golden_bytes(each).decode(), f"{process.folder}: device {name!r}")

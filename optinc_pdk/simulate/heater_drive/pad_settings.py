@@ -101,8 +101,7 @@ def set_phases(
 
     Raises:
         InputError: A label is not a pad, or is wired to no heater or to several; two labels are wired to one heater;
-            or a voltage is set in a circuit
-            without resistances, or for a heater whose wire has an unknown resistance.
+            or a voltage is set in a circuit without resistances, or for a heater whose wire has an unknown resistance.
     """
     own, fixed = np.zeros(structure.heater.size), np.full(structure.heater.size, np.nan)
     drivers: dict[int, str] = {}
