@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -41,17 +41,18 @@ class ProcessPdk(gf.Pdk):
         """Make this the active PDK of the Python session, also if the active one has the same name.
 
         gdsfactory deletes the empty layers of the PDK before from the layout database, and layers that come later take
-        their indices. ``layers`` is made anew where an index belongs to another layer by now.
+        their indices. ``layers`` is made anew where an index belongs to another layer by now: gdsfactory would move the
+        shapes of some cells to the index, and leave those of locked cells.
 
         Args:
             force: Whether to set gdsfactory's layers again if this PDK is active already.
         """
         with LAYOUT_LOCK:
             hand_over_cells(self)
-            super().activate(force or gf.pdk._ACTIVE_PDK is not self)
-            if any(gf.kcl.layout.find_layer(*layer) != int(layer) for layer in cast(Any, self.layers)):
+            stale = any(gf.kcl.layout.find_layer(*layer) != int(layer) for layer in cast(Any, self.layers))
+            if stale:
                 self.layers = layer_enum(self.process)
-                super().activate(force=True)
+            super().activate(force or stale or gf.pdk._ACTIVE_PDK is not self)
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,49 @@ def _take(pdk: gf.Pdk) -> _DrawnCells:
     return drawn
 
 
+def _restore_layer_indices(pdk: gf.Pdk) -> None:
+    """Give the layers of a PDK the indices in the layout database that its ``LayerEnum`` has.
+
+    gdsfactory deletes the empty layers of the PDK before, and layers that come later take their indices. It restores
+    them when a PDK is activated, but not where another layer has shapes or where cells are locked. Its routers then
+    find no taper between a layer and itself.
+
+    Args:
+        pdk: PDK that is about to be activated.
+    """
+    layout = gf.kcl.layout
+    layers = {int(layer): (layer.layer, layer.datatype) for layer in cast(Any, pdk.layers or ())}
+    found = {index: (layout.get_info(index).layer, layout.get_info(index).datatype) for index in layout.layer_indexes()}
+    others = [index for index in layers if found.get(index, layers[index]) != layers[index]]
+    indices = {layer: index for index, layer in layers.items()}
+    elsewhere = {layer: index for index, layer in found.items() if indices.get(layer, index) != index}
+    moves, free = [], max((*found, *layers), default=0) + 1
+    for index in others:
+        moves.append((index, free))
+        if found[index] in elsewhere:
+            elsewhere[found[index]] = free
+        free += 1
+    move_layers([*moves, *((index, indices[layer]) for layer, index in elsewhere.items())])
+
+
+def move_layers(moves: Sequence[tuple[int, int]]) -> None:
+    """Move layers of the layout database with their shapes, one after another, also those of locked cells.
+
+    Args:
+        moves: For each layer its index, and an index that has no layer.
+    """
+    layout = gf.kcl.layout
+    locked = [cell for cell in layout.each_cell() if moves and cell.is_locked()]
+    for cell in locked:
+        cell.locked = False
+    for index, target in moves:
+        layout.insert_layer_at(target, layout.get_info(index))
+        layout.move_layer(index, target)
+        layout.delete_layer(index)
+    for cell in locked:
+        cell.locked = True
+
+
 @contextmanager
 def activated(pdk: gf.Pdk) -> Iterator[None]:
     """Make a PDK the active one within a ``with`` block; other threads wait, and the PDK before it is restored.
@@ -136,6 +180,7 @@ def activated(pdk: gf.Pdk) -> Iterator[None]:
         try:
             if not isinstance(pdk, ProcessPdk):
                 hand_over_cells(pdk)
+                _restore_layer_indices(pdk)
             # gdsfactory takes an active PDK of the same name for this one
             pdk.activate(force=pdk is not before)
             yield
@@ -145,6 +190,7 @@ def activated(pdk: gf.Pdk) -> Iterator[None]:
             elif before is not pdk:
                 if not isinstance(before, ProcessPdk):
                     hand_over_cells(before)
+                    _restore_layer_indices(before)
                 before.activate(force=True)
 
 

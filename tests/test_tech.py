@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, cast
 
 import gdsfactory as gf
+import klayout.db as kdb
 import pytest
 
 from optinc_pdk import get_pdk
-from optinc_pdk.tech import LAYOUT_LOCK, activated
+from optinc_pdk.tech import LAYOUT_LOCK, activated, move_layers
 
 LENGTH = 7.321
 WIDTHS = {"generic": 0.5, "soi220": 0.45, "soi220_two_metal": 0.5}
@@ -99,3 +101,38 @@ def test_a_pdk_of_the_same_name_is_activated() -> None:
     with activated(other):
         assert gf.get_active_pdk() is other
     assert gf.get_active_pdk() is ours
+
+
+def test_a_pdk_gets_the_indices_of_its_layers_back() -> None:
+    get_pdk("soi220").activate(force=True)
+    layout, layers = gf.kcl.layout, list(cast(Any, gf.gpdk.LAYER))
+    # gdsfactory has deleted the empty layers of its own PDK; others take their indices and get shapes
+    first, second, *_ = (layer for layer in layers if not layout.is_valid_layer(int(layer)))
+    foreign = kdb.LayerInfo(4321, 7)
+    component = gf.Component()
+    for index, info in ((first, foreign), (second, kdb.LayerInfo(first.layer, first.datatype))):
+        layout.insert_layer_at(int(index), info)
+        component.shapes(int(index)).insert(kdb.Box(0, 0, 10, 10 + int(index)))
+    component.locked = True
+    with activated(gf.gpdk.PDK):
+        assert all(layout.find_layer(layer.layer, layer.datatype) == int(layer) for layer in layers)
+        assert component.locked
+        for index, height in ((layout.find_layer(foreign), 10 + int(first)), (int(first), 10 + int(second))):
+            assert component.kdb_cell.bbox(index) == kdb.Box(0, 0, 10, height)
+    assert all(layout.find_layer(*layer) == int(layer) for layer in cast(Any, gf.get_active_pdk().layers))
+    component.delete()
+
+
+def test_layers_of_a_process_at_other_indices_keep_their_shapes() -> None:
+    ours = get_pdk("soi220")
+    ours.activate(force=True)
+    layout, core = gf.kcl.layout, ours.process.gds_layers["core"]
+    cells = [gf.Component() for _ in range(3)]
+    for cell in cells:
+        cell.shapes(layout.layer(*core)).insert(kdb.Box(0, 0, 10, 10))
+    cells[1].locked = True
+    move_layers([(layout.layer(*core), max(layout.layer_indexes()) + 1)])
+    ours.activate(force=True)
+    for cell in cells:
+        assert cell.kdb_cell.bbox(layout.layer(*core)) == kdb.Box(0, 0, 10, 10)
+        cell.delete()
