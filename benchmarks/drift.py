@@ -30,7 +30,7 @@ from optinc_pdk.tolerance import imperfections, read_chip
 from optinc_pdk.tolerance.drift.plots import DriftTrack, drift_png
 from optinc_pdk.tolerance.drift.scenarios import KELVIN_PER_STEP, SCENARIOS
 from optinc_pdk.tolerance.drift.service import drift_points, start_service
-from optinc_pdk.tolerance.drift.tracking import LEARNING_AVERAGES, PILOT_AVERAGES
+from optinc_pdk.tolerance.drift.tracking_learning import LEARNING_AVERAGES, PILOT_AVERAGES
 from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver
 from optinc_pdk.tolerance.montecarlo.summary_text import percent, rate_text
 

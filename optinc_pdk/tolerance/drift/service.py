@@ -23,7 +23,9 @@ from optinc_pdk.tolerance.calibration.procedure import calibrate
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
 from optinc_pdk.tolerance.drift.pilot_words import choose_pilots
 from optinc_pdk.tolerance.drift.scenarios import DriftScenario, samples_in_time
-from optinc_pdk.tolerance.drift.tracking import ServiceSetting, TrackingModel, learn_again, learn_tracking, track
+from optinc_pdk.tolerance.drift.tracking import track
+from optinc_pdk.tolerance.drift.tracking_learning import learn_again, learn_tracking
+from optinc_pdk.tolerance.drift.tracking_model import ServiceSetting, TrackingModel
 from optinc_pdk.tolerance.montecarlo.study import BENCH_AVERAGES, YieldStudy, read_sample, sample_seed, scaled_noise
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 from optinc_pdk.tolerance.variation.sampled_response import sample_scattering

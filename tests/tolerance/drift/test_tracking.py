@@ -9,11 +9,13 @@ import pytest
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.tolerance.calibration.end_to_end import sample_words
-from optinc_pdk.tolerance.drift import tracking
+from optinc_pdk.tolerance.drift.pilot_readings import reading_changes
 from optinc_pdk.tolerance.drift.pilot_words import choose_pilots
 from optinc_pdk.tolerance.drift.scenarios import DriftScenario
 from optinc_pdk.tolerance.drift.service import drift_points, start_service
-from optinc_pdk.tolerance.drift.tracking import learn_again, track
+from optinc_pdk.tolerance.drift.tracking import track
+from optinc_pdk.tolerance.drift.tracking_learning import PILOT_AVERAGES, learn_again
+from optinc_pdk.tolerance.drift.tracking_model import SETTLED_RAD
 from optinc_pdk.tolerance.montecarlo.study import best_receiver
 from optinc_pdk.tolerance.variation.sampling import drifted_sample
 
@@ -114,16 +116,16 @@ def test_the_model_measured_again_at_the_same_setting_is_the_same(service):
 
 def test_readings_without_noise_have_no_error_of_noise(service):
     assert service.model.noise.max() < 1e-11
-    assert service.model.settled_rad == pytest.approx(tracking.SETTLED_RAD)
+    assert service.model.settled_rad == pytest.approx(SETTLED_RAD)
 
 
 def test_the_error_of_readings_follows_noise_and_averaging(noisy_service):
     """What pilots read without drift has the deviation of the model; a hundredth of the symbols ten times as much."""
     bench, model, setting = noisy_service.bench, noisy_service.model, noisy_service.setting
     spread = []
-    for averages in (tracking.PILOT_AVERAGES, tracking.PILOT_AVERAGES // 100):
+    for averages in (PILOT_AVERAGES, PILOT_AVERAGES // 100):
         bench.averages = averages
-        rounds = [tracking._changes(bench, model, setting.voltage_v, setting.electronics) for _ in range(16)]
+        rounds = [reading_changes(bench, model, setting.voltage_v, setting.electronics) for _ in range(16)]
         spread.append(np.std(rounds, axis=0))
     assert np.sqrt(np.mean(spread[0] ** 2)) == pytest.approx(np.sqrt(np.mean(model.noise**2)), rel=0.2)
     assert np.sqrt(np.mean(spread[1] ** 2)) == pytest.approx(10 * np.sqrt(np.mean(spread[0] ** 2)), rel=0.2)
@@ -135,7 +137,7 @@ def test_noisier_pilots_move_heaters_less(noisy_service):
     heaters = model.turn_rad.size
     quiet, loud = (np.abs(one.solution[:heaters]).sum() for one in (model, noisier))
     assert loud < 0.5 * quiet
-    assert noisier.settled_rad.mean() > model.settled_rad.mean() > 1.05 * tracking.SETTLED_RAD
+    assert noisier.settled_rad.mean() > model.settled_rad.mean() > 1.05 * SETTLED_RAD
 
 
 def test_tracking_with_noise_settles_and_restores_words(noisy_service):
