@@ -196,9 +196,7 @@ also on the bench of the calibration; 4 servers, 10 mW into every guide. `soi220
 
 """
 TAIL = """
-The rows of `soi220_fast` with 4 bits, with 8 bits and 8.5 bits of drive, and those of `soi220` with 8.5 bits of drive
-were measured with the present calibration, which keeps light in phase ([yield](yield.md#between-and-after)), and while
-other programs ran on the machine, which lengthens processor times; the other rows with the calibration before it.
+The rows were measured one by one while other programs ran on the machine, which lengthens processor times.
 
 One amplifier and one window serve all samples of a chip; they are those with which the nominal chip has the lowest
 estimate at this rate. Coherent receivers are locked to the light of their own modulators, see
