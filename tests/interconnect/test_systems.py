@@ -44,7 +44,7 @@ def test_there_is_a_card_of_every_kind():
         ("fat_tree", "levels: {value: 3", "levels: {value: 1.0e+18", r"levels: 1e\+18 "),
         ("fat_tree", "up_ports: {value: 64", "up_ports: {value: 1.0e+18", r"with 1e\+18 ports"),
         ("optinc_star", "value: 0.6", "value: 1.2", r"server\.utilisation: .*at most 1"),
-        ("optinc_star_8bit_soi220", "value: 3.00e+8", "value: .nan", r"chip\.symbol_rate_bd: "),
+        ("optinc_star_8bit_soi220", "value: 3.94e+8", "value: .nan", r"chip\.symbol_rate_bd: "),
         ("sharp", "value: 0.95", "value: 1.05", r"streaming: .*at most 1"),
         ("sharp", "radix: {value: 72", "radix: {value: 1", r"radix: .*at least 2"),
         ("sharp", "radix: {value: 72", "radix: {value: 7.5", r"radix: .*7\.5 .*whole"),
