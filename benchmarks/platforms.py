@@ -146,11 +146,11 @@ def measure(chip: Chip, folder: Path) -> str:
 
 
 def limit(found: Mapping[str, Any]) -> str:
-    """Where most errors arise at the highest rate, and what raises the rate most if it is left out."""
+    """What limits the rate most, and where most errors arise at the highest rate."""
     if found["symbol_rate_bd"] >= found["highest_bd"] * (1.0 - 1e-9):
         return "the limit of the process"
     place = "receivers" if found["receivers"] >= max(found["layers"]) else "neurons"
-    return f"{max(found['without'], key=lambda name: found['without'][name] or 0.0)}, {place}"
+    return f"{found['main_limit'] or 'several causes together'}, {place}"
 
 
 def numbers(process: Process) -> dict[str, str]:
