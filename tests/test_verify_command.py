@@ -58,6 +58,21 @@ def test_a_sound_circuit_passes_and_states_what_was_not_run(gds: Path, tmp_path:
     assert "<strong>pass</strong>" in page
 
 
+def test_the_report_says_what_the_netlist_does_not_state(gds: Path, tmp_path: Path, run: Run) -> None:
+    text = "not stated by the netlist, and not compared: the lengths of 2 guides"
+    assert "not stated" not in run(gds)[1]
+    schematic = netlist()
+    for part in schematic["instances"].values():
+        part.pop("info")
+    dump_yaml(tmp_path / "link.pic.yml", schematic)
+    code, out, _ = run(gds)
+    assert code == 0
+    assert text in out
+    assert text in (tmp_path / "link.verify.html").read_text()
+    lvs = json.loads((tmp_path / "link.verify.json").read_text())["lvs"]
+    assert (lvs["guides_of_unstated_length"], lvs["unstated_settings"], lvs["match"]) == (2, 0, True)
+
+
 def test_the_report_states_what_was_verified(gds: Path, tmp_path: Path, run: Run) -> None:
     beside = tmp_path / "link.pic.yml"
     assert run(gds, "--set", "pad1=0.5rad")[0] == 0

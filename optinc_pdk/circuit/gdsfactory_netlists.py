@@ -16,12 +16,13 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.device_cell import GUIDE_CELLS
 from optinc_pdk.cards.device_models import SETTINGS
+from optinc_pdk.circuit.cell_arguments import complete_instance
 from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.instance_transforms import InstanceTransform
 from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType
 from optinc_pdk.circuit.netlist_names import NameTable
 from optinc_pdk.circuit.schematic_cells import MAX_INSTANCES, SchematicCell, SchematicInstance, cells_of_netlist
-from optinc_pdk.circuit.stated_lengths import argument_gap, check_contradictions, stated_um
+from optinc_pdk.circuit.stated_lengths import argument_settings, check_contradictions, stated_um
 
 FRAMES = frozenset({"die_frame"})
 """Cells that draw no part of a circuit and have no ports."""
@@ -80,7 +81,7 @@ class _Expansion:
             name: ComponentType(name, card.ports.optical, card.ports.electrical)
             for name, card in process.devices.items()
         }
-        self.process, self.names = process.name, NameTable(process)
+        self.process, self.names, self.devices = process.name, NameTable(process), process.devices
         self.guides = GUIDE_CELLS | set(process.netlist.guides)
         self.stated = {name: SETTINGS.get(card.model.name, ()) for name, card in process.devices.items()}
         self.stated[PHASE_SHIFTER] = ("length_um",)
@@ -151,6 +152,7 @@ class _Expansion:
             device = None
             if part.component not in self.cells:
                 device = self.names.device(full, ALIASES.get(part.component, part.component), part.settings)
+                part = self._complete(full, part, device)
                 check_contradictions(full, part, () if device is None else tuple(self.stated[device]))
             if device is not None:
                 self.kinds[full], self.transforms[full] = device, _in_reach(full, placed)
@@ -179,15 +181,29 @@ class _Expansion:
             self._check_port(prefix + instance, port, where)
             return prefix + instance, port
 
-        links = [("net", *pair) for pair in cell.nets] + [("route", *pair) for pair in cell.routes]
-        for link, a, b in links:
+        for link, a, b in (
+            (link, *pair)
+            for link, pairs in (("net", cell.nets), ("connection", cell.connections), ("route", cell.routes))
+            for pair in pairs
+        ):
             where = f"{link} {a} - {b}" + (f" of {prefix[:-1]}" if prefix else "")
             ends = leaf(a, where), leaf(b, where)
             self._join(*ends, where, same=a == b)
-            if link == "route":
-                # a schematic states no length of a route
+            if link == "route" or (link == "net" and not cell.touches((a, b))):
+                # a schematic states no length of a route or net
                 self.routed |= set(ends)
         return {label: leaf(text, f"port {label!r}") for label, text in cell.ports.items()}
+
+    def _complete(self, instance: str, part: SchematicInstance, device: str | None) -> SchematicInstance:
+        """Return an instance of a schematic with the default arguments of its cell, if the package draws the cell."""
+        if part.drawn:
+            return part
+        if device is None:
+            return complete_instance(instance, part) if self.guides == GUIDE_CELLS else part
+        card = self.devices[device]
+        own = card.cell is None and card.netlist is None
+        further = (LEAD,) if part.component == WITH_LEADS else ()
+        return complete_instance(instance, part, (*self.stated[device], *further)) if own else part
 
     def _settings(self, instance: str, device: str, part: SchematicInstance) -> dict[str, float]:
         """Return the settings of a device that LVS compares, from its arguments and from ``info``."""
@@ -197,8 +213,7 @@ class _Expansion:
             for source in (part.settings, part.info)
             if source.get(key) is not None
         }
-        if "gap_um" in self.stated[device]:
-            stated = argument_gap(instance, part) | stated
+        stated = argument_settings(instance, part, self.stated[device]) | stated
         return stated | self.names.length(instance, device, part.settings)
 
     def _unknown(self, instance: str, component: str) -> str:

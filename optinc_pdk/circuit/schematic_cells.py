@@ -32,12 +32,15 @@ class SchematicInstance:
         settings: Arguments of the function.
         info: What the cell states about itself.
         transform: Placement; None if it is not stated or is relative to something else.
+        drawn: Whether the netlist is that of a layout: it has an entry ``info``, which may be empty. Those that are
+            written by hand have none, and state only the arguments that differ from default values.
     """
 
     component: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     info: Mapping[str, Any] = field(default_factory=dict)
     transform: InstanceTransform | None = None
+    drawn: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class SchematicCell:
 
     Attributes:
         instances: Instances by name. Elements of an array are named ``array<column.row>``.
-        nets: Pairs of ports that touch, each ``"instance,port"``.
+        nets: Pairs of ports on one net, each ``"instance,port"``; see :meth:`touches`.
+        connections: Pairs of ports of which the first is moved to the second, each ``"instance,port"``.
         routes: Pairs of ports that a guide or wire of unknown length connects, each ``"instance,port"``.
         ports: Ports of the cell by name, each ``"instance,port"``.
     """
@@ -54,7 +58,17 @@ class SchematicCell:
     instances: Mapping[str, SchematicInstance]
     nets: tuple[tuple[str, str], ...]
     ports: Mapping[str, str]
+    connections: tuple[tuple[str, str], ...] = ()
     routes: tuple[tuple[str, str], ...] = ()
+
+    def touches(self, net: tuple[str, str]) -> bool:
+        """Return whether the ports on a net touch, so that no guide is between them.
+
+        In the netlist of a layout, a net is a place where two ports meet. In a schematic, it says what has to be
+        connected, and a guide of any length may do it.
+        """
+        parts = [self.instances.get(end.rpartition(",")[0]) for end in net]
+        return all(part is not None and part.drawn for part in parts)
 
 
 def is_schematic(data: Mapping[str, Any]) -> bool:
@@ -107,10 +121,10 @@ def _cell(where: str, data: Any) -> SchematicCell:
     for name, instance in mapping_of(f"{where}instances", data["instances"]).items():
         place = None if name in moved else placements.get(name)
         instances |= _instances(f"{where}instance {name!r}", name, instance, place, MAX_INSTANCES - len(instances))
-    nets = [*_nets(where, data), *((key, _text(f"{where}connections", value)) for key, value in connections.items())]
+    joined = tuple((key, _text(f"{where}connections", value)) for key, value in connections.items())
     ports = mapping_of(f"{where}ports", data.get("ports") or {})
     labels = {label: _text(f"{where}port {label!r}", port) for label, port in ports.items()}
-    return SchematicCell(instances, tuple(nets), labels, tuple(_routes(where, data)))
+    return SchematicCell(instances, tuple(_nets(where, data)), labels, joined, tuple(_routes(where, data)))
 
 
 def _instances(where: str, name: str, data: Any, place: Any, most: int) -> dict[str, SchematicInstance]:
@@ -124,13 +138,13 @@ def _instances(where: str, name: str, data: Any, place: Any, most: int) -> dict[
     settings = mapping_of(f"{where}: settings", values.get("settings") or {})
     info = mapping_of(f"{where}: info", values.get("info") or {})
     transform = None if place is None else _transform(where, place)
-    array = values.get("array")
+    array, drawn = values.get("array"), values.get("info") is not None
     if array is None:
-        return {name: SchematicInstance(component, settings, info, transform)}
+        return {name: SchematicInstance(component, settings, info, transform, drawn)}
     elements = {}
     for (i, j), (x, y) in _array(f"{where}: array", array, most).items():
         moved = None if transform is None else transform.after(InstanceTransform(x, -y if transform.mirror else y))
-        elements[f"{name}<{i}.{j}>"] = SchematicInstance(component, settings, info, moved)
+        elements[f"{name}<{i}.{j}>"] = SchematicInstance(component, settings, info, moved, drawn)
     return elements
 
 

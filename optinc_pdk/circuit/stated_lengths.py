@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from optinc_pdk.cards.device_models import PATH_DIFFERENCE
 from optinc_pdk.circuit.errors import NetlistError
@@ -54,20 +54,24 @@ def check_contradictions(instance: str, part: SchematicInstance, keys: tuple[str
                 )
 
 
-def argument_gap(instance: str, part: SchematicInstance) -> dict[str, float]:
-    """Return the setting ``gap_um`` of a coupler from the argument of its cell; nothing if it has none.
+def argument_settings(instance: str, part: SchematicInstance, keys: Collection[str]) -> dict[str, float]:
+    """Return the settings of a device that are arguments of its cell.
 
     Args:
         instance: Full name of the instance, for messages.
         part: The instance.
+        keys: Settings of the device.
 
     Raises:
-        NetlistError: The argument is no length.
+        NetlistError: An argument is no length.
     """
-    for argument, entries in ARGUMENTS.get(part.component, {}).items():
-        if "gap_um" in entries and part.settings.get(argument) is not None:
-            return {"gap_um": stated_um(f"instance {instance!r}: {argument}", part.settings[argument])}
-    return {}
+    return {
+        entry: stated_um(f"instance {instance!r}: {argument}", part.settings[argument])
+        for argument, entries in ARGUMENTS.get(part.component, {}).items()
+        if part.settings.get(argument) is not None
+        for entry in entries
+        if entry in keys
+    }
 
 
 def stated_um(where: str, value: object, key: str = "length") -> float:

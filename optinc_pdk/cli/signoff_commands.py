@@ -170,7 +170,7 @@ def lvs(
     netlist_circuit = read_reference(netlist, card, circuit_name(gds))
 
     from optinc_pdk.file_sets import StagedFiles
-    from optinc_pdk.report.build_numbers import difference_line
+    from optinc_pdk.report.build_numbers import difference_line, not_compared_text
     from optinc_pdk.signoff.lvs import klayout_comparer
     from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
     from optinc_pdk.signoff.lvs.input_consistency import check_netlist, netlist_hint
@@ -199,8 +199,8 @@ def lvs(
         print(
             f"{verdict}: {result.devices} devices and {result.nets} nets agree, {result.total_differences} differences"
         )
-        if result.unstated:
-            print(f"the netlist does not state the wires of {len(result.unstated)} heaters; these are not compared")
+        if text := not_compared_text(result):
+            print(text)
         if other:
             print(other)
     if not result.match and (hint := netlist_hint(reference, extraction)):

@@ -139,6 +139,7 @@ def _write(result: Verification, verified: VerifiedFiles, card: Process, paths: 
 
 def _print(result: Verification) -> None:
     """Print the findings, a line for every check, and the verdict."""
+    from optinc_pdk.report.build_numbers import not_compared_text
     from optinc_pdk.report.formatting import count_text
     from optinc_pdk.report.verification_page import findings, verdict_text
 
@@ -156,11 +157,9 @@ def _print(result: Verification) -> None:
         print(f"lvs       not run, no netlist was given; {count_text(len(result.faults), 'fault')} of the layout")
     else:
         verdict = "match" if lvs.match else f"no match, {count_text(lvs.total_differences, 'difference')}"
-        heaters = count_text(len(lvs.unstated), "heater")
-        wires = f"; the netlist does not state the wires of {heaters}" if lvs.unstated else ""
-        print(
-            f"lvs       {verdict}: {count_text(lvs.devices, 'device')} and {count_text(lvs.nets, 'net')} agree{wires}"
-        )
+        print(f"lvs       {verdict}: {count_text(lvs.devices, 'device')} and {count_text(lvs.nets, 'net')} agree")
+        if text := not_compared_text(lvs):
+            print(f"          {text}")
     if s is None:
         print(f"simulate  not run: {result.not_simulated}")
     else:

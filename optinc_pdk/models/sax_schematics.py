@@ -55,7 +55,7 @@ class _Reader:
 
     def netlist(self, cell: SchematicCell) -> dict[str, Any]:
         """Return the optical part of one netlist."""
-        nets = [net for net in cell.nets if all(self._is_light(cell, end) for end in net)]
+        nets = [net for net in (*cell.nets, *cell.connections) if all(self._is_light(cell, end) for end in net)]
         ports = {label: end for label, end in cell.ports.items() if self._is_light(cell, end)}
         lit = {end.rpartition(",")[0] for end in (*(end for net in nets for end in net), *ports.values())}
         return {

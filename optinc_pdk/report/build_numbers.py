@@ -376,6 +376,23 @@ def fault_lines(faults: Sequence[LayoutFault]) -> list[str]:
     return lines
 
 
+def not_compared_text(lvs: LvsResult) -> str:
+    """Say what LVS did not compare because the netlist does not state it; empty if it states all."""
+    parts = [
+        text
+        for count, text in (
+            (len(lvs.unstated), f"the wires of {count_text(len(lvs.unstated), 'heater')}"),
+            (lvs.unstated_settings, count_text(lvs.unstated_settings, "setting") + " of couplers"),
+            (lvs.unstated_lengths, f"the lengths of {count_text(lvs.unstated_lengths, 'guide')}"),
+        )
+        if count
+    ]
+    if not parts:
+        return ""
+    listed = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+    return f"not stated by the netlist, and not compared: {listed}"
+
+
 def difference_line(difference: Difference) -> str:
     """Format one LVS difference as text: kind, position in µm, message and names on both sides."""
     where = "" if difference.position_um is None else " at ({:.3f}, {:.3f}) µm".format(*difference.position_um)

@@ -14,7 +14,7 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.report.build_files import file_digest
-from optinc_pdk.report.build_numbers import difference_line
+from optinc_pdk.report.build_numbers import difference_line, not_compared_text
 from optinc_pdk.report.layout_pictures import COLORS, draw_windows
 from optinc_pdk.report.rendering import render
 from optinc_pdk.report.spectrum_picture import spectra_png
@@ -131,7 +131,7 @@ def verification_numbers(result: Verification, files: VerifiedFiles, process: Pr
             "match": result.lvs.match,
             "devices": result.lvs.devices,
             "nets": result.lvs.nets,
-            "heaters_of_unstated_wiring": len(result.lvs.unstated),
+            **result.lvs.not_compared(),
             "total_differences": result.lvs.total_differences,
             "differences": [asdict(each) for each in result.lvs.differences],
         },
@@ -165,6 +165,7 @@ def render_verification(result: Verification, verified: VerifiedFiles, process: 
         result=result,
         verdict_text=verdict_text(result),
         process=process,
+        not_compared="" if result.lvs is None else not_compared_text(result.lvs),
         numbers=verification_numbers(result, verified, process),
         layout=b64encode(whole).decode(),
         pictures=[(text, b64encode(png).decode()) for (text, _), png in zip(placed, parts, strict=False)],

@@ -154,16 +154,14 @@ def test_settings_within_the_tolerances_match_and_beyond_them_do_not(tmp_path: P
     assert found["gap_um"] == pytest.approx(measured["gap_um"], abs=1e-9)
 
 
-def test_a_setting_that_the_netlist_does_not_state_is_reported(tmp_path: Path) -> None:
+def test_settings_that_the_netlist_does_not_state_are_counted_and_not_compared(tmp_path: Path) -> None:
     extraction = read(chip("coupler"), tmp_path)
     result = compare(reference("coupler", [{"gap_um": 0.25}]), extraction, PROCESS)
-    assert [found.kind for found in result.differences] == [
-        "coupled_length",
-        "path_difference",
-        "guide_length",
-        "guide_length",
-    ]
-    assert all("states no" in found.message for found in result.differences)
+    assert result.match
+    assert (result.unstated_settings, result.to_json()["unstated_settings"]) == (4, 4)
+    result = compare(reference("coupler", [{"gap_um": 0.3}]), extraction, PROCESS)
+    assert [found.kind for found in result.differences] == ["gap"]
+    assert compare(reference("coupler", settings_of("coupler")), extraction, PROCESS).unstated_settings == 0
 
 
 def test_settings_survive_the_netlist_file(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ TRANSFORMS = st.builds(InstanceTransform, LENGTHS, LENGTHS, ANGLES, st.booleans(
 
 
 def instance(component: str, **settings: Any) -> dict[str, Any]:
-    return {"component": component, "settings": settings}
+    return {"component": component, "settings": settings, "info": {}}
 
 
 def guide(length: float | None) -> dict[str, Any]:
@@ -114,6 +114,44 @@ def test_connections_are_nets_and_routes_are_nets_of_unknown_length() -> None:
     lengths = named(read(data))
     assert lengths["west,o1", "heater,o1"] == 116.5 + CONTACT_UM
     assert math.isnan(lengths["east,o1", "heater,o2"])
+
+
+def schematic() -> dict[str, Any]:
+    """The link as it is written by hand: without ``info``, and with the arguments that differ from default values."""
+    data = link()
+    for part in data["instances"].values():
+        part.pop("info", None)
+    del data["placements"]
+    data["instances"]["a"]["settings"] = {"length": 100.0}
+    return data
+
+
+def test_nets_of_a_schematic_have_unknown_lengths_and_its_connections_touch() -> None:
+    assert all(math.isnan(length) for length in named(read(schematic())).values())
+    data = schematic()
+    data["instances"]["b"] = {"component": "straight"}
+    # guide c stays 10 µm long, as its cell draws it by default
+    light = [net for net in data["nets"] if ",o" in net["p1"]]
+    data["nets"] = [net for net in data["nets"] if net not in light]
+    data["connections"] = {net["p1"]: net["p2"] for net in light}
+    assert named(read(data)) == {
+        ("west,o1", "heater,o1"): 110.0 + CONTACT_UM,
+        ("east,o1", "heater,o2"): 10.0 + CONTACT_UM,
+    }
+    # one instance that was added by hand to the netlist of a layout
+    data = link()
+    del data["instances"]["a"]["info"]
+    data["instances"]["a"]["settings"] = {"length": 100.0}
+    lengths = named(read(data))
+    assert math.isnan(lengths["west,o1", "heater,o1"])
+    assert lengths["east,o1", "heater,o2"] == 7.25 + CONTACT_UM
+
+
+def test_schematics_have_the_default_gaps_and_lengths_of_cells() -> None:
+    parts = {name: {"component": name} for name in ("coupler", "coupler_ring", "coupler_ring_bend", "coupler_straight")}
+    circuit = read({"instances": parts}).circuit
+    assert circuit.settings["gap_um"].tolist() == [0.236, 0.2, 0.21, 0.27]
+    assert circuit.settings["guide_1_um"][3] == circuit.settings["guide_2_um"][3] == 10.0
 
 
 @pytest.mark.parametrize(("stated", "expected"), [({}, math.nan), ({"lead_um": 3.0}, 103.0)])

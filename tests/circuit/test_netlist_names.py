@@ -41,11 +41,11 @@ def link(**settings: Any) -> dict[str, Any]:
     """A heater between two gratings, wired to two pads through tapers."""
     return {
         "instances": {
-            "west": {"component": "grating_coupler"},
-            "east": {"component": "grating_coupler"},
-            "mid": {"component": "heated", "settings": settings},
-            "p": {"component": "pad"},
-            "q": {"component": "pad"},
+            "west": {"component": "grating_coupler", "info": {}},
+            "east": {"component": "grating_coupler", "info": {}},
+            "mid": {"component": "heated", "settings": settings, "info": {}},
+            "p": {"component": "pad", "info": {}},
+            "q": {"component": "pad", "info": {}},
             "wide": {"component": "taper_wire", "settings": {"length": 10.0}},
         },
         "nets": [

@@ -45,6 +45,8 @@ def test_a_circuit_passes_every_check(circuit: tuple[Drawn, Verdict]) -> None:
     assert result.drc.clean
     assert result.lvs is not None
     assert result.lvs.match
+    # netlists of layouts state all lengths and settings
+    assert (result.lvs.unstated_settings, result.lvs.unstated_lengths) == (0, 0)
     assert not result.faults
     assert result.passed
     assert verdict.comparer.match

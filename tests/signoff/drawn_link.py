@@ -63,12 +63,12 @@ def netlist(guide_um: float | None = LENGTH_UM, placed: bool = True) -> dict[str
     """
     data: dict[str, Any] = {
         "instances": {
-            "west": {"component": "grating_coupler"},
-            "east": {"component": "grating_coupler"},
-            "heater": {"component": "phase_shifter"},
+            "west": {"component": "grating_coupler", "info": {}},
+            "east": {"component": "grating_coupler", "info": {}},
+            "heater": {"component": "phase_shifter", "info": {}},
             "guide": {"component": "straight", "info": {} if guide_um is None else {"length": guide_um}},
-            "pad1": {"component": "pad"},
-            "pad2": {"component": "pad"},
+            "pad1": {"component": "pad", "info": {}},
+            "pad2": {"component": "pad", "info": {}},
         },
         "nets": [
             {"p1": a, "p2": b}

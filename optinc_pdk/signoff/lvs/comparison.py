@@ -46,6 +46,9 @@ class LvsResult:
             there is none.
         unstated: Instances of the flat reference that are heaters whose wires the netlist does not state, so that they
             are not compared.
+        unstated_settings: Number of settings of couplers that the netlist does not state, so that they are not
+            compared.
+        unstated_lengths: Number of guides whose length the netlist does not state, so that it is not compared.
     """
 
     match: bool
@@ -56,6 +59,16 @@ class LvsResult:
     device_map: Ints
     port_map: Ints
     unstated: tuple[int, ...] = ()
+    unstated_settings: int = 0
+    unstated_lengths: int = 0
+
+    def not_compared(self) -> dict[str, int]:
+        """Return what the netlist does not state, so that it is not compared, for JSON: names and numbers."""
+        return {
+            "heaters_of_unstated_wiring": len(self.unstated),
+            "unstated_settings": self.unstated_settings,
+            "guides_of_unstated_length": self.unstated_lengths,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as dicts and lists, as written to ``.lvs.json``."""
@@ -64,7 +77,7 @@ class LvsResult:
             "match": self.match,
             "devices": self.devices,
             "nets": self.nets,
-            "heaters_of_unstated_wiring": len(self.unstated),
+            **self.not_compared(),
             "total_differences": self.total_differences,
             "differences": [asdict(difference) for difference in self.differences],
         }
@@ -110,6 +123,8 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
         device_map=pair.map.device,
         port_map=pair.map.port,
         unstated=tuple(sorted(pair.unstated)),
+        unstated_settings=coupler_settings.unstated_settings(pair),
+        unstated_lengths=guide_lengths.unstated_lengths(pair),
     )
 
 

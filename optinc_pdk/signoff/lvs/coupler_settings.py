@@ -31,32 +31,43 @@ def coupler_symmetries(process: Process) -> dict[str, tuple[Permutation, ...]]:
 
 
 def couplers(pair: MatchedCircuits) -> Iterator[Difference]:
-    """Yield a difference for each setting of a matched coupler that differs from the reference's or is missing there.
+    """Yield a difference for each setting of a matched coupler that differs from the reference's.
 
-    The card of the coupler states the tolerances.
+    Settings that the reference does not state are not compared. The card of the coupler states the tolerances.
     """
+    for card, i, j in _matched(pair):
+        yield from _differences(pair, card, i, j)
+
+
+def unstated_settings(pair: MatchedCircuits) -> int:
+    """Count the settings of matched couplers that the reference does not state."""
+    return sum(math.isnan(_expected(pair, key, i)) for _, i, _ in _matched(pair) for key in SETTINGS[MODEL])
+
+
+def _matched(pair: MatchedCircuits) -> Iterator[tuple[DeviceCard, int, int]]:
+    """Yield the card, the reference instance and the extracted instance of each matched coupler."""
     for card in _cards(pair.process):
-        instances = [i for i, kind in enumerate(pair.ref.kind) if kind == card.name]
-        for i in instances:
+        for i, kind in enumerate(pair.ref.kind):
             j = int(pair.map.device[i])
-            if j != UNCONNECTED:
-                yield from _differences(pair, card, i, j)
+            if kind == card.name and j != UNCONNECTED:
+                yield card, i, j
+
+
+def _expected(pair: MatchedCircuits, key: str, i: int) -> float:
+    """Return a setting of the reference, NaN if it does not state it."""
+    column = pair.ref.circuit.settings.get(key)
+    return math.nan if column is None else float(column[i])
 
 
 def _differences(pair: MatchedCircuits, card: DeviceCard, i: int, j: int) -> Iterator[Difference]:
     names = pair.ref.circuit.instances[i], pair.ext.circuit.instances[j]
     for key in SETTINGS[MODEL]:
-        column = pair.ref.circuit.settings.get(key)
-        expected = math.nan if column is None else float(column[i])
-        found = _found(pair, key, i, j)
+        expected, found = _expected(pair, key, i), _found(pair, key, i, j)
         tolerance = _tolerance(card, key, expected)
-        if math.isnan(expected):
-            text = f"the reference states no {key}, which is {found:.3f} in the layout; add it to the settings"
-        elif abs(found - expected) > tolerance:
+        # a setting that the reference does not state is NaN
+        if abs(found - expected) > tolerance:
             text = f"{key} is {found:.3f}, in the reference {expected:.3f}, allowed are ±{tolerance:.3f}"
-        else:
-            continue
-        yield Difference(KINDS[key], text, *names, pair.position(j))
+            yield Difference(KINDS[key], text, *names, pair.position(j))
 
 
 def _found(pair: MatchedCircuits, key: str, i: int, j: int) -> float:

@@ -34,3 +34,8 @@ def guide_lengths(pair: MatchedCircuits) -> Iterator[Difference]:
         text = f"guide {ends} is {found:.3f} µm long, in the reference {length:.3f} µm, allowed is ±{allowed:.3f} µm"
         where = pair.position(int(pair.ext.owner[p]))
         yield Difference("length", text, ends, f"{pair.ext_names[p]} - {pair.ext_names[q]}", where)
+
+
+def unstated_lengths(pair: MatchedCircuits) -> int:
+    """Count the guides whose length a drawn reference does not state."""
+    return int(np.isnan(pair.ref.circuit.net_length_um).sum())

@@ -61,5 +61,6 @@ def _refuse_unknown_lengths(circuit: Circuit) -> None:
         a, b = (circuit.port_name(int(port)) for port in circuit.nets[unknown[0]])
         raise NetlistError(
             f"{circuit.name}: the netlist does not state the length of the guide {a} - {b} ({unknown.size} such "
-            "guides); give the layout, or a netlist from Component.get_netlist(), whose guides state their lengths"
+            "guides); give the layout, a netlist from Component.get_netlist(), whose guides state their lengths, or a "
+            "schematic that joins ports by connections, which touch"
         )
