@@ -7,14 +7,14 @@ lengths, wires become electrical nets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from optinc_pdk.cards import Process
-from optinc_pdk.cards.device_cell import GUIDE_CELLS
+from optinc_pdk.cards.device_cell import CIRCUIT_CELLS, GUIDE_CELLS
 from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit.cell_arguments import complete_instance
 from optinc_pdk.circuit.errors import NetlistError
@@ -55,7 +55,9 @@ class PlacedCircuit:
     exposed: frozenset[str]
 
 
-def placed_circuit(data: Mapping[str, Any], process: Process, name: str) -> PlacedCircuit:
+def placed_circuit(
+    data: Mapping[str, Any], process: Process, name: str, top: str = "", layout_top: Callable[[], str] | None = None
+) -> PlacedCircuit:
     """Convert the netlist of a drawn circuit to a flat circuit.
 
     Args:
@@ -63,13 +65,21 @@ def placed_circuit(data: Mapping[str, Any], process: Process, name: str) -> Plac
             schematic (``.pic.yml``).
         process: Process whose device cards state the ports of devices.
         name: Name of the circuit. If several netlists could be the top, the one of this name is.
+        top: Name of the top cell of several netlists; empty to choose it.
+        layout_top: Function that returns the name of the layout's top cell, whose netlist is the top of several.
 
     Raises:
-        NetlistError: The netlist has an unknown component, an instance or a port that does not exist, a port that is
-            used twice, or cells that contain each other; the message names instance and port.
+        NetlistError: The netlist has no instance, an unknown component, an instance or a port that does not exist, a
+            port that is used twice, or cells that contain each other; the message names instance and port.
     """
-    cells, top = cells_of_netlist(data, name)
-    return _Expansion(cells, process).circuit(top, name)
+    cells, chosen = cells_of_netlist(data, name, top, layout_top)
+    if not cells[chosen].instances:
+        which = "" if "instances" in data else f"netlist {chosen!r}: "
+        raise NetlistError(
+            f"{which}there are no instances; state those of the circuit, or write the netlist with "
+            "Component.get_netlist()"
+        )
+    return _Expansion(cells, process).circuit(chosen, name)
 
 
 class _Expansion:
@@ -218,6 +228,12 @@ class _Expansion:
 
     def _unknown(self, instance: str, component: str) -> str:
         """Return the message about a component that is neither a device, a guide nor a cell of the netlist."""
+        if component in CIRCUIT_CELLS:
+            return (
+                f"instance {instance!r}: {component} is a cell that consists of several devices and guides, and this "
+                f"file has no netlist {component!r}; write the netlist with get_netlist(recursive=True), or state its "
+                "devices"
+            )
         return (
             f"instance {instance!r}: component {component!r} is neither a device of process {self.process!r} "
             f"({', '.join(self.names.known())}), nor a guide or wire ({', '.join(sorted(self.guides))}), nor a cell of "

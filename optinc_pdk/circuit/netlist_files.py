@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,20 +101,35 @@ def read_netlist(path: str | Path) -> Circuit:
     return read_object(path, _circuit, f"a netlist of schema {SCHEMA}")
 
 
-def read_reference(path: str | Path, process: Process, name: str) -> Circuit | PlacedCircuit:
+def read_reference(
+    path: str | Path, process: Process, name: str, top: str = "", layout_top: Callable[[], str] | None = None
+) -> Circuit | PlacedCircuit:
     """Read a netlist of this project, or one of gdsfactory with the placements of its instances.
 
     Args:
         path: File.
         process: Process whose device cards state the ports of gdsfactory's instances.
-        name: Name of the layout, which selects the top cell of a file of several netlists.
+        name: Name of the circuit; see :func:`optinc_pdk.circuit.schematic_cells.cells_of_netlist`.
+        top: Name of the top cell of a file of several netlists; empty to choose it.
+        layout_top: Function that returns the name of the layout's top cell, whose netlist is the top of several.
 
     Raises:
         NetlistError: The file is not a valid netlist; the message names the file and the fault.
+        InputError: As ``layout_top`` raises it.
     """
 
     def parse(data: Mapping[str, Any]) -> Circuit | PlacedCircuit:
-        return placed_circuit(data, process, name) if is_schematic(data) else _circuit(data)
+        if is_schematic(data):
+            return placed_circuit(data, process, name, top, layout_top)
+        if data.keys().isdisjoint(("instances", "info", "channels")):
+            raise NetlistError(
+                "is no netlist: the key instances is missing; write the file with Component.get_netlist(), or give the "
+                "netlist of a build"
+            )
+        circuit = _circuit(data)
+        if top not in ("", circuit.name):
+            raise NetlistError(f"is the netlist of a build, {circuit.name!r}; leave --top out")
+        return circuit
 
     return read_object(path, parse, "a netlist")
 

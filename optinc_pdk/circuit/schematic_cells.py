@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,8 @@ CELL_KEYS = frozenset(
 _INSTANCE_KEYS = frozenset({"component", "settings", "info", "array", "virtual"})
 # A placement with further keys is relative to a port or to another instance.
 _ABSOLUTE_KEYS = frozenset({"x", "y", "dx", "dy", "rotation", "mirror"})
+LISTED = 8
+"""Number of netlists that a message names."""
 MAX_INSTANCES = 1_000_000
 """Largest number of instances of a netlist, with elements of arrays, and with all levels of its hierarchy."""
 
@@ -76,36 +78,66 @@ def is_schematic(data: Mapping[str, Any]) -> bool:
     if "instances" in data:
         info = data.get("info")
         return not (isinstance(info, Mapping) and "schema" in info)
-    return bool(data) and all(isinstance(each, Mapping) and "instances" in each for each in data.values())
+    return "info" not in data and any(isinstance(each, Mapping) and "instances" in each for each in data.values())
 
 
-def cells_of_netlist(data: Mapping[str, Any], name: str) -> tuple[dict[str, SchematicCell], str]:
+def cells_of_netlist(
+    data: Mapping[str, Any], name: str, top: str = "", layout_top: Callable[[], str] | None = None
+) -> tuple[dict[str, SchematicCell], str]:
     """Read one netlist, or the netlists of a hierarchy by name.
 
     Args:
         data: Content of a file.
-        name: Name of the top cell, for a file of several netlists that are not part of others.
+        name: Name of the only netlist of a file; for a file of several netlists, that of the top cell, if this is one
+            of those that are not part of others.
+        top: Name of the top cell; empty to choose it.
+        layout_top: Function that returns the name of the layout's top cell, which is called for a file of several
+            netlists. The netlist of this name is the top.
 
     Returns:
         The cells by name, and the name of the top cell.
 
     Raises:
-        NetlistError: The data are not in gdsfactory's format, or it is not clear which netlist is the top.
+        NetlistError: The data are not in gdsfactory's format, a file of several netlists has none of the name ``top``,
+            or it is not clear which is the top; the message names the candidates.
     """
     if "instances" in data:
+        if top not in ("", data.get("name", name)):
+            raise NetlistError(f"is one netlist, which is not named {top!r}; leave --top out")
         return {name: _cell("", data)}, name
+    if lacking := [each for each, part in data.items() if not isinstance(part, Mapping) or "instances" not in part]:
+        raise NetlistError(
+            f"netlist {lacking[0]!r}: the key instances is missing; add the instances, or write the file with "
+            "get_netlist(recursive=True)"
+        )
     cells = {name_of("a netlist", each): _cell(f"{each}: ", part) for each, part in data.items()}
+    return cells, _top(cells, name, top, layout_top)
+
+
+def _top(cells: Mapping[str, SchematicCell], name: str, top: str, layout_top: Callable[[], str] | None) -> str:
+    """Return which of several netlists is the top; see :func:`cells_of_netlist`."""
+    if top:
+        if top not in cells:
+            raise NetlistError(f"has no netlist {top!r}; give --top one of {_listed(cells)}")
+        return top
+    drawn = "" if layout_top is None else layout_top()
+    if drawn in cells:
+        return drawn
     used = {part.component for cell in cells.values() for part in cell.instances.values()}
     tops = [each for each in cells if each not in used]
-    if len(tops) > 1 and name in tops:
-        tops = [name]
-    if len(tops) != 1:
-        listed = ", ".join(tops[:8]) or "none, because cells contain each other"
-        raise NetlistError(
-            f"{len(tops)} of its {len(cells)} netlists are not part of others ({listed}); keep one of them, or give "
-            "the layout file the name of the one to compare"
-        )
-    return cells, tops[0]
+    if len(tops) == 1:
+        return tops[0]
+    if name in tops:
+        return name
+    which = f"{len(tops)} of its {len(cells)} netlists are not part of others"
+    layout = f", and none is named {drawn!r} as the layout's top cell" if drawn else ""
+    raise NetlistError(f"{which}{layout}; choose one with --top: {_listed(tops or cells)}")
+
+
+def _listed(names: Collection[str]) -> str:
+    """Return some names as text."""
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(list(names)[:LISTED]) + more
 
 
 def _cell(where: str, data: Any) -> SchematicCell:

@@ -13,8 +13,8 @@ MAX_NAME = 256
 LARGEST = 1e30
 """Largest magnitude of a number; squares of larger ones would leave the range of double precision."""
 MAX_INDEX = 2**31
-REMEDY = "correct it or build again"
-_ADD = "add it or build again"
+REMEDY = "correct it or write the file again"
+_ADD = "add it or write the file again"
 
 
 def name_of(where: str, value: Any) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from optinc_pdk.circuit.errors import NetlistError
+from optinc_pdk.errors import InputError
 from optinc_pdk.file_reading import NETLIST
 from optinc_pdk.yaml_io import load_yaml
 
@@ -28,6 +29,7 @@ def read_object(path: str | Path, parse: Callable[[Mapping[str, Any]], T], expec
 
     Raises:
         NetlistError: The file cannot be read or converted; the message names the file and the fault.
+        InputError: As ``parse`` raises it about another file.
     """
     path = Path(path)
     data = load_yaml(path, NETLIST, NetlistError, "a .pic.yml or .bias.yml file")
@@ -35,6 +37,9 @@ def read_object(path: str | Path, parse: Callable[[Mapping[str, Any]], T], expec
         return parse(data)
     except NetlistError as fault:
         raise NetlistError(f"{path}: {fault}") from fault
+    except InputError:
+        # about another file, which it names
+        raise
     except KeyError as fault:
         raise NetlistError(f"{path}: not {expected}: key {fault} is missing; add it or write the file again") from fault
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as fault:

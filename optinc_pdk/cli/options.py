@@ -126,6 +126,15 @@ PadSettings = Annotated[
         "heater1=1.57rad. Repeat it for more pads; other heaters are off. Ground rise is neglected.",
     ),
 ]
+TopNetlist = Annotated[
+    str,
+    typer.Option(
+        "--top",
+        metavar="NAME",
+        help="Netlist of the top cell in a file of several netlists, as get_netlist(recursive=True) writes it. "
+        "Default: that of the layout's top cell, else the only one that is not part of others.",
+    ),
+]
 WeightsOut = Annotated[
     Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Weight file to write, .npz.")
 ]

@@ -1,4 +1,4 @@
-"""Checks of the paths of output files, comparison of input files with reports, and naming of files in messages."""
+"""Paths of output files, comparison of input files with reports, netlists of layouts, and files in messages."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from optinc_pdk.report.build_files import changed_files, claiming_report, stated
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
+    from optinc_pdk.circuit import Circuit, PlacedCircuit
 
 SHOWN_PARTS = 8
 """Number of changed parts of cards that a message lists."""
@@ -164,3 +165,25 @@ def errors_naming(path: Path) -> Iterator[None]:
 def circuit_name(path: Path) -> str:
     """Return the name of a circuit from its layout or netlist file, without ``.gds``, ``.oas`` or ``.pic.yml``."""
     return path.name.removesuffix(".yml").removesuffix(".pic").removesuffix(".gds").removesuffix(".oas")
+
+
+def read_layout_netlist(netlist: Path, gds: Path, process: Process, top: str) -> Circuit | PlacedCircuit:
+    """Read the netlist of a layout.
+
+    Args:
+        netlist: Netlist file.
+        gds: Layout file, whose top cell is that of a file of several netlists.
+        process: Process of both.
+        top: Name of the top cell that the user gives; empty for none.
+
+    Raises:
+        InputError: A file cannot be used.
+    """
+    from optinc_pdk.circuit import read_reference
+
+    def layout_top() -> str:
+        from optinc_pdk.extract.layout_reader import top_cell_name
+
+        return top_cell_name(gds)
+
+    return read_reference(netlist, process, circuit_name(gds), top, layout_top)

@@ -28,14 +28,15 @@ from optinc_pdk.cli.options import (
     Out,
     ProcessName,
     Servers,
+    TopNetlist,
     Weights,
     parse_output,
 )
 from optinc_pdk.cli.paths import (
-    circuit_name,
     default_output,
     errors_naming,
     output_path,
+    read_layout_netlist,
     warn_of_changed_cards,
     warn_of_changes,
 )
@@ -142,6 +143,7 @@ def deck(
 def lvs(
     gds: Gds,
     netlist: ChipNetlist = None,
+    top: TopNetlist = "",
     output: Out = None,
     process: ProcessName = DEFAULT,
     second_opinion: Annotated[
@@ -163,11 +165,10 @@ def lvs(
     warn_of_changes(gds, netlist)
 
     from optinc_pdk.cards import load_process
-    from optinc_pdk.circuit import read_reference
 
     card = load_process(process)
     warn_of_changed_cards(gds, card)
-    netlist_circuit = read_reference(netlist, card, circuit_name(gds))
+    netlist_circuit = read_layout_netlist(netlist, gds, card, top)
 
     from optinc_pdk.file_sets import StagedFiles
     from optinc_pdk.report.build_numbers import difference_line, not_compared_text

@@ -12,8 +12,8 @@ import typer
 
 from optinc_pdk.cli.app import Counter, app, progress_counter
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.options import DEFAULT, Json, Out, PadSettings, ProcessName
-from optinc_pdk.cli.paths import circuit_name, output_path, warn_of_changed_cards, warn_of_changes
+from optinc_pdk.cli.options import DEFAULT, Json, Out, PadSettings, ProcessName, TopNetlist
+from optinc_pdk.cli.paths import circuit_name, output_path, read_layout_netlist, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def simulate(
             "none, and a fibre coupler without a label is named by its device and number.",
         ),
     ] = None,
+    top: TopNetlist = "",
     bias: Annotated[
         Path | None,
         typer.Option("--bias", help="Bias file, .bias.yml: the DAC code of every heater. Default: heaters are off."),
@@ -83,6 +84,11 @@ def simulate(
     if netlist is not None and source.suffix in NETLISTS:
         raise InputError(f"{netlist}: {source} is a netlist already; give a layout and its netlist, or one netlist")
 
+    if top and (bias is not None or (netlist is None and source.suffix not in NETLISTS)):
+        raise InputError(
+            f"--top {top} names a netlist of a drawn circuit, and none was given; give NETLIST, or leave --top out"
+        )
+
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_reference
     from optinc_pdk.models.registry import check_wavelengths
@@ -108,7 +114,11 @@ def simulate(
         check_port_count(path, [len(chosen)])
     drive = None if bias is None else read_drive(bias, card)
     pads = parse_settings(settings or [])
-    reference = None if netlist is None else read_reference(netlist, card, circuit_name(source))
+    reference = None
+    if netlist is not None:
+        reference = read_layout_netlist(netlist, source, card, top)
+    elif source.suffix in NETLISTS and bias is None:
+        reference = read_reference(source, card, circuit_name(source), top)
     with faults_explaining_errors(as_json) as faults, progress_counter() as report:
         if drive is None or bias is None:
             blocks = _set_blocks(source, reference, pads, wavelengths_nm, card, chosen, report, faults)
@@ -172,16 +182,15 @@ def _set_blocks(
     report: Counter,
     faults: list[LayoutFault],
 ) -> list[Scattering]:
-    """Simulate a drawn layout or its netlist without a bias; faults of the layout are added to ``faults``."""
-    from optinc_pdk.circuit import PlacedCircuit, read_reference
+    """Simulate a drawn layout, or the netlist that is given alone; faults of the layout are added to ``faults``."""
+    from optinc_pdk.circuit import PlacedCircuit
     from optinc_pdk.report.formatting import count_text
     from optinc_pdk.signoff.drawn_circuit import read_drawn_circuit
     from optinc_pdk.signoff.lvs.label_binding import named_circuit
     from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
 
-    if source.suffix in NETLISTS:
-        found = read_reference(source, card, circuit_name(source))
-        circuit = named_circuit(found, card) if isinstance(found, PlacedCircuit) else found
+    if source.suffix in NETLISTS and reference is not None:
+        circuit = named_circuit(reference, card) if isinstance(reference, PlacedCircuit) else reference
     else:
         report("extract", 0, None)
         drawn = read_drawn_circuit(source, reference, card)

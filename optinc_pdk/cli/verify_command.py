@@ -12,8 +12,8 @@ import typer
 
 from optinc_pdk.cli.app import app, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.options import DEFAULT, Gds, Json, PadSettings, ProcessName, parse_output
-from optinc_pdk.cli.paths import circuit_name, output_path, warn_of_changed_cards, warn_of_changes
+from optinc_pdk.cli.options import DEFAULT, Gds, Json, PadSettings, ProcessName, TopNetlist, parse_output
+from optinc_pdk.cli.paths import output_path, read_layout_netlist, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def verify(
             "without a netlist, layout and netlist are not compared.",
         ),
     ] = None,
+    top: TopNetlist = "",
     settings: PadSettings = None,
     wavelengths: Annotated[
         str | None,
@@ -72,12 +73,13 @@ def verify(
     if netlist is None and beside.is_file():
         netlist = beside
         print(f"optinc: compared with {beside}", file=sys.stderr)
+    if top and netlist is None:
+        raise InputError(f"--top {top} names a netlist of a file, and none was given; give NETLIST, or leave --top out")
     endings = (".drc.lyrdb", ".lvs.lyrdb", ".s.npz", ".json", ".html")
     paths = {ending: output_path(page.with_suffix(ending), gds, netlist) for ending in endings}
     warn_of_changes(gds, netlist)
 
     from optinc_pdk.cards import load_process
-    from optinc_pdk.circuit import read_reference
     from optinc_pdk.models.registry import check_wavelengths
     from optinc_pdk.simulate.heater_drive.pad_settings import parse_settings
     from optinc_pdk.simulate.s_parameters.files import parse_wavelengths
@@ -90,7 +92,7 @@ def verify(
     )
     check_wavelengths(card, wavelengths_nm)
     drive = parse_settings(settings or [])
-    reference = None if netlist is None else read_reference(netlist, card, circuit_name(gds))
+    reference = None if netlist is None else read_layout_netlist(netlist, gds, card, top)
 
     from optinc_pdk.report.verification_page import VerifiedFiles
     from optinc_pdk.signoff.verification import STAGES

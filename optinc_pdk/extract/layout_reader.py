@@ -50,6 +50,20 @@ def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
     return layout, tops[0]
 
 
+def top_cell_name(path: str | Path) -> str:
+    """Return the name of the top cell of a GDS2 or OASIS file.
+
+    Args:
+        path: Layout file.
+
+    Raises:
+        GdsError: :func:`read_layout` refuses the file.
+    """
+    # the cell is deleted with its layout
+    _layout, top = read_layout(path)
+    return str(top.name)
+
+
 def read_cells(path: str | Path) -> kdb.Layout:
     """Read a GDS2 or OASIS file with any number of top cells.
 

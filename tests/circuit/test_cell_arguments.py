@@ -48,7 +48,7 @@ def test_default_values_stand_for_what_is_not_stated() -> None:
 @pytest.mark.parametrize(
     ("component", "settings", "words"),
     [
-        ("straight", {"lengthh": 10}, ("'part'", "straight", "'lengthh'", "length, npoints")),
+        ("straight", {"leng": 10}, ("'part'", "straight", "'leng'", "cross_section, length, npoints")),
         ("coupler", {"gap": 0.2, "gap_top": 0.3}, ("'part'", "'gap_top'", "gap_um", "length")),
         ("crossing", {"size": 3}, ("'part'", "'size'", "none")),
     ],
