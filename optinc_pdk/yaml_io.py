@@ -1,10 +1,11 @@
-"""Reading and writing of YAML files with libyaml: plain data only, with text as keys and without aliases."""
+"""Reading and writing of YAML files with libyaml: plain data only, with text as keys and few aliases."""
 
 from __future__ import annotations
 
 import re
 import reprlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from optinc_pdk.gc_control import gc_paused
 MAX_DEPTH = 100
 # The netlist of 41,664 MZIs has 2.7 million.
 MAX_VALUES = 5_000_000
+# Aliases let a small file stand for very many values: a netlist that PyYAML writes repeats a few lists of settings.
+MAX_REPEATED = 100_000
 # Longest number or date, because converting takes a time quadratic in the length; longer plain values are text.
 MAX_NUMBER = 64
 WIDTH = 120
@@ -65,11 +68,61 @@ class _Scalars:
             raise _fault(f"{reprlib.repr(text)} is not a valid number or date", event.start_mark) from fault
 
 
+@dataclass(frozen=True)
+class _Anchored:
+    """A value with an anchor: the value, the number of values in it, and the number of its levels of collections."""
+
+    value: Any
+    count: int = 1
+    depth: int = 0
+
+
+class _Anchors:
+    """Values with anchors, and the number of values that aliases stand for."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Anchored] = {}
+        # the anchor of each open collection with the number of values before it, and the levels in it so far
+        self._open: list[tuple[str | None, int]] = [(None, 0)]
+        self._depths = [0]
+        self._repeated = 0
+
+    def add(self, anchor: str, value: Any) -> None:
+        """Add a scalar."""
+        self._known[anchor] = _Anchored(value)
+
+    def begin(self, anchor: str | None, values: int) -> None:
+        """Begin a collection behind a number of values."""
+        self._open.append((anchor, values))
+        self._depths.append(0)
+
+    def end(self, value: Any, values: int) -> None:
+        """End the last collection that began."""
+        (anchor, before), depth = self._open.pop(), self._depths.pop() + 1
+        self._depths[-1] = max(self._depths[-1], depth)
+        if anchor is not None:
+            self._known[anchor] = _Anchored(value, values + 1 - before, depth)
+
+    def alias(self, event: yaml.AliasEvent) -> _Anchored:
+        """Return what an alias stands for: a value that was complete before it."""
+        same = self._known.get(event.anchor or "")
+        if same is None:
+            raise _fault(f"the alias *{event.anchor} stands for no value before it", event.start_mark)
+        if len(self._open) - 1 + same.depth > MAX_DEPTH:
+            raise _fault(f"nested deeper than {MAX_DEPTH}", event.start_mark)
+        self._repeated += same.count
+        if self._repeated > MAX_REPEATED:
+            raise _fault(f"aliases stand for more than {MAX_REPEATED:,} values", event.start_mark)
+        self._depths[-1] = max(self._depths[-1], same.depth)
+        return same
+
+
 @gc_paused()
 def _parse(text: str) -> Any:
     """Return the data of a YAML document, built while libyaml parses it, so that nothing beyond a limit is parsed.
 
-    Aliases are refused because they let a small file expand without limit.
+    An alias is the value of its anchor itself, so that it takes no memory; the values that it stands for count to the
+    limits of aliases and of the file.
     """
     if (directive := _DIRECTIVE.search(text)) is not None:
         line = text.count("\n", 0, directive.start())
@@ -79,10 +132,13 @@ def _parse(text: str) -> Any:
     document: list[Any] = []
     stack: list[Any] = [document]
     keys: list[str | None] = [None]
+    anchors = _Anchors()
     values = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.ScalarEvent):
             value = scalars.value(event)
+            if event.anchor is not None:
+                anchors.add(event.anchor, value)
         elif isinstance(event, yaml.CollectionStartEvent):
             if event.tag not in _COLLECTIONS:
                 raise _fault(f"the tag {reprlib.repr(event.tag)} is not allowed", event.start_mark)
@@ -90,12 +146,15 @@ def _parse(text: str) -> Any:
                 raise _fault(f"nested deeper than {MAX_DEPTH}", event.start_mark)
             stack.append({} if isinstance(event, yaml.MappingStartEvent) else [])
             keys.append(None)
+            anchors.begin(event.anchor, values)
             continue
         elif isinstance(event, yaml.CollectionEndEvent):
             value = stack.pop()
             keys.pop()
+            anchors.end(value, values)
         elif isinstance(event, yaml.AliasEvent):
-            raise _fault("aliases are not allowed", event.start_mark)
+            same = anchors.alias(event)
+            value, values = same.value, values + same.count - 1
         elif isinstance(event, yaml.DocumentStartEvent) and document:
             raise _fault("expected a single document", event.start_mark)
         else:
@@ -141,8 +200,8 @@ def load_yaml(path: Path, kind: FileKind, error: type[ValueError], expected: str
 
     Raises:
         error: The file is unreadable, too large, empty, not YAML, or not a mapping; it is nested deeper than
-            ``MAX_DEPTH`` or has more than ``MAX_VALUES`` values, an alias, or a key that is not text. The message
-            states the file, the line, the fault and the remedy.
+            ``MAX_DEPTH`` or has more than ``MAX_VALUES`` values, aliases of more than ``MAX_REPEATED`` values, or a key
+            that is not text. The message states the file, the line, the fault and the remedy.
     """
     text = _decoded(path, read_bytes(path, kind, error), error, expected)
     try:

@@ -50,8 +50,10 @@ def test_plain_data_is_read_as_written_in_its_order(tmp_path: Path) -> None:
         ("a: !!bool x\n", "line 1: .*'x'"),
         ("%YAML 1.1\n---\na: 1\n", "line 1: .*directives"),
         ("".join(f"%TAG !{i}! x\n" for i in range(9)) + "---\na: 1\n", "directives"),
-        ("a: &x [1]\nb: *x\n", "line 2: .*aliases"),
-        ("a: &x\n  b: *x\n", "aliases are not allowed"),
+        ("a: &x [1]\nb: *y\n", r"line 2: .*\*y stands for no value"),
+        ("a: &x\n  b: *x\n", r"line 2: .*\*x stands for no value"),
+        ("a: &x [1]\n? *x\n: 2\n", "must be text"),
+        ("a: &x a\n*x : 2\n", "duplicate key 'a'"),
         ("a: " + "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), f"nested deeper than {MAX_DEPTH}"),
         ("[" * 300_000, f"nested deeper than {MAX_DEPTH}"),
         ("? [1, 2]\n: 3\n", "must be text"),
@@ -80,11 +82,42 @@ def test_invalid_files_are_refused_by_name(text: str | bytes, reason: str, tmp_p
     assert "<unicode string>" not in str(caught.value)
 
 
+def test_aliases_are_the_values_of_their_anchors(tmp_path: Path) -> None:
+    text = "a: &x [1, &y {b: &z 2}]\nc: {d: *x, e: *y}\nf: [*z, &w 3, *w]\n"
+    assert load(tmp_path, text) == yaml.safe_load(text)
+    # as PyYAML writes lists that recur
+    layer = [1, 0]
+    data = {"a": {"layer": layer}, "b": {"layer": layer}}
+    assert "*id001" in yaml.safe_dump(data)
+    assert load(tmp_path, yaml.safe_dump(data)) == data
+
+
 def test_a_chain_of_aliases_is_refused_before_it_expands(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30)]
-    with pytest.raises(UnusableFileError, match="aliases"):
+    with pytest.raises(UnusableFileError, match=r"line 6: .*aliases stand for more than 100,000 values"):
         load(tmp_path, "\n".join(lines))
+
+
+def test_aliases_count_to_the_limits_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yaml_io, "MAX_REPEATED", 6)
+    # a list of two values is three values
+    assert load(tmp_path, "a: &x [1, 2]\nb: [*x, *x]\n") == {"a": [1, 2], "b": [[1, 2], [1, 2]]}
+    with pytest.raises(UnusableFileError, match=r"line 2: .*more than 6 values"):
+        load(tmp_path, "a: &x [1, 2]\nb: [*x, *x, *x]\n")
+    # keys are values too, and so is the document
+    monkeypatch.setattr(yaml_io, "MAX_VALUES", 13)
+    assert "b" in load(tmp_path, "a: &x [1, 2]\nb: [*x, *x]\n")
+    monkeypatch.setattr(yaml_io, "MAX_VALUES", 12)
+    with pytest.raises(UnusableFileError, match="more than 12 values"):
+        load(tmp_path, "a: &x [1, 2]\nb: [*x, *x]\n")
+
+
+def test_aliases_do_not_nest_deeper_than_the_limit(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [1]", *(f"a{i}: &a{i} [*a{i - 1}]" for i in range(1, MAX_DEPTH + 5))]
+    with pytest.raises(UnusableFileError, match=f"line {MAX_DEPTH}: .*nested deeper than {MAX_DEPTH}"):
+        load(tmp_path, "\n".join(lines))
+    assert len(load(tmp_path, "\n".join(lines[: MAX_DEPTH - 1]))) == MAX_DEPTH - 1
 
 
 def test_the_depth_limit_is_inclusive(tmp_path: Path) -> None:

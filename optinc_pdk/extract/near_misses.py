@@ -157,7 +157,7 @@ def _fault(miss: _Miss, process: Process) -> Fault:
     remedy = (
         "" if process.folder.resolve().parent == components_folder() else f"; if it was changed, {renewal(process)}"
     )
-    fact = f"{name} at ({x:.3f}, {y:.3f}) differs from its recognition polygon: {text}{remedy}"
+    fact = f"{name} differs from its recognition polygon: {text}{remedy}"
     return Fault("nearly", fact, (x, y), name)
 
 

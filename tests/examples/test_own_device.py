@@ -100,7 +100,7 @@ def lengthen(component: gf.Component) -> None:
     [
         # the guide to its third output ends where the splitter was
         (shift, "extraction.dangling", "guide with one end", (420.0, 3.225)),
-        (widen, "extraction.nearly", f"{DEVICE} at", (130.0, 0.0)),
+        (widen, "extraction.nearly", f"{DEVICE} differs", (130.0, 0.0)),
         (lengthen, "length", "30.000", (-64.877, 0.0)),
     ],
 )
