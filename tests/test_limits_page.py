@@ -27,7 +27,7 @@ def test_contents_of_files() -> None:
     limits = [
         size_limits.MAX_CELLS, size_limits.MAX_DEPTH, size_limits.MAX_PLACED, size_limits.MAX_POINTS,
         layout_reader.MAX_LAYERS, round(layout_reader.MAX_UM), trial_reading.MAX_SECONDS, hierarchy.MAX_INSTANCES,
-        yaml_io.MAX_VALUES, yaml_io.MAX_DEPTH,
+        yaml_io.MAX_VALUES, yaml_io.MAX_REPEATED, yaml_io.MAX_DEPTH,
     ]  # fmt: skip
     assert [row[2] for row in rows("Content of a file")] == [f"{limit:,}" for limit in limits]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import GridRule
@@ -23,6 +24,8 @@ GROUND_PREFIX = "GND"
 STATED, STATED_TOLERANCE = ("resistance_ohm", "wire_ohm"), 1e-3
 EXTRACTION = "extraction."
 """Prefix of the kinds of differences that are faults of the extraction."""
+SAME_PLACE_UM = 2.0
+"""Distance of two positions of one device; damage moves the middle of its silicon."""
 # Number of names of a group that a message lists.
 NAMES = 8
 
@@ -120,12 +123,31 @@ class MatchedCircuits:
         x, y = self.ext.circuit.position_um[instance].tolist()
         return x, y
 
+    @cached_property
+    def placements(self) -> NDArray[np.float64]:
+        """(reference instances, 2) positions in µm that the netlist states, NaN where it states none."""
+        stated, count = self.ref.circuit.position_um, len(self.ref.kind)
+        return stated if len(stated) else np.full((count, 2), np.nan)
+
+    def placed_at(self, position: tuple[float, float] | None) -> str:
+        """Return the name of the instance that the netlist places at a position; empty if there is none."""
+        if position is None or not len(self.placements):
+            return ""
+        distance = np.hypot(*(self.placements - position).T)
+        distance[np.isnan(distance)] = np.inf
+        nearest = int(np.argmin(distance))
+        return self.ref.circuit.instances[nearest] if distance[nearest] <= SAME_PLACE_UM else ""
+
     def near(self, instance: int) -> tuple[float, float] | None:
-        """Return the position in µm of the extracted counterpart of a reference instance, or of one of its neighbours.
+        """Return where a reference instance is in the layout, or where it should be.
 
         Returns:
-            x and y; None if neither the instance nor a neighbour is in the layout.
+            x and y in µm of its extracted counterpart, else of its placement in the netlist, else of the counterpart of
+            one of its neighbours; None if there is none of these.
         """
+        x, y = self.placements[instance].tolist()
+        if self.map.device[instance] == UNCONNECTED and not math.isnan(x):
+            return x, y
         ports = range(int(self.ref.offset[instance]), int(self.ref.offset[instance + 1]))
         beyond = [int(self.ref.partner[port]) for port in ports]
         around = [instance, *(int(self.ref.owner[port]) for port in beyond if port != UNCONNECTED)]
@@ -157,7 +179,8 @@ def _port_names(circuit: Circuit) -> list[str]:
 def extraction_faults(pair: MatchedCircuits, faults: Sequence[Fault]) -> Iterator[Difference]:
     """Yield a difference for each shape or label of the layout that extraction could not assign to the circuit.
 
-    If a shape is almost a device, the difference names the nearest unmatched reference instance of that device.
+    If a shape is almost a device, the difference names the nearest unmatched reference instance of that device, else
+    the instance that the netlist places there.
     """
     unmatched = np.flatnonzero(pair.map.device == UNCONNECTED).tolist()
     for fault in faults:
@@ -166,6 +189,7 @@ def extraction_faults(pair: MatchedCircuits, faults: Sequence[Fault]) -> Iterato
             near = [(i, pair.near(i)) for i in unmatched if pair.ref.kind[i] == fault.device]
             distances = [(math.dist(fault.position_um, at), i) for i, at in near if at is not None]
             nearest = pair.ref.circuit.instances[min(distances)[1]] if distances else ""
+        nearest = nearest or pair.placed_at(fault.position_um)
         yield Difference(f"{EXTRACTION}{fault.kind}", fault.message, nearest, fault.device, fault.position_um)
 
 
@@ -193,7 +217,10 @@ def devices(pair: MatchedCircuits) -> Iterator[Difference]:
         yield Difference("device", text, pair.ref.circuit.instances[i], "", pair.near(i))
     for j in np.flatnonzero(pair.map.back == UNCONNECTED).tolist():
         text = f"{pair.ext.kind[j]} of the layout is not in the reference, or is connected differently there"
-        yield Difference("device", text, "", pair.ext.circuit.instances[j], pair.position(j))
+        where = pair.position(j)
+        if name := pair.placed_at(where):
+            text += f"; the netlist places {name!r} here"
+        yield Difference("device", text, name, pair.ext.circuit.instances[j], where)
 
 
 def nets(pair: MatchedCircuits) -> Iterator[Difference]:

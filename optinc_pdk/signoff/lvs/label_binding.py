@@ -20,6 +20,7 @@ from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
 from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, label_positions
 from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex
+from optinc_pdk.signoff.lvs.placed_instances import placed_positions
 
 PAD = "pad"
 
@@ -29,7 +30,7 @@ class BoundLabels:
     """A reference circuit whose fibre couplers and pads all have labels, and the labels that its layout lacks.
 
     Attributes:
-        reference: Flat circuit.
+        reference: Flat circuit, with the positions that the netlist states; NaN where it states none.
         missing: Labels to add to those of the layout.
         unplaced: Ports of the reference that are exposed but labelled nowhere: neither a position nor a label of the
             layout tells which coupler or pad they are.
@@ -87,7 +88,8 @@ def bind_labels(placed: PlacedCircuit, labels: Sequence[Label], process: Process
             label = free_label(terminal.instance, ports)
             ports[label] = terminal.port
         missing.append(Label(label, *_inner_point(terminal.outline)))
-    return BoundLabels(replace(placed.circuit, ports=ports), tuple(missing), unplaced)
+    reference = replace(placed.circuit, ports=ports, position_um=placed_positions(placed, process))
+    return BoundLabels(reference, tuple(missing), unplaced)
 
 
 def named_circuit(placed: PlacedCircuit, process: Process) -> Circuit:

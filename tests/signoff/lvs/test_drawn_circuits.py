@@ -7,16 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import gdsfactory as gf
+import numpy as np
 import pytest
 from drawn_link import HEATER_UM, LENGTH_UM, PROCESS, draw, netlist
 
 from optinc_pdk import active_pdk
 from optinc_pdk.circuit.gdsfactory_netlists import placed_circuit
 from optinc_pdk.extract import extract
+from optinc_pdk.extract.golden_devices import bounding_box, read_golden
 from optinc_pdk.signoff.drawn_circuit import read_drawn_circuit
 from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
 from optinc_pdk.signoff.lvs.klayout_comparer import compare_with_klayout
 from optinc_pdk.signoff.lvs.label_binding import bind_labels, extract_for, named_circuit
+from optinc_pdk.signoff.lvs.placed_instances import placed_positions
+
+VARIANTS = [variant.name for variant in read_golden(PROCESS)]
 
 
 def check(gds: Path, data: dict[str, Any]) -> LvsResult:
@@ -182,3 +187,57 @@ def test_arms_between_equal_splitters_are_distinguished_by_their_lengths(
     differences = compare(bound.reference, extraction, PROCESS).differences
     assert len(differences) == (0 if drawn_um[1] == 40.0 else 1)
     assert all("stage1" in difference.reference and difference.kind == "length" for difference in differences)
+
+
+def test_placements_are_where_extraction_finds_the_devices(tmp_path: Path) -> None:
+    bound, extraction = extract_for(placed_circuit(netlist(), PROCESS, "link"), draw(tmp_path), PROCESS)
+    result = compare(bound.reference, extraction, PROCESS)
+    found = extraction.circuit.position_um[result.device_map]
+    assert bound.reference.position_um == pytest.approx(found, abs=1e-3)
+    # without placements, positions are unknown
+    placed = placed_circuit(netlist(placed=False), PROCESS, "link")
+    assert np.isnan(placed_positions(placed, PROCESS)).all()
+
+
+def test_a_missing_device_is_where_the_netlist_places_it(tmp_path: Path) -> None:
+    data = netlist()
+    data["instances"]["spare"] = {"component": "mmi1x2", "info": {}}
+    data["placements"]["spare"] = {"x": 400.0, "y": -300.0, "rotation": 180, "mirror": False}
+    (difference,) = check(draw(tmp_path), data).differences
+    box = bounding_box(read_golden(PROCESS)[VARIANTS.index("mmi1x2")].core)
+    assert (difference.kind, difference.reference) == ("device", "spare")
+    assert difference.position_um == pytest.approx((400.0 - box.center().x / 1000, -300.0), abs=1e-3)
+
+
+def test_another_device_in_its_place_is_named_as_the_instance(tmp_path: Path) -> None:
+    gds = draw(tmp_path)
+    drawn, stated = (read_golden(PROCESS)[VARIANTS.index(name)] for name in ("mmi2x2", "mmi1x2"))
+    layout = gf.kdb.Layout()
+    layout.read(str(gds))
+    core = layout.top_cell().shapes(layout.layer(*PROCESS.gds_layers["core"]))
+    core.insert(gf.kdb.Region(list(drawn.core)).moved(0, -300_000))
+    layout.write(str(gds))
+    x = (bounding_box(drawn.core).center().x - bounding_box(stated.core).center().x) / 1000
+    data = netlist()
+    data["instances"]["spare"] = {"component": "mmi1x2", "info": {}}
+    data["placements"]["spare"] = {"x": x, "y": -300.0, "rotation": 0, "mirror": False}
+    missing, other = check(gds, data).differences
+    assert missing.position_um == pytest.approx(other.position_um, abs=1e-3)
+    assert (missing.reference, other.reference, other.extracted) == ("spare", "spare", "mmi2x2_0")
+    assert "the netlist places 'spare' here" in other.message
+
+
+def test_a_damaged_device_is_named_as_the_instance(tmp_path: Path) -> None:
+    gds = draw(tmp_path)
+    layout = gf.kdb.Layout()
+    layout.read(str(gds))
+    core = layout.top_cell().shapes(layout.layer(*PROCESS.gds_layers["core"]))
+    # no device of the process, but silicon in its place
+    core.insert(gf.kdb.Box(30_000, 7_000).moved(400_000, -300_000))
+    layout.write(str(gds))
+    data = netlist()
+    data["instances"]["spare"] = {"component": "mmi1x2", "info": {}}
+    middle = bounding_box(read_golden(PROCESS)[VARIANTS.index("mmi1x2")].core).center().x / 1000
+    data["placements"]["spare"] = {"x": 400.0 - middle, "y": -300.0, "rotation": 0, "mirror": False}
+    (body,) = [each for each in check(gds, data).differences if each.kind == "extraction.body"]
+    assert body.reference == "spare"
