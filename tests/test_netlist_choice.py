@@ -109,3 +109,16 @@ def test_a_layout_that_cannot_be_read_is_named(tmp_path: Path, run: Run) -> None
     dump_yaml(file, {"one": netlist(), "two": other()})
     code, _, err = run("lvs", gds, file)
     assert (code, str(gds) in err, str(file) in err) == (2, True, False)
+
+
+def test_lvs_says_what_a_schematic_does_not_state(layout: Path, tmp_path: Path, run: Run) -> None:
+    schematic = netlist()
+    for part in schematic["instances"].values():
+        part.pop("info")
+    # wires that no net states
+    schematic["nets"] = schematic["nets"][:3]
+    dump_yaml(tmp_path / "s.pic.yml", schematic)
+    code, out, _ = run("lvs", layout, tmp_path / "s.pic.yml")
+    assert code == 0
+    text = "not stated by the netlist, and not compared: the wires of 1 heater and the lengths of 2 guides"
+    assert text in out.splitlines()
