@@ -41,3 +41,11 @@ def test_an_ordinary_file_passes_and_a_damaged_one_is_left_to_the_reader(tmp_pat
     trial_reading.check_reading_time(path, path.read_bytes(), 2**30)
     with pytest.raises(GdsError, match=r"a\.oas: damaged"):
         read_layout(path)
+
+
+def test_a_file_whose_trial_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "endless.oas"
+    path.write_bytes(ENDLESS)
+    monkeypatch.setattr(trial_reading, "_SCRIPT", "raise SystemExit(3)")
+    with pytest.raises(GdsError, match=r"endless\.oas: cannot be read .*exit code 3"):
+        read_layout(path)
