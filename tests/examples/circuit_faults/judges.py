@@ -11,7 +11,6 @@ import kfactory as kf
 import klayout.db as kdb
 import networkx as nx
 import numpy as np
-from kfactory.netlist import PortRef
 
 from circuit_faults.layouts import PROCESS, Drawn
 from optinc_pdk.signoff.lvs.comparison import LvsResult
@@ -105,8 +104,9 @@ def _netlists(path: Path) -> dict[str, nx.MultiGraph[str]]:
             graph.add_node(f"instance {instance}", kind=(what.component, str(sorted(what.settings.items()))))
         for number, net in enumerate(netlist.nets):
             graph.add_node(f"net {number}", kind="net")
-            for end in net.root:
-                if isinstance(end, PortRef):
+            # kfactory 3 has nets that are sequences
+            for end in getattr(net, "root", net):
+                if hasattr(end, "instance"):
                     graph.add_edge(f"instance {end.instance}", f"net {number}", port=end.port)
                 else:
                     graph.add_node(f"port {end.name}", kind=("port", end.name))
