@@ -15,10 +15,9 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
 from optinc_pdk.onn import Layer, carry_chain, matrix_error_accuracy
+from optinc_pdk.onn.training import search as searching
 from optinc_pdk.onn.training.initialisation import prune_units
 from optinc_pdk.onn.training.search import (
-    CLOSED,
-    UNARY,
     SearchCandidate,
     candidates_csv,
     evaluate_candidate,
@@ -31,13 +30,17 @@ TASK = Averaging(2, 4, 1)
 
 
 @pytest.mark.slow
-def test_a_search_trains_from_the_smallest_on_prunes_and_continues_after_an_interruption(tmp_path: Path) -> None:
+def test_a_search_trains_from_the_smallest_on_prunes_and_continues_after_an_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "CLOSED", ((1, 1), (1, 2), (2, 1)))
+    monkeypatch.setattr(searching, "UNARY", (1,))
     seen: list[SearchCandidate] = []
     candidates = search(TASK, 3e-3, 50, 0, tmp_path, seen.append)
     assert [one.name for one in seen] == [one.name for one in candidates]
     assert candidates[0].name == "closed carry chain"
     closed = [one for one in candidates if one.name.startswith("closed")]
-    assert len(closed) == 1 + len(CLOSED) + len(UNARY)
+    assert len(closed) == 1 + 3 + 1
     trained = [one for one in candidates if one.name.startswith("trained")]
     smaller = [one for one in candidates if one.name.startswith("pruned")]
     assert not any(one.passed for one in trained[:-1])
