@@ -136,6 +136,9 @@ def test_drc_takes_a_layout_without_an_outline_as_part_of_a_chip(tmp_path: Path)
     result = run("drc", tmp_path / "part.gds")
     assert result.returncode == 0, result.stderr
     assert "no outline" in result.stdout and "chip.outline, chip.size, chip.edge" in result.stdout
+    # without a violation there is no table, only the rules that were not run and the summary
+    assert "core.width" not in result.stdout
+    assert result.stdout.splitlines()[-1] == "0 violations of 48 rules"
     layout.top_cell().shapes(layout.layer(99, 0)).insert(kdb.DBox(-10, -10, 20, 20))
     layout.write(str(tmp_path / "part.gds"))
     result = run("drc", tmp_path / "part.gds")

@@ -123,7 +123,8 @@ PadSettings = Annotated[
         "--set",
         metavar="LABEL=VALUE",
         help="Drive the heater at a pad in the simulation: volts, as heater1=2.5, or the phase of its guide, as "
-        "heater1=1.57rad. Repeat it for more pads; other heaters are off. Ground rise is neglected.",
+        "heater1=1.57rad. Repeat it for more pads; other heaters are off. Ground rise is neglected. Drives beyond the "
+        "range of the heater's card are refused.",
     ),
 ]
 TopNetlist = Annotated[

@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -40,10 +40,8 @@ from optinc_pdk.cli.paths import (
     warn_of_changed_cards,
     warn_of_changes,
 )
+from optinc_pdk.cli.process_hints import errors_hinting_at_process, hint_at_process
 from optinc_pdk.errors import InputError
-
-if TYPE_CHECKING:
-    from optinc_pdk.cards import Process
 
 SHOWN = 20
 """Number of electrical faults that ``drc`` prints; JSON and markers have all."""
@@ -61,6 +59,7 @@ def drc(
 ) -> None:
     """Check the design rules of a layout; writes a marker database, .drc.lyrdb, which KLayout opens.
 
+    Prints the violated rules, the rules that were not run, and a summary; --json and the marker database have all.
     Rules about whole dies are not run on a layout without the outline of a die, which is part of a chip. With a bias,
     heaters without pad, ground or channel, channels without heater, shorts and labels that are used twice
     are reported as well. Exit code 1 if there is one, or if a rule is violated.
@@ -92,7 +91,8 @@ def drc(
     if as_json:
         print(json.dumps({"schema": 1} | numbers | {"rules": rows} | faults_json(faults), indent=2))
     else:
-        print_table(drc_table(rows))
+        if any(row["violations"] for row in rows):
+            print_table(drc_table(rows))
         if electrical is not None and electrical.currents is not None:
             for line in currents_lines(electrical.currents, full_currents(electrical.currents.wiring)):
                 print(line)
@@ -107,7 +107,7 @@ def drc(
             + (f"; {count_text(len(faults), 'electrical fault')}" if faults else "")
         )
     passed = numbers["violations"] == 0 and not faults
-    _process_hint(passed, gds, card)
+    hint_at_process(passed, gds, card)
     raise typer.Exit(PASSED if passed else FAILED)
 
 
@@ -168,7 +168,6 @@ def lvs(
 
     card = load_process(process)
     warn_of_changed_cards(gds, card)
-    netlist_circuit = read_layout_netlist(netlist, gds, card, top)
 
     from optinc_pdk.file_sets import StagedFiles
     from optinc_pdk.report.build_numbers import difference_line, not_compared_text
@@ -177,10 +176,11 @@ def lvs(
     from optinc_pdk.signoff.lvs.input_consistency import check_netlist, netlist_hint
     from optinc_pdk.signoff.lvs.label_binding import extract_for
 
-    bound, extraction = extract_for(netlist_circuit, gds, card)
-    reference = bound.reference
-    with errors_naming(netlist):
-        check_netlist(reference, extraction, card)
+    with errors_hinting_at_process(gds, card):
+        bound, extraction = extract_for(read_layout_netlist(netlist, gds, card, top), gds, card)
+        reference = bound.reference
+        with errors_naming(netlist):
+            check_netlist(reference, extraction, card)
     result = compare(reference, extraction, card)
     with StagedFiles(path.parent) as staged:
         write_lvs_lyrdb(result, gds, staged.path(markers.name))
@@ -206,7 +206,7 @@ def lvs(
             print(other)
     if not result.match and (hint := netlist_hint(reference, extraction)):
         print(f"optinc: {netlist}: {hint}", file=sys.stderr)
-    _process_hint(result.match, gds, card)
+    hint_at_process(result.match, gds, card)
     raise typer.Exit(PASSED if result.match and (other is None or other.match) else FAILED)
 
 
@@ -274,13 +274,3 @@ def check(
             print(line)
         print_faults(faults)
     raise typer.Exit(exit_code(result.passed, faults))
-
-
-def _process_hint(passed: bool, gds: Path, process: Process) -> None:
-    """Warn that a layout which fails looks like a layout of another process."""
-    if passed:
-        return
-    from optinc_pdk.signoff.lvs.input_consistency import process_hint
-
-    if hint := process_hint(gds, process):
-        print(f"optinc: {gds}: {hint}", file=sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from optinc_pdk.cli.app import Counter, app, progress_counter
+from optinc_pdk.cli.exit_codes import PASSED
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.options import DEFAULT, Json, Out, PadSettings, ProcessName, TopNetlist
 from optinc_pdk.cli.paths import circuit_name, output_path, read_layout_netlist, warn_of_changed_cards, warn_of_changes
+from optinc_pdk.cli.process_hints import errors_hinting_at_process, hint_at_process
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -114,12 +117,13 @@ def simulate(
         check_port_count(path, [len(chosen)])
     drive = None if bias is None else read_drive(bias, card)
     pads = parse_settings(settings or [])
-    reference = None
-    if netlist is not None:
-        reference = read_layout_netlist(netlist, source, card, top)
-    elif source.suffix in NETLISTS and bias is None:
-        reference = read_reference(source, card, circuit_name(source), top)
-    with faults_explaining_errors(as_json) as faults, progress_counter() as report:
+    hints = nullcontext() if source.suffix in NETLISTS else errors_hinting_at_process(source, card)
+    with hints, faults_explaining_errors(as_json) as faults, progress_counter() as report:
+        reference = None
+        if netlist is not None:
+            reference = read_layout_netlist(netlist, source, card, top)
+        elif source.suffix in NETLISTS and bias is None:
+            reference = read_reference(source, card, circuit_name(source), top)
         if drive is None or bias is None:
             blocks = _set_blocks(source, reference, pads, wavelengths_nm, card, chosen, report, faults)
         else:
@@ -137,7 +141,10 @@ def simulate(
         )
         print(f"{path}: {count} wavelength{'s' * (count != 1)}; {listed} ports")
         print_faults(faults)
-    raise typer.Exit(exit_code(True, faults))
+    code = exit_code(True, faults)
+    if source.suffix not in NETLISTS:
+        hint_at_process(code == PASSED, source, card)
+    raise typer.Exit(code)
 
 
 def _biased_blocks(

@@ -14,6 +14,7 @@ from optinc_pdk.cli.app import app, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.options import DEFAULT, Gds, Json, PadSettings, ProcessName, TopNetlist, parse_output
 from optinc_pdk.cli.paths import output_path, read_layout_netlist, warn_of_changed_cards, warn_of_changes
+from optinc_pdk.cli.process_hints import errors_hinting_at_process, hint_at_process
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,13 +93,13 @@ def verify(
     )
     check_wavelengths(card, wavelengths_nm)
     drive = parse_settings(settings or [])
-    reference = None if netlist is None else read_layout_netlist(netlist, gds, card, top)
 
     from optinc_pdk.report.verification_page import VerifiedFiles
     from optinc_pdk.signoff.verification import STAGES
     from optinc_pdk.signoff.verification import verify as run
 
-    with stage_progress((*STAGES, "report")) as stage:
+    with errors_hinting_at_process(gds, card), stage_progress((*STAGES, "report")) as stage:
+        reference = None if netlist is None else read_layout_netlist(netlist, gds, card, top)
         result = run(gds, reference, drive, wavelengths_nm, card, stage, partial(stage.within, "simulate"))
         stage("report")
         numbers = _write(result, VerifiedFiles(gds, netlist, drive), card, paths)
@@ -111,6 +112,7 @@ def verify(
     else:
         _print(result)
         print(f"report: {paths['.html']}")
+    hint_at_process(result.passed, gds, card)
     raise typer.Exit(PASSED if result.passed else FAILED)
 
 

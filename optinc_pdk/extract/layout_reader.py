@@ -119,7 +119,7 @@ def check_layers(layout: kdb.Layout, layers: Mapping[str, tuple[int, int]], path
     """Check by its layers that a layout was drawn for a process.
 
     A layout is rejected if more than half of its layers are unknown to the process, and either all are unknown or
-    another bundled process has all of them. Shapes on a few unknown layers are not rejected here; the design rules
+    another bundled process has more of them. Shapes on a few unknown layers are not rejected here; the design rules
     report them.
 
     Args:
@@ -134,20 +134,28 @@ def check_layers(layout: kdb.Layout, layers: Mapping[str, tuple[int, int]], path
     known = drawn & set(layers.values())
     if 2 * len(known) >= len(drawn):
         return
-    others = processes_with(drawn)
+    others = better_processes(drawn, layers)
     if not known or others:
         text = f"of its layers {_layers_text(drawn)} the process has {_layers_text(known) if known else 'none'}"
         remedy = f"give the right one with --process{': ' + ' or '.join(others) if others else ''}"
         raise GdsError(f"{path}: drawn for another process: {text}; {remedy}")
 
 
-def processes_with(drawn: set[tuple[int, int]]) -> list[str]:
-    """Return the names of the bundled processes that have all given layers.
+def better_processes(drawn: set[tuple[int, int]], layers: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Return the bundled processes that a layout's layers match best, if they match better than those of its process.
 
     Args:
-        drawn: GDS layers and datatypes.
+        drawn: GDS layers and datatypes of the layout.
+        layers: Layers of its process, by name.
+
+    Returns:
+        Names of the processes that have most of the layers: more than its process, and at least half of all.
     """
-    return [name for name in process_names() if drawn <= set(load_process(name).gds_layers.values())]
+    known = {name: len(drawn & set(load_process(name).gds_layers.values())) for name in process_names()}
+    most = max(known.values())
+    if most <= len(drawn & set(layers.values())) or 2 * most < len(drawn):
+        return []
+    return [name for name, count in known.items() if count == most]
 
 
 def _layers_text(layers: set[tuple[int, int]]) -> str:

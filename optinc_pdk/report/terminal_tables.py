@@ -250,20 +250,11 @@ def drc_rows(results: Sequence[RuleResult]) -> list[dict[str, Any]]:
 
 
 def drc_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the rows of ``drc_rows`` as a table.
-
-    It lists violated rules with the position of the first violation in µm, and rules that were not run. If no rule is
-    violated, it lists all rules.
-    """
-    violated = [row for row in rows if row["violations"]]
+    """Return the violated rules among the rows of ``drc_rows`` as a table, with the place of the first violation."""
     table = Table("rule", "severity", "count", "distinct", "first at, µm", "text")
-    for row in violated:
-        box = row["boxes_um"][0]
-        counts = str(row["violations"]), str(row["distinct"])
-        table.add_row(row["id"], row["severity"], *counts, f"({box[0]:.3f}, {box[1]:.3f})", row["text"])
     for row in rows:
-        if not row["run"]:
-            table.add_row(row["id"], row["severity"], "not run", "", "", row["text"])
-        elif not violated:
-            table.add_row(row["id"], row["severity"], "0", "0", "", row["text"])
+        if row["violations"]:
+            left, bottom, *_ = row["boxes_um"][0]
+            counts = str(row["violations"]), str(row["distinct"])
+            table.add_row(row["id"], row["severity"], *counts, f"({left:.3f}, {bottom:.3f})", row["text"])
     return table

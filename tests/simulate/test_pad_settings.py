@@ -85,6 +85,22 @@ def test_a_setting_that_drives_no_heater_is_refused(
         set_scattering(circuit, {label: setting}, NM, PROCESS)
 
 
+LARGEST_RAD = float(PROCESS.device("phase_shifter").limits["phase_max_rad"])
+
+
+@pytest.mark.parametrize("unit", ["V", "rad"])
+def test_a_drive_beyond_the_range_of_the_heater_is_refused_with_the_largest_one(
+    circuit: Circuit, unit: Literal["V", "rad"]
+) -> None:
+    instance = int(circuit.instances_of("phase_shifter")[0])
+    heater, wire = (float(circuit.settings[key][instance]) for key in ("resistance_ohm", "wire_ohm"))
+    power_w = LARGEST_RAD / math.pi * PROCESS.device("phase_shifter").parameter("power_pi_w")
+    largest = math.sqrt(power_w / heater) * (heater + wire) if unit == "V" else LARGEST_RAD
+    assert abs(through(circuit, pad1=PadSetting(largest, unit))) > 0.0
+    with pytest.raises(InputError, match=rf"pad1.* {power_w * 1e3:.4g} mW .*{largest:.4g} {unit}$"):
+        set_scattering(circuit, {"pad1": PadSetting(1.02 * largest, unit)}, NM, PROCESS)
+
+
 @pytest.mark.parametrize("unit", ["V", "rad"])
 def test_a_heater_that_is_set_at_both_pads_is_refused(circuit: Circuit, unit: Literal["V", "rad"]) -> None:
     heater = circuit.instances[int(circuit.instances_of("phase_shifter")[0])]

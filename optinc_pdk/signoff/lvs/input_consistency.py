@@ -12,7 +12,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, flatten
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import Extraction
-from optinc_pdk.extract.layout_reader import drawn_layers, processes_with
+from optinc_pdk.extract.layout_reader import better_processes, drawn_layers
 from optinc_pdk.extract.mask_layout import read_layout
 from optinc_pdk.signoff.lvs.differences import GROUND_PREFIX
 
@@ -71,19 +71,18 @@ def netlist_hint(reference: Circuit, extraction: Extraction) -> str:
 def process_hint(gds_path: Path, process: Process) -> str:
     """Return a hint that a layout may be drawn for another process, as text.
 
-    The hint is given if the layout has layers that the process lacks, and other processes have all layers of the
-    layout.
+    The hint is given if other bundled processes have more layers of the layout than the process.
 
     Returns:
         The hint; empty if there is no reason for it.
     """
     drawn = drawn_layers(read_layout(gds_path)[0])
-    unknown = sorted(drawn - set(process.gds_layers.values()))
-    others = processes_with(drawn) if unknown else []
+    others = better_processes(drawn, process.gds_layers)
     if not others:
         return ""
+    unknown = sorted(drawn - set(process.gds_layers.values()))
     names = ", ".join(f"{layer}/{datatype}" for layer, datatype in unknown[:NAMES])
-    return f"{process.name} does not have layers {names}; was the layout drawn for {' or '.join(others)} (--process)?"
+    return f"{process.name} does not have layers {names}; was the layout drawn for --process {' or '.join(others)}?"
 
 
 def _labels(circuit: Circuit) -> set[str]:

@@ -21,6 +21,8 @@ _SETTING = re.compile(r"(?P<label>.+)=(?P<value>[^=]*?)\s*(?P<unit>V|rad)?", re.
 LARGEST_V = 1000.0
 LARGEST_RAD = 1e6
 _HEATER = "phase_shifter"
+_ROUNDED = 1e-3
+"""Share by which a rounded phase may exceed the largest one: 6.284 rad are 2π."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,9 @@ def set_phases(
         (H,) phases in rad.
 
     Raises:
-        InputError: A label is not a pad, or is wired to no heater or to several; two labels are wired to one heater;
-            or a voltage is set in a circuit without resistances, or for a heater whose wire has an unknown resistance.
+        InputError: A label is not a pad, or is wired to no heater or to several; two labels are wired to one heater; a
+            voltage is set in a circuit without resistances, or for a heater whose wire has an unknown resistance; or
+            a heater would shift the phase by more than its card allows.
     """
     own, fixed = np.zeros(structure.heater.size), np.full(structure.heater.size, np.nan)
     drivers: dict[int, str] = {}
@@ -113,9 +116,11 @@ def set_phases(
                 f"--set {label}: heater {name!r} is set twice, by {other!r} and {label!r}; set one of them"
             )
         if setting.unit == "rad":
+            _refuse_beyond_range(label, setting, abs(setting.value), process)
             fixed[heater] = setting.value
         else:
             own[heater] = _phase_of_voltage(structure, heater, label, setting.value, process)
+            _refuse_beyond_range(label, setting, own[heater], process)
     crosstalk = nominal_crosstalk(structure, process) if np.any(own) else None
     phases = own if crosstalk is None else crosstalk.apply(own)
     return np.where(np.isnan(fixed), phases, fixed)
@@ -137,6 +142,22 @@ def _heater_of(circuit: Circuit, structure: CircuitOptics, label: str) -> int:
         what = f"is wired to {len(wired)} heaters ({names})" if wired else "is wired to no heater"
         raise InputError(f"--set {label}: the pad {what}; set a pad that is wired to one")
     return int(wired[0])
+
+
+def _refuse_beyond_range(label: str, setting: PadSetting, phase: float, process: Process) -> None:
+    """Raise an error if a heater would have to shift the phase by more than its card allows."""
+    card = process.device(_HEATER)
+    largest = float(card.limits.get("phase_max_rad", np.inf))
+    # a phase that was rounded for the command line
+    if phase <= largest * (1 + _ROUNDED):
+        return
+    power_pi = card.parameter("power_pi_w")
+    needed, most = phase * power_pi / np.pi, largest * power_pi / np.pi
+    remedy = f"{setting.value * np.sqrt(largest / phase):.4g} V" if setting.unit == "V" else f"±{largest:.4g} rad"
+    raise InputError(
+        f"--set {label}: {setting.value:g} {setting.unit} needs {needed * 1e3:.4g} mW in the heater, the card of "
+        f"{process.name} allows {most * 1e3:.4g} mW ({largest:.4g} rad, phase_max_rad); set at most {remedy}"
+    )
 
 
 def _phase_of_voltage(structure: CircuitOptics, heater: int, label: str, voltage: float, process: Process) -> float:
