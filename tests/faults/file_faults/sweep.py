@@ -42,7 +42,7 @@ def sweep(scenario: Scenario, folder: Path, faults: Iterable[str], every: int = 
         scenario: The scenario.
         folder: Folder to work in; it is deleted first.
         faults: Kinds of faults.
-        every: Try every this many operations only.
+        every: Of the operations to which a fault applies, try every this many, at least one.
 
     Yields:
         The results of the run without faults, and of each kind of fault.
@@ -54,9 +54,9 @@ def sweep(scenario: Scenario, folder: Path, faults: Iterable[str], every: int = 
     yield row
     for first, fault in enumerate(faults):
         row = Row(scenario.name, fault, clean.kinds)
-        for number, (kind, path, *_) in list(enumerate(clean.steps))[first % every :: every]:
-            if applies(fault, kind):
-                _try(scenario, folder, row, f"{fault} at operation {number} ({kind} {path})", fault, number)
+        steps = [(number, step) for number, step in enumerate(clean.steps) if applies(fault, step[0])]
+        for number, (kind, path, *_) in steps[first % max(1, min(every, len(steps))) :: every]:
+            _try(scenario, folder, row, f"{fault} at operation {number} ({kind} {path})", fault, number)
         yield row
 
 
