@@ -24,6 +24,7 @@ from optinc_pdk.circuit import Bias, Board, Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_sets import StagedFiles, output_targets
+from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.memory_limit import refuse_beyond_memory
 from optinc_pdk.onn import (
     LayerFactor,
@@ -58,6 +59,8 @@ FILE_ENDINGS = (
     ".lvs.json",
     ".lvs.lyrdb",
     ".function.npz",
+    ".pinout.csv",
+    ".pinout.svg",
     ".report.html",
 )
 """Endings of the files of a build; those that it does not write are deleted if an earlier build left them."""
@@ -74,6 +77,7 @@ STAGES = (
     "currents",
     "function",
     "rate",
+    "pinout",
     "report",
 )
 
@@ -337,8 +341,10 @@ def _sign_off(
     clock: _Clock,
     inputs: Sequence[float] | None,
 ) -> _SignOff:
-    """Check the written layout: design rules, netlist, and the function of the extracted circuit."""
+    """Check the written layout: design rules, netlist, and the function of the extracted circuit; write its pinout."""
     from optinc_pdk.extract import extract
+    from optinc_pdk.report.pinout import read_pinout
+    from optinc_pdk.report.pinout_drawing import pinout_svg
     from optinc_pdk.signoff.drc.design_rule_check import run_drc
     from optinc_pdk.signoff.drc.marker_database import write_lyrdb
     from optinc_pdk.signoff.electrical.electrical_check import check_electrical
@@ -401,6 +407,12 @@ def _sign_off(
         write_lyrdb(rules, out.path(".drc.lyrdb"))
     else:
         write_lyrdb(rules, out.path(".drc.lyrdb"), electrical.rules, electrical.faults)
+    with clock.stage("pinout"):
+        bias = None if programming is None else programming.bias
+        currents = None if electrical is None else electrical.currents
+        pinout = read_pinout(extraction, circuit, lvs, card, bias, currents)
+        write_atomic(out.path(".pinout.csv"), pinout.to_csv().encode())
+        write_atomic(out.path(".pinout.svg"), pinout_svg(pinout, card))
     return _SignOff(rules, electrical, faults, lvs, programming, function, speed, notes)
 
 

@@ -19,7 +19,18 @@ from optinc_pdk.flow import build
 from optinc_pdk.onn import carry_chain
 from optinc_pdk.report.build_files import cascades_of, changed_files, claiming_report, file_digest
 
-ENDINGS = (".gds", ".pic.yml", ".bias.yml", ".drc.lyrdb", ".lvs.json", ".lvs.lyrdb", ".function.npz", ".report.html")
+ENDINGS = (
+    ".gds",
+    ".pic.yml",
+    ".bias.yml",
+    ".drc.lyrdb",
+    ".lvs.json",
+    ".lvs.lyrdb",
+    ".function.npz",
+    ".pinout.csv",
+    ".pinout.svg",
+    ".report.html",
+)
 
 
 class Ran(NamedTuple):

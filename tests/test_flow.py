@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import json
 import shutil
@@ -22,6 +23,7 @@ from optinc_pdk.factor import SvdFactor
 from optinc_pdk.flow import Build, build
 from optinc_pdk.onn import LayerFactor, Onn, bundled_weights, carry_chain, factorise, with_output_neurons
 from optinc_pdk.onn.weight_files import NETWORKS
+from optinc_pdk.report.build_files import file_digest
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, run_drc
 from optinc_pdk.signoff.electrical.electrical_check import Currents, bias_currents, check_electrical, ground_densities
 from optinc_pdk.signoff.electrical.wiring import read_wiring, wiring_of
@@ -118,7 +120,7 @@ def test_the_table_holds_every_combination_at_the_fibres(chip: Build) -> None:
 def test_a_second_build_in_another_process_gives_the_same_bytes(chip: Build, tmp_path: Path) -> None:
     code = f"import optinc_pdk as op; op.build(directory={str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", code], check=True)
-    for ending in (".gds", ".pic.yml", ".bias.yml", ".function.npz"):
+    for ending in (".gds", ".pic.yml", ".bias.yml", ".function.npz", ".pinout.csv", ".pinout.svg"):
         assert (tmp_path / f"{NAME}{ending}").read_bytes() == file(chip, ending).read_bytes(), ending
 
 
@@ -134,6 +136,25 @@ def test_the_reference_circuit_is_what_a_build_writes(chip: Build) -> None:
         read_wiring(file(chip, ".gds"), process).common_ground,
     )
     assert check_function(circuit, board, bias, Onn.load(bundled_weights()).task, process, ground).passed
+
+
+def test_the_reference_pinout_is_what_a_build_writes(chip: Build) -> None:
+    reference = Path(__file__).parent.parent / "netlists" / f"{NAME}.pinout.csv"
+    wanted, found = (list(csv.DictReader(path.open(newline=""))) for path in (reference, file(chip, ".pinout.csv")))
+    assert len(wanted) == len(found) == 54 + 43
+    for row, same in zip(wanted, found, strict=True):
+        # another machine's linear algebra may change a code by one step
+        for column in ("voltage_v", "current_ma"):
+            values = [float(one.pop(column) or "nan") for one in (row, same)]
+            assert values[0] == pytest.approx(values[1], abs=0.01, nan_ok=True)
+        assert row == same
+
+
+def test_the_report_links_the_pinout_and_vouches_for_it(chip: Build) -> None:
+    page, digests = file(chip, ".report.html").read_text(), chip.report.files
+    for ending in (".pinout.csv", ".pinout.svg"):
+        assert page.count(f'href="{NAME}{ending}"') == 2
+        assert digests[f"{NAME}{ending}"] == file_digest(file(chip, ending))
 
 
 def test_without_imperfections_the_chip_is_that_of_the_function_check(chip: Build) -> None:

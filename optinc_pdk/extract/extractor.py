@@ -23,18 +23,19 @@ from optinc_pdk.extract.contours import Contours, contours
 from optinc_pdk.extract.device_matching import DevicePlacement, ExtractedDevice, devices_from_placements, match_devices
 from optinc_pdk.extract.electrical_pins import connect_pins
 from optinc_pdk.extract.faults import Fault
+from optinc_pdk.extract.fibre_couplers import FibreCoupler, fibre_couplers, find_fibre_labels
 from optinc_pdk.extract.geometry_faults import refusing_geometry
 from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
 from optinc_pdk.extract.guide_couplers import GuideCouplers, coupler_marks, find_couplers
 from optinc_pdk.extract.guide_strips import StripRule
 from optinc_pdk.extract.guide_tracing import OpticalNets, trace_guides
 from optinc_pdk.extract.heater_wiring import DrawnHeaters, HeaterWiring
-from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, MaskLayout, label_positions, read_mask_layout
+from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, MaskLayout, read_mask_layout
 from optinc_pdk.extract.near_misses import find_near_misses
 from optinc_pdk.extract.phase_shifters import ExtractedHeater
 from optinc_pdk.extract.placed_blocks import NO_BLOCKS, PlacedBlocks
 from optinc_pdk.extract.silicon_checks import check_foreign, check_inside, check_layers, check_tips
-from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, region_polygons
+from optinc_pdk.extract.spatial_index import region_polygons
 from optinc_pdk.gc_control import gc_paused
 
 
@@ -50,12 +51,14 @@ class Extraction:
         silicon: Number of devices by type; ``guides``, the number of guides; ``joints``, the number of nets where two
             devices touch; and ``guide_length_um``, the total length of guides in µm.
         heater_wiring: Heaters and pads with their metal nets; None if the circuit was not extracted from a layout.
+        fibres: Fibre couplers, labelled or not.
     """
 
     circuit: Circuit
     faults: tuple[Fault, ...]
     silicon: Mapping[str, float]
     heater_wiring: HeaterWiring | None = field(default=None, compare=False, repr=False)
+    fibres: tuple[FibreCoupler, ...] = field(default=(), compare=False, repr=False)
 
 
 @refusing_geometry
@@ -88,24 +91,25 @@ def extract(
     labels = mask.labels("label")
     if more_labels is not None:
         labels = sorted([*labels, *more_labels(labels)], key=lambda label: (label.text, label.x, label.y))
-    fibres, others, label_faults = _fibres(labels, placements)
+    fibres = find_fibre_labels(labels, placements)
     # the port numbers of a phase shifter depend on which contact is ground, so pads are found before guides are traced
-    wiring = drawn.wired(others, process)
+    wiring = drawn.wired(fibres.others, process)
     pads = wiring.pads
     couplers = silicon.couplers
     devices = [*devices_from_placements(placements, process), *wiring.devices, *couplers.devices]
     nets, silicon_faults = _trace(silicon, devices, rule, variants)
     all_devices = [*devices, *(pad.device for pad in pads)]
     # a label that is used twice is a fault; it stays with the first device
-    names = {pad.label: len(devices) + i for i, pad in reversed(list(enumerate(pads)))} | fibres
+    names = {pad.label: len(devices) + i for i, pad in reversed(list(enumerate(pads)))} | fibres.devices
     pin_nets, pin_faults = connect_pins(placements, wiring.metal, process)
     metal_nets = [*pin_nets, *wiring.ends, *(() for _ in couplers.devices), *((pad.net,) for pad in pads)]
     circuit = build_circuit(path.stem, process, all_devices, nets, metal_nets, dict(sorted(names.items())))
-    faults = [*nets.faults, *silicon_faults, *wiring.faults, *label_faults, *pin_faults]
+    faults = [*nets.faults, *silicon_faults, *wiring.faults, *fibres.faults, *pin_faults]
     faults += [*couplers.faults, *check_layers(mask, silicon.core, placements, silicon.marks, process)]
     faults += check_tips(mask, placements, process)
     faults += find_near_misses(mask, [*nets.faults, *silicon_faults], placements, variants, process)
-    return Extraction(circuit, tuple(faults), _counts(devices, nets), wiring)
+    couplers_to_fibres = fibre_couplers(placements, fibres.devices)
+    return Extraction(circuit, tuple(faults), _counts(devices, nets), wiring, couplers_to_fibres)
 
 
 def _strip_rule(process: Process) -> StripRule:
@@ -188,32 +192,6 @@ def _trace(
         faults += check_inside(silicon.taken, silicon.core)
     nets = trace_guides(pieces, outline, silicon.placed.outgoing_guides(), devices, rule, variants)
     return nets.joined_by(devices, *silicon.placed.inner_guides()), faults
-
-
-def _fibres(
-    labels: Sequence[Label], placements: Sequence[DevicePlacement]
-) -> tuple[dict[str, int], list[Label], list[Fault]]:
-    """Return the number of the device of each fibre label, the labels on no fibre coupler, and faults."""
-    couplers = [(i, polygon) for i, p in enumerate(placements) if p.variant.meets_fibre for polygon in p.core]
-    index = PolygonIndex(polygon for _, polygon in couplers)
-    others: list[Label] = []
-    fibres: dict[str, int] = {}
-    faults: list[Fault] = []
-    owner: dict[int, str] = {}
-    for label, coupler in zip(labels, index.at(label_positions(labels)).tolist(), strict=True):
-        if coupler == NOT_FOUND:
-            others.append(label)
-            continue
-        device = couplers[coupler][0]
-        if label.text in fibres:
-            faults.append(Fault("label", f"fibre label {label.text!r} is used twice", label.position_um))
-        elif device in owner:
-            kind = placements[device].variant.name.replace("_", " ")
-            text = f"fibre labels {owner[device]!r} and {label.text!r} lie on one {kind}"
-            faults.append(Fault("label", text, label.position_um))
-        else:
-            fibres[label.text], owner[device] = device, label.text
-    return fibres, others, faults
 
 
 def _counts(devices: Sequence[ExtractedDevice], nets: OpticalNets) -> dict[str, float]:

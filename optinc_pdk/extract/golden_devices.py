@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import klayout.db as kdb
 import numpy as np
@@ -32,6 +32,18 @@ CACHED_FILES = 128
 ORIENTATIONS = tuple((turns, mirrored) for mirrored in (False, True) for turns in range(4))
 
 
+class FibrePort(NamedTuple):
+    """Port of a golden device to a fibre.
+
+    Attributes:
+        at: Position in nm.
+        angle_deg: Outward direction in degrees, 0 to 359.
+    """
+
+    at: kdb.Point
+    angle_deg: int
+
+
 @dataclass(frozen=True)
 class GoldenVariant:
     """A golden device in one of its distinct orientations, about the origin of its cell. Coordinates are in nm.
@@ -47,7 +59,7 @@ class GoldenVariant:
         along_ports: Numbers of the edges that continue the sides of a guide at a port. Such an edge and the side of the
             guide are one edge of a layout's outline.
         pins: Position of each electrical port, at which metal is required, in the order of the card.
-        meets_fibre: Whether the device has a port to a fibre.
+        fibre: The device's first port to a fibre; None if it has none.
     """
 
     name: str
@@ -58,7 +70,7 @@ class GoldenVariant:
     port_edges: Mapping[str, int]
     along_ports: frozenset[int]
     pins: tuple[kdb.Point, ...]
-    meets_fibre: bool
+    fibre: FibrePort | None
 
     @cached_property
     def sides(self) -> Ints:
@@ -266,11 +278,9 @@ def _variants(
         ports = {name: _port_edge(points, ends, data.ports[name], turn) for name in optical}
         guides = {name: edge for name, edge in ports.items() if edge is not None}
         pins = tuple(turn * kdb.Point(*data.ports[name].at) for name in electrical)
-        meets_fibre = len(guides) < len(ports)
+        fibre = next((_fibre_port(data.ports[name], turn) for name in optical if name not in guides), None)
         along = _along(outline, guides.values())
-        variants.append(
-            GoldenVariant(data.name, tuple(core), tuple(etch), points, ends, guides, along, pins, meets_fibre)
-        )
+        variants.append(GoldenVariant(data.name, tuple(core), tuple(etch), points, ends, guides, along, pins, fibre))
     return variants
 
 
@@ -312,6 +322,12 @@ def _port_edge(points: Ints, ends: Ints, port: _Port, turn: kdb.Trans) -> int | 
     place = turn * kdb.Point(*port.at)
     middle = np.flatnonzero(np.all(points + ends == 2 * np.array([place.x, place.y]), axis=1))
     return int(middle[0]) if len(middle) else None
+
+
+def _fibre_port(port: _Port, turn: kdb.Trans) -> FibrePort:
+    """Return a port to a fibre in one orientation of its device."""
+    angle = -port.angle if turn.is_mirror() else port.angle
+    return FibrePort(turn * kdb.Point(*port.at), (angle + 90 * turn.angle) % 360)
 
 
 def device_symmetries(process: Process) -> dict[str, tuple[tuple[int, ...], ...]]:

@@ -74,7 +74,7 @@ def read_drawn_circuit(gds_path: str | Path, netlist: Circuit | PlacedCircuit | 
 
 def _unnamed_fibres(circuit: Circuit, process: Process) -> Mapping[str, int]:
     """Return a label for each fibre coupler without one: the name of its extracted instance."""
-    guided = {variant.name: set(variant.port_edges) for variant in read_golden(process) if variant.meets_fibre}
+    guided = {variant.name: set(variant.port_edges) for variant in read_golden(process) if variant.fibre is not None}
     names: dict[str, int] = {}
     for port in open_ports(circuit).tolist():
         number = int(np.searchsorted(circuit.offset, port, side="right")) - 1

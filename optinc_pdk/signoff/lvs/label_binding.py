@@ -126,7 +126,7 @@ def _terminals(placed: PlacedCircuit, process: Process) -> list[_Terminal]:
     # the first variant of a device is as its cell draws it
     fibres: dict[str, GoldenVariant] = {}
     for variant in read_golden(process):
-        if variant.meets_fibre:
+        if variant.fibre is not None:
             fibres.setdefault(variant.name, variant)
     terminals: list[_Terminal] = []
     for number, (instance, kind) in enumerate(zip(circuit.instances, circuit.kind.tolist(), strict=True)):

@@ -1,0 +1,145 @@
+"""Placement of labels in a drawing so that they do not overlap; positions are in mm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Box = tuple[float, float, float, float]
+"""Left, bottom, right and top."""
+NOWHERE: Box = (math.inf,) * 4
+"""Box that overlaps no other."""
+Point = tuple[float, float]
+SYMBOL_RADIUS, LEADER_STEP, CLEARANCE = 1.5, 0.5, 0.05
+SIDES = {"right": 0.0, "top": 90.0, "left": 180.0, "bottom": 270.0}
+DIRECTIONS = (0.0, 180.0, 90.0, 270.0, 45.0, 135.0, 225.0, 315.0, 22.5, 67.5, 112.5, 157.5, 202.5, 247.5, 292.5, 337.5)
+"""Directions of a text from its symbol in degrees, in the order in which they are tried."""
+
+
+def spread_positions(wanted: Floats, spacing: float, low: float, high: float) -> Floats:
+    """Move positions on a line apart as little as possible.
+
+    Args:
+        wanted: (n,) positions, ascending.
+        spacing: Least distance between neighbours.
+        low: Lower limit of the positions.
+        high: Upper limit; at least ``low`` + (n - 1) ``spacing``.
+
+    Returns:
+        (n,) positions within the limits, ascending, at least ``spacing`` apart, with the least sum of squared
+        displacements.
+    """
+    steps = spacing * np.arange(len(wanted))
+    # means of neighbours that would come too close, by pooling adjacent violators
+    pools: list[tuple[float, int]] = []
+    for value in (wanted - steps).tolist():
+        mean, count = value, 1
+        while pools and pools[-1][0] > mean:
+            before, members = pools.pop()
+            mean = (before * members + mean * count) / (members + count)
+            count += members
+        pools.append((mean, count))
+    means = np.repeat([mean for mean, _ in pools], [count for _, count in pools])
+    return np.asarray(np.clip(means, low, high - spacing * max(len(wanted) - 1, 0)) + steps)
+
+
+class OccupiedPlaces:
+    """Boxes of a drawing in which no label may lie: those of symbols, lines and placed labels.
+
+    Args:
+        region: Box within which labels lie.
+        boxes: The first boxes.
+    """
+
+    def __init__(self, region: Box, boxes: Sequence[Box] = ()) -> None:
+        self._region = region
+        self._boxes = np.array(boxes, dtype=np.float64).reshape(-1, 4)
+        self._count = len(self._boxes)
+
+    def __len__(self) -> int:
+        """Return the number of boxes."""
+        return self._count
+
+    def __getitem__(self, place: int) -> Box:
+        """Return a box by its number."""
+        left, bottom, right, top = self._boxes[place].tolist()
+        return left, bottom, right, top
+
+    def __setitem__(self, place: int, box: Box) -> None:
+        """Replace a box."""
+        self._boxes[place] = box
+
+    def add(self, boxes: Sequence[Box]) -> None:
+        """Add boxes; they are numbered in order."""
+        end = self._count + len(boxes)
+        if end > len(self._boxes):
+            self._boxes = np.vstack([self._boxes, np.full((end, 4), np.inf)])
+        self._boxes[self._count : end] = np.array(boxes, dtype=np.float64).reshape(-1, 4)
+        self._count = end
+
+    def first_free(self, candidates: Sequence[Box], start: Point | None = None) -> Box | None:
+        """Return the first of several boxes that lies in the region and overlaps none; None if there is no such box.
+
+        Args:
+            candidates: The boxes.
+            start: If given, a line of :func:`leader_points` from this point to the box must be free too.
+        """
+        boxes, taken = np.array(candidates).reshape(-1, 1, 4), self._near(candidates, start)
+        inside = np.all(boxes[..., :2] >= self._region[:2], axis=-1)
+        inside &= np.all(boxes[..., 2:] <= self._region[2:], axis=-1)
+        apart = np.any((boxes[..., 2:] <= taken[..., :2]) | (boxes[..., :2] >= taken[..., 2:]), axis=-1)
+        for place in np.flatnonzero(inside[:, 0] & apart.all(axis=1)).tolist():
+            if start is None or _free_line(leader_points(start, candidates[place]), taken):
+                return candidates[place]
+        return None
+
+    def _near(self, candidates: Sequence[Box], start: Point | None) -> Floats:
+        """Return the boxes that candidates or lines to them could overlap."""
+        points = np.array([*candidates, *([(*start, *start)] if start else [])])
+        low, high = points[:, :2].min(axis=0) - CLEARANCE, points[:, 2:].max(axis=0) + CLEARANCE
+        taken = self._boxes[: self._count]
+        return taken[np.all((taken[:, :2] <= high) & (taken[:, 2:] >= low), axis=1)]
+
+
+def _free_line(points: Floats, taken: Floats) -> bool:
+    points = points[:, np.newaxis]
+    return not np.any(np.all((points > taken[:, :2] - CLEARANCE) & (points < taken[:, 2:] + CLEARANCE), axis=-1))
+
+
+def leader_points(start: Point, box: Box) -> Floats:
+    """Return points of the line from the border of a symbol to the nearest point of a text.
+
+    Args:
+        start: Middle of the symbol.
+        box: Box of the text.
+
+    Returns:
+        (n, 2) points, ``LEADER_STEP`` apart; the first is ``SYMBOL_RADIUS`` from the middle of the symbol.
+    """
+    ends = np.array([start, np.clip(start, box[:2], box[2:])])
+    length = float(np.hypot(*(ends[1] - ends[0])))
+    steps = np.arange(min(SYMBOL_RADIUS, length), length, LEADER_STEP)
+    return np.vstack([ends[0] + (ends[1] - ends[0]) * steps[:, np.newaxis] / max(length, LEADER_STEP), ends[1]])
+
+
+def boxes_around(at: Point, gap: float, width: float, height: float, first: str) -> list[Box]:
+    """Return the boxes of a text on all sides of a symbol.
+
+    Args:
+        at: Middle of the symbol.
+        gap: Distance of the text from the middle.
+        width: Width of the text.
+        height: Height of the text.
+        first: Side that comes first: ``left``, ``right``, ``top`` or ``bottom``.
+    """
+    boxes = []
+    for degrees in (SIDES[first], *DIRECTIONS):
+        angle = math.radians(degrees)
+        x = at[0] + math.cos(angle) * (gap + width / 2)
+        y = at[1] + math.sin(angle) * (gap + height / 2)
+        boxes.append((x - width / 2, y - height / 2, x + width / 2, y + height / 2))
+    return boxes

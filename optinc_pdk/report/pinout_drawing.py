@@ -1,0 +1,298 @@
+"""Packaging drawing of a chip as SVG: outlines of its dies with pads, bumps and fibres on sheets of format A3."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.figure import Figure
+
+from optinc_pdk.cards import Process
+from optinc_pdk.report.label_placement import (
+    NOWHERE,
+    Box,
+    OccupiedPlaces,
+    boxes_around,
+    leader_points,
+    spread_positions,
+)
+from optinc_pdk.report.pinout_legend import draw_legend, draw_table, draw_title
+from optinc_pdk.report.pinout_views import (
+    COLOURS,
+    INK,
+    INNER_PT,
+    LEADER_MM,
+    SHEET_MM,
+    SIZES_PT,
+    SOFT,
+    DieView,
+    die_view,
+    line_mm,
+    outer_edge,
+    pin_group,
+    pin_number,
+    pin_text,
+    text_mm,
+)
+from optinc_pdk.report.pins import EDGES, FIBRE, Pin, Pinout
+
+MOST_INNER_LABELS = 1000
+"""Pins within one die that are labelled; the drawing states how many are not."""
+MOST_FAR_LABELS = 400
+"""Pins within one die up to which labels without room beside their pins are placed farther away."""
+FAR_MM = (2.5, 4.0, 6.0, 8.0, 10.0, 13.0, 16.0, 20.0)
+"""Distances of these labels from their pins."""
+_STYLE = Path(__file__).with_name("drawing.mplstyle")
+_TURNS = {"right": 0, "top": 1, "left": 2, "bottom": 3}
+_ALIGNMENT = {
+    "left": ("right", "center"),
+    "bottom": ("center", "top"),
+    "right": ("left", "center"),
+    "top": ("center", "bottom"),
+}
+
+Line = list[tuple[float, float]]
+
+
+def pinout_svg(pinout: Pinout, process: Process) -> bytes:
+    """Draw a pinout for packaging.
+
+    Every die has a sheet, one below the other. Pins at an edge of the die are labelled outside it, the others beside
+    their symbols. Where a label has no room, the drawing has the number of the pin, and a table below it the label. The
+    sheet states how many pins have no number, and how many labels have no room in the table.
+
+    Args:
+        pinout: The pinout.
+        process: Process; states the sizes of pads and of the openings of bumps.
+
+    Returns:
+        Content of the SVG file. Texts are text, so that labels can be searched for.
+    """
+    sheets = max(len(pinout.dies), 1)
+    with matplotlib.rc_context(fname=_STYLE):
+        figure = Figure(figsize=(SHEET_MM[0] / 25.4, SHEET_MM[1] * sheets / 25.4), facecolor="white")
+        for number in range(1, sheets + 1):
+            place = (0.0, 1.0 - number / sheets, 1.0, 1.0 / sheets)
+            axes = figure.add_axes(place, xlim=(0.0, SHEET_MM[0]), ylim=(0.0, SHEET_MM[1]))
+            axes.set_axis_off()
+            _draw_sheet(axes, number, pinout, process)
+        picture = io.BytesIO()
+        metadata = {"Date": None, "Creator": None, "Title": f"{pinout.name}: pinout"}
+        figure.savefig(picture, format="svg", metadata=metadata)
+    return picture.getvalue()
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """Drawing of a die.
+
+    Attributes:
+        axes: The sheet.
+        view: Place of the die.
+        pins: Pins of the die.
+        lines: Lines that are drawn together.
+        notes: What is not labelled.
+        numbered: Labelled pins of which the drawing has the number only, or nothing.
+    """
+
+    axes: Axes
+    view: DieView
+    pins: Sequence[Pin]
+    lines: list[Line] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    numbered: list[Pin] = field(default_factory=list)
+
+
+def _draw_sheet(axes: Axes, number: int, pinout: Pinout, process: Process) -> None:
+    """Draw the sheet of a die, or an empty one if there is none."""
+    pins = [pin for pin in pinout.pins if pin.die == number]
+    name = f"{pinout.name}: pinout" + (f", die {number} of {len(pinout.dies)}" if len(pinout.dies) > 1 else "")
+    draw_title(axes, name, pins, process)
+    notes = [f"All pins are in {pinout.name}.pinout.csv"]
+    if outside := sum(pin.die is None for pin in pinout.pins):
+        notes.append(f"{outside:,} pins are outside all dies")
+    view = die_view(pinout, number) if pinout.dies else None
+    if view is not None:
+        drawn = _Drawing(axes, view, pins)
+        _draw_die(drawn, pinout, process)
+        notes += [*drawn.notes, *draw_table(axes, view, drawn.numbered)]
+    draw_legend(axes, pins, view, notes)
+
+
+def _draw_die(drawn: _Drawing, pinout: Pinout, process: Process) -> None:
+    """Draw a die with its pins."""
+    axes, view = drawn.axes, drawn.view
+    left, bottom, right, top = view.box
+    outline = [(left, bottom), (right, bottom), (right, top), (left, top)]
+    symbols = [_symbol(pin, view, process) for pin in drawn.pins]
+    occupied = OccupiedPlaces(view.box, [_around(symbol) for symbol in symbols])
+    _draw_dimensions(drawn)
+    for edge in EDGES:
+        _label_edge(drawn, edge, [pin for pin in drawn.pins if outer_edge(pin, pinout) == edge])
+    _draw_pitches(drawn, occupied)
+    _label_inside(drawn, [pin for pin in drawn.pins if not outer_edge(pin, pinout)], occupied)
+    axes.add_collection(PolyCollection([outline], facecolors="white", edgecolors=INK, linewidths=0.6, zorder=1))
+    axes.add_collection(LineCollection(drawn.lines, colors=SOFT, linewidths=0.35, zorder=2))
+    colours = [COLOURS[pin_group(pin)] for pin in drawn.pins]
+    axes.add_collection(PolyCollection(symbols, facecolors=colours, edgecolors=INK, linewidths=0.3, zorder=3))
+
+
+def _symbol(pin: Pin, view: DieView, process: Process) -> Line:
+    """Return the corners of a pin's symbol: a square, an octagon, or a triangle that points where light leaves."""
+    x, y = view.at(pin.x_um, pin.y_um)
+    if pin.kind == FIBRE:
+        angle = math.pi / 2 * _TURNS.get(pin.edge, 0)
+        cos, sin, size = math.cos(angle), math.sin(angle), max(0.7, min(1.4, 60.0 * view.mm_per_um))
+        corners = ((0.0, 0.0), (-size, 0.45 * size), (-size, -0.45 * size))
+        return [(x + u * cos - v * sin, y + u * sin + v * cos) for u, v in corners]
+    bump = pin.kind == "bump"
+    width = process.device(pin.kind).size("opening_um") if bump else float(process.pads.size_um)
+    half = max(width * view.mm_per_um, 0.3) / 2
+    cut = half * math.tan(math.pi / 8) if bump else half
+    corner = [
+        (half, -cut),
+        (half, cut),
+        (cut, half),
+        (-cut, half),
+        (-half, cut),
+        (-half, -cut),
+        (-cut, -half),
+        (cut, -half),
+    ]
+    return [(x + u, y + v) for u, v in (corner if bump else corner[1::2])]
+
+
+def _around(points: Line) -> Box:
+    xs, ys = zip(*points, strict=True)
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def _label_edge(drawn: _Drawing, edge: str, pins: Sequence[Pin]) -> None:
+    """Write the labels of the pins at an edge outside it, with a line to each."""
+    view, upright = drawn.view, edge in ("left", "right")
+    along = 1 if upright else 0
+    low, high = view.cell[along] + 2.0, view.cell[along + 2] - 2.0
+    size = next((size for size in SIZES_PT if len(pins) * line_mm(size) <= high - low), SIZES_PT[-1])
+    every = max(math.ceil(len(pins) * line_mm(size) / (high - low)), 1)
+    if every > 1:
+        drawn.notes.append(f"{edge} edge: one of {every} pins is labelled")
+    placed = sorted((view.at(pin.x_um, pin.y_um)[along], pin.number, pin) for pin in pins)[::every]
+    places = spread_positions(np.array([at for at, *_ in placed]), line_mm(size), low, high).tolist()
+    sign = 1.0 if edge in ("right", "top") else -1.0
+    start = view.box[EDGES.index(edge)]
+    horizontal, vertical = _ALIGNMENT[edge]
+    for (at, _, pin), place in zip(placed, places, strict=True):
+        foot = view.at(pin.x_um, pin.y_um)[1 - along]
+        line = [(foot, at), (start + sign, at), (start + sign * (LEADER_MM - 1.0), place)]
+        end = (start + sign * (LEADER_MM - 0.6), place)
+        drawn.lines.append(line if upright else [(v, u) for u, v in line])
+        drawn.axes.text(
+            end[1 - along],
+            end[along],
+            pin_text(pin),
+            fontsize=size,
+            color=INK,
+            ha=horizontal,
+            va=vertical,
+            rotation=0.0 if upright else 90.0,
+        )
+
+
+def _label_inside(drawn: _Drawing, pins: Sequence[Pin], occupied: OccupiedPlaces) -> None:
+    """Write the labels of pins beside their symbols, farther away with a line, or their numbers without labels."""
+    gap = 0.3 + max(16.0 * drawn.view.mm_per_um, 0.3)
+    shown = pins[:MOST_INNER_LABELS]
+    middles = [drawn.view.at(pin.x_um, pin.y_um) for pin in shown]
+    # every pin has a number before any has a label
+    texts, places = [""] * len(shown), range(len(occupied), len(occupied) + len(shown))
+    occupied.add([NOWHERE] * len(shown))
+    far = ((pin_text, FAR_MM), (pin_number, FAR_MM)) if len(shown) <= MOST_FAR_LABELS else ()
+    for text_of, gaps in ((pin_number, (gap,)), (pin_text, (gap,)), *far):
+        for i, (pin, at) in enumerate(zip(shown, middles, strict=True)):
+            text = text_of(pin)
+            if texts[i] in (text, pin_text(pin)):
+                continue
+            before, occupied[places[i]] = occupied[places[i]], NOWHERE
+            size = text_mm(text, INNER_PT), line_mm(INNER_PT) * 0.9
+            candidates = [box for away in gaps for box in boxes_around(at, away, *size, pin.edge or "right")]
+            box = occupied.first_free(candidates, at if gaps == FAR_MM else None)
+            occupied[places[i]] = box or before
+            if box is None:
+                continue
+            texts[i] = text
+            if gaps == FAR_MM:
+                points = leader_points(at, box)
+                drawn.lines.append([(float(x), float(y)) for x, y in points[[0, -1]]])
+                occupied.add([(x - 0.1, y - 0.1, x + 0.1, y + 0.1) for x, y in points.tolist()])
+    for pin, text, place in zip(shown, texts, places, strict=True):
+        left, bottom, right, top = occupied[place]
+        if text:
+            at = (left + right) / 2, (bottom + top) / 2
+            drawn.axes.text(*at, text, fontsize=INNER_PT, color=INK, ha="center", va="center_baseline")
+        if pin.label and text != pin_text(pin):
+            drawn.numbered.append(pin)
+    if missing := len(pins) - sum(map(bool, texts)):
+        drawn.notes.append(f"{missing:,} pins have no number here")
+
+
+def _draw_pitches(drawn: _Drawing, occupied: OccupiedPlaces) -> None:
+    """Draw the pitch of each array of fibres beside it, on the side of the die, where there is room."""
+    for _, members in groupby((pin for pin in drawn.pins if pin.kind == FIBRE), lambda pin: pin.array):
+        fibres = list(members)
+        if len(fibres) < 2 or not fibres[0].edge:
+            continue
+        upright = fibres[0].edge in ("left", "right")
+        inward = -1.0 if fibres[0].edge in ("right", "top") else 1.0
+        ends = [drawn.view.at(pin.x_um, pin.y_um) for pin in (fibres[0], fibres[-1])]
+        text = f"{len(fibres) - 1} × {pitch_text(fibres)}"
+        width, height = text_mm(text, INNER_PT), line_mm(INNER_PT)
+        across = ends[0][0 if upright else 1] + inward * 3.0
+        low, high = sorted(end[1 if upright else 0] for end in ends)
+        beside = across + inward * (0.8 + (width if upright else height) / 2), (low + high) / 2
+        x, y = beside if upright else beside[::-1]
+        bar = (across - 0.6, low, across + 0.6, high)
+        boxes = [(x - width / 2, y - height / 2, x + width / 2, y + height / 2)]
+        boxes.append(bar if upright else (low, bar[0], high, bar[2]))
+        if any(occupied.first_free([box]) is None for box in boxes):
+            continue
+        occupied.add(boxes)
+        lines = [[(across, low), (across, high)], *([(bar[0], end), (bar[2], end)] for end in (low, high))]
+        drawn.lines.extend(line if upright else [(v, u) for u, v in line] for line in lines)
+        drawn.axes.text(x, y, text, fontsize=INNER_PT, color=SOFT, ha="center", va="center_baseline")
+
+
+def pitch_text(fibres: Sequence[Pin]) -> str:
+    """Return the distance of neighbouring fibres of an array as text, or its range if it is not uniform."""
+    distances = [math.hypot(b.x_um - a.x_um, b.y_um - a.y_um) for a, b in pairwise(fibres)]
+    low, high = (f"{value:.1f}".removesuffix(".0") for value in (min(distances), max(distances)))
+    return f"{low} µm" if low == high else f"{low} to {high} µm"
+
+
+def _draw_dimensions(drawn: _Drawing) -> None:
+    """Draw width and height of a die, and the coordinates of two of its corners."""
+    axes, view = drawn.axes, drawn.view
+    left, bottom, right, top = view.box
+    width, height = (view.die[2] - view.die[0]) / 1e3, (view.die[3] - view.die[1]) / 1e3
+    y, x = view.cell[1] + 3.0, view.cell[0] + 3.0
+    drawn.lines.extend([[(left, y), (right, y)], *([(at, y - 1.0), (at, y + 1.0)] for at in (left, right))])
+    drawn.lines.extend([[(x, bottom), (x, top)], *([(x - 1.0, at), (x + 1.0, at)] for at in (bottom, top))])
+    white = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+    for at, text, turn in (
+        (((left + right) / 2, y), f"{width:.3f} mm", 0.0),
+        ((x, (bottom + top) / 2), f"{height:.3f} mm", 90.0),
+    ):
+        axes.text(*at, text, fontsize=7, color=INK, ha="center", va="center", rotation=turn, bbox=white)
+    for at, (x_um, y_um), horizontal, vertical in (
+        ((left, bottom - 0.8), view.die[:2], "left", "top"),
+        ((right, top + 0.8), view.die[2:], "right", "bottom"),
+    ):
+        text = f"({x_um / 1e3:.3f}, {y_um / 1e3:.3f}) mm"
+        axes.text(*at, text, fontsize=INNER_PT, color=SOFT, ha=horizontal, va=vertical)
