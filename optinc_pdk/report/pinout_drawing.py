@@ -48,7 +48,7 @@ MOST_INNER_LABELS = 1000
 """Pins within one die that are labelled; the drawing states how many are not."""
 MOST_FAR_LABELS = 400
 """Pins within one die up to which labels without room beside their pins are placed farther away."""
-FAR_MM = (2.5, 4.0, 6.0, 8.0, 10.0, 13.0, 16.0, 20.0)
+FAR_MM = (2.5, 4.0, 6.0, 9.0, 13.0)
 """Distances of these labels from their pins."""
 _STYLE = Path(__file__).with_name("drawing.mplstyle")
 _TURNS = {"right": 0, "top": 1, "left": 2, "bottom": 3}
