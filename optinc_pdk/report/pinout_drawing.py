@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
-from pathlib import Path
+from threading import Lock
 
 import matplotlib
 import numpy as np
@@ -41,6 +41,7 @@ from optinc_pdk.report.pinout_views import (
     pin_number,
     pin_text,
     text_mm,
+    write_text,
 )
 from optinc_pdk.report.pins import EDGES, FIBRE, Pin, Pinout
 
@@ -50,7 +51,8 @@ MOST_FAR_LABELS = 400
 """Pins within one die up to which labels without room beside their pins are placed farther away."""
 FAR_MM = (2.5, 4.0, 6.0, 9.0, 13.0)
 """Distances of these labels from their pins."""
-_STYLE = Path(__file__).with_name("drawing.mplstyle")
+# matplotlib's settings are global; no other picture of the package depends on those of SVG
+_SETTINGS_LOCK = Lock()
 _TURNS = {"right": 0, "top": 1, "left": 2, "bottom": 3}
 _ALIGNMENT = {
     "left": ("right", "center"),
@@ -77,15 +79,16 @@ def pinout_svg(pinout: Pinout, process: Process) -> bytes:
         Content of the SVG file. Texts are text, so that labels can be searched for.
     """
     sheets = max(len(pinout.dies), 1)
-    with matplotlib.rc_context(fname=_STYLE):
-        figure = Figure(figsize=(SHEET_MM[0] / 25.4, SHEET_MM[1] * sheets / 25.4), facecolor="white")
-        for number in range(1, sheets + 1):
-            place = (0.0, 1.0 - number / sheets, 1.0, 1.0 / sheets)
-            axes = figure.add_axes(place, xlim=(0.0, SHEET_MM[0]), ylim=(0.0, SHEET_MM[1]))
-            axes.set_axis_off()
-            _draw_sheet(axes, number, pinout, process)
-        picture = io.BytesIO()
-        metadata = {"Date": None, "Creator": None, "Title": f"{pinout.name}: pinout"}
+    figure = Figure(figsize=(SHEET_MM[0] / 25.4, SHEET_MM[1] * sheets / 25.4), facecolor="white")
+    for number in range(1, sheets + 1):
+        place = (0.0, 1.0 - number / sheets, 1.0, 1.0 / sheets)
+        axes = figure.add_axes(place, xlim=(0.0, SHEET_MM[0]), ylim=(0.0, SHEET_MM[1]))
+        axes.set_axis_off()
+        _draw_sheet(axes, number, pinout, process)
+    picture = io.BytesIO()
+    metadata = {"Date": None, "Creator": None, "Title": f"{pinout.name}: pinout"}
+    # texts stay texts, and equal drawings have equal bytes
+    with _SETTINGS_LOCK, matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "optinc-pdk"}):
         figure.savefig(picture, format="svg", metadata=metadata)
     return picture.getvalue()
 
@@ -194,7 +197,8 @@ def _label_edge(drawn: _Drawing, edge: str, pins: Sequence[Pin]) -> None:
         line = [(foot, at), (start + sign, at), (start + sign * (LEADER_MM - 1.0), place)]
         end = (start + sign * (LEADER_MM - 0.6), place)
         drawn.lines.append(line if upright else [(v, u) for u, v in line])
-        drawn.axes.text(
+        write_text(
+            drawn.axes,
             end[1 - along],
             end[along],
             pin_text(pin),
@@ -236,7 +240,7 @@ def _label_inside(drawn: _Drawing, pins: Sequence[Pin], occupied: OccupiedPlaces
         left, bottom, right, top = occupied[place]
         if text:
             at = (left + right) / 2, (bottom + top) / 2
-            drawn.axes.text(*at, text, fontsize=INNER_PT, color=INK, ha="center", va="center_baseline")
+            write_text(drawn.axes, *at, text, fontsize=INNER_PT, color=INK, ha="center", va="center_baseline")
         if pin.label and text != pin_text(pin):
             drawn.numbered.append(pin)
     if missing := len(pins) - sum(map(bool, texts)):
@@ -266,7 +270,7 @@ def _draw_pitches(drawn: _Drawing, occupied: OccupiedPlaces) -> None:
         occupied.add(boxes)
         lines = [[(across, low), (across, high)], *([(bar[0], end), (bar[2], end)] for end in (low, high))]
         drawn.lines.extend(line if upright else [(v, u) for u, v in line] for line in lines)
-        drawn.axes.text(x, y, text, fontsize=INNER_PT, color=SOFT, ha="center", va="center_baseline")
+        write_text(drawn.axes, x, y, text, fontsize=INNER_PT, color=SOFT, ha="center", va="center_baseline")
 
 
 def pitch_text(fibres: Sequence[Pin]) -> str:
@@ -289,10 +293,10 @@ def _draw_dimensions(drawn: _Drawing) -> None:
         (((left + right) / 2, y), f"{width:.3f} mm", 0.0),
         ((x, (bottom + top) / 2), f"{height:.3f} mm", 90.0),
     ):
-        axes.text(*at, text, fontsize=7, color=INK, ha="center", va="center", rotation=turn, bbox=white)
+        write_text(axes, *at, text, fontsize=7, color=INK, ha="center", va="center", rotation=turn, bbox=white)
     for at, (x_um, y_um), horizontal, vertical in (
         ((left, bottom - 0.8), view.die[:2], "left", "top"),
         ((right, top + 0.8), view.die[2:], "right", "bottom"),
     ):
         text = f"({x_um / 1e3:.3f}, {y_um / 1e3:.3f}) mm"
-        axes.text(*at, text, fontsize=INNER_PT, color=SOFT, ha=horizontal, va=vertical)
+        write_text(axes, *at, text, fontsize=INNER_PT, color=SOFT, ha=horizontal, va=vertical)

@@ -21,6 +21,7 @@ from optinc_pdk.report.pinout_views import (
     pin_group,
     pin_text,
     text_mm,
+    write_text,
 )
 from optinc_pdk.report.pins import Pin
 
@@ -31,13 +32,13 @@ _SIZE_PT = 7.0
 
 def draw_title(axes: Axes, name: str, pins: Sequence[Pin], process: Process) -> None:
     """Write name, process, and number and least distance of pads, bumps and fibres above a die."""
-    axes.text(FIELD[0], 287.0, name, fontsize=14, color=INK, va="center")
+    write_text(axes, FIELD[0], 287.0, name, fontsize=14, color=INK, va="center")
     parts = [f"process {process.name}"]
     for kind, count in sorted(Counter(pin.kind for pin in pins).items()):
         places = [(pin.x_um, pin.y_um) for pin in pins if pin.kind == kind]
         apart = f"s, at least {least_distance_um(places):.1f} µm apart" if count > 1 else ""
         parts.append(f"{count:,} {kind}{apart}")
-    axes.text(FIELD[0], 279.5, "; ".join(parts), fontsize=8, color=INK, va="center")
+    write_text(axes, FIELD[0], 279.5, "; ".join(parts), fontsize=8, color=INK, va="center")
 
 
 def least_distance_um(places: Sequence[tuple[float, float]]) -> float:
@@ -67,9 +68,11 @@ def draw_table(axes: Axes, view: DieView, pins: Sequence[Pin]) -> list[str]:
     rows = -(-len(shown) // columns)
     for column in range(-(-len(shown) // max(rows, 1))):
         lines = "\n".join(shown[column * rows : (column + 1) * rows])
-        axes.text(FIELD[0] + column * width, top, lines, fontsize=INNER_PT, color=INK, va="top", linespacing=1.15)
+        write_text(
+            axes, FIELD[0] + column * width, top, lines, fontsize=INNER_PT, color=INK, va="top", linespacing=1.15
+        )
     if shown:
-        axes.text(FIELD[0], top + 1.0, "Not labelled above:", fontsize=_SIZE_PT, color=INK, va="bottom")
+        write_text(axes, FIELD[0], top + 1.0, "Not labelled above:", fontsize=_SIZE_PT, color=INK, va="bottom")
     missing = len(texts) - len(shown)
     return [f"{missing:,} labels have no room here"] if missing else []
 
@@ -81,12 +84,12 @@ def draw_legend(axes: Axes, pins: Sequence[Pin], view: DieView | None, notes: Se
         square = [(x, 19.0), (x + 3.0, 19.0), (x + 3.0, 22.0), (x, 22.0)]
         axes.add_collection(PolyCollection([square], facecolors=COLOURS[name], edgecolors=INK, linewidths=0.4))
         text = f"{name} ({count:,})"
-        axes.text(x + 4.0, 20.5, text, fontsize=_SIZE_PT, color=INK, va="center")
+        write_text(axes, x + 4.0, 20.5, text, fontsize=_SIZE_PT, color=INK, va="center")
         x += 10.0 + text_mm(text, _SIZE_PT)
     if view is not None:
         _draw_scale_bar(axes, view.mm_per_um)
     text = "Squares are pads, octagons bumps; triangles are fibres and point where light leaves the die. "
-    axes.text(FIELD[0], 13.0, f"{text}{'; '.join(notes)}.", fontsize=_SIZE_PT, color=INK, va="center")
+    write_text(axes, FIELD[0], 13.0, f"{text}{'; '.join(notes)}.", fontsize=_SIZE_PT, color=INK, va="center")
 
 
 def _draw_scale_bar(axes: Axes, mm_per_um: float) -> None:
@@ -95,4 +98,4 @@ def _draw_scale_bar(axes: Axes, mm_per_um: float) -> None:
     ticks = [[(at, 19.5), (at, 21.5)] for at, _ in bar]
     axes.add_collection(LineCollection([bar, *ticks], colors=INK, linewidths=1.0))
     text = f"{length / 1e3:g} mm; scale {mm_per_um * 1e3:.1f} : 1 on A3"
-    axes.text(FIELD[2], 17.0, text, fontsize=_SIZE_PT, color=INK, ha="right", va="center")
+    write_text(axes, FIELD[2], 17.0, text, fontsize=_SIZE_PT, color=INK, ha="right", va="center")

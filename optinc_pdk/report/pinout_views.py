@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
 
 from optinc_pdk.report.label_placement import Box
 from optinc_pdk.report.pins import FIBRE, Pin, Pinout
@@ -39,6 +42,11 @@ _ADVANCE, _LINE = 0.61, 1.15
 # room for the dimensions beyond the labels
 _DIMENSION_MM = 8.0
 _FACET_UM = 1.0
+
+
+def write_text(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
+    """Write a text as it is, in the monospaced font that :func:`text_mm` assumes."""
+    axes.text(x, y, text, family="monospace", parse_math=False, **style)
 
 
 def text_mm(text: str, size_pt: float) -> float:
