@@ -26,6 +26,10 @@ def errors_hinting_at_process(gds: Path, process: Process) -> Iterator[None]:
     try:
         yield
     except InputError as error:
+        # before slow imports
+        if not gds.is_file():
+            raise
+
         from optinc_pdk.extract import GdsError
 
         if isinstance(error, GdsError):

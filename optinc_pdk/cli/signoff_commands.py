@@ -168,6 +168,8 @@ def lvs(
 
     card = load_process(process)
     warn_of_changed_cards(gds, card)
+    with errors_hinting_at_process(gds, card):
+        netlist_circuit = read_layout_netlist(netlist, gds, card, top)
 
     from optinc_pdk.file_sets import StagedFiles
     from optinc_pdk.report.build_numbers import difference_line, not_compared_text
@@ -177,7 +179,7 @@ def lvs(
     from optinc_pdk.signoff.lvs.label_binding import extract_for
 
     with errors_hinting_at_process(gds, card):
-        bound, extraction = extract_for(read_layout_netlist(netlist, gds, card, top), gds, card)
+        bound, extraction = extract_for(netlist_circuit, gds, card)
         reference = bound.reference
         with errors_naming(netlist):
             check_netlist(reference, extraction, card)

@@ -117,13 +117,15 @@ def simulate(
         check_port_count(path, [len(chosen)])
     drive = None if bias is None else read_drive(bias, card)
     pads = parse_settings(settings or [])
-    hints = nullcontext() if source.suffix in NETLISTS else errors_hinting_at_process(source, card)
-    with hints, faults_explaining_errors(as_json) as faults, progress_counter() as report:
-        reference = None
+    # errors of a netlist alone say nothing about the layers of a layout
+    hints = nullcontext if source.suffix in NETLISTS else partial(errors_hinting_at_process, source, card)
+    reference = None
+    with hints():
         if netlist is not None:
             reference = read_layout_netlist(netlist, source, card, top)
         elif source.suffix in NETLISTS and bias is None:
             reference = read_reference(source, card, circuit_name(source), top)
+    with hints(), faults_explaining_errors(as_json) as faults, progress_counter() as report:
         if drive is None or bias is None:
             blocks = _set_blocks(source, reference, pads, wavelengths_nm, card, chosen, report, faults)
         else:

@@ -93,13 +93,14 @@ def verify(
     )
     check_wavelengths(card, wavelengths_nm)
     drive = parse_settings(settings or [])
+    with errors_hinting_at_process(gds, card):
+        reference = None if netlist is None else read_layout_netlist(netlist, gds, card, top)
 
     from optinc_pdk.report.verification_page import VerifiedFiles
     from optinc_pdk.signoff.verification import STAGES
     from optinc_pdk.signoff.verification import verify as run
 
     with errors_hinting_at_process(gds, card), stage_progress((*STAGES, "report")) as stage:
-        reference = None if netlist is None else read_layout_netlist(netlist, gds, card, top)
         result = run(gds, reference, drive, wavelengths_nm, card, stage, partial(stage.within, "simulate"))
         stage("report")
         numbers = _write(result, VerifiedFiles(gds, netlist, drive), card, paths)
