@@ -197,8 +197,9 @@ def test_a_circuit_that_gdsfactory_draws_from_yaml_passes(tmp_path: Path, run: R
     """gdsfactory writes a text at every instance, on a layer that the process does not have."""
     with active_pdk():
         circuit = gf.read.from_yaml(SCHEMATIC)
-        texts = circuit.shapes(circuit.kcl.layer(206, 0)).each(kdb.Shapes.STexts)
-        assert {"split", "bar"} <= {text.text_string for text in texts}
+        # an iterator that is kept locks the layout database
+        labels = circuit.shapes(circuit.kcl.layer(206, 0))
+        assert {"split", "bar"} <= {text.text_string for text in labels.each(kdb.Shapes.STexts)}
         circuit.write_gds(tmp_path / "splitter.gds", with_metadata=False)
         circuit.write_netlist(circuit.get_netlist(recursive=True), tmp_path / "splitter.pic.yml")
     code, out, _ = run(tmp_path / "splitter.gds")
