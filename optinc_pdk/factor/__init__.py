@@ -22,7 +22,7 @@ from optinc_pdk.factor.matrix_structure import MatrixPart, MatrixStructure, find
 from optinc_pdk.factor.mesh import Mesh, mzi_transfer
 from optinc_pdk.factor.part_factors import PartFactor, StructuredFactor, factor_by_parts
 from optinc_pdk.factor.rectangular import rectangular
-from optinc_pdk.factor.svd import SvdFactor, svd, svd_generic, svd_search, total_heater_phase
+from optinc_pdk.factor.svd import SvdFactor, svd, svd_generic, svd_mixed, svd_search, total_heater_phase
 from optinc_pdk.factor.triangular import triangular
 from optinc_pdk.validation import validate_api
 
@@ -54,6 +54,7 @@ __all__ = [
     "rectangular",
     "svd",
     "svd_generic",
+    "svd_mixed",
     "svd_mzis",
     "svd_search",
     "total_heater_phase",

@@ -160,6 +160,41 @@ def svd_generic(W: ArrayLike, rng: np.random.Generator) -> SvdFactor:
     return _meshes(left, np.where(np.arange(singular.size) < rank, singular, 0.0), right, None, None)
 
 
+EQUAL = 1e-9
+"""Singular values that differ by less than this share of the largest count as equal."""
+
+
+def svd_mixed(W: ArrayLike, rng: np.random.Generator) -> SvdFactor:
+    """Factors a matrix by singular value decomposition with random vectors wherever singular values are equal.
+
+    As :func:`svd_generic`, but singular vectors of equal singular values are mixed as well: the product depends on
+    the space that they span only. A unitary becomes the product of two random ones, so that also a permutation needs
+    no MZI at the end of its range.
+
+    Args:
+        W: (m, n) = (out, in), real or complex.
+        rng: Source of the random vectors.
+
+    Returns:
+        The factors; singular values up to `NULL` times the largest are set to 0.
+
+    Raises:
+        ValueError: W is not a matrix of finite numbers, is all zero, or its largest singular value is out of range.
+    """
+    left, singular, right = _vectors(W)
+    rank = int(np.count_nonzero(singular > NULL * singular[0]))
+    left, right = left.astype(np.complex128), right.astype(np.complex128)
+    steps = 1 + np.flatnonzero(singular[: rank - 1] - singular[1:rank] > EQUAL * singular[0])
+    for members in np.split(np.arange(rank), steps):
+        if members.size > 1:
+            mixing = _random_unitary(members.size, rng)
+            left[:, members] = left[:, members] @ mixing
+            right[members] = mixing.conj().T @ right[members]
+    left[:, rank:] = left[:, rank:] @ _random_unitary(left.shape[0] - rank, rng)
+    right[rank:] = _random_unitary(right.shape[0] - rank, rng) @ right[rank:]
+    return _meshes(left, np.where(np.arange(singular.size) < rank, singular, 0.0), right, None, None)
+
+
 _Vectors = tuple[NDArray[Any], NDArray[np.float64], NDArray[Any]]
 
 
