@@ -1,7 +1,7 @@
-"""The whole pipeline: trained weights in, a signed-off chip out.
+"""The whole pipeline: trained weights or a matrix in, a signed-off chip out.
 
-Layout and sign-off tools are imported only after the weights, the name and the process have been read, so that
-unusable input is refused at once.
+Layout and sign-off tools are imported only after the weights or the matrix, the name and the process have been read, so
+that unusable input is refused at once.
 """
 
 from __future__ import annotations
@@ -11,45 +11,35 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
-import numpy as np
+from numpy.typing import NDArray
 
-from optinc_pdk.assemble import check_buildable, draft_circuit
-from optinc_pdk.averaging import Averaging
-from optinc_pdk.cards import DEFAULT_PROCESS, Link, Process, Receivers, card_digests, load_process, with_link
-from optinc_pdk.circuit import Bias, Board, Circuit, write_bias, write_netlist
+from optinc_pdk.assemble import check_buildable
+from optinc_pdk.cards import DEFAULT_PROCESS, Link, Receivers, card_digests, load_process, with_link
+from optinc_pdk.chip_tasks import AveragingTask, ChipTask, MatrixTask
+from optinc_pdk.chip_tasks.chip_task import Factors, Programming, Result
+from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_sets import StagedFiles, output_targets
 from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.matrices import TOLERANCE, MatrixReading, MatrixTarget
+from optinc_pdk.matrices.target import is_matrix_file
 from optinc_pdk.memory_limit import refuse_beyond_memory
-from optinc_pdk.onn import (
-    LayerFactor,
-    Onn,
-    bundled_weights,
-    factorise,
-    lattice_score,
-    linked_network,
-    normalise,
-    output_notes,
-)
-from optinc_pdk.onn.build_memory import estimated_memory_gb
-from optinc_pdk.onn.conditioning import check_gains
-from optinc_pdk.onn.network import ACTIVATIONS
+from optinc_pdk.onn import Onn, bundled_weights, normalise
 from optinc_pdk.validation import validate_arguments
 
 if TYPE_CHECKING:
     from optinc_pdk.report.schema import Report
     from optinc_pdk.signoff.drc.design_rule_check import DrcResult
     from optinc_pdk.signoff.electrical.electrical_check import ElectricalResult
-    from optinc_pdk.signoff.function import FunctionResult
     from optinc_pdk.signoff.layout_faults import LayoutFault
     from optinc_pdk.signoff.lvs.comparison import LvsResult
-    from optinc_pdk.simulate import Programming, Scattering
 
+Source = str | Path | Onn | MatrixTarget | NDArray[Any]
+"""What a chip can be built from: a file, a network or a matrix."""
 CHIP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}")
 FILE_ENDINGS = (
     ".gds",
@@ -59,6 +49,7 @@ FILE_ENDINGS = (
     ".lvs.json",
     ".lvs.lyrdb",
     ".function.npz",
+    ".matrix.npz",
     ".pinout.csv",
     ".pinout.svg",
     ".report.html",
@@ -149,7 +140,7 @@ class _Files:
 
 @validate_arguments
 def build(
-    weights: str | Path | Onn | None = None,
+    weights: Source | None = None,
     directory: str | Path = "gds_out",
     name: str | None = None,
     process: str = DEFAULT_PROCESS,
@@ -159,13 +150,16 @@ def build(
     link: Link | None = None,
     receivers: Receivers | None = None,
     port_metadata: bool = False,
+    read: MatrixReading | None = None,
+    tolerance: float | None = None,
 ) -> Build:
-    """Build a chip from trained weights and check it.
+    """Build a chip from trained weights or from a matrix, and check it.
 
     If a check fails, the files are written nevertheless and the report has the verdict "fail".
 
     Args:
-        weights: Weight file or network; by default the bundled 4-bit network.
+        weights: Weight file or network; or a matrix as an array, a file or a
+            :class:`optinc_pdk.matrices.MatrixTarget`. By default the bundled 4-bit network.
         directory: Folder for the chip's files.
         name: Chip name, 1 to 32 letters, digits and underscores; by default the stem of the weight file, or "chip".
         process: Process name, or a folder with process cards.
@@ -177,6 +171,8 @@ def build(
             process's.
         receivers: How the servers detect them; by default the process's.
         port_metadata: Whether the layout file also has kfactory's metadata about ports. No check reads it.
+        read: For a matrix, what is read at the outputs: fields (default) or powers.
+        tolerance: For a matrix, largest accepted error of an entry, relative to the largest entry; by default 0.01.
 
     Returns:
         The build; its ``passed`` states whether every check passed.
@@ -186,7 +182,18 @@ def build(
     """
     with StagedFiles(directory) as staged:
         built = build_staged(
-            weights, staged, name, process, on_stage, on_progress, input_amplitudes, link, receivers, port_metadata
+            weights,
+            staged,
+            name,
+            process,
+            on_stage,
+            on_progress,
+            input_amplitudes,
+            link,
+            receivers,
+            port_metadata,
+            read,
+            tolerance,
         )
         from optinc_pdk.report.build_files import cascades_of
 
@@ -211,7 +218,7 @@ def publish(staged: StagedFiles, *names: str, reports: Sequence[str] = (), stale
 
 
 def build_staged(
-    weights: str | Path | Onn | None,
+    weights: Source | None,
     staged: StagedFiles,
     name: str | None,
     process: str,
@@ -221,20 +228,26 @@ def build_staged(
     link: Link | None = None,
     receivers: Receivers | None = None,
     port_metadata: bool = False,
+    read: MatrixReading | None = None,
+    tolerance: float | None = None,
 ) -> Build:
     """Build a chip into a set of files that :func:`publish` makes visible; arguments and errors as of :func:`build`."""
     clock = _Clock(on_stage, on_progress)
     with clock.stage("read"):
-        onn, name = _read(weights, name)
-        digest = onn.digest
-        _check_amplitudes(onn, input_amplitudes)
+        source, stem, prefix = _read(weights, read, tolerance)
+        name = _chip_name(stem, name)
+        if isinstance(source, MatrixTarget):
+            _refuse_options("a network", input_amplitudes=input_amplitudes, link=link, receivers=receivers)
         # digests of the cards as they are, without the options of this build
         stated = load_process(process)
         cards = {"name": stated.name, "cards": card_digests(stated)}
         card = with_link(stated, link, receivers)
-        neurons = card.link.kind == "neurons"
-        notes = output_notes(onn, neurons)
-        given, onn = onn, linked_network(onn, neurons)
+        task: ChipTask[Any, Any, Any]
+        if isinstance(source, MatrixTarget):
+            task = MatrixTask(source, card, prefix)
+        else:
+            _check_amplitudes(source, input_amplitudes)
+            task = AveragingTask(source, card, input_amplitudes)
         out = _Files(staged, name)
         # refused before anything is computed
         output_targets(staged.directory, [f"{name}{ending}" for ending in (*FILE_ENDINGS, REPORT_ENDING)])
@@ -242,105 +255,76 @@ def build_staged(
         from optinc_pdk.extract.golden_devices import check_golden
 
         check_golden(card)
-        score = lattice_score(given)
-        if score.exact < score.inputs:
-            other = next(one for one in ACTIVATIONS if one != given.activation)
-            notes.append(
-                f"network: without any error it computes {score.exact:,} of {score.inputs:,} inputs exactly, with the "
-                f"activation {given.activation}; train it again, or, if its file does not state the activation, give "
-                f"--activation {other}"
-            )
+        notes = list(task.notes)
+    return _build_task(task, staged, out, cards, clock, notes, port_metadata)
+
+
+def _build_task(
+    task: ChipTask[Any, Any, Any],
+    staged: StagedFiles,
+    out: _Files,
+    cards: dict[str, Any],
+    clock: _Clock,
+    notes: list[str],
+    port_metadata: bool,
+) -> Build:
+    """Build and check the chip of a task."""
     from optinc_pdk.cells.golden_files import check_golden_files
     from optinc_pdk.layout import lay_out, to_layout, write_gds
     from optinc_pdk.pdk import active_pdk
-    from optinc_pdk.report.build_numbers import (
-        chip_numbers,
-        drc_numbers,
-        factor_numbers,
-        findings,
-        function_numbers,
-        task_numbers,
-    )
-    from optinc_pdk.report.detection_loss import detection_losses
+    from optinc_pdk.report.build_numbers import drc_numbers, layout_findings
 
-    refuse_beyond_memory(
-        estimated_memory_gb(onn),
-        f"a chip of {onn.mzis:,} MZIs",
-        "use a machine with more memory, fewer or narrower layers, or 'factor' with smaller blocks",
-    )
+    card = task.process
+    size = task.estimate()
+    refuse_beyond_memory(size.memory_gb, size.chip, size.remedy)
     with clock.stage("factor"):
-        factors = factorise(onn, input_amplitudes)
-        check_gains(factors, card, detection_losses(onn, card))
+        factors = task.factor()
     with clock.stage("assemble"):
-        draft = draft_circuit(onn, card, name)
+        draft = task.draft(factors, out.name)
     with clock.stage("layout"):
         with active_pdk(card):
             check_golden_files(card)
         circuit, chip = lay_out(draft, card)
-        layout = to_layout(chip, card, name, port_metadata)
+        task.check_layout(chip)
+        layout = to_layout(chip, card, out.name, port_metadata)
     gds = out.path(".gds")
     write_gds(layout, gds)
     write_netlist(circuit, out.path(".pic.yml"))
-    signed = _sign_off(circuit, given, factors, card, out, clock, input_amplitudes)
+    signed = _sign_off(task, circuit, factors, out, clock)
     numbers: dict[str, Any] = {
         "schema": 1,
-        "name": name,
+        "name": out.name,
         "verdict": "fail",
-        "task": task_numbers(onn.task),
         "process": cards,
-        "onn": {
-            "structure": list(given.structure),
-            "accuracy": score.accuracy,
-            "margin": score.margin,
-            "activation": onn.activation,
-            "sha256": digest,
-        },
-        "factor": factor_numbers(given, factors),
-        "chip": chip_numbers(circuit, chip, onn, card, signed.programming, signed.function),
+        **task.sections(factors, circuit, chip, signed.programming, signed.result),
         "drc": drc_numbers(signed.rules, signed.electrical),
         "lvs": {"devices": signed.lvs.devices, "nets": signed.lvs.nets, "match": signed.lvs.match},
-        "function": function_numbers(signed.function),
-        "speed": signed.speed,
         "faults": [fault.to_json() for fault in signed.faults],
     }
-    notes += signed.notes + findings(
-        signed.rules,
-        signed.electrical,
-        signed.faults,
-        signed.lvs,
-        signed.function,
-        onn.activation,
-        signed.programming,
-    )
+    notes += signed.notes + layout_findings(signed.rules, signed.electrical, signed.faults, signed.lvs)
+    notes += task.findings(signed.programming, signed.result)
     with clock.stage("report"):
-        pictures = _pictures(gds, card, onn, signed.function)
+        pictures = _pictures(gds, task, signed.result)
     report = _write(numbers, out, pictures, notes, clock.seconds)
     return Build(report, staged.directory, tuple(notes))
 
 
 @dataclass(frozen=True, eq=False)
-class _SignOff:
-    """Results of the checks; the function is not checked where LVS finds a difference, nor the speed of wrong words."""
+class _SignOff(Generic[Programming, Result]):
+    """Results of the checks; chips that differ from their netlist are not programmed, nor is their function checked."""
 
     rules: DrcResult
     electrical: ElectricalResult | None
     faults: Sequence[LayoutFault]
     lvs: LvsResult
     programming: Programming | None
-    function: FunctionResult | None
-    speed: dict[str, Any] | None
+    result: Result | None
     notes: list[str]
 
 
 def _sign_off(
-    circuit: Circuit,
-    onn: Onn,
-    factors: tuple[LayerFactor, ...],
-    card: Process,
-    out: _Files,
-    clock: _Clock,
-    inputs: Sequence[float] | None,
-) -> _SignOff:
+    task: ChipTask[Factors, Programming, Result], circuit: Circuit, factors: Factors, out: _Files, clock: _Clock
+) -> _SignOff[Programming, Result]:
     """Check the written layout: design rules, netlist, and the function of the extracted circuit; write its pinout."""
     from optinc_pdk.extract import extract
     from optinc_pdk.report.pinout import read_pinout
@@ -349,12 +333,11 @@ def _sign_off(
     from optinc_pdk.signoff.drc.marker_database import write_lyrdb
     from optinc_pdk.signoff.electrical.electrical_check import check_electrical
     from optinc_pdk.signoff.electrical.wiring import wiring_of
-    from optinc_pdk.signoff.function import check_scattering, write_function
     from optinc_pdk.signoff.layout_faults import layout_faults_of
     from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
-    from optinc_pdk.simulate import UnsettledError, program, scattering
+    from optinc_pdk.simulate import UnsettledError
 
-    gds = out.path(".gds")
+    gds, card = out.path(".gds"), task.process
     with clock.stage("drc"):
         # the marker database names the layout where it will be
         rules = replace(run_drc(gds, card.rules, card.gds_layers), file=str(out.target(".gds")))
@@ -367,38 +350,22 @@ def _sign_off(
     electrical: ElectricalResult | None = None
     faults = layout_faults_of(extraction.faults)
     programming: Programming | None = None
-    function: FunctionResult | None = None
-    speed: dict[str, Any] | None = None
+    result: Result | None = None
     notes: list[str] = []
     # a circuit that differs from the netlist has no known channels to program
-    if lvs.match and circuit.board is not None:
+    if lvs.match:
         try:
             with clock.stage("program"):
                 wiring = wiring_of(extraction, card)
-                programming = program(
-                    extraction.circuit,
-                    circuit.board,
-                    onn,
-                    card,
-                    ground=wiring.common_ground,
-                    factors=factors,
-                    inputs=inputs,
-                )
+                ground = wiring.common_ground
+                programming = task.program(circuit, extraction.circuit, factors, ground)
             write_bias(programming.bias, out.path(".bias.yml"))
             with clock.stage("currents"):
                 electrical = check_electrical(card.rules, wiring, programming.bias)
                 # those of the wiring are among those of the extraction
                 faults += tuple(fault for fault in electrical.faults if fault not in faults)
-            with clock.stage("function"):
-                wavelength = float(card.guide.wavelength_nm)
-                s = scattering(extraction.circuit, programming.bias, wavelength, card, ground=wiring.common_ground)
-                function = check_scattering(
-                    s, circuit.board, programming.bias, onn.task, onn=onn, on_progress=partial(clock.steps, "function")
-                )
-            write_function(function, out.path(".function.npz"))
-            if function.passed and card.noise is not None and card.budget is not None:
-                with clock.stage("rate"):
-                    speed = _speed(s, circuit.board, programming.bias, onn.task, card)
+            result = task.check(circuit, extraction.circuit, programming, ground, clock)
+            task.write(result, out.path(""))
         except RangeError as fault:
             notes.append(f"program: {fault}")
         except UnsettledError as fault:
@@ -413,45 +380,58 @@ def _sign_off(
         pinout = read_pinout(extraction, circuit, lvs, card, bias, currents)
         write_atomic(out.path(".pinout.csv"), pinout.to_csv().encode())
         write_atomic(out.path(".pinout.svg"), pinout_svg(pinout, card))
-    return _SignOff(rules, electrical, faults, lvs, programming, function, speed, notes)
+    return _SignOff(rules, electrical, faults, lvs, programming, result, notes)
 
 
-def _speed(s: Scattering, board: Board, bias: Bias, task: Averaging, card: Process) -> dict[str, Any]:
-    """Estimate the highest symbol rate of the extracted chip, what limits it, and the energy at this rate."""
-    from optinc_pdk.report.build_numbers import speed_numbers
-    from optinc_pdk.signoff.function import function_inputs
-    from optinc_pdk.tolerance.error_estimate import error_margins
-    from optinc_pdk.tolerance.highest_rates import find_rate_limits, rates_without_limits
-    from optinc_pdk.tolerance.link_energy import link_energy
+def _read(
+    weights: Source | None, read: MatrixReading | None, tolerance: float | None
+) -> tuple[Onn | MatrixTarget, str, str]:
+    """Read the network or matrix, and check that a chip can be built from it.
 
-    margins = error_margins(s, function_inputs(task), board, bias)
-    limits = find_rate_limits(margins, card)
-    named = limits.main_limit is not None or limits.symbol_rate_bd in (None, limits.highest_bd)
-    without = None if named else rates_without_limits(margins, card, limits)
-    energy = None if limits.symbol_rate_bd is None else link_energy(board, bias, task, card, limits.noise)
-    return speed_numbers(limits, without, energy, len(margins.wrong))
-
-
-def _read(weights: str | Path | Onn | None, name: str | None) -> tuple[Onn, str]:
-    """Read the network and the chip's name, and check that a chip can be built from it."""
+    Returns:
+        The network or matrix, the stem of the chip's name, and the beginning of messages about it.
+    """
+    chosen = {"read": read, "tolerance": tolerance}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    if isinstance(weights, MatrixTarget):
+        _refuse_options("an array or file", **given)
+        return weights, "chip", ""
+    if weights is not None and not isinstance(weights, str | Path | Onn):
+        return MatrixTarget(weights, read or "field", TOLERANCE if tolerance is None else tolerance), "chip", ""
     if isinstance(weights, Onn):
         onn, stem, prefix = weights, "chip", ""
     else:
         path = bundled_weights() if weights is None else Path(weights)
-        onn, stem, prefix = Onn.load(path), path.stem, f"{path}: "
+        stem, prefix = path.stem, f"{path}: "
+        if is_matrix_file(path):
+            return MatrixTarget.load(path, read or "field", TOLERANCE if tolerance is None else tolerance), stem, prefix
+        onn = Onn.load(path)
+    _refuse_options("a matrix", **given)
     try:
         check_buildable(onn)
         # refuses a hidden layer that is zero for every input
         normalise(onn)
     except InputError as fault:
         raise InputError(f"{prefix}{fault}") from fault
+    return onn, stem, prefix
+
+
+def _refuse_options(of: str, **options: object) -> None:
+    """Refuse options that have no effect on this input; None stands for an option that is not given."""
+    for name, value in options.items():
+        if value is not None:
+            raise InputError(f"{name.replace('_', ' ')} {value!r} has no effect here: it is an option of {of}; drop it")
+
+
+def _chip_name(stem: str, name: str | None) -> str:
+    """Return the name of the chip: the given one, or one that is made of a file's stem."""
     chosen = re.sub(r"[^A-Za-z0-9_]", "_", stem)[:32] if name is None else name
     if not CHIP_NAME.fullmatch(chosen):
         raise InputError(
             f"name {chosen!r}: it becomes the name of a GDS cell and of files; use 1 to 32 letters, digits and "
             "underscores, a letter or digit first"
         )
-    return onn, chosen
+    return chosen
 
 
 def _check_amplitudes(onn: Onn, amplitudes: Sequence[float] | None) -> None:
@@ -466,26 +446,19 @@ def _check_amplitudes(onn: Onn, amplitudes: Sequence[float] | None) -> None:
         )
 
 
-def _pictures(gds: Path, process: Process, onn: Onn, function: FunctionResult | None) -> dict[str, bytes]:
+def _pictures(gds: Path, task: ChipTask[Factors, Programming, Result], result: Result | None) -> dict[str, bytes]:
     """The page's pictures as PNG."""
     from optinc_pdk.report.layout_pictures import detail_window, layout_png
-    from optinc_pdk.report.plots import outputs_png
 
     # pictures name layers by their purpose
+    process = task.process
     parts = {"metal": process.metal.layer, "etch70": process.grating.layer}
     layers = process.gds_layers | {part: process.layers[name].gds for part, name in parts.items()}
     pictures = {
         "layout": layout_png(gds, layers),
         "detail": layout_png(gds, layers, window_um=detail_window(gds, layers["heater"], 700.0, 420.0)),
     }
-    if function is not None:
-        levels = np.broadcast_to(function.levels[np.newaxis, :, np.newaxis], function.outputs.shape)
-        pictures["outputs"] = outputs_png(
-            function.outputs.reshape(-1, onn.task.symbols),
-            levels.reshape(-1, onn.task.symbols).astype(float),
-            onn.task.output_resolution,
-        )
-    return pictures
+    return pictures if result is None else pictures | task.pictures(result)
 
 
 def _write(

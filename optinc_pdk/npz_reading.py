@@ -90,7 +90,28 @@ def parse_npz(
         raise
     except _DAMAGE as fault:
         raise error(f"{path}: is not a valid .npz archive ({_reason(fault)}); {SAVE_AGAIN}") from fault
-    return {name.removesuffix(".npy"): _array(path, name, content, error) for name, content in contents}
+    return {
+        name.removesuffix(".npy"): _array(f"{path}: member {reprlib.repr(name)}", content, error, SAVE_AGAIN)
+        for name, content in contents
+    }
+
+
+def member_names(data: bytes) -> list[str]:
+    """Return the names of an archive's members without the ending .npy; empty if it is no valid archive."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return [name.removesuffix(".npy") for name in archive.namelist()]
+    except _DAMAGE:
+        return []
+
+
+def parse_npy(path: Path, data: bytes, error: type[ValueError] = InputError) -> NDArray[Any]:
+    """Return the array of a .npy file that has been read, which is not unpickled.
+
+    Raises:
+        error: The file is damaged, or is not an array of plain values; the message states the file and the remedy.
+    """
+    return _array(str(path), data, error, "save it again with numpy.save")
 
 
 def _check_members(path: Path, members: Sequence[zipfile.ZipInfo], kind: FileKind, error: type[ValueError]) -> None:
@@ -117,13 +138,12 @@ def _check_members(path: Path, members: Sequence[zipfile.ZipInfo], kind: FileKin
         )
 
 
-def _array(path: Path, name: str, data: bytes, error: type[ValueError]) -> NDArray[Any]:
-    """Return the array of a member; its header is checked against its size before the array is created."""
-    where = f"{path}: member {reprlib.repr(name)}"
+def _array(where: str, data: bytes, error: type[ValueError], save_again: str) -> NDArray[Any]:
+    """Return the array of a file or member; its header is checked against its size before the array is created."""
     try:
         start, shape, fortran, dtype = _header(data)
     except _DAMAGE as fault:
-        raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {SAVE_AGAIN}") from fault
+        raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {save_again}") from fault
     if dtype.hasobject:
         raise error(
             f"{where} holds Python objects (a pickle), which can run code; store floats, and text as a string array"
@@ -134,12 +154,12 @@ def _array(path: Path, name: str, data: bytes, error: type[ValueError]) -> NDArr
     if expected != len(body) or dtype.itemsize == 0:
         raise error(
             f"{where} declares {reprlib.repr(shape)} of {str(dtype)[:60]}, which does not fit its {len(body)} bytes; "
-            f"{SAVE_AGAIN}"
+            f"{save_again}"
         )
     try:
         return np.frombuffer(body, dtype).reshape(shape, order="F" if fortran else "C")
     except _DAMAGE as fault:  # such as more dimensions than NumPy has
-        raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {SAVE_AGAIN}") from fault
+        raise error(f"{where} is not a valid .npy array ({_reason(fault)}); {save_again}") from fault
 
 
 def _header(data: bytes) -> tuple[int, tuple[int, ...], bool, np.dtype[Any]]:

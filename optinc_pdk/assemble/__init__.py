@@ -2,8 +2,9 @@
 
 from optinc_pdk.assemble.buildability import check_buildable, check_weights
 from optinc_pdk.assemble.component_library import check_devices
-from optinc_pdk.assemble.die_plan import CARRIER_TREE, LOCAL_STRIPS, DiePlan
+from optinc_pdk.assemble.die_plan import CARRIER_TREE, LOCAL_STRIPS, CircuitPlan, DiePlan
 from optinc_pdk.assemble.grounds import strip_names
+from optinc_pdk.assemble.matrix_circuit import MatrixDraft, draft_matrix, matrix_labels
 from optinc_pdk.assemble.mesh_circuit import mesh_depth, rectangular_slots
 from optinc_pdk.assemble.network_circuit import (
     CircuitDraft,
@@ -20,7 +21,9 @@ __all__ = [
     "CARRIER_TREE",
     "LOCAL_STRIPS",
     "CircuitDraft",
+    "CircuitPlan",
     "DiePlan",
+    "MatrixDraft",
     "WeightBlock",
     "assemble",
     "check_buildable",
@@ -28,7 +31,9 @@ __all__ = [
     "check_weights",
     "complete_circuit",
     "draft_circuit",
+    "draft_matrix",
     "layer_blocks",
+    "matrix_labels",
     "mesh_chip",
     "mesh_depth",
     "preprocessing_loss_db",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
+
+from optinc_pdk.circuit import Circuit
 
 
 @dataclass(frozen=True)
@@ -28,3 +31,21 @@ CARRIER_TREE = DiePlan(carrier_tree=True)
 """All strips on one die, with a carrier tree and one ground."""
 LOCAL_STRIPS = DiePlan(carrier_tree=False)
 """Strips that share neither carriers nor grounds."""
+
+
+class CircuitPlan(Protocol):
+    """A circuit without the parts that depend on the dies, whatever the chip computes."""
+
+    @property
+    def strips(self) -> tuple[str, ...]:
+        """Names of the strips of the floorplan, in the order in which light passes them."""
+        ...
+
+    @property
+    def shares_one_die(self) -> bool:
+        """Whether all strips may share one die and its ground."""
+        ...
+
+    def complete(self, plan: DiePlan) -> Circuit:
+        """Return the complete circuit for a distribution over dies."""
+        ...

@@ -28,6 +28,15 @@ def add_common_grounds(b: CircuitBuilder) -> None:
             b.connect(HUB, f"pad_GND{i},e1")
 
 
+def copy_parts(source: CircuitBuilder, target: CircuitBuilder) -> None:
+    """Add the instances, nets and ports of a circuit without ground pads to another one, behind its ground pads."""
+    target.instances |= source.instances
+    target.settings |= source.settings
+    target.grid |= source.grid
+    target.nets += source.nets
+    target.ports |= source.ports
+
+
 def strip_names(sections: Iterable[str]) -> dict[str, str]:
     """Return the strip to which each section of the floorplan belongs.
 

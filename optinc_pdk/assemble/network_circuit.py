@@ -10,7 +10,7 @@ from optinc_pdk.assemble.buildability import check_buildable, check_fan_out
 from optinc_pdk.assemble.component_library import check_devices, component_types, composite_circuits
 from optinc_pdk.assemble.copies_and_sums import check_crossings, copy_inputs, sum_outputs
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, DiePlan
-from optinc_pdk.assemble.grounds import add_common_grounds, add_divided_grounds
+from optinc_pdk.assemble.grounds import add_common_grounds, add_divided_grounds, copy_parts, strip_names
 from optinc_pdk.assemble.layer_parts import add_fibre, add_linear_block, add_mixers, add_modulators
 from optinc_pdk.assemble.mesh_circuit import BlockBuilder
 from optinc_pdk.assemble.preprocessing import add_preprocessing
@@ -49,6 +49,22 @@ class CircuitDraft:
     coherent: bool
     coupler: Coupler
     oscillator_power: float
+
+    @property
+    def strips(self) -> tuple[str, ...]:
+        """Names of the strips of the floorplan, in the order in which light passes them."""
+        sections = [block.name for layer in self.blocks for block in layer]
+        names = strip_names(sections)
+        return tuple(dict.fromkeys(names[section] for section in sections))
+
+    @property
+    def shares_one_die(self) -> bool:
+        """Whether all strips may share one die and its ground: a carrier tree reaches one bank of mixers a layer."""
+        return not self.carriers and all(len({block.bank for block in layer}) == 1 for layer in self.blocks)
+
+    def complete(self, plan: DiePlan) -> Circuit:
+        """Return the complete circuit, see :func:`complete_circuit`."""
+        return complete_circuit(self, plan)
 
 
 def assemble(onn: Onn, process: Process, name: str, plan: DiePlan = CARRIER_TREE) -> Circuit:
@@ -137,11 +153,7 @@ def complete_circuit(draft: CircuitDraft, plan: DiePlan) -> Circuit:
     b = CircuitBuilder(within.name, within.library, within.cells)
     if plan.carrier_tree:
         add_common_grounds(b)
-    b.instances |= within.instances
-    b.settings |= within.settings
-    b.grid |= within.grid
-    b.nets += within.nets
-    b.ports |= within.ports
+    copy_parts(within, b)
     fibres = () if plan.carrier_tree else _oscillators(b, draft.coupler, draft.oscillators)
     oscillators = list(draft.oscillators.values()) if plan.carrier_tree else []
     supplies, monitors = _carrier(b, draft.coupler, draft.task, oscillators)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -23,7 +24,6 @@ from optinc_pdk.cli.options import (
     ProcessName,
     ReceiversName,
     Servers,
-    Weights,
     parse_output,
 )
 from optinc_pdk.cli.paths import errors_naming, output_folder, output_path
@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 def build(
     weights: Annotated[
         Path | None,
-        typer.Argument(help="Weight file: .npz, .safetensors, .onnx. Default: the bundled 4-bit network."),
+        typer.Argument(
+            help="Weight file: .npz, .safetensors, .onnx; or matrix: .npy, or .npz with one array. Default: the "
+            "bundled 4-bit network."
+        ),
     ] = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Folder for the chip's files.")
@@ -63,19 +66,41 @@ def build(
             "reads it.",
         ),
     ] = False,
+    read: Annotated[
+        Literal["field", "power"] | None,
+        typer.Option(
+            help="For a matrix: what is read at the outputs. field: their fields, with a phase shifter at every "
+            "output; power: their powers, with photodiodes. Default: field."
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            help="For a matrix: largest accepted error of an entry, relative to the largest entry. Default: 0.01."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Build a chip from trained weights and check it: design rules, netlist and function.
+    """Build a chip from trained weights or from a matrix and check it: design rules, netlist and function.
 
     Writes the layout, netlist, bias and report into the output folder. Exit code 1 if a check fails.
     """
     output_folder(output)
+    described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
+    matrix = weights is not None and _is_matrix(weights)
+    if matrix:
+        _refuse_for_matrix(weights, described | {"--link": link, "--receivers": receivers})
+    elif (read, tolerance) != (None, None):
+        raise InputError(
+            f"{weights or 'the bundled network'}: --read and --tolerance describe a matrix: drop them, or give a .npy "
+            "file, or a .npz file with one array"
+        )
 
     from optinc_pdk import flow
 
     with stage_progress(flow.STAGES) as report_stage:
         source: Path | Onn | None = weights
-        if weights is not None and (bits, servers, groups, activation) != (None,) * 4:
+        if weights is not None and not matrix and (bits, servers, groups, activation) != (None,) * 4:
             source = read_network(weights, bits, servers, groups, activation)
             name = weights.stem if name is None else name
         result = flow.build(
@@ -88,6 +113,8 @@ def build(
             link=link,
             receivers=receivers,
             port_metadata=port_metadata,
+            read=read,
+            tolerance=tolerance,
         )
     if as_json:
         print(result.report.to_json(), end="")
@@ -96,9 +123,33 @@ def build(
     raise typer.Exit(PASSED if result.passed else FAILED)
 
 
+def _is_matrix(weights: Path) -> bool:
+    from optinc_pdk.matrices.target import is_matrix_file
+
+    return is_matrix_file(weights)
+
+
+def _refuse_for_matrix(weights: Path | None, options: Mapping[str, object]) -> None:
+    """Check that no option of a network is given for a matrix.
+
+    Args:
+        weights: File of the matrix.
+        options: Values by name of the option, each possibly None.
+
+    Raises:
+        InputError: One of them is given.
+    """
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise InputError(f"{weights}: contains a matrix, for which {', '.join(given)} has no effect; drop it")
+
+
 @app.command()
 def factor(
-    weights: Weights,
+    weights: Annotated[
+        Path,
+        typer.Argument(help="Weight file: .npz, .safetensors or .onnx; or matrix: .npy, or .npz with one array."),
+    ],
     process: ProcessName = DEFAULT,
     bits: Bits = None,
     servers: Servers = None,
@@ -107,10 +158,16 @@ def factor(
     link: LinkName = None,
     as_json: Json = False,
 ) -> None:
-    """Factor the weight matrices of a network into meshes; prints MZIs, phase shifters and errors of each layer.
+    """Factor the weight matrices of a network, or a matrix, into meshes; prints MZIs, phase shifters and errors.
 
     A network from which no chip can be built is factored as well, with a warning on standard error.
     """
+    if _is_matrix(weights):
+        described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
+        _refuse_for_matrix(weights, described | {"--link": link})
+        _factor_matrix(weights, process, as_json)
+        return
+
     from optinc_pdk.cards import load_process, with_link
 
     card = with_link(load_process(process), link, None)
@@ -134,6 +191,22 @@ def factor(
         check_buildable(onn)
     except InputError as fault:
         print(f"optinc: {weights}: no chip can be built from it: {fault}", file=sys.stderr)
+
+
+def _factor_matrix(weights: Path, process: str, as_json: bool) -> None:
+    """Factor a matrix and print its factors."""
+    from optinc_pdk.cards import load_process
+    from optinc_pdk.matrices import MatrixTarget, factor_matrix
+
+    target, card = MatrixTarget.load(weights), load_process(process)
+
+    from optinc_pdk.report.matrix_factor_table import matrix_factor_row, matrix_factor_table
+
+    row = matrix_factor_row(target, factor_matrix(target, card))
+    if as_json:
+        print(json.dumps({"schema": 1, "matrix": row}, indent=2))
+    else:
+        print_table(matrix_factor_table(row))
 
 
 @app.command()

@@ -152,7 +152,7 @@ def read_report(path: Path, remedy: str) -> tuple[Report, Averaging]:
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.file_reading import REPORT, read_bytes
     from optinc_pdk.json_io import parse_json
-    from optinc_pdk.report.schema import Report
+    from optinc_pdk.report.schema import MatrixTaskNumbers, Report
 
     text = read_bytes(path, REPORT)
     try:
@@ -161,11 +161,18 @@ def read_report(path: Path, remedy: str) -> tuple[Report, Averaging]:
         raise InputError(f"{path}: {fault}; {remedy}") from None
     try:
         report = Report.model_validate_json(text)
-        return report, Averaging(**report.task.model_dump())
     except ValidationError as fault:
         raise InputError(
             f"{path}: not the report of a build ({fault.error_count()} faults, the first: {fault.errors()[0]['msg']}); "
             f"{remedy}"
         ) from None
+    task = report.task
+    if isinstance(task, MatrixTaskNumbers):
+        raise InputError(
+            f"{path}: the chip realises a matrix of {task.outputs} × {task.inputs}, and this command is "
+            "about chips that average words; use 'optinc simulate', 'lvs' or 'drc' for it"
+        )
+    try:
+        return report, Averaging(**task.model_dump())
     except ValueError as fault:
         raise InputError(f"{path}: task: {fault}; {remedy}") from None

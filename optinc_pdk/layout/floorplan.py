@@ -5,9 +5,8 @@ from __future__ import annotations
 from optinc_pdk.assemble import (
     CARRIER_TREE,
     LOCAL_STRIPS,
-    CircuitDraft,
+    CircuitPlan,
     DiePlan,
-    complete_circuit,
     draft_circuit,
     strip_names,
 )
@@ -42,8 +41,8 @@ def lay_out_network(onn: Onn, process: Process, name: str) -> tuple[Circuit, Chi
     return lay_out(draft_circuit(onn, process, name), process)
 
 
-def lay_out(draft: CircuitDraft, process: Process) -> tuple[Circuit, ChipLayout]:
-    """Plan a network's dies, complete its circuit for them and draw the chip.
+def lay_out(draft: CircuitPlan, process: Process) -> tuple[Circuit, ChipLayout]:
+    """Plan the dies of a chip, complete its circuit for them and draw the chip.
 
     With flip-chip wiring every strip has its own bumps, so the circuit does not depend on the dies. With perimeter
     wiring the dies are planned first, because the carrier tree and the ground pads depend on them.
@@ -56,29 +55,27 @@ def lay_out(draft: CircuitDraft, process: Process) -> tuple[Circuit, ChipLayout]
         The complete circuit and the chip layout.
     """
     if process.pads.wiring == "flipchip":
-        circuit = complete_circuit(draft, LOCAL_STRIPS)
+        circuit = draft.complete(LOCAL_STRIPS)
         return circuit, floorplan(circuit, process)
     with active_pdk(process), gc_paused():
         plan, dies = _planned(draft, process)
-        circuit = complete_circuit(draft, plan)
+        circuit = draft.complete(plan)
         netlist = _placeable(circuit)
         return circuit, side_by_side([draw_die(die, netlist, process) for die in dies], netlist, process)
 
 
-def _planned(draft: CircuitDraft, process: Process) -> tuple[DiePlan, list[PlannedDie]]:
-    """Plan the dies of a network with perimeter wiring.
+def _planned(draft: CircuitPlan, process: Process) -> tuple[DiePlan, list[PlannedDie]]:
+    """Plan the dies of a chip with perimeter wiring.
 
     A network of one bank of mixers a layer and activations off the chip gets a carrier tree across one die. Where no
     die holds that, and for every other network, strips are local, on as many dies as they need.
     """
-    one_bank = all(len({block.bank for block in layer}) == 1 for layer in draft.blocks)
-    if one_bank and process.activation.realisation == "offchip":
-        dies = _plan_dies(complete_circuit(draft, CARRIER_TREE), process)
+    if draft.shares_one_die:
+        dies = _plan_dies(draft.complete(CARRIER_TREE), process)
         if dies[0].fit != NOT_BUILDABLE:
             return CARRIER_TREE, dies
-    strips = strip_names(block.name for layer in draft.blocks for block in layer)
     # all grounds are common here, so that every die is planned with the ground pads of a die
-    dies = _plan_dies(complete_circuit(draft, DiePlan(False, dict.fromkeys(strips.values(), "d0"))), process)
+    dies = _plan_dies(draft.complete(DiePlan(False, dict.fromkeys(draft.strips, "d0"))), process)
     return DiePlan(False, {strip: f"d{number}" for number, die in enumerate(dies) for strip in die.strips}), dies
 
 

@@ -12,8 +12,9 @@ from optinc_pdk.cards import Process
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
 from optinc_pdk.layout.cell_frames import CellFrames, Point
 from optinc_pdk.layout.copies_and_sums import place_copies_or_sums
-from optinc_pdk.layout.fanout import draw_fanout
+from optinc_pdk.layout.fanout import draw_fanout, fan_length
 from optinc_pdk.layout.heater_wiring import facing_space, ground_width, pin_width, signals_width
+from optinc_pdk.layout.meander import least_gain, length_gains, teeth, tooth_heights
 from optinc_pdk.layout.mesh_placement import MeshPlacer
 from optinc_pdk.layout.placement_view import PlacementView
 from optinc_pdk.layout.trees import TreePlacer
@@ -49,6 +50,8 @@ class StripBuilder:
         self.inputs = [section for section in (*sections, f"{name}_in") if netlist.section(section)]
         self.canvas = Canvas(frames)
         self.placer = MeshPlacer(netlist, process, sections, frames)
+        # without preprocessing, the chip is a matrix between fibres, whose paths shall lose equal light
+        self.matched = not netlist.section("p")
         self.coupler = process.fibres.coupler
         self.fibre = float(process.floorplan.fibre_pitch_um)
         self.r, self.track = float(process.guide.radius_um), guide_track(process)
@@ -104,12 +107,17 @@ class StripBuilder:
         first = self._centre(len(starts))
         # the first column's wires run left of the mesh, where no coupler may be
         wires = self._wires_width(self.mesh.first.signals_left)
-        x = snap(self.left - max(self.fan_width(len(starts)), wires) - 2 * self.clear)
+        ends = [self.canvas.port(port) for port in starts.values()]
+        near = snap(self.left - max(self.fan_width(len(starts)), wires) - 2 * self.clear)
+        fan = [((near, snap(first - i * self.fibre)), (end.x, end.y)) for i, end in enumerate(ends)]
+        heights = self._matching_teeth(fan)
+        x = self._beside(near, -1, heights)
         pairs = []
-        for i, port in enumerate(starts.values()):
-            self.canvas.place(self._source(port), self.coupler, x, first - i * self.fibre, rotation=180)
-            pairs.append(self._pair(self.netlist.partner[port], port))
-        self.fan(pairs, x + self.clear)
+        for port, (a, b), teeth_um in zip(starts.values(), fan, heights, strict=True):
+            self.canvas.place(self._source(port), self.coupler, x, a[1], rotation=180)
+            self._meander((x, a[1]), 1, teeth_um, near)
+            pairs.append((a, b))
+        self.fan(pairs, near + self.clear)
 
     def _modulators(self, starts: dict[int, str]) -> None:
         """Place the modulators and a carrier tree for each block, with guides to the modes."""
@@ -247,6 +255,23 @@ class StripBuilder:
         self.fan(pairs, self.right)
         return self._oscillators(leaves, far + self.fibre)
 
+    def _output_shifter(self, port: str, x: float, y: float, count: int) -> str:
+        """Place the phase shifter in front of an output fibre, and the fibre; return the port of the phase shifter.
+
+        Args:
+            port: Guide port of the fibre coupler.
+            x: x in µm at which the phase shifter begins.
+            y: y in µm of both.
+            count: Number of phase shifters in the column.
+        """
+        leaving = self.netlist.partner[port]
+        shifter = leaving.rpartition(",")[0]
+        self.canvas.place(shifter, "phase_shifter", x, y)
+        at = self.canvas.port(leaving)
+        self.canvas.place(port.rpartition(",")[0], self.coupler, snap(at.x + ground_width(self.process, count)), y)
+        self.canvas.join(leaving, port)
+        return f"{shifter},o1"
+
     def _mixer_count(self, bank: str) -> int:
         return sum(self.netlist.component[name] == "mmi2x2" for name in self.netlist.section(f"{bank}_mix"))
 
@@ -300,14 +325,51 @@ class StripBuilder:
         first = self._centre(len(fibres))
         placer = TreePlacer(self.canvas, self.netlist, self.process, 0.0, -1)
         levels = max(self.netlist.grid[n][1] for n in self.netlist.section("t"))
-        placer.x = snap(right + self.fan_width(len(guides)) + levels * placer.pitch + 2 * self.r)
+        x = right + self.fan_width(len(guides)) + levels * placer.pitch + 2 * self.r
+        shifted = any(self.netlist.component[n] == "phase_shifter" for n in self.netlist.section("t"))
+        if shifted:
+            # the wires of the last column and those of the phase shifters run between them
+            wires = self._wires_width(self.mesh.last.signals_right) + self._wires_width(len(fibres))
+            x = max(x, self.mesh.last.right + wires + facing_space(self.process))
+        placer.x = near = snap(x)
+        if self.matched:
+            places = [snap(first - self.netlist.grid[name][2] * self.fibre) for name in fibres]
+            heights = self._matching_teeth([(a, (near, y)) for (_, a), y in zip(guides, places, strict=True)])
+            placer.x = self._beside(near, 1, heights)
         leaves: dict[str, list[Point]] = {}
         for name in fibres:
-            y = first - self.netlist.grid[name][2] * self.fibre
-            self.canvas.place(name, self.coupler, placer.x, y)
-            leaves[f"{name},o1"] = [(placer.x, y)]
+            port, y = f"{name},o1", first - self.netlist.grid[name][2] * self.fibre
+            if shifted:
+                port = self._output_shifter(port, placer.x, y, len(fibres))
+            else:
+                self.canvas.place(name, self.coupler, placer.x, y)
+            leaves[port] = [(placer.x, y)]
         pairs: list[tuple[Point, Point]] = []
-        for port, point in guides:
+        for number, (port, point) in enumerate(guides):
             root = placer.place(self.netlist.partner[port], leaves)
-            pairs.append((point, (root.x, root.y)))
+            if self.matched:
+                self._meander((root.x, root.y), -1, heights[number], near)
+            pairs.append((point, (near if self.matched else root.x, root.y)))
         self.fan(pairs, right)
+
+    def _matching_teeth(self, fan: list[tuple[Point, Point]]) -> list[list[float]]:
+        """Return the heights in µm of the teeth that lengthen each guide of a fan-out to the length of the longest.
+
+        Only fan-outs of a matrix are matched, see ``matched``; other guides get no teeth.
+        """
+        if not self.matched:
+            return [[] for _ in fan]
+        lengths = {i: fan_length(self.process, a, b) for i, (a, b) in enumerate(fan)}
+        gains = length_gains(lengths, float(self.process.guide.length_match_um) / 2, least_gain(self.r))
+        tallest = snap(self.fibre - self.track)
+        return [tooth_heights(gains[i], tallest, self.r) for i in range(len(fan))]
+
+    def _beside(self, x: float, side: int, heights: Sequence[Sequence[float]]) -> float:
+        """Return the x in µm beyond the teeth that start at ``x`` and extend to the right or left."""
+        most = max(map(len, heights))
+        return snap(x + side * (self.clear + 4 * self.r * most)) if most else x
+
+    def _meander(self, start: Point, side: int, heights: Sequence[float], end: float) -> None:
+        """Draw a horizontal guide with teeth from a coupler or phase shifter, which bends keep clear of, to x = end."""
+        first = (snap(start[0] + side * self.clear), start[1])
+        self.canvas.guide(start, *teeth(first, side, heights, self.r), (end, start[1]))

@@ -315,29 +315,19 @@ def currents_lines(currents: Currents, full: Currents) -> list[str]:
     return lines
 
 
-def findings(
-    drc: DrcResult,
-    electrical: ElectricalResult | None,
-    faults: Sequence[LayoutFault],
-    match: LvsResult,
-    function: FunctionResult | None,
-    activation: Activation,
-    programming: Programming | None,
+def layout_findings(
+    drc: DrcResult, electrical: ElectricalResult | None, faults: Sequence[LayoutFault], match: LvsResult
 ) -> list[str]:
-    """List the findings of all checks as text, one line each.
+    """List the findings of the checks of a layout as text, one line each.
 
     Args:
         drc: Results of the geometric rules.
         electrical: Results of the electrical rules; None without a bias.
         faults: Faults of the layout.
         match: Result of LVS; its first five differences are listed, without those that are faults of the layout.
-        function: Result of the function check; None if it did not run.
-        activation: Activation of the network.
-        programming: Result of programming, whose matrix errors are listed; None if the chip was not programmed.
 
     Returns:
-        Rule violations, rules that were not run, faults of the layout, LVS differences, wrong words and matrix errors,
-        in this order.
+        Rule violations, rules that were not run, faults of the layout and LVS differences, in this order.
     """
     lines: list[str] = []
     for result in drc.all_rules(electrical.rules if electrical else ()):
@@ -351,11 +341,6 @@ def findings(
     lines += [f"lvs {difference_line(difference)}" for difference in differences]
     if more := match.total_differences - len(differences):
         lines.append(f"lvs: {more} {'more ' * bool(differences)}differences in the .lvs.json file")
-    if function is not None:
-        lines += function_findings(function, activation)
-    if programming is not None:
-        errors = ", ".join(f"{error:.1e}" for error in programming.driven_error)
-        lines.append(f"matrix error as driven, rms over the 2-norm, by layer: {errors}")
     return lines
 
 

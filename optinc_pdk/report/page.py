@@ -11,8 +11,8 @@ from typing import Any
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.report.layout_pictures import COLORS
 from optinc_pdk.report.rendering import render
-from optinc_pdk.report.schema import FunctionNumbers, Report
-from optinc_pdk.report.terminal_tables import limit_text
+from optinc_pdk.report.schema import FunctionNumbers, MatrixTaskNumbers, Report
+from optinc_pdk.report.terminal_tables import limit_text, matrix_line, matrix_task_text
 
 MAX_ERRORS = 16
 """Values of wrong words with a row of their own; the others share one row."""
@@ -25,6 +25,7 @@ def render_page(
     detail: bytes | None = None,
     outputs: bytes | None = None,
     notes: Sequence[str] = (),
+    matrix: bytes | None = None,
 ) -> str:
     """Render the report of a build as one HTML page.
 
@@ -36,11 +37,12 @@ def render_page(
         detail: PNG of a part of it.
         outputs: PNG of the outputs against their ideal levels.
         notes: Findings and warnings as text, shown under the verdict.
+        matrix: PNG of a matrix, its target and their difference.
 
     Returns:
         The HTML text.
     """
-    pictures = {"layout": layout, "detail": detail, "outputs": outputs}
+    pictures = {"layout": layout, "detail": detail, "outputs": outputs, "matrix": matrix}
     light = None if report.chip is None else report.chip.light
     return render(
         "page.html.j2",
@@ -51,7 +53,7 @@ def render_page(
         words=_words(report.function),
         limited_by=None if report.speed is None else limit_text(report.speed),
         losses="" if light is None else ", ".join(f"{loss:.1f}" for loss in light.hop_loss_db),
-        network=_network(report),
+        network=_network(report) if report.averaging is not None else _matrix(report),
         **{name: png and b64encode(png).decode() for name, png in pictures.items()},
     )
 
@@ -64,6 +66,7 @@ def write_report(
     detail: bytes | None = None,
     outputs: bytes | None = None,
     notes: Sequence[str] = (),
+    matrix: bytes | None = None,
 ) -> Report:
     """Write `<name>.report.html` and then `<name>.report.json`, each atomically.
 
@@ -76,6 +79,7 @@ def write_report(
         detail: PNG of a part of it, as for `render_page`.
         outputs: PNG of the outputs, as for `render_page`.
         notes: Findings and warnings, as for `render_page`.
+        matrix: PNG of a matrix, as for `render_page`.
 
     Returns:
         The report as written.
@@ -86,7 +90,7 @@ def write_report(
     report = Report.model_validate(numbers)
     if report.name != name:
         raise ValueError(f"name: {name!r}, but the numbers are of {report.name!r}; give the numbers of one build")
-    html = render_page(report, layout, detail, outputs, notes).encode()
+    html = render_page(report, layout, detail, outputs, notes, matrix).encode()
     write_atomic(Path(directory, f"{name}.report.html"), html)
     files = {**report.files, f"{name}.report.html": hashlib.sha256(html).hexdigest()}
     report = report.model_copy(update={"files": files})
@@ -101,6 +105,8 @@ def _summary(report: Report) -> str:
         parts.append(f"{function.exact:,} of {function.inputs:,} words exact, margin {function.margin:.3f} levels")
         if function.basis is not None:
             parts.append(function.basis)
+    if report.matrix is not None:
+        parts.append(matrix_line(report.matrix))
     if report.drc is not None:
         parts.append(f"{report.drc.violations:,} violations of {report.drc.rules} design rules")
     if report.lvs is not None:
@@ -129,8 +135,10 @@ def _words(function: FunctionNumbers | None) -> dict[str, Any] | None:
 
 def _network(report: Report) -> list[tuple[str, str]]:
     """Quantities of the network and their values."""
-    task, onn, factor = report.task, report.onn, report.factor
-    facts = [("Task", f"average of {task.servers} words of {task.bits} bits, {task.groups} inputs")]
+    task, onn, factor = report.averaging, report.onn, report.factor
+    facts = []
+    if task is not None:
+        facts.append(("Task", f"average of {task.servers} words of {task.bits} bits, {task.groups} inputs"))
     if onn is not None:
         activation = {"relu": "ReLU", "clipped_relu": "clipped ReLU (0 to 1)"}[onn.activation]
         facts.append(("Network", f"{'-'.join(map(str, onn.structure))}, {activation} between layers"))
@@ -139,4 +147,29 @@ def _network(report: Report) -> list[tuple[str, str]]:
         count = f"{factor.mzis:,} of {factor.mzis_full_svd:,} for full SVD ({factor.ratio:.1%}), weights only"
         facts.append(("MZIs, the paper's convention", count))
         facts.append(("Largest error of a factored matrix", f"{factor.max_error:.2e}"))
+    return facts
+
+
+def _matrix(report: Report) -> list[tuple[str, str]]:
+    """Quantities of a matrix and their values."""
+    task, matrix, factor = report.task, report.matrix, report.factor
+    facts = []
+    if isinstance(task, MatrixTaskNumbers):
+        phases = {"field": "up to one phase of all outputs", "power": "up to one phase of each output"}[task.read]
+        facts.append(("Task", matrix_task_text(task)))
+        facts.append(("Compared", f"M / c against the target T, with one scale c > 0, {phases}"))
+    if factor is not None:
+        facts.append(("MZIs of the factors", f"{factor.mzis:,}, without dummies"))
+        facts.append(("Largest error of the factors", f"{factor.max_error:.2e} of the 2-norm"))
+    if matrix is not None:
+        entry = f"output {matrix.worst_output}, input {matrix.worst_input}"
+        facts += [
+            ("Form", matrix.form),
+            ("Fidelity |<T, M>|² / (<T, T> <M, M>)", f"{matrix.fidelity:.8f}"),
+            ("Rms error of an entry", f"{matrix.rms_error:.3%} of the largest entry"),
+            ("Largest error of an entry", f"{matrix.worst_error:.3%} of the largest entry, at {entry}"),
+            ("Before rounding to codes, at the start", f"{matrix.fitted_error:.3%}, {matrix.start_error:.3%}"),
+            ("Common scale c", f"{matrix.scale:.6g}"),
+            ("Insertion loss -20 log10(c ‖T‖)", f"{matrix.insertion_loss_db:.2f} dB beyond an ideal passive chip"),
+        ]
     return facts

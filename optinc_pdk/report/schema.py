@@ -48,6 +48,26 @@ class TaskNumbers(StrictModel):
     finer_input: bool
 
 
+class MatrixTaskNumbers(StrictModel):
+    """The task of a chip that multiplies by a matrix.
+
+    Attributes:
+        kind: Always ``matrix``; the averaging task has no such field.
+        outputs: Number of outputs.
+        inputs: Number of inputs.
+        read: What is read at the outputs: their fields, or their powers.
+        tolerance: Largest accepted error of an entry, relative to the largest entry.
+        sha256: Digest of the matrix and its reading, as `optinc_pdk.matrices.MatrixTarget.digest`.
+    """
+
+    kind: Literal["matrix"]
+    outputs: Count
+    inputs: Count
+    read: Literal["field", "power"]
+    tolerance: Positive
+    sha256: Sha256
+
+
 class ProcessNumbers(StrictModel):
     """The process cards that the chip was built with.
 
@@ -364,8 +384,43 @@ class FunctionNumbers(StrictModel):
         return self.coverage == "sample" and (self.certificate is None or self.certificate.margin <= 0.0)
 
 
+class MatrixNumbers(StrictModel):
+    """The matrix of the extracted chip, as driven, against the target, see `optinc_pdk.matrices.comparison`.
+
+    Errors are relative to the largest entry of the target.
+
+    Attributes:
+        form: Why the matrix has one mesh or two, as text.
+        fidelity: Fidelity, 0 to 1.
+        rms_error: Root mean square of the errors of the entries.
+        worst_error: Largest error of an entry.
+        worst_output: Output of this entry, from 0.
+        worst_input: Input of this entry, from 0.
+        scale: Common scale: the chip's fields are those of the target, in the target's units, times this number.
+        insertion_loss_db: Loss in dB beyond that of an ideal passive chip, which realises the target divided by its
+            largest singular value.
+        start_error: Largest error at the initial phases.
+        fitted_error: Largest error at the fitted phases, before they are rounded to DAC codes.
+        clipped: Number of MZIs with splittings that the couplers cannot reach.
+    """
+
+    form: str
+    fidelity: Annotated[float, Field(ge=0, le=1 + 1e-9)]
+    rms_error: NotNegative
+    worst_error: NotNegative
+    worst_output: Count
+    worst_input: Count
+    scale: Positive
+    insertion_loss_db: float
+    start_error: NotNegative
+    fitted_error: NotNegative
+    clipped: Count
+
+
 class Report(StrictModel):
     """Content of `report.json`.
+
+    A chip has either the sections ``onn``, ``function`` and ``speed``, or, for the task of a matrix, ``matrix``.
 
     A section is None if the build did not reach its stage; the verdict is then "fail". ``speed`` is None also if words
     are wrong without noise, if the process card has no noise or budget section, or in files of earlier versions; the
@@ -375,7 +430,7 @@ class Report(StrictModel):
     schema_number: Literal[1] = Field(default=SCHEMA, alias="schema")
     name: str
     verdict: Literal["pass", "fail"]
-    task: TaskNumbers
+    task: TaskNumbers | MatrixTaskNumbers
     process: ProcessNumbers | None = None
     onn: OnnNumbers | None = None
     factor: FactorNumbers | None = None
@@ -383,6 +438,7 @@ class Report(StrictModel):
     drc: DrcNumbers | None = None
     lvs: LvsNumbers | None = None
     function: FunctionNumbers | None = None
+    matrix: MatrixNumbers | None = None
     speed: SpeedNumbers | None = None
     faults: list[FaultNumbers] = Field(default_factory=list)
     files: dict[str, Sha256] = Field(default_factory=dict)
@@ -390,10 +446,11 @@ class Report(StrictModel):
 
     def failures(self) -> list[str]:
         """List the checks that failed or did not run, one line each; empty for a chip that passes."""
+        own = ("onn", "function") if isinstance(self.task, TaskNumbers) else ("matrix",)
         failures = [
             f"{stage}: not run"
-            for stage in ("onn", "factor", "chip", "drc", "lvs", "function")
-            if getattr(self, stage) is None
+            for stage in ("onn", "factor", "chip", "drc", "lvs", "function", "matrix")
+            if getattr(self, stage) is None and (stage in own or stage in ("factor", "chip", "drc", "lvs"))
         ]
         if self.drc is not None and self.drc.rules == 0:
             failures.append("drc: no rule ran")
@@ -410,6 +467,12 @@ class Report(StrictModel):
         if self.function is not None and self.function.exact != self.function.inputs:
             wrong = self.function.inputs - self.function.exact
             failures.append(f"function: {wrong:,} of {self.function.inputs:,} words wrong")
+        if isinstance(self.task, MatrixTaskNumbers) and self.matrix is not None:
+            error, tolerance = self.matrix.worst_error, self.task.tolerance
+            if error > tolerance:
+                failures.append(
+                    f"matrix: an entry is wrong by {error:.2%} of the largest, the tolerance is {tolerance:.2%}"
+                )
         return failures
 
     @model_validator(mode="after")
@@ -418,9 +481,16 @@ class Report(StrictModel):
             raise ValueError(f"verdict: 'pass' contradicts {'; '.join(failures)}; say 'fail'")
         return self
 
+    @property
+    def averaging(self) -> TaskNumbers | None:
+        """The averaging task; None for the chip of a matrix."""
+        return self.task if isinstance(self.task, TaskNumbers) else None
+
     def to_json(self) -> str:
         """Return the text of `report.json`: fields in the order of the schema, files sorted by name."""
         data = self.model_dump(by_alias=True)
+        if self.averaging is not None:
+            del data["matrix"]
         data["files"] = dict(sorted(self.files.items()))
         return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 

@@ -13,7 +13,15 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import BlockFactor, SvdFactor, factor_by_parts
 from optinc_pdk.onn import LayerFactor, Onn, factorise
 from optinc_pdk.report.formatting import format_short, format_si
-from optinc_pdk.report.schema import LimitNumbers, OscillatorNumbers, Report, SpeedNumbers
+from optinc_pdk.report.schema import (
+    LimitNumbers,
+    MatrixNumbers,
+    MatrixTaskNumbers,
+    OscillatorNumbers,
+    Report,
+    SpeedNumbers,
+    TaskNumbers,
+)
 
 if TYPE_CHECKING:
     from optinc_pdk.signoff.drc.design_rule_check import RuleResult
@@ -26,14 +34,16 @@ def summary_table(report: Report) -> Table:
     table.add_column(style="bold")
     table.add_column()
     task, onn, chip = report.task, report.onn, report.chip
-    table.add_row("task", f"average of {task.servers} words of {task.bits} bits")
+    averaging = isinstance(task, TaskNumbers)
+    table.add_row("task", task_text(task))
     if onn is not None:
         structure = "-".join(map(str, onn.structure))
         sample = "" if Averaging(**task.model_dump()).enumerable else " of sampled inputs"
         table.add_row("network", f"{structure}, {onn.accuracy:.2%}{sample} exact, margin {onn.margin:.3f} levels")
     if report.factor is not None:
         f = report.factor
-        table.add_row("factor", f"{f.mzis} MZIs (weights only, {f.ratio:.1%} of full SVD), error {f.max_error:.1e}")
+        share = f"weights only, {f.ratio:.1%} of full SVD" if averaging else "without dummies"
+        table.add_row("factor", f"{f.mzis} MZIs ({share}), error {f.max_error:.1e}")
     if chip is not None:
         size = f"{chip.width_um / 1e3:.2f} × {chip.height_um / 1e3:.2f} mm"
         table.add_row(
@@ -44,7 +54,10 @@ def summary_table(report: Report) -> Table:
             table.add_row("limits", ", ".join(limit_line(name, limit) for name, limit in chip.limits.items()))
     table.add_row("drc", _drc(report))
     table.add_row("lvs", _lvs(report))
-    table.add_row("function", _function(report))
+    if averaging:
+        table.add_row("function", _function(report))
+    else:
+        table.add_row("matrix", "not run" if report.matrix is None else matrix_line(report.matrix))
     if chip is not None and chip.oscillators is not None:
         table.add_row("oscillators", oscillator_line(chip.oscillators))
     if report.speed is not None:
@@ -55,6 +68,27 @@ def summary_table(report: Report) -> Table:
         verdict += ", the function on sampled words only"
     table.add_row("verdict", verdict)
     return table
+
+
+def task_text(task: TaskNumbers | MatrixTaskNumbers) -> str:
+    """Format the task of a chip as text."""
+    if isinstance(task, MatrixTaskNumbers):
+        return matrix_task_text(task)
+    return f"average of {task.servers} words of {task.bits} bits"
+
+
+def matrix_task_text(task: MatrixTaskNumbers) -> str:
+    """Format the task of a matrix as text."""
+    read = {"field": "fields", "power": "powers"}[task.read]
+    return f"{task.outputs} × {task.inputs} matrix, read as {read}, tolerance {task.tolerance:.3g} of the largest entry"
+
+
+def matrix_line(matrix: MatrixNumbers) -> str:
+    """Format how well a chip realises its matrix as one line of text."""
+    return (
+        f"fidelity {matrix.fidelity:.6f}, error of an entry {matrix.worst_error:.2%} at most, {matrix.rms_error:.2%} "
+        f"rms, of the largest entry; insertion loss {matrix.insertion_loss_db:.1f} dB, common scale {matrix.scale:.4g}"
+    )
 
 
 def limit_line(name: str, limit: LimitNumbers) -> str:

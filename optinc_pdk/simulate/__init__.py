@@ -2,6 +2,7 @@
 
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
 from optinc_pdk.simulate.heater_drive.phases import heater_phases
+from optinc_pdk.simulate.programming.matrix_program import MatrixProgramming, program_matrix
 from optinc_pdk.simulate.programming.program import Programming, program
 from optinc_pdk.simulate.s_parameters.plan import ScatteringPlan
 from optinc_pdk.simulate.s_parameters.scattering import Scattering, prepare, s_matrices, scattering
@@ -14,6 +15,7 @@ from optinc_pdk.validation import validate_api
 __all__ = [
     "CircuitOptics",
     "FieldSolution",
+    "MatrixProgramming",
     "Noise",
     "Programming",
     "Reception",
@@ -25,6 +27,7 @@ __all__ = [
     "noise_of",
     "prepare",
     "program",
+    "program_matrix",
     "s_matrices",
     "scattering",
     "solve",

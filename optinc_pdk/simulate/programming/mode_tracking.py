@@ -6,7 +6,7 @@ e^{i δ_{k+1}}; so phase errors are carried along mode by mode to the outputs, w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,7 @@ class MeshRecord:
         inner: (MZIs, 2) magnitudes of the transmission of the arms between the couplers, heated one first.
         outer: (MZIs, 2) magnitudes of the transmission of the input arms, heated one first; 1 for a dark one.
         idle: Magnitudes of the transmission of modes through dummies.
+        idle_column: Column of each of these dummies.
         attenuation: Phase differences of the arms of the attenuators behind the mesh, in rad.
     """
 
@@ -72,6 +73,7 @@ class MeshRecord:
     inner: Floats
     outer: Floats
     idle: list[float] = field(default_factory=list)
+    idle_column: list[int] = field(default_factory=list)
     attenuation: list[float] = field(default_factory=list)
 
     def devices(self, mesh: Mesh) -> MeshDevices:
@@ -97,6 +99,28 @@ class MeshRecord:
             outer=np.minimum(self.outer * np.sqrt(power[:, :1]), 1.0),
             idle=min(float(np.mean(self.idle)), 1.0) if self.idle else 1.0,
         )
+
+
+def relative_devices(record: MeshRecord, mesh: Mesh) -> MeshDevices:
+    """Return the devices of a mesh without the losses that all modes share, column by column.
+
+    Where a folded mesh turns, all modes lose light in long guides. The loss of an idle mode is one number for all
+    columns, so that a loss of one column may not be part of it.
+
+    Args:
+        record: Devices as the modes passed them.
+        mesh: The ideal mesh, which gives the positions of the MZIs.
+    """
+    devices = record.devices(mesh)
+    common = np.ones(devices.columns)
+    for mzis, _, _ in devices.schedule:
+        common[devices.column[mzis[0]]] = devices.outer[mzis].max()
+    idle = np.array(record.idle) / common[record.idle_column] if record.idle else np.ones(1)
+    return replace(
+        devices,
+        outer=devices.outer / common[devices.column][:, np.newaxis],
+        idle=min(float(np.mean(idle)), 1.0),
+    )
 
 
 @dataclass
@@ -140,7 +164,7 @@ class ModeTracker:
         theta = {(c, r): i for i, (c, r) in enumerate(zip(mesh.column.tolist(), mesh.row.tolist(), strict=True))}
         for slot in rectangular_slots(mesh.modes):
             if slot.dummy:
-                self._dummy(slot.row, record)
+                self._dummy(slot.row, record, slot.column)
                 continue
             at = theta[slot.column, slot.row]
             self._mzi(f"{name}_c{slot.column}_r{slot.row}", slot.row, mesh.theta[at], mesh.phi[at], record, at)
@@ -175,7 +199,7 @@ class ModeTracker:
         record.inner[at] = abs(heated.transmission), abs(plain.transmission)
         record.outer[at] = [1.0 if path is None else abs(path.transmission) for path in (upper, lower)]
 
-    def _dummy(self, row: int, record: MeshRecord | None) -> None:
+    def _dummy(self, row: int, record: MeshRecord | None, column: int = -1) -> None:
         path = self.arrive(row)
         if path is None:
             return
@@ -189,6 +213,7 @@ class ModeTracker:
         self.ends[row] = out
         if record is not None:
             record.idle.append(abs(path.transmission * passed))
+            record.idle_column.append(column)
 
     def attenuate(self, name: str, attenuation: Floats) -> None:
         """Advance the modes through a column of attenuators and set their phases.

@@ -97,7 +97,7 @@ def program(
     """
     carrier = float(process.guide.wavelength_nm) if wavelength_nm is None else wavelength_nm
     structure = analyse(circuit)
-    _refuse_shared_channels(structure)
+    refuse_shared_channels(structure)
     factors = factorise(realised_network(onn, board.layers), inputs) if factors is None else factors
     problem = ProgrammingProblem(structure, board, layer_targets(onn, board, factors), carrier, process)
     phases, recorded = aligned_start(problem)
@@ -106,7 +106,7 @@ def program(
         if is_large(problem, target):
             phases = fit_meshes(problem, target, recorded, phases, progress)
     fitted = fit_phases(problem, phases, progress)
-    bias, driven = _drive(structure, wrap(fitted.phases), process, ground, crosstalk)
+    bias, driven = drive_codes(structure, wrap(fitted.phases), process, ground, crosstalk)
     light = solve_fields(problem, driven)
     bias = replace(
         bias,
@@ -186,7 +186,12 @@ def _input_amplitudes(onn: Onn, board: Board, inputs: Sequence[float] | None) ->
     return {label: float(a) for row in board.inputs for label, a in zip(row, amplitudes, strict=True)}
 
 
-def _refuse_shared_channels(structure: CircuitOptics) -> None:
+def refuse_shared_channels(structure: CircuitOptics) -> None:
+    """Check that every heater has a channel of its own.
+
+    Raises:
+        NetlistError: A heater has no channel, or two share one.
+    """
     seen: dict[str, int] = {}
     for i, label in enumerate(structure.channel):
         name = structure.circuit.instances[structure.heater[i]]
@@ -198,10 +203,24 @@ def _refuse_shared_channels(structure: CircuitOptics) -> None:
         seen[label] = i
 
 
-def _drive(
+def drive_codes(
     structure: CircuitOptics, phases: Floats, process: Process, ground: SharedGround | None, crosstalk: Floats | None
 ) -> tuple[Bias, Floats]:
-    """The bias without electronics, and (H,) phases of the guides when driven by its codes."""
+    """Compute the DAC codes of phases, which compensate for ground rise and thermal crosstalk.
+
+    Args:
+        structure: The chip.
+        phases: (H,) phases in rad, in [0, 2 pi).
+        process: Process of the cards.
+        ground: Ground rise that results from the heaters' currents; None for no ground rise.
+        crosstalk: (H, H) matrix of crosstalk shares; None for that of the card.
+
+    Returns:
+        The bias without electronics, and (H,) phases of the guides when driven by its codes.
+
+    Raises:
+        RangeError: A heater needs more than the range of the drive.
+    """
     circuit = structure.circuit
     power, voltage = np.zeros_like(phases), np.zeros_like(phases)
     code, driven = np.zeros(phases.size, dtype=np.int64), phases.copy()

@@ -1,0 +1,92 @@
+"""Assembly of a matrix's circuit: fibres, meshes with attenuators, output phase shifters, fibres. It has no board."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from optinc_pdk.assemble.component_library import NETWORK_DEVICES, component_types, composite_circuits
+from optinc_pdk.assemble.die_plan import DiePlan
+from optinc_pdk.assemble.grounds import add_common_grounds, add_divided_grounds, copy_parts
+from optinc_pdk.assemble.layer_parts import add_fibre
+from optinc_pdk.assemble.mesh_circuit import BlockBuilder, add_pad
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Circuit, CircuitBuilder
+from optinc_pdk.matrices import MatrixFactor, MatrixTarget
+
+SECTION = "l0"
+"""Section of the meshes; prefix of their labels."""
+U, V, ATTENUATORS, OUTPUT = f"{SECTION}_u", f"{SECTION}_v", f"{SECTION}_att", f"{SECTION}_out"
+"""Prefixes of the pad labels of the last mesh, the first one, the attenuators and the output phase shifters."""
+
+
+@dataclass(frozen=True)
+class MatrixDraft:
+    """A matrix's circuit without ground pads. Every ground end is joined to ``grounds.HUB``.
+
+    Attributes:
+        builder: Instances and nets.
+    """
+
+    builder: CircuitBuilder
+
+    @property
+    def strips(self) -> tuple[str, ...]:
+        """Name of the only strip of the floorplan."""
+        return (SECTION,)
+
+    @property
+    def shares_one_die(self) -> bool:
+        """Whether all strips may share one die and its ground."""
+        return True
+
+    def complete(self, plan: DiePlan) -> Circuit:
+        """Return the circuit with ground pads; the draft is not changed."""
+        b, within = CircuitBuilder(self.builder.name, self.builder.library, self.builder.cells), self.builder
+        if plan.carrier_tree:
+            add_common_grounds(b)
+        copy_parts(within, b)
+        if not plan.carrier_tree:
+            add_divided_grounds(b, plan.ground_groups)
+        return b.build()
+
+
+def matrix_labels(target: MatrixTarget) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the labels of the input fibres, such as ``in_r0``, and of the output fibres, such as ``out_r0``."""
+    return tuple(f"in_r{i}" for i in range(target.inputs)), tuple(f"out_r{i}" for i in range(target.outputs))
+
+
+def draft_matrix(target: MatrixTarget, factor: MatrixFactor, process: Process, name: str) -> MatrixDraft:
+    """Assemble the parts of a matrix's circuit that do not depend on the die.
+
+    Shape and form of the factors and the reading determine the circuit; the values of the matrix determine the bias.
+
+    Args:
+        target: The matrix. If fields are read, every output has a phase shifter.
+        factor: Its factors.
+        process: Process that provides the devices.
+        name: Chip name.
+
+    Raises:
+        CardError: The process lacks devices.
+    """
+    coupler = process.fibres.coupler
+    process.require_devices((*NETWORK_DEVICES, coupler))
+    cells = composite_circuits(process)
+    b = CircuitBuilder(name, component_types(process, cells), cells)
+    inputs, outputs = matrix_labels(target)
+    light = {row: add_fibre(b, coupler, label, SECTION, row)[0] for row, label in enumerate(inputs)}
+    modes = BlockBuilder(b, SECTION, light)
+    if factor.v is not None:
+        modes.mesh(V, target.inputs)
+        modes.attenuators(ATTENUATORS, factor.attenuators)
+    modes.mesh(U, target.outputs)
+    for row, label in enumerate(outputs):
+        end = modes.ends[row]
+        fibre, _ = add_fibre(b, coupler, label, "t", row)
+        if target.read == "field":
+            shifter = b.add(f"{OUTPUT}_r{row}", "phase_shifter", ("t", 0, row))
+            add_pad(b, shifter, f"{shifter},e1", f"{shifter},e2")
+            b.connect(end, f"{shifter},o1")
+            end = f"{shifter},o2"
+        b.connect(end, fibre)
+    return MatrixDraft(b)

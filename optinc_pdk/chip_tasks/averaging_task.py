@@ -1,0 +1,215 @@
+"""A network that averages words, as the task of a chip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optinc_pdk.assemble import CircuitDraft, draft_circuit
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.averaging.score import Score
+from optinc_pdk.cards import Process
+from optinc_pdk.chip_tasks.chip_task import SizeEstimate, Stages
+from optinc_pdk.circuit import Bias, Board, Circuit
+from optinc_pdk.drive import SharedGround
+from optinc_pdk.onn import LayerFactor, Onn, factorise, lattice_score, linked_network, output_notes
+from optinc_pdk.onn.build_memory import estimated_memory_gb
+from optinc_pdk.onn.conditioning import check_gains
+from optinc_pdk.onn.network import ACTIVATIONS
+
+if TYPE_CHECKING:
+    from optinc_pdk.layout import ChipLayout
+    from optinc_pdk.signoff.function import FunctionResult
+    from optinc_pdk.simulate import Programming, Scattering
+
+
+@dataclass(frozen=True, eq=False)
+class AveragingResult:
+    """Results of the check of a network.
+
+    Attributes:
+        function: Words that the extracted chip reads.
+        speed: Section ``speed`` of the report; None if words are wrong, or the process card does not state noise.
+    """
+
+    function: FunctionResult
+    speed: dict[str, Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class AveragingTask:
+    """The average of words, computed by a network.
+
+    Attributes:
+        given: Network that was read.
+        process: Process with the options of this build.
+        inputs: (M,) amplitude of level 3 of each symbol in the input fibres; None for the default.
+    """
+
+    given: Onn
+    process: Process
+    inputs: Sequence[float] | None
+
+    @property
+    def _neurons(self) -> bool:
+        return self.process.link.kind == "neurons"
+
+    @cached_property
+    def onn(self) -> Onn:
+        """The network with the output neurons that the link needs."""
+        return linked_network(self.given, self._neurons)
+
+    @cached_property
+    def score(self) -> Score:
+        """What the network computes in floating point."""
+        return lattice_score(self.given)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the build adds to the network, and whether the network is exact."""
+        notes = output_notes(self.given, self._neurons)
+        score, activation = self.score, self.given.activation
+        if score.exact < score.inputs:
+            other = next(one for one in ACTIVATIONS if one != activation)
+            notes.append(
+                f"network: without any error it computes {score.exact:,} of {score.inputs:,} inputs exactly, with the "
+                f"activation {activation}; train it again, or, if its file does not state the activation, give "
+                f"--activation {other}"
+            )
+        return tuple(notes)
+
+    def estimate(self) -> SizeEstimate:
+        """Estimate the memory of the build."""
+        return SizeEstimate(
+            estimated_memory_gb(self.onn),
+            f"a chip of {self.onn.mzis:,} MZIs",
+            "use a machine with more memory, fewer or narrower layers, or 'factor' with smaller blocks",
+        )
+
+    def factor(self) -> tuple[LayerFactor, ...]:
+        """Factor the layers, and check that the electronics reach the gains that they need."""
+        from optinc_pdk.report.detection_loss import detection_losses
+
+        factors = factorise(self.onn, self.inputs)
+        check_gains(factors, self.process, detection_losses(self.onn, self.process))
+        return factors
+
+    def draft(self, factors: tuple[LayerFactor, ...], name: str) -> CircuitDraft:
+        """Assemble the circuit, which the shapes of the layers determine."""
+        return draft_circuit(self.onn, self.process, name)
+
+    def check_layout(self, chip: ChipLayout) -> None:
+        """Accept every layout: networks beyond the dies are drawn, and the design rules refuse them."""
+
+    def program(
+        self, reference: Circuit, extracted: Circuit, factors: tuple[LayerFactor, ...], ground: SharedGround
+    ) -> Programming:
+        """Find the bias of the extracted circuit on the board of its netlist."""
+        from optinc_pdk.simulate import program
+
+        return program(
+            extracted, _board(reference), self.given, self.process, ground=ground, factors=factors, inputs=self.inputs
+        )
+
+    def check(
+        self, reference: Circuit, extracted: Circuit, programming: Programming, ground: SharedGround, stages: Stages
+    ) -> AveragingResult:
+        """Read the words of all inputs, and estimate the symbol rate if all are right."""
+        from optinc_pdk.signoff.function import check_scattering
+        from optinc_pdk.simulate import scattering
+
+        board, bias, task = _board(reference), programming.bias, self.onn.task
+        with stages.stage("function"):
+            wavelength = float(self.process.guide.wavelength_nm)
+            s = scattering(extracted, bias, wavelength, self.process, ground=ground)
+            function = check_scattering(
+                s, board, bias, task, onn=self.given, on_progress=partial(stages.steps, "function")
+            )
+        speed = None
+        if function.passed and self.process.noise is not None and self.process.budget is not None:
+            with stages.stage("rate"):
+                speed = _speed(s, board, bias, task, self.process)
+        return AveragingResult(function, speed)
+
+    def write(self, result: AveragingResult, stem: Path) -> None:
+        """Write the table of words, ``.function.npz``."""
+        from optinc_pdk.signoff.function import write_function
+
+        write_function(result.function, stem.with_name(f"{stem.name}.function.npz"))
+
+    def sections(
+        self,
+        factors: tuple[LayerFactor, ...],
+        reference: Circuit,
+        chip: ChipLayout,
+        programming: Programming | None,
+        result: AveragingResult | None,
+    ) -> dict[str, Any]:
+        """Return the sections of the report about task, network, factors, chip, function and speed."""
+        from optinc_pdk.report.build_numbers import chip_numbers, factor_numbers, function_numbers, task_numbers
+
+        function = None if result is None else result.function
+        return {
+            "task": task_numbers(self.onn.task),
+            "onn": {
+                "structure": list(self.given.structure),
+                "accuracy": self.score.accuracy,
+                "margin": self.score.margin,
+                "activation": self.onn.activation,
+                "sha256": self.given.digest,
+            },
+            "factor": factor_numbers(self.given, factors),
+            "chip": chip_numbers(reference, chip, self.onn, self.process, programming, function),
+            "function": function_numbers(function),
+            "speed": None if result is None else result.speed,
+        }
+
+    def findings(self, programming: Programming | None, result: AveragingResult | None) -> list[str]:
+        """List wrong words and matrix errors."""
+        from optinc_pdk.report.build_numbers import function_findings
+
+        lines = [] if result is None else function_findings(result.function, self.onn.activation)
+        if programming is not None:
+            errors = ", ".join(f"{error:.1e}" for error in programming.driven_error)
+            lines.append(f"matrix error as driven, rms over the 2-norm, by layer: {errors}")
+        return lines
+
+    def pictures(self, result: AveragingResult) -> dict[str, bytes]:
+        """Return the picture of the outputs against their ideal levels."""
+        from optinc_pdk.report.plots import outputs_png
+
+        function, task = result.function, self.onn.task
+        levels = np.broadcast_to(function.levels[np.newaxis, :, np.newaxis], function.outputs.shape)
+        outputs = outputs_png(
+            function.outputs.reshape(-1, task.symbols),
+            levels.reshape(-1, task.symbols).astype(float),
+            task.output_resolution,
+        )
+        return {"outputs": outputs}
+
+
+def _board(reference: Circuit) -> Board:
+    if reference.board is None:
+        raise ValueError(f"circuit {reference.name!r} has no board; a network has one")
+    return reference.board
+
+
+def _speed(s: Scattering, board: Board, bias: Bias, task: Averaging, card: Process) -> dict[str, Any]:
+    """Estimate the highest symbol rate of the extracted chip, what limits it, and the energy at this rate."""
+    from optinc_pdk.report.build_numbers import speed_numbers
+    from optinc_pdk.signoff.function import function_inputs
+    from optinc_pdk.tolerance.error_estimate import error_margins
+    from optinc_pdk.tolerance.highest_rates import find_rate_limits, rates_without_limits
+    from optinc_pdk.tolerance.link_energy import link_energy
+
+    margins = error_margins(s, function_inputs(task), board, bias)
+    limits = find_rate_limits(margins, card)
+    named = limits.main_limit is not None or limits.symbol_rate_bd in (None, limits.highest_bd)
+    without = None if named else rates_without_limits(margins, card, limits)
+    energy = None if limits.symbol_rate_bd is None else link_energy(board, bias, task, card, limits.noise)
+    return speed_numbers(limits, without, energy, len(margins.wrong))

@@ -1,0 +1,145 @@
+"""The interface of what a chip is built for.
+
+The pipeline of :mod:`optinc_pdk.flow` is the same for every chip: factor, assemble, lay out, check rules, extract,
+compare, program, check currents and function, report. A task says what differs: which circuit, which bias, and what the
+extracted chip shall compute.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from optinc_pdk.assemble import CircuitPlan
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Bias, Circuit
+from optinc_pdk.drive import SharedGround
+
+if TYPE_CHECKING:
+    from optinc_pdk.layout import ChipLayout
+
+
+class Stages(Protocol):
+    """Reports the stages of a build."""
+
+    def stage(self, name: str) -> AbstractContextManager[None]:
+        """Measure a stage within a ``with`` block."""
+        ...
+
+    def steps(self, stage: str, done: int, total: int) -> None:
+        """Report the progress within a long stage."""
+        ...
+
+
+class Programmed(Protocol):
+    """Result of programming a chip."""
+
+    @property
+    def bias(self) -> Bias:
+        """DAC codes of the heaters, and settings of the electronics."""
+        ...
+
+
+@dataclass(frozen=True)
+class SizeEstimate:
+    """Memory that a build needs, estimated before any work.
+
+    Attributes:
+        memory_gb: Peak in GB.
+        chip: What needs it, for a message.
+        remedy: What to do if the machine has less.
+    """
+
+    memory_gb: float
+    chip: str
+    remedy: str
+
+
+Factors = TypeVar("Factors")
+Programming = TypeVar("Programming", bound=Programmed)
+Result = TypeVar("Result")
+
+
+class ChipTask(Protocol[Factors, Programming, Result]):
+    """What a chip is built for: how it is factored, assembled, programmed and checked, and what its report says.
+
+    ``Factors`` are the factors of its matrices, ``Programming`` is the bias with its errors, ``Result`` that of the
+    check of the function.
+    """
+
+    @property
+    def process(self) -> Process:
+        """Process with the options of this build."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks before the build, one line each."""
+        ...
+
+    def estimate(self) -> SizeEstimate:
+        """Estimate the memory of the build."""
+        ...
+
+    def factor(self) -> Factors:
+        """Factor the matrices.
+
+        Raises:
+            InputError: No chip of the process can realise them.
+        """
+        ...
+
+    def draft(self, factors: Factors, name: str) -> CircuitPlan:
+        """Assemble the circuit, without the parts that depend on the dies."""
+        ...
+
+    def check_layout(self, chip: ChipLayout) -> None:
+        """Check the layout before it is written.
+
+        Raises:
+            InputError: The chip cannot be built.
+        """
+        ...
+
+    def program(self, reference: Circuit, extracted: Circuit, factors: Factors, ground: SharedGround) -> Programming:
+        """Find the bias of the extracted circuit.
+
+        Raises:
+            RangeError: A heater or the electronics need more than their range.
+        """
+        ...
+
+    def check(
+        self, reference: Circuit, extracted: Circuit, programming: Programming, ground: SharedGround, stages: Stages
+    ) -> Result:
+        """Simulate the extracted circuit, driven by the DAC codes of the bias, and check what it computes.
+
+        Raises:
+            UnsettledError: The light on the chip does not settle.
+        """
+        ...
+
+    def write(self, result: Result, stem: Path) -> None:
+        """Write the file of a check; its path is ``stem`` with an ending."""
+        ...
+
+    def sections(
+        self,
+        factors: Factors,
+        reference: Circuit,
+        chip: ChipLayout,
+        programming: Programming | None,
+        result: Result | None,
+    ) -> dict[str, Any]:
+        """Return the sections of `report.json` that depend on the task."""
+        ...
+
+    def findings(self, programming: Programming | None, result: Result | None) -> list[str]:
+        """List the findings about programming and function, one line each."""
+        ...
+
+    def pictures(self, result: Result) -> dict[str, bytes]:
+        """Return the pictures of the check as PNG, by name of the page's argument."""
+        ...

@@ -1,0 +1,180 @@
+"""A matrix as the task of a chip."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optinc_pdk.assemble import MatrixDraft, draft_matrix, matrix_labels
+from optinc_pdk.cards import Process
+from optinc_pdk.chip_tasks.chip_task import SizeEstimate, Stages
+from optinc_pdk.circuit import Circuit
+from optinc_pdk.drive import SharedGround
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.matrices import MatrixComparison, MatrixFactor, MatrixTarget, compare_matrices, factor_matrix
+from optinc_pdk.onn.build_memory import BASE_GB, HEATER_GB
+
+if TYPE_CHECKING:
+    from optinc_pdk.layout import ChipLayout
+    from optinc_pdk.simulate import MatrixProgramming
+
+SCHEMA = 1
+NOTABLE_LOSS_DB = 30.0
+"""Insertion loss from which a finding says that little light is left. Engineering default."""
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixTask:
+    """A matrix between input and output fibres.
+
+    Attributes:
+        target: The matrix, how it is read, and its tolerance.
+        process: Process.
+        source: File of the matrix with a colon, for messages; empty if there is none.
+    """
+
+    target: MatrixTarget
+    process: Process
+    source: str = ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """No remarks: a build does not change the matrix."""
+        return ()
+
+    def estimate(self) -> SizeEstimate:
+        """Estimate the memory of the build from the two meshes that it may need."""
+        m, n = self.target.matrix.shape
+        heaters = m * (m - 1) + n * (n - 1) + min(m, n) + m
+        return SizeEstimate(
+            BASE_GB + HEATER_GB * heaters,
+            f"a chip for a {m} × {n} matrix",
+            "use a machine with more memory, or a smaller matrix",
+        )
+
+    def factor(self) -> MatrixFactor:
+        """Factor the matrix into meshes and attenuators."""
+        return factor_matrix(self.target, self.process)
+
+    def draft(self, factors: MatrixFactor, name: str) -> MatrixDraft:
+        """Assemble fibres, meshes, attenuators and output phase shifters."""
+        return draft_matrix(self.target, factors, self.process, name)
+
+    def check_layout(self, chip: ChipLayout) -> None:
+        """Refuse a chip that is larger than the dies of the process."""
+        from optinc_pdk.layout.chip_layout import NOT_BUILDABLE
+        from optinc_pdk.report.size_limits import largest_die
+
+        if chip.fit != NOT_BUILDABLE:
+            return
+        m, n = self.target.matrix.shape
+        wide, high = (size / 1e3 for size in largest_die(self.process))
+        raise InputError(
+            f"{self.source}the chip of this {m} × {n} matrix would be {chip.width_um / 1e3:.1f} × "
+            f"{chip.height_um / 1e3:.1f} mm, the largest die of process {self.process.name!r} is {wide:g} × {high:g} "
+            "mm; use a smaller matrix, or a process with bumps such as --process soi220_flipchip"
+        )
+
+    def program(
+        self, reference: Circuit, extracted: Circuit, factors: MatrixFactor, ground: SharedGround
+    ) -> MatrixProgramming:
+        """Find the bias of the extracted circuit."""
+        from optinc_pdk.simulate import program_matrix
+
+        return program_matrix(extracted, self.target, self.process, factors, ground=ground)
+
+    def check(
+        self,
+        reference: Circuit,
+        extracted: Circuit,
+        programming: MatrixProgramming,
+        ground: SharedGround,
+        stages: Stages,
+    ) -> MatrixComparison:
+        """Compare the matrix of the extracted chip, from input to output fibres, with the target."""
+        from optinc_pdk.simulate import scattering
+
+        inputs, outputs = matrix_labels(self.target)
+        with stages.stage("function"):
+            wavelength = float(self.process.guide.wavelength_nm)
+            s = scattering(extracted, programming.bias, wavelength, self.process, ground=ground)
+            return compare_matrices(s.between(outputs, inputs)[0], self.target)
+
+    def write(self, result: MatrixComparison, stem: Path) -> None:
+        """Write target, fields and scale of the chip, ``.matrix.npz``."""
+        stream = io.BytesIO()
+        np.savez_compressed(
+            stream,
+            schema=np.array(SCHEMA),
+            target=self.target.matrix,
+            # rounded relative to the largest field, because the last bits of a sparse solution vary
+            chip=np.round(result.matrix / self.target.norm, 9) * self.target.norm,
+            scale=np.array(float(f"{result.scale:.9g}")),
+            read=np.array(self.target.read),
+        )
+        write_atomic(stem.with_name(f"{stem.name}.matrix.npz"), stream.getvalue())
+
+    def sections(
+        self,
+        factors: MatrixFactor,
+        reference: Circuit,
+        chip: ChipLayout,
+        programming: MatrixProgramming | None,
+        result: MatrixComparison | None,
+    ) -> dict[str, Any]:
+        """Return the sections of the report about task, factors, chip and matrix."""
+        from optinc_pdk.report.matrix_numbers import (
+            matrix_chip_numbers,
+            matrix_factor_numbers,
+            matrix_numbers,
+            matrix_task_numbers,
+        )
+
+        return {
+            "task": matrix_task_numbers(self.target),
+            "factor": matrix_factor_numbers(self.target, factors),
+            "chip": matrix_chip_numbers(reference, chip, self.target, self.process, programming, result),
+            "matrix": matrix_numbers(factors, programming, result),
+        }
+
+    def findings(self, programming: MatrixProgramming | None, result: MatrixComparison | None) -> list[str]:
+        """List an error beyond the tolerance with its cause, and a large loss."""
+        if programming is None or result is None:
+            return []
+        lines = []
+        if not result.passed:
+            row, column = result.worst_entry
+            lines.append(
+                f"matrix: the entry of output {row} and input {column} is wrong by {result.worst:.2%} of the largest "
+                f"entry, the tolerance is {self.target.tolerance:.2%}; {_cause(programming, result)}"
+            )
+        if result.insertion_loss_db > NOTABLE_LOSS_DB:
+            lines.append(
+                f"matrix: the chip loses {result.insertion_loss_db:.1f} dB more than an ideal one; the errors are "
+                "relative to the light that is left"
+            )
+        return lines
+
+    def pictures(self, result: MatrixComparison) -> dict[str, bytes]:
+        """Return the picture of target, chip and difference."""
+        from optinc_pdk.report.matrix_picture import matrix_png
+
+        return {"matrix": matrix_png(result)}
+
+
+def _cause(programming: MatrixProgramming, result: MatrixComparison) -> str:
+    """Name what limits the accuracy: the codes, the couplers' range, or reflections and losses of the devices."""
+    if programming.fitted.worst <= result.target.tolerance:
+        return (
+            f"before the phases were rounded to {programming.bias.dac_bits}-bit codes it was "
+            f"{programming.fitted.worst:.2%}"
+        )
+    clipped = f"{programming.clipped:,} MZIs need splittings that the couplers cannot reach; " * bool(
+        programming.clipped
+    )
+    return f"{clipped}reflections and unequal losses of the devices leave this much at the fitted phases"

@@ -1,0 +1,141 @@
+"""The matrix that a chip shall realise, how its outputs are read, and the files that contain it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.errors import InputError
+from optinc_pdk.factor.checks import as_matrix
+from optinc_pdk.file_reading import WEIGHTS, read_bytes
+from optinc_pdk.npz_reading import member_names, parse_npy, parse_npz
+
+Complexes = NDArray[np.complex128]
+
+MatrixReading = Literal["field", "power"]
+"""What is read at the outputs: their fields, or their powers."""
+READINGS: tuple[MatrixReading, ...] = get_args(MatrixReading)
+TOLERANCE = 0.01
+"""Largest accepted error of an entry, relative to the largest entry of the target."""
+LARGEST_TOLERANCE = 1.0
+SMALLEST = 1e-150
+"""Smallest accepted 2-norm of a matrix; the largest accepted one is its reciprocal. Squares stay in double range."""
+NETWORK_KEY = "layers."
+"""Beginning of the names of a network's arrays in a .npz file."""
+NETWORK_NAMES = ("task", "activation", "factor", "card")
+"""Names of a network's other arrays."""
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixTarget:
+    """A matrix that a chip shall realise up to a common positive factor.
+
+    Attributes:
+        matrix: (m, n) complex, for m outputs and n inputs.
+        read: ``field``: the fields at the outputs are compared, up to one phase of all of them. ``power``: photodiodes
+            read the powers, so that the phase of every output is free.
+        tolerance: Largest accepted error of an entry, relative to the largest entry.
+
+    Raises:
+        InputError: The matrix is all zero, out of range or a single number, or another value is out of range.
+    """
+
+    matrix: Complexes
+    read: MatrixReading = "field"
+    tolerance: float = TOLERANCE
+
+    def __post_init__(self) -> None:
+        """Check the values, and store the matrix as complex numbers."""
+        try:
+            matrix = as_matrix("the matrix", self.matrix).astype(np.complex128)
+        except ValueError as fault:
+            raise InputError(str(fault)) from fault
+        object.__setattr__(self, "matrix", matrix)
+        if matrix.size == 1:
+            raise InputError("the matrix has one entry; a mesh joins at least 2 guides: give a matrix with 2 or more")
+        if not matrix.any():
+            raise InputError(f"the matrix, shape {matrix.shape}, is all zero; a chip can only scale what is there")
+        if not SMALLEST < self.norm < 1.0 / SMALLEST:
+            raise InputError(
+                f"the matrix has the largest singular value {self.norm:g}, the limits are {SMALLEST:g} and "
+                f"{1.0 / SMALLEST:g}; rescale it"
+            )
+        if self.read not in READINGS:
+            raise InputError(f"read is {self.read!r}; give one of {', '.join(READINGS)}")
+        if not 0.0 < self.tolerance <= LARGEST_TOLERANCE:
+            raise InputError(
+                f"tolerance is {self.tolerance:g}; give a share of the largest entry above 0 and at most "
+                f"{LARGEST_TOLERANCE:g}, such as {TOLERANCE:g}"
+            )
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs m."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs n."""
+        return int(self.matrix.shape[1])
+
+    @cached_property
+    def norm(self) -> float:
+        """Largest singular value: a passive chip realises at most the matrix divided by it."""
+        return float(np.linalg.norm(self.matrix, 2))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the matrix and its reading, in hexadecimal."""
+        content = f"{self.read} {self.outputs} {self.inputs} ".encode() + np.ascontiguousarray(self.matrix).tobytes()
+        return hashlib.sha256(content).hexdigest()
+
+    @staticmethod
+    def load(path: str | Path, read: MatrixReading = "field", tolerance: float = TOLERANCE) -> MatrixTarget:
+        """Read a matrix from a .npy file, or from a .npz file with exactly one array.
+
+        Args:
+            path: The file.
+            read: What is read at the outputs.
+            tolerance: Largest accepted error of an entry, relative to the largest entry.
+
+        Raises:
+            InputError: The file cannot be read, or its content is no usable matrix; the message names the file.
+        """
+        where, array = _read_array(Path(path))
+        try:
+            return MatrixTarget(array, read, tolerance)
+        except InputError as fault:
+            raise InputError(f"{where}: {fault}") from fault
+
+
+def is_matrix_file(path: Path) -> bool:
+    """Return whether a file contains a matrix, not a network: a .npy file, or a .npz archive without layers and task.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    if path.suffix != ".npz":
+        return path.suffix == ".npy"
+    names = member_names(read_bytes(path, WEIGHTS))
+    return bool(names) and not any(name.startswith(NETWORK_KEY) or name in NETWORK_NAMES for name in names)
+
+
+def _read_array(path: Path) -> tuple[str, NDArray[Any]]:
+    data = read_bytes(path, WEIGHTS)
+    if path.suffix == ".npy":
+        return str(path), parse_npy(path, data)
+    arrays = parse_npz(path, data, WEIGHTS, InputError, None)
+    if len(arrays) != 1:
+        names = ", ".join(list(arrays)[:5]) or "none"
+        raise InputError(
+            f"{path}: contains {len(arrays)} arrays ({names}); a matrix file contains exactly one: save it alone with "
+            "numpy.save"
+        )
+    name, array = next(iter(arrays.items()))
+    return f"{path}: {name}", array

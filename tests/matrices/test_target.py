@@ -1,0 +1,81 @@
+"""Matrices that chips can and cannot realise, and the files that contain them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optinc_pdk.errors import InputError
+from optinc_pdk.matrices import MatrixTarget
+from optinc_pdk.matrices.target import is_matrix_file
+from optinc_pdk.onn import bundled_weights
+
+
+def test_files_of_one_array_are_read(tmp_path: Path) -> None:
+    matrix = np.arange(6.0).reshape(2, 3) - 2j
+    np.save(tmp_path / "a.npy", matrix)
+    np.savez(tmp_path / "b.npz", anything=matrix)
+    for name in ("a.npy", "b.npz"):
+        assert is_matrix_file(tmp_path / name)
+        target = MatrixTarget.load(tmp_path / name, "power", 0.02)
+        np.testing.assert_array_equal(target.matrix, matrix)
+        assert (target.read, target.tolerance, target.outputs, target.inputs) == ("power", 0.02, 2, 3)
+    assert not is_matrix_file(bundled_weights())
+
+
+@pytest.mark.parametrize("kind", [int, bool, np.float32, np.complex64])
+def test_numbers_of_every_kind_are_read(tmp_path: Path, kind: type) -> None:
+    np.save(tmp_path / "a.npy", np.eye(3).astype(kind))
+    np.testing.assert_array_equal(MatrixTarget.load(tmp_path / "a.npy").matrix, np.eye(3))
+
+
+WRONG = {
+    "not a number": (np.array([[1.0, np.nan], [0.0, 1.0]]), "[0, 1]"),
+    "infinite": (np.array([[1.0, 0.0], [np.inf, 1.0]]), "[1, 0]"),
+    "empty": (np.zeros((0, 3)), "(0, 3)"),
+    "one-dimensional": (np.ones(4), "(4,)"),
+    "three-dimensional": (np.ones((2, 2, 2)), "(2, 2, 2)"),
+    "zero": (np.zeros((3, 2)), "(3, 2)"),
+    "one entry": (np.ones((1, 1)), "one entry"),
+    "text": (np.array([["a", "b"], ["c", "d"]]), "<U1"),
+    "tiny": (1e-200 * np.eye(2), "1e-200"),
+    "huge": (1e200 * np.eye(2), "1e+200"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_unusable_matrices_are_refused_with_file_and_value(tmp_path: Path, name: str) -> None:
+    matrix, value = WRONG[name]
+    np.save(tmp_path / "wrong.npy", matrix)
+    with pytest.raises(InputError) as fault:
+        MatrixTarget.load(tmp_path / "wrong.npy")
+    assert str(tmp_path / "wrong.npy") in str(fault.value)
+    assert value in str(fault.value)
+
+
+def test_objects_are_not_unpickled(tmp_path: Path) -> None:
+    np.save(tmp_path / "o.npy", np.array([[1, None], [2, 3]], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match="Python objects"):
+        MatrixTarget.load(tmp_path / "o.npy")
+
+
+def test_archives_of_several_or_no_arrays_and_damaged_files_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "two.npz", a=np.eye(2), b=np.eye(2))
+    with pytest.raises(InputError, match=r"2 arrays \(a, b\)"):
+        MatrixTarget.load(tmp_path / "two.npz")
+    np.savez(tmp_path / "none.npz")
+    with pytest.raises(InputError, match="0 arrays"):
+        MatrixTarget.load(tmp_path / "none.npz")
+    (tmp_path / "bad.npy").write_bytes(b"not an array")
+    with pytest.raises(InputError, match=r"bad\.npy"):
+        MatrixTarget.load(tmp_path / "bad.npy")
+    with pytest.raises(InputError, match=r"missing\.npy"):
+        MatrixTarget.load(tmp_path / "missing.npy")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("tolerance", 0.0), ("tolerance", 1.5), ("tolerance", float("nan")), ("read", "x")]
+)
+def test_options_out_of_range_are_refused(name: str, value: object) -> None:
+    with pytest.raises(InputError, match=name):
+        MatrixTarget(np.eye(2), **{name: value})

@@ -1,0 +1,63 @@
+"""Programming of assembled chips for matrices: other matrices than those they were built for, and wrong ones."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from optinc_pdk.assemble import CARRIER_TREE, draft_matrix, matrix_labels
+from optinc_pdk.cards import load_process
+from optinc_pdk.circuit import Circuit
+from optinc_pdk.errors import InputError
+from optinc_pdk.matrices import MatrixReading, MatrixTarget, compare_matrices, factor_matrix, two_meshes
+from optinc_pdk.simulate import program_matrix, scattering
+
+PROCESS = load_process()
+
+
+def unitary(modes: int, seed: int) -> np.ndarray:
+    return np.asarray(scipy.stats.unitary_group(modes, seed=seed).rvs())
+
+
+def assembled(matrix: np.ndarray, read: MatrixReading = "field") -> Circuit:
+    target = MatrixTarget(matrix, read)
+    return draft_matrix(target, factor_matrix(target, PROCESS), PROCESS, "chip").complete(CARRIER_TREE)
+
+
+@pytest.mark.parametrize("read", ["field", "power"])
+def test_a_chip_is_programmed_for_another_matrix_and_simulated_with_it(read: MatrixReading) -> None:
+    rng = np.random.default_rng(5)
+    chip = assembled(rng.normal(size=(3, 4)), read)
+    target = MatrixTarget(rng.normal(size=(3, 4)) + 1j * rng.normal(size=(3, 4)), read)
+    errors: list[float] = []
+    found = program_matrix(chip, target, PROCESS, progress=lambda _, error: errors.append(error))
+    assert found.fitted.worst < 2e-3
+    assert errors and min(errors) <= found.start.rms
+    # without a layout there are no codes: the phases of the bias drive the chip
+    phases = dict(zip(found.bias.labels, found.bias.phase_rad.tolist(), strict=True))
+    inputs, outputs = matrix_labels(target)
+    s = scattering(chip, phases, float(PROCESS.guide.wavelength_nm), PROCESS)
+    assert compare_matrices(s.between(outputs, inputs)[0], target).worst == pytest.approx(found.fitted.worst, abs=1e-9)
+
+
+def test_a_chip_of_two_meshes_takes_unitaries_and_permutations() -> None:
+    chip = assembled(np.diag([1.0, 0.5, 0.2]))
+    for matrix in (unitary(3, 1), np.eye(3)[::-1]):
+        assert program_matrix(chip, MatrixTarget(matrix), PROCESS).fitted.passed
+
+
+def test_a_chip_of_one_mesh_takes_unitaries_only() -> None:
+    chip = assembled(unitary(3, 0))
+    assert program_matrix(chip, MatrixTarget(unitary(3, 1)), PROCESS).fitted.passed
+    with pytest.raises(InputError, match=r"0\.5 of the largest"):
+        program_matrix(chip, MatrixTarget(np.diag([1.0, 0.7, 0.5])), PROCESS)
+
+
+def test_chips_of_another_shape_or_reading_are_refused() -> None:
+    chip = assembled(unitary(3, 0), "power")
+    with pytest.raises(InputError, match="3 outputs and 3 inputs"):
+        program_matrix(chip, MatrixTarget(unitary(2, 0), "power"), PROCESS)
+    with pytest.raises(InputError, match="power"):
+        program_matrix(chip, MatrixTarget(unitary(3, 1)), PROCESS)
+    target = MatrixTarget(unitary(3, 1), "power")
+    with pytest.raises(ValueError, match="l0_v"):
+        program_matrix(chip, target, PROCESS, two_meshes(target))
