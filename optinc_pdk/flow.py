@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from optinc_pdk.assemble import check_buildable
 from optinc_pdk.cards import DEFAULT_PROCESS, Link, Receivers, card_digests, load_process, with_link
-from optinc_pdk.chip_tasks import AveragingTask, ChipTask, MatrixTask
-from optinc_pdk.chip_tasks.chip_task import Factors, Programming, Result
+from optinc_pdk.chip_tasks.averaging_task import AveragingTask
+from optinc_pdk.chip_tasks.chip_task import ChipTask, Factors, Programming, Result
+from optinc_pdk.chip_tasks.matrix_task import MatrixTask
 from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
