@@ -74,10 +74,11 @@ class MatrixTask:
             return
         m, n = self.target.matrix.shape
         wide, high = (size / 1e3 for size in largest_die(self.process))
+        remedy = "" if "bump" in self.process.devices else ", or a process with bumps such as --process soi220_flipchip"
         raise InputError(
             f"{self.source}the chip of this {m} × {n} matrix would be {chip.width_um / 1e3:.1f} × "
             f"{chip.height_um / 1e3:.1f} mm, the largest die of process {self.process.name!r} is {wide:g} × {high:g} "
-            "mm; use a smaller matrix, or a process with bumps such as --process soi220_flipchip"
+            f"mm; use a smaller matrix{remedy}"
         )
 
     def program(

@@ -96,6 +96,12 @@ def build(
             "file, or a .npz file with one array"
         )
 
+    if weights is None and (given := [name for name, value in described.items() if value is not None]):
+        raise InputError(
+            f"{', '.join(given)}: for weight files, and none was given; the bundled network averages words of 4 bits "
+            "of 4 servers. Give a weight file, such as one that optinc synth writes"
+        )
+
     from optinc_pdk import flow
 
     with stage_progress(flow.STAGES) as report_stage:
