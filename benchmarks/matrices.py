@@ -43,7 +43,7 @@ def gaussian(outputs: int, inputs: int) -> Matrix:
 
 ROWS: dict[str, tuple[str, Matrix, str]] = {
     **{f"haar{n}": (f"Haar unitary, {n} modes", haar(n), "soi220") for n in (4, 6, 8, 16)},
-    **{f"haar{n}": (f"Haar unitary, {n} modes", haar(n), "soi220_flipchip") for n in (32, 64, 96)},
+    **{f"haar{n}": (f"Haar unitary, {n} modes", haar(n), "soi220_flipchip") for n in (32, 64, 128)},
     "dft8": ("Fourier matrix, 8 modes", fourier(8), "soi220"),
     "dft64": ("Fourier matrix, 64 modes", fourier(64), "soi220_flipchip"),
     "permutation8": ("permutation of 8 modes", permutation(8), "soi220"),

@@ -23,8 +23,8 @@ UNITARY = 1e-6
 precision. It is replaced by the nearest unitary."""
 SHARE = 0.6
 """Share of the tolerance that the couplers of one mesh may use up before two meshes are taken."""
-STEPS = 400
-"""L-BFGS steps of the fit that decides this."""
+STEPS, ROUNDS = 400, 4
+"""L-BFGS steps of a round of the fit that decides this, and its largest number of rounds."""
 SEED = 20
 
 
@@ -135,6 +135,10 @@ def _error_of_couplers(target: MatrixTarget, mesh: Mesh, process: Process) -> fl
     chain = MeshChain(mesh_devices(mesh, first_ratio=ratio, second_ratio=ratio), None, np.zeros(0))
     phases, clipped = locally_corrected(chain, mesh, None)
     x = phases.joined()
-    if clipped:
+    error = compare_matrices(chain_matrix(chain, x), target).worst
+    for _ in range(ROUNDS if clipped else 0):
         x = fit_chain(chain, target.matrix / target.norm, x, STEPS)
-    return compare_matrices(chain_matrix(chain, x), target).worst
+        error = compare_matrices(chain_matrix(chain, x), target).worst
+        if error <= SHARE * target.tolerance:
+            break
+    return error
