@@ -184,7 +184,7 @@ MMI = "devices/mmi2x2.yml"
         (MMI, "ports: {optical: [o1, o2, o3, o4]}\n", "", "ports", "is missing"),
         (MMI, "model:", "models:", "models", "unknown key"),
         (MMI, "sources:", "sources: []\nold:", "sources", "valid dictionary"),
-        (MMI, "sources:", "sources: &a {b: *a}\nold:", "mmi2x2.yml", "aliases are not allowed"),
+        (MMI, "sources:", "sources: &a {b: *a}\nold:", "mmi2x2.yml", "alias *a"),
         (MMI, "sources:", "sources: [\nold:", "mmi2x2.yml", "not valid YAML"),
     ],
 )

@@ -8,11 +8,14 @@ from contextlib import contextmanager
 from typing import Any
 
 COMPUTATIONS = (
-    ("optinc_pdk.flow", "lattice_score"),
-    ("optinc_pdk.flow", "factorise"),
-    ("optinc_pdk.flow", "draft_circuit"),
-    ("optinc_pdk.flow", "estimated_memory_gb"),
+    ("optinc_pdk.chip_tasks.averaging_task", "lattice_score"),
+    ("optinc_pdk.chip_tasks.averaging_task", "factorise"),
+    ("optinc_pdk.chip_tasks.averaging_task", "draft_circuit"),
+    ("optinc_pdk.chip_tasks.averaging_task", "estimated_memory_gb"),
+    ("optinc_pdk.chip_tasks.averaging_task", "_speed"),
     ("optinc_pdk.flow", "_pictures"),
+    ("optinc_pdk.report.pinout", "read_pinout"),
+    ("optinc_pdk.report.pinout_drawing", "pinout_svg"),
     ("optinc_pdk.extract.golden_devices", "check_golden"),
     ("optinc_pdk.layout", "lay_out"),
     ("optinc_pdk.layout", "to_layout"),
@@ -22,7 +25,9 @@ COMPUTATIONS = (
     ("optinc_pdk.signoff.electrical.wiring", "wiring_of"),
     ("optinc_pdk.simulate", "program"),
     ("optinc_pdk.signoff.electrical.electrical_check", "check_electrical"),
+    ("optinc_pdk.simulate", "scattering"),
     ("optinc_pdk.signoff.function", "check_function"),
+    ("optinc_pdk.signoff.function", "check_scattering"),
     ("optinc_pdk.report.build_numbers", "chip_numbers"),
     ("optinc_pdk.signoff.extracted_chip", "read_extracted_chip"),
     ("optinc_pdk.signoff.cascade", "link_extracted"),
