@@ -158,14 +158,16 @@ def move_layers(moves: Sequence[tuple[int, int]]) -> None:
     """
     layout = gf.kcl.layout
     locked = [cell for cell in layout.each_cell() if moves and cell.is_locked()]
-    for cell in locked:
-        cell.locked = False
-    for index, target in moves:
-        layout.insert_layer_at(target, layout.get_info(index))
-        layout.move_layer(index, target)
-        layout.delete_layer(index)
-    for cell in locked:
-        cell.locked = True
+    try:
+        for cell in locked:
+            cell.locked = False
+        for index, target in moves:
+            layout.insert_layer_at(target, layout.get_info(index))
+            layout.move_layer(index, target)
+            layout.delete_layer(index)
+    finally:
+        for cell in locked:
+            cell.locked = True
 
 
 @contextmanager

@@ -98,8 +98,8 @@ def build(
 
     if weights is None and (given := [name for name, value in described.items() if value is not None]):
         raise InputError(
-            f"{', '.join(given)}: for weight files, and none was given; the bundled network averages words of 4 bits "
-            "of 4 servers. Give a weight file, such as one that optinc synth writes"
+            f"{', '.join(given)}: for weight files, and none was given; drop it to build the bundled network, or give "
+            "a weight file, such as one that optinc synth writes"
         )
 
     from optinc_pdk import flow

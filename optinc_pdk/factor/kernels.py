@@ -22,17 +22,18 @@ _Indices = NDArray[np.int64]
 
 # Vectors propagated together, so that the fields of all modes stay in a second-level cache.
 _TILE = 128
-# Below this product of both outputs' amplitudes an MZI is in the bar or cross state; phi then shifts one output only.
-_MIXES = 1e-20
+# Amplitudes below this are rounding errors of a unitary's entries: no phase is taken from them, or phases of one matrix
+# would differ from processor to processor.
+_ROUNDING = 4e-15
 # |x|^2 against a partner of order 1: no rotation in double precision is sensitive to less.
 _NEGLIGIBLE = 1e-200
 
 
 @compiled
 def _rotation(xr: float, xi: float, yr: float, yi: float) -> tuple[float, float, float]:
-    """Rotation (Re c, Im c, s) that nulls x; a swap where both are zero already."""
+    """Rotation (Re c, Im c, s) that nulls x; a swap where both are zero to rounding already."""
     scale = max(max(abs(xr), abs(xi)), max(abs(yr), abs(yi)))
-    if scale == 0.0:
+    if scale < _ROUNDING:
         return 0.0, 0.0, 1.0
     xr, xi, yr, yi = xr / scale, xi / scale, yr / scale, yi / scale
     x_squared, y_squared = xr * xr + xi * xi, yr * yr + yi * yi
@@ -210,7 +211,8 @@ def phases_from_rotations(
             upper, lower = pending[mode], pending[mode + 1]
             modulus = math.sqrt(c.real * c.real + c.imag * c.imag)
             theta[index, slot] = 2.0 * math.atan2(modulus, s)
-            if modulus * s > _MIXES:
+            # In the bar or cross state phi shifts one output only.
+            if modulus * s > _ROUNDING:
                 between = c.conjugate() * upper * lower.conjugate()
                 phi[index, slot] = _wrap_phase(math.atan2(-between.imag, -between.real))
             else:

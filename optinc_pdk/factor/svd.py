@@ -152,12 +152,7 @@ def svd_generic(W: ArrayLike, rng: np.random.Generator) -> SvdFactor:
     Raises:
         ValueError: W is not a matrix of finite numbers, is all zero, or its largest singular value is out of range.
     """
-    left, singular, right = _vectors(W)
-    rank = int(np.count_nonzero(singular > NULL * singular[0]))
-    left, right = left.astype(np.complex128), right.astype(np.complex128)
-    left[:, rank:] = left[:, rank:] @ _random_unitary(left.shape[0] - rank, rng)
-    right[rank:] = _random_unitary(right.shape[0] - rank, rng) @ right[rank:]
-    return _meshes(left, np.where(np.arange(singular.size) < rank, singular, 0.0), right, None, None)
+    return _generic(_complex_vectors(W), rng)
 
 
 EQUAL = 1e-9
@@ -181,18 +176,15 @@ def svd_mixed(W: ArrayLike, rng: np.random.Generator) -> SvdFactor:
     Raises:
         ValueError: W is not a matrix of finite numbers, is all zero, or its largest singular value is out of range.
     """
-    left, singular, right = _vectors(W)
-    rank = int(np.count_nonzero(singular > NULL * singular[0]))
-    left, right = left.astype(np.complex128), right.astype(np.complex128)
+    left, singular, right = vectors = _complex_vectors(W)
+    rank = np.count_nonzero(singular)
     steps = 1 + np.flatnonzero(singular[: rank - 1] - singular[1:rank] > EQUAL * singular[0])
     for members in np.split(np.arange(rank), steps):
         if members.size > 1:
             mixing = _random_unitary(members.size, rng)
             left[:, members] = left[:, members] @ mixing
             right[members] = mixing.conj().T @ right[members]
-    left[:, rank:] = left[:, rank:] @ _random_unitary(left.shape[0] - rank, rng)
-    right[rank:] = _random_unitary(right.shape[0] - rank, rng) @ right[rank:]
-    return _meshes(left, np.where(np.arange(singular.size) < rank, singular, 0.0), right, None, None)
+    return _generic(vectors, rng)
 
 
 _Vectors = tuple[NDArray[Any], NDArray[np.float64], NDArray[Any]]
@@ -207,6 +199,22 @@ def _vectors(W: ArrayLike) -> _Vectors:
     if not 0.0 < scale < np.inf:
         raise ValueError(f"W has the largest singular value {scale}; rescale it")
     return left, singular, right
+
+
+def _complex_vectors(W: ArrayLike) -> tuple[NDArray[np.complex128], NDArray[np.float64], NDArray[np.complex128]]:
+    """Singular vectors and values; values up to `NULL` times the largest are 0."""
+    left, singular, right = _vectors(W)
+    kept = np.where(singular > NULL * singular[0], singular, 0.0)
+    return left.astype(np.complex128), kept, right.astype(np.complex128)
+
+
+def _generic(vectors: _Vectors, rng: np.random.Generator) -> SvdFactor:
+    """Factors from singular vectors, with random vectors in place of those of singular values that are 0."""
+    left, singular, right = vectors
+    rank = np.count_nonzero(singular)
+    left[:, rank:] = left[:, rank:] @ _random_unitary(left.shape[0] - rank, rng)
+    right[rank:] = _random_unitary(right.shape[0] - rank, rng) @ right[rank:]
+    return _meshes(left, singular, right, None, None)
 
 
 def _meshes(

@@ -68,6 +68,19 @@ def test_mzis_in_bar_or_cross_state_have_phi_0() -> None:
         assert not np.any(mesh.phi)
 
 
+def test_rounding_errors_of_the_matrix_do_not_change_phases(haar: Haar) -> None:
+    """Equal entries make pairs of which both are zero to rounding; their ratio is noise, which must not be a phase."""
+    rows = np.array([[0.0, 1.0, 1.0, 1.0, 0.0], [0.1, -0.4, -0.4, -0.4, 1.4]])
+    right = np.linalg.svd(rows)[2].astype(complex)
+    right[2:] = haar(3, 1) @ right[2:]
+    mesh = rectangular(right)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        other = rectangular(right * (1.0 + 2e-16 * rng.standard_normal(right.shape)))
+        for phases, others in ((mesh.theta, other.theta), (mesh.phi, other.phi)):
+            np.testing.assert_allclose(np.exp(1j * others), np.exp(1j * phases), atol=1e-13)
+
+
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_a_batch_is_its_members(haar: Haar, size: int) -> None:
     stack = np.array([haar(size, 1), np.eye(size), haar(size, 2)])

@@ -56,7 +56,7 @@ def main() -> int:
 
 def all_faults(scenario: Scenario, scratch: Path, sample: bool) -> Iterator[Row]:
     """Try all kinds of faults on a scenario, or a sample of them."""
-    yield from sweep(scenario, scratch / "work", FAULTS, 19 if sample else 1)
+    yield from sweep(scenario, scratch / "work", FAULTS, 11 if sample else 1)
     yield limit_file_sizes(scenario, scratch / "work", 3 if sample else 40)
     if not sample:
         row = fill_disk(scenario, scratch / "disk", 40)

@@ -15,7 +15,6 @@ from optinc_pdk.onn.training import recipes
 from optinc_pdk.onn.training.schedule import TrainingSchedule
 from optinc_pdk.onn.weight_files import NETWORKS
 
-EPSILONS = recipes.EPSILONS
 NAMES = sorted(path.stem for path in NETWORKS.glob("*.npz"))
 
 
@@ -53,9 +52,7 @@ def test_structures_are_within_their_limits(bits: int, widths: tuple[int, ...], 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_cards_contain_the_recipe_and_the_measured_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # the largest ε decides most words otherwise; measuring all four finds no other fault and takes four times as long
-    monkeypatch.setattr(recipes, "EPSILONS", recipes.EPSILONS[-1:])
+def test_cards_contain_the_recipe_and_the_measured_values(name: str) -> None:
     onn = Onn.load(NETWORKS / f"{name}.npz")
     (recipe,) = (recipe for recipe in recipes.recipes() if recipe.name == name)
     if recipe.schedule is None:
@@ -73,11 +70,8 @@ def test_cards_contain_the_recipe_and_the_measured_values(name: str, monkeypatch
     assert onn.card["accuracy"] == measured["accuracy"] == 1.0
     assert onn.card["margin"] == pytest.approx(measured["margin"], abs=1e-4)
     # Another machine rounds differently, which may change a word at a threshold.
-    assert onn.card["input_tolerance"] == pytest.approx(measured["input_tolerance"], abs=1e-4)
-    assert list(map(float, onn.card["tolerance"])) == list(EPSILONS)
-    assert {key: onn.card["tolerance"][key] for key in measured["tolerance"]} == pytest.approx(
-        measured["tolerance"], abs=1e-4
-    )
+    for table in ("tolerance", "input_tolerance"):
+        assert onn.card[table] == pytest.approx(measured[table], abs=1e-4)
 
 
 TOLERATED_ERRORS = {

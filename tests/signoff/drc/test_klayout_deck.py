@@ -4,10 +4,9 @@ import os
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 
 import klayout.db as kdb
 import klayout.rdb as rdb
@@ -15,7 +14,7 @@ import pytest
 from rule_cases import apart_nm, cases_of, sheets, subjects
 
 from optinc_pdk.cards import load_process, process_names
-from optinc_pdk.cards.rules import LineRule, Rule
+from optinc_pdk.cards.rules import LineRule
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, run_drc
 from optinc_pdk.signoff.drc.klayout_deck import DeckError, deck_script
 
@@ -58,21 +57,12 @@ def test_numbers_that_a_rule_leaves_out_are_nil(name: str) -> None:
     assert ('"reticle_um" => nil' in text) == has_none == (name == "cornerstone220")
 
 
-def run(folder: Path, jobs: Sequence[tuple[str, Path]], only: Mapping[Path, Rule] = MappingProxyType({})) -> str:
-    """Run the decks of processes on layouts; each report is written beside its layout.
-
-    Args:
-        folder: Folder for the decks.
-        jobs: Name of the process, and layout.
-        only: The rule of a layout's deck, where it does not have all rules of the process.
-    """
-    lines = []
-    for name, path in jobs:
+def run(folder: Path, jobs: Sequence[tuple[str, Path]]) -> str:
+    """Run the decks of processes on layouts; each report is written beside its layout."""
+    for name in {name for name, _ in jobs}:
         process = PROCESSES[name]
-        deck = folder / f"{name}-{only[path].id if path in only else 'all'}.lydrc"
-        if not deck.exists():
-            deck.write_bytes(deck_script(process.name, rules_of(name, only.get(path)), process.gds_layers))
-        lines.append(f"{deck}\t{path}\t{path.with_suffix('.lyrdb')}")
+        (folder / f"{name}.lydrc").write_bytes(deck_script(process.name, process.rules, process.gds_layers))
+    lines = [f"{folder / name}.lydrc\t{path}\t{path.with_suffix('.lyrdb')}" for name, path in jobs]
     (folder / "list").write_text("\n".join(lines))
     (folder / "all.rb").write_text(ALL)
     done = subprocess.run(
@@ -86,10 +76,6 @@ def run(folder: Path, jobs: Sequence[tuple[str, Path]], only: Mapping[Path, Rule
     return done.stdout
 
 
-def rules_of(name: str, only: Rule | None) -> Sequence[Rule]:
-    return PROCESSES[name].rules if only is None else [only]
-
-
 def markers(path: Path) -> dict[str, list[kdb.DPolygon]]:
     report = rdb.ReportDatabase("")
     report.load(str(path))
@@ -101,10 +87,10 @@ def markers(path: Path) -> dict[str, list[kdb.DPolygon]]:
     }
 
 
-def differences(name: str, path: Path, only: Rule | None = None) -> list[str]:
+def differences(name: str, path: Path) -> list[str]:
     """Rules for which the engines differ in the number of markers, or in their positions by more than rounding."""
     process, found = PROCESSES[name], markers(path.with_suffix(".lyrdb"))
-    rules = [rule for rule in rules_of(name, only) if rule.kind not in ELECTRICAL_KINDS]
+    rules = [rule for rule in process.rules if rule.kind not in ELECTRICAL_KINDS]
     assert list(found) == [rule.id for rule in rules]
     wrong, old = [], is_old()
     for result in run_drc(path, rules, process.gds_layers).rules:
@@ -126,20 +112,16 @@ SUBJECTS = [subject for subject in subjects() if subject.rule.kind not in ELECTR
 @needs_klayout
 @pytest.mark.parametrize("process", sorted({subject.process.name for subject in SUBJECTS}))
 def test_both_engines_agree_on_every_test_layout(tmp_path: Path, process: str) -> None:
-    """All rules of soi220 check the layouts of each of its rules; each rule of another process checks its own."""
     tested = [subject for subject in SUBJECTS if subject.process.name == process]
-    jobs: list[tuple[str, Path]] = []
-    only: dict[Path, Rule] = {}
+    jobs = []
     for subject in tested:
         drawn = sheets(list(cases_of(subject.rule, subject.process)), apart_nm(subject.rule))
         for number, sheet in enumerate(drawn):
             path = tmp_path / f"{subject.process.name}-{subject.rule.id}-{number}.gds"
             sheet.layout.write(str(path))
             jobs.append((process, path))
-            if process != "soi220":
-                only[path] = subject.rule
-    assert ("not in this deck: needs the bias" in run(tmp_path, jobs, only)) == (process == "soi220")
-    assert [line for name, path in jobs for line in differences(name, path, only.get(path))] == []
+    assert "not in this deck: needs the bias" in run(tmp_path, jobs)
+    assert [line for name, path in jobs for line in differences(name, path)] == []
     faulty = {rule for _, path in jobs for rule, found in markers(path.with_suffix(".lyrdb")).items() if found}
     assert faulty >= {subject.rule.id for subject in tested}
 
