@@ -178,6 +178,7 @@ def phases_from_rotations(
     order: _Indices,
     inner: int,
     diagonal: _Complexes,
+    free_phi: float,
     theta: _Floats,
     phi: _Floats,
     output_phase: _Floats,
@@ -194,6 +195,7 @@ def phases_from_rotations(
         order: (MZIs,) indices of MZI slots in the order in which light passes them.
         inner: Number of MZIs in front of the remaining diagonal.
         diagonal: (batch, N) unit phasors of the remaining diagonal.
+        free_phi: Phi of MZIs in the bar or cross state in rad, in [0, 2 pi).
         theta: (batch, MZIs) internal phases in rad, in [0, 2 pi); overwritten.
         phi: (batch, MZIs) phases on the upper input arm in rad, in [0, 2 pi); overwritten.
         output_phase: (batch, N) output phases in rad, in [0, 2 pi); overwritten.
@@ -216,7 +218,7 @@ def phases_from_rotations(
                 between = c.conjugate() * upper * lower.conjugate()
                 phi[index, slot] = _wrap_phase(math.atan2(-between.imag, -between.real))
             else:
-                phi[index, slot] = 0.0
+                phi[index, slot] = free_phi
             sine, cosine, from_upper, from_lower = _field_transfer(theta[index, slot], phi[index, slot])
             upper *= from_upper.conjugate()
             lower *= from_lower.conjugate()

@@ -62,7 +62,9 @@ def as_square(U: ArrayLike) -> NDArray[Any]:
     return matrix
 
 
-def decompose(unitary: NDArray[Any], arrangement: Arrangement, kind: Literal["rectangle", "triangle"]) -> Mesh:
+def decompose(
+    unitary: NDArray[Any], arrangement: Arrangement, kind: Literal["rectangle", "triangle"], free_phi: float = 0.0
+) -> Mesh:
     """Decomposes a unitary, or each unitary of a batch, into a mesh with the given arrangement of MZIs.
 
     Args:
@@ -70,6 +72,7 @@ def decompose(unitary: NDArray[Any], arrangement: Arrangement, kind: Literal["re
         arrangement: Positions and order of the MZIs for N modes.
         kind: Order of nulling, which must match the arrangement: "rectangle" (Clements et al.) or "triangle" (Reck et
             al.).
+        free_phi: Phi of MZIs in the bar or cross state in rad, in [0, 2 pi).
 
     Returns:
         The mesh; its phases have the leading axis of ``unitary``.
@@ -89,7 +92,7 @@ def decompose(unitary: NDArray[Any], arrangement: Arrangement, kind: Literal["re
     theta, phi = np.empty(rotations.shape[:2]), np.empty(rotations.shape[:2])
     output_phase = np.empty(diagonal.shape)
     kernels.phases_from_rotations(
-        rotations, arrangement.row, arrangement.order, arrangement.inner, diagonal, theta, phi, output_phase
+        rotations, arrangement.row, arrangement.order, arrangement.inner, diagonal, free_phi, theta, phi, output_phase
     )
     return Mesh(
         modes=modes,

@@ -209,12 +209,15 @@ def _complex_vectors(W: ArrayLike) -> tuple[NDArray[np.complex128], NDArray[np.f
 
 
 def _generic(vectors: _Vectors, rng: np.random.Generator) -> SvdFactor:
-    """Factors from singular vectors, with random vectors in place of those of singular values that are 0."""
+    """Factors from singular vectors, with random vectors in place of those of singular values that are 0.
+
+    Phases that have no effect are in the middle of their range.
+    """
     left, singular, right = vectors
     rank = np.count_nonzero(singular)
     left[:, rank:] = left[:, rank:] @ _random_unitary(left.shape[0] - rank, rng)
     right[rank:] = _random_unitary(right.shape[0] - rank, rng) @ right[rank:]
-    return _meshes(left, singular, right, None, None)
+    return _meshes(left, singular, right, None, None, free_phi=np.pi)
 
 
 def _meshes(
@@ -223,6 +226,7 @@ def _meshes(
     right: NDArray[Any],
     order: ArrayLike | None,
     signs: ArrayLike | None,
+    free_phi: float = 0.0,
 ) -> SvdFactor:
     rank = singular.size
     indices = np.arange(rank) if order is None else as_numbers("order", order)
@@ -234,10 +238,10 @@ def _meshes(
         raise ValueError(f"signs is {signs!r}; give {rank} times 1 or -1")
     right, left = right.copy(), left.astype(np.complex128)
     right[:rank] = factors[:, np.newaxis] * right[indices]
-    v = rectangular(right)
+    v = rectangular(right, free_phi)
     left[:, :rank] = left[:, indices] * factors * np.exp(1j * v.output_phase[:rank])
     return SvdFactor(
-        u=rectangular(left),
+        u=rectangular(left, free_phi),
         s=singular[indices],
         v=replace(v, output_phase=np.zeros(v.modes)),
         scale=float(singular[0]),

@@ -66,6 +66,15 @@ def test_mzis_in_bar_or_cross_state_have_phi_0() -> None:
         mesh = rectangular(unitary)
         assert set(mesh.theta.tolist()) <= {0.0, np.pi}
         assert not np.any(mesh.phi)
+        middle = rectangular(unitary, free_phi=np.pi)
+        assert np.all(middle.phi == np.pi)
+        assert np.max(np.abs(unitary - middle.matrix())) <= TOLERANCE
+
+
+@pytest.mark.parametrize("phase", [-1e-9, 2.0 * np.pi])
+def test_a_free_phase_outside_its_range_is_refused(phase: float) -> None:
+    with pytest.raises(ValueError, match=r"free_phi is .*; give a phase in rad, at least 0 and below 2 pi"):
+        rectangular(np.eye(3), free_phi=phase)
 
 
 def test_rounding_errors_of_the_matrix_do_not_change_phases(haar: Haar) -> None:
