@@ -172,7 +172,7 @@ def build(
             process's.
         receivers: How the servers detect them; by default the process's.
         port_metadata: Whether the layout file also has kfactory's metadata about ports. No check reads it.
-        read: For a matrix, what is read at the outputs: fields (default) or powers.
+        read: For a matrix, what is read at the outputs: fields (default), the real parts of a real matrix, or powers.
         tolerance: For a matrix, largest accepted error of an entry, relative to the largest entry; by default 0.01.
 
     Returns:

@@ -67,10 +67,11 @@ def build(
         ),
     ] = False,
     read: Annotated[
-        Literal["field", "power"] | None,
+        Literal["field", "real", "power"] | None,
         typer.Option(
             help="For a matrix: what is read at the outputs. field: their fields, with a phase shifter at every "
-            "output; power: their powers, with photodiodes. Default: field."
+            "output; real: the real parts of a real matrix, with homodyne receivers; power: their powers, with "
+            "photodiodes. Default: field."
         ),
     ] = None,
     tolerance: Annotated[

@@ -1,13 +1,13 @@
 """Comparison of the matrix of a chip with its target.
 
 A passive chip with loss realises M = c e^{i φ} T for a target T, with a common scale c > 0 that says how much light is
-left. The phase φ is common to all outputs; where powers are read, every output has a phase φ of its own. The scale and
-the phases that fit best are
+left. The phase φ is common to all outputs; where powers are read, every output has a phase φ of its own, and where real
+parts are read, that of its receiver's oscillator. The scale and the phases that fit best are
 
     φ = arg <T, M>,   c = |<T, M>| / <T, T>,   with <T, M> = Σ conj(T_jk) M_jk,
 
-by output first, where powers are read. Errors are those of M / (c e^{i φ}) against T. Loss is no error: it is stated
-apart.
+by output first, where powers or real parts are read. Errors are those of M / (c e^{i φ}) against T, or of its real
+part. Loss is no error: it is stated apart.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class MatrixComparison:
 
     Attributes:
         target: The target.
-        fields: (m, n) fields of the chip, without its common or its outputs' phases.
+        fields: (m, n) fields of the chip, without its common or its outputs' phases; their real parts, if these are
+            read.
         scale: Common scale c: the chip's fields are those of the target, in the target's units, times c.
         fidelity: |<T, M>|² / (<T, T> <M, M>) with these phases, 0 … 1; for a unitary T of n modes
             |tr(T^H M)|² / (n tr(M^H M)).
@@ -82,6 +83,8 @@ def compare_matrices(matrix: Complexes, target: MatrixTarget) -> MatrixCompariso
     if target.read == "field":
         overlap = np.full_like(overlap, overlap.sum())
     turned = matrix * np.exp(-1j * np.angle(overlap))
+    if target.read == "real":
+        turned = turned.real.astype(np.complex128)
     power, shared = float(np.linalg.norm(wanted) ** 2), float(np.vdot(wanted, turned).real)
     if shared <= 0.0:
         raise ValueError("the chip transmits no light that is like the target")
@@ -92,7 +95,7 @@ def compare_matrices(matrix: Complexes, target: MatrixTarget) -> MatrixCompariso
         target=target,
         fields=turned,
         scale=scale,
-        fidelity=shared**2 / (power * float(np.linalg.norm(matrix) ** 2)),
+        fidelity=shared**2 / (power * float(np.linalg.norm(turned) ** 2)),
         rms=float(np.sqrt(np.mean(error**2))),
         worst=float(error.max()),
         worst_entry=(int(row), int(column)),

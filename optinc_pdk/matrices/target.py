@@ -18,8 +18,8 @@ from optinc_pdk.npz_reading import member_names, parse_npy, parse_npz
 
 Complexes = NDArray[np.complex128]
 
-MatrixReading = Literal["field", "power"]
-"""What is read at the outputs: their fields, or their powers."""
+MatrixReading = Literal["field", "real", "power"]
+"""What is read at the outputs: their fields, the real parts of the fields, or their powers."""
 READINGS: tuple[MatrixReading, ...] = get_args(MatrixReading)
 TOLERANCE = 0.01
 """Largest accepted error of an entry, relative to the largest entry of the target."""
@@ -39,11 +39,13 @@ class MatrixTarget:
     Attributes:
         matrix: (m, n) complex, for m outputs and n inputs.
         read: ``field``: the fields at the outputs are compared, up to one phase of all of them. ``power``: photodiodes
-            read the powers, so that the phase of every output is free.
+            read the powers, so that the phase of every output is free. ``real``: homodyne receivers read the part of
+            each field that is in phase with their oscillator, whose phase is free; for a real matrix.
         tolerance: Largest accepted error of an entry, relative to the largest entry.
 
     Raises:
-        InputError: The matrix is all zero, out of range or a single number, or another value is out of range.
+        InputError: The matrix is all zero, out of range or a single number, is complex and to be read as ``real``, or
+            another value is out of range.
     """
 
     matrix: Complexes
@@ -68,6 +70,12 @@ class MatrixTarget:
             )
         if self.read not in READINGS:
             raise InputError(f"read is {self.read!r}; give one of {', '.join(READINGS)}")
+        if self.read == "real" and np.any(matrix.imag):
+            row, column = np.unravel_index(int(np.argmax(np.abs(matrix.imag))), matrix.shape)
+            raise InputError(
+                f"the matrix is complex, such as {matrix[row, column]:.4g} of output {row} and input {column}; "
+                "homodyne receivers (read = 'real') see real entries only: give a real matrix, or read = 'field'"
+            )
         if not 0.0 < self.tolerance <= LARGEST_TOLERANCE:
             raise InputError(
                 f"tolerance is {self.tolerance:g}; give a share of the largest entry above 0 and at most "

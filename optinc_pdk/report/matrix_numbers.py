@@ -68,7 +68,7 @@ def matrix_chip_numbers(
         "pads": pads_limit(process, pads, dies),
         "power": power_limit(process, power, area, "all heaters at this bias"),
     }
-    detectors = "receivers of fields" if target.read == "field" else "photodiodes"
+    detectors = {"field": "receivers of fields", "real": "homodyne receivers", "power": "photodiodes"}[target.read]
     return {
         "mzis": sum(len(reference.instances_of(kind)) for kind in ("mzi_unit", "mzi_dummy", "attenuator")),
         "phase_shifters": len(flat.instances_of("phase_shifter")),

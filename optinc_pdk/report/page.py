@@ -155,7 +155,11 @@ def _matrix(report: Report) -> list[tuple[str, str]]:
     task, matrix, factor = report.task, report.matrix, report.factor
     facts = []
     if isinstance(task, MatrixTaskNumbers):
-        phases = {"field": "up to one phase of all outputs", "power": "up to one phase of each output"}[task.read]
+        phases = {
+            "field": "up to one phase of all outputs",
+            "real": "real parts, with the oscillator's phase at each output",
+            "power": "up to one phase of each output",
+        }[task.read]
         facts.append(("Task", matrix_task_text(task)))
         facts.append(("Compared", f"M / c against the target T, with one scale c > 0, {phases}"))
     if factor is not None:

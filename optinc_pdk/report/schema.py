@@ -55,7 +55,7 @@ class MatrixTaskNumbers(StrictModel):
         kind: Always ``matrix``; the averaging task has no such field.
         outputs: Number of outputs.
         inputs: Number of inputs.
-        read: What is read at the outputs: their fields, or their powers.
+        read: What is read at the outputs: their fields, the real parts of the fields, or their powers.
         tolerance: Largest accepted error of an entry, relative to the largest entry.
         sha256: Digest of the matrix and its reading, as `optinc_pdk.matrices.MatrixTarget.digest`.
     """
@@ -63,7 +63,7 @@ class MatrixTaskNumbers(StrictModel):
     kind: Literal["matrix"]
     outputs: Count
     inputs: Count
-    read: Literal["field", "power"]
+    read: Literal["field", "real", "power"]
     tolerance: Positive
     sha256: Sha256
 

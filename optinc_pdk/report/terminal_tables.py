@@ -79,7 +79,7 @@ def task_text(task: TaskNumbers | MatrixTaskNumbers) -> str:
 
 def matrix_task_text(task: MatrixTaskNumbers) -> str:
     """Format the task of a matrix as text."""
-    read = {"field": "fields", "power": "powers"}[task.read]
+    read = {"field": "fields", "real": "real parts of fields", "power": "powers"}[task.read]
     return f"{task.outputs} × {task.inputs} matrix, read as {read}, tolerance {task.tolerance:.3g} of the largest entry"
 
 

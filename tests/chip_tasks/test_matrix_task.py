@@ -83,7 +83,7 @@ def test_the_written_matrix_and_layout_are_those_of_the_report(chip: Build) -> N
     )
 
 
-@pytest.mark.parametrize("read", ["field", "power"])
+@pytest.mark.parametrize("read", ["field", "real", "power"])
 def test_a_rectangular_matrix_has_attenuators_and_its_scale_is_reported(tmp_path: Path, read: str) -> None:
     done = build(REAL, tmp_path, read=read)
     assert done.passed, done.findings

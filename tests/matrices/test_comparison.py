@@ -27,6 +27,19 @@ def test_scale_and_free_phases_are_no_errors(rows: int, columns: int, seed: int,
     assert compare_matrices(phases * matrix, MatrixTarget(matrix, "power")).worst < 1e-12
 
 
+def test_only_the_part_in_phase_with_the_oscillator_counts_where_real_parts_are_read() -> None:
+    matrix = np.array([[1.0, -2.0], [0.5, 0.25]])
+    target = MatrixTarget(matrix, "real", 0.01)
+    # by 0.3 of a quarter turn of the oscillator, and an imaginary part that is orthogonal to the row
+    fields = np.exp(1j * np.array([[0.3], [2.0]])) * (matrix + 1j * np.array([[0.2, 0.1], [0.0, 0.0]]))
+    found = compare_matrices(fields, target)
+    assert found.worst < 1e-12
+    assert found.scale == pytest.approx(1.0) and found.fidelity == pytest.approx(1.0)
+    np.testing.assert_allclose(found.matrix, matrix, atol=1e-12)
+    assert not compare_matrices(fields, MatrixTarget(matrix, "power", 0.01)).passed
+    assert not compare_matrices(fields + np.array([[0.0, 0.1], [0.0, 0.0]]), target).passed
+
+
 def test_phases_of_outputs_are_errors_of_fields() -> None:
     matrix = random_matrix(3, 4, 0)
     turned = np.exp(1j * np.array([[0.0], [0.0], [0.5]])) * matrix

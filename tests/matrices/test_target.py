@@ -79,3 +79,9 @@ def test_archives_of_several_or_no_arrays_and_damaged_files_are_refused(tmp_path
 def test_options_out_of_range_are_refused(name: str, value: object) -> None:
     with pytest.raises(InputError, match=name):
         MatrixTarget(np.eye(2), **{name: value})
+
+
+def test_a_complex_matrix_is_refused_where_real_parts_are_read() -> None:
+    assert MatrixTarget(np.eye(2, dtype=complex), "real").read == "real"
+    with pytest.raises(InputError, match=r"complex, such as 1\+2j of output 0 and input 1; homodyne receivers"):
+        MatrixTarget(np.array([[1.0, 1.0 + 2.0j], [0.0, 1.0j]]), "real")

@@ -142,7 +142,7 @@ def _check_chip(structure: CircuitOptics, target: MatrixTarget) -> None:
             f"{target.matrix.shape}; give a matrix of the chip's shape"
         )
     if target.read == "field" and f"{OUTPUT}_r0" not in structure.channel:
-        raise InputError(f"circuit {name!r} has no output phase shifters: it is read as powers; give read = 'power'")
+        raise InputError(f"circuit {name!r} has no output phase shifters; give read = 'power' or 'real'")
 
 
 @dataclass(frozen=True, eq=False)
