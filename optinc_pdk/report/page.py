@@ -170,8 +170,8 @@ def _matrix(report: Report) -> list[tuple[str, str]]:
         facts += [
             ("Form", matrix.form),
             ("Fidelity |<T, M>|² / (<T, T> <M, M>)", f"{matrix.fidelity:.8f}"),
-            ("Rms error of an entry", f"{matrix.rms_error:.3%} of the largest entry"),
-            ("Largest error of an entry", f"{matrix.worst_error:.3%} of the largest entry, at {entry}"),
+            ("Rms error of an entry", f"{100 * matrix.rms_error:.3g}% of the largest entry"),
+            ("Largest error of an entry", f"{100 * matrix.worst_error:.3g}% of the largest entry, at {entry}"),
             ("Before rounding to codes, at the start", f"{matrix.fitted_error:.3%}, {matrix.start_error:.3%}"),
             ("Common scale c", f"{matrix.scale:.6g}"),
             ("Insertion loss -20 log10(c ‖T‖)", f"{matrix.insertion_loss_db:.2f} dB beyond an ideal passive chip"),

@@ -86,8 +86,9 @@ def matrix_task_text(task: MatrixTaskNumbers) -> str:
 def matrix_line(matrix: MatrixNumbers) -> str:
     """Format how well a chip realises its matrix as one line of text."""
     return (
-        f"fidelity {matrix.fidelity:.6f}, error of an entry {matrix.worst_error:.2%} at most, {matrix.rms_error:.2%} "
-        f"rms, of the largest entry; insertion loss {matrix.insertion_loss_db:.1f} dB, common scale {matrix.scale:.4g}"
+        f"fidelity {matrix.fidelity:.6f}, error of an entry {100 * matrix.worst_error:.2g}% at most, "
+        f"{100 * matrix.rms_error:.2g}% rms, of the largest entry; insertion loss {matrix.insertion_loss_db:.1f} dB, "
+        f"common scale {matrix.scale:.4g}"
     )
 
 
