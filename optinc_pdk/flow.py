@@ -24,6 +24,7 @@ from optinc_pdk.chip_tasks.matrix_task import MatrixTask
 from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
+from optinc_pdk.factor import MeshShape
 from optinc_pdk.file_sets import StagedFiles, output_targets
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.matrices import TOLERANCE, MatrixReading, MatrixTarget
@@ -153,6 +154,7 @@ def build(
     port_metadata: bool = False,
     read: MatrixReading | None = None,
     tolerance: float | None = None,
+    extra_columns: int | None = None,
 ) -> Build:
     """Build a chip from trained weights or from a matrix, and check it.
 
@@ -174,6 +176,7 @@ def build(
         port_metadata: Whether the layout file also has kfactory's metadata about ports. No check reads it.
         read: For a matrix, what is read at the outputs: fields (default), the real parts of a real matrix, or powers.
         tolerance: For a matrix, largest accepted error of an entry, relative to the largest entry; by default 0.01.
+        extra_columns: For a matrix, number of redundant columns of MZIs of each mesh, 0 to 64; by default 0.
 
     Returns:
         The build; its ``passed`` states whether every check passed.
@@ -195,6 +198,7 @@ def build(
             port_metadata,
             read,
             tolerance,
+            extra_columns,
         )
         from optinc_pdk.report.build_files import cascades_of
 
@@ -231,6 +235,7 @@ def build_staged(
     port_metadata: bool = False,
     read: MatrixReading | None = None,
     tolerance: float | None = None,
+    extra_columns: int | None = None,
 ) -> Build:
     """Build a chip into a set of files that :func:`publish` makes visible; arguments and errors as of :func:`build`."""
     clock = _Clock(on_stage, on_progress)
@@ -245,8 +250,9 @@ def build_staged(
         card = with_link(stated, link, receivers)
         task: ChipTask[Any, Any, Any]
         if isinstance(source, MatrixTarget):
-            task = MatrixTask(source, card, prefix)
+            task = MatrixTask(source, card, _mesh_shape(extra_columns), prefix)
         else:
+            _refuse_options("a matrix", extra_columns=extra_columns)
             _check_amplitudes(source, input_amplitudes)
             task = AveragingTask(source, card, input_amplitudes)
         out = _Files(staged, name)
@@ -415,6 +421,14 @@ def _read(
     except InputError as fault:
         raise InputError(f"{prefix}{fault}") from fault
     return onn, stem, prefix
+
+
+def _mesh_shape(extra_columns: int | None) -> MeshShape:
+    """Return the shape of a matrix's meshes."""
+    try:
+        return MeshShape(extra_columns=extra_columns or 0)
+    except ValueError as fault:
+        raise InputError(str(fault)) from fault
 
 
 def _refuse_options(of: str, **options: object) -> None:

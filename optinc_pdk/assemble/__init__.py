@@ -5,7 +5,7 @@ from optinc_pdk.assemble.component_library import check_devices
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, LOCAL_STRIPS, CircuitPlan, DiePlan
 from optinc_pdk.assemble.grounds import strip_names
 from optinc_pdk.assemble.matrix_circuit import MatrixDraft, draft_matrix, matrix_labels
-from optinc_pdk.assemble.mesh_circuit import mesh_depth, rectangular_slots
+from optinc_pdk.assemble.mesh_circuit import mesh_depth, mesh_slots, rectangular_slots
 from optinc_pdk.assemble.network_circuit import (
     CircuitDraft,
     assemble,
@@ -36,6 +36,7 @@ __all__ = [
     "matrix_labels",
     "mesh_chip",
     "mesh_depth",
+    "mesh_slots",
     "preprocessing_loss_db",
     "rectangular_slots",
     "strip_names",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from optinc_pdk.assemble.grounds import HUB
@@ -10,7 +11,7 @@ from optinc_pdk.circuit import CircuitBuilder
 
 @dataclass(frozen=True)
 class MeshSlot:
-    """Position of one MZI or dummy MZI in a rectangular mesh.
+    """Position of one MZI or dummy MZI in a mesh.
 
     Attributes:
         row: Upper mode of the MZI, or the only mode of the dummy, counted from 0 at the top.
@@ -34,12 +35,31 @@ def rectangular_slots(modes: int) -> list[MeshSlot]:
     Returns:
         Positions, column by column; in each column, MZIs come before dummies.
     """
+    places = [(row, column) for column in range(mesh_depth(modes)) for row in range(column % 2, modes - 1, 2)]
+    return mesh_slots(modes, [row for row, _ in places], [column for _, column in places])
+
+
+def mesh_slots(modes: int, row: Sequence[int], column: Sequence[int]) -> list[MeshSlot]:
+    """Return the positions of all MZIs and dummies of a mesh.
+
+    A mode that has no partner in a column gets a dummy, so that all paths have the same insertion loss.
+
+    Args:
+        modes: Number of modes N.
+        row: Upper mode of each MZI.
+        column: Column of each MZI.
+
+    Returns:
+        Positions, column by column; in each column, MZIs come before dummies.
+    """
+    uppers: dict[int, list[int]] = {number: [] for number in range(1 + max(column, default=-1))}
+    for upper, number in sorted(zip(row, column, strict=True)):
+        uppers[number].append(upper)
     slots: list[MeshSlot] = []
-    for column in range(mesh_depth(modes)):
-        uppers = range(column % 2, modes - 1, 2)
-        covered = {row for upper in uppers for row in (upper, upper + 1)}
-        slots += [MeshSlot(row, column, False) for row in uppers]
-        slots += [MeshSlot(row, column, True) for row in range(modes) if row not in covered]
+    for number, pairs in uppers.items():
+        covered = {mode for upper in pairs for mode in (upper, upper + 1)}
+        slots += [MeshSlot(upper, number, False) for upper in pairs]
+        slots += [MeshSlot(mode, number, True) for mode in range(modes) if mode not in covered]
     return slots
 
 
@@ -65,21 +85,22 @@ class BlockBuilder:
         self.ends = dict(ends)
         self.column = 0
 
-    def mesh(self, name: str, modes: int) -> None:
-        """Append a rectangular mesh on modes 0 to ``modes`` - 1.
+    def mesh(self, name: str, modes: int, slots: Sequence[MeshSlot] | None = None) -> None:
+        """Append a mesh on modes 0 to ``modes`` - 1.
 
         A mode without an open port carries no light; its input is a terminator.
 
         Args:
             name: Prefix of the instance names.
             modes: Number of modes.
+            slots: Positions of its MZIs and dummies; None for a rectangular mesh.
         """
         b = self.builder
         for row in range(modes):
             if row not in self.ends:
                 dark = b.add(f"{name}_dark_r{row}", "terminator", (self.section, self.column, row))
                 self.ends[row] = f"{dark},o1"
-        slots = rectangular_slots(modes)
+        slots = rectangular_slots(modes) if slots is None else slots
         for slot in slots:
             at = (self.section, self.column + slot.column, slot.row)
             if slot.dummy:

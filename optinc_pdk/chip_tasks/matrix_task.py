@@ -15,8 +15,16 @@ from optinc_pdk.chip_tasks.chip_task import SizeEstimate, Stages
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
+from optinc_pdk.factor import MeshShape
 from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.matrices import MatrixComparison, MatrixFactor, MatrixTarget, compare_matrices, factor_matrix
+from optinc_pdk.matrices import (
+    RECTANGLE,
+    MatrixComparison,
+    MatrixFactor,
+    MatrixTarget,
+    compare_matrices,
+    factor_matrix,
+)
 from optinc_pdk.onn.build_memory import BASE_GB, HEATER_GB
 
 if TYPE_CHECKING:
@@ -35,11 +43,13 @@ class MatrixTask:
     Attributes:
         target: The matrix, how it is read, and its tolerance.
         process: Process.
+        shape: Shape of the meshes.
         source: File of the matrix with a colon, for messages; empty if there is none.
     """
 
     target: MatrixTarget
     process: Process
+    shape: MeshShape = RECTANGLE
     source: str = ""
 
     @property
@@ -50,7 +60,8 @@ class MatrixTask:
     def estimate(self) -> SizeEstimate:
         """Estimate the memory of the build from the two meshes that it may need."""
         m, n = self.target.matrix.shape
-        heaters = m * (m - 1) + n * (n - 1) + min(m, n) + m
+        mzis = sum(self.shape.positions(modes)[0].size for modes in (m, n))
+        heaters = 2 * mzis + min(m, n) + m
         return SizeEstimate(
             BASE_GB + HEATER_GB * heaters,
             f"a chip for a {m} × {n} matrix",
@@ -59,7 +70,7 @@ class MatrixTask:
 
     def factor(self) -> MatrixFactor:
         """Factor the matrix into meshes and attenuators."""
-        return factor_matrix(self.target, self.process)
+        return factor_matrix(self.target, self.process, self.shape)
 
     def draft(self, factors: MatrixFactor, name: str) -> MatrixDraft:
         """Assemble fibres, meshes, attenuators and output phase shifters."""
@@ -137,7 +148,7 @@ class MatrixTask:
         )
 
         return {
-            "task": matrix_task_numbers(self.target),
+            "task": matrix_task_numbers(self.target, self.shape),
             "factor": matrix_factor_numbers(self.target, factors),
             "chip": matrix_chip_numbers(reference, chip, self.target, self.process, programming, result),
             "matrix": matrix_numbers(factors, programming, result),

@@ -29,6 +29,16 @@ from optinc_pdk.cli.options import (
 from optinc_pdk.cli.paths import errors_naming, output_folder, output_path
 from optinc_pdk.errors import InputError
 
+ExtraColumns = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=64,
+        help="For a matrix: redundant columns of MZIs behind each mesh, with which it reaches splittings that its "
+        "couplers alone cannot. Default: 0.",
+    ),
+]
+
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
     from optinc_pdk.flow import Build
@@ -80,6 +90,7 @@ def build(
             help="For a matrix: largest accepted error of an entry, relative to the largest entry. Default: 0.01."
         ),
     ] = None,
+    extra_columns: ExtraColumns = None,
     as_json: Json = False,
 ) -> None:
     """Build a chip from trained weights or from a matrix and check it: design rules, netlist and function.
@@ -91,11 +102,9 @@ def build(
     matrix = weights is not None and _is_matrix(weights)
     if matrix:
         _refuse_for_matrix(weights, described | {"--link": link, "--receivers": receivers})
-    elif (read, tolerance) != (None, None):
-        raise InputError(
-            f"{weights or 'the bundled network'}: --read and --tolerance describe a matrix: drop them, or give a .npy "
-            "file, or a .npz file with one array"
-        )
+    else:
+        of_matrix = {"--read": read, "--tolerance": tolerance, "--extra-columns": extra_columns}
+        _refuse_for_network(weights, of_matrix)
 
     if weights is None and (given := [name for name, value in described.items() if value is not None]):
         raise InputError(
@@ -122,6 +131,7 @@ def build(
             port_metadata=port_metadata,
             read=read,
             tolerance=tolerance,
+            extra_columns=extra_columns,
         )
     if as_json:
         print(result.report.to_json(), end="")
@@ -151,6 +161,16 @@ def _refuse_for_matrix(weights: Path | None, options: Mapping[str, object]) -> N
         raise InputError(f"{weights}: contains a matrix, for which {', '.join(given)} has no effect; drop it")
 
 
+def _refuse_for_network(weights: Path | None, options: Mapping[str, object]) -> None:
+    """Check that no option of a matrix is given for a network; the opposite of `_refuse_for_matrix`."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise InputError(
+            f"{weights or 'the bundled network'}: {', '.join(given)}: for a matrix, and this is a network; drop it, or "
+            "give a .npy file, or a .npz file with one array"
+        )
+
+
 @app.command()
 def factor(
     weights: Annotated[
@@ -163,6 +183,7 @@ def factor(
     groups: Groups = None,
     activation: ActivationName = None,
     link: LinkName = None,
+    extra_columns: ExtraColumns = None,
     as_json: Json = False,
 ) -> None:
     """Factor the weight matrices of a network, or a matrix, into meshes; prints MZIs, phase shifters and errors.
@@ -172,8 +193,9 @@ def factor(
     if _is_matrix(weights):
         described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
         _refuse_for_matrix(weights, described | {"--link": link})
-        _factor_matrix(weights, process, as_json)
+        _factor_matrix(weights, process, extra_columns or 0, as_json)
         return
+    _refuse_for_network(weights, {"--extra-columns": extra_columns})
 
     from optinc_pdk.cards import load_process, with_link
 
@@ -200,16 +222,17 @@ def factor(
         print(f"optinc: {weights}: no chip can be built from it: {fault}", file=sys.stderr)
 
 
-def _factor_matrix(weights: Path, process: str, as_json: bool) -> None:
+def _factor_matrix(weights: Path, process: str, extra_columns: int, as_json: bool) -> None:
     """Factor a matrix and print its factors."""
     from optinc_pdk.cards import load_process
+    from optinc_pdk.factor import MeshShape
     from optinc_pdk.matrices import MatrixTarget, factor_matrix
 
     target, card = MatrixTarget.load(weights), load_process(process)
 
     from optinc_pdk.report.matrix_factor_table import matrix_factor_row, matrix_factor_table
 
-    row = matrix_factor_row(target, factor_matrix(target, card))
+    row = matrix_factor_row(target, factor_matrix(target, card, MeshShape(extra_columns=extra_columns)))
     if as_json:
         print(json.dumps({"schema": 1, "matrix": row}, indent=2))
     else:

@@ -7,6 +7,7 @@ from optinc_pdk.factor.block_diagonal import BlockDiagonalFactor
 from optinc_pdk.factor.block_factors import BlockFactor, unitary_diagonal
 from optinc_pdk.factor.correction.layer_correction import LayerCorrection, correct_layer
 from optinc_pdk.factor.correction.mesh_correction import Correction, correct, correct_homodyne
+from optinc_pdk.factor.correction.mesh_shape import MeshShape, shape_of
 from optinc_pdk.factor.counts import (
     MziCount,
     TreeCount,
@@ -35,6 +36,7 @@ __all__ = [
     "MatrixStructure",
     "Mesh",
     "MeshDevices",
+    "MeshShape",
     "MziCount",
     "PartFactor",
     "StructuredFactor",
@@ -52,6 +54,7 @@ __all__ = [
     "network_mzis",
     "random_mesh_devices",
     "rectangular",
+    "shape_of",
     "svd",
     "svd_generic",
     "svd_mixed",

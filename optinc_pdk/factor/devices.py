@@ -190,8 +190,10 @@ def _positions(mesh: Mesh, redundant: int) -> tuple[Ints, Ints]:
         raise ValueError(f"redundant_columns is {redundant!r}; give a whole number, 0 or more")
     row, column = [mesh.row], [mesh.column]
     start = int(mesh.column.max(initial=-1)) + 1
+    # each column joins the pairs that the one in front of it does not
+    shift = 1 + (int(mesh.row[mesh.column == start - 1].min()) if start else 0)
     for extra in range(start, start + redundant):
-        upper = np.arange(extra % 2, mesh.modes - 1, 2, dtype=np.int64)
+        upper = np.arange((shift + extra - start) % 2 if mesh.modes > 2 else 0, mesh.modes - 1, 2, dtype=np.int64)
         row.append(upper)
         column.append(np.full(upper.size, extra, dtype=np.int64))
     return np.concatenate(row), np.concatenate(column)

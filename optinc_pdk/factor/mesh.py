@@ -48,6 +48,8 @@ from numpy.typing import ArrayLike, NDArray
 from optinc_pdk.factor.checks import as_numbers, check_finite
 
 TWO_PI = 2.0 * np.pi
+LARGEST_EXTRA = 64
+"""Largest number of redundant columns of a mesh."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +59,8 @@ class Mesh:
     Attributes:
         modes: Number of guides N.
         row: (MZIs,) upper mode of each MZI, 0 to N - 2.
-        column: (MZIs,) column of each MZI, up to N - 1 in a rectangle and 2N - 4 in a triangle; light passes column 0
-            first.
+        column: (MZIs,) column of each MZI, up to N - 1 in a rectangle and 2N - 4 in a triangle, and up to 64 redundant
+            columns behind them; light passes column 0 first.
         theta: (MZIs,) or (batch, MZIs) internal phase in rad, in [0, 2 pi); 0 is cross, pi is bar.
         phi: The same shape, phase on the upper input arm in rad, in [0, 2 pi).
         output_phase: (N,) or (batch, N) phase after the last column in rad, in [0, 2 pi).
@@ -106,7 +108,7 @@ class Mesh:
     def _check_positions(self) -> None:
         for name, positions, limit in (
             ("row", self.row, self.modes - 2),
-            ("column", self.column, max(self.modes - 1, 2 * self.modes - 4)),
+            ("column", self.column, max(self.modes - 1, 2 * self.modes - 4) + LARGEST_EXTRA),
         ):
             wrong = np.flatnonzero((positions < 0) | (positions > limit))
             if wrong.size:

@@ -78,8 +78,10 @@ def decompose(
         The mesh; its phases have the leading axis of ``unitary``.
 
     Raises:
-        ValueError: A matrix is not unitary.
+        ValueError: A matrix is not unitary, or free_phi is out of range.
     """
+    if not 0.0 <= free_phi < 2.0 * np.pi:
+        raise ValueError(f"free_phi is {free_phi!r}; give a phase in rad, at least 0 and below 2 pi")
     from optinc_pdk.factor import kernels
 
     lead, modes = unitary.shape[:-2], unitary.shape[-1]

@@ -40,8 +40,6 @@ def rectangular(U: ArrayLike, free_phi: float = 0.0) -> Mesh:
     Source:
         Clements et al., Optica 3, 1460 (2016), with the MZI of :mod:`optinc_pdk.factor.mesh`.
     """
-    if not 0.0 <= free_phi < 2.0 * np.pi:
-        raise ValueError(f"free_phi is {free_phi!r}; give a phase in rad, at least 0 and below 2 pi")
     unitary = as_square(U)
     return decompose(unitary, _rectangle(unitary.shape[-1]), "rectangle", free_phi)
 

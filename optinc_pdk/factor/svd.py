@@ -159,7 +159,9 @@ EQUAL = 1e-9
 """Singular values that differ by less than this share of the largest count as equal."""
 
 
-def svd_mixed(W: ArrayLike, rng: np.random.Generator) -> SvdFactor:
+def svd_mixed(
+    W: ArrayLike, rng: np.random.Generator, decompose: Callable[[NDArray[Any], float], Mesh] = rectangular
+) -> SvdFactor:
     """Factors a matrix by singular value decomposition with random vectors wherever singular values are equal.
 
     As :func:`svd_generic`, but singular vectors of equal singular values are mixed as well: the product depends on
@@ -169,6 +171,8 @@ def svd_mixed(W: ArrayLike, rng: np.random.Generator) -> SvdFactor:
     Args:
         W: (m, n) = (out, in), real or complex.
         rng: Source of the random vectors.
+        decompose: Decomposition of a unitary into a mesh, with phi of MZIs in the bar or cross state as its second
+            argument; by default :func:`optinc_pdk.factor.rectangular`.
 
     Returns:
         The factors; singular values up to `NULL` times the largest are set to 0.
@@ -184,7 +188,7 @@ def svd_mixed(W: ArrayLike, rng: np.random.Generator) -> SvdFactor:
             mixing = _random_unitary(members.size, rng)
             left[:, members] = left[:, members] @ mixing
             right[members] = mixing.conj().T @ right[members]
-    return _generic(vectors, rng)
+    return _generic(vectors, rng, decompose)
 
 
 _Vectors = tuple[NDArray[Any], NDArray[np.float64], NDArray[Any]]
@@ -208,7 +212,9 @@ def _complex_vectors(W: ArrayLike) -> tuple[NDArray[np.complex128], NDArray[np.f
     return left.astype(np.complex128), kept, right.astype(np.complex128)
 
 
-def _generic(vectors: _Vectors, rng: np.random.Generator) -> SvdFactor:
+def _generic(
+    vectors: _Vectors, rng: np.random.Generator, decompose: Callable[[NDArray[Any], float], Mesh] = rectangular
+) -> SvdFactor:
     """Factors from singular vectors, with random vectors in place of those of singular values that are 0.
 
     Phases that have no effect are in the middle of their range.
@@ -217,7 +223,7 @@ def _generic(vectors: _Vectors, rng: np.random.Generator) -> SvdFactor:
     rank = np.count_nonzero(singular)
     left[:, rank:] = left[:, rank:] @ _random_unitary(left.shape[0] - rank, rng)
     right[rank:] = _random_unitary(right.shape[0] - rank, rng) @ right[rank:]
-    return _meshes(left, singular, right, None, None, free_phi=np.pi)
+    return _meshes(left, singular, right, None, None, lambda unitary: decompose(unitary, np.pi))
 
 
 def _meshes(
@@ -226,7 +232,7 @@ def _meshes(
     right: NDArray[Any],
     order: ArrayLike | None,
     signs: ArrayLike | None,
-    free_phi: float = 0.0,
+    decompose: Callable[[NDArray[Any]], Mesh] = rectangular,
 ) -> SvdFactor:
     rank = singular.size
     indices = np.arange(rank) if order is None else as_numbers("order", order)
@@ -238,10 +244,10 @@ def _meshes(
         raise ValueError(f"signs is {signs!r}; give {rank} times 1 or -1")
     right, left = right.copy(), left.astype(np.complex128)
     right[:rank] = factors[:, np.newaxis] * right[indices]
-    v = rectangular(right, free_phi)
+    v = decompose(right)
     left[:, :rank] = left[:, indices] * factors * np.exp(1j * v.output_phase[:rank])
     return SvdFactor(
-        u=rectangular(left, free_phi),
+        u=decompose(left),
         s=singular[indices],
         v=replace(v, output_phase=np.zeros(v.modes)),
         scale=float(singular[0]),

@@ -1,12 +1,13 @@
 """Matrices as chips: what a chip shall multiply by, how it is read and judged, and its factors."""
 
 from optinc_pdk.matrices.comparison import MatrixComparison, compare_matrices
-from optinc_pdk.matrices.factorisation import MatrixFactor, factor_matrix, one_mesh, two_meshes
+from optinc_pdk.matrices.factorisation import RECTANGLE, MatrixFactor, factor_matrix, one_mesh, two_meshes
 from optinc_pdk.matrices.target import READINGS, TOLERANCE, MatrixReading, MatrixTarget
 from optinc_pdk.validation import validate_api
 
 __all__ = [
     "READINGS",
+    "RECTANGLE",
     "TOLERANCE",
     "MatrixComparison",
     "MatrixFactor",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
-from optinc_pdk.factor import Mesh, mesh_devices, rectangular, svd_mixed
+from optinc_pdk.factor import Mesh, MeshShape, mesh_devices, svd_mixed
 from optinc_pdk.factor.correction.mesh_chain import MeshChain, chain_matrix, fit_chain, locally_corrected
 from optinc_pdk.matrices.comparison import compare_matrices
 from optinc_pdk.matrices.target import MatrixTarget
@@ -70,10 +70,13 @@ class MatrixFactor:
         return np.asarray(self.scale * passive, dtype=np.complex128)
 
 
-def factor_matrix(target: MatrixTarget, process: Process) -> MatrixFactor:
+RECTANGLE = MeshShape()
+
+
+def factor_matrix(target: MatrixTarget, process: Process, shape: MeshShape = RECTANGLE) -> MatrixFactor:
     """Factor a matrix for a chip of a process.
 
-    A unitary, up to a factor, becomes one rectangular mesh. Where the couplers of the process cannot reach the
+    A unitary, up to a factor, becomes one mesh. Where the couplers of the process cannot reach the
     splittings of its MZIs, as for many permutations, and for any other matrix, the factors are those of a singular
     value decomposition. Singular vectors of equal singular values are random there (fixed seed), which keeps MZIs away
     from the ends of their range.
@@ -81,29 +84,34 @@ def factor_matrix(target: MatrixTarget, process: Process) -> MatrixFactor:
     Args:
         target: The matrix.
         process: Process, whose card states the couplers.
+        shape: Shape of the meshes. Redundant columns extend what one mesh can reach.
     """
     unitary = _nearest_unitary(target)
     if unitary is None:
-        return two_meshes(target, "not unitary: two meshes, with the singular values as attenuators")
-    mesh = rectangular(unitary)
+        return two_meshes(target, shape, "not unitary: two meshes, with the singular values as attenuators")
+    mesh = shape.decompose(unitary)
     error = _error_of_couplers(target, mesh, process)
     if error <= SHARE * target.tolerance:
         return MatrixFactor(mesh, None, None, target.norm, "unitary: one mesh")
     return two_meshes(
         target,
+        shape,
         f"unitary, two meshes: the couplers of the process, used in one mesh, would leave an error of {error:.2%} of "
         "the largest entry",
     )
 
 
-def two_meshes(target: MatrixTarget, form: str = "two meshes and attenuators") -> MatrixFactor:
+def two_meshes(
+    target: MatrixTarget, shape: MeshShape = RECTANGLE, form: str = "two meshes and attenuators"
+) -> MatrixFactor:
     """Factor any matrix into two meshes and attenuators; ``form`` says why."""
     unitary = _nearest_unitary(target)
-    svd = svd_mixed(target.matrix / target.norm if unitary is None else unitary, np.random.default_rng(SEED))
+    passive = target.matrix / target.norm if unitary is None else unitary
+    svd = svd_mixed(passive, np.random.default_rng(SEED), shape.decompose)
     return MatrixFactor(svd.u, svd.attenuation, svd.v, target.norm, form)
 
 
-def one_mesh(target: MatrixTarget) -> MatrixFactor:
+def one_mesh(target: MatrixTarget, shape: MeshShape = RECTANGLE) -> MatrixFactor:
     """Factor a unitary, up to a factor, into one mesh.
 
     Raises:
@@ -116,7 +124,7 @@ def one_mesh(target: MatrixTarget) -> MatrixFactor:
             f"a chip of one mesh realises unitaries only; this {target.outputs} × {target.inputs} matrix has singular "
             f"values down to {least:g} of the largest, at most {UNITARY:g} below it is allowed: build a chip for it"
         )
-    return MatrixFactor(rectangular(unitary), None, None, target.norm, "one mesh")
+    return MatrixFactor(shape.decompose(unitary), None, None, target.norm, "one mesh")
 
 
 def _nearest_unitary(target: MatrixTarget) -> Complexes | None:

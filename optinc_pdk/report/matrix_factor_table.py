@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from optinc_pdk.assemble import rectangular_slots
+from optinc_pdk.assemble import mesh_slots
 from optinc_pdk.matrices import MatrixFactor, MatrixTarget
 
 
@@ -25,7 +25,7 @@ def matrix_factor_row(target: MatrixTarget, factor: MatrixFactor) -> dict[str, A
         chip divides the matrix, ``attenuations`` of the field, and ``error``, the largest error of an entry over the
         matrix's 2-norm.
     """
-    slots = sum(len(rectangular_slots(mesh.modes)) for mesh in factor.meshes)
+    slots = sum(len(mesh_slots(mesh.modes, mesh.row.tolist(), mesh.column.tolist())) for mesh in factor.meshes)
     outputs = target.outputs if target.read == "field" else 0
     active = sum(int(mesh.row.size) for mesh in factor.meshes)
     return {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, flatten
+from optinc_pdk.factor import MeshShape
 from optinc_pdk.factor.counts import svd_mzis
 from optinc_pdk.matrices import MatrixComparison, MatrixFactor, MatrixTarget
 from optinc_pdk.report.build_numbers import crosstalk_numbers
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
 
 
-def matrix_task_numbers(target: MatrixTarget) -> dict[str, Any]:
+def matrix_task_numbers(target: MatrixTarget, shape: MeshShape) -> dict[str, Any]:
     """Return the ``task`` section of `report.json`; the keys are the fields of `MatrixTaskNumbers`."""
     return {
         "kind": "matrix",
         "outputs": target.outputs,
         "inputs": target.inputs,
         "read": target.read,
+        "extra_columns": shape.extra_columns,
         "tolerance": target.tolerance,
         "sha256": target.digest,
     }

@@ -56,6 +56,7 @@ class MatrixTaskNumbers(StrictModel):
         outputs: Number of outputs.
         inputs: Number of inputs.
         read: What is read at the outputs: their fields, the real parts of the fields, or their powers.
+        extra_columns: Number of redundant columns of MZIs of each mesh.
         tolerance: Largest accepted error of an entry, relative to the largest entry.
         sha256: Digest of the matrix and its reading, as `optinc_pdk.matrices.MatrixTarget.digest`.
     """
@@ -64,6 +65,7 @@ class MatrixTaskNumbers(StrictModel):
     outputs: Count
     inputs: Count
     read: Literal["field", "real", "power"]
+    extra_columns: Count
     tolerance: Positive
     sha256: Sha256
 

@@ -80,7 +80,12 @@ def task_text(task: TaskNumbers | MatrixTaskNumbers) -> str:
 def matrix_task_text(task: MatrixTaskNumbers) -> str:
     """Format the task of a matrix as text."""
     read = {"field": "fields", "real": "real parts of fields", "power": "powers"}[task.read]
-    return f"{task.outputs} × {task.inputs} matrix, read as {read}, tolerance {task.tolerance:.3g} of the largest entry"
+    extra = task.extra_columns
+    columns = f"{extra} extra column{'s' * (extra > 1)}, " if extra else ""
+    return (
+        f"{task.outputs} × {task.inputs} matrix, read as {read}, {columns}"
+        f"tolerance {task.tolerance:.3g} of the largest entry"
+    )
 
 
 def matrix_line(matrix: MatrixNumbers) -> str:

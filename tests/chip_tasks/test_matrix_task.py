@@ -151,12 +151,20 @@ def test_options_of_networks_and_matrices_are_not_mixed(tmp_path: Path) -> None:
     for options in ({"link": "neurons"}, {"receivers": "coherent"}, {"input_amplitudes": [1.0]}):
         with pytest.raises(InputError, match="a network"):
             build(UNITARY, tmp_path, **options)
-    for options in ({"read": "power"}, {"tolerance": 0.1}):
+    for options in ({"read": "power"}, {"tolerance": 0.1}, {"extra_columns": 0}):
         with pytest.raises(InputError, match="a matrix"):
             build(directory=tmp_path, **options)
     with pytest.raises(InputError, match="an array or file"):
         build(MatrixTarget(UNITARY), tmp_path, tolerance=0.1)
     assert not list(tmp_path.iterdir())
+
+
+def test_redundant_columns_replace_the_second_mesh_of_a_permutation(tmp_path: Path) -> None:
+    done = build(np.eye(6)[[3, 5, 0, 1, 2, 4]], tmp_path, extra_columns=2)
+    assert done.passed, done.findings
+    assert done.report.factor is not None and done.report.factor.mzis == 15 + 5
+    with pytest.raises(InputError, match="extra_columns is 65; give 0 to 64"):
+        build(UNITARY, tmp_path, extra_columns=65)
 
 
 def test_a_matrix_that_no_die_holds_is_refused(tmp_path: Path) -> None:

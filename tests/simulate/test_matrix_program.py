@@ -8,7 +8,15 @@ from optinc_pdk.assemble import CARRIER_TREE, draft_matrix, matrix_labels
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.errors import InputError
-from optinc_pdk.matrices import MatrixReading, MatrixTarget, compare_matrices, factor_matrix, two_meshes
+from optinc_pdk.factor import MeshShape
+from optinc_pdk.matrices import (
+    MatrixReading,
+    MatrixTarget,
+    compare_matrices,
+    factor_matrix,
+    one_mesh,
+    two_meshes,
+)
 from optinc_pdk.simulate import program_matrix, scattering
 
 PROCESS = load_process()
@@ -61,3 +69,21 @@ def test_chips_of_another_shape_or_reading_are_refused() -> None:
     target = MatrixTarget(unitary(3, 1), "power")
     with pytest.raises(ValueError, match="l0_v"):
         program_matrix(chip, target, PROCESS, two_meshes(target))
+
+
+def test_redundant_columns_reach_a_permutation_in_one_mesh_and_take_another_matrix() -> None:
+    permutation = np.eye(8)[[3, 5, 0, 7, 1, 6, 2, 4]]
+    # without a layout the guides have no lengths, so that reflections are stronger than on the chip
+    target, shape = MatrixTarget(permutation, tolerance=0.02), MeshShape(extra_columns=2)
+    factor = factor_matrix(target, PROCESS, shape)
+    assert factor.v is None and factor.mzis == 28 + 7
+    chip = draft_matrix(target, factor, PROCESS, "chip").complete(CARRIER_TREE)
+    assert program_matrix(chip, target, PROCESS, factor).fitted.passed
+    # the shape of the mesh is read from the circuit
+    assert program_matrix(chip, MatrixTarget(unitary(8, 3), tolerance=0.02), PROCESS).fitted.passed
+
+
+def test_triangular_meshes_are_not_drawn() -> None:
+    target = MatrixTarget(unitary(4, 0))
+    with pytest.raises(InputError, match="dummy MZIs would overlap; take a rectangle"):
+        draft_matrix(target, one_mesh(target, MeshShape("triangle")), PROCESS, "chip")

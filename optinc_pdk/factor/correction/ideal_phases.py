@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +15,17 @@ from optinc_pdk.factor.triangular import triangular
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MeshKind = Literal["rectangle", "triangle"]
+DECOMPOSITIONS: dict[MeshKind, Callable[[ArrayLike, float], Mesh]] = {
+    "rectangle": rectangular,
+    "triangle": triangular,
+}
+"""Decomposition of a unitary, by kind of mesh; the second argument is phi of MZIs in the bar or cross state."""
 
 
-def ideal_phases(target: Complexes, devices: MeshDevices, rng: np.random.Generator) -> Floats:
+def ideal_phases(target: Complexes, devices: MeshDevices, rng: np.random.Generator, free_phi: float = 0.0) -> Floats:
     """Computes the phases with which a mesh of ideal devices realises a unitary.
 
     Redundant columns get random phases, theta around pi/2, where the splitting depends least on the couplers. The
@@ -26,6 +35,7 @@ def ideal_phases(target: Complexes, devices: MeshDevices, rng: np.random.Generat
         target: (N, N) unitary.
         devices: The mesh; only the positions of its MZIs matter.
         rng: Source of the phases of redundant columns.
+        free_phi: Phi of other MZIs in the bar or cross state in rad, in [0, 2 pi).
 
     Returns:
         (2 MZIs + N,) theta, phi and output phases in this order, in rad, in [0, 2 pi).
@@ -34,8 +44,8 @@ def ideal_phases(target: Complexes, devices: MeshDevices, rng: np.random.Generat
         ValueError: The first columns of the devices are neither a rectangle nor a triangle, or the target is not
             unitary.
     """
-    decompose = _decomposition(devices)
-    width = int(decompose(np.eye(devices.modes)).column.max(initial=-1)) + 1
+    decompose = DECOMPOSITIONS[kind_of(devices.modes, devices.row, devices.column)]
+    width = int(decompose(np.eye(devices.modes), 0.0).column.max(initial=-1)) + 1
     redundant = devices.column >= width
     extra = np.count_nonzero(redundant)
     theta, phi = np.zeros(devices.row.size), np.zeros(devices.row.size)
@@ -48,7 +58,7 @@ def ideal_phases(target: Complexes, devices: MeshDevices, rng: np.random.Generat
         upper = devices.row[mzis]
         pairs = np.stack([remainder[:, upper], remainder[:, upper + 1]], axis=-1)
         remainder[:, upper], remainder[:, upper + 1] = np.moveaxis(np.einsum("nmo,moi->nmi", pairs, blocks), -1, 0)
-    mesh = decompose(remainder.conj().T)
+    mesh = decompose(remainder.conj().T, free_phi)
     indices = _device_indices(mesh, devices)
     theta[indices], phi[indices] = mesh.theta, mesh.phi
     output = mesh.output_phase
@@ -62,17 +72,26 @@ def ideal_phases(target: Complexes, devices: MeshDevices, rng: np.random.Generat
     return np.concatenate([wrap(theta), wrap(phi), wrap(output)])
 
 
-def _decomposition(devices: MeshDevices) -> Callable[[ArrayLike], Mesh]:
-    """The decomposition, rectangular or triangular, whose MZIs are the first columns of the devices."""
-    slots = set(zip(devices.row.tolist(), devices.column.tolist(), strict=True))
-    for decompose in (rectangular, triangular):
-        mesh = decompose(np.eye(devices.modes))
+def kind_of(modes: int, row: Ints, column: Ints) -> MeshKind:
+    """Return the kind of mesh, rectangle or triangle, that the first columns of MZIs are.
+
+    Args:
+        modes: Number of modes.
+        row: (MZIs,) upper mode of each MZI.
+        column: (MZIs,) column of each MZI.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    slots = set(zip(row.tolist(), column.tolist(), strict=True))
+    for kind, decompose in DECOMPOSITIONS.items():
+        mesh = decompose(np.eye(modes), 0.0)
         expected = set(zip(mesh.row.tolist(), mesh.column.tolist(), strict=True))
         width = int(mesh.column.max(initial=-1)) + 1
         if expected == {slot for slot in slots if slot[1] < width}:
-            return decompose
+            return kind
     raise ValueError(
-        f"devices, {devices.row.size} MZIs on {devices.modes} modes, start with neither a rectangular nor a "
+        f"devices, {row.size} MZIs on {modes} modes, start with neither a rectangular nor a "
         "triangular mesh; create them from a mesh of rectangular or triangular"
     )
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from optinc_pdk.factor.correction.adjoint import phase_gradients, transmit
 from optinc_pdk.factor.correction.least_squares import HISTORY
 from optinc_pdk.factor.correction.local_correction import correct_locally
+from optinc_pdk.factor.correction.mesh_shape import shape_of
 from optinc_pdk.factor.devices import MeshDevices
 from optinc_pdk.factor.mesh import Mesh
-from optinc_pdk.factor.rectangular import rectangular
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -100,7 +100,7 @@ def locally_corrected(chain: MeshChain, u: Mesh, v: Mesh | None) -> tuple[ChainP
         rank = chain.attenuators.size
         turned = u.matrix()
         turned[:, :rank] *= np.exp(1j * behind[:rank])
-        u, clipped = rectangular(turned), int(np.count_nonzero(missed))
+        u, clipped = shape_of(u.modes, u.row, u.column).decompose(turned, np.pi), int(np.count_nonzero(missed))
     u_theta, u_phi, output, missed = correct_locally(chain.u, u.theta, u.phi, u.output_phase)
     phases = ChainPhases(u_theta, u_phi, output, v_theta, v_phi, chain.attenuators.copy())
     return phases, clipped + int(np.count_nonzero(missed))

@@ -21,6 +21,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
+from optinc_pdk.factor import MeshShape, shape_of
 from optinc_pdk.factor.correction.mesh_chain import MeshChain, chain_matrix, fit_chain, locally_corrected
 from optinc_pdk.factor.devices import MeshDevices
 from optinc_pdk.factor.mesh import Mesh, wrap
@@ -112,7 +113,8 @@ def program_matrix(
     _check_chip(structure, target)
     if factor is None:
         attenuated = any(label.startswith(ATTENUATORS) for label in structure.channel)
-        factor = two_meshes(target) if attenuated else one_mesh(target)
+        shape = _mesh_shape(structure, target.outputs)
+        factor = two_meshes(target, shape) if attenuated else one_mesh(target, shape)
     inputs, outputs = matrix_labels(target)
     plan = prepare(structure, carrier, process, outs=outputs, ins=inputs)
 
@@ -143,6 +145,17 @@ def _check_chip(structure: CircuitOptics, target: MatrixTarget) -> None:
         )
     if target.read == "field" and f"{OUTPUT}_r0" not in structure.channel:
         raise InputError(f"circuit {name!r} has no output phase shifters; give read = 'power' or 'real'")
+
+
+def _mesh_shape(structure: CircuitOptics, modes: int) -> MeshShape:
+    """Return the shape of a chip's meshes, from the labels of the last one.
+
+    Raises:
+        ValueError: Its MZIs are those of no shape.
+    """
+    found = [re.fullmatch(f"{U}_c(\\d+)_r(\\d+)_theta", label) for label in structure.channel]
+    places = np.array([(int(match[2]), int(match[1])) for match in found if match], dtype=np.int64).reshape(-1, 2)
+    return shape_of(modes, places[:, 0], places[:, 1])
 
 
 @dataclass(frozen=True, eq=False)

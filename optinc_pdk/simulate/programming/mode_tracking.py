@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.assemble import rectangular_slots
+from optinc_pdk.assemble import mesh_slots
 from optinc_pdk.factor import Mesh
 from optinc_pdk.factor.devices import MeshDevices
 from optinc_pdk.simulate.programming.light_paths import COUPLER, LightPath, PathTracer
@@ -162,7 +162,7 @@ class ModeTracker:
         )
         self.recorded[name] = record
         theta = {(c, r): i for i, (c, r) in enumerate(zip(mesh.column.tolist(), mesh.row.tolist(), strict=True))}
-        for slot in rectangular_slots(mesh.modes):
+        for slot in mesh_slots(mesh.modes, mesh.row.tolist(), mesh.column.tolist()):
             if slot.dummy:
                 self._dummy(slot.row, record, slot.column)
                 continue
