@@ -14,23 +14,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from numpy.typing import NDArray
-
-from optinc_pdk.assemble import check_buildable
 from optinc_pdk.cards import DEFAULT_PROCESS, Link, Receivers, card_digests, load_process, with_link
 from optinc_pdk.chip_tasks.averaging_task import AveragingTask
 from optinc_pdk.chip_tasks.chip_task import ChipTask, Factors, Programming, Result
+from optinc_pdk.chip_tasks.general_task import GeneralTask
 from optinc_pdk.chip_tasks.matrix_task import MatrixTask
+from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Data, Source, read_source, refuse_options
 from optinc_pdk.circuit import Circuit, write_bias, write_netlist
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import MeshShape
 from optinc_pdk.file_sets import StagedFiles, output_targets
 from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.matrices import TOLERANCE, MatrixReading, MatrixTarget
-from optinc_pdk.matrices.target import is_matrix_file
+from optinc_pdk.matrices import MatrixReading, MatrixTarget
 from optinc_pdk.memory_limit import refuse_beyond_memory
-from optinc_pdk.onn import Onn, bundled_weights, normalise
+from optinc_pdk.onn import Onn
 from optinc_pdk.validation import validate_arguments
 
 if TYPE_CHECKING:
@@ -40,8 +38,6 @@ if TYPE_CHECKING:
     from optinc_pdk.signoff.layout_faults import LayoutFault
     from optinc_pdk.signoff.lvs.comparison import LvsResult
 
-Source = str | Path | Onn | MatrixTarget | NDArray[Any]
-"""What a chip can be built from: a file, a network or a matrix."""
 CHIP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}")
 FILE_ENDINGS = (
     ".gds",
@@ -51,6 +47,7 @@ FILE_ENDINGS = (
     ".lvs.json",
     ".lvs.lyrdb",
     ".function.npz",
+    ".network.npz",
     ".matrix.npz",
     ".pinout.csv",
     ".pinout.svg",
@@ -154,6 +151,9 @@ def build(
     port_metadata: bool = False,
     read: MatrixReading | None = None,
     tolerance: float | None = None,
+    data: Data | None = None,
+    agreement: float | None = None,
+    accuracy: float | None = None,
     extra_columns: int | None = None,
 ) -> Build:
     """Build a chip from trained weights or from a matrix, and check it.
@@ -161,8 +161,8 @@ def build(
     If a check fails, the files are written nevertheless and the report has the verdict "fail".
 
     Args:
-        weights: Weight file or network; or a matrix as an array, a file or a
-            :class:`optinc_pdk.matrices.MatrixTarget`. By default the bundled 4-bit network.
+        weights: Weight file or network, which is a general network if it has no averaging task; or a matrix as an
+            array, a file or a :class:`optinc_pdk.matrices.MatrixTarget`. By default the bundled 4-bit network.
         directory: Folder for the chip's files.
         name: Chip name, 1 to 32 letters, digits and underscores; by default the stem of the weight file, or "chip".
         process: Process name, or a folder with process cards.
@@ -175,7 +175,16 @@ def build(
         receivers: How the servers detect them; by default the process's.
         port_metadata: Whether the layout file also has kfactory's metadata about ports. No check reads it.
         read: For a matrix, what is read at the outputs: fields (default), the real parts of a real matrix, or powers.
-        tolerance: For a matrix, largest accepted error of an entry, relative to the largest entry; by default 0.01.
+        tolerance: For a matrix, largest accepted error of an entry, relative to the largest entry; for a general
+            network without labels, largest accepted deviation of an output, relative to the largest output; by default
+            0.01.
+        data: For a general network, what its chip is checked with: a data file, or (S, K) inputs, or a tuple of inputs
+            and labels (S,) or outputs (S, M). By default random inputs within the network's range.
+        agreement: For a general network, smallest accepted share of samples on which chip and network agree; by default
+            0.999.
+        accuracy: For a general network and data with labels, smallest accepted share of samples for which the chip
+            chooses the label; by default what the network's card states, less what ``agreement`` allows, if it states
+            one.
         extra_columns: For a matrix, number of redundant columns of MZIs of each mesh, 0 to 64; by default 0.
 
     Returns:
@@ -198,6 +207,9 @@ def build(
             port_metadata,
             read,
             tolerance,
+            data,
+            agreement,
+            accuracy,
             extra_columns,
         )
         from optinc_pdk.report.build_files import cascades_of
@@ -235,15 +247,22 @@ def build_staged(
     port_metadata: bool = False,
     read: MatrixReading | None = None,
     tolerance: float | None = None,
+    data: Data | None = None,
+    agreement: float | None = None,
+    accuracy: float | None = None,
     extra_columns: int | None = None,
 ) -> Build:
     """Build a chip into a set of files that :func:`publish` makes visible; arguments and errors as of :func:`build`."""
     clock = _Clock(on_stage, on_progress)
     with clock.stage("read"):
-        source, stem, prefix = _read(weights, read, tolerance)
-        name = _chip_name(stem, name)
-        if isinstance(source, MatrixTarget):
-            _refuse_options("a network", input_amplitudes=input_amplitudes, link=link, receivers=receivers)
+        checks = CheckOptions(read, tolerance, data, agreement, accuracy)
+        source, stem, prefix = read_source(weights, checks)
+        name = chip_name(stem, name)
+        if not isinstance(source, Onn):
+            words = {"input_amplitudes": input_amplitudes, "link": link, "receivers": receivers}
+            refuse_options("a network that averages words", **words)
+        if not isinstance(source, MatrixTarget):
+            refuse_options("a matrix", extra_columns=extra_columns)
         # digests of the cards as they are, without the options of this build
         stated = load_process(process)
         cards = {"name": stated.name, "cards": card_digests(stated)}
@@ -251,8 +270,9 @@ def build_staged(
         task: ChipTask[Any, Any, Any]
         if isinstance(source, MatrixTarget):
             task = MatrixTask(source, card, _mesh_shape(extra_columns), prefix)
+        elif isinstance(source, CheckedNetwork):
+            task = GeneralTask(source.network, source.data, source.limits, card)
         else:
-            _refuse_options("a matrix", extra_columns=extra_columns)
             _check_amplitudes(source, input_amplitudes)
             task = AveragingTask(source, card, input_amplitudes)
         out = _Files(staged, name)
@@ -390,39 +410,6 @@ def _sign_off(
     return _SignOff(rules, electrical, faults, lvs, programming, result, notes)
 
 
-def _read(
-    weights: Source | None, read: MatrixReading | None, tolerance: float | None
-) -> tuple[Onn | MatrixTarget, str, str]:
-    """Read the network or matrix, and check that a chip can be built from it.
-
-    Returns:
-        The network or matrix, the stem of the chip's name, and the beginning of messages about it.
-    """
-    chosen = {"read": read, "tolerance": tolerance}
-    given = {name: value for name, value in chosen.items() if value is not None}
-    if isinstance(weights, MatrixTarget):
-        _refuse_options("an array or file", **given)
-        return weights, "chip", ""
-    if weights is not None and not isinstance(weights, str | Path | Onn):
-        return MatrixTarget(weights, read or "field", TOLERANCE if tolerance is None else tolerance), "chip", ""
-    if isinstance(weights, Onn):
-        onn, stem, prefix = weights, "chip", ""
-    else:
-        path = bundled_weights() if weights is None else Path(weights)
-        stem, prefix = path.stem, f"{path}: "
-        if is_matrix_file(path):
-            return MatrixTarget.load(path, read or "field", TOLERANCE if tolerance is None else tolerance), stem, prefix
-        onn = Onn.load(path)
-    _refuse_options("a matrix", **given)
-    try:
-        check_buildable(onn)
-        # refuses a hidden layer that is zero for every input
-        normalise(onn)
-    except InputError as fault:
-        raise InputError(f"{prefix}{fault}") from fault
-    return onn, stem, prefix
-
-
 def _mesh_shape(extra_columns: int | None) -> MeshShape:
     """Return the shape of a matrix's meshes."""
     try:
@@ -431,15 +418,16 @@ def _mesh_shape(extra_columns: int | None) -> MeshShape:
         raise InputError(str(fault)) from fault
 
 
-def _refuse_options(of: str, **options: object) -> None:
-    """Refuse options that have no effect on this input; None stands for an option that is not given."""
-    for name, value in options.items():
-        if value is not None:
-            raise InputError(f"{name.replace('_', ' ')} {value!r} has no effect here: it is an option of {of}; drop it")
+def chip_name(stem: str, name: str | None) -> str:
+    """Return the name of a chip: the given one, or one that is made of a file's stem.
 
+    Args:
+        stem: Stem of the file.
+        name: The given name; None for none.
 
-def _chip_name(stem: str, name: str | None) -> str:
-    """Return the name of the chip: the given one, or one that is made of a file's stem."""
+    Raises:
+        InputError: The name cannot be that of a GDS cell and of files.
+    """
     chosen = re.sub(r"[^A-Za-z0-9_]", "_", stem)[:32] if name is None else name
     if not CHIP_NAME.fullmatch(chosen):
         raise InputError(

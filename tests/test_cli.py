@@ -469,9 +469,38 @@ def missing(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize(
-    "write", [nan, pickled, text, three_dimensional, mismatched, without_task, object_array, missing]
-)
+def test_a_file_without_a_task_averages_words_if_options_state_them(tmp_path: Path) -> None:
+    weights = tmp_path / "weights.npz"
+    without_task(weights)
+    words = run("build", weights, "-o", tmp_path / "words", "--bits", 4, "--servers", 4, "--groups", 2, "--json")
+    assert json.loads(words.stdout)["task"]["bits"] == 4, words.stderr
+    incomplete = run("build", weights, "-o", tmp_path / "no", "--bits", 4)
+    assert incomplete.returncode == 2 and "servers, groups" in incomplete.stderr
+    general = run("build", weights, "-o", tmp_path / "general", "--activation", "relu", "--json")
+    assert general.returncode == 0 and json.loads(general.stdout)["task"]["kind"] == "network"
+    refused = run("size", weights)
+    assert refused.returncode == 2 and "contains no averaging task" in refused.stderr
+
+
+def test_options_of_general_networks_decide_the_verdict(tmp_path: Path) -> None:
+    weights, data = tmp_path / "weights.npz", tmp_path / "test.npz"
+    without_task(weights)
+    inputs = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 2))
+    np.savez(data, x=inputs, y=np.arange(50) % 2)
+    chip = ("build", weights, "--data", data, "-o")
+    failed = run(*chip, tmp_path / "out", "--accuracy", 1.0)
+    assert failed.returncode == 1 and "the network itself is the cause" in failed.stderr
+    report = json.loads((tmp_path / "out" / "weights.report.json").read_text())
+    assert report["verdict"] == "fail" and report["network"]["agreement"] == 1.0
+    for options in (("--read", "power"), ("--link", "neurons"), ("--agreement", 2), ("--tolerance", 0.1)):
+        refused = run(*chip, tmp_path / "no", *options)
+        assert refused.returncode == 2 and not (tmp_path / "no").exists(), options
+    np.save(tmp_path / "matrix.npy", np.eye(3))
+    refused = run("build", tmp_path / "matrix.npy", "--data", data)
+    assert refused.returncode == 2 and "--data has no effect" in refused.stderr
+
+
+@pytest.mark.parametrize("write", [nan, pickled, text, three_dimensional, mismatched, object_array, missing])
 def test_unusable_weights_exit_2_with_one_line_and_nothing_written(write: object, tmp_path: Path) -> None:
     weights = tmp_path / "weights.npz"
     write(weights)  # type: ignore[operator]

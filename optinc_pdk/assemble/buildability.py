@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Onn
+from optinc_pdk.onn import Network
 
 MAX_INPUT_FIBRES = 2**14
 """Largest number of input fibres, servers times symbols; one die has some hundreds."""
@@ -14,7 +15,7 @@ SMALLEST = 1e-30
 """Lower limit of a weight matrix's largest entry; the upper limit is its reciprocal."""
 
 
-def check_buildable(onn: Onn) -> None:
+def check_buildable(onn: Network) -> None:
     """Check that this package can assemble a circuit for a network.
 
     The network must have at most one cascade option, at most ``MAX_INPUT_FIBRES`` inputs of servers, weights in range,
@@ -27,7 +28,8 @@ def check_buildable(onn: Onn) -> None:
         InputError: A condition is not met; the message states the value and what can be built.
     """
     task = onn.task
-    if task.remainder and task.finer_input:
+    averaging = isinstance(task, Averaging)
+    if isinstance(task, Averaging) and task.remainder and task.finer_input:
         raise InputError(
             "remainder and finer_input are both true, which is a middle level of three; a cascade has two levels: "
             "level 1 has remainder = true, level 2 has finer_input = true"
@@ -36,14 +38,18 @@ def check_buildable(onn: Onn) -> None:
         raise InputError(
             f"{task.servers} servers of {task.symbols} symbols need {task.servers * task.symbols} input fibres; the "
             f"limit is {MAX_INPUT_FIBRES}: use fewer servers, or a cascade"
+            if averaging
+            else f"the network has {task.symbols} inputs, the limit is {MAX_INPUT_FIBRES} input fibres: use fewer"
         )
     check_weights(onn)
     if len(onn.layers) < 2:
         remedy = "add a hidden layer" if task.servers > 1 else "average over 2 or more servers (--servers)"
+        if not averaging:
+            remedy = "add a hidden layer, or build the chip of its matrix (.npy), without a bias"
         raise InputError(f"the network has one layer; a chip has at least two, joined by activations; {remedy}")
 
 
-def check_fan_out(onn: Onn, process: Process) -> None:
+def check_fan_out(onn: Network, process: Process) -> None:
     """Check that no pair of detectors drives more neurons than the electronics of a process allow.
 
     Args:
@@ -67,7 +73,7 @@ def check_fan_out(onn: Onn, process: Process) -> None:
             )
 
 
-def check_weights(onn: Onn) -> None:
+def check_weights(onn: Network) -> None:
     """Check that the largest absolute entry of every weight matrix is above 1e-30 and below 1e30.
 
     Args:

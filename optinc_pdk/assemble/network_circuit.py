@@ -16,12 +16,11 @@ from optinc_pdk.assemble.mesh_circuit import BlockBuilder
 from optinc_pdk.assemble.preprocessing import add_preprocessing
 from optinc_pdk.assemble.splitter_trees import add_tree
 from optinc_pdk.assemble.weight_blocks import WeightBlock, layer_blocks
-from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.technology import Coupler
 from optinc_pdk.circuit import Board, Circuit, CircuitBuilder, Neuron
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Onn, without_output_bias
+from optinc_pdk.onn import Network, NetworkTask, without_output_bias
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class CircuitDraft:
 
     Attributes:
         builder: Instances and nets of all strips. Every ground end is joined to ``grounds.HUB``, whose pad is missing.
-        task: Averaging task of the network.
+        task: Task of the network.
         blocks: Blocks of each layer.
         oscillators: Block name to the open root port of the splitter tree that feeds its local oscillators.
         neurons: Activations of all hidden layers.
@@ -41,7 +40,7 @@ class CircuitDraft:
     """
 
     builder: CircuitBuilder
-    task: Averaging
+    task: NetworkTask
     blocks: tuple[tuple[WeightBlock, ...], ...]
     oscillators: Mapping[str, str]
     neurons: tuple[Neuron, ...]
@@ -67,7 +66,7 @@ class CircuitDraft:
         return complete_circuit(self, plan)
 
 
-def assemble(onn: Onn, process: Process, name: str, plan: DiePlan = CARRIER_TREE) -> Circuit:
+def assemble(onn: Network, process: Process, name: str, plan: DiePlan = CARRIER_TREE) -> Circuit:
     """Assemble the complete circuit of a network.
 
     The shapes and factorisations of the weight matrices determine the circuit, and which units share a row of them, see
@@ -89,7 +88,7 @@ def assemble(onn: Onn, process: Process, name: str, plan: DiePlan = CARRIER_TREE
     return complete_circuit(draft_circuit(onn, process, name), plan)
 
 
-def draft_circuit(onn: Onn, process: Process, name: str) -> CircuitDraft:
+def draft_circuit(onn: Network, process: Process, name: str) -> CircuitDraft:
     """Assemble the parts of a network's circuit that do not depend on the distribution over dies.
 
     An output bias becomes a constant unit, see :func:`optinc_pdk.onn.without_output_bias`.
@@ -231,18 +230,17 @@ class _LabelsByRow(dict[int, tuple[str, ...]]):
             self[row] = (*self.get(row, ()), label)
 
 
-def input_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
+def input_labels(task: NetworkTask) -> tuple[tuple[str, ...], ...]:
     """Return the labels of the input fibres as ``labels[server][symbol]``, such as ``in_s0_m1``."""
     return tuple(tuple(f"in_s{s}_m{m}" for m in range(task.symbols)) for s in range(task.servers))
 
 
-def output_labels(task: Averaging) -> tuple[tuple[str, ...], ...]:
+def output_labels(task: NetworkTask) -> tuple[tuple[str, ...], ...]:
     """Return the labels of the output fibres as ``labels[server][symbol]``, such as ``out_s0_m1``.
 
     The outputs of level 1 of a cascade go to one unit of level 2 only; their labels are those of server 0.
     """
-    receivers = 1 if task.remainder else task.servers
-    return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.symbols)) for s in range(receivers))
+    return tuple(tuple(f"out_s{s}_m{m}" for m in range(task.outputs)) for s in range(task.receivers))
 
 
 def _fibres(b: CircuitBuilder, coupler: Coupler, bank: str, section: str, count: int) -> list[tuple[str, str]]:
@@ -250,10 +248,10 @@ def _fibres(b: CircuitBuilder, coupler: Coupler, bank: str, section: str, count:
     return [add_fibre(b, coupler, f"{bank}_in_r{row}", section, row) for row in range(count)]
 
 
-def _outputs(b: CircuitBuilder, coupler: Coupler, task: Averaging, rows: list[str]) -> None:
+def _outputs(b: CircuitBuilder, coupler: Coupler, task: NetworkTask, rows: list[str]) -> None:
     """Add T, the distribution: a splitter tree from every output symbol to every receiver."""
     labels = output_labels(task)
-    for symbol in range(task.symbols):
+    for symbol in range(task.outputs):
         leaves = [
             add_fibre(b, coupler, row[symbol], "t", symbol * len(labels) + server)[0]
             for server, row in enumerate(labels)
@@ -272,7 +270,7 @@ def _oscillators(b: CircuitBuilder, coupler: Coupler, roots: Mapping[str, str]) 
 
 
 def _carrier(
-    b: CircuitBuilder, coupler: Coupler, task: Averaging, oscillators: list[str]
+    b: CircuitBuilder, coupler: Coupler, task: NetworkTask, oscillators: list[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Add the carrier from the laser to servers, board, monitor and, where given, local oscillators.
 

@@ -29,20 +29,20 @@ import math
 
 from optinc_pdk.assemble.layer_parts import add_fibre
 from optinc_pdk.assemble.mesh_circuit import add_pad
-from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import CircuitBuilder
 from optinc_pdk.errors import InputError
+from optinc_pdk.onn import NetworkTask
 
 SPARE_DB = 0.5
 """Smallest excess of a symbol's transmission over its weight, in dB, that is left to its trims by design."""
 
 
-def symbol_levels(task: Averaging, process: Process) -> tuple[int, ...]:
+def symbol_levels(task: NetworkTask, process: Process) -> tuple[int, ...]:
     """Return the number of combiner levels that each symbol of a group passes, that of the highest weight first.
 
     Args:
-        task: Averaging task with N servers and g symbols per group.
+        task: NetworkTask task with N servers and g symbols per group.
         process: Process whose 1×2 splitter is used.
 
     Returns:
@@ -67,7 +67,7 @@ def symbol_levels(task: Averaging, process: Process) -> tuple[int, ...]:
     return tuple(depth + step * j for j in further)
 
 
-def preprocessing_loss_db(task: Averaging, process: Process) -> tuple[float, ...]:
+def preprocessing_loss_db(task: NetworkTask, process: Process) -> tuple[float, ...]:
     """Return the loss in dB of one server's field in P, for each symbol of a group, at ideal splitting ratios.
 
     It includes the division of light at each level and the splitters' excess loss, but no guides, couplers and trims.
@@ -76,14 +76,14 @@ def preprocessing_loss_db(task: Averaging, process: Process) -> tuple[float, ...
     return tuple(levels * level_db for levels in symbol_levels(task, process))
 
 
-def add_preprocessing(b: CircuitBuilder, task: Averaging, process: Process) -> list[str]:
+def add_preprocessing(b: CircuitBuilder, task: NetworkTask, process: Process) -> list[str]:
     """Add P: fibres, a trim phase shifter per server and symbol, and a combiner tree per group.
 
     Branches of a tree without a symbol end in terminators.
 
     Args:
         b: Circuit under construction.
-        task: Averaging task.
+        task: NetworkTask task.
         process: Process whose splitters weight the symbols.
 
     Returns:

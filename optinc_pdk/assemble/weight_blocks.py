@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optinc_pdk.assemble.mesh_circuit import mesh_depth
-from optinc_pdk.onn import LayerPart, Onn
+from optinc_pdk.onn import LayerPart, Network
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class WeightBlock:
         return self.rows.start if self.bank == self.name else 0
 
 
-def layer_blocks(onn: Onn, index: int) -> tuple[WeightBlock, ...]:
+def layer_blocks(onn: Network, index: int) -> tuple[WeightBlock, ...]:
     """Return the blocks of one layer in row-major order, as :func:`optinc_pdk.factor.unitary_diagonal` orders them.
 
     Args:

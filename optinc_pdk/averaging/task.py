@@ -101,6 +101,16 @@ class Averaging:
         return self.bits // 2
 
     @property
+    def outputs(self) -> int:
+        """Number of outputs of the network: one for each symbol."""
+        return self.symbols
+
+    @property
+    def receivers(self) -> int:
+        """Number of receivers of each output: one for each server, or one at level 2 of the cascade."""
+        return 1 if self.remainder else self.servers
+
+    @property
     def group_symbols(self) -> int:
         """Number of symbols of a group, g = M/K."""
         return self.symbols // self.groups
@@ -141,6 +151,34 @@ class Averaging:
         """Largest value of each network input, shape (K,); `full_scale` except for a finer last input."""
         maxima: Floats = self.input_steps / self.input_resolution
         return maxima
+
+    @property
+    def input_minima(self) -> Floats:
+        """Smallest value of each network input, shape (K,): 0."""
+        return np.zeros(self.groups)
+
+    @property
+    def reserve(self) -> float:
+        """How far hidden signals may exceed their maxima over `batches`: not at all, as these stand for all inputs."""
+        return 1.0
+
+    @property
+    def default_amplitude(self) -> float:
+        """Amplitude of the largest group of symbols with which the largest value of any input has amplitude 1.
+
+        It is below 1 only for level 2 of a cascade, whose last input exceeds a group of symbols.
+        """
+        return float(self.full_scale / self.input_maxima.max())
+
+    def input_values(self, amplitudes: ArrayLike | None = None) -> Floats:
+        """Return the value of each network input whose fibres have amplitude 1, shape (K,).
+
+        Args:
+            amplitudes: (K,) amplitude of the value 4^g - 1 of each input; by default `default_amplitude` for all.
+        """
+        sent = self.default_amplitude if amplitudes is None else np.asarray(amplitudes, dtype=np.float64)
+        values: Floats = self.full_scale / np.broadcast_to(sent, self.groups)
+        return values
 
     @property
     def output_resolution(self) -> Integers:

@@ -5,7 +5,7 @@ from optinc_pdk.cards.device import DeviceCard
 from optinc_pdk.cards.electronics import Link, Receivers
 from optinc_pdk.cards.errors import CardError
 from optinc_pdk.cards.loader import DEFAULT_PROCESS, load_process, process_names
-from optinc_pdk.cards.process import Process, with_drive, with_link
+from optinc_pdk.cards.process import Process, with_drive, with_field_outputs, with_link
 from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.cards.rules import Rule, load_rules
 from optinc_pdk.cards.variation import KINDS, Variation
@@ -28,6 +28,7 @@ __all__ = [
     "load_rules",
     "process_names",
     "with_drive",
+    "with_field_outputs",
     "with_link",
 ]
 

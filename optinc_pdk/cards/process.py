@@ -238,6 +238,19 @@ def with_link(process: Process, kind: Link | None, receivers: Receivers | None) 
     return process.model_copy(update={"link": link})
 
 
+def with_field_outputs(process: Process) -> Process:
+    """Return a process whose outputs leave the chip as light that receivers read as signed fields.
+
+    They are coherent receivers without neurons before them. Studies of noise need the power of their local oscillators,
+    ``link.oscillator_w``, and say so if the process states none.
+
+    Args:
+        process: The process.
+    """
+    link = process.link.model_copy(update={"kind": "direct", "receivers": "coherent"})
+    return process.model_copy(update={"link": link})
+
+
 def with_drive(process: Process, holds: Holds) -> Process:
     """Return a process whose heater drive holds another quantity.
 

@@ -1,1 +1,1 @@
-"""What a chip can be built for: a network that averages words, or a matrix; one interface for the pipeline."""
+"""What a chip can be built for: a network that averages words, any other network, or a matrix."""

@@ -14,7 +14,7 @@ from optinc_pdk.assemble import CircuitDraft, draft_circuit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.averaging.score import Score
 from optinc_pdk.cards import Process
-from optinc_pdk.chip_tasks.chip_task import SizeEstimate, Stages
+from optinc_pdk.chip_tasks.chip_task import SizeEstimate, Stages, board_of
 from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.onn import LayerFactor, Onn, factorise, lattice_score, linked_network, output_notes
@@ -113,7 +113,7 @@ class AveragingTask:
         from optinc_pdk.simulate import program
 
         return program(
-            extracted, _board(reference), self.given, self.process, ground=ground, factors=factors, inputs=self.inputs
+            extracted, board_of(reference), self.given, self.process, ground=ground, factors=factors, inputs=self.inputs
         )
 
     def check(
@@ -123,7 +123,7 @@ class AveragingTask:
         from optinc_pdk.signoff.function import check_scattering
         from optinc_pdk.simulate import scattering
 
-        board, bias, task = _board(reference), programming.bias, self.onn.task
+        board, bias, task = board_of(reference), programming.bias, self.onn.task
         with stages.stage("function"):
             wavelength = float(self.process.guide.wavelength_nm)
             s = scattering(extracted, bias, wavelength, self.process, ground=ground)
@@ -191,12 +191,6 @@ class AveragingTask:
             task.output_resolution,
         )
         return {"outputs": outputs}
-
-
-def _board(reference: Circuit) -> Board:
-    if reference.board is None:
-        raise ValueError(f"circuit {reference.name!r} has no board; a network has one")
-    return reference.board
 
 
 def _speed(s: Scattering, board: Board, bias: Bias, task: Averaging, card: Process) -> dict[str, Any]:

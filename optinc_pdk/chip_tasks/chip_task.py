@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from optinc_pdk.assemble import CircuitPlan
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Circuit
+from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
 
 if TYPE_CHECKING:
@@ -55,6 +55,17 @@ class SizeEstimate:
     memory_gb: float
     chip: str
     remedy: str
+
+
+def board_of(reference: Circuit) -> Board:
+    """Return the board of a network's circuit.
+
+    Raises:
+        ValueError: The circuit has none.
+    """
+    if reference.board is None:
+        raise ValueError(f"circuit {reference.name!r} has no board; a network has one")
+    return reference.board
 
 
 Factors = TypeVar("Factors")

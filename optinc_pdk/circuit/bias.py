@@ -61,6 +61,8 @@ class Bias:
         activations: Settings of the electronics by neuron label.
         outputs: Receiver scale by output fibre label: level = scale · √(power - dark power).
         inputs: Amplitude of the highest level, 0 … 1, by input fibre label. Servers that are missing send full scale.
+        input_scales: Value that an input sends with amplitude 1, by input fibre label: value = scale · amplitude. Only
+            chips whose inputs are values and not levels have them.
         phases: Phase in rad of the local oscillator by output fibre label, for coherent receivers.
         dark: Dark power by output fibre label, relative to a field of amplitude 1: what the modulator of an output
             sends at level 0. Receivers that are missing have none.
@@ -79,6 +81,7 @@ class Bias:
     inputs: Mapping[str, float] = field(default_factory=dict)
     phases: Mapping[str, float] = field(default_factory=dict)
     dark: Mapping[str, float] = field(default_factory=dict)
+    input_scales: Mapping[str, float] = field(default_factory=dict)
 
 
 def write_bias(bias: Bias, path: str | Path) -> None:
@@ -111,8 +114,11 @@ def write_bias(bias: Bias, path: str | Path) -> None:
             for label, scale in bias.outputs.items()
         },
     }
-    if bias.inputs:
-        data["inputs"] = {label: {"amplitude": float(amplitude)} for label, amplitude in bias.inputs.items()}
+    inputs = {label: {"amplitude": float(amplitude)} for label, amplitude in bias.inputs.items()}
+    for label, scale in bias.input_scales.items():
+        inputs.setdefault(label, {})["scale"] = float(scale)
+    if inputs:
+        data["inputs"] = inputs
     dump_yaml(Path(path), data)
 
 
@@ -159,6 +165,7 @@ def _bias(data: Mapping[str, Any]) -> Bias:
         label: _numbers(f"output {label!r}", each, ("scale",), ("phase_rad", "dark"))
         for label, each in _section(data, "outputs")
     }
+    inputs = {label: _input(label, each) for label, each in _section(data, "inputs")}
     columns = {key: np.array([each[key] for each in channels.values()], dtype=np.float64) for key in _CHANNEL[:3]}
     return Bias(
         process=name_of("process", data["process"]),
@@ -170,7 +177,8 @@ def _bias(data: Mapping[str, Any]) -> Bias:
         outputs={label: each["scale"] for label, each in outputs.items()},
         phases={label: each["phase_rad"] for label, each in outputs.items() if "phase_rad" in each},
         dark={label: _dark(label, each["dark"]) for label, each in outputs.items() if "dark" in each},
-        inputs={label: _amplitude(label, each) for label, each in _section(data, "inputs")},
+        inputs={label: each["amplitude"] for label, each in inputs.items() if "amplitude" in each},
+        input_scales={label: each["scale"] for label, each in inputs.items() if "scale" in each},
         **columns,
     )
 
@@ -208,10 +216,15 @@ def _dark(label: str, power: float) -> float:
     return power
 
 
-def _amplitude(label: str, entry: Any) -> float:
-    amplitude = _numbers(f"input {label!r}", entry, ("amplitude",))["amplitude"]
+def _input(label: str, entry: Any) -> dict[str, float]:
+    """Amplitude of the highest level of an input, or value at amplitude 1."""
+    keys = ("scale",) if isinstance(entry, Mapping) and "scale" in entry else ("amplitude",)
+    values = _numbers(f"input {label!r}", entry, keys)
+    amplitude, scale = values.get("amplitude", 1.0), values.get("scale", 1.0)
     if not 0.0 <= amplitude <= 1.0:
         raise NetlistError(
             f"input {label!r}: amplitude {amplitude:g} is outside 0 … 1, the range of a modulator; {REMEDY}"
         )
-    return amplitude
+    if not 0.0 < scale < math.inf:
+        raise NetlistError(f"input {label!r}: scale {scale:g} must be a number above 0; {REMEDY}")
+    return values

@@ -42,7 +42,7 @@ ExtraColumns = Annotated[
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
     from optinc_pdk.flow import Build
-    from optinc_pdk.onn import Onn
+    from optinc_pdk.onn import GeneralNetwork, Onn
 
 
 @app.command()
@@ -50,8 +50,8 @@ def build(
     weights: Annotated[
         Path | None,
         typer.Argument(
-            help="Weight file: .npz, .safetensors, .onnx; or matrix: .npy, or .npz with one array. Default: the "
-            "bundled 4-bit network."
+            help="Weight file: .npz, .safetensors, .onnx; without an averaging task it is a general network. Or "
+            "matrix: .npy, or .npz with one array. Default: the bundled 4-bit network."
         ),
     ] = None,
     output: Annotated[
@@ -87,7 +87,29 @@ def build(
     tolerance: Annotated[
         float | None,
         typer.Option(
-            help="For a matrix: largest accepted error of an entry, relative to the largest entry. Default: 0.01."
+            help="For a matrix: largest accepted error of an entry, relative to the largest entry. For a general "
+            "network without labels: largest accepted deviation of an output, relative to the largest. Default: 0.01."
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="For a general network: data file to check the chip with, .npz with inputs x, and labels or outputs "
+            "y. Default: random inputs within the range of the network."
+        ),
+    ] = None,
+    agreement: Annotated[
+        float | None,
+        typer.Option(
+            help="For a general network: smallest accepted share of samples on which chip and network agree. Default: "
+            "0.999."
+        ),
+    ] = None,
+    accuracy: Annotated[
+        float | None,
+        typer.Option(
+            help="For a general network and data with labels: smallest accepted share of samples that the chip "
+            "classifies correctly. Default: what the weight file's card states, if it does."
         ),
     ] = None,
     extra_columns: ExtraColumns = None,
@@ -101,10 +123,10 @@ def build(
     described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
     matrix = weights is not None and _is_matrix(weights)
     if matrix:
-        _refuse_for_matrix(weights, described | {"--link": link, "--receivers": receivers})
+        checks: dict[str, object] = {"--data": data, "--agreement": agreement, "--accuracy": accuracy}
+        _refuse_for_matrix(weights, {**described, "--link": link, "--receivers": receivers, **checks})
     else:
-        of_matrix = {"--read": read, "--tolerance": tolerance, "--extra-columns": extra_columns}
-        _refuse_for_network(weights, of_matrix)
+        _refuse_for_network(weights, {"--read": read, "--extra-columns": extra_columns})
 
     if weights is None and (given := [name for name, value in described.items() if value is not None]):
         raise InputError(
@@ -113,12 +135,13 @@ def build(
         )
 
     from optinc_pdk import flow
+    from optinc_pdk.onn.weight_files import load_network
 
     with stage_progress(flow.STAGES) as report_stage:
-        source: Path | Onn | None = weights
+        source: Path | Onn | GeneralNetwork | None = weights
         if weights is not None and not matrix and (bits, servers, groups, activation) != (None,) * 4:
-            source = read_network(weights, bits, servers, groups, activation)
-            name = weights.stem if name is None else name
+            source = load_network(weights, bits, servers, groups, activation)
+            name = flow.chip_name(weights.stem, name)
         result = flow.build(
             source,
             output,
@@ -132,6 +155,9 @@ def build(
             read=read,
             tolerance=tolerance,
             extra_columns=extra_columns,
+            data=data,
+            agreement=agreement,
+            accuracy=accuracy,
         )
     if as_json:
         print(result.report.to_json(), end="")

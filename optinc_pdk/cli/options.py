@@ -59,12 +59,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Bits = Annotated[
     int | None,
     typer.Option(
-        help="Bits of a word. Needed for .safetensors and .onnx files, which do not state the task; commands on a "
-        "layout take the task from the report of the build beside it, if there is one."
+        help="Bits of a word that the network averages, for files that do not state the task: .safetensors, .onnx, and "
+        ".npz without a task. Commands on a layout take the task from the report of the build beside it, if there is "
+        "one."
     ),
 ]
-Servers = Annotated[int | None, typer.Option(help="Number of servers. Needed for the same files as --bits.")]
-Groups = Annotated[int | None, typer.Option(help="Number of network inputs. Needed for the same files as --bits.")]
+Servers = Annotated[int | None, typer.Option(help="Number of servers, for the same files as --bits.")]
+Groups = Annotated[int | None, typer.Option(help="Number of network inputs, for the same files as --bits.")]
 ActivationName = Annotated[
     Literal["relu", "clipped_relu"] | None,
     typer.Option(

@@ -7,9 +7,13 @@ from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.closed_form.comparators import comparator_network, saturation_margins
 from optinc_pdk.onn.closed_form.proof import ExactnessProof, ProofError, prove
 from optinc_pdk.onn.closed_form.unary import unary_chain
-from optinc_pdk.onn.factorisation import LayerFactor, default_amplitude, factorise
+from optinc_pdk.onn.factorisation import LayerFactor, factorise
+from optinc_pdk.onn.general_network import GeneralNetwork, VectorTask
 from optinc_pdk.onn.layer_parts import LayerPart
-from optinc_pdk.onn.network import Activation, FactorMethod, Layer, Onn, WeightsError
+from optinc_pdk.onn.network import Activation, FactorMethod, Layer, Network, Onn, WeightsError
+from optinc_pdk.onn.network_comparison import NetworkComparison, NetworkLimits
+from optinc_pdk.onn.network_data import NetworkData, check_data, read_data
+from optinc_pdk.onn.network_task import NetworkTask
 from optinc_pdk.onn.normalisation import (
     NormalisedOnn,
     input_error_accuracy,
@@ -26,17 +30,24 @@ __all__ = [
     "Activation",
     "ExactnessProof",
     "FactorMethod",
+    "GeneralNetwork",
     "Layer",
     "LayerFactor",
     "LayerPart",
+    "Network",
+    "NetworkComparison",
+    "NetworkData",
+    "NetworkLimits",
+    "NetworkTask",
     "NormalisedOnn",
     "Onn",
     "ProofError",
+    "VectorTask",
     "WeightsError",
     "bundled_weights",
     "carry_chain",
+    "check_data",
     "comparator_network",
-    "default_amplitude",
     "factorise",
     "input_error_accuracy",
     "lattice_score",
@@ -45,6 +56,7 @@ __all__ = [
     "normalise",
     "output_notes",
     "prove",
+    "read_data",
     "realised_network",
     "regenerating_chain",
     "saturation_margins",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optinc_pdk.onn.network import Onn
+from optinc_pdk.onn.network import Network, Onn
 
 BASE_GB = 0.55
 """Interpreter, libraries and a chip of a hundred heaters."""
@@ -36,10 +36,15 @@ def estimated_memory_gb(onn: Onn) -> float:
     words = combinations if combinations <= COMBINATIONS else 2 * task.lattice_size
     symbols = words * task.servers * task.symbols
     check = SYMBOL_GB * symbols if symbols <= TABLE_SYMBOLS else BATCHES_GB
-    return BASE_GB + HEATER_GB * 2 * onn.mzis + check + max(_jacobians_gb(onn))
+    return circuit_memory_gb(onn) + check
 
 
-def _jacobians_gb(onn: Onn) -> list[float]:
+def circuit_memory_gb(onn: Network) -> float:
+    """Estimate the peak memory of a build in GB, without the function check."""
+    return BASE_GB + HEATER_GB * 2 * onn.mzis + max(_jacobians_gb(onn))
+
+
+def _jacobians_gb(onn: Network) -> list[float]:
     """GB of each layer's Jacobian; 0 for layers of blocks, which are fitted without."""
     sizes = []
     for index, method in enumerate(onn.factor):

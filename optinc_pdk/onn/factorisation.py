@@ -16,10 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import BlockDiagonalFactor, BlockFactor, SvdFactor, svd_generic, unitary_diagonal
 from optinc_pdk.onn.layer_parts import LayerPart
-from optinc_pdk.onn.network import Onn, WeightsError
+from optinc_pdk.onn.network import Network, WeightsError
 from optinc_pdk.onn.normalisation import DEAD_FRACTION, hidden_maxima
 from optinc_pdk.onn.output_bias import without_output_bias
 
@@ -79,27 +78,21 @@ class LayerFactor:
         return float(np.linalg.norm(self.realised - self.matrix) / np.linalg.norm(self.matrix))
 
 
-def default_amplitude(task: Averaging) -> float:
-    """Return the amplitude of the largest group of symbols with which the largest value of any input has amplitude 1.
-
-    It is below 1 only for level 2 of a cascade, whose last input exceeds a group of symbols.
-    """
-    return float(task.full_scale / task.input_maxima.max())
-
-
-def factorise(onn: Onn, inputs: Sequence[float] | None = None) -> tuple[LayerFactor, ...]:
+def factorise(onn: Network, inputs: Sequence[float] | None = None) -> tuple[LayerFactor, ...]:
     """Factor every layer of a network for the chip, by the methods in ``onn.factor``.
 
     A hidden signal h is sent with the amplitude h / (its maximum over the lattice), times 0.98 in ReLU networks; an
-    input x with the amplitude ``inputs`` x / (4^g - 1). All inputs of a layer that is approximated by blocks use the
-    same maximum, because this approximation cannot scale columns separately. Null vectors of singular value
-    decompositions are random; the seed is the index of the layer, so that equal networks have equal factors. The
-    outputs of level 1 of a cascade have equal fields per level, so that errors of all symbols count alike at level 2.
-    An output bias is realised as :func:`optinc_pdk.onn.without_output_bias` describes.
+    input x with the amplitude ``inputs`` x / (4^g - 1), or x over its largest magnitude in a general network. All
+    inputs of a layer that is approximated by blocks use the same maximum, because this approximation cannot scale
+    columns separately. Null vectors of singular value decompositions are random; the seed is the index of the layer, so
+    that equal networks have equal factors. The outputs of level 1 of a cascade have equal fields per level, so that
+    errors of all symbols count alike at level 2. An output bias is realised as
+    :func:`optinc_pdk.onn.without_output_bias` describes.
 
     Args:
         onn: Network.
-        inputs: (K,) amplitude of the value 4^g - 1 of each input, above 0; by default `default_amplitude` for all.
+        inputs: (K,) amplitude of the value 4^g - 1 of each input, above 0; by default `Averaging.default_amplitude` for
+            all. General networks have no such amplitudes.
 
     Returns:
         One factorisation per layer.
@@ -110,8 +103,7 @@ def factorise(onn: Onn, inputs: Sequence[float] | None = None) -> tuple[LayerFac
     onn = without_output_bias(onn)
     scales = _hidden_scales(onn)
     headroom = HEADROOM if onn.activation == "relu" else 1.0
-    amplitudes = default_amplitude(onn.task) if inputs is None else np.asarray(inputs, dtype=np.float64)
-    first = onn.task.full_scale / np.broadcast_to(amplitudes, onn.task.groups)
+    first = onn.task.input_values(inputs)
     factors = []
     for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True)):
         above = headroom / scales[index] if index < len(scales) else np.ones(layer.outputs)
@@ -155,7 +147,7 @@ def _svd_by_parts(
     )
 
 
-def _hidden_scales(onn: Onn) -> list[Floats]:
+def _hidden_scales(onn: Network) -> list[Floats]:
     """Maxima of the hidden signals, per hidden layer; infinite for dead units."""
     scales = []
     for index, top in enumerate(hidden_maxima(onn)):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
 from optinc_pdk.onn.layer_parts import LayerPart, independent_parts, shared_rows
+from optinc_pdk.onn.network_task import NetworkTask
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -24,6 +25,9 @@ Activation = Literal["relu", "clipped_relu"]
 LARGEST = 1e30
 """Largest magnitude of a weight or bias; squares of larger ones would leave the range of double precision."""
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
+
+
+NetworkT = TypeVar("NetworkT", bound="Network")
 
 
 class WeightsError(InputError):
@@ -79,17 +83,15 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class Onn:
-    """Multilayer perceptron for one averaging task, with an activation after every layer except the last.
+class Network:
+    """Multilayer perceptron with an activation after every layer except the last.
 
     The activation is max(z, 0) ("relu"), or min(max(z, 0), 1) ("clipped_relu"), as a modulator limits its amplitude.
-
-    The K inputs are averages of groups of g symbols, 0 ... 4^g - 1 in steps of 1/N. The M outputs are levels 0 ... 3,
-    most significant symbol first. Weights include any scaling.
+    :class:`Onn` averages words; :class:`optinc_pdk.onn.GeneralNetwork` does anything else.
 
     Attributes:
         layers: The layers, first to last.
-        task: The averaging task that the network computes.
+        task: What the network computes.
         factor: For each layer, how its matrix is factored into meshes: "svd", or ("approx", block size) for unitary ×
             diagonal blocks. If empty, all layers use "svd".
         card: Origin and measured properties of the network as JSON values: recipe, seed, scores.
@@ -101,7 +103,7 @@ class Onn:
     """
 
     layers: tuple[Layer, ...]
-    task: Averaging
+    task: NetworkTask
     factor: tuple[FactorMethod, ...] = ()
     card: dict[str, Any] = field(default_factory=dict)
     activation: Activation = "relu"
@@ -120,17 +122,17 @@ class Onn:
                     f"layers.{i} has {below.outputs} outputs, but layers.{i + 1} has {above.inputs} inputs: "
                     "make them equal"
                 )
-        task, first, last = self.task, self.layers[0], self.layers[-1]
-        if first.inputs != task.groups:
-            raise ValueError(
-                f"layers.0 has {first.inputs} inputs, but the task has groups = {task.groups}: correct one of them"
-            )
-        if last.outputs != task.symbols:
-            raise ValueError(
-                f"layers.{len(self.layers) - 1} has {last.outputs} outputs, but a word of bits = {task.bits} "
-                f"has {task.symbols} symbols: correct one of them"
-            )
+        self._check_task()
         self._check_factor()
+
+    def _check_task(self) -> None:
+        """Check that the sizes of the first and the last layer are those of the task."""
+        for what, size, stated in (
+            ("inputs", self.layers[0].inputs, self.task.groups),
+            ("outputs", self.layers[-1].outputs, self.task.outputs),
+        ):
+            if size != stated:
+                raise ValueError(f"the layers have {size} {what}, but the task has {stated}: correct one of them")
 
     def _check_factor(self) -> None:
         if len(self.factor) != len(self.layers):
@@ -234,20 +236,59 @@ class Onn:
         """Computes the outputs in float64.
 
         Args:
-            inputs: (..., K) averages of groups of symbols, 0 ... 4^g - 1.
+            inputs: (..., K) inputs of the network; averages of groups of symbols, 0 ... 4^g - 1, if it averages words.
 
         Returns:
-            (..., M) outputs in levels.
+            (..., M) outputs, in levels if it averages words.
 
         Raises:
             ValueError: The last axis is not K, or the inputs are complex.
         """
         if np.iscomplexobj(inputs):
-            raise ValueError("inputs are complex; a network reads real averages")
+            raise ValueError("inputs are complex; a network reads real numbers")
         points = np.asarray(inputs, dtype=np.float64)
         if points.ndim < 1 or points.shape[-1] != self.structure[0]:
             raise ValueError(f"inputs of shape {points.shape} must end in ({self.structure[0]},)")
         return propagate(self.layers, points, self.activation)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the network to a .npz file, atomically. Equal networks give equal bytes.
+
+        Args:
+            path: The file, ending in .npz.
+
+        Raises:
+            WeightsError: The name does not end in .npz, or the card is not JSON.
+        """
+        from optinc_pdk.onn.npz_format import save
+
+        save(self, Path(path))
+
+
+@dataclass(frozen=True, eq=False)
+class Onn(Network):
+    """Multilayer perceptron for one averaging task.
+
+    The K inputs are averages of groups of g symbols, 0 ... 4^g - 1 in steps of 1/N. The M outputs are levels 0 ... 3,
+    most significant symbol first. Weights include any scaling.
+
+    Attributes:
+        task: The averaging task that the network computes. The others are those of :class:`Network`.
+    """
+
+    task: Averaging
+
+    def _check_task(self) -> None:
+        task, first, last = self.task, self.layers[0], self.layers[-1]
+        if first.inputs != task.groups:
+            raise ValueError(
+                f"layers.0 has {first.inputs} inputs, but the task has groups = {task.groups}: correct one of them"
+            )
+        if last.outputs != task.symbols:
+            raise ValueError(
+                f"layers.{len(self.layers) - 1} has {last.outputs} outputs, but a word of bits = {task.bits} "
+                f"has {task.symbols} symbols: correct one of them"
+            )
 
     @classmethod
     def load(
@@ -274,19 +315,6 @@ class Onn:
         from optinc_pdk.onn.weight_files import load
 
         return load(Path(path), bits, servers, groups, activation)
-
-    def save(self, path: str | Path) -> None:
-        """Writes the network to a .npz file, atomically. Equal networks give equal bytes.
-
-        Args:
-            path: The file, ending in .npz.
-
-        Raises:
-            WeightsError: The name does not end in .npz, or the card is not JSON.
-        """
-        from optinc_pdk.onn.npz_format import save
-
-        save(self, Path(path))
 
 
 def activate(signal: Floats, activation: Activation) -> Floats:

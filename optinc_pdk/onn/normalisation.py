@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging, Score, score
 from optinc_pdk.onn.layer_parts import shared_rows
-from optinc_pdk.onn.network import Activation, FactorMethod, Layer, Onn, WeightsError, activate, propagate
+from optinc_pdk.onn.network import Activation, FactorMethod, Layer, Network, Onn, WeightsError, activate, propagate
 
 Floats = NDArray[np.float64]
 
@@ -145,11 +145,13 @@ def normalise(onn: Onn) -> NormalisedOnn:
     return NormalisedOnn(layers, scales, kept, onn.task, onn.activation, onn.factor)
 
 
-def hidden_maxima(onn: Onn) -> list[Floats]:
+def hidden_maxima(onn: Network) -> list[Floats]:
     """Computes the maximum of every hidden signal over the lattice: one (units,) array per hidden layer.
 
     Where the lattice cannot be enumerated, the maxima of a clipped network are upper bounds by interval arithmetic, so
-    that no signal is ever scaled beyond 1, where it would clip. Those of a ReLU network are maxima of a sample.
+    that no signal is ever scaled beyond 1, where it would clip. Those of a ReLU network are maxima of a sample. A
+    general network adds its reserve to them, up to the upper bounds; these also replace maxima of units that are 0 over
+    the sample.
     """
     if onn.activation == "clipped_relu" and not onn.task.enumerable:
         return _upper_bounds(onn)
@@ -158,12 +160,17 @@ def hidden_maxima(onn: Onn) -> list[Floats]:
         for layer, maximum in zip(onn.layers[:-1], maxima, strict=True):
             signal = activate(signal @ layer.weight.T + layer.bias, onn.activation)
             np.maximum(maximum, signal.max(axis=0), out=maximum)
-    return maxima
+    if onn.task.reserve == 1.0:
+        return maxima
+    return [
+        np.where(maximum > 0.0, np.minimum(onn.task.reserve * maximum, bound), bound)
+        for maximum, bound in zip(maxima, _upper_bounds(onn), strict=True)
+    ]
 
 
-def _upper_bounds(onn: Onn) -> list[Floats]:
+def _upper_bounds(onn: Network) -> list[Floats]:
     """Upper bounds of the hidden signals for all inputs within their ranges, one (units,) array per hidden layer."""
-    low, high = np.zeros(onn.task.groups), onn.task.input_maxima
+    low, high = onn.task.input_minima, onn.task.input_maxima
     bounds = []
     for layer in onn.layers[:-1]:
         positive, negative = np.maximum(layer.weight, 0.0), np.minimum(layer.weight, 0.0)

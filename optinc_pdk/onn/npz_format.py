@@ -20,48 +20,54 @@ from optinc_pdk.file_reading import WEIGHTS
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.json_io import parse_json
 from optinc_pdk.npz_reading import read_npz
-from optinc_pdk.onn.network import ACTIVATIONS, Activation, FactorMethod, Layer, Onn, WeightsError
+from optinc_pdk.onn.general_network import GeneralNetwork
+from optinc_pdk.onn.network import ACTIVATIONS, Activation, FactorMethod, Layer, Network, Onn, WeightsError
 
 TASK_KEYS = ("bits", "servers", "groups", "remainder", "finer_input")
 ACTIVATION_KEY = "activation"
+RANGE_KEY = "input_range"
 LAYER_KEY = re.compile(r"layers\.(0|[1-9][0-9]{0,3})\.(weight|bias)")
 TEXT_KEYS = ("task", "factor", "card")
 
 
-def read(path: Path) -> Onn:
+def read(path: Path, stated: Averaging | None = None) -> Onn | GeneralNetwork:
     """Reads and validates a .npz weight file.
 
     Args:
         path: The .npz file.
+        stated: Averaging task of a file that contains none; without it, such a file is a general network.
 
     Raises:
         WeightsError: The file is missing, damaged, malicious or does not follow the format.
     """
     arrays = read_npz(path, WEIGHTS, WeightsError)
     for key in arrays:
-        if key not in (*TEXT_KEYS, ACTIVATION_KEY) and not LAYER_KEY.fullmatch(key):
+        if key not in (*TEXT_KEYS, ACTIVATION_KEY, RANGE_KEY) and not LAYER_KEY.fullmatch(key):
             raise WeightsError(
-                f"{path}: unknown key {key!r}; allowed are layers.<i>.weight, layers.<i>.bias, {ACTIVATION_KEY} and "
-                f"{', '.join(TEXT_KEYS)}"
+                f"{path}: unknown key {key!r}; allowed are layers.<i>.weight, layers.<i>.bias, {ACTIVATION_KEY}, "
+                f"{RANGE_KEY} and {', '.join(TEXT_KEYS)}"
             )
-    if "task" not in arrays:
-        raise WeightsError(f"{path}: no task; store it as a 0-d string array of JSON with the keys {list(TASK_KEYS)}")
     texts = {key: _json(path, key, arrays.pop(key)) for key in TEXT_KEYS if key in arrays}
     activation = _activation(path, arrays.pop(ACTIVATION_KEY, None))
+    input_range = arrays.pop(RANGE_KEY, None)
     _add_last_bias(arrays)
     layers = build_layers(path, arrays, "layers.{}.{}")
-    task = _task(path, texts["task"])
+    task = _task(path, texts["task"]) if "task" in texts else stated
     factor = _factor(path, texts.get("factor"), layers)
     card = texts.get("card", {})
     if not isinstance(card, dict):
         raise WeightsError(f"{path}: card is a JSON {type(card).__name__}; make it an object")
+    if task is not None and input_range is not None:
+        raise WeightsError(f"{path}: {RANGE_KEY} describes a general network, and this one averages words; drop it")
     try:
+        if task is None:
+            return GeneralNetwork.of_layers(layers, activation, input_range, factor, card)
         return Onn(layers, task, factor, card, activation)
     except ValueError as fault:
         raise WeightsError(f"{path}: {fault}") from fault
 
 
-def save(onn: Onn, path: Path) -> None:
+def save(onn: Network, path: Path) -> None:
     """Writes a .npz weight file atomically; equal networks give equal bytes.
 
     Args:
@@ -73,11 +79,10 @@ def save(onn: Onn, path: Path) -> None:
     """
     if path.suffix != ".npz":
         raise WeightsError(f"{path}: weights are written as .npz; use this file name extension")
-    task = {key: getattr(onn.task, key) for key in TASK_KEYS}
     factor = [how if how == "svd" else {"method": how[0], "block": how[1]} for how in onn.factor]
     try:
         texts = {
-            "task": json.dumps(task),
+            **_task_text(onn),
             "factor": json.dumps(factor),
             "card": json.dumps(onn.card, allow_nan=False),
         }
@@ -91,6 +96,8 @@ def save(onn: Onn, path: Path) -> None:
     arrays |= {key: np.array(text) for key, text in texts.items()}
     if onn.activation != "relu":
         arrays[ACTIVATION_KEY] = np.array(onn.activation)
+    if isinstance(onn, GeneralNetwork) and onn.task.input_range is not None:
+        arrays[RANGE_KEY] = onn.task.input_range
     size = sum(array.nbytes for array in arrays.values())
     if size > WEIGHTS.max_bytes:
         raise WeightsError(
@@ -107,6 +114,13 @@ def save(onn: Onn, path: Path) -> None:
             info.external_attr = 0o644 << 16
             archive.writestr(info, member.getvalue())
     write_atomic(path, buffer.getvalue())
+
+
+def _task_text(onn: Network) -> dict[str, str]:
+    """The averaging task as JSON; nothing for a general network."""
+    if isinstance(onn, GeneralNetwork):
+        return {}
+    return {"task": json.dumps({key: getattr(onn.task, key) for key in TASK_KEYS})}
 
 
 def build_layers(path: Path, arrays: dict[str, NDArray[Any]], pattern: str, stride: int = 1) -> tuple[Layer, ...]:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from optinc_pdk.onn.network import Layer, Onn
+from optinc_pdk.onn.network import Layer, Network, NetworkT
 
 
-def without_output_bias(onn: Onn) -> Onn:
+def without_output_bias(onn: NetworkT) -> NetworkT:
     """Return a network with the same function whose last layer has no bias.
 
     Receivers detect the field of the last layer, to which no electronics can add a constant. The bias therefore becomes
@@ -31,7 +31,7 @@ def without_output_bias(onn: Onn) -> Onn:
     return replace(onn, layers=(*lower, constant, output), factor=(*onn.factor[:-1], "svd"))
 
 
-def output_bias_notes(onn: Onn) -> list[str]:
+def output_bias_notes(onn: Network) -> list[str]:
     """State what :func:`without_output_bias` adds to a network; empty if it adds nothing."""
     if without_output_bias(onn) is onn:
         return []

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn.network import Layer, Onn
+from optinc_pdk.onn.network import Layer, Network, NetworkT
 from optinc_pdk.onn.output_bias import output_bias_notes, without_output_bias
 
 
-def with_output_neurons(onn: Onn) -> Onn:
+def with_output_neurons(onn: NetworkT) -> NetworkT:
     """Return a network with the same outputs whose last layer is the distribution of its output neurons' light.
 
     The given last layer becomes a hidden one: a neuron for each output reads it, adds its bias, and sends level / top,
@@ -21,8 +22,13 @@ def with_output_neurons(onn: Onn) -> Onn:
 
     Args:
         onn: The network; it is not changed.
+
+    Raises:
+        InputError: It is a general network, whose outputs are signed, and neurons send no negative light.
     """
     task, last = onn.task, onn.layers[-1]
+    if not isinstance(task, Averaging):
+        raise InputError("the outputs of a general network are signed, and neurons send none below 0; read its fields")
     top = 4.0 - 1.0 / task.output_resolution
     neurons = Layer(last.weight / top[:, np.newaxis], last.bias / top)
     return replace(
@@ -30,7 +36,7 @@ def with_output_neurons(onn: Onn) -> Onn:
     )
 
 
-def realised_network(onn: Onn, layers: int) -> Onn:
+def realised_network(onn: NetworkT, layers: int) -> NetworkT:
     """Return the network that a chip of a given number of layers realises.
 
     Args:
@@ -50,7 +56,7 @@ def realised_network(onn: Onn, layers: int) -> Onn:
     return linked_network(onn, layers > len(onn.layers))
 
 
-def linked_network(onn: Onn, neurons: bool) -> Onn:
+def linked_network(onn: NetworkT, neurons: bool) -> NetworkT:
     """Return the network that a chip with a given link to the servers realises.
 
     Args:
@@ -60,7 +66,7 @@ def linked_network(onn: Onn, neurons: bool) -> Onn:
     return with_output_neurons(onn) if neurons else without_output_bias(onn)
 
 
-def output_notes(onn: Onn, neurons: bool) -> list[str]:
+def output_notes(onn: Network, neurons: bool) -> list[str]:
     """State what the chip's link to the servers adds to a network; empty if it adds nothing.
 
     Args:
@@ -71,6 +77,6 @@ def output_notes(onn: Onn, neurons: bool) -> list[str]:
         return output_bias_notes(onn)
     last = len(onn.layers) - 1
     return [
-        f"the outputs of layers.{last} end in {onn.task.symbols} neurons, whose modulators send light to the servers: "
-        f"one layer more, of {onn.task.symbols} attenuators (link: neurons)"
+        f"the outputs of layers.{last} end in {onn.task.outputs} neurons, whose modulators send light to the servers: "
+        f"one layer more, of {onn.task.outputs} attenuators (link: neurons)"
     ]

@@ -14,6 +14,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.file_reading import ONNX, WEIGHTS, read_bytes
 from optinc_pdk.json_io import parse_json
 from optinc_pdk.onn import npz_format, onnx_format
+from optinc_pdk.onn.general_network import GeneralNetwork
 from optinc_pdk.onn.network import ACTIVATIONS, Activation, Layer, Onn, WeightsError
 
 NETWORKS = Path(__file__).parent / "networks"
@@ -57,12 +58,12 @@ def load(
     activation: Activation | None = None,
     default: Activation = "relu",
 ) -> Onn:
-    """Reads a network from a weight file (.npz, .safetensors or .onnx); see `Onn.load`.
+    """Reads a network that averages words from a weight file; see `Onn.load`.
 
     Args:
         path: Weight file.
-        bits: Number of bits of a word. Files other than .npz contain no task and need all three numbers; for .npz, each
-            number that is given must agree with the file.
+        bits: Number of bits of a word. Files without a task need all three numbers; for others, each number that is
+            given must agree with the file.
         servers: Number of servers.
         groups: Number of groups, that is, of network inputs.
         activation: Activation of the hidden layers. It must agree with the file; .safetensors files state it only in
@@ -75,40 +76,92 @@ def load(
     Raises:
         WeightsError: The file is missing, damaged or unusable, or its task or activation contradicts the arguments.
     """
+    network = load_network(path, bits, servers, groups, activation, default)
+    if isinstance(network, Onn):
+        return network
+    raise _missing_task(path, {"bits": bits, "servers": servers, "groups": groups})
+
+
+def load_network(
+    path: Path,
+    bits: int | None = None,
+    servers: int | None = None,
+    groups: int | None = None,
+    activation: Activation | None = None,
+    default: Activation = "relu",
+) -> Onn | GeneralNetwork:
+    """Reads a network from a weight file (.npz, .safetensors or .onnx).
+
+    A file without a task is a general network, unless the numbers of its task are given. Arguments are those of
+    :func:`load`.
+
+    Raises:
+        WeightsError: As for :func:`load`, or some of the three numbers are given for a file without a task.
+    """
     if activation not in (None, *ACTIVATIONS):
         raise WeightsError(f"activation is {activation!r}; use one of {', '.join(ACTIVATIONS)}")
     arguments = {"bits": bits, "servers": servers, "groups": groups}
     if path.suffix == ".npz":
-        onn = npz_format.read(path)
-        stated = {name: getattr(onn.task, name) for name in arguments} | {"activation": onn.activation}
-        for name, value in (arguments | {"activation": activation}).items():
-            if value is not None and value != stated[name]:
-                raise _contradiction(path, name, stated[name], value)
-        return onn
+        return _npz(path, arguments, activation)
     if path.suffix not in WITHOUT_TASK:
         raise WeightsError(f"{path}: files ending in {path.suffix!r} are not read; use .npz, .safetensors or .onnx")
-    if bits is None or servers is None or groups is None:
-        missing = [name for name, value in arguments.items() if value is None]
-        raise WeightsError(
-            f"{path}: a {path.suffix} file contains no task; give {', '.join(missing)} "
-            f"({', '.join(f'--{name}' for name in missing)})"
-        )
+    task = _given_task(path, arguments)
     if path.suffix == ".safetensors":
         layers, found = _safetensors(path, read_bytes(path, WEIGHTS, WeightsError))
     else:
         layers, found = onnx_format.parse(path, read_bytes(path, ONNX, WeightsError))
     if None not in (activation, found) and activation != found:
         raise _contradiction(path, "activation", found, activation)
+    chosen = found or activation or default
     try:
-        return Onn(layers, Averaging(bits, servers, groups), activation=found or activation or default)
+        return GeneralNetwork.of_layers(layers, chosen) if task is None else Onn(layers, task, activation=chosen)
     except ValueError as fault:
         raise WeightsError(f"{path}: {fault}") from fault
+
+
+def _npz(path: Path, arguments: Mapping[str, int | None], activation: Activation | None) -> Onn | GeneralNetwork:
+    """Network of a .npz file, which agrees with the numbers of a task and the activation that are given."""
+    complete = None not in arguments.values()
+    network = npz_format.read(path, _given_task(path, arguments) if complete else None)
+    if isinstance(network, GeneralNetwork):
+        if any(value is not None for value in arguments.values()):
+            raise _missing_task(path, arguments)
+        stated: dict[str, Any] = {}
+    else:
+        stated = {name: getattr(network.task, name) for name in arguments}
+    stated["activation"] = network.activation
+    for name, value in (dict(arguments) | {"activation": activation}).items():
+        if value is not None and value != stated[name]:
+            raise _contradiction(path, name, stated[name], value)
+    return network
+
+
+def _given_task(path: Path, arguments: Mapping[str, int | None]) -> Averaging | None:
+    """Averaging task of the three numbers; None if none is given."""
+    bits, servers, groups = (arguments[name] for name in ("bits", "servers", "groups"))
+    if bits is None and servers is None and groups is None:
+        return None
+    if bits is None or servers is None or groups is None:
+        raise _missing_task(path, arguments)
+    try:
+        return Averaging(bits, servers, groups)
+    except ValueError as fault:
+        raise WeightsError(f"{path}: {fault}") from fault
+
+
+def _missing_task(path: Path, arguments: Mapping[str, int | None]) -> WeightsError:
+    missing = [name for name, value in arguments.items() if value is None]
+    return WeightsError(
+        f"{path}: the file contains no averaging task; give {', '.join(missing)} "
+        f"({', '.join(f'--{name}' for name in missing)}); without --bits, --servers and --groups it is a general "
+        "network, which optinc build takes"
+    )
 
 
 def load_for_task(
     path: Path, task: Averaging, activation: Activation | None = None, default: Activation = "relu"
 ) -> Onn:
-    """Reads a network for a known task from a file that contains none (.safetensors or .onnx).
+    """Reads a network for a known task from a file that contains none.
 
     Args:
         path: Weight file.

@@ -13,7 +13,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board, Circuit, flatten, label_tuple
 from optinc_pdk.factor.counts import svd_mzis
-from optinc_pdk.onn import Activation, LayerFactor, Onn
+from optinc_pdk.onn import Activation, LayerFactor, Network, Onn
 from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
 from optinc_pdk.report.formatting import count_text, error_numbers, format_errors
 from optinc_pdk.report.light_budget import light_budget, light_numbers
@@ -45,7 +45,7 @@ def task_numbers(task: Averaging) -> dict[str, Any]:
     return {key: getattr(task, key) for key in ("bits", "servers", "groups", "remainder", "finer_input")}
 
 
-def factor_numbers(onn: Onn, factors: Sequence[LayerFactor]) -> dict[str, Any]:
+def factor_numbers(onn: Network, factors: Sequence[LayerFactor]) -> dict[str, Any]:
     """Return the ``factor`` section of `report.json`; the keys are the fields of `FactorNumbers`.
 
     Args:
@@ -86,38 +86,58 @@ def chip_numbers(
     """
     if programming is None or function is None or circuit.board is None:
         return None
-    flat = flatten(circuit)
-    neurons = circuit.board.neurons
+    parts = network_parts(circuit, circuit.board, chip, process, programming, ("server modulators", "server receivers"))
+    dies = chip_dies(chip)
+    return {
+        **parts,
+        "loss_db": function.loss_db,
+        **size_numbers(onn, process, dies, parts["pads"], parts["power_w"], function),
+        "oscillators": oscillator_numbers(process, circuit.board, function.oscillator_powers),
+    }
+
+
+def chip_dies(chip: ChipLayout) -> list[DieSize]:
+    """Return width and height of each die of a layout in µm."""
+    return [(right - left, top - bottom) for left, bottom, right, top in chip.dies]
+
+
+def network_parts(
+    circuit: Circuit, board: Board, chip: ChipLayout, process: Process, programming: Programming, ends: tuple[str, str]
+) -> dict[str, Any]:
+    """Return the fields of `ChipNumbers` about the parts of a network's chip, and about what is off the chip.
+
+    Args:
+        circuit: Netlist of the chip.
+        board: Its board.
+        chip: Layout of the chip.
+        process: Process card.
+        programming: Bias of the chip.
+        ends: What the modulators of the inputs and the receivers of the outputs are called.
+    """
+    flat, neurons = flatten(circuit), board.neurons
     detectors = {label for n in neurons for label in label_tuple(n.plus)}
     # photodiodes and modulators on the chip have pads and count as devices
     offchip = not len(flat.instances_of("photodiode"))
-    pairs = len(detectors) if offchip else 0
-    modulators = sum(len(label_tuple(n.to)) for n in neurons) if offchip else 0
-    servers = sum(len(row) for row in circuit.board.inputs)
-    pads, power = len(flat.instances_of("pad")), float(programming.bias.power_w.sum())
-    dies = [(right - left, top - bottom) for left, bottom, right, top in chip.dies]
+    modulators, receivers = ends
     return {
         "mzis": sum(len(circuit.instances_of(kind)) for kind in ("mzi_unit", "mzi_dummy", "attenuator")),
         "phase_shifters": len(flat.instances_of("phase_shifter")),
-        "pads": pads,
+        "pads": len(flat.instances_of("pad")),
         "fibres": len(flat.instances_of(process.fibres.coupler)),
         "width_um": chip.width_um,
         "height_um": chip.height_um,
-        "area_mm2": sum(width * height for width, height in dies) / 1e6,
-        "power_w": power,
-        "loss_db": function.loss_db,
+        "area_mm2": sum(width * height for width, height in chip_dies(chip)) / 1e6,
+        "power_w": float(programming.bias.power_w.sum()),
         "fit": chip.fit,
         "offchip": {
             "laser": 1,
-            "balanced detector pairs": pairs,
+            "balanced detector pairs": len(detectors) if offchip else 0,
             "neuron electronics": len(neurons),
-            "neuron modulators": modulators,
-            "server modulators": servers,
-            "server receivers": sum(len(row) for row in circuit.board.outputs),
+            "neuron modulators": sum(len(label_tuple(n.to)) for n in neurons) if offchip else 0,
+            modulators: sum(len(row) for row in board.inputs),
+            receivers: sum(len(row) for row in board.outputs),
             "heater DAC channels": len(programming.bias.labels),
         },
-        **size_numbers(onn, process, dies, pads, power, function),
-        "oscillators": oscillator_numbers(process, circuit.board, function.oscillator_powers),
         "crosstalk": crosstalk_numbers(process),
     }
 

@@ -18,7 +18,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.interferometers import attenuator_positions, mzi_positions
 from optinc_pdk.factor.counts import block_trees, svd_mzis, unitary_diagonal_mzis, unitary_mzis
-from optinc_pdk.onn import FactorMethod, Onn, linked_network
+from optinc_pdk.onn import FactorMethod, Network, Onn, linked_network
 from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
 from optinc_pdk.report.light_budget import LightBudget, light_budget
 from optinc_pdk.report.size_limits import DieSize, Limit, largest_die, loss_limit, pad_capacity, pads_limit, power_limit
@@ -214,7 +214,7 @@ def _columns(modes: int) -> int:
     return modes if modes > 2 else modes - 1
 
 
-def layer_shapes(onn: Onn, index: int) -> list[tuple[int, int]]:
+def layer_shapes(onn: Network, index: int) -> list[tuple[int, int]]:
     """Return the numbers of rows and columns of the independent parts of a layer's optical matrix."""
     return [(len(part.rows), len(part.columns)) for part in onn.layer_parts(index)]
 

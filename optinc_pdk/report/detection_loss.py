@@ -11,12 +11,12 @@ from collections import Counter
 from optinc_pdk.assemble import WeightBlock, layer_blocks
 from optinc_pdk.assemble.preprocessing import preprocessing_loss_db
 from optinc_pdk.cards import Process
-from optinc_pdk.onn import Onn
+from optinc_pdk.onn import Network
 from optinc_pdk.onn.conditioning import DetectionLoss
 from optinc_pdk.report.chip_size import layer_columns, layer_shapes, mzi_loss_db
 
 
-def detection_losses(onn: Onn, process: Process) -> tuple[DetectionLoss, ...]:
+def detection_losses(onn: Network, process: Process) -> tuple[DetectionLoss, ...]:
     """Compute the smallest loss of every hidden layer, which determines the gains of its neurons.
 
     The local oscillators of every bank of mixers have a fibre of their own, as on chips of several dies. On one die,
@@ -55,7 +55,7 @@ def _tree_db(leaves: int, process: Process) -> float:
     return (leaves.bit_length() - 1) * (10.0 * math.log10(2.0) + _loss_db(process, "mmi1x2"))
 
 
-def _received_db(onn: Onn, blocks: tuple[WeightBlock, ...], process: Process) -> float:
+def _received_db(onn: Network, blocks: tuple[WeightBlock, ...], process: Process) -> float:
     """Loss in dB from the servers' fibres to the first layer's meshes; fields of all servers add up."""
     copies = 1 + max(block.place[0] for block in blocks)
     share = float(onn.task.symbol_shares[0]) / onn.task.servers

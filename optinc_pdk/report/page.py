@@ -11,8 +11,15 @@ from typing import Any
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.report.layout_pictures import COLORS
 from optinc_pdk.report.rendering import render
-from optinc_pdk.report.schema import FunctionNumbers, MatrixTaskNumbers, Report
-from optinc_pdk.report.terminal_tables import limit_text, matrix_line, matrix_task_text
+from optinc_pdk.report.schema import (
+    FactorNumbers,
+    FunctionNumbers,
+    MatrixTaskNumbers,
+    NetworkNumbers,
+    OnnNumbers,
+    Report,
+)
+from optinc_pdk.report.terminal_tables import limit_text, matrix_line, matrix_task_text, network_line, task_text
 
 MAX_ERRORS = 16
 """Values of wrong words with a row of their own; the others share one row."""
@@ -26,6 +33,7 @@ def render_page(
     outputs: bytes | None = None,
     notes: Sequence[str] = (),
     matrix: bytes | None = None,
+    network: bytes | None = None,
 ) -> str:
     """Render the report of a build as one HTML page.
 
@@ -38,11 +46,12 @@ def render_page(
         outputs: PNG of the outputs against their ideal levels.
         notes: Findings and warnings as text, shown under the verdict.
         matrix: PNG of a matrix, its target and their difference.
+        network: PNG of the outputs of a general network.
 
     Returns:
         The HTML text.
     """
-    pictures = {"layout": layout, "detail": detail, "outputs": outputs, "matrix": matrix}
+    pictures = {"layout": layout, "detail": detail, "outputs": outputs, "matrix": matrix, "network": network}
     light = None if report.chip is None else report.chip.light
     return render(
         "page.html.j2",
@@ -53,7 +62,7 @@ def render_page(
         words=_words(report.function),
         limited_by=None if report.speed is None else limit_text(report.speed),
         losses="" if light is None else ", ".join(f"{loss:.1f}" for loss in light.hop_loss_db),
-        network=_network(report) if report.averaging is not None else _matrix(report),
+        facts={"averaging": _averaging, "network": _network, "matrix": _matrix}[report.kind](report),
         **{name: png and b64encode(png).decode() for name, png in pictures.items()},
     )
 
@@ -67,6 +76,7 @@ def write_report(
     outputs: bytes | None = None,
     notes: Sequence[str] = (),
     matrix: bytes | None = None,
+    network: bytes | None = None,
 ) -> Report:
     """Write `<name>.report.html` and then `<name>.report.json`, each atomically.
 
@@ -80,6 +90,7 @@ def write_report(
         outputs: PNG of the outputs, as for `render_page`.
         notes: Findings and warnings, as for `render_page`.
         matrix: PNG of a matrix, as for `render_page`.
+        network: PNG of a general network, as for `render_page`.
 
     Returns:
         The report as written.
@@ -90,7 +101,7 @@ def write_report(
     report = Report.model_validate(numbers)
     if report.name != name:
         raise ValueError(f"name: {name!r}, but the numbers are of {report.name!r}; give the numbers of one build")
-    html = render_page(report, layout, detail, outputs, notes, matrix).encode()
+    html = render_page(report, layout, detail, outputs, notes, matrix, network).encode()
     write_atomic(Path(directory, f"{name}.report.html"), html)
     files = {**report.files, f"{name}.report.html": hashlib.sha256(html).hexdigest()}
     report = report.model_copy(update={"files": files})
@@ -105,6 +116,8 @@ def _summary(report: Report) -> str:
         parts.append(f"{function.exact:,} of {function.inputs:,} words exact, margin {function.margin:.3f} levels")
         if function.basis is not None:
             parts.append(function.basis)
+    if report.network is not None:
+        parts.append(network_line(report.network))
     if report.matrix is not None:
         parts.append(matrix_line(report.matrix))
     if report.drc is not None:
@@ -133,21 +146,50 @@ def _words(function: FunctionNumbers | None) -> dict[str, Any] | None:
     }
 
 
-def _network(report: Report) -> list[tuple[str, str]]:
-    """Quantities of the network and their values."""
+def _averaging(report: Report) -> list[tuple[str, str]]:
+    """Quantities of a network that averages words, and their values."""
     task, onn, factor = report.averaging, report.onn, report.factor
     facts = []
     if task is not None:
         facts.append(("Task", f"average of {task.servers} words of {task.bits} bits, {task.groups} inputs"))
     if onn is not None:
-        activation = {"relu": "ReLU", "clipped_relu": "clipped ReLU (0 to 1)"}[onn.activation]
-        facts.append(("Network", f"{'-'.join(map(str, onn.structure))}, {activation} between layers"))
+        facts.append(_structure(onn))
         facts.append(("In floating point", f"{onn.accuracy:.4%} of the lattice, margin {onn.margin:.3f} levels"))
-    if factor is not None:
-        count = f"{factor.mzis:,} of {factor.mzis_full_svd:,} for full SVD ({factor.ratio:.1%}), weights only"
-        facts.append(("MZIs, the paper's convention", count))
-        facts.append(("Largest error of a factored matrix", f"{factor.max_error:.2e}"))
-    return facts
+    return facts + _factors(factor)
+
+
+def _network(report: Report) -> list[tuple[str, str]]:
+    """Quantities of a general network and their values."""
+    facts = [("Task", task_text(report.task))]
+    if (found := report.network) is not None:
+        facts.append(_structure(found))
+        facts.append(("Chip and network agree on", f"{found.agreeing:,} of {found.samples:,} samples"))
+        if found.network_accuracy is not None and found.chip_accuracy is not None:
+            facts.append(("Accuracy in floating point", f"{found.network_accuracy:.2%}"))
+            facts.append(("Accuracy of the chip", f"{found.chip_accuracy:.2%}"))
+        if found.network_rms_error is not None and found.chip_rms_error is not None:
+            facts.append(("Rms error in floating point", f"{found.network_rms_error:.6g}"))
+            facts.append(("Rms error of the chip", f"{found.chip_rms_error:.6g}"))
+        facts.append(("Largest deviation of an output", f"{found.worst_deviation:.3%} of the largest output"))
+        facts.append(("Rms deviation of the outputs", f"{found.rms_deviation:.3%} of the largest output"))
+        facts.append(("Clipped modulator amplitudes", f"{found.saturated:,}"))
+    return facts + _factors(report.factor)
+
+
+def _structure(network: OnnNumbers | NetworkNumbers) -> tuple[str, str]:
+    activation = {"relu": "ReLU", "clipped_relu": "clipped ReLU (0 to 1)"}[network.activation]
+    return "Network", f"{'-'.join(map(str, network.structure))}, {activation} between layers"
+
+
+def _factors(factor: FactorNumbers | None) -> list[tuple[str, str]]:
+    """Quantities of the factors of a network's layers."""
+    if factor is None:
+        return []
+    count = f"{factor.mzis:,} of {factor.mzis_full_svd:,} for full SVD ({factor.ratio:.1%}), weights only"
+    return [
+        ("MZIs, the paper's convention", count),
+        ("Largest error of a factored matrix", f"{factor.max_error:.2e}"),
+    ]
 
 
 def _matrix(report: Report) -> list[tuple[str, str]]:

@@ -70,6 +70,31 @@ class MatrixTaskNumbers(StrictModel):
     sha256: Sha256
 
 
+class GeneralTaskNumbers(StrictModel):
+    """The task of a chip of a general network.
+
+    Attributes:
+        kind: Always ``network``; the averaging task has no such field.
+        outputs: Number of outputs.
+        inputs: Number of inputs.
+        data: What was sent: samples with labels, samples with outputs, samples with neither, or random inputs within
+            the range of the network.
+        data_sha256: Digest of the samples, as `optinc_pdk.onn.NetworkData.digest`.
+        agreement: Smallest accepted share of samples on which chip and network agree.
+        tolerance: Largest accepted deviation of an output without labels, relative to the largest output.
+        accuracy: Smallest accepted share of samples for which the chip chooses the label; None for no limit.
+    """
+
+    kind: Literal["network"]
+    outputs: Count
+    inputs: Count
+    data: Literal["labels", "outputs", "inputs", "random"]
+    data_sha256: Sha256
+    agreement: Positive
+    tolerance: Positive
+    accuracy: Fraction | None
+
+
 class ProcessNumbers(StrictModel):
     """The process cards that the chip was built with.
 
@@ -419,10 +444,51 @@ class MatrixNumbers(StrictModel):
     clipped: Count
 
 
+class NetworkNumbers(StrictModel):
+    """Outputs of the extracted chip, as driven, against those of its general network in floating point.
+
+    Deviations are relative to the largest output of the network over the samples, see
+    `optinc_pdk.onn.NetworkComparison`.
+
+    Attributes:
+        structure: Number of units of each layer, from inputs to outputs.
+        activation: Activation of the hidden layers.
+        sha256: Digest of the network that was read, as `optinc_pdk.onn.Network.digest`.
+        samples: Number of samples.
+        agreeing: Number of samples on which chip and network agree.
+        agreement: Their share.
+        worst_deviation: Largest deviation of an output.
+        rms_deviation: Root mean square of the deviations.
+        network_accuracy: Share of samples for which the network chooses the label; None without labels.
+        chip_accuracy: The same for the chip.
+        confusion: Numbers of samples by label, and by the class that the chip chooses; None without labels.
+        network_rms_error: Root mean square of the differences of the network's outputs from those of the data; None
+            without outputs.
+        chip_rms_error: The same for the chip.
+        saturated: Number of modulator amplitudes that were clipped to full scale.
+    """
+
+    structure: list[Count]
+    activation: Literal["relu", "clipped_relu"]
+    sha256: Sha256
+    samples: Count
+    agreeing: Count
+    agreement: Fraction
+    worst_deviation: NotNegative
+    rms_deviation: NotNegative
+    network_accuracy: Fraction | None
+    chip_accuracy: Fraction | None
+    confusion: list[list[Count]] | None
+    network_rms_error: NotNegative | None
+    chip_rms_error: NotNegative | None
+    saturated: Count
+
+
 class Report(StrictModel):
     """Content of `report.json`.
 
-    A chip has either the sections ``onn``, ``function`` and ``speed``, or, for the task of a matrix, ``matrix``.
+    A chip has either the sections ``onn``, ``function`` and ``speed``, or, for a general network, ``network``, or, for
+    the task of a matrix, ``matrix``.
 
     A section is None if the build did not reach its stage; the verdict is then "fail". ``speed`` is None also if words
     are wrong without noise, if the process card has no noise or budget section, or in files of earlier versions; the
@@ -432,7 +498,7 @@ class Report(StrictModel):
     schema_number: Literal[1] = Field(default=SCHEMA, alias="schema")
     name: str
     verdict: Literal["pass", "fail"]
-    task: TaskNumbers | MatrixTaskNumbers
+    task: TaskNumbers | GeneralTaskNumbers | MatrixTaskNumbers
     process: ProcessNumbers | None = None
     onn: OnnNumbers | None = None
     factor: FactorNumbers | None = None
@@ -440,6 +506,7 @@ class Report(StrictModel):
     drc: DrcNumbers | None = None
     lvs: LvsNumbers | None = None
     function: FunctionNumbers | None = None
+    network: NetworkNumbers | None = None
     matrix: MatrixNumbers | None = None
     speed: SpeedNumbers | None = None
     faults: list[FaultNumbers] = Field(default_factory=list)
@@ -448,10 +515,10 @@ class Report(StrictModel):
 
     def failures(self) -> list[str]:
         """List the checks that failed or did not run, one line each; empty for a chip that passes."""
-        own = ("onn", "function") if isinstance(self.task, TaskNumbers) else ("matrix",)
+        own = {"averaging": ("onn", "function"), "network": ("network",), "matrix": ("matrix",)}[self.kind]
         failures = [
             f"{stage}: not run"
-            for stage in ("onn", "factor", "chip", "drc", "lvs", "function", "matrix")
+            for stage in ("onn", "factor", "chip", "drc", "lvs", "function", "network", "matrix")
             if getattr(self, stage) is None and (stage in own or stage in ("factor", "chip", "drc", "lvs"))
         ]
         if self.drc is not None and self.drc.rules == 0:
@@ -469,6 +536,7 @@ class Report(StrictModel):
         if self.function is not None and self.function.exact != self.function.inputs:
             wrong = self.function.inputs - self.function.exact
             failures.append(f"function: {wrong:,} of {self.function.inputs:,} words wrong")
+        failures += self.network_failures()
         if isinstance(self.task, MatrixTaskNumbers) and self.matrix is not None:
             error, tolerance = self.matrix.worst_error, self.task.tolerance
             if error > tolerance:
@@ -477,6 +545,12 @@ class Report(StrictModel):
                 )
         return failures
 
+    def network_failures(self) -> list[str]:
+        """List the limits that the chip of a general network does not reach; empty for other chips."""
+        if not isinstance(self.task, GeneralTaskNumbers) or self.network is None:
+            return []
+        return _network_failures(self.task, self.network)
+
     @model_validator(mode="after")
     def _check_verdict(self) -> Self:
         if self.verdict == "pass" and (failures := self.failures()):
@@ -484,15 +558,21 @@ class Report(StrictModel):
         return self
 
     @property
+    def kind(self) -> Literal["averaging", "network", "matrix"]:
+        """What the chip was built for: the average of words, a general network, or a matrix."""
+        return "averaging" if isinstance(self.task, TaskNumbers) else self.task.kind
+
+    @property
     def averaging(self) -> TaskNumbers | None:
-        """The averaging task; None for the chip of a matrix."""
+        """The averaging task; None for the chip of a general network or of a matrix."""
         return self.task if isinstance(self.task, TaskNumbers) else None
 
     def to_json(self) -> str:
         """Return the text of `report.json`: fields in the order of the schema, files sorted by name."""
         data = self.model_dump(by_alias=True)
-        if self.averaging is not None:
-            del data["matrix"]
+        for other in ("network", "matrix"):
+            if self.kind != other:
+                del data[other]
         data["files"] = dict(sorted(self.files.items()))
         return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
@@ -504,3 +584,19 @@ class Report(StrictModel):
             ValueError: Not JSON, a key is missing or unknown, or a value has a wrong type; the message names the field.
         """
         return cls.model_validate_json(text)
+
+
+def _network_failures(task: GeneralTaskNumbers, network: NetworkNumbers) -> list[str]:
+    """Limits that a general network's chip does not reach, one line each."""
+    failures = []
+    if network.samples == 0:
+        failures.append("network: no sample was tried")
+    if network.agreement < task.agreement:
+        failures.append(
+            f"network: chip and network agree on {network.agreement:.3%} of {network.samples:,} samples, required are "
+            f"{task.agreement:.3%}"
+        )
+    if task.accuracy is not None and (network.chip_accuracy is None or network.chip_accuracy < task.accuracy):
+        found = "not known without labels" if network.chip_accuracy is None else f"{network.chip_accuracy:.2%}"
+        failures.append(f"network: the accuracy of the chip is {found}, required are {task.accuracy:.2%}")
+    return failures

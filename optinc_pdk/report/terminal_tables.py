@@ -14,9 +14,11 @@ from optinc_pdk.factor import BlockFactor, SvdFactor, factor_by_parts
 from optinc_pdk.onn import LayerFactor, Onn, factorise
 from optinc_pdk.report.formatting import format_short, format_si
 from optinc_pdk.report.schema import (
+    GeneralTaskNumbers,
     LimitNumbers,
     MatrixNumbers,
     MatrixTaskNumbers,
+    NetworkNumbers,
     OscillatorNumbers,
     Report,
     SpeedNumbers,
@@ -34,15 +36,15 @@ def summary_table(report: Report) -> Table:
     table.add_column(style="bold")
     table.add_column()
     task, onn, chip = report.task, report.onn, report.chip
-    averaging = isinstance(task, TaskNumbers)
     table.add_row("task", task_text(task))
     if onn is not None:
         structure = "-".join(map(str, onn.structure))
-        sample = "" if Averaging(**task.model_dump()).enumerable else " of sampled inputs"
+        enumerable = report.averaging is None or Averaging(**report.averaging.model_dump()).enumerable
+        sample = "" if enumerable else " of sampled inputs"
         table.add_row("network", f"{structure}, {onn.accuracy:.2%}{sample} exact, margin {onn.margin:.3f} levels")
     if report.factor is not None:
         f = report.factor
-        share = f"weights only, {f.ratio:.1%} of full SVD" if averaging else "without dummies"
+        share = "without dummies" if report.kind == "matrix" else f"weights only, {f.ratio:.1%} of full SVD"
         table.add_row("factor", f"{f.mzis} MZIs ({share}), error {f.max_error:.1e}")
     if chip is not None:
         size = f"{chip.width_um / 1e3:.2f} × {chip.height_um / 1e3:.2f} mm"
@@ -54,8 +56,10 @@ def summary_table(report: Report) -> Table:
             table.add_row("limits", ", ".join(limit_line(name, limit) for name, limit in chip.limits.items()))
     table.add_row("drc", _drc(report))
     table.add_row("lvs", _lvs(report))
-    if averaging:
+    if report.kind == "averaging":
         table.add_row("function", _function(report))
+    elif report.kind == "network":
+        table.add_row("network", "not run" if report.network is None else network_line(report.network))
     else:
         table.add_row("matrix", "not run" if report.matrix is None else matrix_line(report.matrix))
     if chip is not None and chip.oscillators is not None:
@@ -70,11 +74,36 @@ def summary_table(report: Report) -> Table:
     return table
 
 
-def task_text(task: TaskNumbers | MatrixTaskNumbers) -> str:
+def task_text(task: TaskNumbers | GeneralTaskNumbers | MatrixTaskNumbers) -> str:
     """Format the task of a chip as text."""
+    if isinstance(task, GeneralTaskNumbers):
+        return general_task_text(task)
     if isinstance(task, MatrixTaskNumbers):
         return matrix_task_text(task)
     return f"average of {task.servers} words of {task.bits} bits"
+
+
+def general_task_text(task: GeneralTaskNumbers) -> str:
+    """Format the task of a general network as text."""
+    data = {"labels": "data with labels", "outputs": "data with outputs", "inputs": "data without labels"}.get(
+        task.data, "random inputs, as no data was given"
+    )
+    within = "" if task.data == "labels" else f" within {task.tolerance:.3g} of the largest output"
+    accuracy = "" if task.accuracy is None else f", accuracy of at least {task.accuracy:.4g}"
+    return (
+        f"network of {task.inputs} inputs and {task.outputs} outputs, {data}, agreement of at least "
+        f"{task.agreement:.4g}{within}{accuracy}"
+    )
+
+
+def network_line(network: NetworkNumbers) -> str:
+    """Format how well a chip computes its general network as one line of text."""
+    line = f"chip and network agree on {network.agreeing:,} of {network.samples:,} samples"
+    if network.network_accuracy is not None and network.chip_accuracy is not None:
+        line += f"; accuracy {network.chip_accuracy:.2%}, in floating point {network.network_accuracy:.2%}"
+    if network.network_rms_error is not None and network.chip_rms_error is not None:
+        line += f"; rms error {network.chip_rms_error:.4g}, in floating point {network.network_rms_error:.4g}"
+    return f"{line}; deviation {network.worst_deviation:.2%} at most, {network.rms_deviation:.2%} rms"
 
 
 def matrix_task_text(task: MatrixTaskNumbers) -> str:

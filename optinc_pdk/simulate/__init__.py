@@ -10,6 +10,7 @@ from optinc_pdk.simulate.s_parameters.sparse_solver import FieldSolution, solve
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.simulate.transmission.reception import Reception, transmit
 from optinc_pdk.simulate.transmission.settling import UnsettledError
+from optinc_pdk.simulate.transmission.vector_reception import VectorReception, transmit_vectors
 from optinc_pdk.validation import validate_api
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Scattering",
     "ScatteringPlan",
     "UnsettledError",
+    "VectorReception",
     "analyse",
     "heater_phases",
     "noise_of",
@@ -32,6 +34,7 @@ __all__ = [
     "scattering",
     "solve",
     "transmit",
+    "transmit_vectors",
 ]
 
 validate_api(__name__, nan=("heater_phases", "s_matrices"))  # these name the heater

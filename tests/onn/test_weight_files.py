@@ -142,7 +142,7 @@ def test_factor_in_its_three_forms(tmp_path: Path) -> None:
         ),
         ({"layers.00.weight": np.ones((2, 2))}, ("'layers.00.weight'",)),
         ({"weights": np.ones(2)}, ("'weights'", "layers.<i>.weight")),
-        ({"task": None}, ("task", "finer_input")),
+        ({"task": None}, ("averaging task", "--bits", "general network")),
         ({"task": np.ones(3)}, ("task", "float64", "(3,)")),
         ({"task": np.array([json.dumps(TASK)])}, ("task", "(1,)")),
         ({"task": "{"}, ("task", "JSON")),

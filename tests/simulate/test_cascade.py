@@ -9,7 +9,7 @@ import pytest
 
 from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import decide_steps
-from optinc_pdk.onn import comparator_network, default_amplitude, factorise
+from optinc_pdk.onn import comparator_network, factorise
 from optinc_pdk.onn.cascade import cascade_tasks
 from optinc_pdk.signoff.cascade import check_cascade, link_amplitudes
 from optinc_pdk.signoff.function import check_function
@@ -131,8 +131,8 @@ def test_level_1_needs_one_output_for_each_symbol(upper):
 
 def test_amplitudes_of_inputs_change_the_gains_of_the_first_layer_only():
     onn = comparator_network(SECOND)
-    assert default_amplitude(SECOND) == 3 / 3.5
-    assert default_amplitude(FIRST) == 1.0
+    assert SECOND.default_amplitude == 3 / 3.5
+    assert FIRST.default_amplitude == 1.0
     default, half = factorise(onn), factorise(onn, [0.5 * 3 / 3.5] * 2)
     np.testing.assert_allclose(half[0].row_norm, 2.0 * default[0].row_norm)
     np.testing.assert_allclose(half[0].matrix, default[0].matrix, atol=1e-12)

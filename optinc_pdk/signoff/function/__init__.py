@@ -5,6 +5,8 @@ from optinc_pdk.signoff.function.check import check_board, check_function, check
 from optinc_pdk.signoff.function.files import write_function
 from optinc_pdk.signoff.function.inputs import FunctionInputs, function_inputs
 from optinc_pdk.signoff.function.optical_response import (
+    ChipLight,
+    chip_light,
     hop_losses_db,
     oscillator_powers,
     path_loss_db,
@@ -16,11 +18,13 @@ from optinc_pdk.validation import validate_api
 
 __all__ = [
     "Certificate",
+    "ChipLight",
     "FunctionInputs",
     "FunctionResult",
     "check_board",
     "check_function",
     "check_scattering",
+    "chip_light",
     "function_inputs",
     "hop_losses_db",
     "oscillator_powers",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,33 @@ def server_errors(s: Scattering, board: Board, bias: Bias, task: Averaging | Non
     # a symbol that no neuron uses has no error
     share = np.sum(response * mean, axis=0) / np.where(power > 0, power, 1.0)
     return np.where(power > 0, share - 1.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ChipLight:
+    """Losses of a chip, and power of its local oscillators.
+
+    Attributes:
+        loss_db: Loss in dB from the worst source fibre to the detector that receives most of its light.
+        hop_loss_db: Loss in dB of each layer from its modulators to its detectors, at full scale.
+        oscillator_powers: For each hidden layer, (mixers,) power of the local oscillator at each mixer, relative to
+            that of a field of amplitude 1.
+    """
+
+    loss_db: float
+    hop_loss_db: tuple[float, ...]
+    oscillator_powers: tuple[NDArray[np.float64], ...]
+
+
+def chip_light(s: Scattering, board: Board, group_symbols: int = 1) -> ChipLight:
+    """Compute the losses of a chip and the power of its local oscillators.
+
+    Args:
+        s: S-parameters of the chip at one wavelength.
+        board: Connections outside the chip.
+        group_symbols: Number of consecutive symbols of a server that form one input of the first layer.
+    """
+    return ChipLight(path_loss_db(s, board), hop_losses_db(s, board, group_symbols), oscillator_powers(s, board))
 
 
 def path_loss_db(s: Scattering, board: Board) -> float:

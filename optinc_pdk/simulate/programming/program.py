@@ -12,7 +12,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
 from optinc_pdk.drive import DenseCrosstalk, SharedGround, compensate, drive_heaters, readback
 from optinc_pdk.factor.mesh import wrap
-from optinc_pdk.onn import LayerFactor, Onn, default_amplitude, factorise, realised_network
+from optinc_pdk.onn import GeneralNetwork, LayerFactor, Network, factorise, realised_network
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
 from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
 from optinc_pdk.simulate.heater_drive.phases import heater_parameters
@@ -61,7 +61,7 @@ class Programming:
 def program(
     circuit: Circuit,
     board: Board,
-    onn: Onn,
+    onn: Network,
     process: Process,
     wavelength_nm: float | None = None,
     progress: Callable[[int, float], None] | None = None,
@@ -115,6 +115,7 @@ def program(
         phases=receiver_phases(light, problem.targets[-1]) if board.coherent else {},
         dark={} if board.coherent else dark_powers(light, problem.targets[-1], process),
         inputs=_input_amplitudes(onn, board, inputs),
+        input_scales=_input_scales(onn, board),
     )
     return Programming(
         bias=bias,
@@ -178,12 +179,20 @@ def _traced(problem: ProgrammingProblem, kept: tuple[Floats, ...] | None) -> tup
     return phases, recorded
 
 
-def _input_amplitudes(onn: Onn, board: Board, inputs: Sequence[float] | None) -> dict[str, float]:
+def _input_amplitudes(onn: Network, board: Board, inputs: Sequence[float] | None) -> dict[str, float]:
     """Amplitude of level 3 by label of the input; empty if all are 1."""
-    amplitudes = [default_amplitude(onn.task)] * onn.task.symbols if inputs is None else inputs
+    amplitudes = [onn.task.default_amplitude] * onn.task.symbols if inputs is None else inputs
     if all(amplitude == 1.0 for amplitude in amplitudes):
         return {}
     return {label: float(a) for row in board.inputs for label, a in zip(row, amplitudes, strict=True)}
+
+
+def _input_scales(onn: Network, board: Board) -> dict[str, float]:
+    """Value at amplitude 1 by label of the input of a general network; empty for levels."""
+    if not isinstance(onn, GeneralNetwork):
+        return {}
+    labels = [label for row in board.inputs for label in row]
+    return dict(zip(labels, onn.task.input_values().tolist(), strict=True))
 
 
 def refuse_shared_channels(structure: CircuitOptics) -> None:

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.assemble import WeightBlock, layer_blocks
-from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import Board, Labels, Neuron, detector_groups, label_tuple
-from optinc_pdk.onn import LayerFactor, Onn, factorise, realised_network
+from optinc_pdk.onn import LayerFactor, Network, NetworkTask, factorise, realised_network
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -139,7 +138,7 @@ class LayerTarget:
         return weight
 
 
-def layer_targets(onn: Onn, board: Board, factors: Sequence[LayerFactor] | None = None) -> tuple[LayerTarget, ...]:
+def layer_targets(onn: Network, board: Board, factors: Sequence[LayerFactor] | None = None) -> tuple[LayerTarget, ...]:
     """Compute the target matrices of all layers of a network on its board.
 
     Args:
@@ -160,7 +159,7 @@ def layer_targets(onn: Onn, board: Board, factors: Sequence[LayerFactor] | None 
     return tuple(_target(onn, board, index, factor) for index, factor in enumerate(factors))
 
 
-def _target(onn: Onn, board: Board, index: int, factor: LayerFactor) -> LayerTarget:
+def _target(onn: Network, board: Board, index: int, factor: LayerFactor) -> LayerTarget:
     rows = len(factor.matrix)
     neurons = [neuron for neuron in board.neurons if neuron.layer == index]
     detectors = _detectors(neurons, factor.row)
@@ -194,7 +193,7 @@ def _flat(names: Iterable[Labels]) -> tuple[str, ...]:
     return tuple(label for each in names for label in label_tuple(each))
 
 
-def _sources(task: Averaging, board: Board, index: int) -> tuple[tuple[tuple[str, ...], ...], Ints, Floats]:
+def _sources(task: NetworkTask, board: Board, index: int) -> tuple[tuple[tuple[str, ...], ...], Ints, Floats]:
     """Labels of a layer's J sources, (J,) columns that they enter, and (J,) their shares of the columns' inputs."""
     if index:
         to = tuple(label_tuple(neuron.to) for neuron in board.neurons if neuron.layer == index - 1)
@@ -234,7 +233,7 @@ def _check_detectors(detectors: Sequence[Neuron], pieces: Sequence[RowContributi
             )
 
 
-def _check_factors(onn: Onn, factors: Sequence[LayerFactor]) -> None:
+def _check_factors(onn: Network, factors: Sequence[LayerFactor]) -> None:
     shapes = [(int(onn.detector_rows(i).max()) + 1, layer.inputs) for i, layer in enumerate(onn.layers)]
     blocks = [None if method == "svd" else method[1] for method in onn.factor]
     given = [factor.matrix.shape for factor in factors]
@@ -246,7 +245,7 @@ def _check_factors(onn: Onn, factors: Sequence[LayerFactor]) -> None:
         )
 
 
-def _check_board(onn: Onn, board: Board) -> None:
+def _check_board(onn: Network, board: Board) -> None:
     task = onn.task
     shape = (len(board.inputs), len(board.inputs[0]))
     if shape != (task.servers, task.symbols):

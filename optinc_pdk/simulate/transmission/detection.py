@@ -268,6 +268,19 @@ class ChipNetwork:
         photodiode_levels(np.ascontiguousarray(fields.T), self.dark, self.scale, levels)
         return levels.T
 
+    def signed_levels(self, fields: Floats) -> Floats:
+        """Return the (B, receivers) output values scale · field, of either sign, for (B, 2 receivers) fields.
+
+        Raises:
+            NetlistError: The receivers are photodiodes, which see no sign.
+        """
+        if self.receivers.phase is None:
+            raise NetlistError(
+                "the outputs end in photodiodes (info.board.receivers), which see no sign; give the netlist of a "
+                "general network's chip"
+            )
+        return self.receivers.detected(fields) * self.scale
+
     def thresholds(self, levels: Floats) -> Floats:
         """Return the (B, receivers) readings at output levels; the inverse of :meth:`levels`."""
         found = np.maximum(levels, 0.0) / self.scale

@@ -1,0 +1,187 @@
+"""What a chip can be built from: files, networks, matrices, and the options of the check of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from optinc_pdk.assemble import check_buildable
+from optinc_pdk.errors import InputError
+from optinc_pdk.matrices import TOLERANCE, MatrixReading, MatrixTarget
+from optinc_pdk.matrices.target import is_matrix_file
+from optinc_pdk.onn import (
+    GeneralNetwork,
+    NetworkData,
+    NetworkLimits,
+    Onn,
+    bundled_weights,
+    check_data,
+    normalise,
+    read_data,
+)
+from optinc_pdk.onn.network_comparison import AGREEMENT
+from optinc_pdk.onn.weight_files import load_network
+
+Source = str | Path | Onn | GeneralNetwork | MatrixTarget | NDArray[Any]
+"""What a chip can be built from: a file, a network or a matrix."""
+Data = str | Path | NDArray[Any] | Sequence[Any]
+"""What the chip of a general network is checked with: a file, inputs, or inputs with labels or outputs."""
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """Options of the check of a matrix or a general network; None stands for an option that is not given.
+
+    Attributes:
+        read: For a matrix, what is read at the outputs.
+        tolerance: For both, the largest error.
+        data: For a general network, the samples.
+        agreement: For a general network, the smallest share of samples on which chip and network agree.
+        accuracy: For a general network, the smallest accuracy of the chip.
+    """
+
+    read: MatrixReading | None = None
+    tolerance: float | None = None
+    data: Data | None = None
+    agreement: float | None = None
+    accuracy: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedNetwork:
+    """A general network with what its chip is checked with.
+
+    Attributes:
+        network: The network; its signals are scaled over the samples.
+        data: The samples.
+        limits: What the chip must reach.
+    """
+
+    network: GeneralNetwork
+    data: NetworkData
+    limits: NetworkLimits
+
+
+def read_source(weights: Source | None, options: CheckOptions) -> tuple[Onn | CheckedNetwork | MatrixTarget, str, str]:
+    """Read the network or matrix, and check that a chip can be built from it.
+
+    Args:
+        weights: What the chip is built from; None for the bundled network.
+        options: Options of the check.
+
+    Returns:
+        The network or matrix, the stem of the chip's name, and the beginning of messages about it.
+
+    Raises:
+        InputError: It cannot be used, or an option has no effect on it.
+    """
+    if isinstance(weights, MatrixTarget):
+        refuse_options("an array or file", read=options.read, tolerance=options.tolerance)
+        return _matrix(weights, options), "chip", ""
+    if weights is not None and not isinstance(weights, str | Path | Onn | GeneralNetwork):
+        return _matrix(MatrixTarget(weights, *_matrix_options(options)), options), "chip", ""
+    if isinstance(weights, Onn | GeneralNetwork):
+        network, stem, prefix = weights, "chip", ""
+    else:
+        path = bundled_weights() if weights is None else Path(weights)
+        stem, prefix = path.stem, f"{path}: "
+        if is_matrix_file(path):
+            return _matrix(MatrixTarget.load(path, *_matrix_options(options)), options), stem, prefix
+        network = load_network(path)
+    refuse_options("a matrix", read=options.read)
+    try:
+        check_buildable(network)
+    except InputError as fault:
+        raise InputError(f"{prefix}{fault}") from fault
+    if isinstance(network, GeneralNetwork):
+        return checked_network(network, options, prefix), stem, prefix
+    refuse_options("a general network or a matrix", tolerance=options.tolerance)
+    _refuse_network_options(options)
+    try:
+        # refuses a hidden layer that is zero for every input
+        normalise(network)
+    except InputError as fault:
+        raise InputError(f"{prefix}{fault}") from fault
+    return network, stem, prefix
+
+
+def checked_network(network: GeneralNetwork, options: CheckOptions, prefix: str = "") -> CheckedNetwork:
+    """Return a general network with its data, over which its signals are scaled, and its limits.
+
+    Args:
+        network: The network.
+        options: Options of the check.
+        prefix: Beginning of messages about the network.
+
+    Raises:
+        InputError: Data or limits cannot be used.
+    """
+    agreement = AGREEMENT if options.agreement is None else options.agreement
+    tolerance = TOLERANCE if options.tolerance is None else options.tolerance
+    data = _data(network, options.data, prefix)
+    if data.labels is None and options.accuracy is not None:
+        raise InputError(
+            f"accuracy is {options.accuracy:g}, and the data has no labels; give data with y, a whole number for each "
+            "sample, or drop it"
+        )
+    if data.labels is not None and options.tolerance is not None:
+        raise InputError(
+            f"tolerance is {options.tolerance:g}, and the data has labels, so that classes are compared; drop it"
+        )
+    accuracy = options.accuracy
+    if accuracy is None and data.labels is not None:
+        accuracy = _stated_accuracy(network, 1.0 - agreement, prefix)
+    if options.data is not None:
+        network = network.with_data(data.x)
+    return CheckedNetwork(network, data, NetworkLimits(agreement, tolerance, accuracy))
+
+
+def _data(network: GeneralNetwork, data: Data | None, prefix: str) -> NetworkData:
+    """Samples that are given, or random inputs within the range of the network."""
+    if data is None:
+        return NetworkData(network.task.points)
+    if isinstance(data, str | Path):
+        return read_data(data, network)
+    if not isinstance(data, tuple):
+        return check_data(data, None, network)
+    if len(data) != 2:
+        raise InputError(f"data has {len(data)} entries; give inputs and labels, or inputs and outputs")
+    return check_data(data[0], data[1], network)
+
+
+def _stated_accuracy(network: GeneralNetwork, allowed: float, prefix: str) -> float | None:
+    """Accuracy that a network's card states, less what may be lost; None if it states none."""
+    stated = network.card.get("accuracy")
+    if stated is None:
+        return None
+    if isinstance(stated, bool) or not isinstance(stated, int | float) or not 0.0 <= stated <= 1.0:
+        raise InputError(f"{prefix}card: accuracy is {stated!r}; give a share of 0 to 1, or drop it")
+    return max(0.0, float(stated) - allowed)
+
+
+def _matrix_options(options: CheckOptions) -> tuple[MatrixReading, float]:
+    return options.read or "field", TOLERANCE if options.tolerance is None else options.tolerance
+
+
+def _matrix(target: MatrixTarget, options: CheckOptions) -> MatrixTarget:
+    """The matrix; refuses options of a general network."""
+    _refuse_network_options(options)
+    return target
+
+
+def _refuse_network_options(options: CheckOptions) -> None:
+    """Refuse the options of a general network alone."""
+    data = options.data if options.data is None or isinstance(options.data, str | Path) else "of arrays"
+    of = "a general network, which has no averaging task"
+    refuse_options(of, data=data, agreement=options.agreement, accuracy=options.accuracy)
+
+
+def refuse_options(of: str, **options: object) -> None:
+    """Refuse options that have no effect on this input; None stands for an option that is not given."""
+    for name, value in options.items():
+        if value is not None:
+            raise InputError(f"{name.replace('_', ' ')} {value!r} has no effect here: it is an option of {of}; drop it")

@@ -1,0 +1,243 @@
+"""Networks without an averaging task: vectors of real numbers in, vectors of real numbers out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.errors import InputError
+from optinc_pdk.onn.network import Activation, FactorMethod, Layer, Network
+
+Floats = NDArray[np.float64]
+
+DEFAULT_RANGE = (-1.0, 1.0)
+"""Range of inputs that neither the network nor data state."""
+RESERVE = 1.25
+"""How far hidden ReLU signals may exceed their maxima over the data before a modulator saturates. Our choice."""
+RANDOM_POINTS = 4096
+"""Number of random inputs where there is no data."""
+SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class VectorTask:
+    """The task of a general network: K real inputs, M real outputs, both of any sign.
+
+    An input x is sent with the field amplitude x / (its largest magnitude), a negative one with the phase π.
+
+    Attributes:
+        inputs: Number of inputs K.
+        outputs: Number of outputs M.
+        input_range: (2, K) smallest and largest value of each input, as the network states it; None if it does not.
+        data: (S, K) inputs over which the chip's signals are scaled; None for random inputs within the range.
+
+    Raises:
+        InputError: The range is no range, or data is beyond it.
+    """
+
+    inputs: int
+    outputs: int
+    input_range: Floats | None = None
+    data: Floats | None = None
+
+    def __post_init__(self) -> None:
+        """Check the range, and that data is within it."""
+        if self.input_range is None:
+            return
+        stated = np.asarray(self.input_range)
+        if stated.dtype.kind not in "iuf" or stated.shape not in ((2,), (2, self.inputs)):
+            raise InputError(
+                f"input_range is an array of {stated.dtype} and shape {stated.shape}; give the smallest and the "
+                f"largest value, shape (2,), or those of each input, shape (2, {self.inputs})"
+            )
+        low, high = (np.broadcast_to(row, self.inputs) for row in stated.astype(np.float64))
+        if not (np.isfinite(stated).all() and np.all(low < high)):
+            raise InputError("input_range has a smallest value that is not below the largest, or no finite one")
+        object.__setattr__(self, "input_range", np.array([low, high]))
+        if self.data is None:
+            return
+        beyond = np.argwhere((self.data < low) | (self.data > high))
+        if beyond.size:
+            row, column = beyond[0].tolist()
+            raise InputError(
+                f"x[{row}, {column}] is {self.data[row, column]:g}, beyond {low[column]:g} … {high[column]:g}, the "
+                "input_range of the network; scale the data as in the training, or state another range"
+            )
+
+    def __str__(self) -> str:
+        """Describe the task; equal descriptions mean equal tasks."""
+        stated = None if self.input_range is None else self.input_range.tolist()
+        return f"{self.inputs} inputs, {self.outputs} outputs, range {stated}"
+
+    @property
+    def servers(self) -> int:
+        """One source sends all inputs."""
+        return 1
+
+    @property
+    def symbols(self) -> int:
+        """Number of input fibres: one for each input."""
+        return self.inputs
+
+    @property
+    def groups(self) -> int:
+        """Number of network inputs."""
+        return self.inputs
+
+    @property
+    def group_symbols(self) -> int:
+        """An input is one symbol."""
+        return 1
+
+    @property
+    def symbol_shares(self) -> Floats:
+        """Share of the symbol in its input, (1,): all of it."""
+        return np.ones(1)
+
+    @property
+    def receivers(self) -> int:
+        """Every output has one receiver."""
+        return 1
+
+    @property
+    def remainder(self) -> bool:
+        """The outputs go to no cascade."""
+        return False
+
+    @property
+    def enumerable(self) -> bool:
+        """Inputs are real numbers, so that no list has all of them."""
+        return False
+
+    @property
+    def reserve(self) -> float:
+        """How far hidden signals may exceed their maxima over the data."""
+        return RESERVE
+
+    @cached_property
+    def _range(self) -> Floats:
+        """(2, K) smallest and largest value of each input."""
+        if self.input_range is not None:
+            return self.input_range
+        if self.data is not None:
+            return np.array([self.data.min(axis=0), self.data.max(axis=0)])
+        return np.repeat(np.array(DEFAULT_RANGE)[:, np.newaxis], self.inputs, axis=1)
+
+    @property
+    def input_minima(self) -> Floats:
+        """(K,) smallest value of each input: as stated, or of the data, or -1."""
+        return np.asarray(self._range[0])
+
+    @property
+    def input_maxima(self) -> Floats:
+        """(K,) largest value of each input: as stated, or of the data, or 1."""
+        return np.asarray(self._range[1])
+
+    @property
+    def default_amplitude(self) -> float:
+        """Amplitude of an input at its largest magnitude: 1, the carrier's."""
+        return 1.0
+
+    def input_values(self, amplitudes: ArrayLike | None = None) -> Floats:
+        """Return the (K,) value of each input that is sent with amplitude 1: its largest magnitude.
+
+        An input that is 0 in all data has the largest value of the others.
+
+        Args:
+            amplitudes: None; the amplitudes of levels belong to averaging tasks.
+
+        Raises:
+            ValueError: Amplitudes are given.
+        """
+        if amplitudes is not None:
+            raise ValueError("the inputs of a general network are values, not levels; leave the amplitudes out")
+        largest: Floats = np.abs(self._range).max(axis=0)
+        return np.where(largest > 0.0, largest, largest.max() or 1.0)
+
+    @cached_property
+    def points(self) -> Floats:
+        """(S, K) inputs over which signals are scaled, and which a check sends: the data, or random ones."""
+        if self.data is not None:
+            return self.data
+        rng = np.random.default_rng(SEED)
+        return rng.uniform(self.input_minima, self.input_maxima, (RANDOM_POINTS, self.inputs))
+
+    def batches(self, points: int = 1 << 16) -> Iterator[Floats]:
+        """Yield the points, at most so many at a time."""
+        for start in range(0, len(self.points), points):
+            yield self.points[start : start + points]
+
+
+@dataclass(frozen=True, eq=False)
+class GeneralNetwork(Network):
+    """Multilayer perceptron without an averaging task, such as a classifier or a regressor.
+
+    Attributes:
+        task: Inputs, outputs and their range. The others are those of :class:`optinc_pdk.onn.Network`.
+    """
+
+    task: VectorTask
+
+    @classmethod
+    def of_layers(
+        cls,
+        layers: Sequence[Layer],
+        activation: Activation = "relu",
+        input_range: ArrayLike | None = None,
+        factor: Sequence[FactorMethod] = (),
+        card: dict[str, Any] | None = None,
+    ) -> GeneralNetwork:
+        """Create a network from its layers.
+
+        Args:
+            layers: The layers, first to last.
+            activation: Activation of the hidden layers.
+            input_range: Smallest and largest value of all inputs, (2,), or of each, (2, K); by default that of the data
+                with which the chip is built, or -1 to 1.
+            factor: For each layer, how its matrix is factored; empty for "svd".
+            card: Origin and properties of the network as JSON values. ``accuracy`` is the accuracy on data with labels
+                that a build requires.
+
+        Raises:
+            InputError: The range is no range.
+            ValueError: The layers do not match each other.
+        """
+        layers = tuple(layers)
+        if not layers:
+            raise ValueError("layers is empty; a network needs at least one layer")
+        stated = None if input_range is None else np.asarray(input_range)
+        task = VectorTask(layers[0].inputs, layers[-1].outputs, stated)
+        return cls(layers, task, tuple(factor), card or {}, activation)
+
+    @classmethod
+    def load(cls, path: str | Path, activation: Activation | None = None) -> GeneralNetwork:
+        """Read a network from a weight file without an averaging task: .npz, .safetensors or .onnx.
+
+        Args:
+            path: The file.
+            activation: Activation of the hidden layers, as for :meth:`optinc_pdk.onn.Onn.load`.
+
+        Raises:
+            WeightsError: The file cannot be used, or contains an averaging task.
+        """
+        from optinc_pdk.onn.network import WeightsError
+        from optinc_pdk.onn.weight_files import load_network
+
+        network = load_network(Path(path), activation=activation)
+        if not isinstance(network, GeneralNetwork):
+            raise WeightsError(f"{path}: contains an averaging task; read it with Onn.load")
+        return network
+
+    def with_data(self, data: Floats) -> GeneralNetwork:
+        """Return the network with (S, K) inputs over which its chip's signals are scaled.
+
+        Raises:
+            InputError: A value is beyond the range that the network states.
+        """
+        return replace(self, task=replace(self.task, data=data))

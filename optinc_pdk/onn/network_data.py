@@ -1,0 +1,150 @@
+"""Data with which the chip of a general network is checked: inputs, and labels or outputs."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_reading import DATA
+from optinc_pdk.npz_reading import read_npz
+from optinc_pdk.onn.general_network import GeneralNetwork
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+DataKind = Literal["labels", "outputs", "inputs"]
+"""What the data has besides inputs: labels, outputs, or nothing."""
+KEYS = ("x", "y")
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkData:
+    """S samples for a general network of K inputs and M outputs.
+
+    Attributes:
+        x: (S, K) inputs.
+        labels: (S,) classes, 0 … M - 1, or 0 and 1 if the network has one output; None if there are none.
+        outputs: (S, M) outputs that the network was trained for; None if there are none.
+    """
+
+    x: Floats
+    labels: Ints | None = None
+    outputs: Floats | None = None
+
+    @property
+    def kind(self) -> DataKind:
+        """What the data has besides inputs."""
+        if self.labels is not None:
+            return "labels"
+        return "inputs" if self.outputs is None else "outputs"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the arrays, in hexadecimal."""
+        found = hashlib.sha256()
+        for array in (self.x, self.labels, self.outputs):
+            if array is not None:
+                found.update(f"{array.dtype.kind} {array.shape}".encode())
+                found.update(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes())
+        return found.hexdigest()
+
+
+def read_data(path: str | Path, network: GeneralNetwork) -> NetworkData:
+    """Read a data file: a .npz with ``x``, and possibly ``y``.
+
+    Args:
+        path: The file.
+        network: Network for which the data is.
+
+    Raises:
+        InputError: The file cannot be read, or its arrays do not fit the network; the message names file and array.
+    """
+    path = Path(path)
+    if path.suffix != ".npz":
+        raise InputError(f"{path}: a data file is a .npz with x (samples, inputs) and possibly y; save it with savez")
+    arrays = read_npz(path, DATA)
+    unknown = [key for key in arrays if key not in KEYS]
+    if unknown or "x" not in arrays:
+        listed = ", ".join(map(repr, list(arrays)[:5])) or "none"
+        raise InputError(
+            f"{path}: contains the arrays {listed}; a data file has x (samples, inputs), and "
+            "possibly y, labels or outputs"
+        )
+    try:
+        return check_data(arrays["x"], arrays.get("y"), network)
+    except InputError as fault:
+        raise InputError(f"{path}: {fault}") from fault
+
+
+def check_data(x: ArrayLike, y: ArrayLike | None, network: GeneralNetwork) -> NetworkData:
+    """Check that arrays are data for a network.
+
+    Args:
+        x: (S, K) inputs.
+        y: (S,) labels, whole numbers; or (S, M) outputs, or (S,) if the network has one output; None for neither.
+        network: The network.
+
+    Raises:
+        InputError: An array is not numeric, empty, not finite, or of another shape, or a label is no class of the
+            network; the message names the array, its shape, and what is expected.
+    """
+    inputs, outputs = network.task.inputs, network.task.outputs
+    points = _numbers("x", x, f"(samples, {inputs} inputs)")
+    if points.ndim != 2 or points.shape[1] != inputs:
+        raise InputError(f"x has shape {points.shape}, expected (samples, {inputs}): the network has {inputs} inputs")
+    points = points.astype(np.float64)
+    if y is None:
+        return NetworkData(points)
+    wanted = f"({len(points)},) labels or ({len(points)}, {outputs}) outputs"
+    given = _numbers("y", y, wanted)
+    if len(given) != len(points):
+        raise InputError(f"y has shape {given.shape}, expected {wanted}: x has {len(points):,} samples")
+    if given.ndim == 1 and given.dtype.kind in "iu":
+        return NetworkData(points, labels=_labels(given, outputs))
+    if given.ndim == 1 and outputs == 1:
+        given = given[:, np.newaxis]
+    if given.shape != (len(points), outputs):
+        raise InputError(
+            f"y has shape {given.shape} and dtype {given.dtype}, expected {wanted}; store labels as whole numbers"
+        )
+    return NetworkData(points, outputs=given.astype(np.float64))
+
+
+def _numbers(name: str, value: ArrayLike, wanted: str) -> NDArray[Any]:
+    """Array of finite real numbers, with one sample or more."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise InputError(f"{name} has rows of different lengths, expected {wanted}") from None
+    if array.dtype.kind not in "iuf":
+        raise InputError(
+            f"{name} has dtype {array.dtype} and shape {array.shape}, expected real numbers of shape {wanted}"
+        )
+    if array.size == 0 or array.ndim == 0:
+        raise InputError(f"{name} has shape {array.shape} and no sample, expected {wanted}")
+    wrong = np.argwhere(~np.isfinite(array))
+    if wrong.size:
+        place = ", ".join(map(str, wrong[0].tolist()))
+        raise InputError(
+            f"{name}[{place}] of shape {array.shape} is {array[tuple(wrong[0])]}, expected finite numbers; drop or "
+            "replace the sample"
+        )
+    return array
+
+
+def _labels(given: NDArray[Any], outputs: int) -> Ints:
+    """Labels as integers; checks that each is a class of the network."""
+    classes = max(outputs, 2)
+    beyond = np.flatnonzero((given < 0) | (given >= classes))
+    if beyond.size:
+        raise InputError(
+            f"y[{beyond[0]}] of shape {given.shape} is the label {given[beyond[0]]}, expected 0 … {classes - 1}: the "
+            f"network has {outputs} output{'s' * (outputs > 1)}; number the classes from 0, or store outputs as floats"
+        )
+    return given.astype(np.int64)

@@ -1,0 +1,156 @@
+"""The numbers of the report of a general network's chip, and what they mean if it fails."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Circuit
+from optinc_pdk.onn import Activation, GeneralNetwork, NetworkComparison, NetworkData, NetworkLimits
+from optinc_pdk.report.build_numbers import chip_dies, network_parts, oscillator_numbers
+from optinc_pdk.report.size_limits import area_limit, pads_limit, power_limit
+from optinc_pdk.signoff.function import ChipLight
+from optinc_pdk.simulate import Programming
+
+if TYPE_CHECKING:
+    from optinc_pdk.layout import ChipLayout
+
+LISTED = 5
+"""Number of samples that a finding lists."""
+
+
+def general_task_numbers(network: GeneralNetwork, data: NetworkData, limits: NetworkLimits) -> dict[str, Any]:
+    """Return the ``task`` section of `report.json`; the keys are the fields of `GeneralTaskNumbers`."""
+    return {
+        "kind": "network",
+        "inputs": network.task.inputs,
+        "outputs": network.task.outputs,
+        "data": data.kind if network.task.data is not None else "random",
+        "data_sha256": data.digest,
+        **asdict(limits),
+    }
+
+
+def general_chip_numbers(
+    circuit: Circuit, chip: ChipLayout, process: Process, programming: Programming | None, light: ChipLight | None
+) -> dict[str, Any] | None:
+    """Return the ``chip`` section of `report.json`; the keys are the fields of `ChipNumbers`.
+
+    Args:
+        circuit: Netlist of the chip with its board.
+        chip: Layout of the chip.
+        process: Process card.
+        programming: Bias of the chip; None if it was not programmed.
+        light: Losses and local oscillators of the extracted chip; None if it was not simulated.
+
+    Returns:
+        Parts on and off the chip, power, loss and size limits; None if `programming`, `light` or the board is missing.
+    """
+    if programming is None or light is None or circuit.board is None:
+        return None
+    ends = ("input modulators", "receivers of fields")
+    parts = network_parts(circuit, circuit.board, chip, process, programming, ends)
+    dies = chip_dies(chip)
+    limits = {
+        "area": area_limit(process, dies),
+        "pads": pads_limit(process, parts["pads"], dies),
+        "power": power_limit(process, parts["power_w"], parts["area_mm2"], "all heaters at this bias"),
+    }
+    return {
+        **parts,
+        "loss_db": light.loss_db,
+        "limits": {name: asdict(limit) for name, limit in limits.items()},
+        "oscillators": oscillator_numbers(process, circuit.board, light.oscillator_powers),
+    }
+
+
+def network_numbers(network: GeneralNetwork, found: NetworkComparison, saturated: int) -> dict[str, Any]:
+    """Return the ``network`` section of `report.json`; the keys are the fields of `NetworkNumbers`."""
+    confusion = found.confusion
+    return {
+        "structure": list(network.structure),
+        "activation": network.activation,
+        "sha256": network.digest,
+        "samples": len(found.outputs),
+        "agreeing": int(found.agreeing.sum()),
+        "agreement": found.agreement,
+        "worst_deviation": found.worst,
+        "rms_deviation": found.rms,
+        "network_accuracy": found.network_accuracy,
+        "chip_accuracy": found.chip_accuracy,
+        "confusion": None if confusion is None else confusion.tolist(),
+        "network_rms_error": found.rms_error(found.expected),
+        "chip_rms_error": found.rms_error(found.outputs),
+        "saturated": saturated,
+    }
+
+
+def network_findings(found: NetworkComparison, saturated: int, activation: Activation) -> list[str]:
+    """List why a chip fails, what the data says of its network, and clipped amplitudes, one line each.
+
+    Args:
+        found: Outputs of chip and network.
+        saturated: Number of modulator amplitudes above 1.
+        activation: Activation of the network; modulators of clipped networks clip on purpose, which is no finding.
+    """
+    lines = [*_disagreement(found), *_accuracy(found), *_fit(found)]
+    if saturated and activation == "relu":
+        lines.append(f"network: {saturated:,} modulator amplitudes were clipped to full scale")
+    return lines
+
+
+def _disagreement(found: NetworkComparison) -> list[str]:
+    """Samples on which chip and network disagree, if they are too many."""
+    if found.agreement >= found.limits.agreement:
+        return []
+    wrong = np.flatnonzero(~found.agreeing)
+    samples = ", ".join(map(str, wrong[:LISTED].tolist())) + (", …" if wrong.size > LISTED else "")
+    what = "outputs beyond the tolerance" if found.data.labels is None else "another class"
+    return [
+        f"network: the chip gives {what} for {wrong.size:,} of {found.agreeing.size:,} samples ({samples}), so they "
+        f"agree on {found.agreement:.3%}, required are {found.limits.agreement:.3%}; an output deviates by up to "
+        f"{found.worst:.2%} of the largest"
+    ]
+
+
+def _accuracy(found: NetworkComparison) -> list[str]:
+    """Accuracy below its limit, with the network or the chip as its cause; and a network no better than a constant."""
+    limit, network, chip, constant = (
+        found.limits.accuracy,
+        found.network_accuracy,
+        found.chip_accuracy,
+        found.constant_accuracy,
+    )
+    if network is None or chip is None or constant is None:
+        return []
+    without = f"without any error, in floating point, the network classifies {network:.2%} of the samples correctly"
+    if limit is not None and chip < limit:
+        cause = (
+            f"the network itself is the cause: {without}; check its weights, its activation and the scale of the data"
+            if network < limit
+            else f"the chip is the cause: {without}"
+        )
+        return [f"network: the chip classifies {chip:.2%} of the samples correctly, required are {limit:.2%}; {cause}"]
+    if network <= constant < 1.0:
+        return [
+            f"network: {without}, and the most frequent label alone would reach {constant:.2%}; if this is not wanted, "
+            "check its weights, its activation and the scale of the data"
+        ]
+    return []
+
+
+def _fit(found: NetworkComparison) -> list[str]:
+    """A network whose outputs are no better than the mean of those of the data."""
+    error = found.rms_error(found.expected)
+    if error is None or found.data.outputs is None:
+        return []
+    spread = float(np.sqrt(np.mean((found.data.outputs - found.data.outputs.mean(axis=0)) ** 2)))
+    if error < spread or spread == 0.0:
+        return []
+    return [
+        f"network: without any error, in floating point, its outputs differ from y by {error:.4g} rms, and the mean of "
+        f"y alone by {spread:.4g}; if this is not wanted, check its weights, its activation and the scale of the data"
+    ]
