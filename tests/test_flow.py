@@ -17,10 +17,11 @@ import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
+from optinc_pdk.chip_sign_off import Build
 from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.extract import extract
 from optinc_pdk.factor import SvdFactor
-from optinc_pdk.flow import Build, build
+from optinc_pdk.flow import build
 from optinc_pdk.onn import LayerFactor, Onn, bundled_weights, carry_chain, factorise, with_output_neurons
 from optinc_pdk.onn.weight_files import NETWORKS
 from optinc_pdk.report.build_files import file_digest

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+import numpy as np
 
 from optinc_pdk.assemble.component_library import NETWORK_DEVICES, component_types, composite_circuits
 from optinc_pdk.assemble.die_plan import DiePlan
@@ -12,7 +16,7 @@ from optinc_pdk.assemble.mesh_circuit import BlockBuilder, MeshSlot, add_pad, me
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, CircuitBuilder
 from optinc_pdk.errors import InputError
-from optinc_pdk.factor import Mesh, shape_of
+from optinc_pdk.factor import Mesh, MeshShape, shape_of
 from optinc_pdk.matrices import MatrixFactor, MatrixTarget
 
 SECTION = "l0"
@@ -50,6 +54,51 @@ class MatrixDraft:
         if not plan.carrier_tree:
             add_divided_grounds(b, plan.ground_groups)
         return b.build()
+
+
+@dataclass(frozen=True)
+class MatrixForm:
+    """What kind of matrix a chip can realise, as the labels of its fibres and pads tell.
+
+    Attributes:
+        outputs: Number of outputs.
+        inputs: Number of inputs.
+        has_phases: Whether every output has a phase shifter.
+        has_attenuators: Whether there are two meshes with attenuators between them.
+        shape: Shape of the meshes.
+    """
+
+    outputs: int
+    inputs: int
+    has_phases: bool
+    has_attenuators: bool
+    shape: MeshShape
+
+
+def matrix_form(labels: Iterable[str]) -> MatrixForm:
+    """Return what kind of matrix a chip can realise.
+
+    Args:
+        labels: Labels of its fibres and pads, as :func:`draft_matrix` names them.
+
+    Raises:
+        ValueError: The labels of the last mesh are those of no mesh.
+    """
+    known = set(labels)
+
+    def count(pattern: str) -> int:
+        return sum(bool(re.fullmatch(pattern, label)) for label in known)
+
+    found = [re.fullmatch(rf"{U}_c(\d+)_r(\d+)_theta", label) for label in known]
+    places = np.array([(int(match[2]), int(match[1])) for match in found if match], dtype=np.int64).reshape(-1, 2)
+    outputs = count(r"out_r\d+")
+    return MatrixForm(
+        outputs=outputs,
+        inputs=count(r"in_r\d+"),
+        has_phases=f"{OUTPUT}_r0" in known,
+        has_attenuators=f"{ATTENUATORS}_r0" in known,
+        shape=shape_of(max(outputs, 1), places[:, 0], places[:, 1]),
+    )
 
 
 def matrix_labels(target: MatrixTarget) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from optinc_pdk.cards import DEFAULT_PROCESS, Process
 from optinc_pdk.cascade_build.files import own_files, publish
 from optinc_pdk.cascade_build.plan import CascadePlan, Source, plan_cascade
+from optinc_pdk.chip_sign_off import REPORT_ENDING, STAGES, Build
 from optinc_pdk.file_sets import StagedFiles, output_targets
-from optinc_pdk.flow import REPORT_ENDING, STAGES, Build, build_staged
+from optinc_pdk.flow import build_staged
 from optinc_pdk.report.build_files import file_digest
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optinc_pdk.assemble import MatrixDraft, draft_matrix, matrix_labels
+from optinc_pdk.assemble import MatrixDraft, MatrixForm, draft_matrix, matrix_labels
 from optinc_pdk.cards import Process
 from optinc_pdk.chip_tasks.chip_task import SizeEstimate, Stages
 from optinc_pdk.circuit import Circuit
@@ -24,6 +24,8 @@ from optinc_pdk.matrices import (
     MatrixTarget,
     compare_matrices,
     factor_matrix,
+    one_mesh,
+    two_meshes,
 )
 from optinc_pdk.onn.build_memory import BASE_GB, HEATER_GB
 
@@ -45,12 +47,14 @@ class MatrixTask:
         process: Process.
         shape: Shape of the meshes.
         source: File of the matrix with a colon, for messages; empty if there is none.
+        form: Form of an existing chip, which the factors must have; None for a new chip.
     """
 
     target: MatrixTarget
     process: Process
     shape: MeshShape = RECTANGLE
     source: str = ""
+    form: MatrixForm | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -69,8 +73,15 @@ class MatrixTask:
         )
 
     def factor(self) -> MatrixFactor:
-        """Factor the matrix into meshes and attenuators."""
-        return factor_matrix(self.target, self.process, self.shape)
+        """Factor the matrix into meshes and attenuators.
+
+        Raises:
+            InputError: An existing chip has one mesh, and the matrix is not unitary.
+        """
+        if self.form is None:
+            return factor_matrix(self.target, self.process, self.shape)
+        factors = two_meshes if self.form.has_attenuators else one_mesh
+        return factors(self.target, self.form.shape)
 
     def draft(self, factors: MatrixFactor, name: str) -> MatrixDraft:
         """Assemble fibres, meshes, attenuators and output phase shifters."""

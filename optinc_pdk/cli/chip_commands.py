@@ -41,7 +41,7 @@ ExtraColumns = Annotated[
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
-    from optinc_pdk.flow import Build
+    from optinc_pdk.chip_sign_off import Build
     from optinc_pdk.onn import GeneralNetwork, Onn
 
 
@@ -135,9 +135,10 @@ def build(
         )
 
     from optinc_pdk import flow
+    from optinc_pdk.chip_sign_off import STAGES
     from optinc_pdk.onn.weight_files import load_network
 
-    with stage_progress(flow.STAGES) as report_stage:
+    with stage_progress(STAGES) as report_stage:
         source: Path | Onn | GeneralNetwork | None = weights
         if weights is not None and not matrix and (bits, servers, groups, activation) != (None,) * 4:
             source = load_network(weights, bits, servers, groups, activation)

@@ -13,9 +13,10 @@ import pytest
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import load_process
+from optinc_pdk.chip_sign_off import Build
 from optinc_pdk.circuit import Bias, read_bias, read_netlist
 from optinc_pdk.errors import InputError
-from optinc_pdk.flow import Build, build
+from optinc_pdk.flow import build
 from optinc_pdk.onn import GeneralNetwork, Layer, NetworkComparison, NetworkData, NetworkLimits
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.simulate import program as programmed

@@ -8,20 +8,18 @@ model's target, as in :mod:`optinc_pdk.simulate.programming.mesh_fit`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.assemble import matrix_labels
+from optinc_pdk.assemble import MatrixForm, matrix_form, matrix_labels
 from optinc_pdk.assemble.matrix_circuit import ATTENUATORS, OUTPUT, U, V
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
-from optinc_pdk.factor import MeshShape, shape_of
 from optinc_pdk.factor.correction.mesh_chain import MeshChain, chain_matrix, fit_chain, locally_corrected
 from optinc_pdk.factor.devices import MeshDevices
 from optinc_pdk.factor.mesh import Mesh, wrap
@@ -110,11 +108,10 @@ def program_matrix(
     carrier = float(process.guide.wavelength_nm) if wavelength_nm is None else wavelength_nm
     structure = analyse(circuit)
     refuse_shared_channels(structure)
-    _check_chip(structure, target)
+    form = matrix_form([*structure.labels, *structure.channel])
+    _check_chip(structure.circuit.name, form, target)
     if factor is None:
-        attenuated = any(label.startswith(ATTENUATORS) for label in structure.channel)
-        shape = _mesh_shape(structure, target.outputs)
-        factor = two_meshes(target, shape) if attenuated else one_mesh(target, shape)
+        factor = two_meshes(target, form.shape) if form.has_attenuators else one_mesh(target, form.shape)
     inputs, outputs = matrix_labels(target)
     plan = prepare(structure, carrier, process, outs=outputs, ins=inputs)
 
@@ -128,34 +125,19 @@ def program_matrix(
     return MatrixProgramming(bias, fit.rounds, clipped, fit.start, fit.best, simulated(driven))
 
 
-def _check_chip(structure: CircuitOptics, target: MatrixTarget) -> None:
+def _check_chip(name: str, form: MatrixForm, target: MatrixTarget) -> None:
     """Check that a chip has the fibres and the output phase shifters that a matrix needs.
 
     Raises:
         InputError: It has others.
     """
-    fibres = {
-        side: sum(bool(re.fullmatch(f"{side}_r\\d+", label)) for label in structure.labels) for side in ("in", "out")
-    }
-    name, shape = structure.circuit.name, (fibres["out"], fibres["in"])
-    if shape != target.matrix.shape:
+    if (form.outputs, form.inputs) != target.matrix.shape:
         raise InputError(
-            f"circuit {name!r} has {shape[0]} outputs and {shape[1]} inputs, the matrix has shape "
+            f"circuit {name!r} has {form.outputs} outputs and {form.inputs} inputs, the matrix has shape "
             f"{target.matrix.shape}; give a matrix of the chip's shape"
         )
-    if target.read == "field" and f"{OUTPUT}_r0" not in structure.channel:
+    if target.read == "field" and not form.has_phases:
         raise InputError(f"circuit {name!r} has no output phase shifters; give read = 'power' or 'real'")
-
-
-def _mesh_shape(structure: CircuitOptics, modes: int) -> MeshShape:
-    """Return the shape of a chip's meshes, from the labels of the last one.
-
-    Raises:
-        ValueError: Its MZIs are those of no shape.
-    """
-    found = [re.fullmatch(f"{U}_c(\\d+)_r(\\d+)_theta", label) for label in structure.channel]
-    places = np.array([(int(match[2]), int(match[1])) for match in found if match], dtype=np.int64).reshape(-1, 2)
-    return shape_of(modes, places[:, 0], places[:, 1])
 
 
 @dataclass(frozen=True, eq=False)

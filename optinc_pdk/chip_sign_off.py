@@ -1,0 +1,276 @@
+"""Sign-off of a written layout: design rules, netlist, programming, function, pinout and report of a chip.
+
+Layout and sign-off tools are imported where they are used, so that bad input is refused quickly.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic
+
+from optinc_pdk.chip_tasks.chip_task import ChipTask, Factors, Programming, Result
+from optinc_pdk.circuit import Circuit, write_bias
+from optinc_pdk.drive import RangeError
+from optinc_pdk.file_sets import StagedFiles
+from optinc_pdk.file_writing import write_atomic
+
+if TYPE_CHECKING:
+    from optinc_pdk.layout import ChipLayout
+    from optinc_pdk.report.schema import Report
+    from optinc_pdk.signoff.drc.design_rule_check import DrcResult
+    from optinc_pdk.signoff.electrical.electrical_check import ElectricalResult
+    from optinc_pdk.signoff.layout_faults import LayoutFault
+    from optinc_pdk.signoff.lvs.comparison import LvsResult
+
+FILE_ENDINGS = (
+    ".gds",
+    ".pic.yml",
+    ".bias.yml",
+    ".drc.lyrdb",
+    ".lvs.json",
+    ".lvs.lyrdb",
+    ".function.npz",
+    ".network.npz",
+    ".matrix.npz",
+    ".pinout.csv",
+    ".pinout.svg",
+    ".report.html",
+)
+"""Endings of the files of a build; those that it does not write are deleted if an earlier build left them."""
+REPORT_ENDING = ".report.json"
+STAGES = (
+    "read",
+    "factor",
+    "assemble",
+    "layout",
+    "drc",
+    "extract",
+    "lvs",
+    "program",
+    "currents",
+    "function",
+    "rate",
+    "pinout",
+    "report",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Build:
+    """A finished build.
+
+    Attributes:
+        report: Content of ``report.json``: results of all checks and numbers of the chip.
+        directory: Folder of the chip's files.
+        findings: Failed checks and remarks, one line each.
+    """
+
+    report: Report
+    directory: Path
+    findings: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return self.report.verdict == "pass"
+
+
+@dataclass
+class Clock:
+    """Measures the seconds of each stage and reports its begin."""
+
+    on_stage: Callable[[str], None] | None
+    on_progress: Callable[[str, int, int], None] | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Measure a stage within a ``with`` block."""
+        if self.on_stage is not None:
+            self.on_stage(name)
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = round(time.perf_counter() - start, 3)
+
+    def steps(self, stage: str, done: int, total: int) -> None:
+        """Report the progress within a long stage."""
+        if self.on_progress is not None:
+            self.on_progress(stage, done, total)
+
+
+@dataclass(frozen=True)
+class BuildFiles:
+    """The files of one build, which become visible together."""
+
+    staged: StagedFiles
+    name: str
+
+    def path(self, ending: str) -> Path:
+        """Path under which a file is written."""
+        return self.staged.path(f"{self.name}{ending}")
+
+    def target(self, ending: str) -> Path:
+        """Path of a file after the build."""
+        return self.staged.target(f"{self.name}{ending}")
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of the files that are written."""
+        from optinc_pdk.report.build_files import file_digest
+
+        paths = [self.path(ending) for ending in FILE_ENDINGS]
+        return {path.name: file_digest(path) for path in paths if path.exists()}
+
+
+def finish(
+    task: ChipTask[Any, Any, Any],
+    factors: Any,
+    circuit: Circuit,
+    chip: ChipLayout,
+    out: BuildFiles,
+    cards: dict[str, Any],
+    clock: Clock,
+    notes: list[str],
+) -> Build:
+    """Check the written layout of a chip, program it, check its function, and write the report.
+
+    Args:
+        task: What the chip is for.
+        factors: Factors of its matrices.
+        circuit: Its netlist.
+        chip: Its layout as placed, for sizes.
+        out: Files of the build, of which layout and netlist are written.
+        cards: Name of the process and digests of its cards.
+        clock: Times of the stages so far.
+        notes: Remarks so far.
+    """
+    from optinc_pdk.report.build_numbers import drc_numbers, layout_findings
+
+    gds = out.path(".gds")
+    signed = _sign_off(task, circuit, factors, out, clock)
+    numbers: dict[str, Any] = {
+        "schema": 1,
+        "name": out.name,
+        "verdict": "fail",
+        "process": cards,
+        **task.sections(factors, circuit, chip, signed.programming, signed.result),
+        "drc": drc_numbers(signed.rules, signed.electrical),
+        "lvs": {"devices": signed.lvs.devices, "nets": signed.lvs.nets, "match": signed.lvs.match},
+        "faults": [fault.to_json() for fault in signed.faults],
+    }
+    notes += signed.notes + layout_findings(signed.rules, signed.electrical, signed.faults, signed.lvs)
+    notes += task.findings(signed.programming, signed.result)
+    with clock.stage("report"):
+        pictures = _pictures(gds, task, signed.result)
+    report = _write(numbers, out, pictures, notes, clock.seconds)
+    return Build(report, out.staged.directory, tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class _SignOff(Generic[Programming, Result]):
+    """Results of the checks; chips that differ from their netlist are not programmed, nor is their function checked."""
+
+    rules: DrcResult
+    electrical: ElectricalResult | None
+    faults: Sequence[LayoutFault]
+    lvs: LvsResult
+    programming: Programming | None
+    result: Result | None
+    notes: list[str]
+
+
+def _sign_off(
+    task: ChipTask[Factors, Programming, Result], circuit: Circuit, factors: Factors, out: BuildFiles, clock: Clock
+) -> _SignOff[Programming, Result]:
+    """Check the written layout: design rules, netlist, and the function of the extracted circuit; write its pinout."""
+    from optinc_pdk.extract import extract
+    from optinc_pdk.report.pinout import read_pinout
+    from optinc_pdk.report.pinout_drawing import pinout_svg
+    from optinc_pdk.signoff.drc.design_rule_check import run_drc
+    from optinc_pdk.signoff.drc.marker_database import write_lyrdb
+    from optinc_pdk.signoff.electrical.electrical_check import check_electrical
+    from optinc_pdk.signoff.electrical.wiring import wiring_of
+    from optinc_pdk.signoff.layout_faults import layout_faults_of
+    from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
+    from optinc_pdk.simulate import UnsettledError
+
+    gds, card = out.path(".gds"), task.process
+    with clock.stage("drc"):
+        # the marker database names the layout where it will be
+        rules = replace(run_drc(gds, card.rules, card.gds_layers), file=str(out.target(".gds")))
+    with clock.stage("extract"):
+        extraction = extract(gds, card)
+    with clock.stage("lvs"):
+        lvs = compare(circuit, extraction, card)
+        write_lvs(lvs, out.path(".lvs.json"))
+        write_lvs_lyrdb(lvs, out.target(".gds"), out.path(".lvs.lyrdb"))
+    electrical: ElectricalResult | None = None
+    faults = layout_faults_of(extraction.faults)
+    programming: Programming | None = None
+    result: Result | None = None
+    notes: list[str] = []
+    # a circuit that differs from the netlist has no known channels to program
+    if lvs.match:
+        try:
+            with clock.stage("program"):
+                wiring = wiring_of(extraction, card)
+                ground = wiring.common_ground
+                programming = task.program(circuit, extraction.circuit, factors, ground)
+            write_bias(programming.bias, out.path(".bias.yml"))
+            with clock.stage("currents"):
+                electrical = check_electrical(card.rules, wiring, programming.bias)
+                # those of the wiring are among those of the extraction
+                faults += tuple(fault for fault in electrical.faults if fault not in faults)
+            result = task.check(circuit, extraction.circuit, programming, ground, clock)
+            task.write(result, out.path(""))
+        except RangeError as fault:
+            notes.append(f"program: {fault}")
+        except UnsettledError as fault:
+            notes.append(f"function: {fault}")
+    if electrical is None:
+        write_lyrdb(rules, out.path(".drc.lyrdb"))
+    else:
+        write_lyrdb(rules, out.path(".drc.lyrdb"), electrical.rules, electrical.faults)
+    with clock.stage("pinout"):
+        bias = None if programming is None else programming.bias
+        currents = None if electrical is None else electrical.currents
+        pinout = read_pinout(extraction, circuit, lvs, card, bias, currents)
+        write_atomic(out.path(".pinout.csv"), pinout.to_csv().encode())
+        write_atomic(out.path(".pinout.svg"), pinout_svg(pinout, card))
+    return _SignOff(rules, electrical, faults, lvs, programming, result, notes)
+
+
+def _pictures(gds: Path, task: ChipTask[Factors, Programming, Result], result: Result | None) -> dict[str, bytes]:
+    """The page's pictures as PNG."""
+    from optinc_pdk.report.layout_pictures import detail_window, layout_png
+
+    # pictures name layers by their purpose
+    process = task.process
+    parts = {"metal": process.metal.layer, "etch70": process.grating.layer}
+    layers = process.gds_layers | {part: process.layers[name].gds for part, name in parts.items()}
+    pictures = {
+        "layout": layout_png(gds, layers),
+        "detail": layout_png(gds, layers, window_um=detail_window(gds, layers["heater"], 700.0, 420.0)),
+    }
+    return pictures if result is None else pictures | task.pictures(result)
+
+
+def _write(
+    numbers: dict[str, Any],
+    out: BuildFiles,
+    pictures: dict[str, bytes],
+    notes: list[str],
+    seconds: dict[str, float],
+) -> Report:
+    """Write the report's page and, last, its numbers with the verdict."""
+    from optinc_pdk.report.page import write_report
+    from optinc_pdk.report.schema import Report
+
+    numbers["seconds"] = seconds
+    numbers["files"] = out.digests()
+    if not Report.model_validate(numbers).failures():
+        numbers["verdict"] = "pass"
+    return write_report(out.path(REPORT_ENDING).parent, out.name, numbers, notes=notes, **pictures)

@@ -1,0 +1,181 @@
+"""New weights for an existing chip: a new bias, checked on the chip's own layout."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from optinc_pdk.assemble import matrix_form
+from optinc_pdk.cards import DEFAULT_PROCESS, Link, Process, Receivers, card_digests, load_process, with_link
+from optinc_pdk.chip_sign_off import FILE_ENDINGS, REPORT_ENDING, Build, BuildFiles, Clock, finish
+from optinc_pdk.chip_tasks.averaging_task import AveragingTask
+from optinc_pdk.chip_tasks.chip_task import ChipTask
+from optinc_pdk.chip_tasks.general_task import GeneralTask
+from optinc_pdk.chip_tasks.matrix_task import MatrixTask
+from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Data, Source, read_source, refuse_options
+from optinc_pdk.circuit import Circuit
+from optinc_pdk.circuit.netlist_files import netlist_dict
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_reading import LAYOUT, NETLIST, read_bytes
+from optinc_pdk.file_sets import StagedFiles, output_targets
+from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.flow import chip_name, publish
+from optinc_pdk.matrices import MatrixReading, MatrixTarget
+from optinc_pdk.onn import Onn
+from optinc_pdk.validation import validate_arguments
+
+
+@validate_arguments
+def reprogram(
+    gds: str | Path,
+    netlist: str | Path,
+    weights: Source,
+    directory: str | Path = "gds_out",
+    name: str | None = None,
+    process: str = DEFAULT_PROCESS,
+    on_stage: Callable[[str], None] | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
+    link: Link | None = None,
+    receivers: Receivers | None = None,
+    read: MatrixReading | None = None,
+    tolerance: float | None = None,
+    data: Data | None = None,
+    agreement: float | None = None,
+    accuracy: float | None = None,
+) -> Build:
+    """Program an existing chip for other weights, or for another matrix, of the same shape, and check it.
+
+    The files are those of a build. Layout and netlist are copies of those of the chip, byte for byte. If a check fails,
+    the files are written nevertheless and the report has the verdict "fail".
+
+    Args:
+        gds: Layout of the chip.
+        netlist: Its netlist, ``.pic.yml``, as a build writes it.
+        weights: Weight file or network; or a matrix as an array, a file or a
+            :class:`optinc_pdk.matrices.MatrixTarget`.
+        directory: Folder for the files.
+        name: Name of the files, 1 to 32 letters, digits and underscores; by default the stem of the weight file, or
+            "chip".
+        process: Process name, or a folder with process cards.
+        on_stage: Called with the name of each stage when it begins.
+        on_progress: Called within a long stage with its name, the number of steps done and their total.
+        link: How the outputs reach the servers, as for :func:`optinc_pdk.build`.
+        receivers: How the servers detect them.
+        read: For a matrix, what is read at the outputs; by default fields if the chip has phase shifters at the
+            outputs, else powers.
+        tolerance: Largest accepted error, as for :func:`optinc_pdk.build`.
+        data: Samples for a general network, as for :func:`optinc_pdk.build`.
+        agreement: Smallest accepted agreement of a general network.
+        accuracy: Smallest accepted accuracy of a general network.
+
+    Returns:
+        The build; its ``passed`` states whether every check passed.
+
+    Raises:
+        InputError: A file cannot be used, or the weights need another chip; nothing is written.
+    """
+    clock = Clock(on_stage, on_progress)
+    with StagedFiles(directory) as staged:
+        with clock.stage("read"):
+            files = {".gds": (Path(gds), LAYOUT), ".pic.yml": (Path(netlist), NETLIST)}
+            contents = {ending: read_bytes(path, kind) for ending, (path, kind) in files.items()}
+            circuit = Circuit.read(netlist)
+            stated = load_process(process)
+            cards = {"name": stated.name, "cards": card_digests(stated)}
+            source, stem, prefix = read_source(weights, CheckOptions(read, tolerance, data, agreement, accuracy))
+            if not isinstance(source, Onn):
+                refuse_options("a network that averages words", link=link, receivers=receivers)
+            card, given = with_link(stated, link, receivers), read is not None or isinstance(weights, MatrixTarget)
+            task = _task(source, card, prefix, circuit, Path(netlist), given)
+            out = BuildFiles(staged, chip_name(stem, name))
+            _refuse_own_files(out, {ending: path for ending, (path, _) in files.items()})
+            output_targets(staged.directory, [f"{out.name}{ending}" for ending in (*FILE_ENDINGS, REPORT_ENDING)])
+        with clock.stage("factor"):
+            factors = task.factor()
+        with clock.stage("layout"):
+            from optinc_pdk.layout import lay_out
+
+            needed, chip = lay_out(task.draft(factors, circuit.name), task.process)
+            _check_same(circuit, needed, Path(netlist), prefix)
+        for ending, content in contents.items():
+            write_atomic(out.path(ending), content)
+        built = finish(task, factors, circuit, chip, out, cards, clock, list(task.notes))
+        publish(staged, out.name)
+    return built
+
+
+def _task(
+    source: Onn | CheckedNetwork | MatrixTarget,
+    card: Process,
+    prefix: str,
+    circuit: Circuit,
+    netlist: Path,
+    reading_given: bool,
+) -> ChipTask[Any, Any, Any]:
+    """Return the task of an existing chip.
+
+    Args:
+        source: The new weights or matrix.
+        card: Process, with the link of the chip.
+        prefix: Beginning of messages about the weights.
+        circuit: Circuit of the chip.
+        netlist: Its file, for messages.
+        reading_given: Whether the user said how a matrix is read.
+
+    Raises:
+        InputError: A matrix has another shape than the chip.
+    """
+    if isinstance(source, Onn):
+        return AveragingTask(source, card, None)
+    if isinstance(source, CheckedNetwork):
+        return GeneralTask(source.network, source.data, source.limits, card)
+    form = matrix_form(circuit.ports)
+    if source.matrix.shape != (form.outputs, form.inputs):
+        takes = (
+            f"takes matrices of shape ({form.outputs}, {form.inputs})"
+            if form.outputs and form.inputs
+            else "is not the chip of a matrix"
+        )
+        raise InputError(
+            f"{prefix}the matrix has shape {source.matrix.shape}, and {netlist} {takes}; give a matrix of the chip's "
+            "shape, or build a chip for it"
+        )
+    if not reading_given and not form.has_phases:
+        source = replace(source, read="power")
+    return MatrixTask(source, card, form.shape, prefix, form)
+
+
+def _refuse_own_files(out: BuildFiles, files: Mapping[str, Path]) -> None:
+    """Refuse a name under which the chip's own files, by their endings, would be replaced.
+
+    Raises:
+        InputError: They would.
+    """
+    for ending, path in files.items():
+        target = out.target(ending)
+        if target.exists() and target.samefile(path):
+            raise InputError(
+                f"{target}: is a file of the chip itself, whose bias and report would be replaced; give another name "
+                "or folder"
+            )
+
+
+def _check_same(circuit: Circuit, needed: Circuit, netlist: Path, prefix: str) -> None:
+    """Check that weights need the circuit that a chip has.
+
+    Raises:
+        InputError: They need another; the message says what differs.
+    """
+    if netlist_dict(needed) == netlist_dict(circuit):
+        return
+    have, want = (Counter(one.kinds[number].name for number in one.kind.tolist()) for one in (circuit, needed))
+    counts = [f"{want[kind]} {kind} instead of {have[kind]}" for kind in sorted(have | want)]
+    differing = [text for text, kind in zip(counts, sorted(have | want), strict=True) if have[kind] != want[kind]]
+    difference = ", ".join(differing[:5]) or "the same components, connected or placed differently"
+    raise InputError(
+        f"{prefix}needs another chip than {netlist}: {difference}; give weights of the same shape and structure, and "
+        "the process and options of the chip, or build a chip for them"
+    )
