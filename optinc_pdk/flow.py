@@ -165,7 +165,7 @@ def build_staged(
         if isinstance(source, MatrixTarget):
             task = MatrixTask(source, card, _mesh_shape(extra_columns), prefix)
         elif isinstance(source, CheckedNetwork):
-            task = GeneralTask(source.network, source.data, source.limits, card)
+            task = GeneralTask(source, card)
         else:
             _check_amplitudes(source, input_amplitudes)
             task = AveragingTask(source, card, input_amplitudes)

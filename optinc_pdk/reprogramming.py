@@ -131,7 +131,7 @@ def _task(
     if isinstance(source, Onn):
         return AveragingTask(source, card, None)
     if isinstance(source, CheckedNetwork):
-        return GeneralTask(source.network, source.data, source.limits, card)
+        return GeneralTask(source, card)
     form = matrix_form(circuit.ports)
     if source.matrix.shape != (form.outputs, form.inputs):
         takes = (

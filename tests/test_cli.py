@@ -478,8 +478,51 @@ def test_a_file_without_a_task_averages_words_if_options_state_them(tmp_path: Pa
     assert incomplete.returncode == 2 and "servers, groups" in incomplete.stderr
     general = run("build", weights, "-o", tmp_path / "general", "--activation", "relu", "--json")
     assert general.returncode == 0 and json.loads(general.stdout)["task"]["kind"] == "network"
-    refused = run("size", weights)
+    gds = tmp_path / "general" / "weights.gds"
+    refused = run("noise", gds, "--weights", weights)
     assert refused.returncode == 2 and "contains no averaging task" in refused.stderr
+    refused = run("yield", gds)
+    assert refused.returncode == 2 and "computes a general network of 2 inputs and 2 outputs" in refused.stderr
+
+
+def test_commands_for_weights_take_general_networks(tmp_path: Path) -> None:
+    weights = tmp_path / "weights.npz"
+    without_task(weights)
+    sizes = json.loads(run("size", weights, bundled_weights(), "--json").stdout)["networks"]
+    assert sizes[0]["structure"] == [2, 6, 2] and "loss" not in sizes[0]["limits"] and "loss" in sizes[1]["limits"]
+    assert "not known" in run("size", weights).stdout
+    factors = json.loads(run("factor", weights, "--json").stdout)["layers"]
+    assert [layer["shape"] for layer in factors] == [[6, 2], [2, 6]]
+    for command in ("size", "factor"):
+        refused = run(command, weights, "--link", "neurons")
+        assert refused.returncode == 2 and "signed" in refused.stderr
+
+
+def test_check_sends_data_through_the_layout_of_a_general_network(tmp_path: Path) -> None:
+    weights, data = tmp_path / "weights.npz", tmp_path / "test.npz"
+    without_task(weights)
+    inputs = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 2))
+    with np.load(weights) as stored:
+        hidden = np.maximum(inputs @ stored["layers.0.weight"].T + stored["layers.0.bias"], 0.0)
+        outputs = hidden @ stored["layers.1.weight"].T + stored["layers.1.bias"]
+    np.savez(data, x=inputs, y=outputs)
+    assert run("build", weights, "-o", tmp_path).returncode == 0
+    chip = ("check", weights, tmp_path / "weights.gds", "--data", data, "-o", tmp_path / "again.network.npz")
+    passed = run(*chip, "--json")
+    assert passed.returncode == 0, passed.stderr
+    found = json.loads(passed.stdout)
+    assert found["samples"] == found["agreeing"] == 50 and found["faults"] == []
+    assert found["network_rms_error"] == pytest.approx(0.0, abs=1e-12) and found["chip_rms_error"] > 0.0
+    with np.load(tmp_path / "again.network.npz") as table:
+        np.testing.assert_allclose(table["network"], outputs, atol=1e-12)
+    failed = run(*chip, "--tolerance", 1e-7)
+    assert failed.returncode == 1 and "outputs beyond the tolerance" in failed.stdout
+    np.savez(data, x=2.0 * inputs, y=outputs)
+    beyond = run(*chip)
+    assert beyond.returncode == 2 and "the chip sends up to ±1" in beyond.stderr
+    for options in (("--data", data), ("--tolerance", 0.1), ("--agreement", 0.9)):
+        refused = run("check", bundled_weights(), tmp_path / "weights.gds", *options)
+        assert refused.returncode == 2 and "a general network" in refused.stderr
 
 
 def test_options_of_general_networks_decide_the_verdict(tmp_path: Path) -> None:

@@ -13,18 +13,12 @@ import numpy as np
 from optinc_pdk.assemble import CircuitDraft, draft_circuit
 from optinc_pdk.cards import Process, with_field_outputs
 from optinc_pdk.chip_tasks.chip_task import SizeEstimate, Stages, board_of
-from optinc_pdk.circuit import Circuit
+from optinc_pdk.chip_tasks.sources import CheckedNetwork
+from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
+from optinc_pdk.errors import InputError
 from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.onn import (
-    GeneralNetwork,
-    LayerFactor,
-    NetworkComparison,
-    NetworkData,
-    NetworkLimits,
-    factorise,
-    without_output_bias,
-)
+from optinc_pdk.onn import GeneralNetwork, LayerFactor, NetworkComparison, factorise, without_output_bias
 from optinc_pdk.onn.build_memory import circuit_memory_gb
 from optinc_pdk.onn.conditioning import check_gains
 from optinc_pdk.onn.output_bias import output_bias_notes
@@ -59,16 +53,17 @@ class GeneralTask:
     """A general network between input fibres and receivers of fields.
 
     Attributes:
-        given: Network that was read, with the inputs over which its signals are scaled.
-        data: Samples that the check sends.
-        limits: What the chip must reach.
+        source: The network that was read, with its data and limits.
         stated: Process as its cards state it.
     """
 
-    given: GeneralNetwork
-    data: NetworkData
-    limits: NetworkLimits
+    source: CheckedNetwork
     stated: Process
+
+    @property
+    def given(self) -> GeneralNetwork:
+        """The network that was read, with the inputs over which its signals are scaled."""
+        return self.source.network
 
     @cached_property
     def process(self) -> Process:
@@ -120,30 +115,14 @@ class GeneralTask:
         self, reference: Circuit, extracted: Circuit, programming: Programming, ground: SharedGround, stages: Stages
     ) -> GeneralResult:
         """Send all samples through the extracted chip, and compare its outputs with those of the network."""
-        from optinc_pdk.signoff.function import chip_light
-        from optinc_pdk.simulate import scattering, transmit_vectors
-
-        board, bias = board_of(reference), programming.bias
         with stages.stage("function"):
-            wavelength = float(self.process.guide.wavelength_nm)
-            s = scattering(extracted, bias, wavelength, self.process, ground=ground)
-            received = transmit_vectors(self.data.x, s, board, bias)
-            expected = self.given.forward(self.data.x)
-            comparison = NetworkComparison(self.data, self.limits, expected, received.outputs)
-            return GeneralResult(comparison, received.saturated, chip_light(s, board))
+            return check_network(
+                extracted, board_of(reference), programming.bias, self.source, self.process, ground=ground
+            )
 
     def write(self, result: GeneralResult, stem: Path) -> None:
         """Write inputs and outputs of all samples, ``.network.npz``."""
-        found, stream = result.comparison, io.BytesIO()
-        given = self.data.labels if self.data.labels is not None else self.data.outputs
-        arrays: dict[str, Any] = {
-            "schema": np.array(SCHEMA),
-            "x": self.data.x,
-            "network": found.expected,
-            "chip": np.round(found.outputs / found.largest, DIGITS) * found.largest,
-        }
-        np.savez_compressed(stream, **arrays | ({} if given is None else {"y": given}))
-        write_atomic(stem.with_name(f"{stem.name}.network.npz"), stream.getvalue())
+        write_network(result.comparison, stem.with_name(f"{stem.name}.network.npz"))
 
     def sections(
         self,
@@ -159,7 +138,7 @@ class GeneralTask:
 
         light = None if result is None else result.light
         return {
-            "task": general_task_numbers(self.given, self.data, self.limits),
+            "task": general_task_numbers(self.given, self.source.data, self.source.limits),
             "factor": factor_numbers(self.onn, factors),
             "chip": general_chip_numbers(reference, chip, self.process, programming, light),
             "network": None if result is None else network_numbers(self.given, result.comparison, result.saturated),
@@ -180,3 +159,59 @@ class GeneralTask:
         from optinc_pdk.report.network_picture import network_png
 
         return {"network": network_png(result.comparison)}
+
+
+def check_network(
+    circuit: Circuit, board: Board, bias: Bias, source: CheckedNetwork, process: Process, ground: SharedGround | None
+) -> GeneralResult:
+    """Send samples through an extracted circuit, driven by the DAC codes of a bias, and compare it with its network.
+
+    Args:
+        circuit: Extracted circuit.
+        board: Connections outside the chip.
+        bias: DAC codes, settings of neurons and receivers, and scales of the inputs.
+        source: The network, the samples and the limits.
+        process: Process of the circuit.
+        ground: Ground rise that results from the heaters' currents; None for no ground rise.
+
+    Raises:
+        InputError: Circuit, board, bias and network do not belong together, or a sample is beyond what an input sends.
+    """
+    from optinc_pdk.signoff.function import chip_light
+    from optinc_pdk.simulate import scattering, transmit_vectors
+
+    if len(board.inputs) != 1 or not board.coherent:
+        raise InputError(
+            f"the chip receives words of {len(board.inputs)} servers, and the weights contain no averaging task; give "
+            "bits, servers and groups of the chip (--bits, --servers, --groups)"
+        )
+    ends = [sum(map(len, rows)) for rows in (board.inputs, board.outputs)]
+    task = source.network.task
+    if ends != [task.inputs, task.outputs]:
+        raise InputError(
+            f"the board has {ends[0]} inputs and {ends[1]} outputs, the network {task.inputs} and {task.outputs}; give "
+            "weights and netlist of one chip"
+        )
+    s = scattering(circuit, bias, float(process.guide.wavelength_nm), process, ground=ground)
+    received = transmit_vectors(source.data.x, s, board, bias)
+    expected = source.network.forward(source.data.x)
+    comparison = NetworkComparison(source.data, source.limits, expected, received.outputs)
+    return GeneralResult(comparison, received.saturated, chip_light(s, board))
+
+
+def write_network(found: NetworkComparison, path: Path) -> None:
+    """Write inputs and outputs of all samples to a ``.network.npz`` file, atomically.
+
+    Args:
+        found: Outputs of chip and network.
+        path: The file.
+    """
+    given, stream = found.data.outputs if found.data.labels is None else found.data.labels, io.BytesIO()
+    arrays: dict[str, Any] = {
+        "schema": np.array(SCHEMA),
+        "x": found.data.x,
+        "network": found.expected,
+        "chip": np.round(found.outputs / found.largest, DIGITS) * found.largest,
+    }
+    np.savez_compressed(stream, **arrays | ({} if given is None else {"y": given}))
+    write_atomic(path, stream.getvalue())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +99,7 @@ def read_source(weights: Source | None, options: CheckOptions) -> tuple[Onn | Ch
         raise InputError(f"{prefix}{fault}") from fault
     if isinstance(network, GeneralNetwork):
         return checked_network(network, options, prefix), stem, prefix
-    refuse_options("a general network or a matrix", tolerance=options.tolerance)
-    _refuse_network_options(options)
+    refuse_network_options(options)
     try:
         # refuses a hidden layer that is zero for every input
         normalise(network)
@@ -169,15 +168,20 @@ def _matrix_options(options: CheckOptions) -> tuple[MatrixReading, float]:
 
 def _matrix(target: MatrixTarget, options: CheckOptions) -> MatrixTarget:
     """The matrix; refuses options of a general network."""
-    _refuse_network_options(options)
+    refuse_network_options(replace(options, tolerance=None))
     return target
 
 
-def _refuse_network_options(options: CheckOptions) -> None:
-    """Refuse the options of a general network alone."""
+def refuse_network_options(options: CheckOptions) -> None:
+    """Refuse the options of the check of a general network.
+
+    Raises:
+        InputError: One of them is given.
+    """
     data = options.data if options.data is None or isinstance(options.data, str | Path) else "of arrays"
     of = "a general network, which has no averaging task"
     refuse_options(of, data=data, agreement=options.agreement, accuracy=options.accuracy)
+    refuse_options("a general network or a matrix", tolerance=options.tolerance)
 
 
 def refuse_options(of: str, **options: object) -> None:

@@ -12,11 +12,14 @@ import typer
 
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.network_files import read_network
+from optinc_pdk.cli.network_files import read_any_network
 from optinc_pdk.cli.options import (
     DEFAULT,
+    Accuracy,
     ActivationName,
+    Agreement,
     Bits,
+    DataFile,
     Gds,
     Groups,
     Json,
@@ -24,6 +27,7 @@ from optinc_pdk.cli.options import (
     ProcessName,
     ReceiversName,
     Servers,
+    Tolerance,
     parse_output,
 )
 from optinc_pdk.cli.paths import errors_naming, output_folder, output_path
@@ -84,34 +88,10 @@ def build(
             "photodiodes. Default: field."
         ),
     ] = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            help="For a matrix: largest accepted error of an entry, relative to the largest entry. For a general "
-            "network without labels: largest accepted deviation of an output, relative to the largest. Default: 0.01."
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="For a general network: data file to check the chip with, .npz with inputs x, and labels or outputs "
-            "y. Default: random inputs within the range of the network."
-        ),
-    ] = None,
-    agreement: Annotated[
-        float | None,
-        typer.Option(
-            help="For a general network: smallest accepted share of samples on which chip and network agree. Default: "
-            "0.999."
-        ),
-    ] = None,
-    accuracy: Annotated[
-        float | None,
-        typer.Option(
-            help="For a general network and data with labels: smallest accepted share of samples that the chip "
-            "classifies correctly. Default: what the weight file's card states, if it does."
-        ),
-    ] = None,
+    tolerance: Tolerance = None,
+    data: DataFile = None,
+    agreement: Agreement = None,
+    accuracy: Accuracy = None,
     extra_columns: ExtraColumns = None,
     as_json: Json = False,
 ) -> None:
@@ -228,7 +208,7 @@ def factor(
 
     card = with_link(load_process(process), link, None)
     splitter_db = card.device("mmi1x2").parameter("loss_db")
-    onn = read_network(weights, bits, servers, groups, activation)
+    onn = read_any_network(weights, bits, servers, groups, activation)
 
     from optinc_pdk.assemble import check_buildable, check_weights
     from optinc_pdk.onn import linked_network
@@ -237,12 +217,12 @@ def factor(
     with errors_naming(weights):
         # before the link scales them
         check_weights(onn)
-        rows = factor_rows(linked_network(onn, card.link.kind == "neurons"), splitter_db)
+        rows = factor_rows(linked_network(onn, _neurons(onn, card, link)), splitter_db)
     if as_json:
         print(json.dumps({"schema": 1, "layers": rows}, indent=2))
     else:
         print_table(factor_table(rows))
-    _print_changes(weights, onn, card)
+    _print_changes(weights, onn, _neurons(onn, card, link))
     try:
         check_buildable(onn)
     except InputError as fault:
@@ -283,18 +263,20 @@ def size(
     """
     from optinc_pdk.assemble import check_devices, check_weights
     from optinc_pdk.cards import load_process, with_link
+    from optinc_pdk.onn import Onn, linked_network
 
     card = with_link(load_process(process), link, None)
     check_devices(card)
-    networks = [(path, read_network(path, bits, servers, groups, activation)) for path in weights]
+    networks = [(path, read_any_network(path, bits, servers, groups, activation)) for path in weights]
     for path, onn in networks:
         with errors_naming(path):
             check_weights(onn)
+            linked_network(onn, _neurons(onn, card, link))
 
     from optinc_pdk.report.chip_size import onn_size, paper_sizes
     from optinc_pdk.report.chip_size_table import size_markdown, size_rows
 
-    tasks = {(onn.task.bits, onn.task.servers): onn.task for _, onn in networks}
+    tasks = {(onn.task.bits, onn.task.servers): onn.task for _, onn in networks if isinstance(onn, Onn)}
     sizes = [one for task in tasks.values() for one in paper_sizes(task, card)]
     with stage_progress(tuple(str(path) for path in weights)) as report_stage:
         for path, onn in networks:
@@ -306,7 +288,7 @@ def size(
     else:
         print(size_markdown(sizes, card), end="")
     for path, onn in networks:
-        _print_changes(path, onn, card)
+        _print_changes(path, onn, _neurons(onn, card, link))
 
 
 @app.command()
@@ -371,11 +353,18 @@ def cells(
     print(f"{output}: {write_gallery(process, output)} cells")
 
 
-def _print_changes(weights: Path, onn: Onn, card: Process) -> None:
+def _neurons(onn: Onn | GeneralNetwork, card: Process, link: str | None) -> bool:
+    """Whether the outputs end in neurons; those of a general network only if --link asks for it, which is refused."""
+    from optinc_pdk.onn import GeneralNetwork
+
+    return card.link.kind == "neurons" if link or not isinstance(onn, GeneralNetwork) else False
+
+
+def _print_changes(weights: Path, onn: Onn | GeneralNetwork, neurons: bool) -> None:
     """Say what a build adds to a network, and what is counted with it."""
     from optinc_pdk.onn import output_notes
 
-    for note in output_notes(onn, card.link.kind == "neurons"):
+    for note in output_notes(onn, neurons):
         print(f"optinc: {weights}: {note}", file=sys.stderr)
 
 

@@ -2,6 +2,7 @@
 
 from optinc_pdk.cli import (
     cascade_command,
+    check_command,
     chip_commands,
     eye_command,
     golden_command,
@@ -19,6 +20,7 @@ from optinc_pdk.cli.app import app
 __all__ = [
     "app",
     "cascade_command",
+    "check_command",
     "chip_commands",
     "eye_command",
     "golden_command",

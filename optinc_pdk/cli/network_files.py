@@ -10,7 +10,7 @@ from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.onn import Activation, Onn
+    from optinc_pdk.onn import Activation, GeneralNetwork, Onn
     from optinc_pdk.report.schema import Report
 
 
@@ -81,7 +81,29 @@ def read_network(
     activation: Activation | None,
     gds: Path | None = None,
 ) -> Onn:
-    """Read the network of a weight file.
+    """Read the network of a weight file, which averages words; see :func:`read_any_network`.
+
+    Raises:
+        InputError: The weight file or the report cannot be used, or the task is not known.
+    """
+    from optinc_pdk.onn import GeneralNetwork
+    from optinc_pdk.onn.weight_files import missing_task
+
+    network = read_any_network(weights, bits, servers, groups, activation, gds)
+    if isinstance(network, GeneralNetwork):
+        raise missing_task(weights, {"bits": bits, "servers": servers, "groups": groups})
+    return network
+
+
+def read_any_network(
+    weights: Path,
+    bits: int | None,
+    servers: int | None,
+    groups: int | None,
+    activation: Activation | None,
+    gds: Path | None = None,
+) -> Onn | GeneralNetwork:
+    """Read the network of a weight file; without a task, it is a general network.
 
     Args:
         weights: Weight file.
@@ -94,19 +116,20 @@ def read_network(
             unless the file or the option states one. A network that is not that of the report is warned of on stderr.
 
     Raises:
-        InputError: The weight file or the report cannot be used, or the task is not known.
+        InputError: The weight file or the report cannot be used, or some of ``--bits``, ``--servers`` and ``--groups``
+            are missing.
     """
     from optinc_pdk.report.build_files import stated_network
 
-    onn = _read(weights, bits, servers, groups, activation, gds)
+    network = _read(weights, bits, servers, groups, activation, gds)
     stated = None if gds is None else stated_network(gds)
-    if stated is not None and stated[1] != onn.digest:
+    if stated is not None and stated[1] != network.digest:
         print(
             f"optinc: {weights}: is not the network that {stated[0]} describes (another task, activation or "
             "weights); use the weights that the chip was built from",
             file=sys.stderr,
         )
-    return onn
+    return network
 
 
 def _read(
@@ -116,18 +139,22 @@ def _read(
     groups: int | None,
     activation: Activation | None,
     gds: Path | None,
-) -> Onn:
-    from optinc_pdk.onn import Onn
-    from optinc_pdk.onn.weight_files import WITHOUT_TASK, load_for_task
+) -> Onn | GeneralNetwork:
+    from optinc_pdk.onn.weight_files import load_for_task, load_network, states_task
 
     path = None if gds is None else report_path(gds)
-    if gds is not None and path is not None and path.exists() and weights.suffix in WITHOUT_TASK:
-        report, task = read_report(path, "build the chip again, or move the report away")
+    if gds is not None and path is not None and path.exists() and not states_task(weights):
+        remedy = "build the chip again, or move the report away"
+        report = parse_report(path, remedy)
         given = {"bits": bits, "servers": servers, "groups": groups}
-        same_task = all(value in (None, getattr(task, name)) for name, value in given.items())
-        if report.onn is not None and gds.name in report.files and same_task:
-            return load_for_task(weights, task, activation, report.onn.activation)
-    return Onn.load(weights, bits, servers, groups, activation)
+        listed = gds.name in report.files
+        if listed and report.network is not None and set(given.values()) == {None}:
+            return load_network(weights, activation=activation, default=report.network.activation)
+        if listed and report.onn is not None and report.averaging is not None:
+            task = averaging_task(report, path, remedy)
+            if all(value in (None, getattr(task, name)) for name, value in given.items()):
+                return load_for_task(weights, task, activation, report.onn.activation)
+    return load_network(weights, bits, servers, groups, activation)
 
 
 def report_path(gds: Path) -> Path:
@@ -138,21 +165,30 @@ def report_path(gds: Path) -> Path:
 
 
 def read_report(path: Path, remedy: str) -> tuple[Report, Averaging]:
-    """Read the report of a build and the task that it states.
+    """Read the report of a build and the averaging task that it states.
 
     Args:
         path: The report.
         remedy: What to do if it cannot be used, for the message.
 
     Raises:
+        InputError: The file is not the report of a build, or that of a chip that does not average words.
+    """
+    report = parse_report(path, remedy)
+    return report, averaging_task(report, path, remedy)
+
+
+def parse_report(path: Path, remedy: str) -> Report:
+    """Read the report of a build; arguments are those of :func:`read_report`.
+
+    Raises:
         InputError: The file is not the report of a build.
     """
     from pydantic import ValidationError
 
-    from optinc_pdk.averaging import Averaging
     from optinc_pdk.file_reading import REPORT, read_bytes
     from optinc_pdk.json_io import parse_json
-    from optinc_pdk.report.schema import MatrixTaskNumbers, Report
+    from optinc_pdk.report.schema import Report
 
     text = read_bytes(path, REPORT)
     try:
@@ -160,19 +196,35 @@ def read_report(path: Path, remedy: str) -> tuple[Report, Averaging]:
     except ValueError as fault:
         raise InputError(f"{path}: {fault}; {remedy}") from None
     try:
-        report = Report.model_validate_json(text)
+        return Report.model_validate_json(text)
     except ValidationError as fault:
         raise InputError(
             f"{path}: not the report of a build ({fault.error_count()} faults, the first: {fault.errors()[0]['msg']}); "
             f"{remedy}"
         ) from None
+
+
+def averaging_task(report: Report, path: Path, remedy: str) -> Averaging:
+    """Return the averaging task that the report of a build states.
+
+    Raises:
+        InputError: The chip does not average words.
+    """
+    from optinc_pdk.averaging import Averaging
+    from optinc_pdk.report.schema import GeneralTaskNumbers, MatrixTaskNumbers
+
     task = report.task
     if isinstance(task, MatrixTaskNumbers):
         raise InputError(
             f"{path}: the chip realises a matrix of {task.outputs} × {task.inputs}, and this command is "
             "about chips that average words; use 'optinc simulate', 'lvs' or 'drc' for it"
         )
+    if isinstance(task, GeneralTaskNumbers):
+        raise InputError(
+            f"{path}: the chip computes a general network of {task.inputs} inputs and {task.outputs} outputs, and this "
+            "command is about chips that average words; use 'optinc check', 'simulate', 'lvs' or 'drc' for it"
+        )
     try:
-        return report, Averaging(**task.model_dump())
+        return Averaging(**task.model_dump())
     except ValueError as fault:
         raise InputError(f"{path}: task: {fault}; {remedy}") from None

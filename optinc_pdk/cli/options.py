@@ -90,6 +90,35 @@ ReceiversName = Annotated[
         "oscillator. Default: that of the process.",
     ),
 ]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(
+        help="For a matrix: largest accepted error of an entry, relative to the largest entry. For a general network "
+        "without labels: largest accepted deviation of an output, relative to the largest. Default: 0.01."
+    ),
+]
+DataFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        help="For a general network: data file to check the chip with, .npz with inputs x, and labels or outputs y. "
+        "Default: random inputs within the range of the network.",
+    ),
+]
+Agreement = Annotated[
+    float | None,
+    typer.Option(
+        help="For a general network: smallest accepted share of samples on which chip and network agree. Default: "
+        "0.999."
+    ),
+]
+Accuracy = Annotated[
+    float | None,
+    typer.Option(
+        help="For a general network and data with labels: smallest accepted share of samples that the chip classifies "
+        "correctly. Default: what the weight file's card states, if it does."
+    ),
+]
 LaserW = Annotated[
     float | None,
     typer.Option(

@@ -1,35 +1,27 @@
-"""Commands that check written files: design rules, netlist and function."""
+"""Commands that check written files: design rules and netlist."""
 
 from __future__ import annotations
 
 import json
 import sys
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from optinc_pdk.chip_files import chip_files, chip_paths
-from optinc_pdk.cli.app import app, print_table, stage_progress
+from optinc_pdk.chip_files import chip_paths
+from optinc_pdk.cli.app import app, print_table
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.network_files import read_network
+from optinc_pdk.cli.layout_faults import faults_json
 from optinc_pdk.cli.options import (
     DEFAULT,
-    ActivationName,
-    Bits,
-    ChipBias,
     ChipNetlist,
     Gds,
-    Groups,
     Json,
     Out,
     ProcessName,
-    Servers,
     TopNetlist,
-    Weights,
     parse_output,
 )
 from optinc_pdk.cli.paths import (
@@ -210,69 +202,3 @@ def lvs(
         print(f"optinc: {netlist}: {hint}", file=sys.stderr)
     hint_at_process(result.match, gds, card)
     raise typer.Exit(PASSED if result.match and (other is None or other.match) else FAILED)
-
-
-@app.command()
-def check(
-    weights: Weights,
-    gds: Gds,
-    netlist: ChipNetlist = None,
-    bias: ChipBias = None,
-    bits: Bits = None,
-    servers: Servers = None,
-    groups: Groups = None,
-    activation: ActivationName = None,
-    output: Out = None,
-    process: ProcessName = DEFAULT,
-    as_json: Json = False,
-) -> None:
-    """Check that the extracted layout computes every word exactly; writes .function.npz.
-
-    If there are too many inputs to try each, random words and corner cases are tried; networks of comparators are
-    certified for all words besides. Exit code 1 if a word is wrong, or if the layout has faults that can affect the
-    function and that the simulation does not include.
-    """
-    files = chip_paths(gds, netlist, bias)
-    read = (weights, gds, files.netlist, files.bias)
-    path = output_path(output or default_output(gds, ".function.npz"), *read, in_place=True)
-    warn_of_changes(*read[1:])
-
-    from optinc_pdk.cards import load_process
-
-    files = chip_files(gds, netlist, bias)
-    card, onn = load_process(process), read_network(weights, bits, servers, groups, activation, gds)
-    warn_of_changed_cards(gds, card)
-
-    from optinc_pdk.report.build_numbers import function_basis, function_findings, function_numbers
-    from optinc_pdk.signoff.extracted_chip import read_extracted_chip
-    from optinc_pdk.signoff.function import check_function, write_function
-
-    with (
-        faults_explaining_errors(as_json) as faults,
-        stage_progress(("extract", "function")) as report_stage,
-    ):
-        report_stage("extract")
-        chip = read_extracted_chip(gds, files.netlist, files.bias, card)
-        faults += chip.faults
-        report_stage("function")
-        result = check_function(
-            chip.circuit,
-            chip.board,
-            chip.bias,
-            onn.task,
-            card,
-            chip.ground,
-            onn=onn,
-            on_progress=partial(report_stage.within, "function"),
-        )
-    write_function(result, path)
-    if as_json:
-        print(json.dumps({"schema": 1} | (function_numbers(result) or {}) | faults_json(faults), indent=2))
-    else:
-        print(f"{result.exact:,}/{result.inputs:,} words exact, margin {result.margin:.3f} levels")
-        print("margins by symbol: " + ", ".join(f"{margin:.3f}" for margin in result.symbol_margins))
-        print(function_basis(result))
-        for line in function_findings(result, onn.activation):
-            print(line)
-        print_faults(faults)
-    raise typer.Exit(exit_code(result.passed, faults))

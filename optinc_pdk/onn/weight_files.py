@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.file_reading import ONNX, WEIGHTS, read_bytes
 from optinc_pdk.json_io import parse_json
+from optinc_pdk.npz_reading import member_names
 from optinc_pdk.onn import npz_format, onnx_format
 from optinc_pdk.onn.general_network import GeneralNetwork
 from optinc_pdk.onn.network import ACTIVATIONS, Activation, Layer, Onn, WeightsError
@@ -79,7 +80,7 @@ def load(
     network = load_network(path, bits, servers, groups, activation, default)
     if isinstance(network, Onn):
         return network
-    raise _missing_task(path, {"bits": bits, "servers": servers, "groups": groups})
+    raise missing_task(path, {"bits": bits, "servers": servers, "groups": groups})
 
 
 def load_network(
@@ -125,7 +126,7 @@ def _npz(path: Path, arguments: Mapping[str, int | None], activation: Activation
     network = npz_format.read(path, _given_task(path, arguments) if complete else None)
     if isinstance(network, GeneralNetwork):
         if any(value is not None for value in arguments.values()):
-            raise _missing_task(path, arguments)
+            raise missing_task(path, arguments)
         stated: dict[str, Any] = {}
     else:
         stated = {name: getattr(network.task, name) for name in arguments}
@@ -142,14 +143,29 @@ def _given_task(path: Path, arguments: Mapping[str, int | None]) -> Averaging | 
     if bits is None and servers is None and groups is None:
         return None
     if bits is None or servers is None or groups is None:
-        raise _missing_task(path, arguments)
+        raise missing_task(path, arguments)
     try:
         return Averaging(bits, servers, groups)
     except ValueError as fault:
         raise WeightsError(f"{path}: {fault}") from fault
 
 
-def _missing_task(path: Path, arguments: Mapping[str, int | None]) -> WeightsError:
+def states_task(path: Path) -> bool:
+    """Return whether a weight file states an averaging task; only .npz files can.
+
+    Raises:
+        WeightsError: The file cannot be read.
+    """
+    return path.suffix == ".npz" and "task" in member_names(read_bytes(path, WEIGHTS, WeightsError))
+
+
+def missing_task(path: Path, arguments: Mapping[str, int | None]) -> WeightsError:
+    """Return the error of a weight file without a task where words are averaged.
+
+    Args:
+        path: The file.
+        arguments: Numbers of the task that are given, by name; None for those that are missing.
+    """
     missing = [name for name, value in arguments.items() if value is None]
     return WeightsError(
         f"{path}: the file contains no averaging task; give {', '.join(missing)} "

@@ -70,12 +70,12 @@ def stated_network(gds: Path) -> tuple[Path, str] | None:
         gds: The layout.
 
     Returns:
-        The build's report and the digest, see :attr:`optinc_pdk.onn.Onn.digest`; None if no report beside the layout
-        lists it and states one.
+        The build's report and the digest, see :attr:`optinc_pdk.onn.Network.digest`; None if no report beside the
+        layout lists it and states one.
     """
     report = gds.with_name(f"{gds.stem}{BUILD_ENDING}")
     entries = _entries(report)
-    files, network = entries.get("files"), entries.get("onn")
+    files, network = entries.get("files"), entries.get("onn") or entries.get("network")
     if not isinstance(files, dict) or gds.name not in files or not isinstance(network, dict):
         return None
     digest = network.get("sha256")

@@ -18,7 +18,15 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.interferometers import attenuator_positions, mzi_positions
 from optinc_pdk.factor.counts import block_trees, svd_mzis, unitary_diagonal_mzis, unitary_mzis
-from optinc_pdk.onn import FactorMethod, Network, Onn, linked_network
+from optinc_pdk.onn import (
+    FactorMethod,
+    GeneralNetwork,
+    Network,
+    NetworkTask,
+    Onn,
+    linked_network,
+    without_output_bias,
+)
 from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
 from optinc_pdk.report.light_budget import LightBudget, light_budget
 from optinc_pdk.report.size_limits import DieSize, Limit, largest_die, loss_limit, pad_capacity, pads_limit, power_limit
@@ -121,18 +129,23 @@ def mean_heater_w(process: Process) -> float:
     return heater.parameter("power_pi_w") * float(heater.limits["phase_max_rad"]) / 2 / math.pi
 
 
-def onn_size(name: str, onn: Onn, process: Process) -> NetworkSize:
+def onn_size(name: str, onn: Onn | GeneralNetwork, process: Process) -> NetworkSize:
     """Estimate the size of a network with known weights, whose margins give the field noise that it tolerates.
 
-    It is the chip that :func:`optinc_pdk.onn.linked_network` describes, with the link of the process.
+    It is the chip that :func:`optinc_pdk.onn.linked_network` describes, with the link of the process. A general network
+    has no margins, so that its loss is not judged, and its outputs end in no neurons.
 
     Args:
         name: Name of the network, for tables.
         onn: The network.
         process: Process card.
     """
-    onn = linked_network(onn, process.link.kind == "neurons")
-    noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
+    noise = None
+    if isinstance(onn, GeneralNetwork):
+        onn = without_output_bias(onn)
+    else:
+        onn = linked_network(onn, process.link.kind == "neurons")
+        noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
     parts = [layer_shapes(onn, index) for index in range(len(onn.layers))]
     return network_size(name, onn.task, onn.structure, onn.factor, process, noise, parts)
 
@@ -166,23 +179,23 @@ def paper_sizes(task: Averaging, process: Process) -> list[NetworkSize]:
 
 def network_size(
     name: str,
-    task: Averaging,
+    task: NetworkTask,
     structure: Sequence[int],
     factor: Sequence[FactorMethod],
     process: Process,
-    noise: float,
+    noise: float | None,
     parts: Sequence[Sequence[tuple[int, int]]] | None = None,
 ) -> NetworkSize:
     """Estimate the size of a network from its structure, without its weights.
 
     Args:
         name: Name of the network, for tables.
-        task: The averaging task; it determines fibres, and the trees before the first and after the last layer.
+        task: The task; it determines fibres, and the trees before the first and after the last layer.
         structure: Number of units of each layer, from inputs to outputs.
         factor: Factorisation of each layer: "svd" or ("approx", modes of a block).
         process: Process card.
         noise: Standard deviation of the field noise that the network tolerates, relative to full scale; 0 if it
-            tolerates none.
+            tolerates none, None if it is not known.
         parts: Numbers of detectors and inputs of the independent parts of each layer; units may share detectors. By
             default, each layer is one part with a detector for each unit.
     """
@@ -204,8 +217,9 @@ def network_size(
         mzi_loss_db=mzi_loss_db(process),
         dies=0 if fit == "not buildable" else len(dies),
         fit=fit,
-        limits=_limits(dies, outline, fit, process) | {"loss": loss_limit(process, loss, noise)},
-        light=light_budget(process, noise, loss) if noise > 0.0 else None,
+        limits=_limits(dies, outline, fit, process)
+        | ({} if noise is None else {"loss": loss_limit(process, loss, noise)}),
+        light=light_budget(process, noise, loss) if noise else None,
     )
 
 
@@ -271,13 +285,16 @@ def _mesh(
     )
 
 
-def _ends(mesh: LayerSize, out: int, into: int, task: Averaging, end: tuple[bool, bool], process: Process) -> LayerSize:
+def _ends(
+    mesh: LayerSize, out: int, into: int, task: NetworkTask, end: tuple[bool, bool], process: Process
+) -> LayerSize:
     """Add the optics that feed and read a linear block; ``end`` says whether it is the first and the last."""
     first, last = end
     outside = process.activation.realisation == "offchip"
     coupler = process.device(process.fibres.coupler)
     splitter_db, fibre_db = process.device("mmi1x2").parameter("loss_db"), coupler.parameter("loss_db")
-    levels, words = (task.servers - 1).bit_length(), task.servers * task.symbols
+    levels, words = (task.receivers - 1).bit_length(), task.servers * task.symbols
+    received = task.receivers * task.outputs
     heaters = fibres = 0
     loss = mesh.loss_db
     if first:
@@ -288,7 +305,8 @@ def _ends(mesh: LayerSize, out: int, into: int, task: Averaging, end: tuple[bool
     elif outside:
         loss, fibres = loss + fibre_db, into
     if last:
-        loss, fibres = loss + fibre_db + levels * splitter_db + 10 * math.log10(2**levels), fibres + words
+        loss += fibre_db + levels * splitter_db + 10 * math.log10(2**levels)
+        fibres += received
     else:
         loss += process.device("mmi2x2").parameter("loss_db") + (fibre_db if outside else 0.0)
         heaters, fibres = heaters + out, fibres + (2 * out if outside else 0)

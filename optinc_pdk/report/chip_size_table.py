@@ -11,6 +11,8 @@ from optinc_pdk.report.chip_size import NetworkSize, mean_heater_w
 from optinc_pdk.report.formatting import format_short, format_si
 from optinc_pdk.report.light_budget import light_numbers
 
+UNKNOWN = "not known"
+"""Field noise and symbol rate of a general network, which has no levels to decide."""
 MAX_WIDTHS = 8
 """Largest number of widths that a structure is written out with."""
 
@@ -81,14 +83,22 @@ def _cells(size: NetworkSize) -> tuple[str, ...]:
         format_short(size.power_w),
         str(max(layer.columns for layer in size.layers)),
         f"{max(layer.loss_db for layer in size.layers):.1f}",
-        "none" if size.light is None else f"{size.light.field_noise:.1e}",
+        _field_noise(size),
         _rate(size),
         size.fit + (f", {size.dies} dies" if size.dies > 1 else ""),
         ", ".join(size.exceeded_limits) or "none",
     )
 
 
+def _field_noise(size: NetworkSize) -> str:
+    if size.light is None:
+        return "none" if "loss" in size.limits else UNKNOWN
+    return f"{size.light.field_noise:.1e}"
+
+
 def _rate(size: NetworkSize) -> str:
+    if "loss" not in size.limits:
+        return UNKNOWN
     rate = 0.0 if size.light is None else size.light.symbol_rate_bd
     return format_si(rate, "").strip() if rate >= 1.0 else f"{rate:.2g}"
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from optinc_pdk.assemble import check_weights, mesh_depth, rectangular_slots
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import BlockFactor, SvdFactor, factor_by_parts
-from optinc_pdk.onn import LayerFactor, Onn, factorise
+from optinc_pdk.onn import LayerFactor, Network, factorise
 from optinc_pdk.report.formatting import format_short, format_si
 from optinc_pdk.report.schema import (
     GeneralTaskNumbers,
@@ -197,7 +197,7 @@ def _function(report: Report) -> str:
     return line if f.basis is None else f"{line}; {f.basis}"
 
 
-def factor_rows(onn: Onn, splitter_db: float = 0.0) -> list[dict[str, Any]]:
+def factor_rows(onn: Network, splitter_db: float = 0.0) -> list[dict[str, Any]]:
     """Factor the layers of a network and returns counts, losses and errors of the factorisation.
 
     Args:
