@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,9 @@ from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.onn import GeneralNetwork, LayerFactor, NetworkComparison, factorise, without_output_bias
+from optinc_pdk.onn import GeneralNetwork, LayerFactor, NetworkComparison, factorise
 from optinc_pdk.onn.build_memory import circuit_memory_gb
 from optinc_pdk.onn.conditioning import check_gains
-from optinc_pdk.onn.output_bias import output_bias_notes
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
@@ -70,21 +69,16 @@ class GeneralTask:
         """Process whose outputs are read as signed fields."""
         return with_field_outputs(self.stated)
 
-    @cached_property
-    def onn(self) -> GeneralNetwork:
-        """The network with the constant unit that supplies its output biases."""
-        return without_output_bias(self.given)
-
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the build adds to the network."""
-        return tuple(output_bias_notes(self.given))
+        """No remarks: a build adds nothing to the network."""
+        return ()
 
     def estimate(self) -> SizeEstimate:
         """Estimate the memory of the build."""
         return SizeEstimate(
-            circuit_memory_gb(self.onn),
-            f"a chip of {self.onn.mzis:,} MZIs",
+            circuit_memory_gb(self.given),
+            f"a chip of {self.given.mzis:,} MZIs",
             "use a machine with more memory, fewer or narrower layers, or 'factor' with smaller blocks",
         )
 
@@ -92,13 +86,13 @@ class GeneralTask:
         """Factor the layers, and check that the electronics reach the gains that they need."""
         from optinc_pdk.report.detection_loss import detection_losses
 
-        factors = factorise(self.onn)
-        check_gains(factors, self.process, detection_losses(self.onn, self.process))
+        factors = factorise(self.given)
+        check_gains(factors, self.process, detection_losses(self.given, self.process))
         return factors
 
     def draft(self, factors: tuple[LayerFactor, ...], name: str) -> CircuitDraft:
         """Assemble the circuit, which the shapes of the layers determine."""
-        return draft_circuit(self.onn, self.process, name)
+        return draft_circuit(self.given, self.process, name)
 
     def check_layout(self, chip: ChipLayout) -> None:
         """Accept every layout: networks beyond the dies are drawn, and the design rules refuse them."""
@@ -106,10 +100,13 @@ class GeneralTask:
     def program(
         self, reference: Circuit, extracted: Circuit, factors: tuple[LayerFactor, ...], ground: SharedGround
     ) -> Programming:
-        """Find the bias of the extracted circuit on the board of its netlist."""
-        from optinc_pdk.simulate import program
+        """Find the bias of the extracted circuit on the board of its netlist, and trim its offsets."""
+        from optinc_pdk.simulate import program, scattering, trim_offsets
 
-        return program(extracted, board_of(reference), self.given, self.process, ground=ground, factors=factors)
+        board, process = board_of(reference), self.process
+        found = program(extracted, board, self.given, process, ground=ground, factors=factors)
+        s = scattering(extracted, found.bias, float(process.guide.wavelength_nm), process, ground=ground)
+        return replace(found, bias=trim_offsets(s, board, found.bias, self.given, factors, process))
 
     def check(
         self, reference: Circuit, extracted: Circuit, programming: Programming, ground: SharedGround, stages: Stages
@@ -139,7 +136,7 @@ class GeneralTask:
         light = None if result is None else result.light
         return {
             "task": general_task_numbers(self.given, self.source.data, self.source.limits),
-            "factor": factor_numbers(self.onn, factors),
+            "factor": factor_numbers(self.given, factors),
             "chip": general_chip_numbers(reference, chip, self.process, programming, light),
             "network": None if result is None else network_numbers(self.given, result.comparison, result.saturated),
         }

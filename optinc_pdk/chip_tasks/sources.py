@@ -135,7 +135,11 @@ def checked_network(network: GeneralNetwork, options: CheckOptions, prefix: str 
     if accuracy is None and data.labels is not None:
         accuracy = _stated_accuracy(network, 1.0 - agreement, prefix)
     if options.data is not None:
-        network = network.with_data(data.x)
+        where = f"{options.data}: " if isinstance(options.data, str | Path) else ""
+        try:
+            network = network.with_data(data.x)
+        except InputError as fault:
+            raise InputError(f"{where}{fault}") from fault
     return CheckedNetwork(network, data, NetworkLimits(agreement, tolerance, accuracy))
 
 

@@ -63,6 +63,8 @@ class Bias:
         inputs: Amplitude of the highest level, 0 … 1, by input fibre label. Servers that are missing send full scale.
         input_scales: Value that an input sends with amplitude 1, by input fibre label: value = scale · amplitude. Only
             chips whose inputs are values and not levels have them.
+        output_offsets: Value that a receiver of fields adds, by output fibre label: value = scale · field + offset.
+            Only chips whose outputs are values and not levels have them.
         phases: Phase in rad of the local oscillator by output fibre label, for coherent receivers.
         dark: Dark power by output fibre label, relative to a field of amplitude 1: what the modulator of an output
             sends at level 0. Receivers that are missing have none.
@@ -82,6 +84,7 @@ class Bias:
     phases: Mapping[str, float] = field(default_factory=dict)
     dark: Mapping[str, float] = field(default_factory=dict)
     input_scales: Mapping[str, float] = field(default_factory=dict)
+    output_offsets: Mapping[str, float] = field(default_factory=dict)
 
 
 def write_bias(bias: Bias, path: str | Path) -> None:
@@ -108,7 +111,7 @@ def write_bias(bias: Bias, path: str | Path) -> None:
             label: {"scale": float(scale)}
             | {
                 key: float(held[label])
-                for key, held in (("phase_rad", bias.phases), ("dark", bias.dark))
+                for key, held in (("phase_rad", bias.phases), ("dark", bias.dark), ("offset", bias.output_offsets))
                 if label in held
             }
             for label, scale in bias.outputs.items()
@@ -162,7 +165,7 @@ def _bias(data: Mapping[str, Any]) -> Bias:
         label: _numbers(f"activation {label!r}", each, _ACTIVATION) for label, each in _section(data, "activations")
     }
     outputs = {
-        label: _numbers(f"output {label!r}", each, ("scale",), ("phase_rad", "dark"))
+        label: _numbers(f"output {label!r}", each, ("scale",), ("phase_rad", "dark", "offset"))
         for label, each in _section(data, "outputs")
     }
     inputs = {label: _input(label, each) for label, each in _section(data, "inputs")}
@@ -177,6 +180,7 @@ def _bias(data: Mapping[str, Any]) -> Bias:
         outputs={label: each["scale"] for label, each in outputs.items()},
         phases={label: each["phase_rad"] for label, each in outputs.items() if "phase_rad" in each},
         dark={label: _dark(label, each["dark"]) for label, each in outputs.items() if "dark" in each},
+        output_offsets={label: each["offset"] for label, each in outputs.items() if "offset" in each},
         inputs={label: each["amplitude"] for label, each in inputs.items() if "amplitude" in each},
         input_scales={label: each["scale"] for label, each in inputs.items() if "scale" in each},
         **columns,

@@ -101,6 +101,14 @@ class NetworkComparison:
         """Share of samples on which chip and network agree."""
         return float(self.agreeing.mean())
 
+    @cached_property
+    def decision_margins(self) -> Floats:
+        """(S,) difference of the network's two largest outputs, or magnitude of its one output, over the largest."""
+        if self.expected.shape[1] == 1:
+            return np.asarray(np.abs(self.expected[:, 0]) / self.largest)
+        ordered = np.sort(self.expected, axis=1)
+        return np.asarray((ordered[:, -1] - ordered[:, -2]) / self.largest)
+
     @property
     def network_accuracy(self) -> float | None:
         """Share of samples for which the network chooses the label; None without labels."""

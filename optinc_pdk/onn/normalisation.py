@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 
 BATCH = 1 << 12
 """Lattice points evaluated at once: their signals fit into the processor's cache."""
+LEAST_SHARE = 0.01
+"""Smallest maximum of a hidden signal of a general network, relative to the width of its pre-activation's range."""
 DEAD_FRACTION = 1e-9
 """Hidden units whose maximum is below this fraction of their layer's largest are dead: only rounding errors."""
 
@@ -150,11 +152,12 @@ def hidden_maxima(onn: Network) -> list[Floats]:
 
     Where the lattice cannot be enumerated, the maxima of a clipped network are upper bounds by interval arithmetic, so
     that no signal is ever scaled beyond 1, where it would clip. Those of a ReLU network are maxima of a sample. A
-    general network adds its reserve to them, up to the upper bounds; these also replace maxima of units that are 0 over
-    the sample.
+    general network adds its reserve to them, up to the upper bounds. Units that are 0 over the sample count with
+    the bounds, and those that are hardly ever positive with `LEAST_SHARE` of the range of their pre-activations, so
+    that they need no huge gains.
     """
     if onn.activation == "clipped_relu" and not onn.task.enumerable:
-        return _upper_bounds(onn)
+        return [bound for bound, _ in _bounds(onn)]
     maxima = [np.zeros(layer.outputs) for layer in onn.layers[:-1]]
     for signal in onn.task.batches():
         for layer, maximum in zip(onn.layers[:-1], maxima, strict=True):
@@ -163,22 +166,24 @@ def hidden_maxima(onn: Network) -> list[Floats]:
     if onn.task.reserve == 1.0:
         return maxima
     return [
-        np.where(maximum > 0.0, np.minimum(onn.task.reserve * maximum, bound), bound)
-        for maximum, bound in zip(maxima, _upper_bounds(onn), strict=True)
+        np.maximum(np.where(maximum > 0.0, np.minimum(onn.task.reserve * maximum, bound), bound), LEAST_SHARE * swing)
+        for maximum, (bound, swing) in zip(maxima, _bounds(onn), strict=True)
     ]
 
 
-def _upper_bounds(onn: Network) -> list[Floats]:
-    """Upper bounds of the hidden signals for all inputs within their ranges, one (units,) array per hidden layer."""
+def _bounds(onn: Network) -> list[tuple[Floats, Floats]]:
+    """For each hidden layer, (units,) upper bounds of the signals for all inputs within their ranges, and (units,)
+    widths of the ranges of the pre-activations."""
     low, high = onn.task.input_minima, onn.task.input_maxima
     bounds = []
     for layer in onn.layers[:-1]:
         positive, negative = np.maximum(layer.weight, 0.0), np.minimum(layer.weight, 0.0)
+        swing = (positive - negative) @ (high - low)
         low, high = (
             activate(positive @ one + negative @ other + layer.bias, onn.activation)
             for one, other in ((low, high), (high, low))
         )
-        bounds.append(high)
+        bounds.append((high, swing))
     return bounds
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.network import Layer, Network, NetworkT
 
 
@@ -17,13 +18,16 @@ def without_output_bias(onn: NetworkT) -> NetworkT:
     modulator with a constant drive; it needs no detector. If the last layer is approximated by blocks, it is factored
     by singular value decomposition instead, as a column of its own has no unitary block.
 
+    The receivers of a general network read its outputs as numbers, and add the bias themselves.
+
     Args:
         onn: The network; it is not changed.
 
     Returns:
-        The network itself if its output bias is zero or it has no hidden layer; otherwise one with the constant unit.
+        The network itself if its output bias is zero, it has no hidden layer, or it is a general network; otherwise one
+        with the constant unit.
     """
-    if len(onn.layers) < 2 or not onn.layers[-1].bias.any():
+    if len(onn.layers) < 2 or not onn.layers[-1].bias.any() or not isinstance(onn.task, Averaging):
         return onn
     *lower, below, last = onn.layers
     constant = Layer(np.vstack([below.weight, np.zeros((1, below.inputs))]), np.append(below.bias, 1.0))

@@ -20,12 +20,10 @@ from optinc_pdk.cells.interferometers import attenuator_positions, mzi_positions
 from optinc_pdk.factor.counts import block_trees, svd_mzis, unitary_diagonal_mzis, unitary_mzis
 from optinc_pdk.onn import (
     FactorMethod,
-    GeneralNetwork,
     Network,
     NetworkTask,
     Onn,
     linked_network,
-    without_output_bias,
 )
 from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
 from optinc_pdk.report.light_budget import LightBudget, light_budget
@@ -129,7 +127,7 @@ def mean_heater_w(process: Process) -> float:
     return heater.parameter("power_pi_w") * float(heater.limits["phase_max_rad"]) / 2 / math.pi
 
 
-def onn_size(name: str, onn: Onn | GeneralNetwork, process: Process) -> NetworkSize:
+def onn_size(name: str, onn: Network, process: Process) -> NetworkSize:
     """Estimate the size of a network with known weights, whose margins give the field noise that it tolerates.
 
     It is the chip that :func:`optinc_pdk.onn.linked_network` describes, with the link of the process. A general network
@@ -141,9 +139,7 @@ def onn_size(name: str, onn: Onn | GeneralNetwork, process: Process) -> NetworkS
         process: Process card.
     """
     noise = None
-    if isinstance(onn, GeneralNetwork):
-        onn = without_output_bias(onn)
-    else:
+    if isinstance(onn, Onn):
         onn = linked_network(onn, process.link.kind == "neurons")
         noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
     parts = [layer_shapes(onn, index) for index in range(len(onn.layers))]

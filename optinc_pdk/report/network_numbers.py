@@ -108,11 +108,14 @@ def _disagreement(found: NetworkComparison) -> list[str]:
         return []
     wrong = np.flatnonzero(~found.agreeing)
     samples = ", ".join(map(str, wrong[:LISTED].tolist())) + (", …" if wrong.size > LISTED else "")
-    what = "outputs beyond the tolerance" if found.data.labels is None else "another class"
+    what, ties = "outputs beyond the tolerance", ""
+    if found.data.labels is not None:
+        what = "another class"
+        ties = f"; the network decides these by {found.decision_margins[wrong].max():.2%} at most"
     return [
         f"network: the chip gives {what} for {wrong.size:,} of {found.agreeing.size:,} samples ({samples}), so they "
         f"agree on {found.agreement:.3%}, required are {found.limits.agreement:.3%}; an output deviates by up to "
-        f"{found.worst:.2%} of the largest"
+        f"{found.worst:.2%} of the largest{ties}"
     ]
 
 

@@ -155,6 +155,36 @@ def round_significant(values: Floats, bits: int) -> Floats:
     return np.ldexp(np.rint(mantissa * 2.0**bits) / 2.0**bits, exponent)
 
 
+def check_offsets(labels: list[str], offsets: Floats, process: Process) -> None:
+    """Check that the electronics reach some offsets.
+
+    Args:
+        labels: Labels of the neurons.
+        offsets: Their offsets.
+        process: Process of the cards.
+
+    Raises:
+        RangeError: An offset is beyond the card's range.
+    """
+    limit = float(process.activation.offset_max)
+    wrong = np.flatnonzero(np.abs(offsets) > limit)
+    if wrong.size:
+        raise RangeError(
+            f"neuron {labels[wrong[0]]!r} needs offset {offsets[wrong[0]]:.4g}, the card allows {-limit:g} … {limit:g}"
+            "; lower the chip's loss or widen the electronics' range"
+        )
+
+
+def output_offsets(target: LayerTarget) -> dict[str, float]:
+    """Return the values that receivers of fields add, by receiver label: the bias of the last layer.
+
+    Args:
+        target: Target of the last layer.
+    """
+    each = np.tile(target.bias, len(target.plus) // target.bias.size)
+    return dict(zip(target.plus, each.tolist(), strict=True))
+
+
 def _check(labels: list[str], what: str, values: Floats, low: float, high: float, target: LayerTarget) -> None:
     wrong = np.flatnonzero(~((values >= low) & (values <= high)))
     if wrong.size:

@@ -17,7 +17,13 @@ from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
 from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
 from optinc_pdk.simulate.heater_drive.phases import heater_parameters
 from optinc_pdk.simulate.programming.detection_jacobian import linear_response, residual
-from optinc_pdk.simulate.programming.electronics import activations, dark_powers, output_scales, receiver_phases
+from optinc_pdk.simulate.programming.electronics import (
+    activations,
+    dark_powers,
+    output_offsets,
+    output_scales,
+    receiver_phases,
+)
 from optinc_pdk.simulate.programming.initial_phases import set_initial_phases
 from optinc_pdk.simulate.programming.light_paths import PathTracer
 from optinc_pdk.simulate.programming.mesh_fit import fit_meshes
@@ -116,6 +122,7 @@ def program(
         dark={} if board.coherent else dark_powers(light, problem.targets[-1], process),
         inputs=_input_amplitudes(onn, board, inputs),
         input_scales=_input_scales(onn, board),
+        output_offsets=output_offsets(problem.targets[-1]) if isinstance(onn, GeneralNetwork) else {},
     )
     return Programming(
         bias=bias,

@@ -1,7 +1,7 @@
 """Transmission of vectors of real numbers through the chip of a general network.
 
 An input is sent with the field amplitude value / scale, where the scale is that of the bias; a negative amplitude is
-the phase π. Coherent receivers read signed fields, which the scales of the receivers convert to values.
+the phase π. Coherent receivers read signed fields, which their scales and offsets convert to values.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def transmit_vectors(
         inputs: (S, K) values.
         scattering: S-parameters of the whole chip.
         board: Board netlist that joins the chip's fibres.
-        bias: Electronics of the neurons, and scales of inputs and receivers.
+        bias: Electronics of the neurons, scales of inputs, and scales and offsets of receivers.
         wavelength: Index of the carrier's wavelength in ``scattering``.
 
     Raises:
@@ -57,12 +57,13 @@ def transmit_vectors(
     """
     sent = input_amplitudes(inputs, board, bias)
     network = network_of(scattering, board, bias, wavelength)
+    offsets = [bias.output_offsets.get(label, 0.0) for row in board.outputs for label in row]
     outputs = np.empty((len(sent), network.scale.size))
     saturated = 0
     for start in range(0, len(sent), CHUNK):
         part = slice(start, start + CHUNK)
         settled = settle_light(sent[part], network)
-        outputs[part] = network.signed_levels(settled.fields)
+        outputs[part] = network.signed_levels(settled.fields) + offsets
         driven = (layer.drive(each) for layer, each in zip(network.layers, settled.differences, strict=True))
         saturated += sum(int(np.count_nonzero(amplitude > 1.0)) for amplitude in driven)
     return VectorReception(outputs, saturated)
