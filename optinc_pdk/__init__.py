@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from optinc_pdk.flow import build
     from optinc_pdk.onn import Onn
     from optinc_pdk.pdk import active_pdk, get_pdk
+    from optinc_pdk.reprogramming import reprogram
 
     LAYER: type[LayerEnum]
     LAYER_STACK: LayerStack
@@ -39,6 +40,7 @@ __all__ = [
     "factor",
     "get_pdk",
     "interconnect",
+    "reprogram",
     "simulate",
 ]
 
@@ -50,6 +52,7 @@ _PACKAGE_OF = {
     "build": "flow",
     "build_cascade": "cascade_build",
     "get_pdk": "pdk",
+    "reprogram": "reprogramming",
 }
 
 _OF_PDK = {"PDK": "", "LAYER": "layers", "LAYER_STACK": "layer_stack"}

@@ -19,6 +19,7 @@ from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Data, So
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.circuit.netlist_files import netlist_dict
 from optinc_pdk.errors import InputError
+from optinc_pdk.extract.layout_reader import OASIS
 from optinc_pdk.file_reading import LAYOUT, NETLIST, read_bytes
 from optinc_pdk.file_sets import StagedFiles, output_targets
 from optinc_pdk.file_writing import write_atomic
@@ -82,6 +83,8 @@ def reprogram(
         with clock.stage("read"):
             files = {".gds": (Path(gds), LAYOUT), ".pic.yml": (Path(netlist), NETLIST)}
             contents = {ending: read_bytes(path, kind) for ending, (path, kind) in files.items()}
+            if contents[".gds"].startswith(OASIS):
+                raise InputError(f"{gds}: is an OASIS file; the layout of a build is GDS2: write it as GDS2 first")
             circuit = Circuit.read(netlist)
             stated = load_process(process)
             cards = {"name": stated.name, "cards": card_digests(stated)}

@@ -46,6 +46,7 @@ COMMANDS = (
     "klayout",
     "lvs",
     "noise",
+    "program",
     "search",
     "simulate",
     "size",

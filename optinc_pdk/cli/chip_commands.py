@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from optinc_pdk.cli.app import app, print_table, stage_progress
+from optinc_pdk.cli.build_output import print_build
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
+from optinc_pdk.cli.matrix_options import is_matrix, refuse_for_matrix, refuse_for_network
 from optinc_pdk.cli.network_files import read_any_network
 from optinc_pdk.cli.options import (
     DEFAULT,
@@ -20,11 +21,13 @@ from optinc_pdk.cli.options import (
     Agreement,
     Bits,
     DataFile,
+    ExtraColumns,
     Gds,
     Groups,
     Json,
     LinkName,
     ProcessName,
+    Reading,
     ReceiversName,
     Servers,
     Tolerance,
@@ -33,19 +36,8 @@ from optinc_pdk.cli.options import (
 from optinc_pdk.cli.paths import errors_naming, output_folder, output_path
 from optinc_pdk.errors import InputError
 
-ExtraColumns = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        max=64,
-        help="For a matrix: redundant columns of MZIs behind each mesh, with which it reaches splittings that its "
-        "couplers alone cannot. Default: 0.",
-    ),
-]
-
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
-    from optinc_pdk.chip_sign_off import Build
     from optinc_pdk.onn import GeneralNetwork, Onn
 
 
@@ -80,14 +72,7 @@ def build(
             "reads it.",
         ),
     ] = False,
-    read: Annotated[
-        Literal["field", "real", "power"] | None,
-        typer.Option(
-            help="For a matrix: what is read at the outputs. field: their fields, with a phase shifter at every "
-            "output; real: the real parts of a real matrix, with homodyne receivers; power: their powers, with "
-            "photodiodes. Default: field."
-        ),
-    ] = None,
+    read: Reading = None,
     tolerance: Tolerance = None,
     data: DataFile = None,
     agreement: Agreement = None,
@@ -101,17 +86,17 @@ def build(
     """
     output_folder(output)
     described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
-    matrix = weights is not None and _is_matrix(weights)
+    matrix = weights is not None and is_matrix(weights)
     if matrix:
         checks: dict[str, object] = {"--data": data, "--agreement": agreement, "--accuracy": accuracy}
-        _refuse_for_matrix(weights, {**described, "--link": link, "--receivers": receivers, **checks})
+        refuse_for_matrix(weights, {**described, "--link": link, "--receivers": receivers, **checks})
     else:
-        _refuse_for_network(weights, {"--read": read, "--extra-columns": extra_columns})
+        refuse_for_network(weights, {"--read": read, "--extra-columns": extra_columns})
 
     if weights is None and (given := [name for name, value in described.items() if value is not None]):
         raise InputError(
-            f"{', '.join(given)}: for weight files, and none was given; drop it to build the bundled network, or give "
-            "a weight file, such as one that optinc synth writes"
+            f"{', '.join(given)}: for weight files, and none was given; leave out such options to build the bundled "
+            "network, or give a weight file, such as one that optinc synth writes"
         )
 
     from optinc_pdk import flow
@@ -143,39 +128,8 @@ def build(
     if as_json:
         print(result.report.to_json(), end="")
     else:
-        _print_summary(result)
+        print_build(result)
     raise typer.Exit(PASSED if result.passed else FAILED)
-
-
-def _is_matrix(weights: Path) -> bool:
-    from optinc_pdk.matrices.target import is_matrix_file
-
-    return is_matrix_file(weights)
-
-
-def _refuse_for_matrix(weights: Path | None, options: Mapping[str, object]) -> None:
-    """Check that no option of a network is given for a matrix.
-
-    Args:
-        weights: File of the matrix.
-        options: Values by name of the option, each possibly None.
-
-    Raises:
-        InputError: One of them is given.
-    """
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise InputError(f"{weights}: contains a matrix, for which {', '.join(given)} has no effect; drop it")
-
-
-def _refuse_for_network(weights: Path | None, options: Mapping[str, object]) -> None:
-    """Check that no option of a matrix is given for a network; the opposite of `_refuse_for_matrix`."""
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise InputError(
-            f"{weights or 'the bundled network'}: {', '.join(given)}: for a matrix, and this is a network; drop it, or "
-            "give a .npy file, or a .npz file with one array"
-        )
 
 
 @app.command()
@@ -197,12 +151,12 @@ def factor(
 
     A network from which no chip can be built is factored as well, with a warning on standard error.
     """
-    if _is_matrix(weights):
+    if is_matrix(weights):
         described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
-        _refuse_for_matrix(weights, described | {"--link": link})
+        refuse_for_matrix(weights, described | {"--link": link})
         _factor_matrix(weights, process, extra_columns or 0, as_json)
         return
-    _refuse_for_network(weights, {"--extra-columns": extra_columns})
+    refuse_for_network(weights, {"--extra-columns": extra_columns})
 
     from optinc_pdk.cards import load_process, with_link
 
@@ -366,12 +320,3 @@ def _print_changes(weights: Path, onn: Onn | GeneralNetwork, neurons: bool) -> N
 
     for note in output_notes(onn, neurons):
         print(f"optinc: {weights}: {note}", file=sys.stderr)
-
-
-def _print_summary(result: Build) -> None:
-    from optinc_pdk.report.terminal_tables import summary_table
-
-    print_table(summary_table(result.report))
-    for line in result.findings:
-        print(line, file=sys.stderr)
-    print(f"verdict {result.report.verdict}: {result.directory / result.report.name}.report.html")

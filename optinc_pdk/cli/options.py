@@ -170,3 +170,21 @@ WeightsOut = Annotated[
     Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Weight file to write, .npz.")
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Seed of the random numbers, from 0.")]
+Reading = Annotated[
+    Literal["field", "real", "power"] | None,
+    typer.Option(
+        "--read",
+        help="For a matrix: what is read at the outputs. field: their fields, with a phase shifter at every output; "
+        "real: the real parts of a real matrix, with homodyne receivers; power: their powers, with photodiodes. "
+        "Default: field; power for an existing chip without these phase shifters.",
+    ),
+]
+ExtraColumns = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=64,
+        help="For a matrix: redundant columns of MZIs behind each mesh, with which it reaches splittings that its "
+        "couplers alone cannot. Default: 0.",
+    ),
+]

@@ -123,6 +123,7 @@ def small_runs(folder: Path) -> dict[str, tuple[Sequence[object], int]]:
         "lvs": ((gds, netlist, "-o", out / "again.lvs.json"), 0),
         "eye": ((gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rate", "1e6"), 0),
         "noise": ((gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rates", "1e6"), 0),
+        "program": ((gds, netlist, weights, "-o", out / "program"), 0),
         "search": ((*task, "--steps", 2, "-o", out / "search"), 0),
         "simulate": ((gds, "--bias", bias), 0),
         "size": ((weights,), 0),

@@ -1,0 +1,86 @@
+"""Existing chips take other weights and matrices of their shape; what needs another chip is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import optinc_pdk as op
+from optinc_pdk.errors import InputError
+
+REAL = np.random.default_rng(0).normal(size=(3, 4))
+
+
+def unitary(seed: int) -> np.ndarray:
+    return np.asarray(scipy.stats.unitary_group(4, seed=seed).rvs())
+
+
+@pytest.fixture(scope="module")
+def chips(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Chips of a unitary, read as fields, and of a real matrix, read as powers."""
+    folder = tmp_path_factory.mktemp("chips")
+    assert op.build(unitary(0), folder, "unitary").passed
+    assert op.build(REAL, folder, "real", read="power").passed
+    return folder
+
+
+def files(chips: Path, name: str) -> tuple[Path, Path]:
+    return chips / f"{name}.gds", chips / f"{name}.pic.yml"
+
+
+def test_one_chip_takes_three_other_unitaries(chips: Path, tmp_path: Path) -> None:
+    gds, netlist = files(chips, "unitary")
+    biases = set()
+    for seed in (1, 2, 3):
+        done = op.reprogram(gds, netlist, unitary(seed), tmp_path, f"other{seed}")
+        assert done.passed, done.findings
+        assert (tmp_path / f"other{seed}.gds").read_bytes() == gds.read_bytes()
+        assert (tmp_path / f"other{seed}.pic.yml").read_bytes() == netlist.read_bytes()
+        biases.add((tmp_path / f"other{seed}.bias.yml").read_bytes())
+    assert len(biases) == 3
+
+
+def test_a_chip_read_as_powers_takes_another_matrix_read_as_powers(chips: Path, tmp_path: Path) -> None:
+    done = op.reprogram(*files(chips, "real"), REAL[::-1], tmp_path)
+    assert done.passed, done.findings
+    assert done.report.to_json().count('"read": "power"') == 1
+
+
+def test_what_needs_another_chip_is_refused(chips: Path, tmp_path: Path) -> None:
+    gds, netlist = files(chips, "unitary")
+    refused = [
+        (np.diag([1.0, 0.5, 0.5, 0.5]), "a chip of one mesh realises unitaries only"),
+        (np.eye(5), r"has shape \(5, 5\).*takes matrices of shape \(4, 4\)"),
+    ]
+    for matrix, message in refused:
+        with pytest.raises(InputError, match=message):
+            op.reprogram(gds, netlist, matrix, tmp_path / "out")
+    with pytest.raises(InputError, match=r"needs another chip than .*unitary\.pic\.yml: .* instead of "):
+        op.reprogram(gds, netlist, op.Onn.load(bundled()), tmp_path / "out")
+    with pytest.raises(InputError, match="needs another chip"):
+        op.reprogram(*files(chips, "real"), REAL, tmp_path / "out", read="field")
+    assert not (tmp_path / "out").exists()
+
+
+def bundled() -> Path:
+    from optinc_pdk.onn import bundled_weights
+
+    return bundled_weights()
+
+
+def test_the_files_of_the_chip_itself_are_kept(chips: Path) -> None:
+    before = {path: path.read_bytes() for path in chips.iterdir()}
+    with pytest.raises(InputError, match=r"unitary\.gds: is a file of the chip itself"):
+        op.reprogram(*files(chips, "unitary"), unitary(1), chips, "unitary")
+    assert {path: path.read_bytes() for path in chips.iterdir()} == before
+
+
+def test_a_damaged_chip_fails_and_is_not_programmed(chips: Path, tmp_path: Path) -> None:
+    gds, netlist = files(chips, "unitary")
+    done = op.reprogram(files(chips, "real")[0], netlist, unitary(1), tmp_path, "wrong")
+    assert not done.passed
+    assert not (tmp_path / "wrong.bias.yml").exists()
+    assert gds.exists()
