@@ -13,7 +13,7 @@ COMPUTATIONS = (
     ("optinc_pdk.chip_tasks.averaging_task", "draft_circuit"),
     ("optinc_pdk.chip_tasks.averaging_task", "estimated_memory_gb"),
     ("optinc_pdk.chip_tasks.averaging_task", "_speed"),
-    ("optinc_pdk.flow", "_pictures"),
+    ("optinc_pdk.chip_sign_off", "_pictures"),
     ("optinc_pdk.report.pinout", "read_pinout"),
     ("optinc_pdk.report.pinout_drawing", "pinout_svg"),
     ("optinc_pdk.extract.golden_devices", "check_golden"),
