@@ -12,7 +12,7 @@ def test_the_steps_of_the_page_build_a_chip_that_passes(tmp_path: Path) -> None:
     blocks = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
     code = "\n".join(text for language, text in blocks if language == "python")
     commands = [line.split() for language, text in blocks if not language for line in text.splitlines()]
-    assert len(commands) == 1 and all(words[0] == "optinc" for words in commands)
+    assert [words[1] for words in commands] == ["build", "program"] and all(words[0] == "optinc" for words in commands)
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("pass ")
     program = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
@@ -22,4 +22,13 @@ def test_the_steps_of_the_page_build_a_chip_that_passes(tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stderr
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {"U.gds", "U.pic.yml", "U.bias.yml", "U.matrix.npz", "U.report.html", "mine.gds"} <= names
+    assert {
+        "U.gds",
+        "U.pic.yml",
+        "U.bias.yml",
+        "U.matrix.npz",
+        "U.report.html",
+        "mine.gds",
+        "V.bias.yml",
+        "V.report.html",
+    } <= names
