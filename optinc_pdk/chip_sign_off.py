@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
+from optinc_pdk.build_outputs import BuildFiles
 from optinc_pdk.chip_tasks.chip_task import ChipTask, Factors, Programming, Result
 from optinc_pdk.circuit import Circuit, write_bias
 from optinc_pdk.drive import RangeError
-from optinc_pdk.file_sets import StagedFiles
 from optinc_pdk.file_writing import write_atomic
 
 if TYPE_CHECKING:
@@ -26,22 +26,6 @@ if TYPE_CHECKING:
     from optinc_pdk.signoff.layout_faults import LayoutFault
     from optinc_pdk.signoff.lvs.comparison import LvsResult
 
-FILE_ENDINGS = (
-    ".gds",
-    ".pic.yml",
-    ".bias.yml",
-    ".drc.lyrdb",
-    ".lvs.json",
-    ".lvs.lyrdb",
-    ".function.npz",
-    ".network.npz",
-    ".matrix.npz",
-    ".pinout.csv",
-    ".pinout.svg",
-    ".report.html",
-)
-"""Endings of the files of a build; those that it does not write are deleted if an earlier build left them."""
-REPORT_ENDING = ".report.json"
 STAGES = (
     "read",
     "factor",
@@ -100,29 +84,6 @@ class Clock:
         """Report the progress within a long stage."""
         if self.on_progress is not None:
             self.on_progress(stage, done, total)
-
-
-@dataclass(frozen=True)
-class BuildFiles:
-    """The files of one build, which become visible together."""
-
-    staged: StagedFiles
-    name: str
-
-    def path(self, ending: str) -> Path:
-        """Path under which a file is written."""
-        return self.staged.path(f"{self.name}{ending}")
-
-    def target(self, ending: str) -> Path:
-        """Path of a file after the build."""
-        return self.staged.target(f"{self.name}{ending}")
-
-    def digests(self) -> dict[str, str]:
-        """SHA-256 of the files that are written."""
-        from optinc_pdk.report.build_files import file_digest
-
-        paths = [self.path(ending) for ending in FILE_ENDINGS]
-        return {path.name: file_digest(path) for path in paths if path.exists()}
 
 
 def finish(
@@ -266,6 +227,7 @@ def _write(
     seconds: dict[str, float],
 ) -> Report:
     """Write the report's page and, last, its numbers with the verdict."""
+    from optinc_pdk.report.build_files import BUILD_ENDING
     from optinc_pdk.report.page import write_report
     from optinc_pdk.report.schema import Report
 
@@ -273,4 +235,4 @@ def _write(
     numbers["files"] = out.digests()
     if not Report.model_validate(numbers).failures():
         numbers["verdict"] = "pass"
-    return write_report(out.path(REPORT_ENDING).parent, out.name, numbers, notes=notes, **pictures)
+    return write_report(out.path(BUILD_ENDING).parent, out.name, numbers, notes=notes, **pictures)

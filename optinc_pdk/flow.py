@@ -6,29 +6,27 @@ that unusable input is refused at once.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from optinc_pdk.cards import DEFAULT_PROCESS, Link, Receivers, card_digests, load_process, with_link
-from optinc_pdk.chip_sign_off import FILE_ENDINGS, REPORT_ENDING, Build, BuildFiles, Clock, finish
+from optinc_pdk.build_inputs import BuildInputs, factored, read_inputs
+from optinc_pdk.build_outputs import publish_chip
+from optinc_pdk.cards import DEFAULT_PROCESS, Link, Receivers
+from optinc_pdk.chip_sign_off import Build, Clock, finish
 from optinc_pdk.chip_tasks.averaging_task import AveragingTask
 from optinc_pdk.chip_tasks.chip_task import ChipTask
 from optinc_pdk.chip_tasks.general_task import GeneralTask
 from optinc_pdk.chip_tasks.matrix_task import MatrixTask
-from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Data, Source, read_source, refuse_options
+from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Data, Source, refuse_options
 from optinc_pdk.circuit import write_netlist
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import MeshShape
-from optinc_pdk.file_sets import StagedFiles, output_targets
+from optinc_pdk.file_sets import StagedFiles
 from optinc_pdk.matrices import MatrixReading, MatrixTarget
-from optinc_pdk.memory_limit import refuse_beyond_memory
 from optinc_pdk.onn import Onn
 from optinc_pdk.validation import validate_arguments
-
-CHIP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,31}")
 
 
 @validate_arguments
@@ -106,26 +104,8 @@ def build(
             accuracy,
             extra_columns,
         )
-        from optinc_pdk.report.build_files import cascades_of
-
-        # a cascade's report vouches for those of its chips; this build has none, so the earlier one is deleted
-        outdated = cascades_of(staged.directory, built.report.name)
-        publish(staged, built.report.name, reports=[path.name for path in outdated])
-    notes = [f"{path}: deleted, because it was the report of a cascade with the earlier chip" for path in outdated]
+        notes = publish_chip(staged, built.report.name)
     return replace(built, findings=(*built.findings, *notes))
-
-
-def publish(staged: StagedFiles, *names: str, reports: Sequence[str] = (), stale: Sequence[str] = ()) -> None:
-    """Replace earlier builds of chips by new ones.
-
-    Args:
-        staged: Files of the chips.
-        names: Names of the chips.
-        reports: Names of further files that vouch for the chips' reports; those that the set does not have are deleted.
-        stale: Names of further files of an earlier build, deleted unless the set has them.
-    """
-    endings = [f"{name}{ending}" for name in names for ending in FILE_ENDINGS]
-    staged.publish([*(f"{name}{REPORT_ENDING}" for name in names), *reports], [*endings, *stale])
 
 
 def build_staged(
@@ -146,59 +126,19 @@ def build_staged(
     accuracy: float | None = None,
     extra_columns: int | None = None,
 ) -> Build:
-    """Build a chip into a set of files that :func:`publish` makes visible; arguments and errors as of :func:`build`."""
+    """Build a chip into a set of files that a caller makes visible; arguments and errors as of :func:`build`."""
     clock = Clock(on_stage, on_progress)
     with clock.stage("read"):
         checks = CheckOptions(read, tolerance, data, agreement, accuracy)
-        source, stem, prefix = read_source(weights, checks)
-        name = chip_name(stem, name)
-        if not isinstance(source, Onn):
-            words = {"input_amplitudes": input_amplitudes, "link": link, "receivers": receivers}
-            refuse_options("a network that averages words", **words)
-        if not isinstance(source, MatrixTarget):
-            refuse_options("a matrix", extra_columns=extra_columns)
-        # digests of the cards as they are, without the options of this build
-        stated = load_process(process)
-        cards = {"name": stated.name, "cards": card_digests(stated)}
-        card = with_link(stated, link, receivers)
-        task: ChipTask[Any, Any, Any]
-        if isinstance(source, MatrixTarget):
-            task = MatrixTask(source, card, _mesh_shape(extra_columns), prefix)
-        elif isinstance(source, CheckedNetwork):
-            task = GeneralTask(source, card)
-        else:
-            _check_amplitudes(source, input_amplitudes)
-            task = AveragingTask(source, card, input_amplitudes)
-        out = BuildFiles(staged, name)
-        # refused before anything is computed
-        output_targets(staged.directory, [f"{name}{ending}" for ending in (*FILE_ENDINGS, REPORT_ENDING)])
-        # not at the top: it imports klayout
-        from optinc_pdk.extract.golden_devices import check_golden
-
-        check_golden(card)
-        notes = list(task.notes)
-    return _build_task(task, staged, out, cards, clock, notes, port_metadata)
-
-
-def _build_task(
-    task: ChipTask[Any, Any, Any],
-    staged: StagedFiles,
-    out: BuildFiles,
-    cards: dict[str, Any],
-    clock: Clock,
-    notes: list[str],
-    port_metadata: bool,
-) -> Build:
-    """Build and check the chip of a task."""
+        inputs = read_inputs(weights, staged, name, process, link, receivers, checks)
+        task = _task(inputs, input_amplitudes, extra_columns)
+    factors = factored(task, clock)
+    # not at the top: they import gdsfactory and klayout
     from optinc_pdk.cells.golden_files import check_golden_files
     from optinc_pdk.layout import lay_out, to_layout, write_gds
     from optinc_pdk.pdk import active_pdk
 
-    card = task.process
-    size = task.estimate()
-    refuse_beyond_memory(size.memory_gb, size.chip, size.remedy)
-    with clock.stage("factor"):
-        factors = task.factor()
+    out, card = inputs.out, task.process
     with clock.stage("assemble"):
         draft = task.draft(factors, out.name)
     with clock.stage("layout"):
@@ -209,7 +149,27 @@ def _build_task(
         layout = to_layout(chip, card, out.name, port_metadata)
     write_gds(layout, out.path(".gds"))
     write_netlist(circuit, out.path(".pic.yml"))
-    return finish(task, factors, circuit, chip, out, cards, clock, notes)
+    return finish(task, factors, circuit, chip, out, inputs.cards, clock, list(task.notes))
+
+
+def _task(
+    inputs: BuildInputs, input_amplitudes: Sequence[float] | None, extra_columns: int | None
+) -> ChipTask[Any, Any, Any]:
+    """Return the task of a new chip.
+
+    Raises:
+        InputError: An option cannot be used, or has no effect on the network or matrix.
+    """
+    source = inputs.source
+    if not isinstance(source, Onn):
+        refuse_options("a network that averages words", input_amplitudes=input_amplitudes)
+    if isinstance(source, MatrixTarget):
+        return MatrixTask(source, inputs.process, _mesh_shape(extra_columns), inputs.prefix)
+    refuse_options("a matrix", extra_columns=extra_columns)
+    if isinstance(source, CheckedNetwork):
+        return GeneralTask(source, inputs.process)
+    _check_amplitudes(source, input_amplitudes)
+    return AveragingTask(source, inputs.process, input_amplitudes)
 
 
 def _mesh_shape(extra_columns: int | None) -> MeshShape:
@@ -218,25 +178,6 @@ def _mesh_shape(extra_columns: int | None) -> MeshShape:
         return MeshShape(extra_columns=extra_columns or 0)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
-
-
-def chip_name(stem: str, name: str | None) -> str:
-    """Return the name of a chip: the given one, or one that is made of a file's stem.
-
-    Args:
-        stem: Stem of the file.
-        name: The given name; None for none.
-
-    Raises:
-        InputError: The name cannot be that of a GDS cell and of files.
-    """
-    chosen = re.sub(r"[^A-Za-z0-9_]", "_", stem)[:32] if name is None else name
-    if not CHIP_NAME.fullmatch(chosen):
-        raise InputError(
-            f"name {chosen!r}: it becomes the name of a GDS cell and of files; use 1 to 32 letters, digits and "
-            "underscores, a letter or digit first"
-        )
-    return chosen
 
 
 def _check_amplitudes(onn: Onn, amplitudes: Sequence[float] | None) -> None:

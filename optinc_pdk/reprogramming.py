@@ -9,21 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from optinc_pdk.assemble import matrix_form
-from optinc_pdk.cards import DEFAULT_PROCESS, Link, Process, Receivers, card_digests, load_process, with_link
-from optinc_pdk.chip_sign_off import FILE_ENDINGS, REPORT_ENDING, Build, BuildFiles, Clock, finish
+from optinc_pdk.build_inputs import BuildInputs, factored, read_inputs
+from optinc_pdk.build_outputs import BuildFiles, publish_chip
+from optinc_pdk.cards import DEFAULT_PROCESS, Link, Receivers
+from optinc_pdk.chip_sign_off import Build, Clock, finish
 from optinc_pdk.chip_tasks.averaging_task import AveragingTask
 from optinc_pdk.chip_tasks.chip_task import ChipTask
 from optinc_pdk.chip_tasks.general_task import GeneralTask
 from optinc_pdk.chip_tasks.matrix_task import MatrixTask
-from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Data, Source, read_source, refuse_options
+from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Data, Source
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.circuit.netlist_files import netlist_dict
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract.layout_reader import OASIS
 from optinc_pdk.file_reading import LAYOUT, NETLIST, read_bytes
-from optinc_pdk.file_sets import StagedFiles, output_targets
+from optinc_pdk.file_sets import StagedFiles
 from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.flow import chip_name, publish
 from optinc_pdk.matrices import MatrixReading, MatrixTarget
 from optinc_pdk.onn import Onn
 from optinc_pdk.validation import validate_arguments
@@ -86,44 +87,30 @@ def reprogram(
             if contents[".gds"].startswith(OASIS):
                 raise InputError(f"{gds}: is an OASIS file; the layout of a build is GDS2: write it as GDS2 first")
             circuit = Circuit.read(netlist)
-            stated = load_process(process)
-            cards = {"name": stated.name, "cards": card_digests(stated)}
-            source, stem, prefix = read_source(weights, CheckOptions(read, tolerance, data, agreement, accuracy))
-            if not isinstance(source, Onn):
-                refuse_options("a network that averages words", link=link, receivers=receivers)
-            card, given = with_link(stated, link, receivers), read is not None or isinstance(weights, MatrixTarget)
-            task = _task(source, card, prefix, circuit, Path(netlist), given)
-            out = BuildFiles(staged, chip_name(stem, name))
+            checks = CheckOptions(read, tolerance, data, agreement, accuracy)
+            inputs = read_inputs(weights, staged, name, process, link, receivers, checks)
+            out = inputs.out
             _refuse_own_files(out, {ending: path for ending, (path, _) in files.items()})
-            output_targets(staged.directory, [f"{out.name}{ending}" for ending in (*FILE_ENDINGS, REPORT_ENDING)])
-        with clock.stage("factor"):
-            factors = task.factor()
+            reading_given = read is not None or isinstance(weights, MatrixTarget)
+            task = _task(inputs, circuit, Path(netlist), reading_given)
+        factors = factored(task, clock)
         with clock.stage("layout"):
             from optinc_pdk.layout import lay_out
 
             needed, chip = lay_out(task.draft(factors, circuit.name), task.process)
-            _check_same(circuit, needed, Path(netlist), prefix)
+            _check_same(circuit, needed, Path(netlist), inputs.prefix)
         for ending, content in contents.items():
             write_atomic(out.path(ending), content)
-        built = finish(task, factors, circuit, chip, out, cards, clock, list(task.notes))
-        publish(staged, out.name)
-    return built
+        built = finish(task, factors, circuit, chip, out, inputs.cards, clock, list(task.notes))
+        notes = publish_chip(staged, out.name)
+    return replace(built, findings=(*built.findings, *notes))
 
 
-def _task(
-    source: Onn | CheckedNetwork | MatrixTarget,
-    card: Process,
-    prefix: str,
-    circuit: Circuit,
-    netlist: Path,
-    reading_given: bool,
-) -> ChipTask[Any, Any, Any]:
+def _task(inputs: BuildInputs, circuit: Circuit, netlist: Path, reading_given: bool) -> ChipTask[Any, Any, Any]:
     """Return the task of an existing chip.
 
     Args:
-        source: The new weights or matrix.
-        card: Process, with the link of the chip.
-        prefix: Beginning of messages about the weights.
+        inputs: The new weights or matrix, and the process with the link of the chip.
         circuit: Circuit of the chip.
         netlist: Its file, for messages.
         reading_given: Whether the user said how a matrix is read.
@@ -131,6 +118,7 @@ def _task(
     Raises:
         InputError: A matrix has another shape than the chip.
     """
+    source, card = inputs.source, inputs.process
     if isinstance(source, Onn):
         return AveragingTask(source, card, None)
     if isinstance(source, CheckedNetwork):
@@ -143,12 +131,12 @@ def _task(
             else "is not the chip of a matrix"
         )
         raise InputError(
-            f"{prefix}the matrix has shape {source.matrix.shape}, and {netlist} {takes}; give a matrix of the chip's "
-            "shape, or build a chip for it"
+            f"{inputs.prefix}the matrix has shape {source.matrix.shape}, and {netlist} {takes}; give a matrix of the "
+            "chip's shape, or build a chip for it"
         )
     if not reading_given and not form.has_phases:
         source = replace(source, read="power")
-    return MatrixTask(source, card, form.shape, prefix, form)
+    return MatrixTask(source, card, form.shape, inputs.prefix, form)
 
 
 def _refuse_own_files(out: BuildFiles, files: Mapping[str, Path]) -> None:

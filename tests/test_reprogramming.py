@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import scipy.stats
 
 import optinc_pdk as op
+from optinc_pdk import memory_limit
 from optinc_pdk.errors import InputError
 
 REAL = np.random.default_rng(0).normal(size=(3, 4))
@@ -76,6 +78,24 @@ def test_the_files_of_the_chip_itself_are_kept(chips: Path) -> None:
     with pytest.raises(InputError, match=r"unitary\.gds: is a file of the chip itself"):
         op.reprogram(*files(chips, "unitary"), unitary(1), chips, "unitary")
     assert {path: path.read_bytes() for path in chips.iterdir()} == before
+
+
+def test_the_report_of_a_cascade_with_an_earlier_chip_of_that_name_is_deleted(chips: Path, tmp_path: Path) -> None:
+    cascade = tmp_path / "both.cascade.json"
+    cascade.write_text(json.dumps({"levels": [{"name": "other"}]}))
+    done = op.reprogram(*files(chips, "unitary"), unitary(1), tmp_path, "other")
+    assert done.passed
+    assert done.findings[-1].startswith(f"{cascade}: deleted")
+    assert not cascade.exists()
+
+
+def test_more_memory_than_the_machine_has_is_refused(
+    chips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_limit, "machine_memory_gb", lambda: 0.01)
+    with pytest.raises(InputError, match=r"needs about .* GB of memory, this machine has 0\.0 GB"):
+        op.reprogram(*files(chips, "unitary"), unitary(1), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_damaged_chip_fails_and_is_not_programmed(chips: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from optinc_pdk import flow
+from optinc_pdk import build_outputs
 from optinc_pdk.cascade_build.plan import CascadePlan
 from optinc_pdk.file_sets import StagedFiles
 from optinc_pdk.file_writing import write_atomic
@@ -53,5 +53,5 @@ def publish(
     for name, content in written.items():
         write_atomic(staged.path(name), content)
     write_atomic(staged.path(summary), report.to_json().encode())
-    flow.publish(staged, *plan.chips, reports=[summary], stale=[picture, text])
+    build_outputs.publish(staged, *plan.chips, reports=[summary], stale=[picture, text])
     return report

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from optinc_pdk.cards import DEFAULT_PROCESS, Process
 from optinc_pdk.cascade_build.files import own_files, publish
 from optinc_pdk.cascade_build.plan import CascadePlan, Source, plan_cascade
-from optinc_pdk.chip_sign_off import REPORT_ENDING, STAGES, Build
+from optinc_pdk.chip_sign_off import STAGES, Build
 from optinc_pdk.file_sets import StagedFiles, output_targets
 from optinc_pdk.flow import build_staged
-from optinc_pdk.report.build_files import file_digest
+from optinc_pdk.report.build_files import BUILD_ENDING, file_digest
 
 if TYPE_CHECKING:
     from optinc_pdk.onn import Activation
@@ -174,7 +174,7 @@ def _level_numbers(
         "weights": plan.origins[number],
         "task": report.task.model_dump(),
         "verdict": report.verdict,
-        "report": file_digest(staged.path(f"{report.name}{REPORT_ENDING}")),
+        "report": file_digest(staged.path(f"{report.name}{BUILD_ENDING}")),
         "structure": list(onn.structure),
         "mzis": onn.mzis,
         "mzis_on_chip": None if report.chip is None else report.chip.mzis,

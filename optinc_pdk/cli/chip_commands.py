@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from optinc_pdk.cli.app import app, print_table, stage_progress
-from optinc_pdk.cli.build_output import print_build
-from optinc_pdk.cli.exit_codes import FAILED, PASSED
+from optinc_pdk.cli.chip_builds import described_network, end_build
 from optinc_pdk.cli.matrix_options import is_matrix, refuse_for_matrix, refuse_for_network
 from optinc_pdk.cli.network_files import read_any_network
 from optinc_pdk.cli.options import (
@@ -86,8 +85,7 @@ def build(
     """
     output_folder(output)
     described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
-    matrix = weights is not None and is_matrix(weights)
-    if matrix:
+    if weights is not None and is_matrix(weights):
         checks: dict[str, object] = {"--data": data, "--agreement": agreement, "--accuracy": accuracy}
         refuse_for_matrix(weights, {**described, "--link": link, "--receivers": receivers, **checks})
     else:
@@ -101,13 +99,11 @@ def build(
 
     from optinc_pdk import flow
     from optinc_pdk.chip_sign_off import STAGES
-    from optinc_pdk.onn.weight_files import load_network
 
     with stage_progress(STAGES) as report_stage:
-        source: Path | Onn | GeneralNetwork | None = weights
-        if weights is not None and not matrix and (bits, servers, groups, activation) != (None,) * 4:
-            source = load_network(weights, bits, servers, groups, activation)
-            name = flow.chip_name(weights.stem, name)
+        source: Path | Onn | GeneralNetwork | None = None
+        if weights is not None:
+            source, name = described_network(weights, name, bits, servers, groups, activation)
         result = flow.build(
             source,
             output,
@@ -125,11 +121,7 @@ def build(
             agreement=agreement,
             accuracy=accuracy,
         )
-    if as_json:
-        print(result.report.to_json(), end="")
-    else:
-        print_build(result)
-    raise typer.Exit(PASSED if result.passed else FAILED)
+    end_build(result, as_json)
 
 
 @app.command()
@@ -311,7 +303,9 @@ def _neurons(onn: Onn | GeneralNetwork, card: Process, link: str | None) -> bool
     """Whether the outputs end in neurons; those of a general network only if --link asks for it, which is refused."""
     from optinc_pdk.onn import GeneralNetwork
 
-    return card.link.kind == "neurons" if link or not isinstance(onn, GeneralNetwork) else False
+    if isinstance(onn, GeneralNetwork) and link is None:
+        return False
+    return card.link.kind == "neurons"
 
 
 def _print_changes(weights: Path, onn: Onn | GeneralNetwork, neurons: bool) -> None:

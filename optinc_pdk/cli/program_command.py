@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from optinc_pdk.cli.app import app, stage_progress
-from optinc_pdk.cli.build_output import print_build
-from optinc_pdk.cli.exit_codes import FAILED, PASSED
+from optinc_pdk.cli.chip_builds import described_network, end_build
 from optinc_pdk.cli.matrix_options import is_matrix, refuse_for_matrix
 from optinc_pdk.cli.options import (
     DEFAULT,
@@ -18,7 +17,6 @@ from optinc_pdk.cli.options import (
     Agreement,
     Bits,
     DataFile,
-    Gds,
     Groups,
     Json,
     LinkName,
@@ -31,13 +29,10 @@ from optinc_pdk.cli.options import (
 )
 from optinc_pdk.cli.paths import output_folder, warn_of_changes
 
-if TYPE_CHECKING:
-    from optinc_pdk.onn import GeneralNetwork, Onn
-
 
 @app.command()
 def program(
-    gds: Gds,
+    gds: Annotated[Path, typer.Argument(dir_okay=False, help="Layout file of the chip, GDS2, as a build writes it.")],
     netlist: Annotated[
         Path, typer.Argument(dir_okay=False, help="Netlist file of the chip, .pic.yml, as a build writes it.")
     ],
@@ -82,16 +77,10 @@ def program(
     warn_of_changes(gds, netlist)
 
     from optinc_pdk.chip_sign_off import STAGES
-    from optinc_pdk.flow import chip_name
     from optinc_pdk.reprogramming import reprogram
 
     with stage_progress(STAGES) as report_stage:
-        source: Path | Onn | GeneralNetwork = target
-        if (bits, servers, groups, activation) != (None,) * 4:
-            from optinc_pdk.onn.weight_files import load_network
-
-            source = load_network(target, bits, servers, groups, activation)
-            name = chip_name(target.stem, name)
+        source, name = described_network(target, name, bits, servers, groups, activation)
         result = reprogram(
             gds,
             netlist,
@@ -109,8 +98,4 @@ def program(
             agreement=agreement,
             accuracy=accuracy,
         )
-    if as_json:
-        print(result.report.to_json(), end="")
-    else:
-        print_build(result)
-    raise typer.Exit(PASSED if result.passed else FAILED)
+    end_build(result, as_json)

@@ -1,0 +1,76 @@
+"""What a build begins with: the network or matrix, the process with its options, and the names of the files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from optinc_pdk.build_outputs import BuildFiles, chip_name
+from optinc_pdk.cards import Link, Process, Receivers, card_digests, load_process, with_link
+from optinc_pdk.chip_sign_off import Clock
+from optinc_pdk.chip_tasks.chip_task import ChipTask
+from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Source, read_source, refuse_options
+from optinc_pdk.file_sets import StagedFiles
+from optinc_pdk.matrices import MatrixTarget
+from optinc_pdk.memory_limit import refuse_beyond_memory
+from optinc_pdk.onn import Onn
+
+
+@dataclass(frozen=True, eq=False)
+class BuildInputs:
+    """Inputs of a build, checked.
+
+    Attributes:
+        source: The network or matrix.
+        prefix: Beginning of messages about it.
+        process: Process with the options of this build.
+        cards: Name of the process and digests of its cards, without these options, for the report.
+        out: Files of the build.
+    """
+
+    source: Onn | CheckedNetwork | MatrixTarget
+    prefix: str
+    process: Process
+    cards: dict[str, Any]
+    out: BuildFiles
+
+
+def read_inputs(
+    weights: Source | None,
+    staged: StagedFiles,
+    name: str | None,
+    process: str,
+    link: Link | None,
+    receivers: Receivers | None,
+    checks: CheckOptions,
+) -> BuildInputs:
+    """Read the inputs of a build; arguments are those of :func:`optinc_pdk.build`.
+
+    Raises:
+        InputError: One of them cannot be used, or has no effect on the others.
+    """
+    source, stem, prefix = read_source(weights, checks)
+    out = BuildFiles(staged, chip_name(stem, name))
+    if not isinstance(source, Onn):
+        refuse_options("a network that averages words", link=link, receivers=receivers)
+    stated = load_process(process)
+    cards = {"name": stated.name, "cards": card_digests(stated)}
+    card = with_link(stated, link, receivers)
+    # not at the top: it imports klayout
+    from optinc_pdk.extract.golden_devices import check_golden
+
+    check_golden(card)
+    out.check()
+    return BuildInputs(source, prefix, card, cards, out)
+
+
+def factored(task: ChipTask[Any, Any, Any], clock: Clock) -> Any:
+    """Return the factors of a task's matrices.
+
+    Raises:
+        InputError: The build needs more memory than the machine has, or no chip of the process can realise them.
+    """
+    size = task.estimate()
+    refuse_beyond_memory(size.memory_gb, size.chip, size.remedy)
+    with clock.stage("factor"):
+        return task.factor()
