@@ -5,12 +5,14 @@ gdsfactory is imported when the first PDK is built.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
+from optinc_pdk.circuit.drawn_cells import CellDrawing
 from optinc_pdk.models import sax_models
 from optinc_pdk.validation import validate_arguments
 
@@ -59,6 +61,32 @@ def active_pdk(process: str | Path | Process = DEFAULT_PROCESS) -> Iterator[Proc
 
     with activated(pdk):
         yield pdk
+
+
+def cell_drawing(process: Process) -> CellDrawing:
+    """Return the function that draws cells of a process's PDK for the netlists of schematics.
+
+    gdsfactory is imported when the first cell is drawn.
+    """
+
+    def draw(name: str, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+        with active_pdk(process) as pdk:
+            if name not in pdk.cells:
+                return None
+            known = signature(pdk.cells[name]).parameters
+            if unknown := sorted(set(settings) - set(known)):
+                listed = ", ".join(known) or "none"
+                raise ValueError(f"{name} has no setting {unknown[0]!r}, it has {listed}; correct or remove it")
+            try:
+                component = pdk.get_component(name, settings=settings)
+            except ValueError:
+                raise
+            except Exception as fault:
+                # functions of gdsfactory raise errors of any kind for arguments that they cannot use
+                raise ValueError(f"{name} cannot be drawn: {fault}; correct the settings") from fault
+            return component.get_netlist(recursive=True, on_dangling_port="ignore")
+
+    return draw
 
 
 def _pdk_of(card: Process) -> ProcessPdk:

@@ -17,6 +17,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.cards.device_cell import CIRCUIT_CELLS, GUIDE_CELLS
 from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit.cell_arguments import complete_instance
+from optinc_pdk.circuit.drawn_cells import CellDrawing, with_drawn_cells
 from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.instance_transforms import InstanceTransform
 from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType
@@ -56,7 +57,12 @@ class PlacedCircuit:
 
 
 def placed_circuit(
-    data: Mapping[str, Any], process: Process, name: str, top: str = "", layout_top: Callable[[], str] | None = None
+    data: Mapping[str, Any],
+    process: Process,
+    name: str,
+    top: str = "",
+    layout_top: Callable[[], str] | None = None,
+    draw: CellDrawing | None = None,
 ) -> PlacedCircuit:
     """Convert the netlist of a drawn circuit to a flat circuit.
 
@@ -67,6 +73,7 @@ def placed_circuit(
         name: Name of the circuit. If several netlists could be the top, the one of this name is.
         top: Name of the top cell of several netlists; empty to choose it.
         layout_top: Function that returns the name of the layout's top cell, whose netlist is the top of several.
+        draw: Function that draws cells of the PDK whose netlists the file does not contain; None to refuse them.
 
     Raises:
         NetlistError: The netlist has no instance, an unknown component, an instance or a port that does not exist, a
@@ -79,19 +86,26 @@ def placed_circuit(
             f"{which}there are no instances; state those of the circuit, or write the netlist with "
             "Component.get_netlist()"
         )
-    return _Expansion(cells, process).circuit(chosen, name)
+    names = NameTable(process)
+    if draw is not None:
+
+        def is_device(instance: str, part: SchematicInstance) -> bool:
+            return names.device(instance, ALIASES.get(part.component, part.component), part.settings) is not None
+
+        cells = with_drawn_cells(cells, is_device, draw)
+    return _Expansion(cells, process, names).circuit(chosen, name)
 
 
 class _Expansion:
     """Expansion of hierarchical cells to devices, guides and wires, which are identified by their full names."""
 
-    def __init__(self, cells: Mapping[str, SchematicCell], process: Process) -> None:
+    def __init__(self, cells: Mapping[str, SchematicCell], process: Process, names: NameTable) -> None:
         self.cells = cells
         self.library = {
             name: ComponentType(name, card.ports.optical, card.ports.electrical)
             for name, card in process.devices.items()
         }
-        self.process, self.names, self.devices = process.name, NameTable(process), process.devices
+        self.process, self.names, self.devices = process.name, names, process.devices
         self.guides = GUIDE_CELLS | set(process.netlist.guides)
         self.stated = {name: SETTINGS.get(card.model.name, ()) for name, card in process.devices.items()}
         self.stated[PHASE_SHIFTER] = ("length_um",)

@@ -14,6 +14,7 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit.board import Board
 from optinc_pdk.circuit.connectivity import UNCONNECTED
+from optinc_pdk.circuit.drawn_cells import CellDrawing
 from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.gdsfactory_netlists import PlacedCircuit, placed_circuit
 from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType, named_nets
@@ -102,7 +103,12 @@ def read_netlist(path: str | Path) -> Circuit:
 
 
 def read_reference(
-    path: str | Path, process: Process, name: str, top: str = "", layout_top: Callable[[], str] | None = None
+    path: str | Path,
+    process: Process,
+    name: str,
+    top: str = "",
+    layout_top: Callable[[], str] | None = None,
+    draw: CellDrawing | None = None,
 ) -> Circuit | PlacedCircuit:
     """Read a netlist of this project, or one of gdsfactory with the placements of its instances.
 
@@ -112,6 +118,8 @@ def read_reference(
         name: Name of the circuit; see :func:`optinc_pdk.circuit.schematic_cells.cells_of_netlist`.
         top: Name of the top cell of a file of several netlists; empty to choose it.
         layout_top: Function that returns the name of the layout's top cell, whose netlist is the top of several.
+        draw: Function that draws cells of the PDK whose netlists the file does not contain, such as
+            :func:`optinc_pdk.pdk.cell_drawing` of the process; None to refuse them.
 
     Raises:
         NetlistError: The file is not a valid netlist; the message names the file and the fault.
@@ -120,7 +128,7 @@ def read_reference(
 
     def parse(data: Mapping[str, Any]) -> Circuit | PlacedCircuit:
         if is_schematic(data):
-            return placed_circuit(data, process, name, top, layout_top)
+            return placed_circuit(data, process, name, top, layout_top, draw)
         if data.keys().isdisjoint(("instances", "info", "channels")):
             raise NetlistError(
                 "is no netlist: the key instances is missing; write the file with Component.get_netlist(), or give the "

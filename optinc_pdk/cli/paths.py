@@ -180,10 +180,11 @@ def read_layout_netlist(netlist: Path, gds: Path, process: Process, top: str) ->
         InputError: A file cannot be used.
     """
     from optinc_pdk.circuit import read_reference
+    from optinc_pdk.pdk import cell_drawing
 
     def layout_top() -> str:
         from optinc_pdk.extract.layout_reader import top_cell_name
 
         return top_cell_name(gds)
 
-    return read_reference(netlist, process, circuit_name(gds), top, layout_top)
+    return read_reference(netlist, process, circuit_name(gds), top, layout_top, cell_drawing(process))

@@ -95,6 +95,7 @@ def simulate(
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_reference
     from optinc_pdk.models.registry import check_wavelengths
+    from optinc_pdk.pdk import cell_drawing
     from optinc_pdk.simulate.heater_drive.pad_settings import parse_settings
     from optinc_pdk.simulate.heater_drive.phases import read_drive
     from optinc_pdk.simulate.s_parameters.files import (
@@ -124,7 +125,7 @@ def simulate(
         if netlist is not None:
             reference = read_layout_netlist(netlist, source, card, top)
         elif source.suffix in NETLISTS and bias is None:
-            reference = read_reference(source, card, circuit_name(source), top)
+            reference = read_reference(source, card, circuit_name(source), top, draw=cell_drawing(card))
     with hints(), faults_explaining_errors(as_json) as faults, progress_counter() as report:
         if drive is None or bias is None:
             blocks = _set_blocks(source, reference, pads, wavelengths_nm, card, chosen, report, faults)
