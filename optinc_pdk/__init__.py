@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from optinc_pdk.cascade_build import build_cascade
     from optinc_pdk.circuit import Circuit
     from optinc_pdk.flow import build
-    from optinc_pdk.onn import Onn
+    from optinc_pdk.onn import GeneralNetwork, Onn
     from optinc_pdk.pdk import active_pdk, get_pdk
     from optinc_pdk.reprogramming import reprogram
 
@@ -33,6 +33,7 @@ __all__ = [
     "PDK",
     "Averaging",
     "Circuit",
+    "GeneralNetwork",
     "Onn",
     "active_pdk",
     "build",
@@ -47,6 +48,7 @@ __all__ = [
 _PACKAGE_OF = {
     "Averaging": "averaging",
     "Circuit": "circuit",
+    "GeneralNetwork": "onn",
     "Onn": "onn",
     "active_pdk": "pdk",
     "build": "flow",

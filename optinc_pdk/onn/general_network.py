@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -202,7 +203,7 @@ class GeneralNetwork(Network):
                 with which the chip is built, or -1 to 1.
             factor: For each layer, how its matrix is factored; empty for "svd".
             card: Origin and properties of the network as JSON values. ``accuracy`` is the accuracy on data with labels
-                that a build requires.
+                that a build requires; ``classes`` are the labels of the outputs, numbers or texts, by default 0, 1, …
 
         Raises:
             InputError: The range is no range.
@@ -233,6 +234,29 @@ class GeneralNetwork(Network):
         if not isinstance(network, GeneralNetwork):
             raise WeightsError(f"{path}: contains an averaging task; read it with Onn.load")
         return network
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """Labels of the classes as the card states them; None if it does not, so that they are 0, 1, ….
+
+        Raises:
+            InputError: They are no list of different numbers or texts, one for each class.
+        """
+        stated = self.card.get("classes")
+        if stated is None:
+            return None
+        count = max(self.task.outputs, 2)
+        if (
+            not isinstance(stated, list)
+            or not all(isinstance(each, int | float | str) for each in stated)
+            or len(set(stated)) != len(stated)
+            or len(stated) != count
+        ):
+            raise InputError(
+                f"card: classes is {reprlib.repr(stated)}; give a list of {count} different numbers or texts, one for "
+                "each class"
+            )
+        return tuple(stated)
 
     def with_data(self, data: Floats) -> GeneralNetwork:
         """Return the network with (S, K) inputs over which its chip's signals are scaled.

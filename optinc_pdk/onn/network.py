@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,11 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
 from optinc_pdk.onn.layer_parts import LayerPart, independent_parts, shared_rows
 from optinc_pdk.onn.network_task import NetworkTask
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from optinc_pdk.onn.general_network import GeneralNetwork
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -146,6 +151,45 @@ class Network:
                     f"factor.{i} has block = {how[1]}: it must lie within 1 ... {limit} for layer {i} "
                     f"of {layer.outputs} x {layer.inputs}"
                 )
+
+    @staticmethod
+    def from_torch(module: nn.Module, input_range: ArrayLike | None = None) -> GeneralNetwork:
+        """Return the general network of a PyTorch module, as it is evaluated.
+
+        The forward function is traced. It may have layers (``nn.Linear``) with ReLU, or with clipping to 0 … 1
+        (``nn.Hardtanh(0, 1)``, ``torch.clamp(x, 0, 1)``), between them; ``nn.Flatten``, ``nn.Identity`` and
+        ``nn.Dropout`` change nothing.
+
+        Args:
+            module: The module; its parameters are copied.
+            input_range: Smallest and largest value of all inputs, (2,), or of each, (2, K); by default that of the data
+                with which the chip is built, or -1 to 1.
+
+        Raises:
+            InputError: The module computes something else; the message names the step.
+        """
+        from optinc_pdk.onn.torch_modules import torch_network
+
+        return torch_network(module, input_range)
+
+    @staticmethod
+    def from_sklearn(estimator: object, input_range: ArrayLike | None = None) -> GeneralNetwork:
+        """Return the general network of a multilayer perceptron of scikit-learn.
+
+        The outputs of a classifier are those before softmax, or before the logistic function of the one output for two
+        classes. Its card has the classes, so that labels of data are those of the estimator.
+
+        Args:
+            estimator: A fitted ``MLPClassifier`` or ``MLPRegressor`` with ``activation="relu"``.
+            input_range: As for :meth:`from_torch`.
+
+        Raises:
+            InputError: The estimator is another one, is not fitted, has another activation, or has several labels for
+                each sample.
+        """
+        from optinc_pdk.onn.sklearn_estimators import sklearn_network
+
+        return sklearn_network(estimator, input_range)
 
     @property
     def structure(self) -> tuple[int, ...]:

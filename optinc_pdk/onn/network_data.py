@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import reprlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +30,7 @@ class NetworkData:
 
     Attributes:
         x: (S, K) inputs.
-        labels: (S,) classes, 0 … M - 1, or 0 and 1 if the network has one output; None if there are none.
+        labels: (S,) numbers of classes, 0 … M - 1, or 0 and 1 if the network has one output; None if there are none.
         outputs: (S, M) outputs that the network was trained for; None if there are none.
     """
 
@@ -82,12 +83,13 @@ def read_data(path: str | Path, network: GeneralNetwork) -> NetworkData:
         raise InputError(f"{path}: {fault}") from fault
 
 
-def check_data(x: ArrayLike, y: ArrayLike | None, network: GeneralNetwork) -> NetworkData:
+def check_data(x: ArrayLike, y: Any, network: GeneralNetwork) -> NetworkData:
     """Check that arrays are data for a network.
 
     Args:
         x: (S, K) inputs.
-        y: (S,) labels, whole numbers; or (S, M) outputs, or (S,) if the network has one output; None for neither.
+        y: (S,) labels, whole numbers or the classes of the network's card; or (S, M) outputs, or (S,) if the network
+            has one output; None for neither.
         network: The network.
 
     Raises:
@@ -102,6 +104,8 @@ def check_data(x: ArrayLike, y: ArrayLike | None, network: GeneralNetwork) -> Ne
     if y is None:
         return NetworkData(points)
     wanted = f"({len(points)},) labels or ({len(points)}, {outputs}) outputs"
+    if network.classes is not None and np.ndim(y) == 1:
+        y = _numbered(np.asarray(y), network.classes)
     given = _numbers("y", y, wanted)
     if len(given) != len(points):
         raise InputError(f"y has shape {given.shape}, expected {wanted}: x has {len(points):,} samples")
@@ -136,6 +140,19 @@ def _numbers(name: str, value: ArrayLike, wanted: str) -> NDArray[Any]:
             "replace the sample"
         )
     return array
+
+
+def _numbered(given: NDArray[Any], classes: tuple[Any, ...]) -> Ints:
+    """Labels as the numbers of their classes."""
+    numbers = {each: number for number, each in enumerate(classes)}
+    values = given.tolist()
+    unknown = next((i for i, each in enumerate(values) if each not in numbers), None)
+    if unknown is not None:
+        raise InputError(
+            f"y[{unknown}] of shape {given.shape} is the label {values[unknown]!r}, expected one of the network's "
+            f"classes {reprlib.repr(list(classes))}; drop or correct the sample"
+        )
+    return np.array([numbers[each] for each in values], dtype=np.int64)
 
 
 def _labels(given: NDArray[Any], outputs: int) -> Ints:
