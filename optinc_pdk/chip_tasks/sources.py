@@ -109,7 +109,9 @@ def read_source(weights: Source | None, options: CheckOptions) -> tuple[Onn | Ch
 
 
 def checked_network(network: GeneralNetwork, options: CheckOptions, prefix: str = "") -> CheckedNetwork:
-    """Return a general network with its data, over which its signals are scaled, and its limits.
+    """Return a general network with its data and its limits.
+
+    Its signals are scaled over this data, unless the network has data for that.
 
     Args:
         network: The network.
@@ -137,9 +139,11 @@ def checked_network(network: GeneralNetwork, options: CheckOptions, prefix: str 
     if options.data is not None:
         where = f"{options.data}: " if isinstance(options.data, str | Path) else ""
         try:
-            network = network.with_data(data.x)
+            scaled = network.with_data(data.x)
         except InputError as fault:
             raise InputError(f"{where}{fault}") from fault
+        if network.task.data is None:
+            network = scaled
     return CheckedNetwork(network, data, NetworkLimits(agreement, tolerance, accuracy))
 
 

@@ -259,7 +259,10 @@ class GeneralNetwork(Network):
         return tuple(stated)
 
     def with_data(self, data: Floats) -> GeneralNetwork:
-        """Return the network with (S, K) inputs over which its chip's signals are scaled.
+        """Return the network with (S, K) inputs over which its chip's signals are scaled and its offsets trimmed.
+
+        Such as those of the training, so that its chip is then checked with inputs that it has never seen. By default,
+        a build takes the inputs of the check.
 
         Raises:
             InputError: A value is beyond the range that the network states.

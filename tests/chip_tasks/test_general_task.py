@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.chip_sign_off import Build
+from optinc_pdk.chip_tasks.sources import CheckOptions, checked_network
 from optinc_pdk.circuit import Bias, read_bias, read_netlist
 from optinc_pdk.errors import InputError
 from optinc_pdk.flow import build
@@ -189,6 +190,16 @@ def test_a_chip_with_a_wrong_bias_fails_and_the_network_is_not_blamed(
     assert done.report.network.agreement < 0.99
     assert any("chip and network agree on" in line for line in done.report.failures())
     assert any("the chip is the cause" in line for line in done.findings)
+
+
+def test_signals_are_scaled_over_data_that_the_network_has_else_over_that_of_the_check() -> None:
+    network = random_network(3, 5, 2)
+    seen, unseen = (np.random.default_rng(seed).uniform(-0.5, 0.5, (20, 3)) for seed in (1, 2))
+    check = CheckOptions(data=unseen)
+    given, default = (checked_network(each, check) for each in (network.with_data(seen), network))
+    assert given.network.task.data is seen
+    assert default.network.task.data is not None and np.array_equal(default.network.task.data, unseen)
+    assert all(np.array_equal(each.data.x, unseen) for each in (given, default))
 
 
 def test_data_beyond_the_stated_range_is_refused(tmp_path: Path) -> None:
