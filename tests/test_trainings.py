@@ -25,11 +25,11 @@ sys.path.insert(0, str(TRAINING))
 import ranks  # noqa: E402
 import table  # noqa: E402
 import train as command  # noqa: E402
-from data import IMAGE_BYTES, Data, cifar, generated_images, text  # noqa: E402
+from data import IMAGE_BYTES, Data, cifar, digits, generated_images, text  # noqa: E402
 from loop import TASKS, Run, _Log  # noqa: E402
 from models import Decoder, DecoderSize, rotated  # noqa: E402
 from results import finished, read_result  # noqa: E402
-from schemes import words_wrong  # noqa: E402
+from schemes import build_chip, words_wrong  # noqa: E402
 
 
 def write_cifar(path: Path, labels: int, classes: list[int]) -> None:
@@ -67,6 +67,48 @@ def test_damaged_cifar_is_refused(tmp_path):
     write_cifar(tmp_path / "test.bin", 2, [200])
     with pytest.raises(InputError, match=r"test\.bin: class 200.* 100 "):
         cifar(tmp_path)
+
+
+def test_digits_are_real_images_split_once():
+    pytest.importorskip("sklearn", reason="scikit-learn, which has the digits, is not installed")
+    read = digits()
+    assert read.inputs.shape == (1198, 1, 8, 8)
+    assert read.test_inputs.shape == (599, 1, 8, 8)
+    assert read.inputs.mean().item() == pytest.approx(0, abs=1e-5)
+    assert torch.bincount(read.targets).min() > 100
+    assert torch.bincount(read.test_targets).min() > 40
+    assert digits().digest == read.digest
+    everything = torch.cat([read.inputs, read.test_inputs]).flatten(1)
+    assert len(everything.unique(dim=0)) == 1797
+
+
+def test_missing_scikit_learn_is_reported(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(InputError, match="pip install scikit-learn"):
+        digits()
+
+
+def test_a_few_steps_learn_the_digits():
+    pytest.importorskip("sklearn", reason="scikit-learn, which has the digits, is not installed")
+    read = digits()
+    torch.manual_seed(0)
+    network = TASKS["small"]["digits"].make(read)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    for step in range(40):
+        inputs, targets = read.batch(64, 0, step, 0)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(inputs), targets).backward()
+        optimizer.step()
+    network.eval()
+    with torch.no_grad():
+        accuracy = (network(read.test_inputs).argmax(1) == read.test_targets).float().mean().item()
+    assert accuracy > 0.85
+
+
+@pytest.mark.slow
+def test_chips_of_trainings_are_built(tmp_path):
+    assert words_wrong(build_chip("extracted", tmp_path)) == 0
+    assert 0.001 < words_wrong(build_chip("imperfect", tmp_path)) < 0.05
 
 
 def test_samples_depend_only_on_seed_step_and_rank(tmp_path):
@@ -165,6 +207,8 @@ def test_a_killed_rank_ends_the_job_and_is_named(tmp_path):
         (["chain", "--timeout", "-1"], "--timeout -1: "),
         (["chain", "--text", "novel.txt"], "--text novel.txt: "),
         (["llama", "--cifar", "cifar"], "--cifar cifar: "),
+        (["digits", "llama", "--cifar", "cifar"], "--cifar cifar: "),
+        (["digits", "--size", "full"], "digits has no size full"),
     ],
 )
 def test_invalid_options_are_refused(arguments, message):

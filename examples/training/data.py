@@ -1,4 +1,4 @@
-"""Training data: CIFAR or generated images, and a text file or Python's language reference.
+"""Training data: CIFAR, handwritten digits or generated images, and a text file or Python's language reference.
 
 Every rank draws its samples of a step with a generator seeded by (seed, step, rank), so they are equal for all schemes.
 """
@@ -24,6 +24,9 @@ CIFAR_FILES = {
 }
 """Number of label bytes before an image (the last is used), classes, files; https://www.cs.toronto.edu/~kriz/cifar.html."""
 
+DIGITS_TEST_SHARE = 3
+"""One image out of this many is used for testing."""
+
 TOKENS = 256
 """A token is a byte."""
 TEST_SHARE = 10
@@ -36,7 +39,7 @@ class Data:
 
     Attributes:
         name: Description for tables.
-        inputs: Images (samples, 3, edge, edge), float32; or a text (bytes,).
+        inputs: Images (samples, channels, edge, edge), float32; or a text (bytes,).
         targets: Classes (samples,); or the text again.
         test_inputs: Inputs for testing.
         test_targets: Targets for testing.
@@ -117,6 +120,32 @@ def _read_cifar(folder: Path, names: tuple[str, ...], labels: int, classes: int)
     targets = rows[:, labels - 1].astype(np.int64)
     images = rows[:, labels:].reshape(-1, 3, PIXELS, PIXELS).astype(np.float32) / 255
     return torch.from_numpy(images), torch.from_numpy(targets)
+
+
+def digits() -> Data:
+    """Read scikit-learn's handwritten digits: 1,797 grey images of 8 × 8 pixels, normalised; a third is for testing.
+
+    Source:
+        Test set of the Optical Recognition of Handwritten Digits Data Set, UCI Machine Learning Repository (1998).
+
+    Raises:
+        InputError: scikit-learn is not installed.
+    """
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as fault:
+        raise InputError(
+            f"the handwritten digits need scikit-learn, which cannot be imported ({fault}); pip install scikit-learn"
+        ) from fault
+    pixels, classes = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(classes))
+    images = torch.from_numpy(pixels[order].astype(np.float32)).view(-1, 1, 8, 8)
+    targets = torch.from_numpy(classes[order].astype(np.int64))
+    cut = len(order) // DIGITS_TEST_SHARE
+    mean, scale = images[cut:].mean(), images[cut:].std()
+    images = (images - mean) / scale
+    name = f"scikit-learn's handwritten digits, {len(order) - cut:,} images to train and {cut:,} to test"
+    return Data(name, images[cut:], targets[cut:], images[:cut], targets[:cut], 10)
 
 
 def generated_images(pixels: int, classes: int, train: int, test: int, noise: float) -> Data:

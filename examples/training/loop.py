@@ -55,6 +55,10 @@ def _image_chain(data: Data) -> nn.Module:
     return chain(data.inputs[0].numel(), (128, 64), data.classes)
 
 
+def _resnet(widths: tuple[int, ...], blocks: tuple[int, ...], bottleneck: bool) -> Callable[[Data], nn.Module]:
+    return lambda data: resnet(data.inputs.shape[1], widths, blocks, bottleneck, data.classes)
+
+
 def _decoder(size: DecoderSize) -> Callable[[Data], nn.Module]:
     def make(data: Data) -> nn.Module:
         return Decoder(replace(size, vocabulary=max(size.vocabulary, data.classes)))
@@ -64,12 +68,13 @@ def _decoder(size: DecoderSize) -> Callable[[Data], nn.Module]:
 
 TASKS = {
     "small": {
-        "resnet": Task(lambda data: resnet((8, 16, 32), (1, 1, 1), False, data.classes), 32, 300, 0.1),
+        "resnet": Task(_resnet((8, 16, 32), (1, 1, 1), False), 32, 300, 0.1),
+        "digits": Task(_resnet((8, 16, 32), (1, 1, 1), False), 32, 300, 0.1),
         "llama": Task(_decoder(DecoderSize(2, 64, 4, 176, 256)), 4, 400, 3e-3, adam=True),
         "chain": Task(_image_chain, 32, 300, 0.05),
     },
     "full": {
-        "resnet": Task(lambda data: resnet((64, 128, 256, 512), (3, 4, 6, 3), True, data.classes), 2, 1, 0.1, tests=8),
+        "resnet": Task(_resnet((64, 128, 256, 512), (3, 4, 6, 3), True), 2, 1, 0.1, tests=8),
         "llama": Task(_decoder(DecoderSize(8, 384, 8, 1024, 32_000)), 1, 1, 1e-3, adam=True, tests=8),
     },
 }

@@ -44,16 +44,19 @@ class Residual(nn.Module):
         return F.relu(self.body(images) + self.shortcut(images))
 
 
-def resnet(widths: tuple[int, ...], blocks: tuple[int, ...], bottleneck: bool, classes: int) -> nn.Sequential:
+def resnet(
+    channels: int, widths: tuple[int, ...], blocks: tuple[int, ...], bottleneck: bool, classes: int
+) -> nn.Sequential:
     """Create a ResNet for small images, whose first convolution is 3 × 3 at full size.
 
     Args:
+        channels: Channels of an image.
         widths: Channels of the 3 × 3 convolutions of every stage; every stage but the first halves the edge length.
         blocks: Number of blocks of every stage.
         bottleneck: Whether the blocks have a bottleneck.
         classes: Number of classes.
     """
-    layers: list[nn.Module] = [_convolution(3, widths[0], 3, 1), nn.BatchNorm2d(widths[0]), nn.ReLU()]
+    layers: list[nn.Module] = [_convolution(channels, widths[0], 3, 1), nn.BatchNorm2d(widths[0]), nn.ReLU()]
     channels = widths[0]
     for stage, (width, count) in enumerate(zip(widths, blocks, strict=True)):
         for block in range(count):

@@ -22,7 +22,7 @@ from optinc_pdk.onn.weight_files import NETWORKS
 
 SERVERS = 4
 NETWORK = NETWORKS / "average_8bit_4servers_relu.npz"
-COUPLERS_OFF = 0.08
+COUPLERS_OFF = 0.15
 """Factor on the couplers' deviations of the process card; chosen so that about one word in a hundred is wrong."""
 TABLE_II_ROW = "3-6"
 """Row of Table II of arXiv 2603.28290 with the highest error rate, one word in 9,017."""
@@ -73,7 +73,8 @@ class Entry:
 
 def chip_file(kind: str, folder: Path) -> Path:
     """Path of the table of a chip."""
-    return folder / f"{kind}_{NETWORK.stem}.function.npz"
+    name = NETWORK.stem if kind == "extracted" else f"{kind}_{NETWORK.stem}"
+    return folder / f"{name}.function.npz"
 
 
 def build_chip(kind: str, folder: Path) -> Path:
@@ -94,10 +95,9 @@ def build_chip(kind: str, folder: Path) -> Path:
     path = chip_file(kind, folder)
     if path.is_file():
         return path
-    name = f"extracted_{NETWORK.stem}"
-    files = [folder / f"{name}{suffix}" for suffix in (".gds", ".pic.yml", ".bias.yml")]
+    files = [folder / f"{NETWORK.stem}{suffix}" for suffix in (".gds", ".pic.yml", ".bias.yml")]
     if kind == "extracted" or not all(file.is_file() for file in files):
-        op.build(NETWORK, folder, name=name)
+        op.build(NETWORK, folder)
     if kind == "imperfect":
         process = load_process("soi220")
         chip = read_chip(*files, process)

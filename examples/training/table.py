@@ -32,6 +32,8 @@ EIGHT_BITS = ("optinc-8", "optinc-8-unbiased", "optinc-extracted", "optinc-extra
 PLAN: tuple[tuple[str, ...], ...] = (
     ("llama", "resnet", "--scheme", *MAIN),
     ("chain", "--scheme", *MAIN, *RIVALS, "edad"),
+    ("digits", "--scheme", *MAIN, *RIVALS),
+    ("digits", "--scheme", "ring", "torch", "optinc-16", *EIGHT_BITS, "optinc-imperfect", "--seed", "1", "2"),
     ("resnet", "llama", "--scheme", *RIVALS),
     ("resnet", "llama", "--scheme", *MAIN, "--seed", "1", "2"),
     ("llama", "chain", "--scheme", "ring", *EIGHT_BITS, "optinc-imperfect", "--seed", "1", "2"),
@@ -43,6 +45,7 @@ PLAN: tuple[tuple[str, ...], ...] = (
 """The trainings, most important first. edAD supports only the chain."""
 TITLES = {
     "resnet": "ResNet-8 on images",
+    "digits": "ResNet-8 on handwritten digits",
     "llama": "LLaMA-style decoder on text",
     "chain": "chain of three linear layers on images",
 }

@@ -1,6 +1,7 @@
 """Train networks on four ranks of this machine with any of the schemes; writes logs and results.
 
     python examples/training/train.py resnet --scheme ring optinc-8
+    python examples/training/train.py digits --scheme ring optinc-8
     torchrun --nproc-per-node 4 examples/training/train.py llama --scheme optinc-extracted
 
 Writes a log (.csv: step, loss, seconds) and a result (.json) for every scheme; trainings that have a result are not
@@ -21,7 +22,7 @@ import ranks
 import schemes
 import torch
 import torch.distributed as dist
-from data import Data, cifar, generated_images, text
+from data import Data, cifar, digits, generated_images, text
 from loop import TASKS, Run, Watch, train
 from results import finished, write
 from rich.console import Console
@@ -68,7 +69,10 @@ def parser() -> argparse.ArgumentParser:
     """Parser of the command line."""
     command_line = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     command_line.add_argument(
-        "model", nargs="+", choices=sorted(TASKS["small"]), help="networks, trained one after another"
+        "model",
+        nargs="+",
+        choices=sorted(TASKS["small"]),
+        help="networks, trained one after another; digits: the ResNet on scikit-learn's handwritten digits",
     )
     command_line.add_argument(
         "--scheme",
@@ -107,8 +111,10 @@ def runs_of(options: argparse.Namespace) -> list[Run]:
         raise InputError(f"--timeout {options.timeout:g}: give from 1 to {MAX_TIMEOUT_S:g} seconds")
     if options.text is not None and "llama" not in options.model:
         raise InputError(f"--text {options.text}: only llama is trained on text; leave it out, or train llama")
-    if options.cifar is not None and set(options.model) == {"llama"}:
-        raise InputError(f"--cifar {options.cifar}: llama is trained on text; leave it out, or train resnet or chain")
+    if options.cifar is not None and not {"resnet", "chain"} & set(options.model):
+        raise InputError(
+            f"--cifar {options.cifar}: only resnet and chain are trained on it; leave it out, or train one of them"
+        )
     tasks = TASKS[options.size]
     missing = [model for model in options.model if model not in tasks]
     if missing:
@@ -142,6 +148,8 @@ def load(options: argparse.Namespace, model: str) -> Data:
     """Load the data for a network."""
     if model == "llama":
         return text(options.text, CONTEXTS[options.size])
+    if model == "digits":
+        return digits()
     if options.cifar is not None:
         return cifar(options.cifar)
     return generated_images(*(SMALL_IMAGES if options.size == "small" else FULL_IMAGES))
