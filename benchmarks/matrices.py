@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.stats
@@ -53,19 +54,25 @@ ROWS: dict[str, tuple[str, Matrix, str]] = {
 HEAD = ("matrix", "process", "MZIs", "largest error", "rms", "insertion loss", "die", "verdict", "CPU time", "memory")
 
 
-def measure(name: str) -> str:
-    """Build one chip in a process of its own; return its row of the table."""
-    title, matrix, process = ROWS[name]
+def build(matrix: Matrix, process: str) -> tuple[dict[str, Any], float, float]:
+    """Build one chip by the command line; return its report, processor time in s, and peak memory in MB."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"{name}.npy")
+        path = Path(folder, "matrix.npy")
         np.save(path, matrix)
         command = [sys.executable, "-c", "from optinc_pdk.cli import main; main()", "build", path, "-o", folder]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run([*command, "--process", process, "--json"], stdout=subprocess.PIPE, check=False)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    report = json.loads(done.stdout)
-    found, chip = report["matrix"], report["chip"]
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    # the largest process so far
+    return json.loads(done.stdout), seconds, after.ru_maxrss / 1e3
+
+
+def measure(name: str) -> str:
+    """Build one chip in a process of its own; return its row of the table."""
+    title, matrix, process = ROWS[name]
+    report, seconds, memory_mb = build(matrix, process)
+    found, chip = report["matrix"], report["chip"]
     values = (
         title,
         f"`{process}`",
@@ -76,8 +83,7 @@ def measure(name: str) -> str:
         f"{chip['width_um'] / 1e3:.1f} × {chip['height_um'] / 1e3:.1f} mm",
         report["verdict"],
         f"{seconds:.0f} s",
-        # the largest process so far
-        f"{after.ru_maxrss / 1e6:.2f} GB",
+        f"{memory_mb / 1e3:.2f} GB",
     )
     return "| " + " | ".join(values) + " |"
 
