@@ -70,7 +70,6 @@ def test_damaged_cifar_is_refused(tmp_path):
 
 
 def test_digits_are_real_images_split_once():
-    pytest.importorskip("sklearn", reason="scikit-learn, which has the digits, is not installed")
     read = digits()
     assert read.inputs.shape == (1198, 1, 8, 8)
     assert read.test_inputs.shape == (599, 1, 8, 8)
@@ -89,7 +88,6 @@ def test_missing_scikit_learn_is_reported(monkeypatch):
 
 
 def test_a_few_steps_learn_the_digits():
-    pytest.importorskip("sklearn", reason="scikit-learn, which has the digits, is not installed")
     read = digits()
     torch.manual_seed(0)
     network = TASKS["small"]["digits"].make(read)
