@@ -855,6 +855,20 @@ def test_size_compares_with_the_paper_and_refuses_a_missing_network(tmp_path: Pa
     assert (result.returncode, result.stdout) == (2, "") and "missing.npz" in result.stderr
 
 
+def test_size_takes_matrices_beside_networks(tmp_path: Path) -> None:
+    matrix = tmp_path / "matrix.npy"
+    np.save(matrix, np.random.default_rng(0).normal(size=(5, 3)))
+    result = run("size", matrix, bundled_weights(), "--json")
+    assert result.returncode == 0, result.stderr
+    rows = {row["name"]: row for row in json.loads(result.stdout)["networks"]}
+    assert (rows["matrix"]["structure"], rows["matrix"]["mzis"], rows["matrix"]["fibres"]) == ([3, 5], 16, 8)
+    refused = run("size", matrix, "--bits", 4)
+    assert (refused.returncode, refused.stdout) == (2, "") and "--bits has no effect" in refused.stderr
+    np.save(matrix, np.full((2, 2), np.nan))
+    refused = run("size", bundled_weights(), matrix)
+    assert (refused.returncode, refused.stdout) == (2, "") and "matrix.npy" in refused.stderr
+
+
 @pytest.mark.parametrize(("name", "mzis"), [("average_4bit_4servers", 18), ("average_4bit_4servers_relu", 89)])
 def test_factor_prints_the_papers_count(name: str, mzis: int) -> None:
     result = run("factor", bundled_weights().with_name(f"{name}.npz"), "--link", "direct", "--json")

@@ -194,7 +194,10 @@ def _factor_matrix(weights: Path, process: str, extra_columns: int, as_json: boo
 
 @app.command()
 def size(
-    weights: Annotated[list[Path], typer.Argument(help="Weight files: .npz, .safetensors or .onnx.")],
+    weights: Annotated[
+        list[Path],
+        typer.Argument(help="Weight files: .npz, .safetensors or .onnx; or matrices: .npy, or .npz with one array."),
+    ],
     process: ProcessName = DEFAULT,
     bits: Bits = None,
     servers: Servers = None,
@@ -203,17 +206,23 @@ def size(
     link: LinkName = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate the chip size of networks without a layout: area, pads, heater power and optical power.
+    """Estimate the chip size of networks and matrices without a layout: area, pads, heater power and optical power.
 
     Prints Markdown tables of the sizes, of those that the paper's networks would have, and of the process's limits.
     """
     from optinc_pdk.assemble import check_devices, check_weights
     from optinc_pdk.cards import load_process, with_link
+    from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.onn import Onn, linked_network
 
     card = with_link(load_process(process), link, None)
     check_devices(card)
-    networks = [(path, read_any_network(path, bits, servers, groups, activation)) for path in weights]
+    matrices = {path: MatrixTarget.load(path) for path in weights if is_matrix(path)}
+    if len(matrices) == len(weights):
+        described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
+        refuse_for_matrix(weights[0], described | {"--link": link})
+    files = [path for path in weights if path not in matrices]
+    networks = [(path, read_any_network(path, bits, servers, groups, activation)) for path in files]
     for path, onn in networks:
         with errors_naming(path):
             check_weights(onn)
@@ -221,14 +230,22 @@ def size(
 
     from optinc_pdk.report.chip_size import onn_size, paper_sizes
     from optinc_pdk.report.chip_size_table import size_markdown, size_rows
+    from optinc_pdk.report.matrix_size import matrix_size
 
     tasks = {(onn.task.bits, onn.task.servers): onn.task for _, onn in networks if isinstance(onn, Onn)}
     sizes = [one for task in tasks.values() for one in paper_sizes(task, card)]
+    network_of = dict(networks)
     with stage_progress(tuple(str(path) for path in weights)) as report_stage:
-        for path, onn in networks:
+        for path in weights:
             report_stage(str(path))
             with errors_naming(path):
-                sizes.append(onn_size(path.stem, onn, card))
+                matrix = matrices.get(path)
+                size = (
+                    onn_size(path.stem, network_of[path], card)
+                    if matrix is None
+                    else matrix_size(path.stem, matrix, card)
+                )
+                sizes.append(size)
     if as_json:
         print(json.dumps({"schema": 1, "process": card.name, "networks": size_rows(sizes)}, indent=2))
     else:

@@ -202,6 +202,13 @@ def network_size(
         out, into = sum(shape[0] for shape in shapes), sum(shape[1] for shape in shapes)
         end = (i == 0, i == last)
         layers.append(_ends(_mesh(shapes, method, process, end), out, into, task, end, process))
+    return size_of_layers(name, structure, layers, process, noise)
+
+
+def size_of_layers(
+    name: str, structure: Sequence[int], layers: Sequence[LayerSize], process: Process, noise: float | None
+) -> NetworkSize:
+    """Compare the sizes of a chip's layers with the limits of a process; arguments are those of `network_size`."""
     dies, outline, fit = _dies(layers, process)
     loss = tuple(layer.loss_db for layer in layers)
     return NetworkSize(
@@ -219,7 +226,7 @@ def network_size(
     )
 
 
-def _columns(modes: int) -> int:
+def mesh_columns(modes: int) -> int:
     """Number of columns of a rectangular mesh, as in `rectangular_slots`."""
     return modes if modes > 2 else modes - 1
 
@@ -239,8 +246,8 @@ def layer_columns(parts: Sequence[tuple[int, int]], method: FactorMethod) -> int
         method: Factorisation of the layer.
     """
     if isinstance(method, str):
-        return sum(max(_columns(part[side]) for part in parts) for side in (0, 1)) + 1
-    return _columns(method[1]) + 1
+        return sum(max(mesh_columns(part[side]) for part in parts) for side in (0, 1)) + 1
+    return mesh_columns(method[1]) + 1
 
 
 def _mesh(
@@ -257,7 +264,7 @@ def _mesh(
         attenuators, mzis, trees_db = sum(map(min, parts)), sum(svd_mzis(*part) for part in parts), 0.0
         sides = [[into for _, into in parts], [out for out, _ in parts]]
         meshes = [modes for side in sides for modes in side]
-        cells = sum(sum(side) * max(map(_columns, side)) for side in sides)
+        cells = sum(sum(side) * max(map(mesh_columns, side)) for side in sides)
         strips = 1
     else:
         (out, into), block = parts[0], method[1]
@@ -266,10 +273,7 @@ def _mesh(
         mzis = unitary_diagonal_mzis(out, into, block)
         trees = block_trees(out, into, block, process.device("mmi1x2").parameter("loss_db"))
         trees_db = trees.split_db * end[0] + trees.combine_db * end[1]
-        cells = sum(modes * _columns(modes) for modes in meshes)
-    pitch = float(process.floorplan.mode_pitch_um)
-    length = mzi_positions(process).end * cells
-    length += attenuator_positions(process).end * attenuators
+        cells = sum(modes * mesh_columns(modes) for modes in meshes)
     return LayerSize(
         strips=strips,
         mzis=mzis,
@@ -277,8 +281,33 @@ def _mesh(
         fibres=0,
         columns=columns,
         loss_db=columns * mzi_loss_db(process) + trees_db,
-        area_mm2=length * pitch / 1e6,
+        area_mm2=cells_mm2(cells, attenuators, process),
     )
+
+
+def cells_mm2(places: int, attenuators: int, process: Process) -> float:
+    """Return the area in mm² of the cells of meshes and of attenuators.
+
+    Args:
+        places: Modes times columns of the meshes; an MZI covers two of these places.
+        attenuators: Number of attenuators.
+        process: Process card.
+    """
+    length = mzi_positions(process).end * places + attenuator_positions(process).end * attenuators
+    return float(length * float(process.floorplan.mode_pitch_um) / 1e6)
+
+
+def beside_mm2(fibres: int, heaters: int, process: Process) -> float:
+    """Return the area in mm² of fibre couplers, and of the heaters' pads if they lie beside the meshes."""
+    coupler = process.device(process.fibres.coupler)
+    if coupler.name == "grating_coupler":
+        length = coupler.size("taper_length_um") + coupler.size("periods") * coupler.size("period_um")
+    else:
+        length = coupler.size("length_um")
+    area_um2 = fibres * float(process.floorplan.fibre_pitch_um) * length
+    if process.pads.wiring == "perimeter":
+        area_um2 += heaters * float(process.pads.pitch_um) ** 2
+    return area_um2 / 1e6
 
 
 def _ends(
@@ -307,16 +336,9 @@ def _ends(
         loss += process.device("mmi2x2").parameter("loss_db") + (fibre_db if outside else 0.0)
         heaters, fibres = heaters + out, fibres + (2 * out if outside else 0)
     heaters += mesh.heaters
-    if coupler.name == "grating_coupler":
-        length = coupler.size("taper_length_um") + coupler.size("periods") * coupler.size("period_um")
-    else:
-        length = coupler.size("length_um")
-    beside_um2 = fibres * float(process.floorplan.fibre_pitch_um) * length
-    if process.pads.wiring == "perimeter":
-        beside_um2 += heaters * float(process.pads.pitch_um) ** 2
     # the blocks of the first layer share the preprocessing unit P, those of the last layer the output tree T
     strips = 1 if first or last else mesh.strips
-    area = mesh.area_mm2 + beside_um2 / 1e6
+    area = mesh.area_mm2 + beside_mm2(fibres, heaters, process)
     return replace(mesh, strips=strips, heaters=heaters, fibres=fibres, loss_db=loss, area_mm2=area)
 
 
