@@ -24,17 +24,8 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.onn import Onn, bundled_weights
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.tolerance import imperfections, read_chip
-from optinc_pdk.tolerance.montecarlo.study import (
-    AFTER,
-    BEFORE,
-    DRIFTED,
-    YieldStudy,
-    best_receiver,
-    biased_stages,
-    noises_of,
-    read_sample,
-    sample_seed,
-)
+from optinc_pdk.tolerance.montecarlo.sample_study import AFTER, BEFORE, DRIFTED, sample_seed
+from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver, biased_stages, noises_of, read_sample
 from optinc_pdk.tolerance.montecarlo.summary import outcome_numbers
 from optinc_pdk.tolerance.montecarlo.summary_text import rate_text
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome

@@ -34,7 +34,8 @@ from optinc_pdk.tolerance import imperfections, read_chip
 from optinc_pdk.tolerance.montecarlo.executors import LOCAL, open_executor
 from optinc_pdk.tolerance.montecarlo.plots import waterfall_png, yield_png
 from optinc_pdk.tolerance.montecarlo.records import Records, SampleJob
-from optinc_pdk.tolerance.montecarlo.study import AFTER, YieldStudy, amounts_of
+from optinc_pdk.tolerance.montecarlo.sample_study import AFTER, amounts_of
+from optinc_pdk.tolerance.montecarlo.study import YieldStudy
 from optinc_pdk.tolerance.montecarlo.summary import outcome_numbers
 from optinc_pdk.tolerance.montecarlo.summary_text import caption, percent
 from optinc_pdk.tolerance.montecarlo.yield_run import YieldResults, header_of, run_jobs
@@ -288,7 +289,7 @@ def main(
             with Records(output / f"{row.name}.jsonl", header, resume=True) as records:
                 run_jobs(jobs, records, run, report)
                 found = YieldResults.of(work, jobs, records.done)
-        numbers = found.numbers(header, work.target)
+        numbers = found.numbers(header)
         numbers["stages"] |= part_statistics(found, work.target)
         if row.plain:
             noiseless = {stage: outcomes for stage, outcomes in found.stages.items() if " at " not in stage}
@@ -297,7 +298,9 @@ def main(
         lost = [row for row in numbers["contributions"] if any(row[study]["words_lost"] for study in STUDIES)]
         if lost:
             title = caption(numbers, found.parts)
-            write_atomic(docs / f"waterfall_{row.network}.png", waterfall_png(numbers["contributions"], title))
+            write_atomic(
+                docs / f"waterfall_{row.network}.png", waterfall_png(numbers["contributions"], work.summary.lost, title)
+            )
         table = merged_lines(docs / "tolerance.csv", lines_of(row, numbers))
         stream = io.StringIO()
         writer = csv.DictWriter(stream, list(table[0]), lineterminator="\n")

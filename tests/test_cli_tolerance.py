@@ -21,7 +21,7 @@ from optinc_pdk.cli import main
 from optinc_pdk.flow import build
 from optinc_pdk.onn import Layer, Onn, bundled_weights, carry_chain
 from optinc_pdk.tolerance.drift import scenarios
-from optinc_pdk.tolerance.montecarlo import study
+from optinc_pdk.tolerance.montecarlo import sample_study
 
 CODE = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
 
@@ -129,7 +129,7 @@ def test_samples_are_calibrated_to_the_weights(
     chip: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # a tolerance search would calibrate eight times
-    monkeypatch.setattr(study, "TOLERANCE_SAMPLES_CALIBRATED", 0)
+    monkeypatch.setattr(sample_study, "TOLERANCE_SAMPLES_CALIBRATED", 0)
     weights = tmp_path / "tiny.npz"
     carry_chain(Averaging(2, 4, 1)).save(weights)
     options = ("--samples", 1, "--imperfection", "phase", "--calibrate", "--weights", weights, "--json")

@@ -265,7 +265,7 @@ def _amounts(
     """
     from optinc_pdk.cards import KINDS
     from optinc_pdk.drive import MAX_DAC_BITS
-    from optinc_pdk.tolerance.montecarlo.study import NOISE_KINDS
+    from optinc_pdk.tolerance.montecarlo.sample_study import NOISE_KINDS
     from optinc_pdk.tolerance.variation.imperfections import imperfections
     from optinc_pdk.tolerance.variation.sampled_response import MIN_EFFECTIVE_BITS
 

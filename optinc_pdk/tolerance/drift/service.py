@@ -26,7 +26,8 @@ from optinc_pdk.tolerance.drift.scenarios import DriftScenario, samples_in_time
 from optinc_pdk.tolerance.drift.tracking import track
 from optinc_pdk.tolerance.drift.tracking_learning import learn_again, learn_tracking
 from optinc_pdk.tolerance.drift.tracking_model import ServiceSetting, TrackingModel
-from optinc_pdk.tolerance.montecarlo.study import BENCH_AVERAGES, YieldStudy, read_sample, sample_seed, scaled_noise
+from optinc_pdk.tolerance.montecarlo.sample_study import sample_seed
+from optinc_pdk.tolerance.montecarlo.study import BENCH_AVERAGES, YieldStudy, read_sample, scaled_noise
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
 from optinc_pdk.tolerance.variation.sampling import ChipSample, draw_sample

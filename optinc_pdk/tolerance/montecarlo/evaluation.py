@@ -17,22 +17,9 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate import Scattering, UnsettledError
 from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Result, SampleJob
-from optinc_pdk.tolerance.montecarlo.study import (
-    BEFORE,
-    YieldStudy,
-    amounts_of,
-    inputs_of_task,
-    judged_stage,
-    noises_of,
-    read_sample,
-    sample_seed,
-    scaled_noise,
-    stage_outcomes,
-)
-from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome, reads_every_word
+from optinc_pdk.tolerance.montecarlo.sample_study import AnyStudy, amounts_of, sample_seed
 from optinc_pdk.tolerance.variation.imperfections import Imperfections
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
-from optinc_pdk.tolerance.variation.phase_lock import locked_bias
 from optinc_pdk.tolerance.variation.sampled_response import sample_scatterings
 from optinc_pdk.tolerance.variation.sampling import ChipSample, draw_sample
 
@@ -59,16 +46,16 @@ Evaluation = Generator[SampleRequest, "Scattering | ValueError", Result]
 """Evaluation of a job: it requests S-parameters, which are sent back, or the error of a sample that has none."""
 
 
-def run_serially(work: YieldStudy, jobs: Iterable[SampleJob]) -> Iterator[tuple[SampleJob, Result]]:
+def run_serially(work: AnyStudy, jobs: Iterable[SampleJob]) -> Iterator[tuple[SampleJob, Result]]:
     """Evaluate jobs in this process, and yield each job with its result as soon as it is finished."""
-    if work.onn is None:
+    if not work.calibrated:
         yield from evaluate_together(work, jobs)
         return
     for job in jobs:
         yield job, evaluate(work, job)
 
 
-def evaluate(work: YieldStudy, job: SampleJob) -> Result:
+def evaluate(work: AnyStudy, job: SampleJob) -> Result:
     """Evaluate one job.
 
     Returns:
@@ -78,18 +65,18 @@ def evaluate(work: YieldStudy, job: SampleJob) -> Result:
     Raises:
         InputError: The sample cannot be computed.
     """
-    if work.onn is None:
+    if not work.calibrated:
         ((_, result),) = evaluate_together(work, [job])
         return result
     part = work.imperfections.only(*_kinds_in(job, tuple(amounts_of(work))))
     with _named_errors(work, job):
         if job.study == TOLERANCE:
             return {"factor": largest_tolerated(lambda factor: _reaches(work, part, job, factor))}
-        return {stage: outcome.to_json() for stage, outcome in stage_outcomes(work, part, job.sample).items()}
+        return {stage: outcome.to_json() for stage, outcome in work.outcomes(part, job.sample).items()}
 
 
 @contextmanager
-def _named_errors(work: YieldStudy, job: SampleJob) -> Iterator[None]:
+def _named_errors(work: AnyStudy, job: SampleJob) -> Iterator[None]:
     """Name the sample in errors of its evaluation."""
     try:
         yield
@@ -98,7 +85,7 @@ def _named_errors(work: YieldStudy, job: SampleJob) -> Iterator[None]:
         raise InputError(f"sample {job.sample}{about} of {work.chip.name!r} cannot be computed: {fault}") from fault
 
 
-def evaluate_together(work: YieldStudy, jobs: Iterable[SampleJob]) -> Iterator[tuple[SampleJob, Result]]:
+def evaluate_together(work: AnyStudy, jobs: Iterable[SampleJob]) -> Iterator[tuple[SampleJob, Result]]:
     """Evaluate jobs without calibration, the S-parameters of up to ``TOGETHER`` samples as one batch.
 
     Args:
@@ -154,12 +141,14 @@ def _together(
         return [answer for sample in samples for answer in _together(chip, [sample], bits)]
 
 
-def _evaluation(work: YieldStudy, job: SampleJob) -> Evaluation:
+def _evaluation(work: AnyStudy, job: SampleJob) -> Evaluation:
     """Evaluate one job without calibration; S-parameters are requested and sent back."""
     part = work.imperfections.only(*_kinds_in(job, tuple(amounts_of(work))))
     with _named_errors(work, job):
         if job.study != TOLERANCE:
-            outcomes = yield from _uncalibrated_outcomes(work, part, job.sample)
+            seed = sample_seed(work.seed, job.sample)
+            answer = yield SampleRequest(draw_sample(work.chip, part, seed), part.effective_bits)
+            outcomes = work.uncalibrated_outcomes(answer, part, seed)
             return {stage: outcome.to_json() for stage, outcome in outcomes.items()}
         search = tolerance_search()
         factor = next(search)
@@ -171,18 +160,8 @@ def _evaluation(work: YieldStudy, job: SampleJob) -> Evaluation:
                 return {"factor": end.value}
 
 
-def _uncalibrated_outcomes(
-    work: YieldStudy, imperfections: Imperfections, sample: int
-) -> Generator[SampleRequest, Scattering | ValueError, dict[str, WordOutcome]]:
-    """Evaluate a sample with the bias of the file, as :func:`stage_outcomes` without calibration."""
-    seed, bits = sample_seed(work.seed, sample), imperfections.effective_bits
-    answer = yield SampleRequest(draw_sample(work.chip, imperfections, seed), bits)
-    noises = noises_of(work, BEFORE, imperfections)
-    return read_sample(work, answer, work.chip.bias, noises, seed)
-
-
 def _reaches_uncalibrated(
-    work: YieldStudy, imperfections: Imperfections, job: SampleJob, factor: float
+    work: AnyStudy, imperfections: Imperfections, job: SampleJob, factor: float
 ) -> Generator[SampleRequest, Scattering | ValueError, bool]:
     """Return whether a sample with a multiple of one imperfection reaches its target, as :func:`_reaches`."""
     scaled, seed = imperfections.scaled(job.imperfection, factor), sample_seed(work.seed, job.sample)
@@ -190,14 +169,7 @@ def _reaches_uncalibrated(
         with np.errstate(over="ignore", invalid="ignore"):
             sample = draw_sample(work.chip, scaled, seed)
         answer = yield SampleRequest(sample, scaled.effective_bits)
-        if work.target < 1.0:
-            outcomes = read_sample(work, answer, work.chip.bias, {BEFORE: scaled_noise(work.noise, scaled)}, seed)
-            return outcomes[BEFORE].accuracy >= work.target
-        if isinstance(answer, ValueError):
-            raise answer
-        inputs, noise = inputs_of_task(work.task), scaled_noise(work.noise, scaled)
-        bias = locked_bias(answer, work.chip.board, work.chip.locked_source, work.chip.bias)
-        return reads_every_word(answer, inputs, work.chip.board, bias, noise, seed)
+        return work.reached_uncalibrated(answer, scaled, seed)
     except (RangeError, UnsettledError):
         return False
     except InputError:
@@ -218,13 +190,13 @@ def _kinds_in(job: SampleJob, kinds: Sequence[str]) -> Sequence[str]:
     return [job.imperfection]
 
 
-def _reaches(work: YieldStudy, imperfections: Imperfections, job: SampleJob, factor: float) -> bool:
+def _reaches(work: AnyStudy, imperfections: Imperfections, job: SampleJob, factor: float) -> bool:
     """Return whether a sample with a multiple of one imperfection reaches its target."""
     scaled = imperfections.scaled(job.imperfection, factor)
     try:
         # overflowing losses raise an error below
         with np.errstate(over="ignore", invalid="ignore"):
-            return stage_outcomes(work, scaled, job.sample)[judged_stage(work)].accuracy >= work.target
+            return work.reached(work.outcomes(scaled, job.sample)[work.judged_stage])
     except InputError:
         if factor <= 1.0:
             raise

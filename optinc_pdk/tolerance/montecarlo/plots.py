@@ -60,11 +60,12 @@ def _staircase(axes: Axes, values: Sequence[float], color: str, name: str) -> No
     axes.plot(across, np.concatenate([[0.0], share, [1.0]]), drawstyle="steps-post", color=color, label=name)
 
 
-def waterfall_png(contributions: Sequence[Mapping[str, Any]], caption: str) -> bytes:
-    """Plot the share of words lost with each imperfection alone, without it, and with all imperfections up to it.
+def waterfall_png(contributions: Sequence[Mapping[str, Any]], lost: tuple[str, str], caption: str) -> bytes:
+    """Plot what is lost with each imperfection alone, without it, and with all imperfections up to it.
 
     Args:
         contributions: Result of :func:`optinc_pdk.tolerance.montecarlo.summary.kind_numbers`.
+        lost: What is lost: its name in ``contributions``, and the label of its axis, in %.
         caption: Caption of the figure.
 
     Returns:
@@ -72,7 +73,7 @@ def waterfall_png(contributions: Sequence[Mapping[str, Any]], caption: str) -> b
     """
     names = [row["imperfection"] for row in contributions]
     alone, without, upto = (
-        100 * np.array([row[study]["words_lost"] for row in contributions]) for study in ("alone", "without", "upto")
+        100 * np.array([row[study][lost[0]] for row in contributions]) for study in ("alone", "without", "upto")
     )
     figure = Figure(figsize=(12.0, 4.4), layout="constrained", facecolor="white")
     steps, parts = figure.subplots(1, 2, sharey=True)
@@ -80,7 +81,7 @@ def waterfall_png(contributions: Sequence[Mapping[str, Any]], caption: str) -> b
     colors = [_LOST if more else _GAINED for more in upto >= before]
     steps.bar(names, np.abs(upto - before), bottom=np.minimum(upto, before), color=colors)
     steps.bar("all", upto[-1], color=_INK)
-    steps.set(ylabel="words lost / %", title="one after another")
+    steps.set(ylabel=lost[1], title="one after another")
     place = np.arange(len(names))
     parts.bar(place - 0.2, alone, 0.4, color=_LOST, label="each alone")
     parts.bar(place + 0.2, without, 0.4, color=_COLORS[0], label="all but it")

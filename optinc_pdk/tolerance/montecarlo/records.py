@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_reading import SAMPLES, read_bytes
@@ -42,6 +42,19 @@ class SampleJob(NamedTuple):
 Result = Mapping[str, Any]
 
 
+class Formed(Protocol):
+    """An outcome of a sample."""
+
+    @property
+    def form(self) -> tuple[Any, ...]:
+        """What is equal in all outcomes of a run."""
+        ...
+
+
+OutcomeReader = Callable[[Mapping[str, Any]], Formed]
+"""Reads the outcome of a sample from JSON data."""
+
+
 @dataclass(frozen=True)
 class _Content:
     header: Any
@@ -61,15 +74,24 @@ class Records:
         header: Everything that results depend on, as JSON-compatible data; equal headers give equal results.
         resume: Keep finished samples of an earlier run with the same header; otherwise start a new file.
         report: Report of an earlier run, which is deleted before its records are.
+        outcome: Reads the outcome of a sample from its JSON data; raises a TypeError or ValueError if it is none.
 
     Raises:
         InputError: The path leads to something that is no regular file, the file holds other data or another run, or
             another process is writing it.
     """
 
-    def __init__(self, path: Path, header: Mapping[str, Any], resume: bool, report: Path | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        header: Mapping[str, Any],
+        resume: bool,
+        report: Path | None = None,
+        outcome: OutcomeReader = WordOutcome.from_json,
+    ) -> None:
         self.path = output_target(path, in_place=False)
         self._report = report
+        self._outcome = outcome
         self.done: dict[SampleJob, Result] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
@@ -82,7 +104,7 @@ class Records:
     def _begin(self, line: bytes, resume: bool) -> None:
         if not lock_descriptor(self._file, self.path, wait=False):
             raise InputError(f"{self.path}: another run is writing this file; wait for it, or give another folder")
-        content = _read(self.path) if resume else None
+        content = _read(self.path, self._outcome) if resume else None
         if content is None:
             if self._report is not None:
                 self._report.unlink(missing_ok=True)
@@ -127,7 +149,7 @@ def _line(data: Mapping[str, Any]) -> bytes:
     return (json.dumps(data, separators=(",", ":"), allow_nan=False) + "\n").encode()
 
 
-def _read(path: Path) -> _Content | None:
+def _read(path: Path, outcome: OutcomeReader) -> _Content | None:
     """Return the complete lines of a file; None if it has none."""
     data = read_bytes(path, SAMPLES)
     whole = data.rfind(b"\n") + 1
@@ -148,15 +170,17 @@ def _read(path: Path) -> _Content | None:
             job = SampleJob(str(row["study"]), str(row["imperfection"]), _sample_index(row["sample"]))
             if job in done:
                 raise ValueError("duplicate sample")
-            done[job] = _factor(row["result"]) if job.study == TOLERANCE else _outcomes(row["result"])
+            done[job] = dict(row["result"])
+            if job.study == TOLERANCE:
+                _check_factor(done[job])
+                continue
+            form = _form(done[job], outcome)
         except (AttributeError, KeyError, TypeError, ValueError) as fault:
             raise _damaged(path, number) from fault
-        if job.study != TOLERANCE:
-            # all samples of a run have the same stages and the same number of words
-            counts = {stage: (one["inputs"], one["words"]) for stage, one in done[job].items()}
-            first = first or counts
-            if counts != first:
-                raise _damaged(path, number)
+        # all samples of a run have the same stages, and for instance the same number of words
+        first = first or form
+        if form != first:
+            raise _damaged(path, number)
     return _Content(header["header"], done, whole)
 
 
@@ -166,22 +190,18 @@ def _sample_index(value: Any) -> int:
     return value
 
 
-def _factor(data: Any) -> Result:
-    """Validate a result of the tolerance study: the largest tolerated factor; None if all that were tried are."""
-    factor = dict(data)["factor"]
+def _check_factor(data: Result) -> None:
+    """Check a result of the tolerance study: the largest tolerated factor; None if all that were tried are."""
+    factor = data["factor"]
     if factor is not None and (type(factor) not in (int, float) or not 0.0 <= factor <= MAX_FACTOR):
         raise ValueError("the factor is out of range")
-    return {"factor": factor}
 
 
-def _outcomes(data: Any) -> Result:
-    """Validate the outcomes of a sample by stage, at least one."""
-    result = dict(data)
-    if not result:
+def _form(data: Result, outcome: OutcomeReader) -> dict[str, tuple[Any, ...]]:
+    """Return the form of the outcomes of a sample by stage, at least one; refuses data that is no outcome."""
+    if not data:
         raise ValueError("no stages")
-    for outcome in result.values():
-        WordOutcome.from_json(outcome)
-    return result
+    return {stage: outcome(one).form for stage, one in data.items()}
 
 
 def _parse(path: Path, number: int, text: bytes) -> dict[str, Any]:

@@ -1,14 +1,9 @@
-"""Monte-Carlo analysis of an extracted chip: outcomes of samples with all, single, or all but one imperfection.
-
-Sample i depends only on the seed and on i. Results therefore do not depend on the number of samples, the executor or
-interruptions. All studies use the same random numbers: one kind of imperfection alone has the same values as in the
-sample with all kinds.
-"""
+"""Monte-Carlo study of a chip that averages words: words that its sampled chips read, before and after calibration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.cards import KINDS
 from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
 from optinc_pdk.onn import Onn
@@ -28,11 +22,21 @@ from optinc_pdk.tolerance.calibration.procedure import calibrate
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
 from optinc_pdk.tolerance.error_estimate import error_margins
 from optinc_pdk.tolerance.highest_rates import best_noise
-from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Result, SampleJob
+from optinc_pdk.tolerance.montecarlo.sample_study import (
+    AFTER,
+    BEFORE,
+    BETWEEN,
+    DRIFTED,
+    NOISE_KINDS,
+    digest,
+    sample_seed,
+)
+from optinc_pdk.tolerance.montecarlo.summary import WordSummary
 from optinc_pdk.tolerance.montecarlo.word_statistics import (
     WordOutcome,
     estimated_error_rate,
     read_words,
+    reads_every_word,
     unusable_outcome,
 )
 from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
@@ -43,18 +47,9 @@ from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
 from optinc_pdk.tolerance.variation.sampling import ChipSample, aged_sample, draw_sample, nominal_sample
 
 Floats = NDArray[np.float64]
-Runner = Callable[[Iterable[SampleJob]], Iterator[tuple[SampleJob, Result]]]
 
-CONTRIBUTION_SAMPLES, CONTRIBUTION_SAMPLES_CALIBRATED = 50, 3
-"""Largest numbers of samples with each kind alone, all but it, and up to it; fewer with calibration, which is slow."""
-TOLERANCE_SAMPLES, TOLERANCE_SAMPLES_CALIBRATED = 20, 2
-"""Largest numbers of samples whose tolerance of each kind is searched for."""
 BENCH_AVERAGES = 10_000
 """Symbols averaged for one reading of the bench: 10 ms at 1 MBd."""
-BEFORE, BETWEEN, AFTER, DRIFTED = "before", "between", "after", "drifted"
-"""Stages of a sample: bias file; programmed by the digital twin; tuned in the loop; after drift of the resistances."""
-NOISE_KINDS = ("laser", "detector")
-"""Kinds that are part of the noise and not of a sample's parameters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +83,69 @@ class YieldStudy:
         """Validate the task."""
         check_board(self.chip.board, self.task)
 
+    @property
+    def calibrated(self) -> bool:
+        """Whether samples are calibrated."""
+        return self.onn is not None
+
+    @property
+    def judged_stage(self) -> str:
+        """Name of the stage that contributions and tolerances refer to: ``after`` if calibrated, else ``before``."""
+        return AFTER if self.calibrated else BEFORE
+
+    @property
+    def outcome(self) -> type[WordOutcome]:
+        """Class of the outcomes."""
+        return WordOutcome
+
+    @property
+    def summary(self) -> WordSummary:
+        """Statistics of the outcomes."""
+        return WordSummary(self.target)
+
+    def header(self) -> dict[str, Any]:
+        """Return what the results depend on besides chip, process and imperfections, as JSON-compatible data."""
+        return {
+            "task": asdict(self.task),
+            "target": self.target,
+            "noise": None if self.noise is None else self.noise.to_json(),
+            "calibrated_to": None if self.onn is None else digest(b"".join(_bytes_of(self.onn))),
+            "rates_bd": list(self.rates_bd),
+        }
+
+    def outcomes(self, imperfections: Imperfections, sample: int) -> dict[str, WordOutcome]:
+        """Sample a chip and evaluate it at each stage of its calibration, see :func:`stage_outcomes`."""
+        return stage_outcomes(self, imperfections, sample)
+
+    def uncalibrated_outcomes(
+        self, s: Scattering | ValueError, imperfections: Imperfections, seed: int
+    ) -> dict[str, WordOutcome]:
+        """Evaluate a sample with the bias of the file, as :func:`stage_outcomes` without calibration."""
+        return read_sample(self, s, self.chip.bias, noises_of(self, BEFORE, imperfections), seed)
+
+    def reached(self, outcome: WordOutcome) -> bool:
+        """Return whether a sample has its target."""
+        return outcome.accuracy >= self.target
+
+    def reached_uncalibrated(self, s: Scattering | ValueError, imperfections: Imperfections, seed: int) -> bool:
+        """Return whether a sample with the bias of the file reaches its target; it may end at the first wrong word.
+
+        Raises:
+            ValueError: The sample has no S-parameters.
+        """
+        noise = scaled_noise(self.noise, imperfections)
+        if self.target < 1.0:
+            return self.reached(read_sample(self, s, self.chip.bias, {BEFORE: noise}, seed)[BEFORE])
+        if isinstance(s, ValueError):
+            raise s
+        bias = locked_bias(s, self.chip.board, self.chip.locked_source, self.chip.bias)
+        return reads_every_word(s, inputs_of_task(self.task), self.chip.board, bias, noise, seed)
+
+
+def _bytes_of(onn: Onn) -> Iterator[bytes]:
+    for layer in onn.layers:
+        yield from (layer.weight.tobytes(), layer.bias.tobytes())
+
 
 class SampleBias(NamedTuple):
     """Bias of a sample.
@@ -113,40 +171,6 @@ def inputs_of_task(task: Averaging) -> FunctionInputs:
 def _column_major(values: Any) -> Any:
     """Return an array whose first axis is contiguous in memory."""
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(values, 0, -1)), -1, 0)
-
-
-def sample_seed(seed: int, sample: int) -> int:
-    """Return the seed of one sample, derived from the run's seed and the sample's index."""
-    return int(np.random.SeedSequence((seed, sample)).generate_state(1, np.uint64)[0])
-
-
-def amounts_of(work: YieldStudy) -> dict[str, float]:
-    """Return the factor on the card's spread for each kind of imperfection in a study.
-
-    Kinds with factor 0 are left out. Kinds that are noise are left out if the study has no noise.
-    """
-    kinds = [kind for kind in KINDS if work.noise is not None or kind not in NOISE_KINDS]
-    return {kind: work.imperfections.of(kind) for kind in kinds if work.imperfections.of(kind) > 0.0}
-
-
-def jobs_of(samples: int, kinds: Sequence[str], calibrated: bool = False) -> list[SampleJob]:
-    """Return all jobs of a run, first those with all imperfections, then contributions, then tolerances.
-
-    Args:
-        samples: Number of samples.
-        kinds: Imperfections whose contributions and tolerances are evaluated.
-        calibrated: Whether samples are calibrated; fewer samples are then used for contributions and tolerances.
-    """
-    contributions = CONTRIBUTION_SAMPLES_CALIBRATED if calibrated else CONTRIBUTION_SAMPLES
-    tolerances = TOLERANCE_SAMPLES_CALIBRATED if calibrated else TOLERANCE_SAMPLES
-    jobs = [SampleJob("all", "", sample) for sample in range(samples)]
-    first = range(min(samples, contributions))
-    if len(kinds) > 1:
-        jobs += [SampleJob(study, kind, sample) for study in ("alone", "without") for kind in kinds for sample in first]
-        # up to the first kind equals that kind alone, up to the last kind equals all
-        jobs += [SampleJob("upto", kind, sample) for kind in kinds[1:-1] for sample in first]
-    jobs += [SampleJob(TOLERANCE, kind, sample) for kind in kinds for sample in range(min(samples, tolerances))]
-    return jobs
 
 
 def stage_outcomes(work: YieldStudy, imperfections: Imperfections, sample: int) -> dict[str, WordOutcome]:
@@ -183,7 +207,7 @@ def stage_outcomes(work: YieldStudy, imperfections: Imperfections, sample: int) 
 def noises_of(work: YieldStudy, stage: str, imperfections: Imperfections) -> dict[str, Noise | None]:
     """Return the noise of a stage by name: that of the study, and at the judged stage that of further rates."""
     noises = {stage: scaled_noise(work.noise, imperfections)}
-    if stage == judged_stage(work):
+    if stage == work.judged_stage:
         for rate in work.rates_bd:
             at_rate = noise_of(work.chip.process, symbol_rate_bd=rate)
             noises[f"{stage} at {rate:.3g} Bd"] = scaled_noise(at_rate, work.imperfections)
@@ -254,14 +278,6 @@ def with_oscillators(chip: NominalChip, laser_w: float | None, oscillator_w: flo
     s = sample_scattering(chip, nominal_sample(chip), chip.voltage_v)
     board, bias = with_oscillator_power(s, chip.board, chip.bias, chip.process, ratio)
     return replace(chip, board=board, bias=bias)
-
-
-def judged_stage(work: YieldStudy) -> str:
-    """Return the name of the stage that contributions and tolerances refer to.
-
-    It is ``after`` with calibration and ``before`` without.
-    """
-    return BEFORE if work.onn is None else AFTER
 
 
 def biased_stages(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from optinc_pdk.tolerance.montecarlo.sample_study import Outcome, OutcomeSummary
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 
 SIGMAS = 1.959963984540054
@@ -155,28 +156,73 @@ def largest_tolerated_by_goal(factors: Sequence[float], goal: float = GOAL) -> f
 
 
 def kind_numbers(
-    alone: Mapping[str, Sequence[WordOutcome]],
-    without: Mapping[str, Sequence[WordOutcome]],
-    upto: Mapping[str, Sequence[WordOutcome]],
-    target: float,
+    alone: Mapping[str, Sequence[Outcome]],
+    without: Mapping[str, Sequence[Outcome]],
+    upto: Mapping[str, Sequence[Outcome]],
+    summary: OutcomeSummary[Outcome],
 ) -> list[dict[str, Any]]:
-    """Return words lost and yield for each imperfection alone, without it, and with all kinds up to it.
+    """Return what is lost and the yield for each imperfection alone, without it, and with all kinds up to it.
 
     Args:
         alone: Imperfection to the outcomes of samples with it alone.
         without: Imperfection to the outcomes of samples with all other kinds.
         upto: Imperfection to the outcomes of samples with all kinds up to it.
-        target: Required share of exact inputs, 0 … 1.
+        summary: Statistics of the outcomes.
 
     Returns:
         JSON-compatible data, one entry for each imperfection.
     """
-    studies = {"alone": alone, "without": without, "upto": upto}
+    studies, key = {"alone": alone, "without": without, "upto": upto}, summary.lost[0]
+
+    def numbers(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+        share = wilson(summary.passed(outcomes), len(outcomes))
+        return {key: summary.mean_lost(outcomes), "yield": share_numbers(share)}
+
     return [
-        {"imperfection": kind}
-        | {
-            study: {"words_lost": words_lost(outcomes[kind]), "yield": share_numbers(yield_of(outcomes[kind], target))}
-            for study, outcomes in studies.items()
-        }
+        {"imperfection": kind} | {study: numbers(outcomes[kind]) for study, outcomes in studies.items()}
         for kind in alone
     ]
+
+
+@dataclass(frozen=True)
+class WordSummary:
+    """Statistics of the words that the servers of sampled chips read.
+
+    Attributes:
+        target: Required share of exact inputs, 0 … 1.
+    """
+
+    target: float
+
+    columns = (
+        *("inputs", "exact", "accuracy", "words", "wrong", "word_error_rate", "margin", "saturated"),
+        *("estimated_word_error_rate", "errors"),
+    )
+    lost = ("words_lost", "words lost / %")
+
+    def row(self, outcome: WordOutcome) -> tuple[Any, ...]:
+        """Return the values of the columns for one outcome."""
+        errors = " ".join(f"{value:+d}:{count}" for value, count in outcome.errors.items())
+        return (*(getattr(outcome, column) for column in self.columns[:-1]), errors)
+
+    def passed(self, outcomes: Sequence[WordOutcome]) -> int:
+        """Return the number of samples that reach the target."""
+        return yield_of(outcomes, self.target).passed
+
+    def mean_lost(self, outcomes: Sequence[WordOutcome]) -> float:
+        """Return the share of inexact inputs, averaged over samples."""
+        return words_lost(outcomes)
+
+    def numbers(self, outcomes: Sequence[WordOutcome]) -> dict[str, Any]:
+        """Return the statistics of a stage, see :func:`outcome_numbers`."""
+        return outcome_numbers(outcomes, self.target)
+
+    def pictures(self, stages: Mapping[str, Sequence[WordOutcome]], caption: str) -> dict[str, bytes]:
+        """Return the yield curves and the histogram of errors."""
+        # matplotlib takes long to import, and a run that is refused draws nothing
+        from optinc_pdk.tolerance.montecarlo.plots import errors_png, yield_png
+
+        return {
+            "yield.png": yield_png(stages, self.target, caption),
+            "errors.png": errors_png({stage: error_values(values) for stage, values in stages.items()}, caption),
+        }

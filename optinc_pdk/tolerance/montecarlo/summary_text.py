@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from optinc_pdk.tolerance.montecarlo.study import AFTER, BEFORE, BETWEEN, DRIFTED, NOISE_KINDS
+from optinc_pdk.tolerance.montecarlo.sample_study import AFTER, BEFORE, BETWEEN, DRIFTED, NOISE_KINDS
 
 LEAST_RATE = 1e-300
 STAGE_TEXTS = {

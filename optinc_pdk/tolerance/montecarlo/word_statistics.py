@@ -46,22 +46,25 @@ class WordOutcome(WordScore):
     fault: str = ""
     estimated_word_error_rate: float | None = None
 
+    @property
+    def form(self) -> tuple[int, int]:
+        """Numbers of inputs and of words, which are equal for all samples of a run."""
+        return self.inputs, self.words
+
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as JSON-compatible data."""
         plain = {key: getattr(self, key) for key in PLAIN}
         return plain | {"errors": {str(error): count for error, count in self.errors.items()}}
 
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> WordOutcome:
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> WordOutcome:
         """Build an outcome from the data of :meth:`to_json`.
 
         Raises:
             TypeError: A key is missing or unknown, or a value has the wrong type.
             ValueError: A number is out of range, or the counts contradict each other.
         """
-        outcome = WordOutcome(
-            **{**data, "errors": {int(error): count for error, count in dict(data["errors"]).items()}}
-        )
+        outcome = cls(**{**data, "errors": {int(error): count for error, count in dict(data["errors"]).items()}})
         counts = (
             outcome.inputs,
             outcome.exact,

@@ -7,9 +7,9 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,42 +19,31 @@ from optinc_pdk.chip_files import ChipFiles
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_reading import LAYOUT, NETLIST, read_bytes
 from optinc_pdk.file_sets import output_targets, write_files
-from optinc_pdk.onn import Onn
 from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.tolerance.montecarlo.evaluation import MAX_OCTAVE, MIN_OCTAVE
 from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Records, Result, SampleJob
-from optinc_pdk.tolerance.montecarlo.study import (
+from optinc_pdk.tolerance.montecarlo.sample_study import (
+    AnyStudy,
+    OutcomeSummary,
     Runner,
-    YieldStudy,
     amounts_of,
+    digest,
     jobs_of,
-    judged_stage,
 )
-from optinc_pdk.tolerance.montecarlo.summary import (
-    GOAL,
-    error_values,
-    kind_numbers,
-    largest_tolerated_by_goal,
-    outcome_numbers,
-)
+from optinc_pdk.tolerance.montecarlo.summary import GOAL, kind_numbers, largest_tolerated_by_goal
 from optinc_pdk.tolerance.montecarlo.summary_text import caption
-from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 
 SCHEMA = 1
-COLUMNS = (
-    *("inputs", "exact", "accuracy", "words", "wrong", "word_error_rate", "margin", "saturated"),
-    "estimated_word_error_rate",
-)
-FILES = ("yield.csv", "yield.png", "errors.png")
+FILES = ("yield.csv", "yield.png")
 """Endings of the files that every run writes, besides its report and its records."""
-OPTIONAL_FILES = ("waterfall.png", "tolerance.csv", "tolerance.png")
-"""Endings of files that are written only with contributions of imperfections."""
+OPTIONAL_FILES = ("errors.png", "waterfall.png", "tolerance.csv", "tolerance.png")
+"""Endings of files that are written only for words, or only with contributions of imperfections."""
 REPORT, RECORDS = "yield.json", "yield.jsonl"
 """Endings of the report, which states the digests of the other files, and of the finished samples."""
 Progress = Callable[[int, int], None]
 
 
-def header_of(files: ChipFiles, process: Process, work: YieldStudy) -> dict[str, Any]:
+def header_of(files: ChipFiles, process: Process, work: AnyStudy) -> dict[str, Any]:
     """Return everything on which the results of a run depend, as JSON-compatible data.
 
     Runs with equal headers give equal samples.
@@ -67,27 +56,14 @@ def header_of(files: ChipFiles, process: Process, work: YieldStudy) -> dict[str,
     paths = {"gds": (files.gds, LAYOUT), "netlist": (files.netlist, NETLIST), "bias": (files.bias, NETLIST)}
     return {
         "version": version("optinc-pdk"),
-        "chip": {"name": files.name} | {key: _digest(read_bytes(path, kind)) for key, (path, kind) in paths.items()},
-        "process": {"name": process.name, "cards": _digest(json.dumps(card_digests(process)).encode())},
-        "task": asdict(work.task),
+        "chip": {"name": files.name} | {key: digest(read_bytes(path, kind)) for key, (path, kind) in paths.items()},
+        "process": {"name": process.name, "cards": digest(json.dumps(card_digests(process)).encode())},
         "seed": work.seed,
-        "target": work.target,
         "imperfections": amounts_of(work),
         "dac_bits": work.imperfections.effective_bits,
         "oscillator_power": work.chip.board.oscillator_power,
-        "noise": None if work.noise is None else work.noise.to_json(),
-        "calibrated_to": None if work.onn is None else _digest(b"".join(_bytes_of(work.onn))),
-        "rates_bd": list(work.rates_bd),
+        **work.header(),
     }
-
-
-def _bytes_of(onn: Onn) -> Iterator[bytes]:
-    for layer in onn.layers:
-        yield from (layer.weight.tobytes(), layer.bias.tobytes())
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def run_jobs(jobs: Sequence[SampleJob], records: Records, run: Runner, progress: Progress | None = None) -> None:
@@ -111,7 +87,7 @@ def run_jobs(jobs: Sequence[SampleJob], records: Records, run: Runner, progress:
 
 
 def run_yield(
-    work: YieldStudy,
+    work: AnyStudy,
     header: Mapping[str, Any],
     samples: int,
     directory: Path,
@@ -144,13 +120,13 @@ def run_yield(
     # refused before anything is computed
     output_targets(directory, [f"{name}.{ending}" for ending in (*FILES, *OPTIONAL_FILES, REPORT, RECORDS)])
     report, records_file = directory / f"{name}.{REPORT}", directory / f"{name}.{RECORDS}"
-    jobs = jobs_of(samples, tuple(amounts_of(work)) if contributions else (), work.onn is not None)
+    jobs = jobs_of(samples, tuple(amounts_of(work)) if contributions else (), work.calibrated)
     # start the executor first: if a scheduler does not answer, the file of an earlier run stays unchanged
-    with runner as run, Records(records_file, header, resume, report) as records:
+    with runner as run, Records(records_file, header, resume, report, work.outcome.from_json) as records:
         run_jobs(jobs, records, run, progress)
         results = YieldResults.of(work, jobs, records.done)
-        numbers = results.numbers(header, work.target) | {"faults": [fault.to_json() for fault in faults]}
-        files = {directory / f"{name}.{ending}": data for ending, data in results.files(numbers, work.target).items()}
+        numbers = results.numbers(header) | {"faults": [fault.to_json() for fault in faults]}
+        files = {directory / f"{name}.{ending}": data for ending, data in results.files(numbers).items()}
         numbers["files"] = {path.name: hashlib.sha256(data).hexdigest() for path, data in files.items()}
         files[report] = (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode()
         # the records stay locked until their report is there
@@ -167,14 +143,16 @@ class YieldResults:
         outcomes: (study, imperfection, stage) to the outcomes of all samples.
         factors: Imperfection to the largest factor that each sample tolerates; None if it tolerates all factors tried.
         judged: Name of the stage that contributions and tolerances refer to.
+        summary: Statistics of the outcomes.
     """
 
-    outcomes: Mapping[tuple[str, str, str], Sequence[WordOutcome]]
+    outcomes: Mapping[tuple[str, str, str], Sequence[Any]]
     factors: Mapping[str, Sequence[float | None]]
     judged: str
+    summary: OutcomeSummary[Any]
 
     @staticmethod
-    def of(work: YieldStudy, jobs: Sequence[SampleJob], done: Mapping[SampleJob, Result]) -> YieldResults:
+    def of(work: AnyStudy, jobs: Sequence[SampleJob], done: Mapping[SampleJob, Result]) -> YieldResults:
         """Collect the results of jobs.
 
         Args:
@@ -185,7 +163,7 @@ class YieldResults:
         Raises:
             InputError: A stage is missing from some samples, so the records are damaged.
         """
-        outcomes: dict[tuple[str, str, str], list[WordOutcome]] = {}
+        outcomes: dict[tuple[str, str, str], list[Any]] = {}
         factors: dict[str, list[float | None]] = {}
         for job in jobs:
             result = done[job]
@@ -194,7 +172,7 @@ class YieldResults:
                 continue
             for stage, data in result.items():
                 key = (job.study, job.imperfection, stage)
-                outcomes.setdefault(key, []).append(WordOutcome.from_json(data))
+                outcomes.setdefault(key, []).append(work.outcome.from_json(data))
         sample_counts = {key: len(values) for key, values in outcomes.items()}
         for (study, kind, stage), count in sample_counts.items():
             if count != max(sample_counts[key] for key in sample_counts if key[:2] == (study, kind)):
@@ -202,10 +180,10 @@ class YieldResults:
                     f"stage {stage!r} is missing from some finished samples; run with --resume to find the line, or "
                     "without it to evaluate all samples again"
                 )
-        return YieldResults(outcomes, factors, judged_stage(work))
+        return YieldResults(outcomes, factors, work.judged_stage, work.summary)
 
     @property
-    def stages(self) -> dict[str, Sequence[WordOutcome]]:
+    def stages(self) -> dict[str, Sequence[Any]]:
         """Name of each stage to the outcomes of all samples with all imperfections."""
         return {stage: values for (study, _, stage), values in self.outcomes.items() if study == "all"}
 
@@ -214,55 +192,46 @@ class YieldResults:
         """Number of samples that were evaluated with each imperfection alone."""
         return max((len(values) for values in self.kinds("alone").values()), default=0)
 
-    def kinds(self, study: str) -> dict[str, Sequence[WordOutcome]]:
+    def kinds(self, study: str) -> dict[str, Sequence[Any]]:
         """Return, for each imperfection, the outcomes of one study at the stage ``judged``."""
         key = (study, self.judged)
         return {kind: values for (name, kind, stage), values in self.outcomes.items() if (name, stage) == key}
 
-    def numbers(self, header: Mapping[str, Any], target: float) -> dict[str, Any]:
-        """Return all statistics as JSON-compatible data, with the header, as written to ``.yield.json``.
-
-        Args:
-            header: Header of the run.
-            target: Required share of exact inputs, 0 … 1.
-        """
+    def numbers(self, header: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all statistics as JSON-compatible data, with the header, as written to ``.yield.json``."""
         stages = self.stages
         return {
             "schema": SCHEMA,
             **header,
             "samples": len(next(iter(stages.values()))),
-            "stages": {stage: outcome_numbers(values, target) for stage, values in stages.items()},
-            "contributions": self._contributions(target),
+            "stages": {stage: self.summary.numbers(values) for stage, values in stages.items()},
+            "contributions": self._contributions(),
             "tolerances": [_tolerance(kind, values, header) for kind, values in self.factors.items()],
         }
 
-    def _contributions(self, target: float) -> list[dict[str, Any]]:
+    def _contributions(self) -> list[dict[str, Any]]:
         alone = self.kinds("alone")
         if not alone:
             return []
         kinds = list(alone)
         every = self.stages[self.judged][: len(alone[kinds[0]])]
         upto = {kinds[0]: alone[kinds[0]], **self.kinds("upto"), kinds[-1]: every}
-        return kind_numbers(alone, self.kinds("without"), upto, target)
+        return kind_numbers(alone, self.kinds("without"), upto, self.summary)
 
-    def files(self, numbers: Mapping[str, Any], target: float) -> dict[str, bytes]:
+    def files(self, numbers: Mapping[str, Any]) -> dict[str, bytes]:
         """Return the contents of all result files but the report by the endings of their names.
 
         Args:
             numbers: Statistics from :meth:`numbers`.
-            target: Required share of exact inputs, 0 … 1.
         """
         # matplotlib takes long to import, and a run that is refused draws nothing
-        from optinc_pdk.tolerance.montecarlo.plots import errors_png, tolerance_png, waterfall_png, yield_png
+        from optinc_pdk.tolerance.montecarlo.plots import tolerance_png, waterfall_png
 
-        stages, title = self.stages, caption(numbers, numbers["samples"])
-        files = {
-            "yield.csv": self._table(),
-            "yield.png": yield_png(stages, target, title),
-            "errors.png": errors_png({stage: error_values(values) for stage, values in stages.items()}, title),
-        }
+        files = {"yield.csv": self._table()}
+        files |= self.summary.pictures(self.stages, caption(numbers, numbers["samples"]))
         if numbers["contributions"]:
-            files["waterfall.png"] = waterfall_png(numbers["contributions"], caption(numbers, self.parts))
+            title = caption(numbers, self.parts)
+            files["waterfall.png"] = waterfall_png(numbers["contributions"], self.summary.lost, title)
         if self.factors:
             count = max(len(values) for values in self.factors.values())
             files |= {
@@ -273,19 +242,11 @@ class YieldResults:
 
     def _table(self) -> bytes:
         rows = [
-            (
-                study,
-                kind,
-                stage,
-                sample,
-                *(getattr(outcome, column) for column in COLUMNS),
-                _errors_text(outcome),
-                outcome.fault,
-            )
+            (study, kind, stage, sample, *self.summary.row(outcome), outcome.fault)
             for (study, kind, stage), values in self.outcomes.items()
             for sample, outcome in enumerate(values)
         ]
-        return _csv(["study", "imperfection", "stage", "sample", *COLUMNS, "errors", "fault"], rows)
+        return _csv(["study", "imperfection", "stage", "sample", *self.summary.columns, "fault"], rows)
 
     def _factors(self) -> bytes:
         rows = [
@@ -294,10 +255,6 @@ class YieldResults:
             for sample, factor in enumerate(values)
         ]
         return _csv(["imperfection", "sample", "largest_factor"], rows)
-
-
-def _errors_text(outcome: WordOutcome) -> str:
-    return " ".join(f"{value:+d}:{count}" for value, count in outcome.errors.items())
 
 
 def _tolerance(kind: str, factors: Sequence[float | None], header: Mapping[str, Any]) -> dict[str, Any]:

@@ -129,7 +129,8 @@ def yield_runs(scratch: Path) -> Iterator[Scenario]:
     from optinc_pdk.tolerance import imperfections, read_chip
     from optinc_pdk.tolerance.montecarlo.evaluation import run_serially
     from optinc_pdk.tolerance.montecarlo.records import SampleJob
-    from optinc_pdk.tolerance.montecarlo.study import Runner, YieldStudy
+    from optinc_pdk.tolerance.montecarlo.sample_study import Runner
+    from optinc_pdk.tolerance.montecarlo.study import YieldStudy
     from optinc_pdk.tolerance.montecarlo.yield_run import header_of, run_yield
 
     task, process = Averaging(2, 4, 1), load_process()

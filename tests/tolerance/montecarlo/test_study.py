@@ -22,15 +22,8 @@ from optinc_pdk.tolerance.montecarlo.evaluation import (
     run_serially,
 )
 from optinc_pdk.tolerance.montecarlo.records import SampleJob
-from optinc_pdk.tolerance.montecarlo.study import (
-    amounts_of,
-    best_receiver,
-    inputs_of_task,
-    jobs_of,
-    judged_stage,
-    sample_seed,
-    scaled_noise,
-)
+from optinc_pdk.tolerance.montecarlo.sample_study import amounts_of, jobs_of, sample_seed
+from optinc_pdk.tolerance.montecarlo.study import best_receiver, inputs_of_task, scaled_noise
 from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
 from optinc_pdk.tolerance.variation.sampling import nominal_sample
 
@@ -137,7 +130,7 @@ def calibrated(work, every, tiny):
 
 def test_calibration_makes_words_exact_and_drift_makes_some_wrong(calibrated) -> None:
     found = evaluate(calibrated, SampleJob("all", "", 2))
-    assert list(found) == ["before", "between", "after", "drifted"] and judged_stage(calibrated) == "after"
+    assert list(found) == ["before", "between", "after", "drifted"] and calibrated.judged_stage == "after"
     assert found["before"] == evaluate(replace(calibrated, onn=None), SampleJob("all", "", 2))["before"]
     assert found["before"]["exact"] < 256 == found["after"]["exact"]
     assert found["after"]["margin"] > found["drifted"]["margin"]

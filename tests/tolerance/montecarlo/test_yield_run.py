@@ -18,7 +18,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.tolerance.montecarlo.evaluation import run_serially
 from optinc_pdk.tolerance.montecarlo.executors import open_executor
 from optinc_pdk.tolerance.montecarlo.records import SampleJob
-from optinc_pdk.tolerance.montecarlo.study import Runner
+from optinc_pdk.tolerance.montecarlo.sample_study import Runner
 from optinc_pdk.tolerance.montecarlo.summary_text import caption, noise_text, summary_lines
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 from optinc_pdk.tolerance.montecarlo.yield_run import YieldResults, header_of, run_yield
