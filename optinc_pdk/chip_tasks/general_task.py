@@ -16,7 +16,6 @@ from optinc_pdk.chip_tasks.chip_task import SizeEstimate, Stages, board_of
 from optinc_pdk.chip_tasks.sources import CheckedNetwork
 from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
-from optinc_pdk.errors import InputError
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.onn import GeneralNetwork, LayerFactor, NetworkComparison, factorise
 from optinc_pdk.onn.build_memory import circuit_memory_gb
@@ -176,19 +175,9 @@ def check_network(
     """
     from optinc_pdk.signoff.function import chip_light
     from optinc_pdk.simulate import scattering, transmit_vectors
+    from optinc_pdk.simulate.transmission.vector_reception import check_vector_board
 
-    if len(board.inputs) != 1 or not board.coherent:
-        raise InputError(
-            f"the chip receives words of {len(board.inputs)} servers, and the weights contain no averaging task; give "
-            "bits, servers and groups of the chip (--bits, --servers, --groups)"
-        )
-    ends = [sum(map(len, rows)) for rows in (board.inputs, board.outputs)]
-    task = source.network.task
-    if ends != [task.inputs, task.outputs]:
-        raise InputError(
-            f"the board has {ends[0]} inputs and {ends[1]} outputs, the network {task.inputs} and {task.outputs}; give "
-            "weights and netlist of one chip"
-        )
+    check_vector_board(board, source.network.task)
     s = scattering(circuit, bias, float(process.guide.wavelength_nm), process, ground=ground)
     received = transmit_vectors(source.data.x, s, board, bias)
     expected = source.network.forward(source.data.x)

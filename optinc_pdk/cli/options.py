@@ -27,6 +27,10 @@ def parse_output(text: str | Path) -> Path:
 
 
 Weights = Annotated[Path, typer.Argument(help="Weight file: .npz, .safetensors or .onnx.")]
+Target = Annotated[
+    Path,
+    typer.Argument(help="Weight file: .npz, .safetensors or .onnx; or matrix: .npy, or .npz with one array."),
+]
 Gds = Annotated[Path, typer.Argument(dir_okay=False, help="Layout file, GDS2 or OASIS.")]
 BiasFile = Annotated[Path, typer.Option("--bias", help="Bias file, .bias.yml: the DAC code of every heater.")]
 ChipNetlist = Annotated[
@@ -40,6 +44,14 @@ ChipWeights = Annotated[
     Path | None,
     typer.Option(
         "--weights", help="Weight file, which states the task. Default: the task of the report beside the layout."
+    ),
+]
+TargetFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--weights",
+        help="What the chip computes: weight file, or matrix (.npy, or .npz with one array). Default: the words of the "
+        "report beside the layout.",
     ),
 ]
 Out = Annotated[

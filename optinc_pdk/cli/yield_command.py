@@ -7,30 +7,37 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from click.core import ParameterSource
 
 from optinc_pdk.cli.app import app, progress_counter, stage_progress
+from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, check_of, process_of, read_target, read_target_chip
 from optinc_pdk.cli.drift_options import check_drift, drift_progress, print_drift
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, print_faults
-from optinc_pdk.cli.network_files import REPLACE_REPORT, check_weight_options, read_report, read_task, report_path
+from optinc_pdk.cli.network_files import REPLACE_REPORT, parse_report, report_path
 from optinc_pdk.cli.options import (
     DEFAULT,
     LARGEST_SEED,
     MOST,
     MOST_UNITS,
+    Accuracy,
     ActivationName,
+    Agreement,
     Bits,
     ChipBias,
-    ChipWeights,
+    DataFile,
     Groups,
     Json,
     OscillatorW,
     ProcessName,
+    Reading,
     Servers,
+    TargetFile,
+    Tolerance,
     parse_output,
 )
 from optinc_pdk.cli.paths import output_folder, warn_of_changed_cards
@@ -40,6 +47,12 @@ from optinc_pdk.errors import InputError
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
     from optinc_pdk.chip_files import ChipFiles
+    from optinc_pdk.chip_tasks.sources import CheckedNetwork
+    from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.signoff.extracted_chip import ExtractedChip
+    from optinc_pdk.tolerance import Imperfections
+    from optinc_pdk.tolerance.montecarlo.sample_study import AnyStudy
+    from optinc_pdk.tolerance.montecarlo.study import YieldStudy
 
 MAX_FACTOR = 1000.0
 """Largest multiple of a card's imperfection; larger losses overflow."""
@@ -58,11 +71,16 @@ def yield_(
         Path | None, typer.Option(help="Netlist file with the board, .pic.yml. Default: beside the layout.")
     ] = None,
     bias: ChipBias = None,
-    weights: ChipWeights = None,
+    weights: TargetFile = None,
     bits: Bits = None,
     servers: Servers = None,
     groups: Groups = None,
     activation: ActivationName = None,
+    data: DataFile = None,
+    agreement: Agreement = None,
+    accuracy: Accuracy = None,
+    tolerance: Tolerance = None,
+    read: Reading = None,
     samples: Annotated[int, typer.Option(max=MOST, help="Number of sampled chips, 1 or more.")] = 1000,
     seed: Annotated[
         int,
@@ -71,7 +89,8 @@ def yield_(
         ),
     ] = 0,
     target: Annotated[
-        float, typer.Option(help="Share of the words that a chip has to compute exactly, above 0 and up to 1.")
+        float,
+        typer.Option(help="For words: share of them that a chip has to compute exactly, above 0 and up to 1."),
     ] = 1.0,
     imperfection: Annotated[
         list[str] | None,
@@ -157,6 +176,9 @@ def yield_(
     with all but this one (contributions); for the first 20, the largest amount of each imperfection alone that they
     tolerate is found (tolerances). These two take most of the time; --no-contributions skips both. Exit code 1 if the
     layout has faults that can affect the function and that the simulation does not include.
+
+    Samples of a matrix's chip are compared with the matrix, those of a general network's chip with the network over the
+    data; a sample that keeps the limits of optinc build works.
     """
     _check_numbers(samples, seed, target)
     if not noise and (laser_w, oscillator_w, symbol_rate) != (None, None, None):
@@ -170,49 +192,38 @@ def yield_(
             "--calibrate fits a chip to the weights of its network, which no report contains: give the weight file "
             "with --weights"
         )
-    check_weight_options(weights, bits, servers, groups, activation)
     if output is not None:
         output_folder(output)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.chip_files import chip_files
-    from optinc_pdk.signoff.extracted_chip import read_extracted_chip
-    from optinc_pdk.simulate.transmission.noise import noise_choices
-    from optinc_pdk.simulate.transmission.oscillator_limits import relative_oscillator_power
+    from optinc_pdk.chip_tasks.sources import CheckOptions
     from optinc_pdk.tolerance.montecarlo.executors import check_scheduler, open_executor
-    from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver, with_oscillators
     from optinc_pdk.tolerance.montecarlo.yield_run import header_of, run_yield
     from optinc_pdk.tolerance.variation.imperfections import imperfections
-    from optinc_pdk.tolerance.variation.nominal_chip import chip_of
 
     check_scheduler(scheduler, workers)
     files, card = chip_files(chip, netlist, bias), load_process(process)
-    task, onn = read_task(files.gds, weights, bits, servers, groups, activation)
+    described = TaskOptions(bits, servers, groups, activation)
+    options = CheckOptions(read, tolerance, data, agreement, accuracy)
+    found = read_target(files.gds, weights, described, options)
+    if not isinstance(found, WordTarget):
+        _refuse_for_checks(context, weights or chip, noise, drift)
     _check_report(files)
     warn_of_changed_cards(files.gds, card)
-    if noise:
-        # refuses power and rate before the layout is read
-        noise_choices(card, laser_w, symbol_rate)
-        warn_of_rates(card, () if symbol_rate is None else [symbol_rate])
-    if oscillator_w is not None:
-        relative_oscillator_power(card, laser_w, oscillator_w)
-    amounts = _amounts(card, imperfection or [], scale or [], dac_bits, noise)
+    card = process_of(found, card)
+    lasers = _Lasers(noise, laser_w, oscillator_w, symbol_rate)
+    lasers.check(card)
+    drawn = replace(imperfections(card), amount=_amounts(card, imperfection or [], scale or [], dac_bits, noise))
     with faults_explaining_errors(as_json) as faults, stage_progress(("extract",)) as report_stage:
         report_stage("extract")
-        built = read_extracted_chip(files.gds, files.netlist, files.bias, card)
+        built = read_target_chip(files, found, card, weights)
         faults += built.faults
-        extracted = chip_of(built.circuit, built.board, built.bias, card, built.ground)
-        if oscillator_w is not None:
-            extracted = with_oscillators(extracted, laser_w, oscillator_w)
-    work = YieldStudy(
-        chip=extracted,
-        task=task,
-        imperfections=replace(imperfections(card), amount=amounts),
-        seed=seed,
-        target=target,
-        noise=best_receiver(extracted, task, laser_w, symbol_rate) if noise else None,
-        onn=onn if calibrate else None,
-    )
+        work: AnyStudy
+        if isinstance(found, WordTarget):
+            work = words = _word_study(found, built, card, drawn, seed, target, calibrate, lasers)
+        else:
+            work = _check_study(found, built, card, drawn, seed, calibrate)
     directory = chip.parent if output is None else output
     if drift is not None:
         from optinc_pdk.tolerance.drift.drift_run import run_drift
@@ -220,7 +231,7 @@ def yield_(
         with faults_explaining_errors(as_json) as explained, drift_progress() as report_drift:
             explained += faults
             header = header_of(files, card, work)
-            drifted = run_drift(work, header, drift, samples, directory, report_drift, faults)
+            drifted = run_drift(words, header, drift, samples, directory, report_drift, faults)
         if as_json:
             print(json.dumps(drifted, indent=2))
         else:
@@ -237,6 +248,86 @@ def yield_(
         _print_summary(numbers, directory / files.name)
         print_faults(faults)
     raise typer.Exit(exit_code(True, faults))
+
+
+@dataclass(frozen=True)
+class _Lasers:
+    """Options of ``--noise``: whether there is noise, optical powers and symbol rate; None for the card's."""
+
+    noise: bool
+    laser_w: float | None
+    oscillator_w: float | None
+    symbol_rate: float | None
+
+    def check(self, card: Process) -> None:
+        """Refuse powers and rates that the process does not allow, before the layout is read."""
+        from optinc_pdk.simulate.transmission.noise import noise_choices
+        from optinc_pdk.simulate.transmission.oscillator_limits import relative_oscillator_power
+
+        if self.noise:
+            noise_choices(card, self.laser_w, self.symbol_rate)
+            warn_of_rates(card, () if self.symbol_rate is None else [self.symbol_rate])
+        if self.oscillator_w is not None:
+            relative_oscillator_power(card, self.laser_w, self.oscillator_w)
+
+
+def _refuse_for_checks(context: typer.Context, weights: Path, noise: bool, drift: float | None) -> None:
+    """Refuse options that are about words for a matrix or a general network.
+
+    Raises:
+        InputError: One of them is given.
+    """
+    stated = context.get_parameter_source("target") is not ParameterSource.DEFAULT
+    given = {"--target": stated, "--noise": noise, "--drift": drift is not None}
+    for name in [name for name, there in given.items() if there]:
+        raise InputError(
+            f"{weights}: {name} is about words, and this is a matrix or a general network: leave it out; --tolerance, "
+            "--agreement and --accuracy say which chips work"
+        )
+
+
+def _word_study(
+    found: WordTarget,
+    built: ExtractedChip,
+    card: Process,
+    drawn: Imperfections,
+    seed: int,
+    target: float,
+    calibrate: bool,
+    lasers: _Lasers,
+) -> YieldStudy:
+    """Return the study of a chip that averages words."""
+    from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver, with_oscillators
+    from optinc_pdk.tolerance.variation.nominal_chip import chip_of
+
+    chip = chip_of(built.circuit, built.board, built.bias, card, built.ground)
+    if lasers.oscillator_w is not None:
+        chip = with_oscillators(chip, lasers.laser_w, lasers.oscillator_w)
+    return YieldStudy(
+        chip=chip,
+        task=found.task,
+        imperfections=drawn,
+        seed=seed,
+        target=target,
+        noise=best_receiver(chip, found.task, lasers.laser_w, lasers.symbol_rate) if lasers.noise else None,
+        onn=found.onn if calibrate else None,
+    )
+
+
+def _check_study(
+    found: CheckedNetwork | MatrixTarget,
+    built: ExtractedChip,
+    card: Process,
+    drawn: Imperfections,
+    seed: int,
+    calibrate: bool,
+) -> AnyStudy:
+    """Return the study of a chip that is compared with a matrix or a general network."""
+    from optinc_pdk.tolerance.montecarlo.check_study import CheckStudy
+    from optinc_pdk.tolerance.variation.nominal_chip import chip_of
+
+    chip = chip_of(built.circuit, built.board, built.bias, card, built.ground)
+    return CheckStudy[Any](chip, check_of(found, chip), drawn, seed, calibrate)
 
 
 def _check_numbers(samples: int, seed: int, target: float) -> None:
@@ -315,7 +406,7 @@ def _check_report(files: ChipFiles) -> None:
     path = report_path(files.gds)
     if not path.exists():
         return
-    report, _ = read_report(path, REPLACE_REPORT)
+    report = parse_report(path, REPLACE_REPORT)
     if files.gds.name not in report.files:
         return
     for changed, _ in changed_files((files.gds, files.netlist, files.bias)):

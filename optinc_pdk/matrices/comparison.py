@@ -24,6 +24,10 @@ Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 
+class NoLightError(ValueError):
+    """No light of a chip is like its target, so that they have no common scale."""
+
+
 @dataclass(frozen=True, eq=False)
 class MatrixComparison:
     """Differences of a chip's matrix from its target.
@@ -74,7 +78,8 @@ def compare_matrices(matrix: Complexes, target: MatrixTarget) -> MatrixCompariso
         target: The target.
 
     Raises:
-        ValueError: The matrix has another shape than the target, or no light of it is like the target.
+        NoLightError: No light of the matrix is like the target.
+        ValueError: The matrix has another shape than the target.
     """
     wanted = target.matrix
     if matrix.shape != wanted.shape:
@@ -87,7 +92,7 @@ def compare_matrices(matrix: Complexes, target: MatrixTarget) -> MatrixCompariso
         turned = turned.real.astype(np.complex128)
     power, shared = float(np.linalg.norm(wanted) ** 2), float(np.vdot(wanted, turned).real)
     if shared <= 0.0:
-        raise ValueError("the chip transmits no light that is like the target")
+        raise NoLightError("the chip transmits no light that is like the target")
     scale = shared / power
     error = np.abs(turned / scale - wanted) / float(np.abs(wanted).max())
     row, column = np.unravel_index(int(np.argmax(error)), error.shape)

@@ -18,6 +18,9 @@ from optinc_pdk.signoff.electrical.wiring_faults import connection_faults
 from optinc_pdk.signoff.layout_faults import LayoutFault, layout_faults_of
 from optinc_pdk.simulate.heater_drive.phases import check_phases, read_drive
 
+WITHOUT_BOARD = Board("", (), (), (), (), ())
+"""Board of the chip of a matrix: nothing outside the chip belongs to it."""
+
 
 @dataclass(frozen=True, eq=False)
 class ExtractedLayout:
@@ -40,7 +43,7 @@ class ExtractedChip:
 
     Attributes:
         circuit: The extracted circuit.
-        board: Connections outside the chip, from the netlist.
+        board: Connections outside the chip, from the netlist; ``WITHOUT_BOARD`` for a matrix.
         bias: DAC codes of the heaters, and settings of neurons and receivers.
         ground: Ground rise that results from the heaters' currents.
         faults: Faults of the layout, which the circuit does not include.
@@ -71,6 +74,30 @@ def read_extracted_chip(gds: str | Path, netlist: str | Path, bias: str | Path, 
     reference = read_netlist(netlist)
     if reference.board is None:
         raise InputError(f"{netlist}: no board under info.board; give the netlist of a whole chip")
+    return _extracted(reference, reference.board, gds, netlist, bias, process)
+
+
+def read_extracted_matrix_chip(
+    gds: str | Path, netlist: str | Path, bias: str | Path, process: Process
+) -> ExtractedChip:
+    """Read the chip of a matrix, which has no board; see :func:`read_extracted_chip`.
+
+    Raises:
+        InputError: A file cannot be used, the netlist has a board, or the files do not belong together.
+    """
+    reference = read_netlist(netlist)
+    if reference.board is not None:
+        raise InputError(
+            f"{netlist}: has a board under info.board, so it is the netlist of a network, not of a matrix; give the "
+            "network's weight file, or the files of a matrix's chip"
+        )
+    return _extracted(reference, WITHOUT_BOARD, gds, netlist, bias, process)
+
+
+def _extracted(
+    reference: Circuit, board: Board, gds: str | Path, netlist: str | Path, bias: str | Path, process: Process
+) -> ExtractedChip:
+    """Read layout and bias of a circuit; files that do not belong together are refused before extraction."""
     drive = read_drive(bias, process)
     if drive.circuit != reference.name:
         raise InputError(
@@ -84,7 +111,7 @@ def read_extracted_chip(gds: str | Path, netlist: str | Path, bias: str | Path, 
     if not faults:
         # on a faulty layout, heaters may be elsewhere than where the bias was computed for
         check_phases(bias, layout.circuit, drive, process)
-    return ExtractedChip(layout.circuit, reference.board, drive, layout.ground, faults)
+    return ExtractedChip(layout.circuit, board, drive, layout.ground, faults)
 
 
 def read_extracted_layout(gds: str | Path, bias: Bias, process: Process) -> ExtractedLayout:

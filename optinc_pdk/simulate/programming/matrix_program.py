@@ -109,7 +109,7 @@ def program_matrix(
     structure = analyse(circuit)
     refuse_shared_channels(structure)
     form = matrix_form([*structure.labels, *structure.channel])
-    _check_chip(structure.circuit.name, form, target)
+    check_matrix_chip(structure.circuit.name, form, target)
     if factor is None:
         factor = two_meshes(target, form.shape) if form.has_attenuators else one_mesh(target, form.shape)
     inputs, outputs = matrix_labels(target)
@@ -125,7 +125,7 @@ def program_matrix(
     return MatrixProgramming(bias, fit.rounds, clipped, fit.start, fit.best, simulated(driven))
 
 
-def _check_chip(name: str, form: MatrixForm, target: MatrixTarget) -> None:
+def check_matrix_chip(name: str, form: MatrixForm, target: MatrixTarget) -> None:
     """Check that a chip has the fibres and the output phase shifters that a matrix needs.
 
     Raises:

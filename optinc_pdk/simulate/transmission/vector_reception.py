@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.circuit import Bias, Board, NetlistError
 from optinc_pdk.errors import InputError
+from optinc_pdk.onn.general_network import VectorTask
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.simulate.transmission.reception import CHUNK
@@ -67,6 +68,25 @@ def transmit_vectors(
         driven = (layer.drive(each) for layer, each in zip(network.layers, settled.differences, strict=True))
         saturated += sum(int(np.count_nonzero(amplitude > 1.0)) for amplitude in driven)
     return VectorReception(outputs, saturated)
+
+
+def check_vector_board(board: Board, task: VectorTask) -> None:
+    """Check that a board is that of the chip of a general network.
+
+    Raises:
+        InputError: It is that of a chip for words, or has other numbers of inputs and outputs.
+    """
+    if len(board.inputs) != 1 or not board.coherent:
+        raise InputError(
+            f"the chip receives words of {len(board.inputs)} servers, and the weights contain no averaging task; give "
+            "bits, servers and groups of the chip (--bits, --servers, --groups)"
+        )
+    ends = [sum(map(len, rows)) for rows in (board.inputs, board.outputs)]
+    if ends != [task.inputs, task.outputs]:
+        raise InputError(
+            f"the board has {ends[0]} inputs and {ends[1]} outputs, the network {task.inputs} and {task.outputs}; give "
+            "weights and netlist of one chip"
+        )
 
 
 def input_amplitudes(inputs: ArrayLike, board: Board, bias: Bias) -> Floats:

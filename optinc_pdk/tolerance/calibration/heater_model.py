@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +123,19 @@ class HeaterModel:
         )
 
 
-def design_heater_model(chip: NominalChip, laboratory: BenchProtocol) -> HeaterModel:
+class HeaterDrive(Protocol):
+    """Drive of a bench's heaters.
+
+    Attributes:
+        full_scale_v: Highest voltage.
+        step_v: DAC step in volts; 0 if voltages are not rounded.
+    """
+
+    full_scale_v: float
+    step_v: float
+
+
+def design_heater_model(chip: NominalChip, laboratory: HeaterDrive) -> HeaterModel:
     """Build the design model of a chip's heaters, driven by a bench.
 
     A drive that holds power compensates ground rise.

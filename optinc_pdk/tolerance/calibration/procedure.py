@@ -28,10 +28,8 @@ from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
-from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse
-from optinc_pdk.simulate.programming.electronics import neuron_electronics, round_significant
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
-from optinc_pdk.simulate.programming.targets import LayerTarget, layer_targets
+from optinc_pdk.simulate.programming.targets import layer_targets
 from optinc_pdk.tolerance.calibration.dac_rounding import round_to_codes
 from optinc_pdk.tolerance.calibration.end_to_end import (
     ElectronicsSettings,
@@ -48,15 +46,11 @@ from optinc_pdk.tolerance.calibration.in_loop_steps import (
     with_adjustable_shifts,
 )
 from optinc_pdk.tolerance.calibration.in_loop_tuning import RESTARTS, tune_layers
+from optinc_pdk.tolerance.calibration.measured_bias import bias_of_voltages, measured_bias
 from optinc_pdk.tolerance.calibration.measurement import (
     BenchLayer,
     BenchProtocol,
-    LayerResponse,
     bench_layers,
-    detection_coefficients,
-    measure_layers,
-    receiver_gains,
-    source_levels,
 )
 from optinc_pdk.tolerance.calibration.trimming import trim_electronics
 from optinc_pdk.tolerance.calibration.twin_programming import program_by_twin
@@ -273,23 +267,7 @@ class CalibrationSession:
         Raises:
             RangeError: A neuron needs a gain or offset beyond the card's range.
         """
-        process, matrices = self.problem.process, self.problem.targets
-        bits = int(process.activation.resolution_bits)
-        (responses,) = measure_layers(self.laboratory, self.layers, state.voltage_v[np.newaxis])
-        sent = _sent(self.layers[0], responses[0], bits)
-
-        def detect(target: LayerTarget, balance: Floats | None) -> LinearResponse:
-            measured = detection_coefficients(self.layers[target.index], responses[target.index], balance)
-            return replace(measured, coefficient=measured.coefficient * sent) if target.index == 0 else measured
-
-        gains = receiver_gains(self.layers[-1], responses[-1])
-        scale = round_significant(1.0 / np.sqrt(np.maximum(gains, np.finfo(np.float64).tiny)), bits)
-        bias = replace(
-            self._bias(state.voltage_v),
-            activations=neuron_electronics(detect, matrices, self.chip.board, process),
-            outputs=dict(zip(matrices[-1].plus, scale.tolist(), strict=True)),
-            inputs={labels[0]: level for labels, level in zip(matrices[0].inputs, sent.tolist(), strict=True)},
-        )
+        bias = measured_bias(self.laboratory, self.chip, self.problem, self.heaters, self.layers, state.voltage_v)
         return ChipSetting(state.voltage_v, bias, state.sizes)
 
     def tuned(self, start: CandidateSetting, turn_rad: Floats, report: Progress) -> tuple[StartResult, Floats]:
@@ -353,21 +331,7 @@ class CalibrationSession:
         return StartResult(start, ChipSetting(best.voltage_v, bias, state.sizes), wrong, best.rank)
 
     def _bias(self, voltage_v: Floats) -> Bias:
-        """Return a bias without electronics; codes are the nearest at the drive's full number of bits."""
-        order = np.argsort(np.array(self.chip.structure.channel))
-        bits = int(self.problem.process.drive.dac_bits)
-        phase = self.heaters.phases(voltage_v)
-        step = self.heaters.full_scale_v / (2**bits - 1)
-        return Bias(
-            process=self.problem.process.name,
-            circuit=self.chip.name,
-            dac_bits=bits,
-            labels=tuple(self.chip.structure.channel[i] for i in order),
-            phase_rad=phase[order],
-            power_w=(phase * self.heaters.power_pi_w / np.pi)[order],
-            voltage_v=voltage_v[order],
-            code=np.rint(voltage_v / step).astype(np.int64)[order],
-        )
+        return bias_of_voltages(self.chip, self.heaters, voltage_v)
 
 
 def _trimmed(context: TuningContext, start: EvaluatedSetting) -> EvaluatedSetting:
@@ -380,12 +344,3 @@ def _trimmed(context: TuningContext, start: EvaluatedSetting) -> EvaluatedSettin
             break
         best = trial
     return best
-
-
-def _sent(layer: BenchLayer, response: LayerResponse, bits: int) -> Floats:
-    """Return (J,) levels of the servers, rounded to their converters, which have as many bits as the neurons'."""
-    if layer.target.last:
-        return np.ones(layer.sources.size)
-    return np.minimum(
-        round_significant(source_levels(layer, detection_coefficients(layer, response).coefficient), bits), 1.0
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from optinc_pdk.tolerance.montecarlo.sample_study import AFTER, BEFORE, BETWEEN, DRIFTED, NOISE_KINDS
@@ -27,24 +27,53 @@ def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
     yield noise_text(numbers)
     yield stages_text(numbers["stages"])
     for stage, statistics in numbers["stages"].items():
-        yield f"`{stage}`: " + stage_text(statistics, numbers["target"])
-        estimated = statistics["estimated_word_error_rate"]
-        if estimated is not None:
-            median, worst = (rate_text(estimated[which]) for which in ("median", "worst"))
-            yield f"    estimated word-error rate (not counted): median of the samples {median}, worst {worst}"
-        if statistics["errors"]:
-            listed = ", ".join(f"{row['value']:+d} ({100 * row['share']:.3g} %)" for row in statistics["errors"][:5])
-            yield f"    word errors: {listed}"
+        if "quantities" in statistics:
+            yield f"`{stage}`: " + compared_text(statistics)
+        else:
+            yield f"`{stage}`: " + stage_text(statistics, numbers["target"])
+            yield from _word_lines(statistics)
         for row in statistics["faults"]:
             yield f"    {row['count']} of {statistics['yield']['samples']} unusable: {row['fault']}"
-    for row in sorted(numbers["contributions"], key=lambda row: -row["alone"]["words_lost"]):
-        alone, rest = row["alone"], row["without"]
-        yield (
-            f"{row['imperfection']:>11} alone loses {percent(alone['words_lost'])} of the words, "
-            f"all but it {percent(rest['words_lost'])}"
-        )
+    yield from _contribution_lines(numbers["contributions"])
     for row in numbers["tolerances"]:
         yield f"{row['imperfection']:>11} {tolerance_text(row)}"
+
+
+def _word_lines(statistics: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a stage about estimated word-error rates and the values of errors."""
+    estimated = statistics["estimated_word_error_rate"]
+    if estimated is not None:
+        median, worst = (rate_text(estimated[which]) for which in ("median", "worst"))
+        yield f"    estimated word-error rate (not counted): median of the samples {median}, worst {worst}"
+    if statistics["errors"]:
+        listed = ", ".join(f"{row['value']:+d} ({100 * row['share']:.3g} %)" for row in statistics["errors"][:5])
+        yield f"    word errors: {listed}"
+
+
+def _contribution_lines(contributions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line for each imperfection, from the one that costs most alone."""
+    key, what = (
+        ("words_lost", " of the words")
+        if contributions and "words_lost" in contributions[0]["alone"]
+        else ("lost", " on average")
+    )
+    for row in sorted(contributions, key=lambda row: -row["alone"][key]):
+        alone, rest = row["alone"], row["without"]
+        yield (f"{row['imperfection']:>11} alone loses {percent(alone[key])}{what}, all but it {percent(rest[key])}")
+
+
+def compared_text(statistics: Mapping[str, Any]) -> str:
+    """Return yield, median and worst quantities of one stage of chips that are compared with a target, as text."""
+    share = statistics["yield"]
+    parts = [f"yield {percent(share['share'])} ({percent(share['low'])} to {percent(share['high'])})"]
+    for one in statistics["quantities"].values():
+        if one["median"] is None:
+            continue
+        factor, unit = (100.0, " %") if one["unit"] == "%" else (1.0, f" {one['unit']}".rstrip())
+        limit = "" if one["limit"] is None else f", limit {factor * one['limit']:.4g}{unit}"
+        median, worst = (f"{factor * one[which]:.4g}{unit}" for which in ("median", "worst"))
+        parts.append(f"{one['text']}: median {median}, worst {worst}{limit}")
+    return "; ".join(parts)
 
 
 def stages_text(stages: Iterable[str]) -> str:

@@ -38,7 +38,7 @@ class NominalChip:
         rise_ohm: (H, H) ground resistance matrix: ground voltage of heater i per ampere in heater j.
         voltage_v: (H,) pad voltages of the heaters at the codes of the bias.
         locked_source: (receivers,) position, among the sources of the last layer, of the source to whose light each
-            coherent receiver is locked; empty for photodiodes.
+            coherent receiver is locked; empty for photodiodes, and for a general network, whose receivers sum light.
     """
 
     name: str
@@ -104,8 +104,6 @@ def chip_of(
     if not flat.position_um.size or "resistance_ohm" not in flat.settings:
         raise NetlistError(f"circuit {flat.name!r} has no positions or resistances; extract it from a layout")
     phases = heater_phases(structure, bias, process)
-    code = dict(zip(bias.labels, bias.code.tolist(), strict=True))
-    codes = np.array([code[label] for label in structure.channel], dtype=np.float64)
     ends = flat.position_um[np.searchsorted(flat.offset, flat.nets, side="right") - 1]
     kinds = [flat.kinds[kind].name for kind in flat.kind[structure.heater].tolist()]
     plan = prepare(structure, float(process.guide.wavelength_nm), process)
@@ -122,11 +120,18 @@ def chip_of(
         resistance_ohm=flat.settings["resistance_ohm"][structure.heater],
         wire_ohm=flat.settings["wire_ohm"][structure.heater],
         rise_ohm=_ground_matrix(ground, structure),
-        voltage_v=codes * (float(process.drive.full_scale_v) / (2**bias.dac_bits - 1)),
+        voltage_v=bias_voltages(structure, bias, process),
         locked_source=locked_sources(_nominal_scattering(plan, structure, phases, process), board)
-        if board.coherent
+        if board.coherent and not bias.input_scales
         else np.zeros(0, dtype=np.int64),
     )
+
+
+def bias_voltages(structure: CircuitOptics, bias: Bias, process: Process) -> Floats:
+    """Return the (H,) pad voltages of a chip's heaters at the codes of a bias."""
+    code = dict(zip(bias.labels, bias.code.tolist(), strict=True))
+    codes = np.array([code[label] for label in structure.channel], dtype=np.float64)
+    return np.asarray(codes * (float(process.drive.full_scale_v) / (2**bias.dac_bits - 1)))
 
 
 def _nominal_scattering(plan: ScatteringPlan, structure: CircuitOptics, phases: Floats, process: Process) -> Scattering:

@@ -68,6 +68,23 @@ def locked_phases(fields: Complexes, source: Ints) -> Floats:
     return np.asarray(np.angle(own[..., 0]))
 
 
+def aligned_bias(s: Scattering, board: Board, nominal: Complexes, bias: Bias) -> Bias:
+    """Return the bias of a sample of a general network's chip with the phases of its receivers' oscillators.
+
+    A receiver sums the light of several sources. They are sent one at a time, and the oscillator is set to the phase at
+    which their fields are most like those of the nominal chip, which its oscillator of the file reads.
+
+    Args:
+        s: S-parameters of the sample as biased.
+        board: Board netlist that joins the chip's fibres.
+        nominal: (receivers, J) fields at the receivers of the nominal chip, relative to its oscillators.
+        bias: Electronics of the sample.
+    """
+    phases = np.angle((nominal.conj() * receiver_fields(s, board)).sum(axis=1))
+    labels = [label for row in board.outputs for label in row]
+    return replace(bias, phases=dict(zip(labels, phases.tolist(), strict=True)))
+
+
 def locked_bias(s: Scattering, board: Board, source: Ints, bias: Bias) -> Bias:
     """Return the bias of a sample with the phases to which its coherent receivers are locked.
 

@@ -1,0 +1,198 @@
+"""What an existing chip computes, for commands that take chips of words, of general networks and of matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from optinc_pdk.cli.matrix_options import is_matrix, refuse_for_matrix, refuse_for_network
+from optinc_pdk.cli.network_files import parse_report, read_any_network, read_task, report_path
+from optinc_pdk.cli.paths import errors_naming
+from optinc_pdk.errors import InputError
+
+if TYPE_CHECKING:
+    from optinc_pdk.averaging import Averaging
+    from optinc_pdk.cards import Process
+    from optinc_pdk.chip_files import ChipFiles
+    from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions
+    from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.onn import Activation, Onn
+    from optinc_pdk.signoff.extracted_chip import ExtractedChip
+    from optinc_pdk.tolerance import NominalChip
+    from optinc_pdk.tolerance.montecarlo.matrix_check import MatrixCheck
+    from optinc_pdk.tolerance.montecarlo.network_check import NetworkCheck
+
+REMEDY = "build the chip again, or move the report away"
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """Options that describe a weight file; None stands for an option that is not given.
+
+    Attributes:
+        bits: Value of ``--bits``.
+        servers: Value of ``--servers``.
+        groups: Value of ``--groups``.
+        activation: Value of ``--activation``.
+    """
+
+    bits: int | None
+    servers: int | None
+    groups: int | None
+    activation: Activation | None
+
+    @property
+    def named(self) -> dict[str, object]:
+        """The values by name of the option."""
+        values = (self.bits, self.servers, self.groups, self.activation)
+        return dict(zip(("--bits", "--servers", "--groups", "--activation"), values, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class WordTarget:
+    """Words that a chip averages.
+
+    Attributes:
+        task: The averaging task.
+        onn: The network; None if the task comes from a report.
+    """
+
+    task: Averaging
+    onn: Onn | None
+
+    @property
+    def network(self) -> Onn:
+        """The network.
+
+        Raises:
+            ValueError: It is not known.
+        """
+        if self.onn is None:
+            raise ValueError("only the task is known; give the weight file")
+        return self.onn
+
+
+def read_target(
+    gds: Path, weights: Path | None, described: TaskOptions, options: CheckOptions
+) -> WordTarget | CheckedNetwork | MatrixTarget:
+    """Find out what a chip computes: from its weight file or matrix, or else from the report beside its layout.
+
+    Args:
+        gds: Layout of the chip.
+        weights: Weight file or matrix, or None.
+        described: Options that describe a weight file.
+        options: Options of the check of a matrix or a general network.
+
+    Raises:
+        InputError: A file cannot be used, what the chip computes is not known, or an option has no effect on it.
+    """
+    from optinc_pdk.chip_tasks.sources import checked_network, refuse_network_options
+    from optinc_pdk.onn import Onn
+
+    checks = {"--data": options.data, "--agreement": options.agreement, "--accuracy": options.accuracy}
+    if weights is not None and is_matrix(weights):
+        refuse_for_matrix(weights, described.named | checks)
+        return _matrix(gds, weights, options)
+    refuse_for_network(weights or gds, {"--read": options.read})
+    task = (described.bits, described.servers, described.groups, described.activation)
+    if weights is None:
+        _refuse_unknown(gds)
+        words = WordTarget(*read_task(gds, None, *task))
+    else:
+        network = read_any_network(weights, *task, gds)
+        if not isinstance(network, Onn):
+            return checked_network(network, options, f"{weights}: ")
+        words = WordTarget(network.task, network)
+    refuse_network_options(options)
+    return words
+
+
+def _refuse_unknown(gds: Path) -> None:
+    """Refuse a chip whose report states another task than averaging: weights or matrix are then needed.
+
+    Raises:
+        InputError: The report is that of such a chip, or cannot be used.
+    """
+    from optinc_pdk.report.schema import GeneralTaskNumbers, MatrixTaskNumbers
+
+    path = report_path(gds)
+    if not path.exists():
+        return
+    task = parse_report(path, REMEDY).task
+    if isinstance(task, MatrixTaskNumbers):
+        raise InputError(
+            f"{path}: the chip realises a matrix of {task.outputs} × {task.inputs}, which no report contains: give "
+            "the matrix, .npy or .npz with one array, with --weights"
+        )
+    if isinstance(task, GeneralTaskNumbers):
+        raise InputError(
+            f"{path}: the chip computes a general network of {task.inputs} inputs and {task.outputs} outputs, which no "
+            "report contains: give the weight file with --weights"
+        )
+
+
+def _matrix(gds: Path, weights: Path, options: CheckOptions) -> MatrixTarget:
+    """Read a matrix; without ``--read`` it is read as the report beside the layout states, or as fields."""
+    from optinc_pdk.matrices import TOLERANCE, MatrixTarget
+    from optinc_pdk.report.schema import MatrixTaskNumbers
+
+    read = options.read
+    path = report_path(gds)
+    if read is None and path.exists():
+        report = parse_report(path, REMEDY)
+        if gds.name in report.files and isinstance(report.task, MatrixTaskNumbers):
+            read = report.task.read
+    return MatrixTarget.load(weights, read or "field", TOLERANCE if options.tolerance is None else options.tolerance)
+
+
+def read_target_chip(
+    files: ChipFiles, target: WordTarget | CheckedNetwork | MatrixTarget, process: Process, weights: Path | None
+) -> ExtractedChip:
+    """Read a chip from its layout, and check that it is one for the target.
+
+    Args:
+        files: Files of the chip.
+        target: What the chip computes.
+        process: Process of the chip.
+        weights: File of the target, for messages.
+
+    Raises:
+        InputError: A file cannot be used, or the target is for another chip.
+    """
+    from optinc_pdk.assemble import matrix_form
+    from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.signoff.extracted_chip import read_extracted_chip, read_extracted_matrix_chip
+    from optinc_pdk.simulate.programming.matrix_program import check_matrix_chip
+    from optinc_pdk.simulate.transmission.vector_reception import check_vector_board
+
+    paths = (files.gds, files.netlist, files.bias)
+    if isinstance(target, MatrixTarget):
+        chip = read_extracted_matrix_chip(*paths, process)
+        with errors_naming(weights or files.gds):
+            check_matrix_chip(chip.circuit.name, matrix_form([*chip.circuit.ports, *chip.bias.labels]), target)
+        return chip
+    chip = read_extracted_chip(*paths, process)
+    if not isinstance(target, WordTarget):
+        with errors_naming(weights or files.gds):
+            check_vector_board(chip.board, target.network.task)
+    return chip
+
+
+def process_of(target: WordTarget | CheckedNetwork | MatrixTarget, card: Process) -> Process:
+    """Return the process as a build uses it for a target: the outputs of a general network are read as fields."""
+    from optinc_pdk.cards import with_field_outputs
+    from optinc_pdk.chip_tasks.sources import CheckedNetwork
+
+    return with_field_outputs(card) if isinstance(target, CheckedNetwork) else card
+
+
+def check_of(target: CheckedNetwork | MatrixTarget, chip: NominalChip) -> MatrixCheck | NetworkCheck:
+    """Return what is measured on a chip, and its target."""
+    from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.tolerance.montecarlo.matrix_check import MatrixCheck
+    from optinc_pdk.tolerance.montecarlo.network_check import NetworkCheck
+
+    if isinstance(target, MatrixTarget):
+        return MatrixCheck(target)
+    return NetworkCheck.of(chip, target.network, target.data, target.limits)

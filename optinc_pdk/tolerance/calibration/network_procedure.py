@@ -1,0 +1,115 @@
+"""Calibration of the chip of a general network on a bench, without words.
+
+The stages are those of :mod:`optinc_pdk.tolerance.calibration.procedure` that do not depend on words: efficiency sweep,
+programming by a digital twin, and, where a layer keeps a large error, tuning in the loop with joint rounding to DAC
+codes. Photodiodes read the powers in the output fibres. The electronics follow from the measured layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.circuit import Bias
+from optinc_pdk.onn import GeneralNetwork, LayerFactor
+from optinc_pdk.simulate.programming.electronics import output_offsets
+from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
+from optinc_pdk.simulate.programming.targets import layer_targets
+from optinc_pdk.tolerance.calibration.dac_rounding import round_to_codes
+from optinc_pdk.tolerance.calibration.heater_model import HeaterModel, design_heater_model, measure_efficiencies
+from optinc_pdk.tolerance.calibration.in_loop_steps import MeasuredSetting, measure_jacobians
+from optinc_pdk.tolerance.calibration.in_loop_tuning import tune_layers
+from optinc_pdk.tolerance.calibration.measured_bias import measured_bias
+from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol, bench_layers
+from optinc_pdk.tolerance.calibration.twin_programming import program_by_twin
+from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
+
+Floats = NDArray[np.float64]
+
+SUFFICIENT = 1e-3
+"""Rms matrix error of a layer over its 2-norm from which layers are tuned in the loop. Our choice."""
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkSetting:
+    """A complete setting of the chip of a general network.
+
+    Attributes:
+        voltage_v: (H,) heater voltages in the order of the chip's heaters, rounded to the drive.
+        bias: The same voltages by pad label, with the settings of neurons, receivers and inputs.
+        error: (layers,) measured rms matrix error of each layer over the 2-norm of its weight.
+    """
+
+    voltage_v: Floats
+    bias: Bias
+    error: Floats
+
+
+def calibrate_network(
+    laboratory: BenchProtocol, chip: NominalChip, network: GeneralNetwork, factors: Sequence[LayerFactor]
+) -> tuple[NetworkSetting, NetworkSetting]:
+    """Calibrate a chip on a bench so that its layers realise those of a general network.
+
+    Args:
+        laboratory: The bench.
+        chip: The nominal chip.
+        network: The network.
+        factors: Factorisation of its layers.
+
+    Returns:
+        The setting programmed by the digital twin, and that after tuning in the loop.
+
+    Raises:
+        RangeError: No heater has any effect, or the range of the drive or of the electronics is too small.
+        ValueError: Chip, bench and network do not belong together.
+    """
+    targets = layer_targets(network, chip.board, factors)
+    wavelength = float(chip.process.guide.wavelength_nm)
+    problem = ProgrammingProblem(chip.structure, chip.board, targets, wavelength, chip.process)
+    heaters = design_heater_model(chip, laboratory)
+    layers = bench_layers(problem, laboratory)
+    efficiency = measure_efficiencies(laboratory, layers, heaters, heaters.quantise(chip.voltage_v))
+    found = list(program_by_twin(laboratory, problem, layers, heaters, efficiency))
+    best, fitted_heaters = min(found, key=lambda one: float(one[0].sizes.max()))
+    session = _Session(laboratory, chip, network, problem, fitted_heaters, layers)
+    fitted = session.setting(best)
+    if best.sizes.max() <= SUFFICIENT:
+        return fitted, fitted
+    tuned = session.tuned(best, 2.0 * np.pi / efficiency)
+    return fitted, fitted if tuned.error.max() >= fitted.error.max() else tuned
+
+
+@dataclass(frozen=True, eq=False)
+class _Session:
+    """Bench, chip and models of one calibration."""
+
+    laboratory: BenchProtocol
+    chip: NominalChip
+    network: GeneralNetwork
+    problem: ProgrammingProblem
+    heaters: HeaterModel
+    layers: tuple[BenchLayer, ...]
+
+    def setting(self, state: MeasuredSetting) -> NetworkSetting:
+        """Complete a heater setting with electronics that match the measurement."""
+        bias = measured_bias(self.laboratory, self.chip, self.problem, self.heaters, self.layers, state.voltage_v)
+        values = self.network.task.input_values().tolist()
+        labels = [label for row in self.chip.board.inputs for label in row]
+        # a source that is attenuated sends its largest value with less than full amplitude
+        scales = {label: value / bias.inputs[label] for label, value in zip(labels, values, strict=True)}
+        offsets = output_offsets(self.problem.targets[-1])
+        bias = replace(bias, inputs={}, input_scales=scales, output_offsets=offsets, phases=self.chip.bias.phases)
+        return NetworkSetting(state.voltage_v, bias, state.sizes)
+
+    def tuned(self, state: MeasuredSetting, turn_rad: Floats) -> NetworkSetting:
+        """Tune the layers in the loop, and round their voltages jointly to DAC codes."""
+        active = np.arange(len(self.layers))
+
+        def jacobians(at: MeasuredSetting) -> list[Floats]:
+            return measure_jacobians(self.laboratory, self.heaters, turn_rad, at, active)
+
+        tuning = tune_layers(self.laboratory, self.layers, self.heaters, turn_rad, state.voltage_v)
+        return self.setting(round_to_codes(self.laboratory, self.heaters, tuning.state, jacobians))

@@ -1,0 +1,119 @@
+"""`optinc yield` of the chips of matrices and general networks: results, files and refusals."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from optinc_pdk.cli import main
+from optinc_pdk.flow import build
+
+
+class Ran(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process, which saves the imports."""
+
+    def ran(*arguments: object) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["optinc", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return Ran(int(left.value.code or 0), *capsys.readouterr())
+
+    return ran
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with the chips of a matrix and of a network, their files and data."""
+    folder, rng = tmp_path_factory.mktemp("targets"), np.random.default_rng(3)
+    np.save(folder / "matrix.npy", np.asarray(scipy.stats.unitary_group(3, seed=4).rvs()))
+    np.save(folder / "other.npy", np.eye(4))
+    np.savez(
+        folder / "network.npz",
+        **{"layers.0.weight": rng.normal(size=(3, 2)), "layers.0.bias": rng.normal(size=3)},
+        **{"layers.1.weight": rng.normal(size=(2, 3)), "layers.1.bias": rng.normal(size=2)},
+    )
+    np.savez(folder / "data.npz", x=rng.uniform(-1.0, 1.0, (40, 2)), y=np.arange(40) % 2)
+    np.savez(folder / "wide.npz", x=np.ones((5, 3)))
+    build(folder / "matrix.npy", folder)
+    build(folder / "network.npz", folder, data=folder / "data.npz")
+    return folder
+
+
+def test_yield_of_a_matrix(built: Path, tmp_path: Path, run: Run) -> None:
+    chip = ("yield", built / "matrix.gds", "--weights", built / "matrix.npy", "-o", tmp_path)
+    perfect = run(*chip, "--samples", 3, "--scale", "coupler=0", "--imperfection", "coupler", "--json")
+    assert perfect.returncode == 0, perfect.stderr
+    numbers = json.loads(perfect.stdout)
+    assert numbers["stages"]["before"]["yield"]["share"] == 1.0
+    report = json.loads((built / "matrix.report.json").read_text())
+    worst = numbers["stages"]["before"]["quantities"]["worst_error"]["worst"]
+    assert worst == pytest.approx(report["matrix"]["worst_error"], rel=1e-3)
+    sampled = run(*chip, "--samples", 2, "--imperfection", "phase", "--imperfection", "coupler")
+    assert sampled.returncode == 0 and "largest error of an entry: median" in sampled.stdout
+    written = {path.name for path in tmp_path.iterdir()}
+    assert {f"matrix.{end}" for end in ("yield.json", "yield.csv", "waterfall.png", "tolerance.csv")} <= written
+    assert "matrix.errors.png" not in written
+    row = (tmp_path / "matrix.yield.csv").read_text().splitlines()[0]
+    assert row == ("study,imperfection,stage,sample,passed,worst_error,insertion_loss_db,rms_error,fidelity,fault")
+    again = run(*chip, "--samples", 3, "--imperfection", "phase", "--imperfection", "coupler", "--resume", "--json")
+    assert again.returncode == 0 and json.loads(again.stdout)["samples"] == 3
+    other = run(*chip, "--samples", 3, "--imperfection", "phase", "--resume", "--tolerance", 0.5)
+    assert other.returncode == 2 and "task.tolerance" in other.stderr
+
+
+def test_yield_of_a_network(built: Path, tmp_path: Path, run: Run) -> None:
+    chip = ("yield", built / "network.gds", "--weights", built / "network.npz", "--data", built / "data.npz")
+    done = run(*chip, "--samples", 1, "--calibrate", "--no-contributions", "-o", tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    assert "other cards" not in done.stderr
+    stages = json.loads(done.stdout)["stages"]
+    assert list(stages) == ["before", "between", "after", "drifted"]
+    assert stages["after"]["yield"]["share"] == 1.0
+    assert stages["after"]["quantities"]["agreement"]["limit"] == 0.999
+    assert stages["after"]["quantities"]["accuracy"]["limit"] is None
+    strict = run(*chip, "--samples", 1, "--accuracy", 1.0, "--no-contributions", "-o", tmp_path, "--json")
+    assert json.loads(strict.stdout)["stages"]["before"]["yield"]["passed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("chip", "options", "message"),
+    [
+        ("matrix", (), "give the matrix, .npy or .npz with one array, with --weights"),
+        ("network", (), "give the weight file with --weights"),
+        ("matrix", ("--weights", "other.npy"), "the matrix has shape (4, 4)"),
+        ("matrix", ("--weights", "network.npz"), "no board under info.board"),
+        ("network", ("--weights", "matrix.npy"), "has a board under info.board"),
+        ("matrix", ("--weights", "matrix.npy", "--noise"), "--noise is about words"),
+        ("matrix", ("--weights", "matrix.npy", "--target", 1), "--target is about words"),
+        ("matrix", ("--weights", "matrix.npy", "--calibrate", "--drift", 1), "--drift is about words"),
+        ("matrix", ("--weights", "matrix.npy", "--bits", 4), "--bits has no effect"),
+        ("matrix", ("--weights", "matrix.npy", "--data", "data.npz"), "--data has no effect"),
+        ("matrix", ("--weights", "matrix.npy", "--tolerance", 2), "tolerance is 2"),
+        ("network", ("--weights", "network.npz", "--read", "power"), "--read: for a matrix"),
+        ("network", ("--weights", "network.npz", "--data", "wide.npz"), "x has shape (5, 3), expected (samples, 2)"),
+    ],
+)
+def test_unsuitable_options_are_refused(
+    built: Path, tmp_path: Path, run: Run, chip: str, options: tuple[object, ...], message: str
+) -> None:
+    files = [built / each if isinstance(each, str) and each.endswith((".npy", ".npz")) else each for each in options]
+    refused = run("yield", built / f"{chip}.gds", "--samples", 1, *files, "-o", tmp_path / "no")
+    assert (refused.returncode, refused.stdout) == (2, "") and message in refused.stderr, refused.stderr
+    assert not (tmp_path / "no").exists()
