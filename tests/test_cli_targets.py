@@ -1,4 +1,4 @@
-"""`optinc yield` of the chips of matrices and general networks: results, files and refusals."""
+"""`optinc yield` and `spectrum` of the chips of matrices and general networks: results, files and refusals."""
 
 from __future__ import annotations
 
@@ -117,3 +117,58 @@ def test_unsuitable_options_are_refused(
     refused = run("yield", built / f"{chip}.gds", "--samples", 1, *files, "-o", tmp_path / "no")
     assert (refused.returncode, refused.stdout) == (2, "") and message in refused.stderr, refused.stderr
     assert not (tmp_path / "no").exists()
+
+
+def test_spectrum_of_a_matrix(built: Path, tmp_path: Path, run: Run) -> None:
+    chip = ("spectrum", built / "matrix.npy", built / "matrix.gds", "--wavelengths", "1540,1560", "--channels", 2)
+    done = run(*chip, "-o", tmp_path / "m.csv", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    report = json.loads((built / "matrix.report.json").read_text())["matrix"]
+    for bias in ("fixed", "rebiased"):
+        carrier = next(point for point in found[bias] if point["wavelength_nm"] == found["carrier_nm"])
+        assert carrier["passed"] and carrier["worst_error"] == pytest.approx(report["worst_error"], rel=1e-3)
+    fixed, again = (
+        max(point["worst_error"] for point in found[bias] if abs(point["wavelength_nm"] - 1550.0) == 10.0)
+        for bias in ("fixed", "rebiased")
+    )
+    assert again < 0.01 and fixed > report["worst_error"]
+    rows = (tmp_path / "m.csv").read_text().splitlines()
+    assert rows[0] == "bias,wavelength_nm,passed,worst_error,insertion_loss_db,rms_error,fidelity,fault"
+    assert (tmp_path / "m.png").read_bytes().startswith(b"\x89PNG")
+    strict = run(*chip, "-o", tmp_path / "s.csv", "--tolerance", 1e-5)
+    assert strict.returncode == 1 and "not within the limits at its own carrier" in strict.stdout
+
+
+def test_spectrum_of_a_network(built: Path, tmp_path: Path, run: Run) -> None:
+    chip = ("spectrum", built / "network.npz", built / "network.gds", "--data", built / "data.npz")
+    options = ("--wavelengths", "1549.5,1550.5", "--channels", 1, "--resolution", 0.1, "-o", tmp_path / "n.csv")
+    done = run(*chip, *options, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["limits"] == {"agreement": 0.999}
+    window = found["fixed_window"]
+    assert 1549.5 < window["low_nm"] < 1550.0 < window["high_nm"] < 1550.5
+    outside = [point for point in found["fixed"] if point["wavelength_nm"] in (1549.5, 1550.5)]
+    assert not any(point["passed"] for point in outside) and all(point["passed"] for point in found["rebiased"])
+    assert "link of 1 channels" not in run(*chip, *options).stdout
+
+
+@pytest.mark.parametrize(
+    ("weights", "chip", "options", "message"),
+    [
+        ("other.npy", "matrix", (), "the matrix has shape (4, 4)"),
+        ("matrix.npy", "network", (), "has a board under info.board"),
+        ("matrix.npy", "matrix", ("--groups", 2), "--groups has no effect"),
+        ("network.npz", "network", ("--read", "real"), "--read: for a matrix"),
+        ("network.npz", "network", ("--data", "wide.npz"), "x has shape (5, 3)"),
+        ("matrix.npy", "matrix", ("--wavelengths", "900"), "900"),
+    ],
+)
+def test_spectrum_refuses_what_does_not_fit(
+    built: Path, tmp_path: Path, run: Run, weights: str, chip: str, options: tuple[object, ...], message: str
+) -> None:
+    files = [built / each if isinstance(each, str) and each.endswith(".npz") else each for each in options]
+    refused = run("spectrum", built / weights, built / f"{chip}.gds", *files, "-o", tmp_path / "no.csv")
+    assert (refused.returncode, refused.stdout) == (2, "") and message in refused.stderr, refused.stderr
+    assert not (tmp_path / "no.csv").exists()

@@ -4,34 +4,50 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli.app import app, print_table, progress_counter
+from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, check_of, process_of, read_target, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.network_files import read_network
 from optinc_pdk.cli.options import (
     DEFAULT,
     MOST_UNITS,
+    Accuracy,
     ActivationName,
+    Agreement,
     Bits,
     ChipBias,
     ChipNetlist,
+    DataFile,
     Gds,
     Groups,
     Json,
     Out,
     ProcessName,
+    Reading,
     Servers,
-    Weights,
+    Target,
+    Tolerance,
 )
 from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from optinc_pdk.cards import Process
+    from optinc_pdk.chip_tasks.sources import CheckedNetwork
+    from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.signoff.extracted_chip import ExtractedChip
     from optinc_pdk.tolerance.spectrum import WavelengthPoint, WavelengthSweep
+    from optinc_pdk.tolerance.spectrum.checked_sweep import CheckedSweep
 
 FINEST_PM = 1e-6
 """Finest accuracy of the ends of a window in pm, as in :mod:`optinc_pdk.tolerance.spectrum.sweep`."""
@@ -39,7 +55,7 @@ FINEST_PM = 1e-6
 
 @app.command()
 def spectrum(
-    weights: Weights,
+    weights: Target,
     gds: Gds,
     netlist: ChipNetlist = None,
     bias: ChipBias = None,
@@ -47,6 +63,11 @@ def spectrum(
     servers: Servers = None,
     groups: Groups = None,
     activation: ActivationName = None,
+    data: DataFile = None,
+    agreement: Agreement = None,
+    accuracy: Accuracy = None,
+    tolerance: Tolerance = None,
+    read: Reading = None,
     wavelengths: Annotated[
         str,
         typer.Option(
@@ -73,16 +94,21 @@ def spectrum(
     At each wavelength every word is checked with the bias of the file, and with a bias programmed for this wavelength.
     Exit code 1 if the bias of the file is not exact at the process's own wavelength, or if the layout has faults that
     can affect the function and that the simulation does not include.
+
+    The chip of a matrix is compared with the matrix, that of a general network with the network over the data, within
+    the limits of optinc build.
     """
     _check_numbers(resolution, spacing)
     files = chip_paths(gds, netlist, bias)
-    path = output_path(output or gds.with_suffix(".spectrum.csv"), weights, gds, files.netlist, files.bias)
+    given = (weights, gds, files.netlist, files.bias, *([] if data is None else [data]))
+    path = output_path(output or gds.with_suffix(".spectrum.csv"), *given)
     if path.suffix != ".csv":
         raise InputError(f"{path}: the table is written as .csv, and a .png beside it; give the file this ending")
-    picture = output_path(path.with_suffix(".png"), weights, gds, files.netlist, files.bias)
+    picture = output_path(path.with_suffix(".png"), *given)
     warn_of_changes(gds, files.netlist, files.bias)
 
     from optinc_pdk.cards import load_process
+    from optinc_pdk.chip_tasks.sources import CheckOptions
     from optinc_pdk.models.registry import check_wavelengths
     from optinc_pdk.simulate.s_parameters.files import parse_wavelengths
 
@@ -91,35 +117,119 @@ def spectrum(
     grid = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
     check_wavelengths(card, grid)
     files = chip_files(gds, netlist, bias)
-    onn = read_network(weights, bits, servers, groups, activation, gds)
-
-    from optinc_pdk.signoff.extracted_chip import read_extracted_chip
-    from optinc_pdk.tolerance.spectrum import SweptChip
-    from optinc_pdk.tolerance.spectrum import sweep_wavelength as run
-
+    options = CheckOptions(read, tolerance, data, agreement, accuracy)
+    target = read_target(gds, weights, TaskOptions(bits, servers, groups, activation), options)
+    card = process_of(target, card)
+    sweep = {"resolution_nm": resolution * 1e-3, "channels": channels, "spacing_ghz": spacing}
     with faults_explaining_errors(as_json) as faults, progress_counter() as report:
         report("extract", 0, None)
-        chip = read_extracted_chip(gds, files.netlist, files.bias, card)
+        chip = read_target_chip(files, target, card, weights)
         faults += chip.faults
-        subject = SweptChip(chip.circuit, chip.board, chip.bias, onn, card, chip.ground)
-        result = run(
-            subject, grid, resolution_nm=resolution * 1e-3, channels=channels, spacing_ghz=spacing, progress=report
-        )
+        found = _swept(target, chip, card, grid, {**sweep, "progress": report})
         report("write", 0, None)
 
         from optinc_pdk.file_sets import write_files
-        from optinc_pdk.tolerance.spectrum.sweep_report import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
 
-        image = spectrum_png(result, f"{gds.name}: exactness against the carrier's wavelength")
-    write_files({picture: image, path: spectrum_csv(result).encode()})
+        image = found.png(f"{gds.name}: {found.title} against the carrier's wavelength")
+    write_files({picture: image, path: found.csv.encode()})
     if as_json:
-        print(json.dumps({"files": [str(path), str(picture)]} | spectrum_json(result) | faults_json(faults), indent=2))
+        print(json.dumps({"files": [str(path), str(picture)]} | found.numbers | faults_json(faults), indent=2))
     else:
-        _print_points(result, set(grid.tolist()))
-        for line in (*spectrum_lines(result), f"{path}, {picture}"):
+        found.print_points(set(grid.tolist()))
+        for line in (*found.lines, f"{path}, {picture}"):
             print(line)
         print_faults(faults)
-    raise typer.Exit(exit_code(result.fixed_window is not None, faults))
+    raise typer.Exit(exit_code(found.passed, faults))
+
+
+@dataclass(frozen=True, eq=False)
+class _SweepOutput:
+    """Output of a sweep.
+
+    Attributes:
+        title: What is plotted, for the picture.
+        csv: The table.
+        numbers: The results as JSON-compatible data.
+        lines: The summary.
+        passed: Whether the bias of the file suffices at the process's own wavelength.
+        png: Returns the picture with a title.
+        print_points: Prints the points at some wavelengths.
+    """
+
+    title: str
+    csv: str
+    numbers: dict[str, Any]
+    lines: list[str]
+    passed: bool
+    png: Callable[[str], bytes]
+    print_points: Callable[[set[float]], None]
+
+
+def _swept(
+    target: WordTarget | CheckedNetwork | MatrixTarget,
+    chip: ExtractedChip,
+    card: Process,
+    grid: NDArray[np.float64],
+    options: Mapping[str, Any],
+) -> _SweepOutput:
+    """Sweep a chip, whatever it computes."""
+    if isinstance(target, WordTarget):
+        return _swept_words(target, chip, card, grid, options)
+    from optinc_pdk.tolerance.spectrum.checked_report import checked_csv, checked_json, checked_lines, checked_png
+    from optinc_pdk.tolerance.spectrum.checked_sweep import CheckedChip, sweep_checked
+    from optinc_pdk.tolerance.variation.nominal_chip import chip_of
+
+    nominal = chip_of(chip.circuit, chip.board, chip.bias, card, chip.ground)
+    subject = CheckedChip(chip.circuit, nominal, check_of(target, nominal), chip.ground)
+    result = sweep_checked(subject, grid, **options)
+    return _SweepOutput(
+        title=result.quantities[0].text,
+        csv=checked_csv(result),
+        numbers=checked_json(result),
+        lines=checked_lines(result),
+        passed=result.fixed_window is not None,
+        png=partial(checked_png, result),
+        print_points=partial(_print_checked, result),
+    )
+
+
+def _swept_words(
+    target: WordTarget,
+    chip: ExtractedChip,
+    card: Process,
+    grid: NDArray[np.float64],
+    options: Mapping[str, Any],
+) -> _SweepOutput:
+    """Sweep a chip that averages words."""
+    from optinc_pdk.tolerance.spectrum import SweptChip, sweep_wavelength
+    from optinc_pdk.tolerance.spectrum.sweep_report import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
+
+    subject = SweptChip(chip.circuit, chip.board, chip.bias, target.network, card, chip.ground)
+    result = sweep_wavelength(subject, grid, **options)
+    return _SweepOutput(
+        title="exactness",
+        csv=spectrum_csv(result),
+        numbers=spectrum_json(result),
+        lines=spectrum_lines(result),
+        passed=result.fixed_window is not None,
+        png=partial(spectrum_png, result),
+        print_points=partial(_print_points, result),
+    )
+
+
+def _print_checked(result: CheckedSweep, grid: set[float]) -> None:
+    """Print a table of the wavelengths of the grid: the first quantity with the bias fixed, and rebiased."""
+    from rich.table import Table
+
+    first = result.quantities[0]
+    table = Table("nm", f"bias fixed: {first.text}", "rebiased", "reason", box=None)
+    rebiased = {point.wavelength_nm: point for point in result.rebiased}
+    for point in result.fixed:
+        if point.wavelength_nm in grid:
+            other = rebiased[point.wavelength_nm]
+            values = (first.format(one.values[first.key]) if one.values else "" for one in (point, other))
+            table.add_row(f"{point.wavelength_nm:g}", *values, other.fault.partition(";")[0])
+    print_table(table)
 
 
 def _check_numbers(resolution_pm: float, spacing_ghz: float) -> None:

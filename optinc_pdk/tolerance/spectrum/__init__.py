@@ -1,5 +1,6 @@
 """Wavelength dependence: the range of carrier wavelengths over which a chip computes exactly."""
 
+from optinc_pdk.tolerance.spectrum.judged_points import Progress, model_range
 from optinc_pdk.tolerance.spectrum.points import (
     LIGHT_NM_GHZ,
     WavelengthPoint,
@@ -7,7 +8,7 @@ from optinc_pdk.tolerance.spectrum.points import (
     WavelengthSweep,
     WavelengthWindow,
 )
-from optinc_pdk.tolerance.spectrum.sweep import Progress, SweptChip, model_range, oscillator_delays, sweep_wavelength
+from optinc_pdk.tolerance.spectrum.sweep import SweptChip, oscillator_delays, sweep_wavelength
 from optinc_pdk.tolerance.spectrum.windows import find_window
 from optinc_pdk.validation import validate_api
 

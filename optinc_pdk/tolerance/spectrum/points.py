@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from optinc_pdk.averaging.word_score import accuracy
 
 LIGHT_NM_GHZ = 299_792_458.0
 """Speed of light: wavelength in nm times frequency in GHz."""
+
+
+class JudgedPoint(Protocol):
+    """Result at one carrier wavelength."""
+
+    @property
+    def wavelength_nm(self) -> float:
+        """Carrier wavelength."""
+        ...
+
+    @property
+    def passed(self) -> bool:
+        """Whether the chip computes what it shall."""
+        ...
 
 
 @dataclass(frozen=True)

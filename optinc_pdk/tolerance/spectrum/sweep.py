@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, detector_groups, label_tuple
 from optinc_pdk.drive import RangeError, SharedGround
-from optinc_pdk.errors import InputError
-from optinc_pdk.models import read_measured
 from optinc_pdk.onn import Onn, factorise, realised_network
 from optinc_pdk.signoff.function import check_board, check_scattering, function_inputs
 from optinc_pdk.simulate import (
@@ -33,24 +31,17 @@ from optinc_pdk.simulate import (
     scattering,
 )
 from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
-from optinc_pdk.tolerance.spectrum.points import (
-    LIGHT_NM_GHZ,
-    WavelengthPoint,
-    WavelengthRange,
-    WavelengthSweep,
-    WavelengthWindow,
+from optinc_pdk.tolerance.spectrum.judged_points import (
+    Progress,
+    all_points,
+    channel_points,
+    check_sweep,
+    points_around,
 )
-from optinc_pdk.tolerance.spectrum.windows import find_window, narrow_window, window_between
+from optinc_pdk.tolerance.spectrum.points import LIGHT_NM_GHZ, WavelengthPoint, WavelengthRange, WavelengthSweep
+from optinc_pdk.tolerance.spectrum.windows import window_between
 
 Floats = NDArray[np.float64]
-Progress = Callable[[str, int, int | None], None]
-"""Called with the name of the stage, the wavelengths evaluated, and their total number, or None if it is unknown."""
-
-FINEST_NM = 1e-9
-"""Finest resolution of a window; floating-point wavelengths differ by at least 2e-13 nm."""
-NEAR = 25
-"""Number of points around the window of the fixed bias, over four times its width."""
-_BEYOND = 4.0
 _SLOPE_NM = 1e-4
 
 
@@ -73,22 +64,6 @@ class SweptChip:
     onn: Onn
     process: Process
     ground: SharedGround | None = None
-
-
-def model_range(structure: CircuitOptics, process: Process) -> WavelengthRange:
-    """Return the range of wavelengths in which the models of all devices of a circuit are valid, and what limits it."""
-    low, high = (-np.inf, ""), (np.inf, "")
-    for group in structure.devices:
-        card = process.device(group.name)
-        ends = [tuple(float(card.limits.get(f"wavelength_{end}_nm", far)) for end, far in _ENDS)]
-        if card.model.file is not None:
-            ends.append(tuple(read_measured(card.model.file).wavelengths_nm[[0, -1]].tolist()))
-        for least, most in ends:
-            low, high = max(low, (least, group.name)), min(high, (most, group.name))
-    return WavelengthRange(low[0], high[0], low[1], high[1])
-
-
-_ENDS = (("min", -np.inf), ("max", np.inf))
 
 
 def sweep_wavelength(
@@ -121,28 +96,17 @@ def sweep_wavelength(
     """
     check_board(subject.board, subject.onn.task)
     structure, carrier = analyse(subject.circuit), float(subject.process.guide.wavelength_nm)
-    models = model_range(structure, subject.process)
-    grid = np.union1d(grid_nm, [carrier])
-    for wavelength in grid.tolist():
-        if not models.low_nm <= wavelength <= models.high_nm:
-            raise InputError(
-                f"wavelength {wavelength:g} nm: the models are valid for {models}; choose one in this range"
-            )
-    if not resolution_nm >= FINEST_NM or channels < 1 or not spacing_ghz > 0.0:
-        raise InputError(
-            f"resolution {1e3 * resolution_nm:g} pm, {channels} channels, spacing {spacing_ghz:g} GHz: all must be "
-            f"positive, and the resolution {1e3 * FINEST_NM:g} pm or more; correct them"
-        )
+    models, grid = check_sweep(structure, subject.process, grid_nm, resolution_nm, channels, spacing_ghz)
     report = progress or (lambda what, done, total: None)
     light, new_bias = _light(subject, structure, models), _new_bias(subject)
-    fixed_points, window = _around(
+    fixed_points, window = points_around(
         _fixed_bias(subject, light, {}), carrier, grid, resolution_nm, models, "fixed bias", report
     )
     delays_ps, by_fibre, late = oscillator_delays(light, subject.board, carrier)
-    matched = _around(
+    matched = points_around(
         _fixed_bias(subject, light, late), carrier, grid[:0], resolution_nm, models, "matched fibres", report
     )
-    rebiased = _all(new_bias, grid, "rebiased", report)
+    rebiased = all_points(new_bias, grid, "rebiased", report)
     rebiased_window = window_between(new_bias, rebiased, carrier)
     return WavelengthSweep(
         carrier,
@@ -154,29 +118,9 @@ def sweep_wavelength(
         delays_ps,
         by_fibre,
         *matched,
-        _channels(new_bias, models, carrier, channels, spacing_ghz, report),
+        channel_points(new_bias, models, carrier, channels, spacing_ghz, _unusable, report),
         spacing_ghz,
     )
-
-
-def _around(
-    judge: Callable[[float], WavelengthPoint],
-    carrier_nm: float,
-    grid: Floats,
-    resolution_nm: float,
-    models: WavelengthRange,
-    what: str,
-    report: Progress,
-) -> tuple[tuple[WavelengthPoint, ...], WavelengthWindow | None]:
-    """Return the points of a grid and close to the window, and the window."""
-    window = find_window(judge, carrier_nm, resolution_nm, models, lambda n: report(what, n, None))
-    near = np.array([carrier_nm])
-    if window is not None:
-        middle, half = (window.low_nm + window.high_nm) / 2.0, window.width_nm / 2.0
-        near = middle + _BEYOND * half * np.linspace(-1.0, 1.0, NEAR)
-        near = near[(near >= models.low_nm) & (near <= models.high_nm)]
-    points = _all(judge, np.union1d(grid, near), what, report)
-    return points, narrow_window(judge, points, window, carrier_nm)
 
 
 def oscillator_delays(
@@ -282,30 +226,3 @@ def _evaluated(light: Scattering, subject: SweptChip, bias: Bias) -> WavelengthP
 
 def _unusable(wavelength_nm: float, fault: str) -> WavelengthPoint:
     return WavelengthPoint(wavelength_nm, 0, 0, float("nan"), fault)
-
-
-def _all(
-    judge: Callable[[float], WavelengthPoint], wavelengths: Floats, what: str, report: Progress
-) -> tuple[WavelengthPoint, ...]:
-    points = []
-    for done, wavelength in enumerate(wavelengths.tolist(), start=1):
-        points.append(judge(wavelength))
-        report(what, done, wavelengths.size)
-    return tuple(points)
-
-
-def _channels(
-    judge: Callable[[float], WavelengthPoint],
-    models: WavelengthRange,
-    carrier_nm: float,
-    channels: int,
-    spacing_ghz: float,
-    report: Progress,
-) -> tuple[WavelengthPoint, ...]:
-    frequency = LIGHT_NM_GHZ / carrier_nm + spacing_ghz * (np.arange(channels) - channels // 2)
-    points = []
-    for done, wavelength in enumerate((LIGHT_NM_GHZ / frequency[::-1]).tolist(), start=1):
-        inside = models.low_nm <= wavelength <= models.high_nm
-        points.append(judge(wavelength) if inside else _unusable(wavelength, f"the models are valid for {models}"))
-        report("channels", done, channels)
-    return tuple(points)

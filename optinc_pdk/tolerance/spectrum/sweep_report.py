@@ -17,8 +17,8 @@ from optinc_pdk.tolerance.spectrum import LIGHT_NM_GHZ, WavelengthPoint, Wavelen
 SCHEMA = 1
 COLUMNS = ("bias", "wavelength_nm", "inputs", "exact", "accuracy", "margin_levels", "fault")
 _FIXED, _ANEW, _MATCHED, _INK = "#d3302f", "#2f6fb0", "#2e8b57", "#444c54"
-_REACH = 4.0
-_PM_PER_NM = 1e3
+REACH = 4.0
+PM_PER_NM = 1e3
 
 
 def spectrum_csv(result: WavelengthSweep) -> str:
@@ -44,9 +44,9 @@ def spectrum_json(result: WavelengthSweep) -> dict[str, Any]:
         "schema": SCHEMA,
         "carrier_nm": result.carrier_nm,
         "models_nm": [result.models.low_nm, result.models.high_nm],
-        "fixed_window": _window(result.fixed_window, result.carrier_nm),
-        "rebiased_window": _window(result.rebiased_window, result.carrier_nm),
-        "matched_window": _window(result.matched_window, result.carrier_nm),
+        "fixed_window": window_numbers(result.fixed_window, result.carrier_nm),
+        "rebiased_window": window_numbers(result.rebiased_window, result.carrier_nm),
+        "matched_window": window_numbers(result.matched_window, result.carrier_nm),
         "oscillators_late_ps": list(result.delays_ps),
         "signals_by_fibre": list(result.by_fibre),
         "link": {
@@ -69,7 +69,8 @@ def _numbers(point: WavelengthPoint) -> dict[str, Any]:
     return dict(zip(COLUMNS[1:], values, strict=True))
 
 
-def _window(window: WavelengthWindow | None, carrier_nm: float) -> dict[str, Any] | None:
+def window_numbers(window: WavelengthWindow | None, carrier_nm: float) -> dict[str, Any] | None:
+    """Return a window, and how far the laser may drift in it, as JSON-compatible data; None if there is none."""
     if window is None:
         return None
     return {
@@ -94,7 +95,7 @@ def spectrum_lines(result: WavelengthSweep) -> list[str]:
     if result.fixed_window is None:
         lines.append(f"bias fixed: not exact at its own carrier, {carrier:g} nm")
     else:
-        lines.append(f"bias fixed: {_close(result.fixed_window, carrier)}")
+        lines.append(f"bias fixed: {close_text(result.fixed_window, carrier)}")
     if result.matched_window is not None:
         fibres = [
             f"{delay:.1f} ps in front of l{layer}"
@@ -103,7 +104,7 @@ def spectrum_lines(result: WavelengthSweep) -> list[str]:
         ]
         lines.append(
             f"bias fixed, fibre delays matched to the local oscillators, by {', '.join(fibres)}: "
-            + _close(result.matched_window, carrier)
+            + close_text(result.matched_window, carrier)
         )
     if result.rebiased_window is None:
         lines.append(f"rebiased: not exact at {carrier:g} nm")
@@ -111,9 +112,8 @@ def spectrum_lines(result: WavelengthSweep) -> list[str]:
         window = result.rebiased_window
         # no resolution if both ends are at the limits of the grid
         found_to = f", to {window.resolution_nm:.2g} nm" if window.resolution_nm else ""
-        lines.append(
-            f"rebiased: exact from {window.low_nm:.7g} to {window.high_nm:.7g} nm{found_to}{_limit(window, 'table')}"
-        )
+        found_to += limit_text(window, "table")
+        lines.append(f"rebiased: exact from {window.low_nm:.7g} to {window.high_nm:.7g} nm{found_to}")
     count, served = len(result.channels), result.served
     exact = f"all {count} are" if served == count > 1 else f"{served} of {count} {'is' if served == 1 else 'are'}"
     lines.append(
@@ -123,22 +123,24 @@ def spectrum_lines(result: WavelengthSweep) -> list[str]:
     return lines
 
 
-def _close(window: WavelengthWindow, carrier_nm: float) -> str:
-    drift, resolution = window.drift_nm(carrier_nm), window.resolution_nm * _PM_PER_NM
+def close_text(window: WavelengthWindow, carrier_nm: float, good: str = "exact") -> str:
+    """Return a window of the fixed bias as text; ``good`` is what the chip is in it."""
+    drift, resolution = window.drift_nm(carrier_nm), window.resolution_nm * PM_PER_NM
     if not window.width_nm:
-        return f"exact at {carrier_nm:g} nm, but not {resolution:g} pm from it: give a smaller --resolution"
+        return f"{good} at {carrier_nm:g} nm, but not {resolution:g} pm from it: give a smaller --resolution"
     return (
-        f"exact from {_signed(window.low_nm - carrier_nm)} to {_signed(window.high_nm - carrier_nm)} pm around "
-        f"{carrier_nm:g} nm, to {resolution:g} pm: the laser may drift by {drift * _PM_PER_NM:.3g} pm "
-        f"({drift_ghz(drift, carrier_nm):.3g} GHz){_limit(window, 'models')}"
+        f"{good} from {_signed(window.low_nm - carrier_nm)} to {_signed(window.high_nm - carrier_nm)} pm around "
+        f"{carrier_nm:g} nm, to {resolution:g} pm: the laser may drift by {drift * PM_PER_NM:.3g} pm "
+        f"({drift_ghz(drift, carrier_nm):.3g} GHz){limit_text(window, 'models')}"
     )
 
 
 def _signed(offset_nm: float) -> str:
-    return f"{offset_nm * _PM_PER_NM:+.3g}"
+    return f"{offset_nm * PM_PER_NM:+.3g}"
 
 
-def _limit(window: WavelengthWindow, what: str) -> str:
+def limit_text(window: WavelengthWindow, what: str) -> str:
+    """Say which ends of a window are at the end of what was evaluated, as text; empty for none."""
     ends = [end for end, at_limit in zip(("low", "high"), window.to_limit, strict=True) if at_limit]
     if len(ends) == 2:
         return f"; both ends are limited by the range of the {what}"
@@ -162,7 +164,7 @@ def spectrum_png(result: WavelengthSweep, title: str) -> bytes:
             _draw(axes[row, 0], points, what, color, name)
         for column, (lines, window) in enumerate(zip(close, windows, strict=True), start=1):
             for name, points, color in lines:
-                reach = np.inf if window is None else _REACH * window.width_nm
+                reach = np.inf if window is None else REACH * window.width_nm
                 near = [point for point in points if abs(point.wavelength_nm - result.carrier_nm) <= reach]
                 _draw(axes[row, column], near, what, color, name, result.carrier_nm)
         axes[row, 0].set_ylabel(label)
@@ -182,7 +184,7 @@ def _draw(
     """Plot a quantity against the wavelength, or against its distance from a centre in pm."""
     x, y = np.array(sorted({(p.wavelength_nm, getattr(p, what)) for p in points})).reshape(-1, 2).T
     if centre_nm is not None:
-        x = (x - centre_nm) * _PM_PER_NM
+        x = (x - centre_nm) * PM_PER_NM
     axes.plot(x, y, color=color, marker="o", markersize=3.0, linewidth=1.0, label=name)
     if what == "margin":
         axes.axhline(0.0, color=_INK, linewidth=0.8, linestyle=":")

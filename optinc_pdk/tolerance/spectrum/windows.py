@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
 
-from optinc_pdk.tolerance.spectrum.points import WavelengthPoint, WavelengthRange, WavelengthWindow
+from optinc_pdk.tolerance.spectrum.points import JudgedPoint, WavelengthRange, WavelengthWindow
 
 _HALVED = 32.0
 
 
 def find_window(
-    judge: Callable[[float], WavelengthPoint],
+    judge: Callable[[float], JudgedPoint],
     carrier_nm: float,
     resolution_nm: float,
     models: WavelengthRange,
@@ -76,7 +76,7 @@ def bisect_window(exact: Callable[[float], bool], good: float, bad: float, resol
 
 
 def window_between(
-    judge: Callable[[float], WavelengthPoint], points: tuple[WavelengthPoint, ...], carrier_nm: float
+    judge: Callable[[float], JudgedPoint], points: Sequence[JudgedPoint], carrier_nm: float
 ) -> WavelengthWindow | None:
     """Find the window of exact wavelengths around a carrier from points on a grid.
 
@@ -106,8 +106,8 @@ def window_between(
 
 
 def narrow_window(
-    judge: Callable[[float], WavelengthPoint],
-    points: tuple[WavelengthPoint, ...],
+    judge: Callable[[float], JudgedPoint],
+    points: Sequence[JudgedPoint],
     window: WavelengthWindow | None,
     carrier_nm: float,
 ) -> WavelengthWindow | None:
