@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import typing
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
 from shutil import copytree, ignore_patterns
@@ -28,6 +30,7 @@ from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.circuit import read_bias
 from optinc_pdk.cli import main
 from optinc_pdk.cli.app import progress_counter, stage_progress
+from optinc_pdk.cli.command_groups import GROUPS
 from optinc_pdk.cli.commands import app
 from optinc_pdk.onn import Onn, bundled_weights
 
@@ -391,6 +394,44 @@ def parameters() -> Iterator[tuple[str, str, object]]:
         for name in inspect.signature(command.callback).parameters:
             if hints[name] is not typer.Context:
                 yield command.callback.__name__, name, hints[name].__metadata__[0]
+
+
+def test_the_help_lists_every_command_once_with_its_complete_summary() -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
+    lines = run("--help").stdout.splitlines()
+    assert [line.removesuffix(":") for line in lines if line.removesuffix(":") in GROUPS] == list(GROUPS)
+    text = " ".join(" ".join(lines).split())
+    for name, command in typer.main.get_group(app).commands.items():
+        summary = " ".join((command.help or "").partition("\n\n")[0].split())
+        assert f" {name} {summary}" in text and summary.endswith(".")
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert run("--version") == Run(0, f"optinc-pdk {version('optinc-pdk')}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "completions"),
+    [
+        ("optinc dr", {"drc"}),
+        ("optinc klayout ", {"install", "uninstall"}),
+        ("optinc drc --bia", {"--bias"}),
+        ("optinc drc --process soi220_f", {"soi220_fast", "soi220_flipchip", "soi220_flipchip_onchip"}),
+        ("optinc drc chip", set()),  # the shell completes files
+    ],
+)
+def test_shells_complete_commands_options_choices_and_processes(words: str, completions: set[str]) -> None:
+    number = str(len(words.split()) - (not words.endswith(" ")))
+    with mock.patch.dict(os.environ, {"_OPTINC_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": number}):
+        result = run()
+    assert (result.returncode, set(result.stdout.split()), result.stderr) == (0, completions, "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_of_a_shell_is_shown(shell: str) -> None:
+    with mock.patch("typer.completion._get_shell_name", return_value=shell):
+        result = run("--show-completion")
+    assert result.returncode == 0 and f"_OPTINC_COMPLETE=complete_{shell}" in result.stdout
 
 
 def test_every_command_and_parameter_has_a_help_text() -> None:

@@ -38,7 +38,7 @@ def _run() -> int:
     try:
         from optinc_pdk.cli.commands import app
 
-        app(standalone_mode=True)
+        app(prog_name="optinc", standalone_mode=True)
     except InputError as fault:
         return _refused(str(fault))
     except SystemExit as end:

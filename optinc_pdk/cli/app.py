@@ -1,4 +1,4 @@
-"""The typer application, with progress bars and tables."""
+"""The typer application with its options, progress bars and tables."""
 
 from __future__ import annotations
 
@@ -6,22 +6,46 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+
+from optinc_pdk.cli.command_groups import GroupedCommands
 
 Counter = Callable[[str, int, int | None], None]
 """Called with the name of the task, how many of its steps are done, and their total; None where it is unknown."""
 BAR_WIDTH = 40
 """Largest width of a progress bar, in characters."""
+HELP_WIDTH = 110
+"""Largest width of help texts, in characters; less in narrow terminals."""
 
 app = typer.Typer(
     help="From trained weights to a signed-off photonic chip that computes a quantised average.",
+    cls=GroupedCommands,
+    context_settings={"max_content_width": HELP_WIDTH},
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def print_version(asked: bool) -> None:
+    """Print the version of the package and exit, if it was asked for."""
+    if asked:
+        from importlib.metadata import version
+
+        print(f"optinc-pdk {version('optinc-pdk')}")
+        raise typer.Exit
+
+
+@app.callback()
+def application(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Options of ``optinc`` itself; its help is that of ``app``."""
 
 
 def print_table(table: Any) -> None:

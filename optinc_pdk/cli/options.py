@@ -26,6 +26,13 @@ def parse_output(text: str | Path) -> Path:
     return Path(text)
 
 
+def completed_processes(incomplete: str) -> list[str]:
+    """Return the names of bundled processes that a shell can complete; it completes folders by itself."""
+    from optinc_pdk.cards.loader import process_names
+
+    return [name for name in process_names() if name.startswith(incomplete)]
+
+
 Weights = Annotated[Path, typer.Argument(help="Weight file: .npz, .safetensors or .onnx.")]
 Target = Annotated[
     Path,
@@ -65,7 +72,12 @@ Out = Annotated[
     ),
 ]
 ProcessName = Annotated[
-    str, typer.Option("--process", help="Process: its name, or a folder with process cards such as ./mine.")
+    str,
+    typer.Option(
+        "--process",
+        autocompletion=completed_processes,
+        help="Process: its name, or a folder with process cards such as ./mine.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Bits = Annotated[
