@@ -33,6 +33,7 @@ from optinc_pdk.cli.app import progress_counter, stage_progress
 from optinc_pdk.cli.command_groups import GROUPS
 from optinc_pdk.cli.commands import app
 from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.report.installation import Part
 
 NETLISTS = Path(__file__).parent.parent / "netlists"
 
@@ -42,6 +43,7 @@ COMMANDS = (
     "cells",
     "check",
     "deck",
+    "doctor",
     "drc",
     "eye",
     "factor",
@@ -1093,6 +1095,25 @@ def test_cells_writes_the_gallery_of_a_process(tmp_path: Path) -> None:
     result = run("cells", "-o", tmp_path / "page.html")
     assert result.returncode == 2
     assert result.stderr.startswith(f"optinc: {tmp_path / 'page.html'}: ")
+
+
+def test_doctor_exits_with_1_if_something_required_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run("doctor")
+    assert result.returncode == 0 and f"optinc-pdk           {version('optinc-pdk')}\n" in result.stdout
+    parts = {
+        "packages": (Part("numpy", "missing", "needs >=2.2", True, "pip install 'numpy>=2.2'"),),
+        "extras": (Part("torch", "missing", "needs ==2", False, "pip install 'optinc-pdk[train]'"),),
+    }
+    monkeypatch.setattr("optinc_pdk.report.installation.installation_parts", lambda _: parts)
+    result = run("doctor")
+    assert (result.returncode, result.stderr) == (1, "")
+    assert "  numpy  MISSING: needs >=2.2 -> pip install 'numpy>=2.2'\n" in result.stdout
+    assert result.stdout.splitlines()[-2:] == [
+        "required: missing or unsuitable: numpy",
+        "optional: missing or unsuitable: torch",
+    ]
+    numbers = json.loads(run("doctor", "--json").stdout)
+    assert (numbers["schema"], numbers["passed"], numbers["extras"][0]["status"]) == (1, False, "missing")
 
 
 def test_klayout_installs_a_package_and_removes_it(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ GROUPS = {
     "Sign-off": ("verify", "drc", "lvs", "check", "deck"),
     "Analyses": ("simulate", "spectrum", "noise", "eye", "yield"),
     "Networks": ("synth", "train", "search"),
-    "Processes and set-up": ("cells", "golden", "klayout"),
+    "Processes and set-up": ("doctor", "klayout", "cells", "golden"),
 }
 """Commands by the heading under which the help lists them, in this order."""
 

@@ -116,6 +116,7 @@ def small_runs(folder: Path) -> dict[str, tuple[Sequence[object], int]]:
         "cells": (("-o", out / "cells.md"), 0),
         "check": ((weights, gds, netlist, "--bias", bias), 0),
         "deck": (("-o", out / "rules.lydrc"), 0),
+        "doctor": ((), 0),
         "drc": ((gds, "-o", out / "again.drc.lyrdb"), 0),
         "factor": ((weights,), 0),
         "golden": (("--check",), 0),
@@ -148,7 +149,7 @@ def test_every_help_is_shown_or_ends_quietly(terminal: str) -> None:
     assert exit_code(terminal, "synth", "--bits", 5, "--servers", 4, "-o", "never.npz") == 2
 
 
-SLOW = ("cells", "cascade", "search", "spectrum")
+SLOW = ("cells", "cascade", "doctor", "search", "spectrum")
 """Commands whose small runs take seconds; main() runs them."""
 
 
