@@ -26,6 +26,7 @@ import torch
 import typer
 from safetensors.torch import save_file
 
+from optinc_pdk.cards import load_process
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.circuit import read_bias
 from optinc_pdk.cli import main
@@ -360,11 +361,33 @@ def test_simulate_and_spectrum_refuse_what_is_known_without_the_circuit(chip: Pa
     assert not list(tmp_path.iterdir())
 
 
-def test_drc_counts_warnings_and_violations_alike_in_table_and_summary(chip: Path, tmp_path: Path) -> None:
+def test_drc_prints_violated_rules_with_first_places_and_all_rules_on_request(tmp_path: Path) -> None:
+    layout = kdb.Layout()
+    part = layout.create_cell("part")
+    for number in range(4):
+        part.shapes(layout.layer(3, 0)).insert(kdb.DBox(0, 10 * number, 10, 10 * number + 0.05))
+    layout.write(str(tmp_path / "part.gds"))
+    result = run("drc", tmp_path / "part.gds")
+    lines = result.stdout.splitlines()
+    # too narrow and too small
+    width = next(line for line in lines if line.startswith("error core.width: 4 "))
+    assert "at (0.0, 0.0), (0.0, 10.0), (0.0, 20.0), … µm. " in width
+    assert lines[-2:] == [f"markers: {tmp_path / 'part.drc.lyrdb'}", "8 violations of 48 rules"]
+    rules = load_process().rules
+    listed = run("drc", tmp_path / "part.gds", "--rules").stdout
+    assert listed.endswith(result.stdout) and all(rule.id in listed for rule in rules)
+    assert len([line for line in lines if line.startswith(("error", "warning"))]) < len(rules)
+    both = run("drc", tmp_path / "part.gds", "--rules", "--json")
+    assert both.returncode == 2 and "--rules" in both.stderr and "--json" in both.stderr
+
+
+def test_drc_counts_warnings_and_violations_alike_in_lines_and_summary(chip: Path, tmp_path: Path) -> None:
     gds, bias = chip.with_suffix(".gds"), chip.with_suffix(".bias.yml")
     result = run("drc", gds, "--bias", bias, "-o", tmp_path / "a.lyrdb")
     assert result.returncode == 0, result.stderr
-    assert " warning " in result.stdout and " 46 " in result.stdout
+    assert "warning metal.ground_rise: 46 at (" in result.stdout
+    # a chip without a violation: a warning, two lines about currents, the markers and the summary
+    assert len(result.stdout.splitlines()) == 5
     assert result.stdout.endswith("\n0 violations and 46 warnings of 48 rules\n")
     assert "not run" not in result.stdout
     missing = run("drc", tmp_path / "none.gds")

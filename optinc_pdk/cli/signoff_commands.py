@@ -6,12 +6,12 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from optinc_pdk.chip_files import chip_paths
-from optinc_pdk.cli.app import app, print_table
+from optinc_pdk.cli.app import app, print_table, progress_counter
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.layout_faults import faults_json
 from optinc_pdk.cli.options import (
@@ -35,6 +35,10 @@ from optinc_pdk.cli.paths import (
 from optinc_pdk.cli.process_hints import errors_hinting_at_process, hint_at_process
 from optinc_pdk.errors import InputError
 
+if TYPE_CHECKING:
+    from optinc_pdk.signoff.drc.design_rule_check import DrcResult
+    from optinc_pdk.signoff.electrical.electrical_check import ElectricalResult
+
 SHOWN = 20
 """Number of electrical faults that ``drc`` prints; JSON and markers have all."""
 
@@ -47,15 +51,20 @@ def drc(
     ] = None,
     output: Out = None,
     process: ProcessName = DEFAULT,
+    rules: Annotated[
+        bool, typer.Option("--rules", help="Also print a table of all rules; --json lists them always.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check the design rules of a layout; writes a marker database, .drc.lyrdb, which KLayout opens.
 
-    Prints the violated rules, the rules that were not run, and a summary; --json and the marker database have all.
-    Rules about whole dies are not run on a layout without the outline of a die, which is part of a chip. With a bias,
-    heaters without pad, ground or channel, channels without heater, shorts and labels that are used twice
-    are reported as well. Exit code 1 if there is one, or if a rule is violated.
+    Prints the violated rules with their first places, the rules that were not run, and a summary; --json and the marker
+    database have all. Rules about whole dies are not run on a layout without the outline of a die, which is part of a
+    chip. With a bias, heaters without pad, ground or channel, channels without heater, shorts and labels that are used
+    twice are reported as well. Exit code 1 if there is one, or if a rule is violated.
     """
+    if rules and as_json:
+        raise InputError("--rules: --json lists all rules already; leave out one of the two")
     path = output_path(output or default_output(gds, ".drc.lyrdb"), gds, bias, in_place=True)
     warn_of_changes(gds, bias)
 
@@ -66,41 +75,64 @@ def drc(
     warn_of_changed_cards(gds, card)
     drive = None if bias is None else read_drive(bias, card)
 
-    from optinc_pdk.report.build_numbers import currents_lines, drc_numbers
-    from optinc_pdk.report.formatting import count_text
-    from optinc_pdk.report.terminal_tables import drc_rows, drc_table
+    from optinc_pdk.report.build_numbers import drc_numbers
+    from optinc_pdk.report.rule_results import drc_rows
     from optinc_pdk.signoff.drc.design_rule_check import check_chip
     from optinc_pdk.signoff.drc.marker_database import write_lyrdb
-    from optinc_pdk.signoff.electrical.electrical_check import check_electrical, full_currents
+    from optinc_pdk.signoff.electrical.electrical_check import check_electrical
     from optinc_pdk.signoff.electrical.wiring import read_wiring
 
-    result = check_chip(gds, card, parts=True)
-    electrical = None if drive is None else check_electrical(card.rules, read_wiring(gds, card), drive)
-    checked = electrical.rules if electrical else ()
-    faults = electrical.faults if electrical else ()
-    write_lyrdb(result, path, checked, faults)
-    rows, numbers = drc_rows(result.all_rules(checked)), drc_numbers(result, electrical)
+    with progress_counter() as report:
+        result = check_chip(gds, card, parts=True, on_rule=report)
+        report("currents", 0, None)
+        electrical = None if drive is None else check_electrical(card.rules, read_wiring(gds, card), drive)
+        checked, faults = (electrical.rules, electrical.faults) if electrical else ((), ())
+        report("markers", 0, None)
+        write_lyrdb(result, path, checked, faults)
+    numbers = drc_numbers(result, electrical)
     if as_json:
+        rows = drc_rows(result.all_rules(checked))
         print(json.dumps({"schema": 1} | numbers | {"rules": rows} | faults_json(faults), indent=2))
     else:
-        if any(row["violations"] for row in rows):
-            print_table(drc_table(rows))
-        if electrical is not None and electrical.currents is not None:
-            for line in currents_lines(electrical.currents, full_currents(electrical.currents.wiring)):
-                print(line)
-        for fault in faults[:SHOWN]:
-            print(f"electrical {fault}")
-        for reason, ids in result.rules_not_run(checked).items():
-            print(f"not run, because {reason}: {', '.join(ids)}")
-        warnings = sum(row["violations"] for row in rows if row["severity"] == "warning")
-        also = f" and {count_text(warnings, 'warning')}" if warnings else ""
-        print(
-            f"{count_text(numbers['violations'], 'violation')}{also} of {numbers['rules']} rules"
-            + (f"; {count_text(len(faults), 'electrical fault')}" if faults else "")
-        )
+        _print_drc(result, electrical, numbers["violations"], rules, path)
     passed = numbers["violations"] == 0 and not faults
     hint_at_process(passed, gds, card)
     raise typer.Exit(PASSED if passed else FAILED)
+
+
+def _print_drc(
+    result: DrcResult, electrical: ElectricalResult | None, violations: int, all_rules: bool, markers: Path
+) -> None:
+    """Print the violated rules, the currents, electrical faults, the rules that were not run, and a summary."""
+    from optinc_pdk.report.build_numbers import currents_lines
+    from optinc_pdk.report.formatting import count_text
+    from optinc_pdk.report.rule_results import rules_table, violation_line
+    from optinc_pdk.signoff.electrical.electrical_check import full_currents
+
+    checked, faults = (electrical.rules, electrical.faults) if electrical else ((), ())
+    results = result.all_rules(checked)
+    if all_rules:
+        print_table(rules_table(results))
+    violated = [found for found in results if found.violations]
+    for found in violated:
+        print(violation_line(found))
+    if electrical is not None and electrical.currents is not None:
+        for line in currents_lines(electrical.currents, full_currents(electrical.currents.wiring)):
+            print(line)
+    for fault in faults[:SHOWN]:
+        print(f"electrical {fault}")
+    if len(faults) > SHOWN:
+        print(f"{len(faults) - SHOWN} more electrical faults are in the markers")
+    for reason, ids in result.rules_not_run(checked).items():
+        print(f"not run, because {reason}: {', '.join(ids)}")
+    if violated or faults:
+        print(f"markers: {markers}")
+    warnings = sum(found.violations for found in violated if found.rule.severity == "warning")
+    also = f" and {count_text(warnings, 'warning')}" if warnings else ""
+    print(
+        f"{count_text(violations, 'violation')}{also} of {len(results)} rules"
+        + (f"; {count_text(len(faults), 'electrical fault')}" if faults else "")
+    )
 
 
 @app.command()

@@ -17,6 +17,7 @@ from optinc_pdk.onn import Activation, LayerFactor, Network, Onn
 from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
 from optinc_pdk.report.formatting import count_text, error_numbers, format_errors
 from optinc_pdk.report.light_budget import light_budget, light_numbers
+from optinc_pdk.report.rule_results import violation_line
 from optinc_pdk.report.size_limits import DieSize, area_limit, loss_limit, pads_limit, power_limit
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult
 from optinc_pdk.signoff.electrical.electrical_check import Currents, ElectricalResult, densest_ma_per_um
@@ -352,8 +353,7 @@ def layout_findings(
     lines: list[str] = []
     for result in drc.all_rules(electrical.rules if electrical else ()):
         if result.violations:
-            places = ", ".join(f"({box[0]:.1f}, {box[1]:.1f})" for box in result.boxes_um[:3].tolist())
-            lines.append(f"{result.rule.severity} {result.id}: {result.violations} at {places} µm. {result.rule.text}")
+            lines.append(violation_line(result))
         if not result.run:
             lines.append(f"{result.id}: not run, because there is no bias. {result.rule.text}")
     lines += fault_lines(faults)

@@ -1,4 +1,4 @@
-"""Tables for the terminal: summary of a build, factorisation, and design rules."""
+"""Tables for the terminal: summary of a build, and factorisation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from optinc_pdk.report.schema import (
 )
 
 if TYPE_CHECKING:
-    from optinc_pdk.signoff.drc.design_rule_check import RuleResult
     from optinc_pdk.tolerance.oscillator_power import OscillatorLight
 
 
@@ -290,40 +289,4 @@ def factor_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     for column, key in enumerate(counts, start=3):
         table.columns[column].footer = str(sum(row[key] for row in rows))
     table.columns[0].footer = "all"
-    return table
-
-
-def drc_rows(results: Sequence[RuleResult]) -> list[dict[str, Any]]:
-    """Convert results of design rules to dicts.
-
-    Args:
-        results: One result per rule.
-
-    Returns:
-        One dict per rule; ``boxes_um`` (left, bottom, right, top in µm) and ``notes`` contain the first 10 violations
-        only.
-    """
-    return [
-        {
-            "id": found.rule.id,
-            "severity": found.rule.severity,
-            "violations": found.violations,
-            "distinct": found.distinct,
-            "text": found.rule.text,
-            "boxes_um": np.round(found.boxes_um[:10], 3).tolist(),
-            "notes": list(found.notes[:10]),
-            "run": found.run,
-        }
-        for found in results
-    ]
-
-
-def drc_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the violated rules among the rows of ``drc_rows`` as a table, with the place of the first violation."""
-    table = Table("rule", "severity", "count", "distinct", "first at, µm", "text")
-    for row in rows:
-        if row["violations"]:
-            left, bottom, *_ = row["boxes_um"][0]
-            counts = str(row["violations"]), str(row["distinct"])
-            table.add_row(row["id"], row["severity"], *counts, f"({left:.3f}, {bottom:.3f})", row["text"])
     return table

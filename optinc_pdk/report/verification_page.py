@@ -17,8 +17,8 @@ from optinc_pdk.report.build_files import file_digest
 from optinc_pdk.report.build_numbers import difference_line, not_compared_text
 from optinc_pdk.report.layout_pictures import COLORS, draw_windows
 from optinc_pdk.report.rendering import render
+from optinc_pdk.report.rule_results import drc_rows
 from optinc_pdk.report.spectrum_picture import spectra_png
-from optinc_pdk.report.terminal_tables import drc_rows
 from optinc_pdk.signoff.verification import Verification
 from optinc_pdk.simulate.heater_drive.pad_settings import PadSetting
 

@@ -181,7 +181,13 @@ def run_drc(
 
 
 @refusing_geometry
-def check_chip(gds_path: Path, process: Process, threads: int = 2, parts: bool = False) -> DrcResult:
+def check_chip(
+    gds_path: Path,
+    process: Process,
+    threads: int = 2,
+    parts: bool = False,
+    on_rule: Callable[[str, int, int], None] | None = None,
+) -> DrcResult:
     """Check a layout file against the geometric rules of its process, and refuse a layout of another process.
 
     Unlike :func:`run_drc`, this raises an error if the database unit or the layers are not those of the process.
@@ -192,6 +198,7 @@ def check_chip(gds_path: Path, process: Process, threads: int = 2, parts: bool =
         threads: Number of threads for hierarchical operations.
         parts: Whether a layout that is not empty and has no outline of a die is a part of a chip: rules about whole
             dies are not run.
+        on_rule: Called before each rule with its id, the number of rules that are done, and the number of all.
 
     Returns:
         One result per geometric rule that is run, in the rules' order.
@@ -207,21 +214,28 @@ def check_chip(gds_path: Path, process: Process, threads: int = 2, parts: bool =
     outlines = [rule.layers[0] for rule in process.rules if isinstance(rule, OutlineRule)]
     drawn = any(not design.shapes(layer).at_end() for layer in design.layers)
     part = parts and drawn and not any(shape_checks.dies(design, layer) for layer in outlines)
-    return _check(gds_path, design, process.rules, DIE_KINDS if part else ())
+    return _check(gds_path, design, process.rules, DIE_KINDS if part else (), on_rule)
 
 
-def _check(gds_path: Path, design: Design, rules: Sequence[Rule], left_out: Sequence[str] = ()) -> DrcResult:
+def _check(
+    gds_path: Path,
+    design: Design,
+    rules: Sequence[Rule],
+    left_out: Sequence[str] = (),
+    on_rule: Callable[[str, int, int], None] | None = None,
+) -> DrcResult:
     requested = tuple(rules)
     rules = [rule for rule in rules if rule.kind not in left_out]
     design, checked = with_valid_marks(design, rules)
     condensed = prepare_condensed(design, checked)
     hierarchy = Hierarchy(design.layout, design.top)
-    results = tuple(
-        _result(design, hierarchy, rule, _violations(design, effective, condensed))
-        for rule, effective in zip(rules, checked, strict=True)
-        if rule.kind not in ELECTRICAL_KINDS
-    )
-    return DrcResult(gds_path.name, design.top.name, results, requested)
+    pairs = [pair for pair in zip(rules, checked, strict=True) if pair[0].kind not in ELECTRICAL_KINDS]
+    results = []
+    for done, (rule, effective) in enumerate(pairs):
+        if on_rule is not None:
+            on_rule(rule.id, done, len(pairs))
+        results.append(_result(design, hierarchy, rule, _violations(design, effective, condensed)))
+    return DrcResult(gds_path.name, design.top.name, tuple(results), requested)
 
 
 def _violations(design: Design, rule: Rule, condensed: CondensedChecks | None) -> kdb.Region:
