@@ -1,4 +1,4 @@
-"""`optinc yield` and `spectrum` of the chips of matrices and general networks: results, files and refusals."""
+"""`optinc yield`, `spectrum` and `noise` of the chips of matrices and general networks: results, files and refusals."""
 
 from __future__ import annotations
 
@@ -170,5 +170,52 @@ def test_spectrum_refuses_what_does_not_fit(
 ) -> None:
     files = [built / each if isinstance(each, str) and each.endswith(".npz") else each for each in options]
     refused = run("spectrum", built / weights, built / f"{chip}.gds", *files, "-o", tmp_path / "no.csv")
+    assert (refused.returncode, refused.stdout) == (2, "") and message in refused.stderr, refused.stderr
+    assert not (tmp_path / "no.csv").exists()
+
+
+def test_noise_of_a_network(built: Path, tmp_path: Path, run: Run) -> None:
+    chip = ("noise", built / "network.gds", "--weights", built / "network.npz", "--data", built / "data.npz")
+    options = ("--symbol-rates", "1e6,1e9", "--passes", 3, "-o", tmp_path / "n.csv")
+    done = run(*chip, *options, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["sent"] == 120 and found["limits"] == {"agreement": 0.999}
+    slow, fast = found["points"]
+    assert slow["agreement"] >= fast["agreement"] and slow["rms_deviation"] < fast["rms_deviation"]
+    assert {"n.csv", "n.png"} == {path.name for path in tmp_path.iterdir()}
+    stronger = run(*chip, *options, "--oscillator-w", 0.02)
+    assert stronger.returncode == 0 and "word" not in stronger.stdout
+    assert "samples on which chip and network agree" in stronger.stdout
+
+
+def test_noise_of_a_matrix(built: Path, tmp_path: Path, run: Run) -> None:
+    chip = ("noise", built / "matrix.gds", "--weights", built / "matrix.npy", "-o", tmp_path / "m.csv")
+    done = run(*chip, "--symbol-rates", "1e6:1e9:3", "--json")
+    assert done.returncode == 0, done.stderr
+    points = json.loads(done.stdout)["points"]
+    ratios = [point["signal_to_noise_db"] for point in points]
+    assert ratios == sorted(ratios, reverse=True) and 30.0 < ratios[0] < 65.0 and "passed" not in points[0]
+    weaker = json.loads(run(*chip, "--symbol-rates", "1e8", "--laser-w", 1e-5, "--json").stdout)["points"]
+    assert weaker[0]["signal_to_noise_db"] < 40.0
+    printed = run(*chip, "--symbol-rates", "1e8").stdout
+    assert "dB" in printed and "word" not in printed
+
+
+@pytest.mark.parametrize(
+    ("chip", "options", "message"),
+    [
+        ("matrix", (), "with --weights"),
+        ("matrix", ("--weights", "matrix.npy", "--oscillator-w", 0.01), "leave --oscillator-w out"),
+        ("matrix", ("--weights", "other.npy"), "the matrix has shape (4, 4)"),
+        ("network", ("--weights", "network.npz", "--data", "wide.npz"), "x has shape (5, 3)"),
+        ("network", ("--weights", "network.npz", "--laser-w", 1e9), "laser power"),
+    ],
+)
+def test_noise_refuses_what_does_not_fit(
+    built: Path, tmp_path: Path, run: Run, chip: str, options: tuple[object, ...], message: str
+) -> None:
+    files = [built / each if isinstance(each, str) and each.endswith((".npy", ".npz")) else each for each in options]
+    refused = run("noise", built / f"{chip}.gds", *files, "-o", tmp_path / "no.csv")
     assert (refused.returncode, refused.stdout) == (2, "") and message in refused.stderr, refused.stderr
     assert not (tmp_path / "no.csv").exists()

@@ -12,7 +12,8 @@ def test_the_steps_of_the_page_build_a_chip_that_passes(tmp_path: Path) -> None:
     blocks = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
     code = "\n".join(text for language, text in blocks if language == "python")
     commands = [line.split() for language, text in blocks if not language for line in text.splitlines()]
-    assert [words[1] for words in commands] == ["build", "program"] and all(words[0] == "optinc" for words in commands)
+    assert [words[1] for words in commands] == ["build", "program", "yield", "spectrum", "noise"]
+    assert all(words[0] == "optinc" for words in commands)
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("pass ")
     program = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
@@ -31,4 +32,7 @@ def test_the_steps_of_the_page_build_a_chip_that_passes(tmp_path: Path) -> None:
         "mine.gds",
         "V.bias.yml",
         "V.report.html",
+        "U.yield.json",
+        "U.spectrum.csv",
+        "U.noise.csv",
     } <= names

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli.app import app, print_table, stage_progress
+from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, process_of, read_target, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.network_files import read_task
 from optinc_pdk.cli.options import (
     DEFAULT,
     MOST,
+    Accuracy,
     ActivationName,
+    Agreement,
     Bits,
     ChipBias,
     ChipNetlist,
-    ChipWeights,
+    DataFile,
     Gds,
     Groups,
     Json,
@@ -27,12 +32,21 @@ from optinc_pdk.cli.options import (
     OscillatorW,
     Out,
     ProcessName,
+    Reading,
     Seed,
     Servers,
+    TargetFile,
+    Tolerance,
 )
 from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
+
+if TYPE_CHECKING:
+    from optinc_pdk.cards import Process
+    from optinc_pdk.chip_files import ChipFiles
+    from optinc_pdk.chip_tasks.sources import CheckedNetwork
+    from optinc_pdk.matrices import MatrixTarget
 
 
 @app.command()
@@ -40,11 +54,16 @@ def noise(
     gds: Gds,
     netlist: ChipNetlist = None,
     bias: ChipBias = None,
-    weights: ChipWeights = None,
+    weights: TargetFile = None,
     bits: Bits = None,
     servers: Servers = None,
     groups: Groups = None,
     activation: ActivationName = None,
+    data: DataFile = None,
+    agreement: Agreement = None,
+    accuracy: Accuracy = None,
+    tolerance: Tolerance = None,
+    read: Reading = None,
     laser_w: LaserW = None,
     oscillator_w: OscillatorW = None,
     symbol_rates: Annotated[
@@ -65,28 +84,36 @@ def noise(
     Noise and bandwidths are those of the cards. Words are counted at every rate. The highest rate at a word-error rate
     of 1e-9, what limits it, and the highest rates with other powers of the local oscillators are estimated. Exit code 1
     if the layout has faults that can affect the function and that the simulation does not include.
+
+    The chip of a general network is compared with the network over the data: agreement and accuracy against the symbol
+    rate. That of a matrix multiplies random vectors: signal-to-noise ratio and error of the outputs.
     """
     files = chip_paths(gds, netlist, bias)
-    table = output_path(output or gds.with_suffix(".noise.csv"), gds, files.netlist, files.bias, weights)
+    given = (gds, files.netlist, files.bias, weights, data)
+    table = output_path(output or gds.with_suffix(".noise.csv"), *given)
     if table.suffix == ".png":
         raise InputError(f"{table}: the picture gets this name; give the table the ending .csv")
-    picture = output_path(table.with_suffix(".png"), gds, files.netlist, files.bias, weights)
+    picture = output_path(table.with_suffix(".png"), *given)
     warn_of_changes(gds, files.netlist, files.bias)
 
     from optinc_pdk.cards import load_process
+    from optinc_pdk.chip_tasks.sources import CheckOptions
+    from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.simulate import noise_of, scattering
     from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
 
     card = load_process(process)
     warn_of_changed_cards(gds, card)
     files = chip_files(gds, netlist, bias)
-    task, _ = read_task(gds, weights, bits, servers, groups, activation)
+    options = CheckOptions(read, tolerance, data, agreement, accuracy)
+    target = read_target(gds, weights, TaskOptions(bits, servers, groups, activation), options)
+    if isinstance(target, MatrixTarget) and oscillator_w is not None:
+        raise InputError(f"{weights}: contains a matrix, whose chip has no local oscillators: leave --oscillator-w out")
     # refuses optical powers that the card does not allow
     noise_of(card, laser_w)
     ratio = None if oscillator_w is None else relative_oscillator_power(card, laser_w, oscillator_w)
 
     from optinc_pdk.report.formatting import format_si, light_text
-    from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.signoff.function import check_board, function_inputs
     from optinc_pdk.simulate.transmission.noise import missing_bandwidths
     from optinc_pdk.tolerance.error_rates import parse_rates, word_error_curve
@@ -102,6 +129,11 @@ def noise(
             f"devices/{device}.yml), which is taken as unlimited: the rates are too high",
             file=sys.stderr,
         )
+    if not isinstance(target, WordTarget):
+        output_files = _Output(table, picture, as_json)
+        card = process_of(target, card)
+        _noise_of_check(files, target, card, weights, rates, laser_w, ratio, passes, seed, output_files)
+    task = target.task
     stages = (
         "extract",
         "light",
@@ -111,7 +143,7 @@ def noise(
     )
     with faults_explaining_errors(as_json) as faults, stage_progress(stages) as report_stage:
         report_stage("extract")
-        chip = read_extracted_chip(gds, files.netlist, files.bias, card)
+        chip = read_target_chip(files, target, card, weights)
         faults += chip.faults
         check_board(chip.board, task)
         check_oscillator_power(card, laser_w, chip.board.oscillator_power if ratio is None else ratio)
@@ -170,5 +202,78 @@ def noise(
         if energy is not None:
             print(energy_line(energy))
         print(f"{table}, {picture}")
+        print_faults(faults)
+    raise typer.Exit(exit_code(True, faults))
+
+
+@dataclass(frozen=True)
+class _Output:
+    """Files of a curve, and whether it is printed as JSON."""
+
+    table: Path
+    picture: Path
+    as_json: bool
+
+
+def _noise_of_check(
+    files: ChipFiles,
+    target: CheckedNetwork | MatrixTarget,
+    card: Process,
+    weights: Path | None,
+    rates: Sequence[float],
+    laser_w: float | None,
+    ratio: float | None,
+    passes: int,
+    seed: int,
+    output: _Output,
+) -> NoReturn:
+    """Compare a chip with a matrix or a general network at symbol rates, and end with the exit code.
+
+    Args:
+        files: Files of the chip.
+        target: What it computes.
+        card: Process with the outputs of the target.
+        weights: File of the target.
+        rates: Symbols per second.
+        laser_w: Power launched into every guide, in W; None for the card's.
+        ratio: Power of the local oscillators relative to that of a guide; None for that of the netlist.
+        passes: Number of times that every vector is sent.
+        seed: Seed of the noise.
+        output: Files, and form of the output.
+    """
+    from optinc_pdk.file_sets import write_files
+    from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.report.checked_noise_curve import checked_csv, checked_lines, checked_png
+    from optinc_pdk.report.formatting import format_si
+    from optinc_pdk.simulate import scattering
+    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
+    from optinc_pdk.tolerance.checked_noise import NoisyMatrix, NoisyNetwork, NoisyOutputs, checked_noise_curve
+    from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
+
+    names = tuple(format_si(rate, "Bd") for rate in sorted(set(rates)))
+    with faults_explaining_errors(output.as_json) as faults, stage_progress(("extract", "light", *names)) as stages:
+        stages("extract")
+        chip = read_target_chip(files, target, card, weights)
+        faults += chip.faults
+        stages("light")
+        s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
+        outputs: NoisyOutputs
+        if isinstance(target, MatrixTarget):
+            outputs = NoisyMatrix.of(s, target)
+        else:
+            check_oscillator_power(card, laser_w, chip.board.oscillator_power if ratio is None else ratio)
+            board, bias = chip.board, chip.bias
+            if ratio is not None:
+                board, bias = with_oscillator_power(s, board, bias, card, ratio)
+            outputs = NoisyNetwork(s, board, bias, target.network, target.data, target.limits)
+        curve = checked_noise_curve(outputs, card, rates, laser_w, passes, seed, lambda bd: stages(format_si(bd, "Bd")))
+    write_files({output.picture: checked_png(curve, files.name), output.table: checked_csv(curve)})
+    written = [str(output.table), str(output.picture)]
+    if output.as_json:
+        print(json.dumps({"schema": 1, "files": written} | curve.to_json() | faults_json(faults), indent=2))
+    else:
+        for line in checked_lines(curve, card):
+            print(line)
+        print(", ".join(written))
         print_faults(faults)
     raise typer.Exit(exit_code(True, faults))
