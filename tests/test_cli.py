@@ -546,7 +546,7 @@ def test_a_file_without_a_task_averages_words_if_options_state_them(tmp_path: Pa
     general = run("build", weights, "-o", tmp_path / "general", "--activation", "relu", "--json")
     assert general.returncode == 0 and json.loads(general.stdout)["task"]["kind"] == "network"
     gds = tmp_path / "general" / "weights.gds"
-    refused = run("noise", gds, "--weights", weights)
+    refused = run("eye", gds, "--weights", weights, "--symbol-rate", "1e6")
     assert refused.returncode == 2 and "contains no averaging task" in refused.stderr
     refused = run("yield", gds)
     assert refused.returncode == 2 and "computes a general network of 2 inputs and 2 outputs" in refused.stderr
