@@ -19,7 +19,7 @@ def test_the_steps_of_the_page_build_and_program_chips_that_pass(tmp_path: Path)
     results = [line.split() for line in done.stdout.splitlines()]
     assert [verdict for verdict, _ in results] == ["pass"] * 4
     assert all(float(accuracy) > 0.95 for _, accuracy in results)
-    (command,) = (text.split() for language, text in blocks if not language and text.startswith("optinc"))
+    (command,) = (text.split() for language, text in blocks if not language and text.startswith("optinc build"))
     assert command[:2] == ["optinc", "build"]
     program = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
     done = subprocess.run(
