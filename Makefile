@@ -9,6 +9,7 @@
 # make trainings  train small networks with every scheme and write docs/training.md (an hour)
 # make imperfections  write docs/imperfections.md from the process card
 # make scenarios  build a chip for every scenario of the paper and write docs/scenarios.md (an hour)
+# make docs      write the documentation site into site/; open site/index.html
 # make peers     install the wheel with the newest cspdk, gplugins and sax, and build the default chip there (minutes)
 # make interconnect  simulate all-reduces on every system and write docs/interconnect.md (minutes)
 # Each makes its own environment in .venv; a Python from 3.11 to 3.13 is all they need.
@@ -27,8 +28,8 @@ export OMP_NUM_THREADS ?= 1
 PEERS := cspdk gplugins sax
 
 .DELETE_ON_ERROR:
-.PHONY: chip test quick lint unit golden rules mutants circuits faults fuzz peers trainings imperfections interconnect \
-    scenarios
+.PHONY: chip test quick lint unit golden rules mutants circuits docs faults fuzz peers trainings imperfections \
+    interconnect scenarios
 
 chip: $(VENV)/.chip
 	$(BIN)/optinc build
@@ -52,6 +53,10 @@ quick: $(VENV)/.dev
 
 mutants: $(VENV)/.dev
 	PYTHONPATH=tests/signoff $(BIN)/python -m mutants
+
+# Fails on broken links, missing anchors and pages without a place in the navigation.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 circuits: $(VENV)/.dev
 	PYTHONPATH=tests/examples $(BIN)/python -m circuit_faults
@@ -112,4 +117,8 @@ $(VENV)/.chip: pyproject.toml hatch_build.py | $(BIN)/python
 
 $(VENV)/.dev: $(VENV)/.chip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.chip
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@

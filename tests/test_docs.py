@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted(path for folder in ("", "benchmarks", "docs", "netlists") for path in (ROOT / folder).glob("*.md"))
+PAGES = sorted(
+    [path for folder in ("", "benchmarks", "netlists") for path in (ROOT / folder).glob("*.md")]
+    + list((ROOT / "docs").rglob("*.md"))
+)
 SOURCES = sorted((ROOT / "optinc_pdk").rglob("*.py"))
 DOTTED = re.compile(r"\boptinc_pdk(?:\.[A-Za-z_]\w*)+")
 LINK = re.compile(r"\]\(([^)\s]+)\)")

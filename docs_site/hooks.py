@@ -1,0 +1,117 @@
+"""Hooks of MkDocs: pages outside ``docs``, files that pages link to, and the reference of the command line.
+
+Pages link to files as they lie in the repository. A link to a file outside ``docs`` becomes a link to a page that shows
+this file, so that the site needs neither the repository nor a network.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import command_line
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOT_PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "benchmarks/README.md": "benchmarks.md",
+}
+"""Pages of the repository outside ``docs``, and their places on the site."""
+LISTED = "source"
+"""Folder of the site with pages that show files of the repository."""
+NOT_SEARCHED = "---\nsearch: {exclude: true}\n---\n\n"
+LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
+ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):<code>(~?)([\w.]+)</code>")
+LANGUAGES = {".py": "python", ".yml": "yaml", ".cff": "yaml", ".toml": "toml", ".npz": "", "": ""}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add pages of the repository, pages of files that pages link to, and generated pages."""
+    contents = {place: (ROOT / path).read_text(encoding="utf-8") for path, place in ROOT_PAGES.items()}
+    contents["reference/command_line.md"] = command_line.page()
+    for path in sorted(_linked_sources()):
+        contents[_place(path)] = NOT_SEARCHED + _source_page(path)
+    for place, content in contents.items():
+        files.append(File.generated(config, place, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let links to files of the repository lead to their pages on the site."""
+    place = page.file.src_uri
+    if place.startswith(f"{LISTED}/"):
+        return markdown
+    start = posixpath.dirname(_repository_path(place))
+
+    def moved(link: re.Match[str]) -> str:
+        before, target, anchor = link[1], link[2], link[3] or ""
+        if "://" in target or target.startswith(("mailto:", "/")):
+            return link[0]
+        path = posixpath.normpath(posixpath.join(start, target))
+        return f"{before}{posixpath.relpath(_place(path), posixpath.dirname(place) or '.')}{anchor})"
+
+    return LINK.sub(moved, markdown)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Write names in docstrings without the roles of reStructuredText, and without leading packages."""
+    return ROLE.sub(lambda role: f"<code>{role[2].rpartition('.')[2] if role[1] else role[2]}</code>", html)
+
+
+def _place(path: str) -> str:
+    """Return the place on the site of a path of the repository."""
+    if path in ROOT_PAGES:
+        return ROOT_PAGES[path]
+    if path.startswith("docs/"):
+        return path.removeprefix("docs/")
+    return f"{LISTED}/{path}.md"
+
+
+def _repository_path(place: str) -> str:
+    """Return the path in the repository of a page of the site."""
+    return next((path for path, own in ROOT_PAGES.items() if own == place), f"docs/{place}")
+
+
+def _linked_sources() -> set[str]:
+    """Return the files outside ``docs`` to which pages link, and those of linked folders."""
+    found: set[str] = set()
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / path for path in ROOT_PAGES)]
+    for page in pages:
+        start = page.parent.relative_to(ROOT).as_posix()
+        for link in LINK.finditer(page.read_text(encoding="utf-8")):
+            path = posixpath.normpath(posixpath.join(start, link[2]))
+            if "://" in link[2] or path in ROOT_PAGES or path.startswith(("docs/", "..")):
+                continue
+            if (ROOT / path).exists():
+                found |= {path, *_files_of(path)}
+    return found
+
+
+def _files_of(path: str) -> Iterator[str]:
+    """Yield the text files of a folder and of its folders."""
+    if (ROOT / path).is_dir():
+        for file in sorted((ROOT / path).rglob("*")):
+            if file.is_file() and file.suffix in LANGUAGES and "__pycache__" not in file.parts:
+                yield file.relative_to(ROOT).as_posix()
+
+
+def _source_page(path: str) -> str:
+    """Return a page that shows a file, or lists the files of a folder."""
+    source = ROOT / path
+    if source.is_dir():
+        start = posixpath.dirname(_place(path))
+        lines = [f"- [{file}]({posixpath.relpath(_place(file), start)})" for file in _files_of(path)]
+        return f"# {path}\n\n" + "\n".join(lines) + "\n"
+    try:
+        text = source.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return f"# {path}\n\nA binary file of {source.stat().st_size:,} bytes.\n"
+    fence = "`" * max(3, *(len(run) + 1 for run in [*re.findall("`+", text), "``"]))
+    return f"# {path}\n\n{fence}{LANGUAGES.get(source.suffix, '')}\n{text.rstrip()}\n{fence}\n"

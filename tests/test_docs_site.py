@@ -1,0 +1,70 @@
+"""The navigation of the documentation site has every page, and the pages that are made for it are right."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+import pytest
+import typer.main
+import yaml
+
+from optinc_pdk.cli.commands import app
+
+ROOT = Path(__file__).parent.parent
+MADE = {"index.md", "contributing.md", "changelog.md", "benchmarks.md", "reference/command_line.md"}
+"""Pages of the site that are no files of ``docs``."""
+
+
+def entries(nav: Any) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+    else:
+        for part in nav.values() if isinstance(nav, dict) else nav:
+            yield from entries(part)
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    named = list(entries(yaml.safe_load(text)["nav"]))
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert sorted(named) == sorted(pages | MADE)
+
+
+@pytest.fixture
+def command_line() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("command_line", ROOT / "docs_site" / "command_line.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_of_the_command_line_has_every_command_and_option(command_line: ModuleType) -> None:
+    page = command_line.page()
+    group = typer.main.get_command(app)
+    assert isinstance(group, click.Group)
+    for name, command in group.commands.items():
+        section = page.partition(f"\n## optinc {name}\n")[2].partition("\n## ")[0]
+        assert section, name
+        options = [
+            one for parameter in command.params if not getattr(parameter, "hidden", False) for one in parameter.opts
+        ]
+        assert [one for one in options if one.startswith("--") and one not in section] == []
+
+
+def test_api_pages_name_packages_that_exist() -> None:
+    named = [
+        line.removeprefix("::: ")
+        for page in (ROOT / "docs" / "reference").rglob("*.md")
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if line.startswith("::: ")
+    ]
+    assert len(named) > 20 and len(set(named)) == len(named)
+    assert [name for name in named if importlib.util.find_spec(name) is None] == []
+    assert "mkdocs" not in sys.modules
