@@ -247,7 +247,8 @@ def _noise_of_check(
     from optinc_pdk.report.formatting import format_si
     from optinc_pdk.simulate import scattering
     from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
-    from optinc_pdk.tolerance.checked_noise import NoisyMatrix, NoisyNetwork, NoisyOutputs, checked_noise_curve
+    from optinc_pdk.tolerance.checked_noise import NoisyOutputs, checked_noise_curve
+    from optinc_pdk.tolerance.noisy_outputs import NoisyMatrix, NoisyNetwork
     from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
 
     names = tuple(format_si(rate, "Bd") for rate in sorted(set(rates)))

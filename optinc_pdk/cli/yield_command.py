@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +14,9 @@ import typer
 from click.core import ParameterSource
 
 from optinc_pdk.cli.app import app, progress_counter, stage_progress
-from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, check_of, process_of, read_target, read_target_chip
+from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, process_of, read_target, read_target_chip
 from optinc_pdk.cli.drift_options import check_drift, drift_progress, print_drift
+from optinc_pdk.cli.imperfection_options import sampled_amounts
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, print_faults
 from optinc_pdk.cli.network_files import REPLACE_REPORT, parse_report, report_path
 from optinc_pdk.cli.options import (
@@ -41,21 +41,12 @@ from optinc_pdk.cli.options import (
     parse_output,
 )
 from optinc_pdk.cli.paths import output_folder, warn_of_changed_cards
-from optinc_pdk.cli.symbol_rates import warn_of_rates
+from optinc_pdk.cli.yield_studies import LaserOptions, check_study, word_study
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
-    from optinc_pdk.cards import Process
     from optinc_pdk.chip_files import ChipFiles
-    from optinc_pdk.chip_tasks.sources import CheckedNetwork
-    from optinc_pdk.matrices import MatrixTarget
-    from optinc_pdk.signoff.extracted_chip import ExtractedChip
-    from optinc_pdk.tolerance import Imperfections
     from optinc_pdk.tolerance.montecarlo.sample_study import AnyStudy
-    from optinc_pdk.tolerance.montecarlo.study import YieldStudy
-
-MAX_FACTOR = 1000.0
-"""Largest multiple of a card's imperfection; larger losses overflow."""
 
 
 @app.command("yield")
@@ -212,18 +203,18 @@ def yield_(
     _check_report(files)
     warn_of_changed_cards(files.gds, card)
     card = process_of(found, card)
-    lasers = _Lasers(noise, laser_w, oscillator_w, symbol_rate)
+    lasers = LaserOptions(noise, laser_w, oscillator_w, symbol_rate)
     lasers.check(card)
-    drawn = replace(imperfections(card), amount=_amounts(card, imperfection or [], scale or [], dac_bits, noise))
+    drawn = replace(imperfections(card), amount=sampled_amounts(card, imperfection or [], scale or [], dac_bits, noise))
     with faults_explaining_errors(as_json) as faults, stage_progress(("extract",)) as report_stage:
         report_stage("extract")
         built = read_target_chip(files, found, card, weights)
         faults += built.faults
         work: AnyStudy
         if isinstance(found, WordTarget):
-            work = words = _word_study(found, built, card, drawn, seed, target, calibrate, lasers)
+            work = words = word_study(found, built, card, drawn, seed, target, calibrate, lasers)
         else:
-            work = _check_study(found, built, card, drawn, seed, calibrate)
+            work = check_study(found, built, card, drawn, seed, calibrate)
     directory = chip.parent if output is None else output
     if drift is not None:
         from optinc_pdk.tolerance.drift.drift_run import run_drift
@@ -250,27 +241,6 @@ def yield_(
     raise typer.Exit(exit_code(True, faults))
 
 
-@dataclass(frozen=True)
-class _Lasers:
-    """Options of ``--noise``: whether there is noise, optical powers and symbol rate; None for the card's."""
-
-    noise: bool
-    laser_w: float | None
-    oscillator_w: float | None
-    symbol_rate: float | None
-
-    def check(self, card: Process) -> None:
-        """Refuse powers and rates that the process does not allow, before the layout is read."""
-        from optinc_pdk.simulate.transmission.noise import noise_choices
-        from optinc_pdk.simulate.transmission.oscillator_limits import relative_oscillator_power
-
-        if self.noise:
-            noise_choices(card, self.laser_w, self.symbol_rate)
-            warn_of_rates(card, () if self.symbol_rate is None else [self.symbol_rate])
-        if self.oscillator_w is not None:
-            relative_oscillator_power(card, self.laser_w, self.oscillator_w)
-
-
 def _refuse_for_checks(context: typer.Context, weights: Path, noise: bool, drift: float | None) -> None:
     """Refuse options that are about words for a matrix or a general network.
 
@@ -286,50 +256,6 @@ def _refuse_for_checks(context: typer.Context, weights: Path, noise: bool, drift
         )
 
 
-def _word_study(
-    found: WordTarget,
-    built: ExtractedChip,
-    card: Process,
-    drawn: Imperfections,
-    seed: int,
-    target: float,
-    calibrate: bool,
-    lasers: _Lasers,
-) -> YieldStudy:
-    """Return the study of a chip that averages words."""
-    from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver, with_oscillators
-    from optinc_pdk.tolerance.variation.nominal_chip import chip_of
-
-    chip = chip_of(built.circuit, built.board, built.bias, card, built.ground)
-    if lasers.oscillator_w is not None:
-        chip = with_oscillators(chip, lasers.laser_w, lasers.oscillator_w)
-    return YieldStudy(
-        chip=chip,
-        task=found.task,
-        imperfections=drawn,
-        seed=seed,
-        target=target,
-        noise=best_receiver(chip, found.task, lasers.laser_w, lasers.symbol_rate) if lasers.noise else None,
-        onn=found.onn if calibrate else None,
-    )
-
-
-def _check_study(
-    found: CheckedNetwork | MatrixTarget,
-    built: ExtractedChip,
-    card: Process,
-    drawn: Imperfections,
-    seed: int,
-    calibrate: bool,
-) -> AnyStudy:
-    """Return the study of a chip that is compared with a matrix or a general network."""
-    from optinc_pdk.tolerance.montecarlo.check_study import CheckStudy
-    from optinc_pdk.tolerance.variation.nominal_chip import chip_of
-
-    chip = chip_of(built.circuit, built.board, built.bias, card, built.ground)
-    return CheckStudy[Any](chip, check_of(found, chip), drawn, seed, calibrate)
-
-
 def _check_numbers(samples: int, seed: int, target: float) -> None:
     if samples < 1:
         raise InputError(f"--samples {samples}: give 1 or more")
@@ -337,62 +263,6 @@ def _check_numbers(samples: int, seed: int, target: float) -> None:
         raise InputError(f"--seed {seed}: give a whole number from 0")
     if not 0.0 < target <= 1.0:
         raise InputError(f"--target {target}: give a share of the words, above 0 and up to 1")
-
-
-def _amounts(
-    process: Process, only: list[str], scales: list[str], dac_bits: float | None, noise: bool
-) -> dict[str, float]:
-    """The multiple of the card's amount to sample, by kind of imperfection.
-
-    Args:
-        process: Process card.
-        only: Kinds given with ``--imperfection``; empty for all.
-        scales: ``KIND=FACTOR``, as given with ``--scale``.
-        dac_bits: Effective bits of the drive; None for the card's.
-        noise: Whether the noise of lasers and detectors is sampled.
-
-    Raises:
-        InputError: An unknown kind, a kind that is not sampled, or a number out of range.
-    """
-    from optinc_pdk.cards import KINDS
-    from optinc_pdk.drive import MAX_DAC_BITS
-    from optinc_pdk.tolerance.montecarlo.sample_study import NOISE_KINDS
-    from optinc_pdk.tolerance.variation.imperfections import imperfections
-    from optinc_pdk.tolerance.variation.sampled_response import MIN_EFFECTIVE_BITS
-
-    amounts = dict.fromkeys(only or [kind for kind in KINDS if noise or kind not in NOISE_KINDS], 1.0)
-    factors = [(text, *text.partition("=")[::2]) for text in scales]
-    for kind in [*only, *(kind for _, kind, _ in factors)]:
-        if kind not in KINDS:
-            raise InputError(f"unknown imperfection {kind!r}; give one of {', '.join(KINDS)}")
-        if kind in NOISE_KINDS and not noise:
-            raise InputError(f"the imperfection {kind!r} is noise: add --noise, or leave it out")
-    if dac_bits is not None:
-        if not MIN_EFFECTIVE_BITS <= dac_bits <= MAX_DAC_BITS:
-            raise InputError(
-                f"--dac-bits {dac_bits}: give {MIN_EFFECTIVE_BITS:g} to {MAX_DAC_BITS} effective bits, such as 8.5"
-            )
-        if "dac" not in amounts:
-            raise InputError(f"--dac-bits {dac_bits}: 'dac' is not among the kinds given with --imperfection; add it")
-        amounts["dac"] = 2.0 ** (float(imperfections(process).card.dac.effective_bits) - dac_bits)
-    for text, kind, factor in factors:
-        if kind not in amounts:
-            raise InputError(f"--scale {text}: {kind!r} is not among the kinds given with --imperfection; add it")
-        amounts[kind] *= _factor(text, factor)
-    return amounts
-
-
-def _factor(text: str, number: str) -> float:
-    """Parse the factor of ``--scale text``."""
-    try:
-        factor = float(number)
-    except ValueError:
-        factor = math.nan
-    if not 0.0 <= factor <= MAX_FACTOR:
-        raise InputError(
-            f"--scale {text}: give KIND=FACTOR with a factor from 0 to {MAX_FACTOR:,.0f}, such as coupler=0.5"
-        )
-    return factor
 
 
 def _check_report(files: ChipFiles) -> None:

@@ -16,7 +16,8 @@ from optinc_pdk.onn import GeneralNetwork, Layer, NetworkComparison, NetworkLimi
 from optinc_pdk.report.checked_noise_curve import checked_csv, checked_lines, checked_png
 from optinc_pdk.simulate import program, program_matrix, scattering, transmit_vectors
 from optinc_pdk.simulate.transmission.noise import noise_of
-from optinc_pdk.tolerance.checked_noise import CheckedCurve, NoisyMatrix, NoisyNetwork, checked_noise_curve
+from optinc_pdk.tolerance.checked_noise import CheckedCurve, checked_noise_curve
+from optinc_pdk.tolerance.noisy_outputs import NoisyMatrix, NoisyNetwork
 
 PROCESS = load_process()
 FAST = load_process("soi220_fast")
