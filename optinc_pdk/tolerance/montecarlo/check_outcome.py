@@ -154,4 +154,5 @@ def _statistics(quantity: Quantity, outcomes: Sequence[CheckOutcome]) -> dict[st
     found: dict[str, float | None] = {"median": None, "worst": None}
     if values.size:
         found = {"median": float(np.median(values)), "worst": float(values.max() if quantity.rising else values.min())}
-    return {"text": quantity.text, "unit": quantity.unit, "limit": quantity.limit} | found
+    worse = "higher" if quantity.rising else "lower"
+    return {"text": quantity.text, "unit": quantity.unit, "worse": worse, "limit": quantity.limit} | found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from optinc_pdk.tolerance.montecarlo.sample_study import AFTER, BEFORE, BETWEEN, DRIFTED, NOISE_KINDS
@@ -34,7 +34,7 @@ def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
             yield from _word_lines(statistics)
         for row in statistics["faults"]:
             yield f"    {row['count']} of {statistics['yield']['samples']} unusable: {row['fault']}"
-    yield from _contribution_lines(numbers["contributions"])
+    yield from _contribution_lines(numbers)
     for row in numbers["tolerances"]:
         yield f"{row['imperfection']:>11} {tolerance_text(row)}"
 
@@ -50,16 +50,19 @@ def _word_lines(statistics: Mapping[str, Any]) -> Iterator[str]:
         yield f"    word errors: {listed}"
 
 
-def _contribution_lines(contributions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _contribution_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each imperfection, from the one that costs most alone."""
-    key, what = (
-        ("words_lost", " of the words")
-        if contributions and "words_lost" in contributions[0]["alone"]
-        else ("lost", " on average")
-    )
-    for row in sorted(contributions, key=lambda row: -row["alone"][key]):
-        alone, rest = row["alone"], row["without"]
-        yield (f"{row['imperfection']:>11} alone loses {percent(alone[key])}{what}, all but it {percent(rest[key])}")
+    quantities = next(iter(numbers["stages"].values())).get("quantities")
+    key = "words_lost" if quantities is None else "lost"
+    for row in sorted(numbers["contributions"], key=lambda row: -row["alone"][key]):
+        alone, rest = row["alone"][key], row["without"][key]
+        if quantities is None:
+            what = f"alone loses {percent(alone)} of the words, all but it {percent(rest)}"
+        else:
+            first = next(iter(quantities.values()))
+            mean, other = (one if first["worse"] == "higher" else 1.0 - one for one in (alone, rest))
+            what = f"alone: {first['text']} {percent(mean)} on average, with all but it {percent(other)}"
+        yield f"{row['imperfection']:>11} {what}"
 
 
 def compared_text(statistics: Mapping[str, Any]) -> str:
