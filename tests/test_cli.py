@@ -43,6 +43,7 @@ COMMANDS = (
     "cascade",
     "cells",
     "check",
+    "compare",
     "deck",
     "doctor",
     "drc",
@@ -214,6 +215,7 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
         ("factor", none),
         ("size", none),
         ("drc", none, "--process", "nowhere"),
+        ("compare", none, none, "--process", "nowhere"),
         ("drc", none, "--bias", none),
         ("deck", "-o", none),
         ("deck", "--process", "nowhere"),
@@ -242,6 +244,7 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
     assert not packages & set(HEAVY)
     geometric: list[tuple[object, ...]] = [
         ("view", none, "--png"),
+        ("compare", none, none),
         ("drc", none),
         ("yield", none),
         ("cells", "-o", none),
@@ -260,6 +263,8 @@ def test_a_folder_in_place_of_a_layout_or_netlist_is_refused() -> None:
     commands: list[tuple[object, ...]] = [
         *((name, ".") for name in ("verify", "drc", "lvs", "simulate", "yield", "view", "check", "noise")),
         *((name, "none.gds", "tests") for name in ("verify", "lvs", "simulate")),
+        ("compare", ".", "none.gds"),
+        ("compare", "none.gds", "."),
     ]
     codes, packages = loaded(commands)
     assert codes == [2] * len(commands) and not packages & set(HEAVY)
@@ -285,7 +290,8 @@ def test_unusable_output_paths_are_refused_before_any_work(tmp_path: Path) -> No
         ("train", *task),
         ("cells",),
     ]
-    to_folder: list[tuple[object, ...]] = [("build", none), ("view", none), ("yield", none), ("search", *task)]
+    to_folder: list[tuple[object, ...]] = [("build", none), ("view", none), ("compare", none, none)]
+    to_folder += [("yield", none), ("search", *task)]
     codes, packages = loaded(
         [(*command, "-o", folder) for command in to_file] + [(*command, "-o", file) for command in to_folder]
     )
@@ -1097,6 +1103,36 @@ def test_the_bias_file_has_phases_and_codes_within_range(chip: Path) -> None:
     assert bias.dac_bits == 16 and len(bias.labels) == 46
     assert np.all((bias.phase_rad >= 0) & (bias.phase_rad < 2 * np.pi))
     assert np.all(bias.code < 2**16)
+
+
+def test_compare_lists_and_draws_what_only_one_layout_has(chip: Path, tmp_path: Path) -> None:
+    gds, out = chip.with_suffix(".gds"), tmp_path / "out"
+    equal = run("compare", gds, gds, "-o", out)
+    assert (equal.returncode, equal.stderr) == (0, "")
+    assert equal.stdout.splitlines()[-1] == "equal: masks of 6 layers and all labels"
+    layout = kdb.Layout()
+    layout.read(str(gds))
+    layout.top_cell().shapes(layout.layer(3, 0)).insert(kdb.DBox(100, 100, 101, 102))
+    layout.top_cell().shapes(layout.layer(200, 0)).insert(kdb.DText("new", 5, 6))
+    layout.top_cell().flatten(True)
+    layout.write(str(tmp_path / "b.oas"))
+    result = run("compare", gds, tmp_path / "b.oas", "-o", out)
+    assert (result.returncode, result.stderr) == (1, "")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "core (3/0): 2 µm² in 1 polygon only in b.oas, at (100.000, 100.000)–(101.000, 102.000) µm"
+    assert "1 label only in b.oas: new (5.000, 6.000) µm" in lines
+    assert lines[-1] == "different: 1 of 7 layers, 1 label"
+    numbers = json.loads((out / f"{gds.stem}.compare.json").read_text())
+    assert numbers == json.loads(run("compare", gds, tmp_path / "b.oas", "-o", out, "--json").stdout)
+    assert (numbers["schema"], numbers["equal"]) == (1, False)
+    core = next(layer for layer in numbers["layers"] if layer["name"] == "core")
+    assert core["only_b"] == {"area_um2": 2.0, "polygons": 1, "boxes_um": [[100.0, 100.0, 101.0, 102.0]]}
+    assert numbers["labels"]["only_b"] == [{"layer": [200, 0], "text": "new", "place_um": [5.0, 6.0]}]
+    assert numbers["cells"]["only_a"] and not numbers["cells"]["only_b"]
+    assert (out / f"{gds.stem}.compare.png").read_bytes().startswith(b"\x89PNG")
+    (tmp_path / "not.gds").write_text("text")
+    refused = run("compare", gds, tmp_path / "not.gds", "-o", tmp_path / "never")
+    assert refused.returncode == 2 and "not.gds" in refused.stderr and not (tmp_path / "never").exists()
 
 
 def test_a_hidden_layer_that_is_always_zero_exits_2(tmp_path: Path) -> None:

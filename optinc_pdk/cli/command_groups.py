@@ -7,7 +7,7 @@ from typer.core import TyperGroup
 
 GROUPS = {
     "Chips": ("build", "cascade", "program", "factor", "size", "view"),
-    "Sign-off": ("verify", "drc", "lvs", "check", "deck"),
+    "Sign-off": ("verify", "drc", "lvs", "check", "compare", "deck"),
     "Analyses": ("simulate", "spectrum", "noise", "eye", "yield"),
     "Networks": ("synth", "train", "search"),
     "Processes and set-up": ("doctor", "klayout", "cells", "golden"),

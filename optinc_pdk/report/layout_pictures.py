@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from os import PathLike
 
 import klayout.db as kdb
@@ -25,6 +25,8 @@ COLORS: Mapping[str, str] = {
     "label": "#e8edf2",
 }
 _SOLID, _HOLLOW = 0, 1
+_WIDE_PX = 4
+"""Width of wide contours, in pixels of the picture that is averaged to half its size."""
 
 
 def _top_box(layout: kdb.Layout) -> kdb.DBox:
@@ -36,6 +38,20 @@ def _top_box(layout: kdb.Layout) -> kdb.DBox:
     return box
 
 
+def whole_window(layout: kdb.Layout) -> kdb.DBox:
+    """Return the part of a layout that a picture of all of it shows: everything with a margin, in µm.
+
+    Args:
+        layout: The layout.
+
+    Raises:
+        ValueError: The layout is empty.
+    """
+    everything = _top_box(layout)
+    margin = 0.01 * everything.width()
+    return everything.enlarged(margin, margin)
+
+
 def _read(gds_path: str | PathLike[str]) -> kdb.Layout:
     layout = kdb.Layout()
     try:
@@ -45,12 +61,13 @@ def _read(gds_path: str | PathLike[str]) -> kdb.Layout:
     return layout
 
 
-def _add_layer(view: lay.LayoutView, name: str, layer: tuple[int, int], color: str) -> None:
+def _add_layer(view: lay.LayoutView, name: str, layer: tuple[int, int], color: str, contour_px: int) -> None:
     properties = lay.LayerPropertiesNode()
     properties.source = f"{layer[0]}/{layer[1]}@1"
     properties.name = name
     properties.fill_color = properties.frame_color = int(color.removeprefix("#"), 16)
     properties.dither_pattern = _HOLLOW if name in ("outline", "blackbox", "coupled", "label", "mark") else _SOLID
+    properties.width = contour_px
     view.insert_layer(view.end_layers(), properties)
 
 
@@ -87,6 +104,7 @@ def draw_windows(
     colors: Mapping[str, str],
     windows_um: Sequence[tuple[float, float, float, float] | None],
     width_px: int = WIDTH_PX,
+    wide: Collection[str] = (),
 ) -> Iterator[bytes]:
     """Draw several windows of a layout as PNG, one after another.
 
@@ -98,6 +116,7 @@ def draw_windows(
         colors: Colours by layer name in drawing order, as for `layout_png`.
         windows_um: Left, bottom, right and top of each window in µm; None for the whole layout.
         width_px: Width of every picture in pixels.
+        wide: Names of layers with wide contours, so that shapes much smaller than a pixel are seen.
 
     Yields:
         Content of the PNG file of each window.
@@ -105,8 +124,7 @@ def draw_windows(
     Raises:
         ValueError: The layout is empty, or a window has no area.
     """
-    everything = _top_box(layout)
-    margin = 0.01 * everything.width()
+    everything = whole_window(layout)
     view = lay.LayoutView()
     for key, value in {
         "background-color": BACKGROUND,
@@ -119,9 +137,9 @@ def draw_windows(
     view.clear_layers()
     for name, color in colors.items():
         if name in layers:
-            _add_layer(view, name, layers[name], color)
+            _add_layer(view, name, layers[name], color, _WIDE_PX if name in wide else 1)
     for window_um in windows_um:
-        box = everything.enlarged(margin, margin) if window_um is None else kdb.DBox(*window_um)
+        box = everything if window_um is None else kdb.DBox(*window_um)
         if box.empty() or not (box.width() > 0 and box.height() > 0):
             raise ValueError(f"window_um: {window_um} has no area; give left < right and bottom < top in µm")
         # text has a fixed size in pixels: in a picture of the whole die it would cover the pads

@@ -115,6 +115,7 @@ def small_runs(folder: Path) -> dict[str, tuple[Sequence[object], int]]:
         "cascade": ((*task, "--words", 10, "-o", out / "cascade"), 0),
         "cells": (("-o", out / "cells.md"), 0),
         "check": ((weights, gds, netlist, "--bias", bias), 0),
+        "compare": ((gds, gds, "-o", out / "compare"), 0),
         "deck": (("-o", out / "rules.lydrc"), 0),
         "doctor": ((), 0),
         "drc": ((gds, "-o", out / "again.drc.lyrdb"), 0),

@@ -1,0 +1,74 @@
+"""The picture of a difference: colours of each side, and the places that are drawn as details."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import klayout.db as kdb
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.image import imread
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.report.difference_picture import BOTH, ONLY_A, ONLY_B, difference_places, difference_png
+from optinc_pdk.signoff.layout_difference import compare_layouts
+
+
+def layout(path: Path, boxes: list[kdb.DBox], label: str = "") -> Path:
+    drawn = kdb.Layout()
+    top = drawn.create_cell("top")
+    for box in boxes:
+        top.shapes(drawn.layer(3, 0)).insert(box)
+    if label:
+        top.shapes(drawn.layer(100, 0)).insert(kdb.DText(label, 500, 500))
+    drawn.write(str(path))
+    return path
+
+
+def pixels(png: bytes, color: str) -> int:
+    """Number of pixels of about this colour."""
+    found = imread(io.BytesIO(png))[..., :3]
+    return int((np.abs(found - np.array(to_rgb(color))).max(axis=-1) < 0.02).sum())
+
+
+FRAME = [kdb.DBox(0, 0, 1000, 50), kdb.DBox(0, 950, 1000, 1000)]
+
+
+def picture(a: Path, b: Path) -> bytes:
+    return difference_png(a, b, compare_layouts(a, b), load_process())
+
+
+def test_each_side_has_its_colour(tmp_path: Path) -> None:
+    same = layout(tmp_path / "a.gds", FRAME)
+    more = layout(tmp_path / "b.oas", [*FRAME, kdb.DBox(400, 400, 600, 600)])
+    # the legend has all three colours
+    legend = {color: pixels(picture(same, same), color) for color in (ONLY_A, ONLY_B, BOTH)}
+    for a, b, color, other in ((same, more, ONLY_B, ONLY_A), (more, same, ONLY_A, ONLY_B)):
+        png = picture(a, b)
+        assert pixels(png, color) > 10 * legend[color] and pixels(png, other) == pytest.approx(legend[other], abs=50)
+        assert pixels(png, BOTH) > 10_000
+
+
+def test_a_difference_much_smaller_than_a_pixel_is_seen(tmp_path: Path) -> None:
+    same = layout(tmp_path / "a.gds", FRAME)
+    shifted = layout(tmp_path / "b.gds", [FRAME[0], FRAME[1].moved(0, 0.001)])
+    legend = pixels(picture(same, same), ONLY_B)
+    assert pixels(picture(same, shifted), ONLY_B) > legend + 100
+
+
+def test_places_that_are_close_are_one_and_the_largest_comes_first(tmp_path: Path) -> None:
+    a = layout(tmp_path / "a.gds", [*FRAME, kdb.DBox(100, 100, 101, 101), kdb.DBox(105, 100, 106, 101)])
+    b = layout(tmp_path / "b.gds", [*FRAME, kdb.DBox(700, 700, 800, 750)], label="x")
+    places = difference_places(compare_layouts(a, b))
+    assert np.array(places) == pytest.approx(
+        np.array([(700, 700, 800, 750), (100, 100, 106, 101), (500, 500, 500, 500)], float)
+    )
+    assert difference_places(compare_layouts(a, a)) == []
+
+
+def test_labels_with_letters_that_the_font_lacks_are_drawn(tmp_path: Path) -> None:
+    a, b = layout(tmp_path / "a.gds", FRAME), layout(tmp_path / "b.gds", FRAME, "中 $x_")
+    png = picture(a, b)
+    assert pixels(png, ONLY_B) > pixels(picture(a, a), ONLY_B)
