@@ -180,9 +180,9 @@ def _one_sided(region: kdb.Region, unit_um: float) -> OneSided:
     return OneSided(tuple(sorted(merged.each(), key=_order)), unit_um)
 
 
-def _order(polygon: kdb.Polygon) -> tuple[float, int, int, str]:
+def _order(polygon: kdb.Polygon) -> tuple[float, ...]:
     box = polygon.bbox()
-    return -box.area(), box.left, box.bottom, str(polygon)
+    return -box.area(), box.left, box.bottom, box.right, polygon.area(), polygon.num_points()
 
 
 def _labels(top: kdb.Cell) -> Counter[Label]:
