@@ -832,6 +832,31 @@ def test_the_spectrum_is_narrow_with_a_fixed_bias_and_wide_when_reprogrammed(chi
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.png"]
 
 
+@pytest.mark.parametrize(
+    ("command", "last"),
+    [
+        (("drc", "{gds}", "-o", "{out}.lyrdb"), "markers"),
+        (("lvs", "{gds}", "-o", "{out}.json"), "markers"),
+        (("compare", "{gds}", "{gds}", "-o", "{out}"), "picture"),
+        (("factor", bundled_weights()), "layer 3 "),
+        (("golden", "--check"), "10/11"),
+    ],
+)
+def test_commands_that_take_seconds_show_their_progress(
+    command: tuple[object, ...], last: str, chip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {"gds": chip.with_suffix(".gds"), "out": tmp_path / "out"}
+    arguments = [str(argument).format(**places) for argument in command]
+    plain = run(*arguments)
+    for name in ("TTY_COMPATIBLE", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    result = run(*arguments)
+    assert (plain.returncode, result.returncode) == (0, 0)
+    assert last in result.stderr and last not in plain.stderr
+
+
 @pytest.mark.parametrize("wavelengths", ["", "x", "1550:1540:1", "1:2:0", "-3", "nan", "1e400", "2000"])
 def test_unusable_wavelengths_exit_2(chip: Path, wavelengths: str, tmp_path: Path) -> None:
     bias, out = chip.with_suffix(".bias.yml"), tmp_path / "s.npz"

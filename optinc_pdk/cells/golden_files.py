@@ -6,7 +6,7 @@ with the cells.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from optinc_pdk.cards import CardError, Process
@@ -82,11 +82,14 @@ def check_golden_files(process: Process) -> None:
             check_current(process, name, golden_data(process, name))
 
 
-def golden_states(process: Process) -> dict[str, tuple[str, bytes]]:
+def golden_states(
+    process: Process, on_device: Callable[[str, int, int], None] | None = None
+) -> dict[str, tuple[str, bytes]]:
     """Draw the devices of a process and compare them with their golden files.
 
     Args:
         process: Process of the active PDK.
+        on_device: Called before each device with its name, the number of devices that are done, and the number of all.
 
     Returns:
         By device name: ``new``, ``changed`` or ``unchanged``, and the content that its golden file should have.
@@ -94,7 +97,12 @@ def golden_states(process: Process) -> dict[str, tuple[str, bytes]]:
     Raises:
         CardError: A device cannot be drawn, or extraction could not tell it from a guide or from another device.
     """
-    data = {name: golden_data(process, name) for name in golden_names(process)}
+    names = golden_names(process)
+    data: dict[str, dict[str, Any]] = {}
+    for name in names:
+        if on_device is not None:
+            on_device(name, len(data), len(names))
+        data[name] = golden_data(process, name)
     _check_distinct(process, data)
     return {name: (golden_state(process, name, each), golden_bytes(each)) for name, each in data.items()}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optinc_pdk.cli.app import app, print_table, stage_progress
+from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progress
 from optinc_pdk.cli.chip_builds import described_network, end_build
 from optinc_pdk.cli.matrix_options import is_matrix, refuse_for_matrix, refuse_for_network
 from optinc_pdk.cli.network_files import read_any_network
@@ -160,10 +160,11 @@ def factor(
     from optinc_pdk.onn import linked_network
     from optinc_pdk.report.terminal_tables import factor_rows, factor_table
 
-    with errors_naming(weights):
+    with errors_naming(weights), progress_counter() as report:
         # before the link scales them
         check_weights(onn)
-        rows = factor_rows(linked_network(onn, _neurons(onn, card, link)), splitter_db)
+        report("factoring", 0, None)
+        rows = factor_rows(linked_network(onn, _neurons(onn, card, link)), splitter_db, report)
     if as_json:
         print(json.dumps({"schema": 1, "layers": rows}, indent=2))
     else:
@@ -185,7 +186,9 @@ def _factor_matrix(weights: Path, process: str, extra_columns: int, as_json: boo
 
     from optinc_pdk.report.matrix_factor_table import matrix_factor_row, matrix_factor_table
 
-    row = matrix_factor_row(target, factor_matrix(target, card, MeshShape(extra_columns=extra_columns)))
+    with progress_counter() as report:
+        report("factoring", 0, None)
+        row = matrix_factor_row(target, factor_matrix(target, card, MeshShape(extra_columns=extra_columns)))
     if as_json:
         print(json.dumps({"schema": 1, "matrix": row}, indent=2))
     else:
@@ -313,7 +316,9 @@ def cells(
 
     from optinc_pdk.report.cell_gallery import write_gallery
 
-    print(f"{output}: {write_gallery(process, output)} cells")
+    with progress_counter() as report:
+        count = write_gallery(process, output, report)
+    print(f"{output}: {count} cells")
 
 
 def _neurons(onn: Onn | GeneralNetwork, card: Process, link: str | None) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from optinc_pdk.cli.app import app
+from optinc_pdk.cli.app import app, progress_counter
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.options import DEFAULT, ProcessName
 
@@ -32,8 +32,8 @@ def golden(
     from optinc_pdk.cells.golden_polygons import UNCHANGED
     from optinc_pdk.pdk import active_pdk
 
-    with active_pdk(process):
-        states = golden_states(card)
+    with progress_counter() as report, active_pdk(process):
+        states = golden_states(card, report)
         if not check:
             write_golden(card, states)
     differing = {name: state for name, (state, _) in states.items() if state != UNCHANGED}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from optinc_pdk.chip_files import chip_paths
-from optinc_pdk.cli.app import app, print_table, progress_counter
+from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.layout_faults import faults_json
 from optinc_pdk.cli.options import (
@@ -202,20 +202,26 @@ def lvs(
     from optinc_pdk.signoff.lvs.input_consistency import check_netlist, netlist_hint
     from optinc_pdk.signoff.lvs.label_binding import extract_for
 
-    with errors_hinting_at_process(gds, card):
-        bound, extraction = extract_for(netlist_circuit, gds, card)
-        reference = bound.reference
-        with errors_naming(netlist):
-            check_netlist(reference, extraction, card)
-    result = compare(reference, extraction, card)
-    with StagedFiles(path.parent) as staged:
-        write_lvs_lyrdb(result, gds, staged.path(markers.name))
-        write_lvs(result, staged.path(path.name))
-        staged.publish([path.name])
-    # after the files, which are complete without it
-    other = None
-    if second_opinion:
-        other = klayout_comparer.compare_with_klayout(reference, extraction.circuit, card, result)
+    stages = ("extract", "compare", "markers", *(("second opinion",) if second_opinion else ()))
+    with stage_progress(stages) as stage:
+        stage("extract")
+        with errors_hinting_at_process(gds, card):
+            bound, extraction = extract_for(netlist_circuit, gds, card)
+            reference = bound.reference
+            with errors_naming(netlist):
+                check_netlist(reference, extraction, card)
+        stage("compare")
+        result = compare(reference, extraction, card)
+        stage("markers")
+        with StagedFiles(path.parent) as staged:
+            write_lvs_lyrdb(result, gds, staged.path(markers.name))
+            write_lvs(result, staged.path(path.name))
+            staged.publish([path.name])
+        # after the files, which are complete without it
+        other = None
+        if second_opinion:
+            stage("second opinion")
+            other = klayout_comparer.compare_with_klayout(reference, extraction.circuit, card, result)
     if as_json:
         opinion = {"second_opinion": asdict(other)} if other else {}
         print(json.dumps(result.to_json() | opinion, indent=2))

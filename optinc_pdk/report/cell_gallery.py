@@ -24,7 +24,7 @@ MAX_SIZE_PX = 640, 480
 MIN_ASPECT = 1 / 6
 
 
-def write_gallery(process: str, path: Path) -> int:
+def write_gallery(process: str, path: Path, on_cell: Callable[[str, int, int], None] | None = None) -> int:
     """Write the cell gallery of a process: a Markdown page, and one PNG per cell.
 
     The pictures are in a folder beside the page, named as the page without ``.md``. The function activates the
@@ -33,6 +33,7 @@ def write_gallery(process: str, path: Path) -> int:
     Args:
         process: Name of the process, or path of a folder with process cards.
         path: Page to write, ``.md``.
+        on_cell: Called before each cell with its name, the number of cells that are done, and the number of all.
 
     Returns:
         The number of cells on the page.
@@ -51,7 +52,11 @@ def write_gallery(process: str, path: Path) -> int:
     cells = cells_of(card)
     folder = path.with_suffix("")
     with active_pdk(process):
-        pictures = {folder / f"{name}.png": cell_picture(card, cell()) for name, cell in cells.items()}
+        pictures: dict[Path, bytes] = {}
+        for name, cell in cells.items():
+            if on_cell is not None:
+                on_cell(name, len(pictures), len(cells))
+            pictures[folder / f"{name}.png"] = cell_picture(card, cell())
         page = render_gallery(card, path.stem)
     write_files(pictures | {path: page.encode()})
     return len(cells)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -196,12 +196,15 @@ def _function(report: Report) -> str:
     return line if f.basis is None else f"{line}; {f.basis}"
 
 
-def factor_rows(onn: Network, splitter_db: float = 0.0) -> list[dict[str, Any]]:
+def factor_rows(
+    onn: Network, splitter_db: float = 0.0, on_layer: Callable[[str, int, int], None] | None = None
+) -> list[dict[str, Any]]:
     """Factor the layers of a network and returns counts, losses and errors of the factorisation.
 
     Args:
         onn: Network.
         splitter_db: Excess loss of a 1x2 splitter in dB, from its card.
+        on_layer: Called before each layer is counted with its name, how many are done, and how many there are.
 
     Returns:
         One dict per layer. ``shape`` and ``method``. Numbers of MZIs: ``mzis`` by the paper's convention (arXiv
@@ -217,7 +220,12 @@ def factor_rows(onn: Network, splitter_db: float = 0.0) -> list[dict[str, Any]]:
         InputError: A matrix is zero, or an entry is outside the range that light can represent.
     """
     check_weights(onn)
-    return [_factor_row(index, layer, splitter_db) for index, layer in enumerate(factorise(onn))]
+    layers, rows = factorise(onn), []
+    for index, layer in enumerate(layers):
+        if on_layer is not None:
+            on_layer(f"layer {index}", index, len(layers))
+        rows.append(_factor_row(index, layer, splitter_db))
+    return rows
 
 
 def _factor_row(index: int, layer: LayerFactor, splitter_db: float) -> dict[str, Any]:
