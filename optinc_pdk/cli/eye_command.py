@@ -77,7 +77,7 @@ def eye(
     ratio = None if oscillator_w is None else relative_oscillator_power(card, laser_w, oscillator_w)
 
     from optinc_pdk.file_writing import write_atomic
-    from optinc_pdk.report.eye_picture import eye_texts, eyes_png, worst_eyes
+    from optinc_pdk.report.eye_picture import eyes_png, eyes_table
     from optinc_pdk.report.formatting import format_si
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.signoff.function import check_board, function_inputs
@@ -116,16 +116,11 @@ def eye(
         numbers = {"schema": 1, "files": [str(picture)], "word_error_rate": estimate} | eyes_json(eyes, noise, fibre_w)
         print(json.dumps(numbers | faults_json(faults), indent=2))
     else:
-        from rich.table import Table
-
-        table = Table("signal", "opening", "deviation", box=None)
-        for one in worst_eyes(eyes):
-            table.add_row(one.name, *eye_texts(one))
         print(
             f"{format_si(symbol_rate, 'Bd')}: estimated word-error rate {estimate:.2g}; relative to the distance of "
             "adjacent levels:"
         )
-        print_table(table)
+        print_table(eyes_table(eyes))
         print(picture)
         print_faults(faults)
     raise typer.Exit(exit_code(True, faults))

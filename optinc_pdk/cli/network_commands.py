@@ -35,6 +35,7 @@ from optinc_pdk.errors import InputError
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.onn import Activation, Onn
+    from optinc_pdk.onn.closed_form.proof import ExactnessProof
     from optinc_pdk.onn.training.schedule import TrainingProgress
     from optinc_pdk.report.candidate_table import CandidateRow
 
@@ -148,17 +149,24 @@ def synth(
             facts["candidates"] = [row.to_json(goal == "rate") for row in rows]
         print(json.dumps({"schema": 1, "file": str(output)} | facts | {"proof": asdict(proof)}))
     else:
-        if rows:
-            from optinc_pdk.report.candidate_table import candidate_table
+        _print_exact_network(output, onn, proof, rows, goal, no_chip)
 
-            print_table(candidate_table(rows, goal == "rate"))
-        print(
-            f"{output}: {'-'.join(map(str, onn.structure))}, {onn.mzis:,} MZIs; proved exact over all "
-            f"{onn.task.lattice_size:,} lattice points: {proof.values:,} signal values in {proof.stages} "
-            f"stage{'s' * (proof.stages != 1)}, {proof.samples:,} points sampled"
-        )
-        if no_chip:
-            print(f"no chip can be built from it: {no_chip}")
+
+def _print_exact_network(
+    output: Path, onn: Onn, proof: ExactnessProof, rows: list[CandidateRow], goal: str | None, no_chip: str
+) -> None:
+    """Print the networks among which one was chosen, the one that was written, and why it has no chip, if so."""
+    if rows:
+        from optinc_pdk.report.candidate_table import candidate_table
+
+        print_table(candidate_table(rows, goal == "rate"))
+    print(
+        f"{output}: {'-'.join(map(str, onn.structure))}, {onn.mzis:,} MZIs; proved exact over all "
+        f"{onn.task.lattice_size:,} lattice points: {proof.values:,} signal values in {proof.stages} "
+        f"stage{'s' * (proof.stages != 1)}, {proof.samples:,} points sampled"
+    )
+    if no_chip:
+        print(f"no chip can be built from it: {no_chip}")
 
 
 @app.command()

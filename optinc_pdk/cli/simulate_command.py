@@ -80,17 +80,7 @@ def simulate(
     """
     path = output_path(output or source.with_name(f"{circuit_name(source)}.s.npz"), source, netlist, bias)
     warn_of_changes(source, netlist, bias)
-    if bias is not None and settings:
-        raise InputError("--set and --bias both drive the heaters; give one of them")
-    if bias is not None and netlist is not None:
-        raise InputError(f"{netlist}: a bias names the pads by the labels of the layout; leave the netlist out")
-    if netlist is not None and source.suffix in NETLISTS:
-        raise InputError(f"{netlist}: {source} is a netlist already; give a layout and its netlist, or one netlist")
-
-    if top and (bias is not None or (netlist is None and source.suffix not in NETLISTS)):
-        raise InputError(
-            f"--top {top} names a netlist of a drawn circuit, and none was given; give NETLIST, or leave --top out"
-        )
+    _refuse_contradictions(source, netlist, bias, settings, top)
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.circuit import read_reference
@@ -132,22 +122,42 @@ def simulate(
         else:
             blocks = _biased_blocks(source, bias, drive, wavelengths_nm, card, chosen, report, faults)
     write_scattering(wavelengths_nm, blocks, path)
-    shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
     if as_json:
+        shapes = [{"ports": len(block.labels), "shape": list(block.s.shape)} for block in blocks]
         numbers = {"schema": 1, "file": str(path), "wavelengths_nm": wavelengths_nm.tolist(), "blocks": shapes}
         print(json.dumps(numbers | faults_json(faults)))
     else:
-        count = len(wavelengths_nm)
-        sizes = [str(len(block.labels)) for block in blocks]
-        listed = (
-            f"{len(sizes)} blocks of {', '.join(sizes[:-1])} and {sizes[-1]}" if sizes[1:] else f"1 block of {sizes[0]}"
-        )
-        print(f"{path}: {count} wavelength{'s' * (count != 1)}; {listed} ports")
+        print(f"{path}: {_contents(blocks, len(wavelengths_nm))}")
         print_faults(faults)
     code = exit_code(True, faults)
     if source.suffix not in NETLISTS:
         hint_at_process(code == PASSED, source, card)
     raise typer.Exit(code)
+
+
+def _refuse_contradictions(
+    source: Path, netlist: Path | None, bias: Path | None, settings: list[str] | None, top: str
+) -> None:
+    """Refuse files and options that exclude each other."""
+    if bias is not None and settings:
+        raise InputError("--set and --bias both drive the heaters; give one of them")
+    if bias is not None and netlist is not None:
+        raise InputError(f"{netlist}: a bias names the pads by the labels of the layout; leave the netlist out")
+    if netlist is not None and source.suffix in NETLISTS:
+        raise InputError(f"{netlist}: {source} is a netlist already; give a layout and its netlist, or one netlist")
+    if top and (bias is not None or (netlist is None and source.suffix not in NETLISTS)):
+        raise InputError(
+            f"--top {top} names a netlist of a drawn circuit, and none was given; give NETLIST, or leave --top out"
+        )
+
+
+def _contents(blocks: list[Scattering], wavelengths: int) -> str:
+    """Describe the S-matrices of a file: number of wavelengths, and ports of each block."""
+    sizes = [str(len(block.labels)) for block in blocks]
+    listed = (
+        f"{len(sizes)} blocks of {', '.join(sizes[:-1])} and {sizes[-1]}" if sizes[1:] else f"1 block of {sizes[0]}"
+    )
+    return f"{wavelengths} wavelength{'s' * (wavelengths != 1)}; {listed} ports"
 
 
 def _biased_blocks(

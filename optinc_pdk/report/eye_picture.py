@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
+from rich.table import Table
 
 from optinc_pdk.report.formatting import format_si, light_text
 from optinc_pdk.simulate.transmission.noise import Noise
@@ -31,6 +32,14 @@ def worst_eyes(eyes: Sequence[Eye]) -> list[Eye]:
         if place not in layers or _opening(eye) < _opening(layers[place]):
             layers[place] = eye
     return list(layers.values())
+
+
+def eyes_table(eyes: Sequence[Eye]) -> Table:
+    """Return opening and deviation of the eyes of :func:`worst_eyes` as a table for the terminal."""
+    table = Table("signal", "opening", "deviation", box=None)
+    for one in worst_eyes(eyes):
+        table.add_row(one.name, *eye_texts(one))
+    return table
 
 
 def eye_texts(eye: Eye) -> tuple[str, str]:
