@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from pathlib import Path
 from typing import Literal
 
 from packaging.requirements import Requirement
@@ -173,7 +174,7 @@ def _fonts() -> tuple[Part, ...]:
     parts = []
     for font in FONTS:
         try:
-            parts.append(Part(font, "ok", str(findfont(font, fallback_to_default=False)), False))
+            parts.append(Part(font, "ok", Path(findfont(font, fallback_to_default=False)).name, False))
         except ValueError:
             remedy = "pip install --force-reinstall matplotlib"
             parts.append(Part(font, "missing", "the font of pictures and drawings", False, remedy))
