@@ -662,6 +662,12 @@ def test_a_process_without_recognition_polygons_or_devices_exits_2(
     assert not (tmp_path / "out").exists()
 
 
+def test_unknown_commands_and_options_exit_2_with_one_suggestion() -> None:
+    for arguments, suggestion in ((("buld",), "build"), (("drc", "--bis"), "--bias")):
+        result = run(*arguments)
+        assert (result.returncode, result.stdout, result.stderr.count(f"'{suggestion}'")) == (2, "", 1)
+
+
 def test_unknown_options_exit_2() -> None:
     assert run("build", "--nonsense").returncode == 2
 
