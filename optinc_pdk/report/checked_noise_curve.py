@@ -47,7 +47,7 @@ def checked_png(curve: CheckedCurve, name: str) -> bytes:
         axes.plot(rates, values, marker="o", markersize=4.0, color=_COLOUR)
         if quantity.limit is not None:
             axes.axhline(quantity.factor * quantity.limit, color=_INK, linewidth=0.8, linestyle=":")
-        axes.set(xscale="log", ylabel=f"{quantity.text}\n{quantity.unit}")
+        axes.set(xscale="log", ylabel=quantity.label)
         axes.grid(which="major", linewidth=0.3, color=_INK)
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[-1].set_xlabel("symbols per second")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from optinc_pdk.tolerance.montecarlo.summary import share_numbers, wilson
 
 Floats = NDArray[np.float64]
 
+LABEL = 26
+"""Characters of a line of an axis label."""
 LARGEST = 1e30
 """Largest magnitude of a value in a file; summaries add them up in double precision."""
 
@@ -35,6 +38,11 @@ class Quantity:
     unit: str = ""
     rising: bool = True
     limit: float | None = None
+
+    @property
+    def label(self) -> str:
+        """Label of a vertical axis, in lines that are short enough for it."""
+        return "\n".join(textwrap.wrap(f"{self.text} / {self.unit}" if self.unit else self.text, LABEL))
 
     @property
     def factor(self) -> float:

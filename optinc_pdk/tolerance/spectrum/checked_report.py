@@ -110,7 +110,7 @@ def checked_png(result: CheckedSweep, title: str) -> bytes:
         _draw(axes[row, 0], result.fixed, quantity, _FIXED, "bias fixed")
         _draw(axes[row, 0], again, quantity, _ANEW, "rebiased")
         _draw(axes[row, 1], near, quantity, _FIXED, "bias fixed", result.carrier_nm)
-        axes[row, 0].set_ylabel(f"{quantity.text}\n{quantity.unit}")
+        axes[row, 0].set_ylabel(quantity.label)
     axes[-1, 0].set_xlabel("carrier, nm")
     axes[-1, 1].set_xlabel(f"carrier - {result.carrier_nm:g} nm, pm")
     for one in axes[0]:
