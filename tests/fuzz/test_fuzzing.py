@@ -46,8 +46,8 @@ def test_every_reader_accepts_or_refuses(
 
 def test_commands_end_with_0_1_or_2(all_targets: dict[str, Target], tmp_path: Path) -> None:
     # every command once, with another of its files
-    for name in ("optinc drc: .bias.yml", "optinc lvs: .pic.yml", "optinc check: .gds", "optinc simulate: .gds"):
-        assert outcomes(all_targets[name], tmp_path, 1)[0] == "accepted", name
+    for name in ("drc: .bias.yml", "lvs: .pic.yml", "check: .gds", "compare: .gds", "simulate: .gds"):
+        assert outcomes(all_targets[f"optinc {name}"], tmp_path, 1)[0] == "accepted", name
 
 
 def test_an_input_depends_on_seed_and_number_alone(all_targets: dict[str, Target]) -> None:

@@ -15,12 +15,14 @@ ARGUMENTS = {
     "drc": "drc fuzz.gds --bias fuzz.bias.yml -o out.lyrdb",
     "lvs": "lvs fuzz.gds fuzz.pic.yml -o out.json",
     "check": "check fuzz.npz fuzz.gds fuzz.pic.yml --bias fuzz.bias.yml -o out.npz",
+    "compare": "compare fuzz.gds fuzz.other.gds -o out.compare",
     "simulate": "simulate fuzz.gds --bias fuzz.bias.yml -o out.npz",
 }
 FILES = {
     "drc": (".gds", ".bias.yml"),
     "lvs": (".gds", ".pic.yml"),
     "check": (".gds", ".pic.yml", ".bias.yml", ".npz"),
+    "compare": (".gds",),
     "simulate": (".gds", ".bias.yml"),
 }
 MUTATORS: dict[str, tuple[Mutator, ...]] = {
@@ -34,6 +36,7 @@ MUTATORS: dict[str, tuple[Mutator, ...]] = {
 def command_targets(chip: corpus.Chip) -> dict[str, Target]:
     """The commands as targets: the mutated file is that of the target, the others are unchanged."""
     files = {".gds": chip.gds, ".pic.yml": chip.netlist, ".bias.yml": chip.bias, ".npz": chip.weights}
+    files[".other.gds"] = chip.gds
     found = {}
     for command, endings in FILES.items():
         for ending in endings:
