@@ -54,9 +54,9 @@ quick: $(VENV)/.dev
 mutants: $(VENV)/.dev
 	PYTHONPATH=tests/signoff $(BIN)/python -m mutants
 
-# Fails on broken links, missing anchors and pages without a place in the navigation.
+# Runs the tutorials; fails on broken links, missing anchors and pages without a place in the navigation.
 docs: $(VENV)/.docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 circuits: $(VENV)/.dev
 	PYTHONPATH=tests/examples $(BIN)/python -m circuit_faults

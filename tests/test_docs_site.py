@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,16 @@ from optinc_pdk.cli.commands import app
 ROOT = Path(__file__).parent.parent
 MADE = {"index.md", "contributing.md", "changelog.md", "benchmarks.md", "reference/command_line.md"}
 """Pages of the site that are no files of ``docs``."""
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
+EXPECTED = {
+    "first_chip": "65,536 of 65,536 inputs exact",
+    "own_network": "both agree on 150 of 150 flowers",
+    "unitary": "pass\nfidelity 0.99999",
+    "hand_drawn": "verdict   pass",
+    "yield_and_calibration": "after: ",
+    "gradients": "mean -0.375 steps, stated -0.375",
+}
+"""What each tutorial prints."""
 
 
 def entries(nav: Any) -> Iterator[str]:
@@ -32,7 +44,8 @@ def entries(nav: Any) -> Iterator[str]:
 def test_every_page_is_in_the_navigation_once() -> None:
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     named = list(entries(yaml.safe_load(text)["nav"]))
-    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    found = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.py")]
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in found}
     assert sorted(named) == sorted(pages | MADE)
 
 
@@ -56,6 +69,19 @@ def test_the_reference_of_the_command_line_has_every_command_and_option(command_
             one for parameter in command.params if not getattr(parameter, "hidden", False) for one in parameter.opts
         ]
         assert [one for one in options if one.startswith("--") and one not in section] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
+def test_tutorials_run(tutorial: Path, tmp_path: Path) -> None:
+    """As `make docs` runs them, without a notebook."""
+    pytest.importorskip("torch", reason="gradients need PyTorch: the extra [train] has it")
+    environment = {**os.environ, "MPLBACKEND": "Agg", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [sys.executable, tutorial], cwd=tmp_path, capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert EXPECTED[tutorial.stem] in done.stdout
 
 
 def test_api_pages_name_packages_that_exist() -> None:
