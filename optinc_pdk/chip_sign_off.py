@@ -19,7 +19,11 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.file_writing import write_atomic
 
 if TYPE_CHECKING:
+    from optinc_pdk.cards import Process
+    from optinc_pdk.extract import Extraction
     from optinc_pdk.layout import ChipLayout
+    from optinc_pdk.report.layout_application import LayoutData
+    from optinc_pdk.report.pins import Pinout
     from optinc_pdk.report.schema import Report
     from optinc_pdk.signoff.drc.design_rule_check import DrcResult
     from optinc_pdk.signoff.electrical.electrical_check import ElectricalResult
@@ -126,7 +130,8 @@ def finish(
     notes += task.findings(signed.programming, signed.result)
     with clock.stage("report"):
         pictures = _pictures(gds, task, signed.result)
-    report = _write(numbers, out, pictures, notes, clock.seconds)
+        application = _application(gds, task.process, circuit, signed)
+    report = _write(numbers, out, pictures, application, notes, clock.seconds)
     return Build(report, out.staged.directory, tuple(notes))
 
 
@@ -134,6 +139,8 @@ def finish(
 class _SignOff(Generic[Programming, Result]):
     """Results of the checks; chips that differ from their netlist are not programmed, nor is their function checked."""
 
+    extraction: Extraction
+    pinout: Pinout
     rules: DrcResult
     electrical: ElectricalResult | None
     faults: Sequence[LayoutFault]
@@ -201,7 +208,7 @@ def _sign_off(
         pinout = read_pinout(extraction, circuit, lvs, card, bias, currents)
         write_atomic(out.path(".pinout.csv"), pinout.to_csv().encode())
         write_atomic(out.path(".pinout.svg"), pinout_svg(pinout, card))
-    return _SignOff(rules, electrical, faults, lvs, programming, result, notes)
+    return _SignOff(extraction, pinout, rules, electrical, faults, lvs, programming, result, notes)
 
 
 def _pictures(gds: Path, task: ChipTask[Factors, Programming, Result], result: Result | None) -> dict[str, bytes]:
@@ -219,10 +226,34 @@ def _pictures(gds: Path, task: ChipTask[Factors, Programming, Result], result: R
     return pictures if result is None else pictures | task.pictures(result)
 
 
+def _application(gds: Path, process: Process, circuit: Circuit, signed: _SignOff[Programming, Result]) -> LayoutData:
+    """What the page's layout shows: polygons, what can be chosen, and the findings of the checks."""
+    from optinc_pdk.report.extracted_names import ExtractedNames
+    from optinc_pdk.report.layout_application import LayoutData, layer_titles, read_process_shapes
+    from optinc_pdk.report.layout_guides import layout_guides
+    from optinc_pdk.report.layout_items import layout_items
+    from optinc_pdk.report.layout_markers import layout_markers
+
+    names = ExtractedNames.of(signed.extraction, circuit, signed.lvs)
+    shapes = read_process_shapes(gds, process)
+    bias = None if signed.programming is None else signed.programming.bias
+    currents = None if signed.electrical is None else signed.electrical.currents
+    rules = () if signed.electrical is None else signed.electrical.rules
+    return LayoutData(
+        shapes,
+        layer_titles(shapes, process),
+        layout_items(signed.extraction, names, signed.pinout, process, bias, currents),
+        layout_guides(signed.extraction, names, shapes, process),
+        layout_markers(signed.rules, rules, signed.lvs, signed.faults),
+        signed.pinout.dies,
+    )
+
+
 def _write(
     numbers: dict[str, Any],
     out: BuildFiles,
     pictures: dict[str, bytes],
+    application: LayoutData,
     notes: list[str],
     seconds: dict[str, float],
 ) -> Report:
@@ -235,4 +266,6 @@ def _write(
     numbers["files"] = out.digests()
     if not Report.model_validate(numbers).failures():
         numbers["verdict"] = "pass"
-    return write_report(out.path(BUILD_ENDING).parent, out.name, numbers, notes=notes, **pictures)
+    return write_report(
+        out.path(BUILD_ENDING).parent, out.name, numbers, notes=notes, application=application, **pictures
+    )

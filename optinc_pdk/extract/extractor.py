@@ -52,6 +52,8 @@ class Extraction:
             devices touch; and ``guide_length_um``, the total length of guides in µm.
         heater_wiring: Heaters and pads with their metal nets; None if the circuit was not extracted from a layout.
         fibres: Fibre couplers, labelled or not.
+        placements: Golden devices where they were recognised, sorted by position.
+        couplers: Couplers of any gap and length; None if the circuit was not extracted from a layout.
     """
 
     circuit: Circuit
@@ -59,6 +61,8 @@ class Extraction:
     silicon: Mapping[str, float]
     heater_wiring: HeaterWiring | None = field(default=None, compare=False, repr=False)
     fibres: tuple[FibreCoupler, ...] = field(default=(), compare=False, repr=False)
+    placements: tuple[DevicePlacement, ...] = field(default=(), compare=False, repr=False)
+    couplers: GuideCouplers | None = field(default=None, compare=False, repr=False)
 
 
 @refusing_geometry
@@ -109,7 +113,15 @@ def extract(
     faults += check_tips(mask, placements, process)
     faults += find_near_misses(mask, [*nets.faults, *silicon_faults], placements, variants, process)
     couplers_to_fibres = fibre_couplers(placements, fibres.devices)
-    return Extraction(circuit, tuple(faults), _counts(devices, nets), wiring, couplers_to_fibres)
+    return Extraction(
+        circuit,
+        tuple(faults),
+        _counts(devices, nets),
+        wiring,
+        couplers_to_fibres,
+        tuple(placements),
+        couplers,
+    )
 
 
 def _strip_rule(process: Process) -> StripRule:

@@ -87,7 +87,7 @@ class MetalNets:
         below, above = regions[layer : layer + 2]
         self.faults += _not_all_on(vias, names[1], {names[0]: below, names[2]: above})
         overlaps = region_polygons((below & above).overlapping(vias))
-        at = np.array([_inner_point(overlap) for overlap in overlaps], dtype=np.int64).reshape(-1, 2)
+        at = np.array([inner_point(overlap) for overlap in overlaps], dtype=np.int64).reshape(-1, 2)
         both = zip(self._pieces_at(layer, at).tolist(), self._pieces_at(layer + 1, at).tolist(), strict=True)
         return [pair for pair in both if NOT_FOUND not in pair]
 
@@ -127,7 +127,7 @@ class MetalNets:
         """Return the conductance in S of the vias on each piece of the lowest metal, infinite if none is stated."""
         conductance = np.zeros(len(self._pieces))
         vias = region_polygons(mask.region(process.contact.vias[0]).merged())
-        middles = np.array([_inner_point(via) for via in vias], dtype=np.int64).reshape(-1, 2)
+        middles = np.array([inner_point(via) for via in vias], dtype=np.int64).reshape(-1, 2)
         piece = self._pieces_at(0, middles)
         ohm = None if process.contact.via is None else process.contact.via.ohm_um2
         area = np.array([via.area() for via in vias], dtype=np.float64) / NM_PER_UM**2
@@ -195,7 +195,7 @@ def _by_corner(corners: Ints, pieces: Sequence[tuple[kdb.Polygon, int]]) -> list
     return sorted(order, key=lambda n: (at[n], str(pieces[n][0]), pieces[n][1]))
 
 
-def _inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
+def inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
     """Return a point inside a polygon: the centre of a box, or of the largest convex part of another polygon."""
     box = polygon.bbox()
     if not polygon.is_box():

@@ -24,6 +24,8 @@ COLORS: Mapping[str, str] = {
     "heater": "#ff5148",
     "label": "#e8edf2",
 }
+HOLLOW = ("outline", "blackbox", "coupled", "label", "mark")
+"""Layers of which only outlines are drawn."""
 _SOLID, _HOLLOW = 0, 1
 _WIDE_PX = 4
 """Width of wide contours, in pixels of the picture that is averaged to half its size."""
@@ -66,7 +68,7 @@ def _add_layer(view: lay.LayoutView, name: str, layer: tuple[int, int], color: s
     properties.source = f"{layer[0]}/{layer[1]}@1"
     properties.name = name
     properties.fill_color = properties.frame_color = int(color.removeprefix("#"), 16)
-    properties.dither_pattern = _HOLLOW if name in ("outline", "blackbox", "coupled", "label", "mark") else _SOLID
+    properties.dither_pattern = _HOLLOW if name in HOLLOW else _SOLID
     properties.width = contour_px
     view.insert_layer(view.end_layers(), properties)
 

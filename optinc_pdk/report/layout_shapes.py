@@ -89,7 +89,7 @@ def read_shapes(gds_path: str | PathLike[str], layers: Mapping[str, tuple[int, i
         raise ValueError(f"gds_path: {gds_path} has {len(layout.top_cells())} top cells; give a layout with one")
     top = layout.top_cell()
     indices = {name: layout.find_layer(*layer) for name, layer in layers.items()}
-    drawn = {name: index for name, index in indices.items() if index is not None and not top.bbox(index).empty()}
+    drawn = {name: index for name, index in indices.items() if index is not None and _has_polygons(layout, index)}
     placed = _placements(layout)
     numbers: dict[Matrix, int] = {}
     cells: list[CellShapes] = []
@@ -140,6 +140,10 @@ def _placements(layout: kdb.Layout) -> Mapping[int, list[kdb.ICplxTrans]]:
             inner = list(instance.cell_inst.each_cplx_trans())
             placed.setdefault(instance.cell_index, []).extend(outer * t for outer in placed[index] for t in inner)
     return placed
+
+
+def _has_polygons(layout: kdb.Layout, layer: int) -> bool:
+    return any(not shape.is_text() for cell in layout.each_cell() for shape in cell.shapes(layer).each())
 
 
 def _polygons(cell: kdb.Cell, layer: int) -> list[kdb.Polygon]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.report.layout_application import LayoutData, page_parts
 from optinc_pdk.report.layout_pictures import COLORS
 from optinc_pdk.report.rendering import render
 from optinc_pdk.report.schema import (
@@ -34,10 +35,12 @@ def render_page(
     notes: Sequence[str] = (),
     matrix: bytes | None = None,
     network: bytes | None = None,
+    application: LayoutData | None = None,
 ) -> str:
     """Render the report of a build as one HTML page.
 
-    Pictures are embedded, the page loads no other file, and every string is escaped.
+    Pictures are embedded, the page loads no other file, and every string is escaped. In a browser that runs scripts,
+    the layout as an application takes the place of its pictures.
 
     Args:
         report: Numbers of the build.
@@ -47,6 +50,7 @@ def render_page(
         notes: Findings and warnings as text, shown under the verdict.
         matrix: PNG of a matrix, its target and their difference.
         network: PNG of the outputs of a general network.
+        application: What the layout as an application shows; None for a page without script.
 
     Returns:
         The HTML text.
@@ -62,6 +66,7 @@ def render_page(
         words=_words(report.function),
         limited_by=None if report.speed is None else limit_text(report.speed),
         losses="" if light is None else ", ".join(f"{loss:.1f}" for loss in light.hop_loss_db),
+        application=application and {"data": application.to_text(), **page_parts()},
         facts={"averaging": _averaging, "network": _network, "matrix": _matrix}[report.kind](report),
         **{name: png and b64encode(png).decode() for name, png in pictures.items()},
     )
@@ -77,6 +82,7 @@ def write_report(
     notes: Sequence[str] = (),
     matrix: bytes | None = None,
     network: bytes | None = None,
+    application: LayoutData | None = None,
 ) -> Report:
     """Write `<name>.report.html` and then `<name>.report.json`, each atomically.
 
@@ -91,6 +97,7 @@ def write_report(
         notes: Findings and warnings, as for `render_page`.
         matrix: PNG of a matrix, as for `render_page`.
         network: PNG of a general network, as for `render_page`.
+        application: What the layout as an application shows, as for `render_page`.
 
     Returns:
         The report as written.
@@ -101,7 +108,7 @@ def write_report(
     report = Report.model_validate(numbers)
     if report.name != name:
         raise ValueError(f"name: {name!r}, but the numbers are of {report.name!r}; give the numbers of one build")
-    html = render_page(report, layout, detail, outputs, notes, matrix, network).encode()
+    html = render_page(report, layout, detail, outputs, notes, matrix, network, application).encode()
     write_atomic(Path(directory, f"{name}.report.html"), html)
     files = {**report.files, f"{name}.report.html": hashlib.sha256(html).hexdigest()}
     report = report.model_copy(update={"files": files})

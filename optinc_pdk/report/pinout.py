@@ -6,9 +6,8 @@ its board, what fibres and electrical channels are for; the bias contributes cha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -16,7 +15,7 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import UNCONNECTED, Bias, Board, Circuit, flatten
+from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.bumps import BUMP
 from optinc_pdk.extract.fibre_couplers import FibreCoupler
@@ -24,6 +23,7 @@ from optinc_pdk.extract.heater_wiring import HeaterWiring
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.metal_nets import PAD, is_ground
 from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, region_polygons
+from optinc_pdk.report.extracted_names import ExtractedNames
 from optinc_pdk.report.pin_functions import board_functions
 from optinc_pdk.report.pins import EDGES, FIBRE, Pin, Pinout
 from optinc_pdk.signoff.electrical.electrical_check import Currents
@@ -61,7 +61,7 @@ def read_pinout(
         raise ValueError(f"{extraction.circuit.name}: this extraction has no metal; extract the layout with extract()")
     outlines = extraction.heater_wiring.mask.region("outline").merged()
     dies = sorted((shape.bbox() for shape in region_polygons(outlines)), key=lambda box: (box.left, box.bottom))
-    names = _Names.of(extraction, reference, lvs)
+    names = ExtractedNames.of(extraction, reference, lvs)
     pads = _electrical_pins(extraction.heater_wiring, names, dies, process, currents)
     fibres = [_fibre_pin(coupler, names, dies, process) for coupler in extraction.fibres]
     pins = _with_board(_numbered(pads, fibres, process), reference.board, bias)
@@ -69,66 +69,8 @@ def read_pinout(
     return Pinout(reference.name, tuple((left, bottom, right, top) for left, bottom, right, top in boxes), pins)
 
 
-@dataclass(frozen=True)
-class _Names:
-    """The extracted circuit, and the names of its instances in the netlist.
-
-    Attributes:
-        circuit: Extracted circuit.
-        names: Name of each instance in the netlist; in the extraction for one without counterpart.
-    """
-
-    circuit: Circuit
-    names: Sequence[str]
-
-    @staticmethod
-    def of(extraction: Extraction, reference: Circuit, lvs: LvsResult) -> _Names:
-        names = list(extraction.circuit.instances)
-        for name, device in zip(flatten(reference).instances, lvs.device_map.tolist(), strict=True):
-            if device != UNCONNECTED:
-                names[device] = name
-        return _Names(extraction.circuit, names)
-
-    @cached_property
-    def _instances(self) -> Mapping[tuple[str, float, float], int]:
-        kinds = [self.circuit.kinds[kind].name for kind in self.circuit.kind.tolist()]
-        places = self.circuit.position_um.tolist()
-        return {(kind, x, y): i for i, (kind, (x, y)) in enumerate(zip(kinds, places, strict=True))}
-
-    @cached_property
-    def _net_members(self) -> Mapping[int, list[int]]:
-        """Instances other than pads by number of electrical net."""
-        owner = np.repeat(np.arange(len(self.circuit.instances)), np.diff(self.circuit.offset))
-        members: dict[int, list[int]] = {}
-        for port in np.flatnonzero(self.circuit.electrical != UNCONNECTED).tolist():
-            if self.kind(int(owner[port])) != PAD:
-                members.setdefault(int(self.circuit.electrical[port]), []).append(int(owner[port]))
-        return members
-
-    @cached_property
-    def _partners(self) -> list[int]:
-        partners: list[int] = self.circuit.partners().tolist()
-        return partners
-
-    def kind(self, instance: int) -> str:
-        """Return the device name of an instance."""
-        return self.circuit.kinds[int(self.circuit.kind[instance])].name
-
-    def at_pad(self, position_um: tuple[float, float]) -> list[int]:
-        """Return the devices on the net of a pad."""
-        port = int(self.circuit.offset[self._instances[PAD, *position_um]])
-        return self._net_members.get(int(self.circuit.electrical[port]), [])
-
-    def at_coupler(self, coupler: FibreCoupler) -> list[int]:
-        """Return the devices at the other ends of a coupler's guides."""
-        instance = self._instances[coupler.kind, *coupler.position_um]
-        ports = range(*self.circuit.offset[instance : instance + 2].tolist())
-        ends = [self._partners[port] for port in ports if self._partners[port] != UNCONNECTED]
-        return [int(np.searchsorted(self.circuit.offset, end, side="right")) - 1 for end in ends]
-
-
 def _electrical_pins(
-    wiring: HeaterWiring, names: _Names, dies: Sequence[kdb.Box], process: Process, currents: Currents | None
+    wiring: HeaterWiring, names: ExtractedNames, dies: Sequence[kdb.Box], process: Process, currents: Currents | None
 ) -> list[Pin]:
     """Return the labelled pads and all bumps, without numbers."""
     of_net = _net_pins(wiring, names, process, currents)
@@ -149,7 +91,7 @@ def _electrical_pins(
 
 
 def _net_pins(
-    wiring: HeaterWiring, names: _Names, process: Process, currents: Currents | None
+    wiring: HeaterWiring, names: ExtractedNames, process: Process, currents: Currents | None
 ) -> dict[int, dict[str, Any]]:
     """Return what all pins of a labelled metal net have in common, by number of the net."""
     ends = np.array(wiring.ends, dtype=np.int64).reshape(-1, 2)
@@ -178,7 +120,7 @@ def _net_pins(
     return common
 
 
-def _fibre_pin(coupler: FibreCoupler, names: _Names, dies: Sequence[kdb.Box], process: Process) -> Pin:
+def _fibre_pin(coupler: FibreCoupler, names: ExtractedNames, dies: Sequence[kdb.Box], process: Process) -> Pin:
     """Return the pin of a fibre coupler, without number and function."""
     x, y = coupler.fibre_um
     pin = _placed(FIBRE, (x, y), dies)
