@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +12,16 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit
+from optinc_pdk.circuit.connectivity import component_labels
 from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.device_matching import devices_from_placements
-from optinc_pdk.extract.metal_nets import inner_point
-from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, region_polygons
+from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.report.extracted_names import ExtractedNames
 from optinc_pdk.report.layout_shapes import CellShapes, Ints, LayoutShapes
 
 CORE = "core"
-OUTSIDE_NM = 3.0
-"""Distance from a port at which its guide is looked up, in nm; less than any guide's length."""
+ROUNDING_NM = 1.5
+"""Deviation of the length of a slanted edge whose two points are rounded to 1 nm."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +34,16 @@ class LayoutGuides:
         loss_db: Propagation loss of each guide.
         owners: For each cell of the layout, (placements, polygons on the core layer) the number of the guide that a
             polygon is part of, -1 for polygons of devices.
+        stub_guide: Number of the guide of each stub: the part of a strip under a heater that is outside the heater.
+        stub_boxes: (s, 4) left, bottom, right and top of each stub in nm.
     """
 
     ends: tuple[tuple[str, str], ...]
     length_um: tuple[float, ...]
     loss_db: tuple[float, ...]
     owners: tuple[Ints, ...]
+    stub_guide: Ints
+    stub_boxes: Ints
 
     def to_json(self) -> dict[str, Any]:
         """Return the guides as dicts and lists; lengths in µm with three decimals, losses with six."""
@@ -46,6 +52,7 @@ class LayoutGuides:
             "length_um": [round(length, 3) for length in self.length_um],
             "loss_db": [round(loss, 6) for loss in self.loss_db],
             "owners": [owners.ravel().tolist() for owners in self.owners],
+            "stubs": np.column_stack([self.stub_guide, self.stub_boxes]).tolist(),
         }
 
 
@@ -64,66 +71,160 @@ def layout_guides(
         ValueError: The extraction was not made from a layout.
     """
     circuit = extraction.circuit
-    pieces = PolygonIndex(_silicon_outside_devices(extraction))
-    ports, outside = _port_places(extraction, names, process)
-    at_port = np.full(int(circuit.offset[-1]), NOT_FOUND, dtype=np.int64)
-    at_port[ports] = pieces.at(outside)
     drawn = [net for net in range(len(circuit.nets)) if circuit.net_length_um[net] > 0]
-    number_of_piece = {int(at_port[port]): n for n, net in enumerate(drawn) for port in circuit.nets[net].tolist()}
-    number_of_piece[NOT_FOUND] = UNCONNECTED
-    points = [_inner_points(cell, shapes) for cell in shapes.cells]
-    found = pieces.at(np.concatenate([np.zeros((0, 2), dtype=np.int64), *points])).tolist()
-    numbers = np.array([number_of_piece.get(piece, UNCONNECTED) for piece in found], dtype=np.int64)
-    parts = np.split(numbers, np.cumsum([len(part) for part in points])[:-1])
+    ends = _all_ends(shapes, round(float(process.guide.width_um) * NM_PER_UM))
+    ports, edges = _port_edges(extraction, names, process)
+    of_port = np.full(int(circuit.offset[-1]), UNCONNECTED, dtype=np.int64)
+    of_port[circuit.nets[drawn]] = np.arange(len(drawn))[:, None]
+    outer = _past_heaters(ends, edges)
+    numbers = _guide_of_polygons(ends, of_port[ports], outer)
+    corners = np.concatenate([edges, outer], axis=1)
+    stubs = np.flatnonzero((edges != outer).any(axis=(1, 2)) & (of_port[ports] != UNCONNECTED))
+    boxes = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)[stubs]
+    parts = np.split(numbers, np.cumsum([_silicon_count(cell, shapes) for cell in shapes.cells])[:-1])
     owners = tuple(part.reshape(len(cell.placements), -1) for cell, part in zip(shapes.cells, parts, strict=True))
     length = tuple(float(circuit.net_length_um[net]) for net in drawn)
     per_um = float(process.guide.loss_db_per_cm) * 1e-4
-    ends = tuple(_ends(circuit, names, net) for net in drawn)
-    return LayoutGuides(ends, length, tuple(per_um * um for um in length), owners)
+    between = tuple(_ends(circuit, names, net) for net in drawn)
+    return LayoutGuides(between, length, tuple(per_um * um for um in length), owners, of_port[ports][stubs], boxes)
 
 
-def _silicon_outside_devices(extraction: Extraction) -> list[kdb.Polygon]:
-    """Return the silicon that is no part of a device: guides, each as one polygon."""
+@dataclass(frozen=True, eq=False)
+class _Ends:
+    """Edges as long as a guide is wide, of all polygons of silicon, placement by placement.
+
+    Attributes:
+        count: Number of polygons.
+        owner: (e,) number of the polygon of each edge.
+        edges: (e, 2, 2) first and second point in nm, with the polygon to the right.
+    """
+
+    count: int
+    owner: Ints
+    edges: Ints
+
+
+def _all_ends(shapes: LayoutShapes, width_nm: int) -> _Ends:
+    """Find the ends of all strips."""
+    owners, edges, count = [np.zeros(0, dtype=np.int64)], [np.zeros((0, 2, 2), dtype=np.int64)], 0
+    for cell in shapes.cells:
+        owner, local = _cell_ends(_silicon(cell, shapes), width_nm)
+        matrix = np.array(shapes.matrices).reshape(-1, 2, 2)[cell.placements[:, 0]]
+        placed = np.rint(np.einsum("pij,ekj->peki", matrix, local)).astype(np.int64)
+        placed += cell.placements[:, None, None, 1:]
+        # mirrored polygons have their silicon to the left
+        mirrored = np.linalg.det(matrix) < 0
+        placed[mirrored] = placed[mirrored][:, :, ::-1]
+        first = count + _silicon_count(cell, shapes) // len(cell.placements) * np.arange(len(cell.placements))
+        owners.append((first[:, None] + owner).ravel())
+        edges.append(placed.reshape(-1, 2, 2))
+        count += _silicon_count(cell, shapes)
+    return _Ends(count, np.concatenate(owners), np.concatenate(edges))
+
+
+def _cell_ends(polygons: Sequence[kdb.Polygon], width_nm: int) -> tuple[Ints, Ints]:
+    """Return (e,) the polygon and (e, 2, 2) the points of each edge as long as a guide is wide."""
+    found = [
+        (number, ((edge.x1, edge.y1), (edge.x2, edge.y2)))
+        for number, polygon in enumerate(polygons)
+        for edge in polygon.each_edge()
+        if abs(edge.length() - width_nm) <= ROUNDING_NM
+    ]
+    owner = np.array([number for number, _ in found], dtype=np.int64)
+    return owner, np.array([points for _, points in found], dtype=np.int64).reshape(-1, 2, 2)
+
+
+def _silicon(cell: CellShapes, shapes: LayoutShapes) -> list[kdb.Polygon]:
+    core = shapes.layers.index(CORE) if CORE in shapes.layers else None
+    return [polygon for layer, polygon in zip(cell.layers, cell.polygons, strict=True) if layer == core]
+
+
+def _silicon_count(cell: CellShapes, shapes: LayoutShapes) -> int:
+    return len(cell.placements) * len(_silicon(cell, shapes))
+
+
+def _port_edges(extraction: Extraction, names: ExtractedNames, process: Process) -> tuple[Ints, Ints]:
+    """Return (p,) the numbers of the ports to guides, and (p, 2, 2) their edges, with the device to the right."""
     wiring, couplers = extraction.heater_wiring, extraction.couplers
     if wiring is None or couplers is None:
         raise ValueError(f"{extraction.circuit.name}: this extraction has no layout; extract the layout with extract()")
-    bodies = [polygon for placement in extraction.placements for polygon in placement.core]
-    bodies += [kdb.Polygon(heater.guide) for heater in wiring.heaters]
-    rest = wiring.mask.silicon() - kdb.Region([*bodies, *couplers.silicon])
-    rest.min_coherence = True
-    return sorted(region_polygons(rest.merged()))
-
-
-def _port_places(extraction: Extraction, names: ExtractedNames, process: Process) -> tuple[Ints, Ints]:
-    """Return (p,) the numbers of the ports to guides, and (p, 2) a point in nm just outside the device at each."""
-    wiring, couplers = extraction.heater_wiring, extraction.couplers
-    devices = [
-        *devices_from_placements(extraction.placements, process),
-        *(() if wiring is None else wiring.devices),
-        *(() if couplers is None else couplers.devices),
-    ]
+    devices = [*devices_from_placements(extraction.placements, process), *wiring.devices, *couplers.devices]
     ports = [
         int(extraction.circuit.offset[names.instances[device.kind, *device.position_um]]) + local
         for device in devices
         for local in np.flatnonzero(device.guided).tolist()
     ]
     edges = [device.edges[np.array(device.guided, dtype=bool)] for device in devices]
-    start, end = np.moveaxis(np.concatenate([np.zeros((0, 2, 2), dtype=np.int64), *edges]), 1, 0)
-    # silicon of the device is to the right of the edge
-    left = np.stack([start[:, 1] - end[:, 1], end[:, 0] - start[:, 0]], axis=1)
-    step = OUTSIDE_NM * left / np.linalg.norm(left, axis=1, keepdims=True)
-    return np.array(ports, dtype=np.int64), np.rint((start + end) / 2 + step).astype(np.int64)
+    return np.array(ports, dtype=np.int64), np.concatenate([np.zeros((0, 2, 2), dtype=np.int64), *edges])
 
 
-def _inner_points(cell: CellShapes, shapes: LayoutShapes) -> Ints:
-    """Return (placements · polygons, 2) a point in nm inside each polygon of silicon of a cell."""
-    core = shapes.layers.index(CORE) if CORE in shapes.layers else None
-    silicon = [polygon for layer, polygon in zip(cell.layers, cell.polygons, strict=True) if layer == core]
-    inside = np.array([inner_point(polygon) for polygon in silicon], dtype=np.float64).reshape(-1, 2)
-    matrix = np.array(shapes.matrices).reshape(-1, 2, 2)[cell.placements[:, 0]]
-    placed = np.einsum("pij,sj->psi", matrix, inside) + cell.placements[:, None, 1:]
-    points: Ints = np.rint(placed).astype(np.int64).reshape(-1, 2)
-    return points
+def _past_heaters(ends: _Ends, ports: Ints) -> Ints:
+    """Return the edges of ports, with those inside a strip, which are at heaters, moved to the end of the strip.
+
+    Args:
+        ends: Ends of the polygons.
+        ports: (p, 2, 2) edges of the ports.
+    """
+    lines: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for (first, second), owner in zip(ends.edges.tolist(), ends.owner.tolist(), strict=True):
+        lines.setdefault(_line(first, second)[:3], []).append((_line(first, second)[3], owner))
+    for line in lines.values():
+        line.sort()
+    moved = ports.copy()
+    at_end = {tuple(edge) for edge in ends.edges.reshape(-1, 4).tolist()}
+    for number, (first, second) in enumerate(ports.tolist()):
+        axis, low, high, at = _line(first, second)
+        if axis < 0 or (*first, *second) in at_end:
+            continue
+        # light leaves the device to the left of the edge
+        onward = (second[0] - first[0]) if axis else (first[1] - second[1])
+        places = [place for place, _ in lines.get((axis, low, high), [])]
+        next_one = bisect_right(places, at) if onward > 0 else bisect_left(places, at) - 1
+        if 0 <= next_one < len(places):
+            moved[number, :, axis] = places[next_one]
+    return moved
+
+
+def _line(first: Sequence[int], second: Sequence[int]) -> tuple[int, int, int, int]:
+    """Return the coordinate of an edge that is constant, 0 for x and 1 for y, where it begins and ends, and its value.
+
+    Slanted edges have -1 for the coordinate.
+    """
+    if first[0] == second[0]:
+        return 0, first[1], second[1], first[0]
+    if first[1] == second[1]:
+        return 1, first[0], second[0], first[1]
+    return -1, 0, 0, 0
+
+
+def _guide_of_polygons(ends: _Ends, guide: Ints, ports: Ints) -> Ints:
+    """Return the number of the guide that each polygon is part of, -1 for none.
+
+    Polygons whose ends meet are part of one guide, from port to port.
+
+    Args:
+        ends: Ends of the polygons.
+        guide: (p,) number of the guide at each port, -1 for none.
+        ports: (p, 2, 2) edges of the ports.
+    """
+    rows = np.concatenate([ends.edges, ends.edges[:, ::-1], ports, ports[:, ::-1]]).reshape(-1, 4)
+    same = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+    sizes = np.cumsum([len(ends.edges), len(ends.edges), len(ports)])
+    ahead, back, device, facing = np.split(same, sizes)
+    of_device = np.zeros(ends.count, dtype=bool)
+    of_device[ends.owner[np.isin(ahead, device)]] = True
+    kept = ~of_device[ends.owner]
+    at_port = np.full(int(same.max(initial=-1)) + 1, UNCONNECTED, dtype=np.int64)
+    at_port[facing] = guide
+    inner = np.flatnonzero(kept & ~np.isin(ahead, facing))
+    partner = np.full(len(at_port), UNCONNECTED, dtype=np.int64)
+    partner[back[inner]] = ends.owner[inner]
+    meets = inner[partner[ahead[inner]] != UNCONNECTED]
+    label = component_labels(ends.count, ends.owner[meets], partner[ahead[meets]])
+    last = np.flatnonzero(kept & (at_port[ahead] != UNCONNECTED))
+    of_label = np.full(ends.count, UNCONNECTED, dtype=np.int64)
+    of_label[label[ends.owner[last]]] = at_port[ahead[last]]
+    return np.where(of_device, UNCONNECTED, of_label[label])
 
 
 def _ends(circuit: Circuit, names: ExtractedNames, net: int) -> tuple[str, str]:

@@ -287,6 +287,8 @@
     }
 
     findGuide(x, y, near) {
+      const stub = this.data.guides.stubs.find(([, ...box]) => contains(box, x, y, near));
+      if (stub) return this.guides[stub[0]];
       this.probe.lineWidth = 2 * near;
       for (const part of this.core) {
         for (let i = 0; i < part.cell.count; i += 1) {
@@ -303,7 +305,9 @@
     }
 
     guideOutlines(guide) {
-      const outlines = [];
+      const outlines = this.data.guides.stubs
+        .filter(([owner]) => owner === guide)
+        .map(([, l, b, r, t]) => [[latLng(l, b), latLng(l, t), latLng(r, t), latLng(r, b)]]);
       for (const part of this.core) {
         part.owners.forEach((owner, i) => {
           if (owner !== guide) return;
