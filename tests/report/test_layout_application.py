@@ -32,12 +32,16 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "small.report.html"
 
 
+def data_text(page: Path) -> str:
+    found = re.search(r"id=layout-data>([^<]*)<", page.read_text())
+    assert found is not None
+    return found[1]
+
+
 @pytest.fixture(scope="module")
 def data(page: Path) -> dict[str, Any]:
     """The data that the page contains."""
-    found = re.search(r"id=layout-data>([^<]*)<", page.read_text())
-    assert found is not None
-    unpacked: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found[1])))
+    unpacked: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(data_text(page))))
     return unpacked
 
 
@@ -88,6 +92,11 @@ def test_every_guide_has_polygons_and_its_loss(page: Path, data: dict[str, Any])
         assert len(owners) == cell["layers"].count(core) * len(cell["placements"][0])
     for length, loss in zip(guides["length_um"], guides["loss_db"], strict=True):
         assert math.isclose(loss, 3.0 * length * 1e-4, abs_tol=1e-6)
+
+
+def test_the_same_chip_gives_the_same_bytes(page: Path, tmp_path: Path) -> None:
+    assert build(carry_chain(Averaging(2, 4, 1)), tmp_path, "small").passed
+    assert data_text(tmp_path / "small.report.html") == data_text(page)
 
 
 def test_the_page_is_small_and_states_the_licence_of_the_library(page: Path) -> None:
@@ -266,3 +275,29 @@ def test_without_scripts_the_pictures_are_shown(browser: Browser, page: Path) ->
     assert height(".static-layout img") > 100
     assert height("#layout-view") == 0.0
     browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+@needs_chromium
+def test_a_finding_is_shown_and_stated(shown: Browser, data: dict[str, Any]) -> None:
+    count = len(data["markers"])
+    assert count > 1
+    seen = set()
+    for _ in range(count + 1):
+        shown.evaluate("document.getElementById('layout-next').click()")
+        seen.add((text(shown, "chosen"), text(shown, "facts")))
+    assert seen == {(f"{one['check']} {one['name']}", f"Finding{one['text']}") for one in data["markers"]}
+    assert shown.evaluate("document.querySelector('#layout-overlays input:checked') !== null")
+
+
+@needs_chromium
+def test_a_screen_reader_finds_landmarks_and_names(shown: Browser) -> None:
+    nodes = shown.call("Accessibility.getFullAXTree")["nodes"]
+    named = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]]
+    roles = {role for role, _ in named}
+    assert {"main", "search", "toolbar", "application", "region"} <= roles
+    for role, name in named:
+        if role in ("button", "checkbox", "combobox", "searchbox", "application", "toolbar", "region", "group"):
+            assert name, f"{role} without a name"
+    assert ("region", "Layout") in named
+    live = "document.getElementById('layout-chosen').closest('[aria-live=polite]') !== null"
+    assert shown.evaluate(live)

@@ -226,8 +226,8 @@
           Loss: `${data.guides.loss_db[i].toFixed(4)} dB, propagation`,
         },
       }));
-      this.markers = data.markers.map((marker, i) => ({
-        kind: marker.check, name: marker.name, box: marker.box, number: i, facts: { Finding: marker.text },
+      this.markers = data.markers.map((marker) => ({
+        kind: marker.check, name: marker.name, box: marker.box, facts: { Finding: marker.text },
       }));
       this.heaters = data.items.filter((item) => item.values);
       this.visible = new Set();
@@ -458,7 +458,8 @@
 
     drawHeaters(quantity, outline) {
       const values = this.heaters.map((item) => item.values[quantity]);
-      const [low, high] = [Math.min(...values), Math.max(...values)];
+      const low = values.reduce((a, b) => Math.min(a, b));
+      const high = values.reduce((a, b) => Math.max(a, b));
       this.heaters.forEach((item, i) => {
         const color = ramp(high > low ? (values[i] - low) / (high - low) : 0);
         outline(item.box, color, { weight: 4, fillOpacity: 1 });
