@@ -59,4 +59,4 @@ axes.hist(margins.ravel(), bins=60)
 _ = axes.set(xlabel="margin / levels", ylabel="outputs")
 
 # %% [markdown]
-# How to read the report page: [the report](../start/report.md). Next: [your own network](own_network.py).
+# How to read the report page: [the report](../report.md). Next: [your own network](own_network.py).
