@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.circuit import Bias
+from optinc_pdk.drive import RangeError
 from optinc_pdk.onn import GeneralNetwork, LayerFactor
 from optinc_pdk.simulate.programming.electronics import output_offsets
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
@@ -22,7 +23,7 @@ from optinc_pdk.tolerance.calibration.dac_rounding import round_to_codes
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel, design_heater_model, measure_efficiencies
 from optinc_pdk.tolerance.calibration.in_loop_steps import MeasuredSetting, measure_jacobians
 from optinc_pdk.tolerance.calibration.in_loop_tuning import tune_layers
-from optinc_pdk.tolerance.calibration.measured_bias import measured_bias
+from optinc_pdk.tolerance.calibration.measured_bias import bias_of_voltages, measured_bias
 from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol, bench_layers
 from optinc_pdk.tolerance.calibration.twin_programming import program_by_twin
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
@@ -60,7 +61,8 @@ def calibrate_network(
         factors: Factorisation of its layers.
 
     Returns:
-        The setting programmed by the digital twin, and that after tuning in the loop.
+        The setting programmed by the digital twin, and that after tuning in the loop. The former has the nominal
+        electronics if the measured chip would need gains or offsets beyond the card's range.
 
     Raises:
         RangeError: No heater has any effect, or the range of the drive or of the electronics is too small.
@@ -75,9 +77,14 @@ def calibrate_network(
     found = list(program_by_twin(laboratory, problem, layers, heaters, efficiency))
     best, fitted_heaters = min(found, key=lambda one: float(one[0].sizes.max()))
     session = _Session(laboratory, chip, network, problem, fitted_heaters, layers)
-    fitted = session.setting(best)
-    if best.sizes.max() <= SUFFICIENT:
-        return fitted, fitted
+    try:
+        fitted = session.setting(best)
+    except RangeError:
+        # tuning may still succeed, such as where a row has the opposite sign
+        fitted = session.designed(best)
+    else:
+        if best.sizes.max() <= SUFFICIENT:
+            return fitted, fitted
     tuned = session.tuned(best, 2.0 * np.pi / efficiency)
     return fitted, fitted if tuned.error.max() >= fitted.error.max() else tuned
 
@@ -102,6 +109,19 @@ class _Session:
         scales = {label: value / bias.inputs[label] for label, value in zip(labels, values, strict=True)}
         offsets = output_offsets(self.problem.targets[-1])
         bias = replace(bias, inputs={}, input_scales=scales, output_offsets=offsets, phases=self.chip.bias.phases)
+        return NetworkSetting(state.voltage_v, bias, state.sizes)
+
+    def designed(self, state: MeasuredSetting) -> NetworkSetting:
+        """Complete a heater setting with the nominal electronics."""
+        nominal, bias = self.chip.bias, bias_of_voltages(self.chip, self.heaters, state.voltage_v)
+        bias = replace(
+            bias,
+            activations=nominal.activations,
+            outputs=nominal.outputs,
+            phases=nominal.phases,
+            input_scales=nominal.input_scales,
+            output_offsets=nominal.output_offsets,
+        )
         return NetworkSetting(state.voltage_v, bias, state.sizes)
 
     def tuned(self, state: MeasuredSetting, turn_rad: Floats) -> NetworkSetting:

@@ -9,12 +9,15 @@ from conftest import with_geometry
 
 from optinc_pdk.assemble import CARRIER_TREE, assemble, draft_matrix, matrix_labels
 from optinc_pdk.cards import load_process, with_field_outputs
+from optinc_pdk.drive import RangeError
 from optinc_pdk.matrices import MatrixTarget, compare_matrices, factor_matrix
 from optinc_pdk.onn import GeneralNetwork, Layer, NetworkComparison, NetworkLimits, check_data, factorise
 from optinc_pdk.signoff.extracted_chip import WITHOUT_BOARD
 from optinc_pdk.simulate import program, program_matrix, scattering, transmit_vectors, trim_offsets
 from optinc_pdk.tolerance import NominalChip, chip_of, imperfections
+from optinc_pdk.tolerance.calibration import network_procedure
 from optinc_pdk.tolerance.calibration.matrix_tuning import equalise
+from optinc_pdk.tolerance.calibration.measured_bias import measured_bias
 from optinc_pdk.tolerance.montecarlo.check_outcome import CheckOutcome, CheckSummary, Quantity
 from optinc_pdk.tolerance.montecarlo.check_plots import quantities_png
 from optinc_pdk.tolerance.montecarlo.check_study import CheckStudy
@@ -107,6 +110,23 @@ def test_calibration_makes_sampled_network_chips_work(network_study: CheckStudy)
     assert result["after"]["values"]["worst_deviation"] < 0.1 * result["before"]["values"]["worst_deviation"]
 
 
+def test_a_layer_is_tuned_although_the_twins_setting_is_beyond_the_electronics(
+    network_study: CheckStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def out_of_range(*arguments: object) -> object:
+        asked.append(len(asked))
+        if len(asked) == 1:
+            raise RangeError("too much gain")
+        return measured_bias(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(network_procedure, "measured_bias", out_of_range)
+    result = evaluate(changed(network_study, calibrated=True), JOBS[1])
+    assert asked == [0, 1] and not result["between"]["fault"]
+    assert result["after"]["passed"]
+
+
 def test_small_imperfections_are_tolerated_and_larger_ones_are_not(matrix_study: CheckStudy) -> None:
     alone = changed(matrix_study, imperfections=matrix_study.imperfections.only("phase"))
     factor = evaluate(alone, SampleJob("tolerance", "phase", 0))["factor"]
@@ -119,8 +139,6 @@ def test_small_imperfections_are_tolerated_and_larger_ones_are_not(matrix_study:
 def test_a_calibration_that_fails_makes_the_sample_unusable(
     matrix_study: CheckStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from optinc_pdk.drive import RangeError
-
     def fails(self: MatrixCheck, chip: NominalChip, sample: object, bits: float | None) -> None:
         raise RangeError("too little range")
 
