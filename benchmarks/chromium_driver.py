@@ -63,7 +63,11 @@ class Browser:
     def click(self, x: float, y: float) -> None:
         """Click at a point of the window."""
         for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+            self.mouse(kind, x, y)
+
+    def mouse(self, kind: str, x: float, y: float) -> None:
+        """Press (``mousePressed``), drag (``mouseMoved``) or release (``mouseReleased``) the left button."""
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
 
     def press(self, key: str, code: int) -> None:
         """Press a key."""
