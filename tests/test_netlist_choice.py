@@ -88,7 +88,10 @@ def test_top_without_a_choice_is_refused(layout: Path, tmp_path: Path, run: Run)
         ("top: {instances: {}}\n", ("'top'", "no instances")),
         ("top: {instances: {a: {component: part}}}\npart: {nets: []}\n", ("'part'", "instances is missing")),
         ("instances: {a: {component: pad}}\nplacements: [1]\n", ("placements", "correct it or write the file again")),
-        ("instances: {ring: {component: ring_single, settings: {gapp: 1}}}\n", ("'ring'", "no setting 'gapp'", "remove")),
+        (
+            "instances: {ring: {component: ring_single, settings: {gapp: 1}}}\n",
+            ("'ring'", "no setting 'gapp'", "remove"),
+        ),
     ],
 )
 def test_a_file_without_a_circuit_says_what_is_missing(
