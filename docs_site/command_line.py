@@ -45,4 +45,4 @@ def _row(parameter: click.Parameter, context: click.Context) -> str:
     """Return the row of an argument or option."""
     record = parameter.get_help_record(context)
     name, help_text = record or (parameter.human_readable_name, getattr(parameter, "help", "") or "")
-    return f"| `{name.strip()}` | {' '.join(help_text.split())} |".replace("\\|", "|")
+    return f"| `{name.strip()}` | {' '.join(help_text.split())} |"

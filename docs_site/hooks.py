@@ -24,7 +24,7 @@ ROOT_PAGES = {
     "benchmarks/README.md": "benchmarks.md",
 }
 """Pages of the repository outside ``docs``, and their places on the site."""
-LISTED = "source"
+SOURCES = "source"
 """Folder of the site with pages that show files of the repository."""
 NOT_SEARCHED = "---\nsearch: {exclude: true}\n---\n\n"
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
@@ -46,7 +46,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let links to files of the repository lead to their pages on the site."""
     place = page.file.src_uri
-    if place.startswith(f"{LISTED}/"):
+    if place.startswith(f"{SOURCES}/"):
         return markdown
     start = posixpath.dirname(_repository_path(place))
 
@@ -71,7 +71,7 @@ def _place(path: str) -> str:
         return ROOT_PAGES[path]
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
-    return f"{LISTED}/{path}.md"
+    return f"{SOURCES}/{path}.md"
 
 
 def _repository_path(place: str) -> str:

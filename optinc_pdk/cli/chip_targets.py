@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optinc_pdk.cli.matrix_options import is_matrix, refuse_for_matrix, refuse_for_network
-from optinc_pdk.cli.network_files import parse_report, read_any_network, read_task, report_path
+from optinc_pdk.cli.network_files import REBUILD, parse_report, read_any_network, read_task, report_path
 from optinc_pdk.cli.paths import errors_naming
 from optinc_pdk.errors import InputError
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from optinc_pdk.tolerance import NominalChip
     from optinc_pdk.tolerance.montecarlo.matrix_check import MatrixCheck
     from optinc_pdk.tolerance.montecarlo.network_check import NetworkCheck
-
-REMEDY = "build the chip again, or move the report away"
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ def _refuse_unknown(gds: Path) -> None:
     path = report_path(gds)
     if not path.exists():
         return
-    task = parse_report(path, REMEDY).task
+    task = parse_report(path, REBUILD).task
     if isinstance(task, MatrixTaskNumbers):
         raise InputError(
             f"{path}: the chip realises a matrix of {task.outputs} × {task.inputs}, which no report contains: give "
@@ -140,7 +138,7 @@ def _matrix(gds: Path, weights: Path, options: CheckOptions) -> MatrixTarget:
     read = options.read
     path = report_path(gds)
     if read is None and path.exists():
-        report = parse_report(path, REMEDY)
+        report = parse_report(path, REBUILD)
         if gds.name in report.files and isinstance(report.task, MatrixTaskNumbers):
             read = report.task.read
     return MatrixTarget.load(weights, read or "field", TOLERANCE if options.tolerance is None else options.tolerance)

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 
 _GIVE_WEIGHTS = "give the weight file with --weights"
-REPLACE_REPORT = f"build the chip again, or move the report away and {_GIVE_WEIGHTS}"
-"""Remedy for a report that cannot be used, for messages."""
+REBUILD = "build the chip again, or move the report away"
+"""Remedy for a report that cannot be used and is not needed, for messages."""
+REPLACE_REPORT = f"{REBUILD} and {_GIVE_WEIGHTS}"
+"""Remedy for a report that cannot be used and states the task."""
 
 
 def read_task(
@@ -144,14 +146,13 @@ def _read(
 
     path = None if gds is None else report_path(gds)
     if gds is not None and path is not None and path.exists() and not states_task(weights):
-        remedy = "build the chip again, or move the report away"
-        report = parse_report(path, remedy)
+        report = parse_report(path, REBUILD)
         given = {"bits": bits, "servers": servers, "groups": groups}
         listed = gds.name in report.files
         if listed and report.network is not None and set(given.values()) == {None}:
             return load_network(weights, activation=activation, default=report.network.activation)
         if listed and report.onn is not None and report.averaging is not None:
-            task = averaging_task(report, path, remedy)
+            task = averaging_task(report, path, REBUILD)
             if all(value in (None, getattr(task, name)) for name, value in given.items()):
                 return load_for_task(weights, task, activation, report.onn.activation)
     return load_network(weights, bits, servers, groups, activation)

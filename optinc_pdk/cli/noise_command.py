@@ -99,8 +99,8 @@ def noise(
     from optinc_pdk.cards import load_process
     from optinc_pdk.chip_tasks.sources import CheckOptions
     from optinc_pdk.matrices import MatrixTarget
-    from optinc_pdk.simulate import noise_of, scattering
-    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
+    from optinc_pdk.simulate import noise_of
+    from optinc_pdk.simulate.transmission.oscillator_limits import relative_oscillator_power
 
     card = load_process(process)
     warn_of_changed_cards(gds, card)
@@ -113,13 +113,8 @@ def noise(
     noise_of(card, laser_w)
     ratio = None if oscillator_w is None else relative_oscillator_power(card, laser_w, oscillator_w)
 
-    from optinc_pdk.report.formatting import format_si, light_text
-    from optinc_pdk.signoff.function import check_board, function_inputs
     from optinc_pdk.simulate.transmission.noise import missing_bandwidths
-    from optinc_pdk.tolerance.error_rates import parse_rates, word_error_curve
-    from optinc_pdk.tolerance.link_energy import link_energy
-    from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
-    from optinc_pdk.tolerance.oscillator_rates import oscillator_rates
+    from optinc_pdk.tolerance.error_rates import parse_rates
 
     rates = parse_rates(symbol_rates, card)
     warn_of_rates(card, rates)
@@ -129,43 +124,88 @@ def noise(
             f"devices/{device}.yml), which is taken as unlimited: the rates are too high",
             file=sys.stderr,
         )
-    if not isinstance(target, WordTarget):
-        output_files = _Output(table, picture, as_json)
-        card = process_of(target, card)
-        _noise_of_check(files, target, card, weights, rates, laser_w, ratio, passes, seed, output_files)
+    run = _Run(files, process_of(target, card), weights, rates, laser_w, ratio, passes, seed, table, picture, as_json)
+    if isinstance(target, WordTarget):
+        _noise_of_words(run, target)
+    _noise_of_check(run, target)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Inputs and output of a curve.
+
+    Attributes:
+        files: Files of the chip.
+        card: Process as the target uses it.
+        weights: File of the target, or None.
+        rates: Symbols per second.
+        laser_w: Power launched into every guide, in W; None for the card's.
+        ratio: Power of the local oscillators relative to that of a guide; None for that of the netlist.
+        passes: Number of times that every input is sent.
+        seed: Seed of the noise.
+        table: The table to write.
+        picture: The picture to write.
+        as_json: Whether JSON is printed.
+    """
+
+    files: ChipFiles
+    card: Process
+    weights: Path | None
+    rates: Sequence[float]
+    laser_w: float | None
+    ratio: float | None
+    passes: int
+    seed: int
+    table: Path
+    picture: Path
+    as_json: bool
+
+
+def _noise_of_words(run: _Run, target: WordTarget) -> NoReturn:
+    """Count wrong words at symbol rates, estimate the highest rate, and end with the exit code."""
+    from optinc_pdk.report.formatting import format_si, light_text
+    from optinc_pdk.signoff.function import check_board, function_inputs
+    from optinc_pdk.simulate import scattering
+    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
+    from optinc_pdk.tolerance.error_rates import word_error_curve
+    from optinc_pdk.tolerance.link_energy import link_energy
+    from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
+    from optinc_pdk.tolerance.oscillator_rates import oscillator_rates
+
+    card = run.card
     task = target.task
     stages = (
         "extract",
         "light",
-        *(format_si(rate, "Bd") for rate in sorted(set(rates))),
+        *(format_si(rate, "Bd") for rate in sorted(set(run.rates))),
         "highest rate",
         "oscillators",
     )
-    with faults_explaining_errors(as_json) as faults, stage_progress(stages) as report_stage:
+    with faults_explaining_errors(run.as_json) as faults, stage_progress(stages) as report_stage:
         report_stage("extract")
-        chip = read_target_chip(files, target, card, weights)
+        chip = read_target_chip(run.files, target, card, run.weights)
         faults += chip.faults
         check_board(chip.board, task)
-        check_oscillator_power(card, laser_w, chip.board.oscillator_power if ratio is None else ratio)
+        check_oscillator_power(card, run.laser_w, chip.board.oscillator_power if run.ratio is None else run.ratio)
         report_stage("light")
         s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
         board, electronics = chip.board, chip.bias
-        if ratio is not None:
-            board, electronics = with_oscillator_power(s, board, electronics, card, ratio)
+        if run.ratio is not None:
+            board, electronics = with_oscillator_power(s, board, electronics, card, run.ratio)
         curve = word_error_curve(
             s,
             board,
             electronics,
             task,
             card,
-            rates,
-            laser_w,
-            passes,
-            seed,
+            run.rates,
+            run.laser_w,
+            run.passes,
+            run.seed,
             lambda bd: report_stage("highest rate" if bd is None else format_si(bd, "Bd")),
         )
         report_stage("oscillators")
-        against = oscillator_rates(s, function_inputs(task), board, electronics, card, laser_w)
+        against = oscillator_rates(s, function_inputs(task), board, electronics, card, run.laser_w)
 
     from optinc_pdk.file_sets import write_files
     from optinc_pdk.report.noise_curve import (
@@ -179,12 +219,12 @@ def noise(
     )
     from optinc_pdk.report.terminal_tables import oscillator_line
 
-    write_files({picture: curve_png(curve, gds.stem), table: curve_csv(curve)})
+    write_files({run.picture: curve_png(curve, run.files.gds.stem), run.table: curve_csv(curve)})
     limits, energy = curve.limits, None
     if limits.symbol_rate_bd is not None:
         energy = link_energy(board, electronics, task, card, limits.noise)
-    if as_json:
-        numbers = {"schema": 1, "files": [str(table), str(picture)]} | curve.to_json() | faults_json(faults)
+    if run.as_json:
+        numbers = {"schema": 1, "files": [str(run.table), str(run.picture)]} | curve.to_json() | faults_json(faults)
         numbers |= {
             "energy": None if energy is None else energy.to_json(),
             "oscillators": against.to_json(),
@@ -201,46 +241,13 @@ def noise(
             print_table(oscillator_table(against))
         if energy is not None:
             print(energy_line(energy))
-        print(f"{table}, {picture}")
+        print(f"{run.table}, {run.picture}")
         print_faults(faults)
     raise typer.Exit(exit_code(True, faults))
 
 
-@dataclass(frozen=True)
-class _Output:
-    """Files of a curve, and whether it is printed as JSON."""
-
-    table: Path
-    picture: Path
-    as_json: bool
-
-
-def _noise_of_check(
-    files: ChipFiles,
-    target: CheckedNetwork | MatrixTarget,
-    card: Process,
-    weights: Path | None,
-    rates: Sequence[float],
-    laser_w: float | None,
-    ratio: float | None,
-    passes: int,
-    seed: int,
-    output: _Output,
-) -> NoReturn:
-    """Compare a chip with a matrix or a general network at symbol rates, and end with the exit code.
-
-    Args:
-        files: Files of the chip.
-        target: What it computes.
-        card: Process with the outputs of the target.
-        weights: File of the target.
-        rates: Symbols per second.
-        laser_w: Power launched into every guide, in W; None for the card's.
-        ratio: Power of the local oscillators relative to that of a guide; None for that of the netlist.
-        passes: Number of times that every vector is sent.
-        seed: Seed of the noise.
-        output: Files, and form of the output.
-    """
+def _noise_of_check(run: _Run, target: CheckedNetwork | MatrixTarget) -> NoReturn:
+    """Compare a chip with a matrix or a general network at symbol rates, and end with the exit code."""
     from optinc_pdk.file_sets import write_files
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.report.checked_noise_curve import checked_csv, checked_lines, checked_png
@@ -251,10 +258,11 @@ def _noise_of_check(
     from optinc_pdk.tolerance.noisy_outputs import NoisyMatrix, NoisyNetwork
     from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
 
-    names = tuple(format_si(rate, "Bd") for rate in sorted(set(rates)))
-    with faults_explaining_errors(output.as_json) as faults, stage_progress(("extract", "light", *names)) as stages:
+    card = run.card
+    names = tuple(format_si(rate, "Bd") for rate in sorted(set(run.rates)))
+    with faults_explaining_errors(run.as_json) as faults, stage_progress(("extract", "light", *names)) as stages:
         stages("extract")
-        chip = read_target_chip(files, target, card, weights)
+        chip = read_target_chip(run.files, target, card, run.weights)
         faults += chip.faults
         stages("light")
         s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
@@ -262,15 +270,17 @@ def _noise_of_check(
         if isinstance(target, MatrixTarget):
             outputs = NoisyMatrix.of(s, target)
         else:
-            check_oscillator_power(card, laser_w, chip.board.oscillator_power if ratio is None else ratio)
+            check_oscillator_power(card, run.laser_w, chip.board.oscillator_power if run.ratio is None else run.ratio)
             board, bias = chip.board, chip.bias
-            if ratio is not None:
-                board, bias = with_oscillator_power(s, board, bias, card, ratio)
+            if run.ratio is not None:
+                board, bias = with_oscillator_power(s, board, bias, card, run.ratio)
             outputs = NoisyNetwork(s, board, bias, target.network, target.data, target.limits)
-        curve = checked_noise_curve(outputs, card, rates, laser_w, passes, seed, lambda bd: stages(format_si(bd, "Bd")))
-    write_files({output.picture: checked_png(curve, files.name), output.table: checked_csv(curve)})
-    written = [str(output.table), str(output.picture)]
-    if output.as_json:
+        curve = checked_noise_curve(
+            outputs, card, run.rates, run.laser_w, run.passes, run.seed, lambda bd: stages(format_si(bd, "Bd"))
+        )
+    write_files({run.picture: checked_png(curve, run.files.name), run.table: checked_csv(curve)})
+    written = [str(run.table), str(run.picture)]
+    if run.as_json:
         print(json.dumps({"schema": 1, "files": written} | curve.to_json() | faults_json(faults), indent=2))
     else:
         for line in checked_lines(curve, card):

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from optinc_pdk.tolerance.spectrum.checked_sweep import CheckedSweep
 
 FINEST_PM = 1e-6
-"""Finest accuracy of the ends of a window in pm, as in :mod:`optinc_pdk.tolerance.spectrum.sweep`."""
+"""Finest accuracy of the ends of a window in pm, as in :mod:`optinc_pdk.tolerance.spectrum.judged_points`."""
 
 
 @app.command()

@@ -43,16 +43,15 @@ def network_of_steps(
     activation: Activation | None = None
     before: ModelStep | None = None
     for step in steps:
-        follows = before is not None and isinstance(before.what, Layer)
         if isinstance(step.what, Layer):
-            if before is not None and follows:
+            if before is not None and isinstance(before.what, Layer):
                 raise InputError(
                     f"{before.where} and {step.where}: two layers without an activation between them; multiply their "
                     "matrices to one layer"
                 )
             layers.append(step.what)
         else:
-            if not follows:
+            if before is None or not isinstance(before.what, Layer):
                 raise InputError(f"{step.where}: an activation that does not follow a layer; remove it")
             if activation not in (None, step.what):
                 raise InputError(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import fx, nn
 
 _WANTED = "a chip computes layers (torch.nn.Linear), with ReLU or torch.nn.Hardtanh(0, 1) between them"
-_SKIPPED = {"flatten", "dropout", "identity", "contiguous", "float", "double"}
+_SKIPPED = {"flatten", "dropout"}
 """Functions and methods that leave (samples, inputs) as they are when a network is evaluated."""
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_api
 
@@ -59,8 +61,6 @@ class _Errors:
     """Hook that adds the errors of one layer to its outputs, and keeps the largest magnitudes of its inputs."""
 
     def __init__(self, noise: float, field_noise: float, seed: tuple[int, int]) -> None:
-        import numpy as np
-
         self.noise, self.field_noise = noise, field_noise
         self.seed = int(np.random.SeedSequence(seed).generate_state(1)[0])
         self.random: Any = None

@@ -19,6 +19,7 @@ from optinc_pdk.circuit.instance_transforms import InstanceTransform
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
 from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, label_positions
+from optinc_pdk.extract.metal_nets import inner_point
 from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex
 from optinc_pdk.signoff.lvs.placed_instances import placed_positions
 
@@ -87,7 +88,7 @@ def bind_labels(placed: PlacedCircuit, labels: Sequence[Label], process: Process
         if label is None:
             label = free_label(terminal.instance, ports)
             ports[label] = terminal.port
-        missing.append(Label(label, *_inner_point(terminal.outline)))
+        missing.append(Label(label, *inner_point(terminal.outline)))
     reference = replace(placed.circuit, ports=ports, position_um=placed_positions(placed, process))
     return BoundLabels(reference, tuple(missing), unplaced)
 
@@ -159,13 +160,6 @@ def _texts(terminals: Sequence[_Terminal], labels: Sequence[Label]) -> Mapping[s
         if number != NOT_FOUND:
             found.setdefault(placed[number].instance, []).append(label.text)
     return found
-
-
-def _inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
-    """Return a point inside a polygon in nm: the middle of its largest convex part."""
-    part = max(polygon.decompose_convex(), key=lambda each: each.area())
-    points = list(part.each_point())
-    return round(sum(p.x for p in points) / len(points)), round(sum(p.y for p in points) / len(points))
 
 
 def extract_for(
