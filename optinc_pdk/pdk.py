@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
-from optinc_pdk.circuit.drawn_cells import CellDrawing
+from optinc_pdk.circuit.drawn_cells import CellDrawing, DrawnCell
 from optinc_pdk.models import sax_models
 from optinc_pdk.validation import validate_arguments
 
@@ -69,7 +69,7 @@ def cell_drawing(process: Process) -> CellDrawing:
     gdsfactory is imported when the first cell is drawn.
     """
 
-    def draw(name: str, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    def draw(name: str, settings: Mapping[str, Any]) -> DrawnCell | None:
         with active_pdk(process) as pdk:
             if name not in pdk.cells:
                 return None
@@ -84,7 +84,8 @@ def cell_drawing(process: Process) -> CellDrawing:
             except Exception as fault:
                 # functions of gdsfactory raise errors of any kind for arguments that they cannot use
                 raise ValueError(f"{name} cannot be drawn: {fault}; correct the settings") from fault
-            return component.get_netlist(recursive=True, on_dangling_port="ignore")
+            netlists = component.get_netlist(recursive=True, on_dangling_port="ignore")
+            return DrawnCell(netlists, component.info.model_dump())
 
     return draw
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from optinc_pdk.cards import Process
+from optinc_pdk.cards import DeviceCard, Process
 from optinc_pdk.cards.device_cell import CIRCUIT_CELLS, GUIDE_CELLS
 from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit.cell_arguments import complete_instance
-from optinc_pdk.circuit.drawn_cells import CellDrawing, with_drawn_cells
+from optinc_pdk.circuit.drawn_cells import CellDrawing, with_drawn_cells, with_drawn_settings
 from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.instance_transforms import InstanceTransform
 from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType
@@ -30,6 +30,8 @@ FRAMES = frozenset({"die_frame"})
 PHASE_SHIFTER = "phase_shifter"
 ALIASES = dict.fromkeys(("coupler_straight", "coupler_ring", "coupler_ring_bend"), "coupler")
 """Cells that are drawn as another device."""
+COUPLERS = frozenset({"coupler", *ALIASES})
+"""Couplers of any gap and length, whose settings follow from the arguments of their cells."""
 LEAD, LEAD_PORTS = "lead_um", ("o1", "o4")
 """Entry of ``info`` with the length of guide between a coupler's mark and these ports, and the ports."""
 WITH_LEADS = "coupler_ring"
@@ -89,10 +91,17 @@ def placed_circuit(
     names = NameTable(process)
     if draw is not None:
 
-        def is_device(instance: str, part: SchematicInstance) -> bool:
-            return names.device(instance, ALIASES.get(part.component, part.component), part.settings) is not None
+        def device(instance: str, part: SchematicInstance) -> str | None:
+            return names.device(instance, ALIASES.get(part.component, part.component), part.settings)
 
-        cells = with_drawn_cells(cells, is_device, draw)
+        def coupler_settings(instance: str, part: SchematicInstance) -> tuple[str, ...]:
+            if part.component not in COUPLERS:
+                return ()
+            card = process.devices.get(device(instance, part) or "")
+            return (*SETTINGS[card.model.name], LEAD) if card is not None and _is_drawn_by_package(card) else ()
+
+        cells = with_drawn_cells(cells, lambda *instance: device(*instance) is not None, draw)
+        cells = with_drawn_settings(cells, coupler_settings, draw)
     return _Expansion(cells, process, names).circuit(chosen, name)
 
 
@@ -225,9 +234,9 @@ class _Expansion:
         if device is None:
             return complete_instance(instance, part) if self.guides == GUIDE_CELLS else part
         card = self.devices[device]
-        own = card.cell is None and card.netlist is None
         further = (LEAD,) if part.component == WITH_LEADS else ()
-        return complete_instance(instance, part, (*self.stated[device], *further)) if own else part
+        complete = _is_drawn_by_package(card)
+        return complete_instance(instance, part, (*self.stated[device], *further)) if complete else part
 
     def _settings(self, instance: str, device: str, part: SchematicInstance) -> dict[str, float]:
         """Return the settings of a device that LVS compares, from its arguments and from ``info``."""
@@ -373,6 +382,11 @@ class _Expansion:
     def _is_pad(self, instance: str) -> bool:
         """Return whether a device has electrical ports only."""
         return not self.library[self.kinds[instance]].optical
+
+
+def _is_drawn_by_package(card: DeviceCard) -> bool:
+    """Return whether a device has a cell of this package, whose arguments and ``info`` are known."""
+    return card.cell is None and card.netlist is None
 
 
 def _other_end(port: Port) -> Port:

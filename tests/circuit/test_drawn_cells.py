@@ -85,6 +85,62 @@ def test_a_difference_within_such_a_cell_names_its_instance(
     assert all(where in fault.reference for fault in lvs.differences)
 
 
+COUPLERS = """
+name: couplers
+instances:
+  c1: {component: coupler, settings: {gap: 0.25, length: 12}}
+  c2: {component: coupler_ring, settings: {gap: 0.25, radius: 10}}
+  a: {component: grating_coupler}
+  b: {component: grating_coupler}
+  t1: {component: terminator}
+  t2: {component: terminator}
+  t3: {component: terminator}
+  t4: {component: terminator}
+placements:
+  c1: {x: 0, y: 0}
+  c2: {x: 200, y: 100}
+  a: {x: -200, y: 0, rotation: 180}
+  b: {x: 400, y: 0}
+connections: {"t1,o1": "c1,o1", "t2,o1": "c2,o2", "t3,o1": "c2,o3", "t4,o1": "c2,o4"}
+routes:
+  r1: {links: {"a,o1": "c1,o2"}, settings: {cross_section: strip}}
+  r2: {links: {"c1,o4": "b,o1"}, settings: {cross_section: strip}}
+  r3: {links: {"c1,o3": "c2,o1"}, settings: {cross_section: strip}}
+ports: {a: "a,o2", b: "b,o2"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("instance", "settings", "kinds"),
+    [
+        ("c1", {}, set()),
+        ("c1", {"length": 12.5}, {"coupled_length", "guide_length"}),
+        ("c1", {"gap": 0.26}, {"gap"}),
+        ("c1", {"dx": 15}, {"guide_length"}),
+        ("c2", {"radius": 11}, {"coupled_length", "guide_length"}),
+    ],
+)
+def test_couplers_of_a_schematic_are_drawn_to_compare_their_lengths(
+    tmp_path: Path, instance: str, settings: dict[str, Any], kinds: set[str]
+) -> None:
+    data = yaml.safe_load(COUPLERS)
+    with active_pdk(PROCESS):
+        gf.read.from_yaml(COUPLERS).write_gds(tmp_path / "couplers.gds")
+    data["instances"][instance]["settings"].update(settings)
+    placed = placed_circuit(data, PROCESS, "couplers", draw=cell_drawing(PROCESS))
+    lvs = read_drawn_circuit(tmp_path / "couplers.gds", placed, PROCESS).lvs
+    assert lvs is not None
+    assert kinds <= {fault.kind for fault in lvs.differences}, lvs
+    assert {fault.kind for fault in lvs.differences} - kinds <= ({"guide_length", "coupled_length"} if kinds else set())
+    assert all(fault.reference == instance for fault in lvs.differences)
+
+
+def test_settings_that_a_schematic_states_itself_are_taken() -> None:
+    part = {"component": "coupler", "settings": {"gap_um": 0.21, "coupled_length_um": 9.0}}
+    settings = placed_circuit({"instances": {"c": part}}, PROCESS, "c", draw=cell_drawing(PROCESS)).circuit.settings
+    assert settings["coupled_length_um"][0] == 9.0
+
+
 def test_cells_with_equal_settings_are_drawn_once() -> None:
     drawn: list[str] = []
 
