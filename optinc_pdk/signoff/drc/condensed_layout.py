@@ -28,6 +28,8 @@ from optinc_pdk.signoff.drc.placed_shapes import OUTWARDS, PlacedShapes, kinds, 
 AT_ONCE = 200_000
 # The boxes of more shapes than this are widened to a grid before they are merged.
 MANY = 10_000
+# A condensed layout in which the items of the layout are drawn more often than this on average is of no use.
+CROWDED = 4
 # What a row of a window's contents describes: the window's size, an item in it, or a body near it.
 WINDOW, SHAPES, BODIES = 0, 1, 2
 
@@ -162,8 +164,8 @@ def condense(design: Design, layers: Sequence[str], guide: str, reach: CheckDist
         reach: Distances within which the checks compare shapes.
 
     Returns:
-        The condensed layout; None if no cell is placed twice, or a cell is magnified or rotated by another angle than a
-        multiple of 90°.
+        The condensed layout; None if no cell is placed twice, a cell is magnified or rotated by another angle than a
+        multiple of 90°, or items lie on top of each other so that their meetings have more shapes than the layout.
     """
     parts = placed_shapes(design, layers)
     if parts is None:
@@ -171,7 +173,8 @@ def condense(design: Design, layers: Sequence[str], guide: str, reach: CheckDist
     parts = without_crowds(design, layers, parts, reach.apart)
     draft = _Draft(design, parts, tuple(layers), design.index(guide), reach)
     draft.draw_items()
-    draft.draw_meetings()
+    if not draft.draw_meetings():
+        return None
     rest = draft.draw_rest()
     around = 2 * (reach.near + reach.exempt)
     condensed = Design(draft.layout, draft.top, design.layers, design.threads)
@@ -271,8 +274,8 @@ class _Draft:
             box = kdb.Box(0, 0, width, height)
             self.put({-1 - layer: kdb.Region(box)}, box, boxes[alone[which == one]])
 
-    def draw_meetings(self) -> None:
-        """Add each different meeting of two items once."""
+    def draw_meetings(self) -> bool:
+        """Add each different meeting of two items once; returns whether they are few enough, and adds none if not."""
         boxes = self.items.boxes
         pairs = close_pairs(boxes, self.reach.apart, self.strip)
         pairs = pairs[~self._too_far(pairs)]
@@ -284,8 +287,12 @@ class _Draft:
         for start in range(0, len(windows), AT_ONCE):
             for number, content in enumerate(self._contents(windows[start : start + AT_ONCE]), start):
                 groups.setdefault(content.tobytes(), (content, []))[1].append(number)
+        drawn = sum(np.count_nonzero(content[:, 0] == SHAPES) for content, _ in groups.values())
+        if drawn > CROWDED * len(boxes):
+            return False
         for content, members in groups.values():
             self._draw(content, windows[members])
+        return True
 
     def _too_far(self, pairs: Ints) -> NDArray[np.bool_]:
         """(k,) whether a pair is two boxes of one layer too far apart for its rules, as many pairs of wires are."""
