@@ -65,9 +65,10 @@ def pad_targets(process: Process, wires: Sequence[SignalWire], rows: PadRows, le
     targets = np.array([np.mean([w.x - offsets[row] for row, w in enumerate(group)]) for group in groups])
     half = float(process.pads.size_um) / 2
     centres = spaced_positions(targets, rows.pitch, left + half, right - half - (rows.pitch - 2 * half))
-    # offsets are rounded before the pitch is added: otherwise rounding could bring neighbours 1 nm closer
+    # offsets are rounded before the pitch is added: otherwise rounding could bring neighbours 1 nm closer; columns side
+    # by side have equal offsets but for rounding errors, which must not decide how half a nanometre is rounded
     apart = rows.pitch * np.arange(len(groups))
-    centres = np.round(centres - apart, 3) + apart
+    centres = np.round(np.round(centres - apart, 9), 3) + apart
     return [snap(float(centres[i // rows.rows]) + offsets[i % rows.rows]) for i in range(len(wires))]
 
 

@@ -12,15 +12,25 @@ from optinc_pdk.cards.rules import GuideSpaceRule
 from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.spatial_index import box_array
 from optinc_pdk.signoff.drc.design import Design
-from optinc_pdk.signoff.drc.shape_checks import violating_edge_pairs
+from optinc_pdk.signoff.drc.shape_checks import CROWD, flat_edges, merged, violating_edge_pairs, with_merged_crowd
+
+MANY_CORNERS = 5_000
+"""Corners of a polygon of guides above which its pairs of edges are counted first."""
 
 
 def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
     """Find gaps between guides that are too narrow, except near bodies and under marks, all of which count as valid."""
     guides, metric = _uncoupled(design, rule), (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
+    if any(shape.num_points() > MANY_CORNERS for shape in merged(design, rule.layers[0]).each()):
+        # of a crowd of pairs, separate edges are compared faster; :func:`_open` keeps none with a guide in between
+        edges = flat_edges(guides)
+        pairs = violating_edge_pairs(design, rule, lambda value: edges.space_check(value, *metric))
+        if pairs.count() > CROWD:
+            return _not_exempt(design, rule, _open(design, rule, pairs))
     pairs = violating_edge_pairs(design, rule, lambda value: guides.space_check(value, *metric))
-    gaps = _not_exempt(design, rule, pairs)
-    return gaps if gaps.is_empty() else _not_exempt(design, rule, _open(design, rule, pairs))
+    if _not_exempt(design, rule, pairs).is_empty():
+        return kdb.Region()
+    return _not_exempt(design, rule, _open(design, rule, pairs))
 
 
 def _not_exempt(design: Design, rule: GuideSpaceRule, pairs: kdb.EdgePairs) -> kdb.Region:
@@ -29,7 +39,7 @@ def _not_exempt(design: Design, rule: GuideSpaceRule, pairs: kdb.EdgePairs) -> k
         gaps = _outside_marks(gaps, design.region(marker))
     if gaps.is_empty():
         return gaps
-    return gaps - design.bodies(rule.layers[0], rule.body_um).sized(design.dbu(rule.exempt_um))
+    return with_merged_crowd(gaps) - design.bodies(rule.layers[0], rule.body_um).sized(design.dbu(rule.exempt_um))
 
 
 def _outside_marks(gaps: kdb.Region, marks: kdb.Region) -> kdb.Region:

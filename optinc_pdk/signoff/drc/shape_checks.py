@@ -32,6 +32,8 @@ MAX_CORNERS = 10_000
 # with the square of the distance, so that a crowd of shapes is found before there are billions of pairs.
 MAX_EDGES = 50_000
 FRACTIONS = 64, 16, 4
+# More shapes than this are merged so many at a time first.
+CROWD, PART = 20_000, 32
 
 
 def violating_edge_pairs(
@@ -159,6 +161,23 @@ def pair(design: Design, rule: PairRule) -> kdb.Region:
 def flat(region: kdb.Region) -> kdb.Region:
     """Return a flat copy of a region's merged shapes; a hierarchical region may contain them cut into pieces."""
     return flattened(region).merged()
+
+
+def with_merged_crowd(region: kdb.Region) -> kdb.Region:
+    """Merge the shapes of a flat region with their neighbours if there is a crowd of them; else return it as it is.
+
+    KLayout takes a time quadratic in the number of shapes that lie on top of each other, such as the gaps between the
+    chords of two bends.
+    """
+    if region.count() <= CROWD:
+        return region
+    polygons = list(region.each())
+    fewer = 2 * len(polygons)
+    while CROWD < len(polygons) <= fewer // 2:
+        fewer = len(polygons)
+        parts = [kdb.Region(polygons[i : i + PART]).merged() for i in range(0, fewer, PART)]
+        polygons = [polygon for part in parts for polygon in part.each()]
+    return kdb.Region(polygons)
 
 
 def flattened(region: kdb.Region) -> kdb.Region:

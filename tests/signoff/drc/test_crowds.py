@@ -9,6 +9,8 @@ import pytest
 from optinc_pdk.cards import load_process
 from optinc_pdk.cards.rules import LineRule
 from optinc_pdk.signoff.drc import condensed_layout, placed_shapes, shape_checks
+from optinc_pdk.signoff.drc.condensed_checks import prepare_condensed
+from optinc_pdk.signoff.drc.design import read_design
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult, run_drc
 
 PROCESS = load_process()
@@ -126,3 +128,46 @@ def test_more_violations_than_can_be_marked_are_one_box(tmp_path: Path, monkeypa
         # teeth, or the gaps between them
         assert rule.markers[0].bbox().left < 1.0
         assert rule.markers[0].bbox().right > polygon.bbox().right / 1000 - 1.0
+
+
+def pile() -> kdb.Layout:
+    """A chip with two bent guides side by side, each drawn six times with 1 nm between the drawings."""
+    layout = guides()
+    top, cell = layout.top_cell(), layout.create_cell("BEND")
+    angle = np.linspace(0.0, np.pi / 2, 60)
+    outer, inner = ([kdb.DPoint(r * np.cos(a), r * np.sin(a)) for a in angle.tolist()] for r in (20_225.0, 19_775.0))
+    cell.shapes(layout.layer(*LAYERS["core"])).insert(kdb.DPolygon([*outer, *inner[::-1]]).to_itype(1.0))
+    for i in range(6):
+        top.insert(kdb.CellInstArray(cell, kdb.Trans(i, -200_000)))
+        top.insert(kdb.CellInstArray(cell, kdb.Trans(i, -200_000 - 5_000)))
+    return layout
+
+
+def test_a_pile_of_guides_is_not_condensed_and_its_gaps_are_found(tmp_path: Path) -> None:
+    pile().write(str(tmp_path / "pile.gds"))
+    design = read_design(tmp_path / "pile.gds", LAYERS, 1)
+    condensed = prepare_condensed(design, RULES)
+    assert condensed is not None
+    assert condensed.guides is None
+    assert set(found(run_drc(tmp_path / "pile.gds", RULES, LAYERS))) >= {"core.guide_space", "core.arm_space"}
+
+
+def test_a_crowd_is_merged_to_the_same_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    boxes = kdb.Region([kdb.Box(7 * i, i % 13, 7 * i + 40, 50 + i % 7) for i in range(1000)])
+    assert shape_checks.with_merged_crowd(boxes).count() == 1000
+    monkeypatch.setattr(shape_checks, "CROWD", 10)
+    fewer = shape_checks.with_merged_crowd(boxes)
+    assert fewer.count() <= 10
+    assert (fewer ^ boxes).is_empty()
+
+
+@pytest.mark.parametrize(("gap", "violations"), [(5000, {}), (4999, {"core.guide_space": 1})])
+def test_the_space_of_guides_with_many_corners_is_exact(gap: int, violations: dict[str, int], tmp_path: Path) -> None:
+    layout = guides()
+    x, teeth = np.arange(5200) * 50, np.arange(5200) % 2
+    for bottom, sign in ((BELOW, -1), (BELOW + gap, 1)):
+        side = [kdb.Point(*at) for at in zip(x.tolist(), (bottom + sign * (450 + teeth)).tolist(), strict=True)]
+        ends = [kdb.Point(side[-1].x, bottom), kdb.Point(0, bottom)]
+        layout.top_cell().shapes(layout.layer(*LAYERS["core"])).insert(kdb.Polygon([*side, *ends]))
+    result = check(layout, tmp_path / "long.gds")
+    assert found(result) == violations
