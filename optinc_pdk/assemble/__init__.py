@@ -4,7 +4,14 @@ from optinc_pdk.assemble.buildability import check_buildable, check_weights
 from optinc_pdk.assemble.component_library import check_devices
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, LOCAL_STRIPS, CircuitPlan, DiePlan
 from optinc_pdk.assemble.grounds import strip_names
-from optinc_pdk.assemble.matrix_circuit import MatrixDraft, MatrixForm, draft_matrix, matrix_form, matrix_labels
+from optinc_pdk.assemble.matrix_circuit import (
+    MatrixDraft,
+    MatrixForm,
+    draft_matrix,
+    factor_for_chip,
+    matrix_form,
+    matrix_labels,
+)
 from optinc_pdk.assemble.mesh_circuit import mesh_depth, mesh_slots, rectangular_slots
 from optinc_pdk.assemble.network_circuit import (
     CircuitDraft,
@@ -33,6 +40,7 @@ __all__ = [
     "complete_circuit",
     "draft_circuit",
     "draft_matrix",
+    "factor_for_chip",
     "layer_blocks",
     "matrix_form",
     "matrix_labels",

@@ -17,7 +17,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, CircuitBuilder
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import Mesh, MeshShape, shape_of
-from optinc_pdk.matrices import MatrixFactor, MatrixTarget
+from optinc_pdk.matrices import MatrixFactor, MatrixTarget, one_mesh, two_meshes
 
 SECTION = "l0"
 """Section of the meshes; prefix of their labels."""
@@ -64,14 +64,14 @@ class MatrixForm:
         outputs: Number of outputs.
         inputs: Number of inputs.
         has_phases: Whether every output has a phase shifter.
-        has_attenuators: Whether there are two meshes with attenuators between them.
+        attenuators: Number of attenuators between two meshes; 0 for one mesh.
         shape: Shape of the meshes.
     """
 
     outputs: int
     inputs: int
     has_phases: bool
-    has_attenuators: bool
+    attenuators: int
     shape: MeshShape
 
 
@@ -96,9 +96,25 @@ def matrix_form(labels: Iterable[str]) -> MatrixForm:
         outputs=outputs,
         inputs=count(r"in_r\d+"),
         has_phases=f"{OUTPUT}_r0" in known,
-        has_attenuators=f"{ATTENUATORS}_r0" in known,
+        attenuators=count(rf"{ATTENUATORS}_r\d+"),
         shape=shape_of(max(outputs, 1), places[:, 0], places[:, 1]),
     )
+
+
+def factor_for_chip(target: MatrixTarget, form: MatrixForm, process: Process) -> MatrixFactor:
+    """Factor a matrix into the meshes and attenuators that an existing chip has.
+
+    Args:
+        target: The matrix, of the shape of the chip.
+        form: What the chip can realise.
+        process: Process, whose card states the couplers.
+
+    Raises:
+        InputError: The chip has one mesh, and the matrix is not unitary; or it has too few attenuators.
+    """
+    if form.attenuators:
+        return two_meshes(target, process, form.shape, attenuators=form.attenuators)
+    return one_mesh(target, form.shape)
 
 
 def matrix_labels(target: MatrixTarget) -> tuple[tuple[str, ...], tuple[str, ...]]:

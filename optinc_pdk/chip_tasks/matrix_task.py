@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optinc_pdk.assemble import MatrixDraft, MatrixForm, draft_matrix, matrix_labels
+from optinc_pdk.assemble import MatrixDraft, MatrixForm, draft_matrix, factor_for_chip, matrix_labels
 from optinc_pdk.cards import Process
 from optinc_pdk.chip_tasks.chip_task import SizeEstimate, Stages
 from optinc_pdk.circuit import Circuit
@@ -24,8 +24,6 @@ from optinc_pdk.matrices import (
     MatrixTarget,
     compare_matrices,
     factor_matrix,
-    one_mesh,
-    two_meshes,
 )
 from optinc_pdk.onn.build_memory import BASE_GB, HEATER_GB
 
@@ -76,12 +74,11 @@ class MatrixTask:
         """Factor the matrix into meshes and attenuators.
 
         Raises:
-            InputError: An existing chip has one mesh, and the matrix is not unitary.
+            InputError: An existing chip has one mesh, and the matrix is not unitary; or it has too few attenuators.
         """
         if self.form is None:
             return factor_matrix(self.target, self.process, self.shape)
-        factors = two_meshes if self.form.has_attenuators else one_mesh
-        return factors(self.target, self.form.shape)
+        return factor_for_chip(self.target, self.form, self.process)
 
     def draft(self, factors: MatrixFactor, name: str) -> MatrixDraft:
         """Assemble fibres, meshes, attenuators and output phase shifters."""
@@ -197,7 +194,10 @@ def _cause(programming: MatrixProgramming, result: MatrixComparison) -> str:
             f"before the phases were rounded to {programming.bias.dac_bits}-bit codes it was "
             f"{programming.fitted.worst:.2%}"
         )
-    clipped = f"{programming.clipped:,} MZIs need splittings that the couplers cannot reach; " * bool(
-        programming.clipped
-    )
+    clipped = ""
+    if programming.clipped:
+        clipped = (
+            f"{programming.clipped:,} MZIs need splittings that the couplers cannot reach, which redundant columns "
+            "(extra_columns = 2) often avoid; "
+        )
     return f"{clipped}reflections and unequal losses of the devices leave this much at the fitted phases"

@@ -34,7 +34,8 @@ class MatrixFactor:
 
     Attributes:
         u: Mesh of m modes that ends in the outputs, with their phases.
-        attenuation: (r,) field transmissions of the attenuators, 0 … 1, r = min(m, n); None for one mesh.
+        attenuation: (r,) field transmissions of the attenuators, 0 … 1, r ≤ min(m, n); modes without one end in
+            terminators. None for one mesh.
         v: Mesh of n modes in front of the attenuators, without output phases; None for one mesh.
         scale: Largest singular value of the matrix; the ideal chip realises the matrix divided by it.
         form: Why these factors were taken, as text.
@@ -88,13 +89,14 @@ def factor_matrix(target: MatrixTarget, process: Process, shape: MeshShape = REC
     """
     unitary = _nearest_unitary(target)
     if unitary is None:
-        return two_meshes(target, shape, "not unitary: two meshes, with the singular values as attenuators")
+        return two_meshes(target, process, shape, "not unitary: two meshes, with the singular values as attenuators")
     mesh = shape.decompose(unitary)
     error = _error_of_couplers(target, mesh, process)
     if error <= SHARE * target.tolerance:
         return MatrixFactor(mesh, None, None, target.norm, "unitary: one mesh")
     return two_meshes(
         target,
+        process,
         shape,
         f"unitary, two meshes: the couplers of the process, used in one mesh, would leave an error of {error:.2%} of "
         "the largest entry",
@@ -102,13 +104,56 @@ def factor_matrix(target: MatrixTarget, process: Process, shape: MeshShape = REC
 
 
 def two_meshes(
-    target: MatrixTarget, shape: MeshShape = RECTANGLE, form: str = "two meshes and attenuators"
+    target: MatrixTarget,
+    process: Process,
+    shape: MeshShape = RECTANGLE,
+    form: str = "two meshes and attenuators",
+    attenuators: int | None = None,
 ) -> MatrixFactor:
-    """Factor any matrix into two meshes and attenuators; ``form`` says why."""
+    """Factor any matrix into two meshes and attenuators.
+
+    A singular value that is nearer to zero than to the least transmission of an attenuator gets none: the light of its
+    mode is absorbed.
+
+    Args:
+        target: The matrix.
+        process: Process, whose card states the couplers of attenuators.
+        shape: Shape of the meshes.
+        form: Why these factors are taken.
+        attenuators: Number of attenuators of an existing chip; None to choose it.
+
+    Raises:
+        InputError: The existing chip has fewer attenuators than the matrix needs.
+    """
     unitary = _nearest_unitary(target)
     passive = target.matrix / target.norm if unitary is None else unitary
     svd = svd_mixed(passive, np.random.default_rng(SEED), shape.decompose)
-    return MatrixFactor(svd.u, svd.attenuation, svd.v, target.norm, form)
+    needed = int(np.count_nonzero(svd.attenuation > least_transmission(process) / 2))
+    if attenuators is not None and attenuators < needed:
+        raise InputError(
+            f"the chip has {attenuators} attenuators, because it was built for a matrix of this rank; this "
+            f"{target.outputs} × {target.inputs} matrix has rank {needed}: build a chip for it"
+        )
+    kept = svd.attenuation[: needed if attenuators is None else attenuators]
+    absorbed = svd.attenuation.size - kept.size
+    if absorbed:
+        form += f"; {absorbed} of {svd.attenuation.size} singular values are zero, or too small for an attenuator"
+    return MatrixFactor(svd.u, kept, svd.v, target.norm, form)
+
+
+def least_transmission(process: Process) -> float:
+    """Return the least field transmission of an attenuator with the nominal couplers of a process, 0 … 1.
+
+    Its light passes both couplers in the bar or both in the cross state, and both parts cancel if they are equal.
+    """
+    return abs(2.0 * _cross_ratio(process) - 1.0)
+
+
+def _cross_ratio(process: Process) -> float:
+    """Share of the power at both outputs of a coupler that is in the cross output."""
+    s = device_s(process, "mmi2x2", float(process.guide.wavelength_nm))[0]
+    # ports o1 … o4: bar o2-o3, cross o2-o4
+    return float(abs(s[3, 1]) ** 2 / (abs(s[3, 1]) ** 2 + abs(s[2, 1]) ** 2))
 
 
 def one_mesh(target: MatrixTarget, shape: MeshShape = RECTANGLE) -> MatrixFactor:
@@ -137,9 +182,7 @@ def _nearest_unitary(target: MatrixTarget) -> Complexes | None:
 
 def _error_of_couplers(target: MatrixTarget, mesh: Mesh, process: Process) -> float:
     """Largest error of an entry, over the largest entry, of one mesh whose couplers are unequal but have no loss."""
-    s = device_s(process, "mmi2x2", float(process.guide.wavelength_nm))[0]
-    # ports o1 … o4: bar o2-o3, cross o2-o4
-    ratio = float(abs(s[3, 1]) ** 2 / (abs(s[3, 1]) ** 2 + abs(s[2, 1]) ** 2))
+    ratio = _cross_ratio(process)
     chain = MeshChain(mesh_devices(mesh, first_ratio=ratio, second_ratio=ratio), None, np.zeros(0))
     phases, clipped = locally_corrected(chain, mesh, None)
     x = phases.joined()

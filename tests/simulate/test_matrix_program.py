@@ -1,5 +1,7 @@
 """Programming of assembled chips for matrices: other matrices than those they were built for, and wrong ones."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -18,6 +20,7 @@ from optinc_pdk.matrices import (
     two_meshes,
 )
 from optinc_pdk.simulate import program_matrix, scattering
+from optinc_pdk.simulate.circuit_optics import analyse
 
 PROCESS = load_process()
 
@@ -53,6 +56,23 @@ def test_a_chip_of_two_meshes_takes_unitaries_and_permutations() -> None:
         assert program_matrix(chip, MatrixTarget(matrix), PROCESS).fitted.passed
 
 
+@pytest.mark.parametrize(
+    ("matrix", "attenuators"),
+    [
+        (np.arange(12.0).reshape(3, 4), 2),
+        (np.outer([1, 2, 3, 4], [1, -1, 2j]), 1),
+        (np.array([[1.0, 2, 3], [2, 4, 6], [1, 0, 1]]), 2),
+        (np.diag([1.0, 0.3, 1e-4]), 2),
+    ],
+)
+def test_singular_values_near_zero_get_no_attenuator(matrix: Any, attenuators: int) -> None:
+    chip = assembled(matrix)
+    assert sum("_att_" in label for label in analyse(chip).channel) == attenuators
+    assert program_matrix(chip, MatrixTarget(matrix), PROCESS).fitted.worst < 5e-3
+    with pytest.raises(InputError, match=rf"has {attenuators} attenuators, .* has rank {min(matrix.shape)}: build a"):
+        program_matrix(chip, MatrixTarget(np.random.default_rng(0).normal(size=matrix.shape)), PROCESS)
+
+
 def test_a_chip_of_one_mesh_takes_unitaries_only() -> None:
     chip = assembled(unitary(3, 0))
     assert program_matrix(chip, MatrixTarget(unitary(3, 1)), PROCESS).fitted.passed
@@ -68,7 +88,7 @@ def test_chips_of_another_shape_or_reading_are_refused() -> None:
         program_matrix(chip, MatrixTarget(unitary(3, 1)), PROCESS)
     target = MatrixTarget(unitary(3, 1), "power")
     with pytest.raises(ValueError, match="l0_v"):
-        program_matrix(chip, target, PROCESS, two_meshes(target))
+        program_matrix(chip, target, PROCESS, two_meshes(target, PROCESS))
 
 
 def test_redundant_columns_reach_a_permutation_in_one_mesh_and_take_another_matrix() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.assemble import MatrixForm, matrix_form, matrix_labels
+from optinc_pdk.assemble import MatrixForm, factor_for_chip, matrix_form, matrix_labels
 from optinc_pdk.assemble.matrix_circuit import ATTENUATORS, OUTPUT, U, V
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit
@@ -28,8 +28,6 @@ from optinc_pdk.matrices import (
     MatrixFactor,
     MatrixTarget,
     compare_matrices,
-    one_mesh,
-    two_meshes,
 )
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
 from optinc_pdk.simulate.programming.initial_phases import FIRST_TRANSMISSION
@@ -111,7 +109,7 @@ def program_matrix(
     form = matrix_form([*structure.labels, *structure.channel])
     check_matrix_chip(structure.circuit.name, form, target)
     if factor is None:
-        factor = two_meshes(target, form.shape) if form.has_attenuators else one_mesh(target, form.shape)
+        factor = factor_for_chip(target, form, process)
     inputs, outputs = matrix_labels(target)
     plan = prepare(structure, carrier, process, outs=outputs, ins=inputs)
 
