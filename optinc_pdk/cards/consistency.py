@@ -95,6 +95,7 @@ def check_rules(process: Process) -> None:
                     f"{path}: {each.key} is {each.value:g} µm, rule {each.rule!r} of {each.limit:g} µm needs at "
                     f"least {each.least:g} µm; correct the value or the rule"
                 )
+    _check_guide_widths(process)
     _check_counts(process)
     check_facets(process)
     _check_contacts(process)
@@ -231,6 +232,20 @@ def _check_contacts(process: Process) -> None:
             f"{path}: geometry.contact_overlap_um is {overlap:g} µm, the contact is {width:g} µm wide "
             "(contact_width_um); correct one of them"
         )
+
+
+def _check_guide_widths(process: Process) -> None:
+    """Check that rules that know the width of guides state the width with which guides are drawn."""
+    drawn = float(process.guide.width_um)
+    for rule in process.rules:
+        for key in ("coupled_width_um", "guide_width_um"):
+            width = getattr(rule, key, None)
+            if width is not None and abs(width - drawn) > ROUNDING_UM:
+                path = next(iter(process.files("rules.yml")), process.folder / "rules.yml")
+                raise CardError(
+                    f"{path}: {rule.id}: {key} is {width:g} µm, but guides are {drawn:g} µm wide (guide.width_um of "
+                    "process.yml); make them equal"
+                )
 
 
 def _check_counts(process: Process) -> None:

@@ -321,3 +321,15 @@ def test_silicon_at_the_edge_of_a_die_needs_a_rule(tmp_path: Path) -> None:
         CardError, match=r"rule 'chip\.edge' leaves out layer 'core', and no rule of kind facet checks it"
     ):
         load_process(str(path.parent))
+
+
+@pytest.mark.parametrize(
+    ("rule", "key"),
+    [("core.guide_space", "coupled_width_um"), ("core.bend_radius", "guide_width_um")],
+)
+def test_rules_state_the_width_with_which_guides_are_drawn(rule: str, key: str, folder: Path) -> None:
+    path = folder / "rules.yml"
+    before, after = path.read_text().split(f"id: {rule},")
+    path.write_text(f"{before}id: {rule},{after.replace(f'{key}: 0.45', f'{key}: 0.451', 1)}")
+    with pytest.raises(CardError, match=rf"rules\.yml: {rule}: {key} is 0.451 µm, but guides are 0.45 µm wide"):
+        load_process(str(folder))
