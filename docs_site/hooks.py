@@ -34,6 +34,8 @@ SOURCES = "source"
 """Folder of the site with pages that show files of the repository."""
 NOTEBOOKS = "tutorials/"
 """Folder of ``docs`` with notebooks."""
+BOOSTS = {"Start": 3.0, "How-to": 6.0, "Tutorials": 2.0}
+"""Weights of pages in the search, by their section of the navigation: tasks come before the reference."""
 NOT_SEARCHED = "---\nsearch: {exclude: true}\n---\n\n"
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
 ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):<code>(~?)([\w.]+)</code>")
@@ -57,8 +59,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links to files of the repository lead to their pages on the site."""
+    """Let links to files of the repository lead to their pages on the site, and weight the page in the search."""
     place = page.file.src_uri
+    if page.ancestors and (boost := BOOSTS.get(page.ancestors[-1].title)):
+        page.meta["search"] = {"boost": boost}
     if place.startswith(f"{SOURCES}/"):
         return markdown
     start = posixpath.dirname(_repository_path(place))
