@@ -34,7 +34,7 @@ SOURCES = "source"
 """Folder of the site with pages that show files of the repository."""
 NOTEBOOKS = "tutorials/"
 """Folder of ``docs`` with notebooks."""
-BOOSTS = {"Start": 3.0, "How-to": 6.0, "Tutorials": 2.0}
+BOOSTS = {"Start": 3.0, "How-to": 6.0, "Tutorials": 2.0, "Reference": 0.5}
 """Weights of pages in the search, by their section of the navigation: tasks come before the reference."""
 NOT_SEARCHED = "---\nsearch: {exclude: true}\n---\n\n"
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")

@@ -68,6 +68,27 @@ def site_links() -> ModuleType:
     return site_module("site_links")
 
 
+def search_options() -> Any:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    (search,) = [plugin["search"] for plugin in yaml.safe_load(text)["plugins"] if "search" in plugin]
+    return search
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (".safetensors", ["safetensors"]),
+        ("weights (.npz)", ["weights", "npz"]),
+        ("--data", ["data"]),
+        ("op.Onn.from_sklearn", ["op", "Onn", "from", "sklearn"]),
+        ("own_devices.md", ["own", "devices", "md"]),
+        ("0.45 µm", ["0.45", "µm"]),
+    ],
+)
+def test_the_search_finds_the_words_within_names_and_options(text: str, words: list[str]) -> None:
+    assert [word for word in re.split(search_options()["separator"], text) if word] == words
+
+
 def test_links_of_notebooks_lead_to_pages(site_links: ModuleType) -> None:
     html = '<a href="../report.md">1</a> <a class="x" href="own_network.py#here">2</a> <code>href="a.md"</code>'
     assert site_links.links_to_pages(html) == (
