@@ -56,7 +56,8 @@ mutants: $(VENV)/.dev
 
 # Runs the tutorials; fails on broken links, missing anchors and pages without a place in the navigation.
 docs: $(VENV)/.docs
-	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	@echo "documentation: $(CURDIR)/site/index.html"
 
 circuits: $(VENV)/.dev
 	PYTHONPATH=tests/examples $(BIN)/python -m circuit_faults

@@ -1,18 +1,24 @@
 """Hooks of MkDocs: pages outside ``docs``, files that pages link to, and the reference of the command line.
 
 Pages link to files as they lie in the repository. A link to a file outside ``docs`` becomes a link to a page that shows
-this file, so that the site needs neither the repository nor a network.
+this file, so that the site needs neither the repository nor a network. Links in notebooks, which MkDocs does not read,
+become links to the built pages. At the end every link of the built pages is checked, and a broken one fails the build.
 """
 
 from __future__ import annotations
 
+import logging
 import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import command_line
+import site_links
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -26,10 +32,19 @@ ROOT_PAGES = {
 """Pages of the repository outside ``docs``, and their places on the site."""
 SOURCES = "source"
 """Folder of the site with pages that show files of the repository."""
+NOTEBOOKS = "tutorials/"
+"""Folder of ``docs`` with notebooks."""
+BOOSTS = {"Start": 3.0, "How-to": 6.0, "Tutorials": 2.0, "Reference": 0.5}
+"""Weights of pages in the search, by their section of the navigation: tasks come before the reference."""
 NOT_SEARCHED = "---\nsearch: {exclude: true}\n---\n\n"
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
 ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):<code>(~?)([\w.]+)</code>")
 LANGUAGES = {".py": "python", ".yml": "yaml", ".cff": "yaml", ".toml": "toml", ".npz": "", "": ""}
+
+
+def on_startup(command: Literal["build", "gh-deploy", "serve"], dirty: bool) -> None:
+    """Print warnings and errors only; with ``--quiet``, MkDocs drops warnings before it counts them."""
+    logging.getLogger("mkdocs").setLevel(logging.WARNING)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -44,8 +59,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links to files of the repository lead to their pages on the site."""
+    """Let links to files of the repository lead to their pages on the site, and weight the page in the search."""
     place = page.file.src_uri
+    if page.ancestors and (boost := BOOSTS.get(page.ancestors[-1].title)):
+        page.meta["search"] = {"boost": boost}
     if place.startswith(f"{SOURCES}/"):
         return markdown
     start = posixpath.dirname(_repository_path(place))
@@ -61,8 +78,18 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Write names in docstrings without the roles of reStructuredText, and without leading packages."""
+    """Write names in docstrings without the roles of reStructuredText and leading packages; link notebooks to pages."""
+    if page.file.src_uri.startswith(NOTEBOOKS):
+        html = site_links.links_to_pages(html)
     return ROLE.sub(lambda role: f"<code>{role[2].rpartition('.')[2] if role[1] else role[2]}</code>", html)
+
+
+@event_priority(-100)
+def on_post_build(config: MkDocsConfig) -> None:
+    """Fail if a link of the built site leads nowhere."""
+    broken = list(site_links.broken_links(Path(config.site_dir)))
+    if broken:
+        raise PluginError(f"{len(broken)} links of the built site lead nowhere:\n" + "\n".join(broken))
 
 
 def _place(path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,13 +50,83 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(named) == sorted(pages | MADE)
 
 
-@pytest.fixture
-def command_line() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("command_line", ROOT / "docs_site" / "command_line.py")
+def site_module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs_site" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def command_line() -> ModuleType:
+    return site_module("command_line")
+
+
+@pytest.fixture
+def site_links() -> ModuleType:
+    return site_module("site_links")
+
+
+def search_options() -> Any:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    (search,) = [plugin["search"] for plugin in yaml.safe_load(text)["plugins"] if "search" in plugin]
+    return search
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (".safetensors", ["safetensors"]),
+        ("weights (.npz)", ["weights", "npz"]),
+        ("--data", ["data"]),
+        ("op.Onn.from_sklearn", ["op", "Onn", "from", "sklearn"]),
+        ("own_devices.md", ["own", "devices", "md"]),
+        ("0.45 µm", ["0.45", "µm"]),
+    ],
+)
+def test_the_search_finds_the_words_within_names_and_options(text: str, words: list[str]) -> None:
+    assert [word for word in re.split(search_options()["separator"], text) if word] == words
+
+
+def test_links_of_notebooks_lead_to_pages(site_links: ModuleType) -> None:
+    html = '<a href="../report.md">1</a> <a class="x" href="own_network.py#here">2</a> <code>href="a.md"</code>'
+    assert site_links.links_to_pages(html) == (
+        '<a href="../report.html">1</a> <a class="x" href="own_network.html#here">2</a> <code>href="a.md"</code>'
+    )
+    kept = '<a href="https://example.org/a.py">1</a> <a href="#a.md">2</a> <a href="a.html">3</a>'
+    assert site_links.links_to_pages(kept) == kept
+
+
+@pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
+def test_tutorials_link_to_pages_of_the_docs(tutorial: Path) -> None:
+    links = [link for link in re.findall(r"\]\(([^)#]+)", tutorial.read_text(encoding="utf-8")) if "://" not in link]
+    assert links and [link for link in links if not (tutorial.parent / link).is_file()] == []
+
+
+def test_broken_links_of_a_built_site_are_found(site_links: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "picture one.png").write_bytes(b"")
+    (tmp_path / "folder" / "page.html").write_text(
+        """<h1 id="top">T</h1> <a name="old">A</a> <a href="#top">1</a> <a href="../index.html#first">2</a>
+        <a href="https://example.org/none">3</a> <a href="mailto:a@example.org">4</a>
+        <a href="#none">5</a> <a href="../index.html#none">6</a> <a href="../report.md">7</a> <a href="..">8</a>
+        <a href="/index.html">9</a>"""
+    )
+    (tmp_path / "index.html").write_text(
+        """<h2 id="first">F</h2> <a href="folder/page.html#old">1</a> <img src="picture%20one.png">
+        <img src="picture two.png">"""
+    )
+    (tmp_path / "404.html").write_text('<a href="/.">1</a> <a href="/index.html">2</a> <a href="/none.html">3</a>')
+    assert list(site_links.broken_links(tmp_path)) == [
+        "404.html: /none.html",
+        "folder/page.html: #none",
+        "folder/page.html: ../index.html#none",
+        "folder/page.html: ../report.md",
+        "folder/page.html: ..",
+        "folder/page.html: /index.html",
+        "index.html: picture two.png",
+    ]
 
 
 def test_the_reference_of_the_command_line_has_every_command_and_option(command_line: ModuleType) -> None:

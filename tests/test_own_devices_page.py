@@ -12,7 +12,7 @@ import pytest
 
 PAGE = Path(__file__).parents[1] / "docs" / "own_devices.md"
 BLOCK = re.compile(r"([^\n]*)\n\n```(\w*)\n(.*?)```", re.DOTALL)
-FILE = re.compile(r"`(mine/[\w/.]+|splitter\.py)`:$")
+FILE = re.compile(r"`(mine/[\w/.]+|splitter\.py|coupled\.py)`:$")
 CELL = re.compile(r"cell:\n(  .*\n)+")
 COMMANDS = {"optinc": [sys.executable, "-c", "from optinc_pdk.cli import main; main()"], "python": [sys.executable]}
 CARD = "mine/devices/short_mmi.yml"
@@ -21,6 +21,7 @@ CARD = "mine/devices/short_mmi.yml"
 @pytest.mark.slow
 def test_every_step_of_the_page_passes(tmp_path: Path) -> None:
     said: list[str] = []
+    shown: list[str] = []
     for before, language, body in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
         if file := FILE.search(before):
             path = tmp_path / file[1]
@@ -30,6 +31,8 @@ def test_every_step_of_the_page_passes(tmp_path: Path) -> None:
             # the page states what replaces the cell of the card
             card = (tmp_path / CARD).read_text(encoding="utf-8")
             (tmp_path / CARD).write_text(CELL.sub(body, card), encoding="utf-8")
+        elif language == "text":
+            shown.append(body)
         elif not language:
             for line in body.splitlines():
                 name, *arguments = shlex.split(line)
@@ -38,6 +41,11 @@ def test_every_step_of_the_page_passes(tmp_path: Path) -> None:
                 )
                 assert done.returncode == 0, (line, done.stderr)
                 said.append(done.stdout)
-    assert [text.splitlines()[0] for text in said if "golden" in text] == ["short_mmi: new", "short_mmi: changed"]
-    assert sum("verdict   pass" in text for text in said) == 2
+    assert [text.splitlines()[0] for text in said if "golden" in text] == [
+        "short_mmi: new",
+        "bridged_coupler: new",
+        "short_mmi: changed",
+    ]
+    assert sum("verdict   pass" in text for text in said) == 3
+    assert len(shown) == 1 and shown[0] in said
     assert "## short_mmi" in (tmp_path / "cells.md").read_text(encoding="utf-8")

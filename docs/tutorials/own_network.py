@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Your own network
 #
-# Train a classifier, build its chip, and compare both. The data are the measurements of 150 iris flowers that scikit-
-# learn ships.
+# Train a classifier, build its chip, and compare both. The data are the measurements of 150 iris flowers that
+# scikit-learn ships. It is optional: `pip install scikit-learn`.
 
 # %%
 from pathlib import Path

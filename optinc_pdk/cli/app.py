@@ -20,7 +20,8 @@ HELP_WIDTH = 110
 """Largest width of help texts, in characters; less in narrow terminals."""
 
 app = typer.Typer(
-    help="From trained weights to a signed-off photonic chip that computes a quantised average.",
+    help="From a trained network or a matrix to a photonic chip that is signed off; and the same sign-off for circuits "
+    "that are drawn by hand: design rules, layout against netlist and simulation.",
     cls=GroupedCommands,
     context_settings={"max_content_width": HELP_WIDTH},
     no_args_is_help=True,

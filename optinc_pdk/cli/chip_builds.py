@@ -50,14 +50,16 @@ def described_network(
 
 
 def end_build(result: Build, as_json: bool) -> NoReturn:
-    """Print the summary and the verdict of a build, and its findings on standard error; end with the exit code."""
+    """Print the summary of a build, its findings on standard error, and last the verdict; end with the exit code."""
     if as_json:
         print(result.report.to_json(), end="")
     else:
-        from optinc_pdk.report.terminal_tables import summary_table
+        from optinc_pdk.report.terminal_tables import summary_table, verdict_text
 
         print_table(summary_table(result.report))
+        sys.stdout.flush()
         for line in result.findings:
             print(line, file=sys.stderr)
-        print(f"verdict {result.report.verdict}: {result.directory / result.report.name}.report.html")
+        verdict = typer.style(verdict_text(result.report), fg="green" if result.passed else "red", bold=True)
+        typer.echo(f"verdict {verdict}: {result.directory / result.report.name}.report.html")
     raise typer.Exit(PASSED if result.passed else FAILED)

@@ -80,14 +80,19 @@ def protect_standard_streams() -> None:
 
 
 def protected(stream: TextIO) -> TextIO:
-    """Return a text stream that writes to the raw stream of another one and keeps its errors."""
+    """Return a text stream that writes to the raw stream of another one and keeps its errors.
+
+    It writes every line at once if the other stream is unbuffered or buffers lines.
+    """
     stream.flush()
     raw: Any = stream.buffer
+    # with PYTHONUNBUFFERED, streams write through instead of line by line
+    by_line = bool(getattr(stream, "line_buffering", False) or getattr(stream, "write_through", False))
     return io.TextIOWrapper(
         io.BufferedWriter(SinkStream(getattr(raw, "raw", raw))),
         encoding=stream.encoding,
         errors="optinc.json_escape",
-        line_buffering=bool(getattr(stream, "line_buffering", False)),
+        line_buffering=by_line,
     )
 
 

@@ -26,7 +26,10 @@ from optinc_pdk.models.coupled_guides import coupled_length_um, distances_um, pa
 
 COUPLED_GUIDES = "coupled_guides"
 """Model of couplers of any gap and length."""
-NO_COUPLER = "marked as coupled guides, but no such device is here"
+NO_COUPLER = (
+    "marked as coupled guides, but the mark is neither the bounding box of a device nor a rectangle that two guides "
+    "cross"
+)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,9 @@ PACKAGE = "optinc-pdk"
 STEPS = ("packages", "extras", "programs", "machine")
 EXTRAS = {"train": "optinc train and search", "sax": "SAX models in Python", "scale": "optinc yield --scheduler"}
 """What each extra of the package is for; those of developers are left out."""
-MODULES = {"dask": "distributed", "klayout": "klayout.lay", "pyyaml": "yaml"}
+OPTIONAL = {"scikit-learn": "networks of scikit-learn, examples and tutorials"}
+"""What optional packages are for that have no extra of their own."""
+MODULES = {"dask": "distributed", "klayout": "klayout.lay", "pyyaml": "yaml", "scikit-learn": "sklearn"}
 """Modules to import for packages that have another name."""
 FONTS = ("DejaVu Sans", "DejaVu Sans Mono")
 """Fonts of pictures and drawings; matplotlib brings them."""
@@ -111,12 +113,15 @@ def _requires(name: str) -> list[str]:
 
 def _extras() -> tuple[Part, ...]:
     needed = [Requirement(text) for text in requires(PACKAGE) or () if "extra ==" in text]
-    return tuple(
+    parts = [
         package_part(each, extra)
         for extra in EXTRAS
         for each in needed
         if each.marker is not None and each.marker.evaluate({"extra": extra})
-    )
+    ]
+    # several extras of developers bring them, with the same versions
+    others = {each.name: each for each in needed if each.name in OPTIONAL}
+    return (*parts, *(package_part(each) for each in others.values()))
 
 
 def package_part(needed: Requirement, extra: str | None = None) -> Part:
@@ -124,24 +129,27 @@ def package_part(needed: Requirement, extra: str | None = None) -> Part:
 
     Args:
         needed: Name and versions.
-        extra: Extra of optinc-pdk that brings the package; None for a package that every installation has.
+        extra: Extra of optinc-pdk that brings the package; None for a package that every installation has, or that is
+            one of ``OPTIONAL``.
     """
-    purpose = f" ({EXTRAS[extra]})" if extra else ""
+    use = EXTRAS[extra] if extra else OPTIONAL.get(needed.name)
+    purpose = f" ({use})" if use else ""
+    required = use is None
     remedy = f"pip install '{PACKAGE}[{extra}]'" if extra else f"pip install '{needed.name}{needed.specifier}'"
     try:
         installed = version(needed.name)
     except PackageNotFoundError:
-        return Part(needed.name, "missing", f"needs {needed.specifier}{purpose}", extra is None, remedy)
+        return Part(needed.name, "missing", f"needs {needed.specifier}{purpose}", required, remedy)
     if not needed.specifier.contains(installed, prereleases=True):
         found = f"{installed}; needs {needed.specifier}{purpose}"
-        return Part(needed.name, "unsuitable", found, extra is None, remedy)
+        return Part(needed.name, "unsuitable", found, required, remedy)
     try:
         import_module(MODULES.get(needed.name, needed.name))
     except Exception as fault:
         reinstalled = remedy.replace("pip install", "pip install --force-reinstall", 1)
         found = f"{installed}, but its import fails: {fault}{purpose}"
-        return Part(needed.name, "unsuitable", found, extra is None, reinstalled)
-    return Part(needed.name, "ok", f"{installed}{purpose}", extra is None)
+        return Part(needed.name, "unsuitable", found, required, reinstalled)
+    return Part(needed.name, "ok", f"{installed}{purpose}", required)
 
 
 def klayout_part(environment: Mapping[str, str]) -> Part:

@@ -66,11 +66,13 @@ def summary_table(report: Report) -> Table:
     if report.speed is not None:
         table.add_row("speed", speed_line(report.speed))
     table.add_row("time", f"{sum(report.seconds.values()):.1f} s")
-    verdict = f"[{'green' if report.verdict == 'pass' else 'red'} bold]{report.verdict}[/]"
-    if report.function is not None and report.function.sampled_only:
-        verdict += ", the function on sampled words only"
-    table.add_row("verdict", verdict)
     return table
+
+
+def verdict_text(report: Report) -> str:
+    """Format the verdict of a build, and whether its function was checked on sampled words only."""
+    sampled_only = report.function is not None and report.function.sampled_only
+    return report.verdict + (", the function on sampled words only" if sampled_only else "")
 
 
 def task_text(task: TaskNumbers | GeneralTaskNumbers | MatrixTaskNumbers) -> str:

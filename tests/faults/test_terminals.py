@@ -177,6 +177,17 @@ def test_characters_that_an_encoding_lacks_are_escaped_as_json() -> None:
     assert written.getvalue() == rb'{"\u03c3": "5 \u00b5m \ud83d\ude00 \udcff"}'
 
 
+@pytest.mark.parametrize(
+    ("buffering", "at_once"), [({"line_buffering": True}, True), ({"write_through": True}, True), ({}, False)]
+)
+def test_lines_leave_as_they_do_without_protection(buffering: dict[str, bool], at_once: bool) -> None:
+    written = io.BytesIO()
+    below = io.TextIOWrapper(written, encoding="utf-8", **buffering)
+    stream = protected(below)
+    stream.write("a line\n")
+    assert written.getvalue() == (b"a line\n" if at_once else b"")
+
+
 def test_a_pipe_that_does_not_block_gets_everything() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

@@ -24,7 +24,7 @@ def test_this_installation_has_everything_that_is_required() -> None:
     packages = {part.name: part.found for part in parts["packages"]}
     assert packages["numpy"] == importlib.metadata.version("numpy")
     assert packages["kfactory"] == importlib.metadata.version("kfactory")
-    assert {part.name for part in parts["extras"]} == {"torch", "sax", "dask"}
+    assert {part.name for part in parts["extras"]} == {"torch", "sax", "dask", "scikit-learn"}
     assert all((part.remedy is None) == (part.status == "ok") for each in parts.values() for part in each)
 
 
@@ -43,6 +43,14 @@ def test_a_package_is_compared_with_the_versions_needed(needed: str, status: str
     optional = package_part(Requirement(needed), "train")
     assert (optional.status, optional.failed) == (status, False)
     assert optional.remedy == (None if status == "ok" else "pip install 'optinc-pdk[train]'")
+
+
+@pytest.mark.parametrize(("needed", "status"), [("scikit-learn>=1", "ok"), ("scikit-learn>=99", "unsuitable")])
+def test_an_optional_package_without_an_extra_is_not_required(needed: str, status: str) -> None:
+    part = package_part(Requirement(needed))
+    assert (part.status, part.required) == (status, False)
+    assert part.remedy == (None if status == "ok" else f"pip install '{needed}'")
+    assert "networks of scikit-learn" in part.found
 
 
 def test_a_package_whose_import_fails_is_unsuitable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,6 +202,23 @@ def test_a_guide_is_chosen_by_a_click_on_its_silicon(shown: Browser, data: dict[
 
 
 @needs_chromium
+def test_a_click_on_a_shape_without_a_name_states_its_layer(shown: Browser, data: dict[str, Any]) -> None:
+    metal = next(layer["title"] for layer in data["layers"] if layer["name"] == "metal")
+    find(shown, "pad GND0")
+    shown.evaluate("document.getElementById('layout-map').scrollIntoView({block: 'center'})")
+    left, top, width, height = shown.evaluate(
+        "(({x, y, width, height}) => [x, y, width, height])"
+        "(document.getElementById('layout-map').getBoundingClientRect())"
+    )
+    said = set()
+    for row in range(1, 12):
+        for column in range(1, 12):
+            shown.click(left + width * column / 12, top + height * row / 12)
+            said.add(text(shown, "chosen"))
+    assert {"Nothing is here", f"{metal}: no device, guide, pad or fibre"} <= said
+
+
+@needs_chromium
 def test_layers_and_overlays_change_the_picture(shown: Browser) -> None:
     toggle = "document.querySelector('#layout-layers input[data-layer=\"metal\"]').click()"
     shown.evaluate(toggle)

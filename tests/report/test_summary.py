@@ -1,11 +1,16 @@
 """The summary of a build for the terminal."""
 
+import io
+from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from optinc_pdk.chip_sign_off import Build
+from optinc_pdk.cli.chip_builds import end_build
 from optinc_pdk.report.schema import LimitNumbers, Report
-from optinc_pdk.report.terminal_tables import limit_line, speed_line, summary_table
+from optinc_pdk.report.terminal_tables import limit_line, speed_line, summary_table, verdict_text
 
 
 def _speed_line(numbers: dict[str, Any]) -> str:
@@ -45,11 +50,27 @@ def test_limits_and_speed_have_a_line_each(numbers: dict[str, Any]) -> None:
 def test_a_verdict_on_sampled_words_says_so(numbers: dict[str, Any]) -> None:
     numbers["task"] |= {"bits": 16, "groups": 8}
     numbers["function"] |= {"coverage": "sample", "certificate": None, "basis": "sampled only: not a proof"}
-    table = summary_table(Report.model_validate(numbers))
-    rows = dict(zip(*(list(column.cells) for column in table.columns), strict=True))
-    assert "pass" in rows["verdict"] and rows["verdict"].endswith("the function on sampled words only")
+    report = Report.model_validate(numbers)
+    rows = dict(zip(*(list(column.cells) for column in summary_table(report).columns), strict=True))
+    assert verdict_text(report) == "pass, the function on sampled words only"
     assert "of sampled inputs exact" in rows["network"]
     assert rows["function"].endswith("sampled only: not a proof")
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("pass", 0), ("fail", 1)])
+def test_the_verdict_is_the_last_line_of_a_build(
+    numbers: dict[str, Any], verdict: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = io.StringIO()
+    monkeypatch.setattr("sys.stdout", printed)
+    monkeypatch.setattr("sys.stderr", printed)
+    report = Report.model_validate(numbers | {"verdict": verdict})
+    with pytest.raises(typer.Exit) as end:
+        end_build(Build(report, Path("out"), ("one remark", "another remark")), as_json=False)
+    assert end.value.exit_code == code
+    lines = printed.getvalue().splitlines()
+    assert lines[-3:] == ["one remark", "another remark", f"verdict {verdict}: {Path('out/invented.report.html')}"]
+    assert sum("verdict" in line for line in lines) == 1
 
 
 @pytest.mark.parametrize(

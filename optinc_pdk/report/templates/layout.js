@@ -273,7 +273,19 @@
 
     clicked(at) {
       if (this.measured) this.measure(at);
-      else this.choose(this.find(at.lng * NM, at.lat * NM));
+      else this.choose(this.find(at.lng * NM, at.lat * NM), false, this.layersAt(at.lng * NM, at.lat * NM));
+    }
+
+    // what is said about a point that belongs to no part with a name
+    layersAt(x, y) {
+      const at = (part, i) => {
+        const box = part.boxes.subarray(4 * i, 4 * i + 4);
+        return contains(box, x, y, 0) && this.probe.isPointInPath(part.path(null), ...part.cell.inverse(i, x, y));
+      };
+      const here = (part) => Array.from({ length: part.cell.count }, (_, i) => i).some((i) => at(part, i));
+      const found = this.data.layers.filter((layer, n) => this.shown[n] && !layer.hollow && this.parts[n].some(here));
+      if (!found.length) return "Nothing is here";
+      return `${found.map((layer) => layer.title).join(", ")}: no device, guide, pad or fibre`;
     }
 
     find(x, y) {
@@ -320,12 +332,12 @@
       return outlines;
     }
 
-    choose(item, go = false) {
+    choose(item, go = false, nothing = "Nothing is here") {
       this.choice.clearLayers();
       const style = { color: "#ffffff", weight: 3, fillOpacity: 0.15, interactive: false };
       const list = byId("facts");
       list.replaceChildren();
-      byId("chosen").textContent = item ? `${item.kind} ${item.name}` : "Nothing is here";
+      byId("chosen").textContent = item ? `${item.kind} ${item.name}` : nothing;
       if (!item) return;
       for (const [name, value] of Object.entries(item.facts)) {
         const [head, text] = [document.createElement("dt"), document.createElement("dd")];
@@ -420,8 +432,7 @@
         event.preventDefault();
         const text = input.value.toLowerCase();
         const name = [...this.named.keys()].find((each) => each.toLowerCase().includes(text));
-        this.choose(name ? this.named.get(name) : null, true);
-        if (!name) byId("chosen").textContent = `No part of the layout is named ${input.value}`;
+        this.choose(name ? this.named.get(name) : null, true, `No part of the layout is named ${input.value}`);
       });
     }
 
