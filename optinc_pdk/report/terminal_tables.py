@@ -99,7 +99,9 @@ def general_task_text(task: GeneralTaskNumbers) -> str:
 
 def network_line(network: NetworkNumbers) -> str:
     """Format how well a chip computes its general network as one line of text."""
-    line = f"chip and network agree on {network.agreeing:,} of {network.samples:,} samples"
+    units = "-".join(map(str, network.structure))
+    activation = {"relu": "ReLU", "clipped_relu": "clipped ReLU"}[network.activation]
+    line = f"{units} with {activation}; chip and network agree on {network.agreeing:,} of {network.samples:,} samples"
     if network.network_accuracy is not None and network.chip_accuracy is not None:
         line += f"; accuracy {network.chip_accuracy:.2%}, in floating point {network.network_accuracy:.2%}"
     if network.network_rms_error is not None and network.chip_rms_error is not None:
