@@ -134,8 +134,9 @@ def checked_network(network: GeneralNetwork, options: CheckOptions, prefix: str 
             f"tolerance is {options.tolerance:g}, and the data has labels, so that classes are compared; drop it"
         )
     accuracy = options.accuracy
-    if accuracy is None and data.labels is not None:
-        accuracy = _stated_accuracy(network, 1.0 - agreement, prefix)
+    stated = None if data.labels is None else _stated_accuracy(network, prefix)
+    if accuracy is None and stated is not None:
+        accuracy = max(0.0, stated - (1.0 - agreement))
     if options.data is not None:
         where = f"{options.data}: " if isinstance(options.data, str | Path) else ""
         try:
@@ -160,14 +161,14 @@ def _data(network: GeneralNetwork, data: Data | None, prefix: str) -> NetworkDat
     return check_data(data[0], data[1], network)
 
 
-def _stated_accuracy(network: GeneralNetwork, allowed: float, prefix: str) -> float | None:
-    """Accuracy that a network's card states, less what may be lost; None if it states none."""
+def _stated_accuracy(network: GeneralNetwork, prefix: str) -> float | None:
+    """Accuracy that a network's card states; None if it states none."""
     stated = network.card.get("accuracy")
     if stated is None:
         return None
     if isinstance(stated, bool) or not isinstance(stated, int | float) or not 0.0 <= stated <= 1.0:
         raise InputError(f"{prefix}card: accuracy is {stated!r}; give a share of 0 to 1, or drop it")
-    return max(0.0, float(stated) - allowed)
+    return float(stated)
 
 
 def _matrix_options(options: CheckOptions) -> tuple[MatrixReading, float]:

@@ -149,7 +149,7 @@ def _check_network(source: CheckedNetwork, files: ChipFiles, card: Process, path
         print(json.dumps({"schema": 1} | numbers | faults_json(faults), indent=2))
     else:
         print(network_line(NetworkNumbers.model_validate(numbers)))
-        for line in network_findings(found, result.saturated, source.network.activation):
+        for line in network_findings(found, result.saturated, source.network):
             print(line)
         print_faults(faults)
     raise typer.Exit(exit_code(found.passed, faults))

@@ -268,3 +268,28 @@ class GeneralNetwork(Network):
             InputError: A value is beyond the range that the network states.
         """
         return replace(self, task=replace(self.task, data=data))
+
+    def with_accuracy(self, x: ArrayLike, y: Any) -> GeneralNetwork:
+        """Return the network with its accuracy on labelled data, in floating point, as ``accuracy`` in its card.
+
+        Builds with labelled data then require this accuracy, less what ``agreement`` allows, also of a file that
+        :meth:`save` wrote: weights that were changed since fail.
+
+        Args:
+            x: (S, K) inputs, such as those of a test.
+            y: (S,) labels: whole numbers, or the classes that the card states.
+
+        Raises:
+            InputError: An array cannot be used, or ``y`` has outputs instead of labels.
+        """
+        from optinc_pdk.onn.network_comparison import classes
+        from optinc_pdk.onn.network_data import check_data
+
+        data = check_data(x, y, self)
+        if data.labels is None:
+            raise InputError(
+                f"y has shape {np.shape(y)} and no labels, so that there is no accuracy; give a whole number or a "
+                "class for each sample"
+            )
+        share = float(np.mean(classes(self.forward(data.x)) == data.labels))
+        return replace(self, card=self.card | {"accuracy": share})
