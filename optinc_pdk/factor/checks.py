@@ -33,7 +33,7 @@ def refuse_masked(name: str, value: object) -> None:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         masked = np.argwhere(np.ma.getmaskarray(value))
         index, count = masked[0].tolist(), len(masked)
-        raise ValueError(f"{name} has {count} masked entries, the first {index}; replace them by numbers (filled)")
+        raise ValueError(f"{name} has {count} masked entries, first {index}; replace them by numbers (filled)")
 
 
 def check_finite(name: str, array: NDArray[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from collections import OrderedDict
@@ -60,6 +61,8 @@ def sequential(*middle: Any) -> Any:
         (sequential(nn.Hardtanh(0.0, 1.0)), "clipped_relu"),
         (nn.Sequential(OrderedDict(flat=nn.Flatten(), net=sequential(nn.ReLU()))), "relu"),
         (nn.Sequential(nn.Linear(4, 6, bias=False), nn.ReLU(), nn.Linear(6, 2)).double(), "relu"),
+        (sequential(nn.ReLU()).half(), "relu"),
+        (sequential(nn.ReLU()).bfloat16(), "relu"),
         (Written(nn.functional.relu), "relu"),
         (Written(torch.relu), "relu"),
         (Written(lambda x: x.relu()), "relu"),
@@ -75,9 +78,9 @@ def test_modules_and_networks_have_equal_outputs(module: Any, activation: str) -
     assert network.activation == activation
     assert network.task.input_range is not None and network.task.input_range[1].tolist() == [4.0] * 4
     module.eval()
-    dtype = next(module.parameters()).dtype
-    expected = module(torch.as_tensor(X, dtype=dtype)).detach().numpy()
-    assert np.allclose(network.forward(X), expected, rtol=1e-4, atol=1e-5)
+    # the network computes in float64, with the module's values
+    expected = copy.deepcopy(module).double()(torch.as_tensor(X, dtype=torch.float64)).detach().numpy()
+    assert np.allclose(network.forward(X), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_a_module_of_many_layers() -> None:
@@ -112,6 +115,12 @@ def test_a_module_of_many_layers() -> None:
 )
 def test_modules_that_no_chip_computes_are_refused(module: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
+        op.Onn.from_torch(module)
+
+
+def test_a_module_without_values_is_refused() -> None:
+    module = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2, device="meta"))
+    with pytest.raises(InputError, match=r"2 \(Linear\): is on the device 'meta'.*load its weights"):
         op.Onn.from_torch(module)
 
 
