@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from optinc_pdk.assemble import matrix_form
+from optinc_pdk.assemble import MatrixForm, matrix_form
 from optinc_pdk.build_inputs import BuildInputs, factored, read_inputs
 from optinc_pdk.build_outputs import BuildFiles, publish_chip
 from optinc_pdk.cards import DEFAULT_PROCESS, Link, Receivers
@@ -25,7 +25,7 @@ from optinc_pdk.extract.layout_reader import OASIS
 from optinc_pdk.file_reading import LAYOUT, NETLIST, read_bytes
 from optinc_pdk.file_sets import StagedFiles
 from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.matrices import MatrixReading, MatrixTarget
+from optinc_pdk.matrices import READINGS, MatrixReading, MatrixTarget
 from optinc_pdk.onn import Onn
 from optinc_pdk.validation import validate_arguments
 
@@ -66,8 +66,8 @@ def reprogram(
         on_progress: Called within a long stage with its name, the number of steps done and their total.
         link: How the outputs reach the servers, as for :func:`optinc_pdk.build`.
         receivers: How the servers detect them.
-        read: For a matrix, what is read at the outputs; by default fields if the chip has phase shifters at the
-            outputs, else powers.
+        read: For a matrix, what is read at the outputs; by default what the report beside the layout states; without
+            one, fields if the chip has phase shifters at the outputs, else powers.
         tolerance: Largest accepted error, as for :func:`optinc_pdk.build`.
         data: Samples for a general network, as for :func:`optinc_pdk.build`.
         agreement: Smallest accepted agreement of a general network.
@@ -92,7 +92,7 @@ def reprogram(
             out = inputs.out
             _refuse_own_files(out, {ending: path for ending, (path, _) in files.items()})
             reading_given = read is not None or isinstance(weights, MatrixTarget)
-            task = _task(inputs, circuit, Path(netlist), reading_given)
+            task = _task(inputs, circuit, Path(gds), Path(netlist), reading_given)
         factors = factored(task, clock)
         with clock.stage("layout"):
             from optinc_pdk.layout import lay_out
@@ -106,12 +106,15 @@ def reprogram(
     return replace(built, findings=(*built.findings, *notes))
 
 
-def _task(inputs: BuildInputs, circuit: Circuit, netlist: Path, reading_given: bool) -> ChipTask[Any, Any, Any]:
+def _task(
+    inputs: BuildInputs, circuit: Circuit, gds: Path, netlist: Path, reading_given: bool
+) -> ChipTask[Any, Any, Any]:
     """Return the task of an existing chip.
 
     Args:
         inputs: The new weights or matrix, and the process with the link of the chip.
         circuit: Circuit of the chip.
+        gds: Its layout; the report beside it states how a matrix is read.
         netlist: Its file, for messages.
         reading_given: Whether the user said how a matrix is read.
 
@@ -134,9 +137,29 @@ def _task(inputs: BuildInputs, circuit: Circuit, netlist: Path, reading_given: b
             f"{inputs.prefix}the matrix has shape {source.matrix.shape}, and {netlist} {takes}; give a matrix of the "
             "chip's shape, or build a chip for it"
         )
-    if not reading_given and not form.has_phases:
-        source = replace(source, read="power")
+    if not reading_given:
+        source = _as_read(source, gds, form, inputs.prefix)
     return MatrixTask(source, card, form.shape, inputs.prefix, form)
+
+
+def _as_read(target: MatrixTarget, gds: Path, form: MatrixForm, prefix: str) -> MatrixTarget:
+    """Return a matrix that is read as the report beside the layout states, or else as the chip allows.
+
+    Raises:
+        InputError: It cannot be read so.
+    """
+    from optinc_pdk.report.build_files import stated_reading
+
+    stated = stated_reading(gds)
+    reading = next((each for each in READINGS if stated is not None and each == stated[1]), None)
+    # otherwise the layout is not that of the netlist, which LVS reports
+    fits = (reading == "field") is form.has_phases
+    if stated is None or reading is None or not fits:
+        return target if form.has_phases else replace(target, read="power")
+    try:
+        return replace(target, read=reading)
+    except InputError as fault:
+        raise InputError(f"{prefix}{fault}; {stated[0]} states that the chip is read as {reading!r}") from fault
 
 
 def _refuse_own_files(out: BuildFiles, files: Mapping[str, Path]) -> None:

@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
+from typer.testing import CliRunner
 
 import optinc_pdk as op
 from optinc_pdk import memory_limit
+from optinc_pdk.chip_sign_off import Build
+from optinc_pdk.cli.commands import app
 from optinc_pdk.errors import InputError
 
 REAL = np.random.default_rng(0).normal(size=(3, 4))
@@ -49,6 +52,27 @@ def test_a_chip_read_as_powers_takes_another_matrix_read_as_powers(chips: Path, 
     done = op.reprogram(*files(chips, "real"), REAL[::-1], tmp_path)
     assert done.passed, done.findings
     assert done.report.to_json().count('"read": "power"') == 1
+
+
+def test_the_outputs_are_read_as_the_report_beside_the_layout_states(chips: Path, tmp_path: Path) -> None:
+    assert op.build(REAL, tmp_path, "homodyne", read="real").passed
+    gds, netlist = files(tmp_path, "homodyne")
+
+    def read(done: Build) -> object:
+        assert done.passed, done.findings
+        return done.report.task.model_dump()["read"]
+
+    assert read(op.reprogram(gds, netlist, REAL[::-1], tmp_path, "other")) == "real"
+    np.save(tmp_path / "V.npy", REAL[::-1])
+    command = ["program", str(gds), str(netlist), str(tmp_path / "V.npy"), "-o", str(tmp_path), "--json"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0 and json.loads(done.stdout)["task"]["read"] == "real"
+    assert read(op.reprogram(gds, netlist, REAL[::-1], tmp_path, "powers", read="power")) == "power"
+    with pytest.raises(InputError, match=r"complex.*homodyne\.report\.json states that the chip is read as 'real'"):
+        op.reprogram(gds, netlist, REAL * 1j + 1.0, tmp_path, "complex")
+    # without a report, the chip's output phase shifters decide
+    (tmp_path / "homodyne.report.json").unlink()
+    assert read(op.reprogram(gds, netlist, REAL[::-1], tmp_path, "alone")) == "power"
 
 
 def test_what_needs_another_chip_is_refused(chips: Path, tmp_path: Path) -> None:
