@@ -21,7 +21,7 @@ from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Data, So
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.circuit.netlist_files import netlist_dict
 from optinc_pdk.errors import InputError
-from optinc_pdk.extract.layout_reader import OASIS
+from optinc_pdk.extract.layout_reader import GDS, OASIS
 from optinc_pdk.file_reading import LAYOUT, NETLIST, read_bytes
 from optinc_pdk.file_sets import StagedFiles
 from optinc_pdk.file_writing import write_atomic
@@ -84,6 +84,8 @@ def reprogram(
         with clock.stage("read"):
             files = {".gds": (Path(gds), LAYOUT), ".pic.yml": (Path(netlist), NETLIST)}
             contents = {ending: read_bytes(path, kind) for ending, (path, kind) in files.items()}
+            if not contents[".gds"].startswith((GDS, OASIS)):
+                raise InputError(f"{gds}: neither GDS2 nor OASIS; give the layout of the chip")
             if contents[".gds"].startswith(OASIS):
                 raise InputError(f"{gds}: is an OASIS file; the layout of a build is GDS2: write it as GDS2 first")
             circuit = Circuit.read(netlist)
@@ -177,6 +179,18 @@ def _refuse_own_files(out: BuildFiles, files: Mapping[str, Path]) -> None:
             )
 
 
+def _network_shape(circuit: Circuit) -> str:
+    """What a chip is for, with the numbers of its signals: inputs of each server, neurons by layer, outputs."""
+    board = circuit.board
+    if board is None:
+        form = matrix_form(circuit.ports)
+        return f"a matrix of {form.outputs} × {form.inputs}"
+    neurons = Counter(neuron.layer for neuron in board.neurons)
+    sizes = [len(board.inputs[0]), *(neurons[layer] for layer in sorted(neurons)), len(board.outputs[0])]
+    servers = f" for {len(board.inputs)} servers" if len(board.inputs) > 1 else ""
+    return f"a network of {'-'.join(map(str, sizes))} signals{servers}"
+
+
 def _check_same(circuit: Circuit, needed: Circuit, netlist: Path, prefix: str) -> None:
     """Check that weights need the circuit that a chip has.
 
@@ -185,6 +199,12 @@ def _check_same(circuit: Circuit, needed: Circuit, netlist: Path, prefix: str) -
     """
     if netlist_dict(needed) == netlist_dict(circuit):
         return
+    have_shape, want_shape = _network_shape(circuit), _network_shape(needed)
+    if have_shape != want_shape:
+        raise InputError(
+            f"{prefix}needs the chip of {want_shape}, and {netlist} is that of {have_shape}; give weights of the same "
+            "shape and structure, or build a chip for them"
+        )
     have, want = (Counter(one.kinds[number].name for number in one.kind.tolist()) for one in (circuit, needed))
     counts = [f"{want[kind]} {kind} instead of {have[kind]}" for kind in sorted(have | want)]
     differing = [text for text, kind in zip(counts, sorted(have | want), strict=True) if have[kind] != want[kind]]

@@ -128,3 +128,19 @@ def test_a_damaged_chip_fails_and_is_not_programmed(chips: Path, tmp_path: Path)
     assert not done.passed
     assert not (tmp_path / "wrong.bias.yml").exists()
     assert gds.exists()
+
+
+def test_refusals_name_the_given_file_before_any_work(chips: Path, tmp_path: Path) -> None:
+    gds, netlist = files(chips, "unitary")
+    np.save(tmp_path / "G.npy", np.diag([1.0, 0.5, 0.5, 0.5]))
+    network = op.GeneralNetwork.of_layers([(np.ones((3, 2)), np.zeros(3)), (np.ones((2, 3)), np.zeros(2))])
+    np.savez(tmp_path / "net.npz", **{f"layers.{i}.weight": each.weight for i, each in enumerate(network.layers)})
+    refused: list[tuple[Path, object, str]] = [
+        (gds, tmp_path / "G.npy", r"G\.npy: a chip of one mesh realises unitaries only"),
+        (tmp_path / "G.npy", unitary(1), r"G\.npy: neither GDS2 nor OASIS; give the layout of the chip"),
+        (gds, network, r"needs the chip of a network of 2-3-2 signals, and .* is that of a matrix of 4 × 4"),
+    ]
+    for layout, target, message in refused:
+        with pytest.raises(InputError, match=message):
+            op.reprogram(layout, netlist, target, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

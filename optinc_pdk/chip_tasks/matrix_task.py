@@ -28,6 +28,7 @@ from optinc_pdk.matrices import (
     two_meshes,
 )
 from optinc_pdk.onn.build_memory import BASE_GB, HEATER_GB
+from optinc_pdk.report.formatting import format_percent
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
@@ -81,7 +82,10 @@ class MatrixTask:
         if self.form is None:
             return factor_matrix(self.target, self.process, self.shape)
         factors = two_meshes if self.form.has_attenuators else one_mesh
-        return factors(self.target, self.form.shape)
+        try:
+            return factors(self.target, self.form.shape)
+        except InputError as fault:
+            raise InputError(f"{self.source}{fault}") from fault
 
     def draft(self, factors: MatrixFactor, name: str) -> MatrixDraft:
         """Assemble fibres, meshes, attenuators and output phase shifters."""
@@ -90,17 +94,21 @@ class MatrixTask:
     def check_layout(self, chip: ChipLayout) -> None:
         """Refuse a chip that is larger than the dies of the process."""
         from optinc_pdk.layout.chip_layout import NOT_BUILDABLE
-        from optinc_pdk.report.size_limits import largest_die
 
         if chip.fit != NOT_BUILDABLE:
             return
+        raise self.too_large(f"would be {chip.width_um / 1e3:.1f} × {chip.height_um / 1e3:.1f} mm")
+
+    def too_large(self, size: str) -> InputError:
+        """Return the error for a chip that is larger than the dies of the process; ``size`` says how large it is."""
+        from optinc_pdk.report.size_limits import largest_die
+
         m, n = self.target.matrix.shape
-        wide, high = (size / 1e3 for size in largest_die(self.process))
+        wide, high = (length / 1e3 for length in largest_die(self.process))
         remedy = "" if "bump" in self.process.devices else ", or a process with bumps such as --process soi220_flipchip"
-        raise InputError(
-            f"{self.source}the chip of this {m} × {n} matrix would be {chip.width_um / 1e3:.1f} × "
-            f"{chip.height_um / 1e3:.1f} mm, the largest die of process {self.process.name!r} is {wide:g} × {high:g} "
-            f"mm; use a smaller matrix{remedy}"
+        return InputError(
+            f"{self.source}the chip of this {m} × {n} matrix {size}, the largest die of process {self.process.name!r} "
+            f"is {wide:g} × {high:g} mm; use a smaller matrix{remedy}"
         )
 
     def program(
@@ -172,9 +180,17 @@ class MatrixTask:
         lines = []
         if not result.passed:
             row, column = result.worst_entry
+            wrong, limit = format_percent(result.worst), format_percent(self.target.tolerance)
+            remedy = ""
+            if self.shape.extra_columns and programming.clipped and self.form is None:
+                # without the option, a build takes two meshes where the couplers limit one
+                remedy = (
+                    f"; leave extra_columns = {self.shape.extra_columns} (--extra-columns) out, so that two meshes are "
+                    "taken where one does not suffice"
+                )
             lines.append(
-                f"matrix: the entry of output {row} and input {column} is wrong by {result.worst:.2%} of the largest "
-                f"entry, the tolerance is {self.target.tolerance:.2%}; {_cause(programming, result)}"
+                f"matrix: the entry of output {row} and input {column} is wrong by {wrong} of the largest entry, the "
+                f"tolerance is {limit}; {_cause(programming, result)}{remedy}"
             )
         if result.insertion_loss_db > NOTABLE_LOSS_DB:
             lines.append(
@@ -195,7 +211,7 @@ def _cause(programming: MatrixProgramming, result: MatrixComparison) -> str:
     if programming.fitted.worst <= result.target.tolerance:
         return (
             f"before the phases were rounded to {programming.bias.dac_bits}-bit codes it was "
-            f"{programming.fitted.worst:.2%}"
+            f"{format_percent(programming.fitted.worst)}"
         )
     clipped = f"{programming.clipped:,} MZIs need splittings that the couplers cannot reach; " * bool(
         programming.clipped

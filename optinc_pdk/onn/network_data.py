@@ -126,7 +126,19 @@ def check_data(x: ArrayLike, y: Any, network: GeneralNetwork) -> NetworkData:
         raise InputError(
             f"y has shape {given.shape} and dtype {given.dtype}, expected {wanted}; store labels as whole numbers"
         )
+    # rows of one 1 are labels, whose comparison as outputs would say nothing of the classes
+    if network.classes is not None and (given.dtype.kind in "iu" or _one_hot(given)):
+        raise InputError(
+            f"y has shape {given.shape} and whole numbers, and the network's card states classes "
+            f"{reprlib.repr(list(network.classes))}; give the label of each sample, ({len(points)},), such as the "
+            "class of y.argmax(axis=1)"
+        )
     return NetworkData(points, outputs=given.astype(np.float64))
+
+
+def _one_hot(given: NDArray[Any]) -> bool:
+    """Whether every row has a single 1, and 0 else."""
+    return bool(np.isin(given, (0.0, 1.0)).all() and (given.sum(axis=1) == 1.0).all())
 
 
 def _numbers(name: str, value: ArrayLike, wanted: str) -> NDArray[Any]:

@@ -26,7 +26,9 @@ def torch_network(module: Any, input_range: ArrayLike | None = None) -> GeneralN
     """Return the network of a PyTorch module, as it is evaluated; see :meth:`optinc_pdk.onn.Network.from_torch`."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(module, torch.nn.Module):
-        raise InputError(f"module is a {type(module).__name__}; give a torch.nn.Module, such as torch.nn.Sequential")
+        raise InputError(
+            f"module is of type {type(module).__name__}; give a torch.nn.Module, such as torch.nn.Sequential"
+        )
     return network_of_steps(_steps(module), input_range)
 
 

@@ -93,7 +93,7 @@ def test_a_module_of_many_layers() -> None:
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        ([1], "module is a list; give a torch.nn.Module"),
+        ([1], "module is of type list; give a torch.nn.Module"),
         (sequential(nn.Sigmoid()), r"Sequential: 1 \(Sigmoid\): is not computed by a chip; .* leave it out at the end"),
         (sequential(nn.ReLU6()), r"1 \(ReLU6\): is not computed by a chip"),
         (sequential(nn.Hardtanh()), r"1 \(Hardtanh\): limits signals to -1.0 … 1.0; a modulator limits them to 0 … 1"),
@@ -191,7 +191,7 @@ def test_estimators_that_no_chip_computes_are_refused(iris: tuple[Any, Any, Any]
         (make_pipeline(StandardScaler(), MLPClassifier()), r"is a Pipeline; give its last step, estimator\[-1\]"),
         (StandardScaler(), "is a StandardScaler; give an MLPClassifier or MLPRegressor"),
         (7, "is a int; give an MLPClassifier"),
-        (MLPClassifier(), "is a MLPClassifier that is not fitted; call fit first"),
+        (MLPClassifier(), "of type MLPClassifier, is not fitted; call fit first"),
         (fitted(activation="tanh"), "has activation 'tanh', which no chip computes; train with activation='relu'$"),
         (fitted(activation="identity"), r"'identity'.*, or build the product of its matrices with op.build\(matrix\)"),
         (several, "has 2 labels that do not exclude each other"),
@@ -214,6 +214,6 @@ def test_neither_package_is_imported_without_a_model() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        "module is a list; give a torch.nn.Module, such as torch.nn.Sequential",
-        "estimator is a list; give an MLPClassifier or MLPRegressor of scikit-learn",
+        "module is of type list; give a torch.nn.Module, such as torch.nn.Sequential",
+        "estimator is of type list; give an MLPClassifier or MLPRegressor of scikit-learn",
     ]
