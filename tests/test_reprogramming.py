@@ -84,7 +84,10 @@ def test_what_needs_another_chip_is_refused(chips: Path, tmp_path: Path) -> None
     for matrix, message in refused:
         with pytest.raises(InputError, match=message):
             op.reprogram(gds, netlist, matrix, tmp_path / "out")
-    with pytest.raises(InputError, match=r"needs another chip than .*unitary\.pic\.yml: .* instead of "):
+    with pytest.raises(
+        InputError,
+        match=r"needs the chip of a network of .* for 4 servers, and .*unitary\.pic\.yml is that of a matrix of 4 × 4",
+    ):
         op.reprogram(gds, netlist, op.Onn.load(bundled()), tmp_path / "out")
     with pytest.raises(InputError, match="needs another chip"):
         op.reprogram(*files(chips, "real"), REAL, tmp_path / "out", read="field")

@@ -188,9 +188,9 @@ def test_estimators_that_no_chip_computes_are_refused(iris: tuple[Any, Any, Any]
     x, y, _ = iris
     several = MLPClassifier((3,), max_iter=5000, random_state=0).fit(x, np.stack([y == 0, y > 0], axis=1))
     refused = [
-        (make_pipeline(StandardScaler(), MLPClassifier()), r"is a Pipeline; give its last step, estimator\[-1\]"),
-        (StandardScaler(), "is a StandardScaler; give an MLPClassifier or MLPRegressor"),
-        (7, "is a int; give an MLPClassifier"),
+        (make_pipeline(StandardScaler(), MLPClassifier()), r"is of type Pipeline; give its last step, estimator\[-1\]"),
+        (StandardScaler(), "is of type StandardScaler; give an MLPClassifier or MLPRegressor"),
+        (7, "is of type int; give an MLPClassifier"),
         (MLPClassifier(), "of type MLPClassifier, is not fitted; call fit first"),
         (fitted(activation="tanh"), "has activation 'tanh', which no chip computes; train with activation='relu'$"),
         (fitted(activation="identity"), r"'identity'.*, or build the product of its matrices with op.build\(matrix\)"),
