@@ -19,6 +19,22 @@ class InputError(ValueError):
         super().__init__(_shortened(_printable(message)))
 
 
+class ArgumentError(InputError):
+    """An argument of a function cannot be used that is an option of the command line.
+
+    Args:
+        name: Name of the argument.
+        text: What follows the name in the message.
+
+    Attributes:
+        option_message: The message with the name of the option.
+    """
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(f"{name.replace('_', ' ')} {text}")
+        self.option_message = str(InputError(f"--{name.replace('_', '-')} {text}"))
+
+
 def _printable(text: str) -> str:
     if text.isprintable():
         return text

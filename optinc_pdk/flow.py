@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from optinc_pdk.assemble import CircuitPlan
 from optinc_pdk.build_inputs import BuildInputs, factored, read_inputs
 from optinc_pdk.build_outputs import publish_chip
 from optinc_pdk.cards import DEFAULT_PROCESS, Link, Receivers
@@ -20,13 +21,16 @@ from optinc_pdk.chip_tasks.chip_task import ChipTask
 from optinc_pdk.chip_tasks.general_task import GeneralTask
 from optinc_pdk.chip_tasks.matrix_task import MatrixTask
 from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Data, Source, refuse_options
-from optinc_pdk.circuit import write_netlist
+from optinc_pdk.circuit import Circuit, write_netlist
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import MeshShape
 from optinc_pdk.file_sets import StagedFiles
 from optinc_pdk.matrices import MatrixReading, MatrixTarget
 from optinc_pdk.onn import Onn
 from optinc_pdk.validation import validate_arguments
+
+if TYPE_CHECKING:
+    from optinc_pdk.layout import ChipLayout
 
 
 @validate_arguments
@@ -135,7 +139,7 @@ def build_staged(
     factors = factored(task, clock)
     # not at the top: they import gdsfactory and klayout
     from optinc_pdk.cells.golden_files import check_golden_files
-    from optinc_pdk.layout import lay_out, to_layout, write_gds
+    from optinc_pdk.layout import to_layout, write_gds
     from optinc_pdk.pdk import active_pdk
 
     out, card = inputs.out, task.process
@@ -144,12 +148,29 @@ def build_staged(
     with clock.stage("layout"):
         with active_pdk(card):
             check_golden_files(card)
-        circuit, chip = lay_out(draft, card)
+        circuit, chip = _laid_out(task, draft)
         task.check_layout(chip)
         layout = to_layout(chip, card, out.name, port_metadata)
     write_gds(layout, out.path(".gds"))
     write_netlist(circuit, out.path(".pic.yml"))
     return finish(task, factors, circuit, chip, out, inputs.cards, clock, list(task.notes))
+
+
+def _laid_out(task: ChipTask[Any, Any, Any], draft: CircuitPlan) -> tuple[Circuit, ChipLayout]:
+    """Lay out the circuit of a new chip.
+
+    Raises:
+        InputError: The chip is larger than any layout; for a matrix, the message states its size and the process's die.
+    """
+    from optinc_pdk.layout import lay_out
+    from optinc_pdk.layout.chip_layout import LIMITLESS_UM, OversizeError
+
+    try:
+        return lay_out(draft, task.process)
+    except OversizeError as fault:
+        if isinstance(task, MatrixTask):
+            raise task.too_large(f"would be larger than {LIMITLESS_UM / 1e3:g} mm") from fault
+        raise
 
 
 def _task(

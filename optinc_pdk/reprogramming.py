@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from optinc_pdk.assemble import matrix_form
+from optinc_pdk.assemble import MatrixForm, matrix_form
 from optinc_pdk.build_inputs import BuildInputs, factored, read_inputs
 from optinc_pdk.build_outputs import BuildFiles, publish_chip
 from optinc_pdk.cards import DEFAULT_PROCESS, Link, Receivers
@@ -21,11 +21,11 @@ from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Data, So
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.circuit.netlist_files import netlist_dict
 from optinc_pdk.errors import InputError
-from optinc_pdk.extract.layout_reader import OASIS
+from optinc_pdk.extract.layout_reader import GDS, OASIS
 from optinc_pdk.file_reading import LAYOUT, NETLIST, read_bytes
 from optinc_pdk.file_sets import StagedFiles
 from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.matrices import MatrixReading, MatrixTarget
+from optinc_pdk.matrices import READINGS, MatrixReading, MatrixTarget
 from optinc_pdk.onn import Onn
 from optinc_pdk.validation import validate_arguments
 
@@ -66,8 +66,8 @@ def reprogram(
         on_progress: Called within a long stage with its name, the number of steps done and their total.
         link: How the outputs reach the servers, as for :func:`optinc_pdk.build`.
         receivers: How the servers detect them.
-        read: For a matrix, what is read at the outputs; by default fields if the chip has phase shifters at the
-            outputs, else powers.
+        read: For a matrix, what is read at the outputs; by default what the report beside the layout states; without
+            one, fields if the chip has phase shifters at the outputs, else powers.
         tolerance: Largest accepted error, as for :func:`optinc_pdk.build`.
         data: Samples for a general network, as for :func:`optinc_pdk.build`.
         agreement: Smallest accepted agreement of a general network.
@@ -84,6 +84,8 @@ def reprogram(
         with clock.stage("read"):
             files = {".gds": (Path(gds), LAYOUT), ".pic.yml": (Path(netlist), NETLIST)}
             contents = {ending: read_bytes(path, kind) for ending, (path, kind) in files.items()}
+            if not contents[".gds"].startswith((GDS, OASIS)):
+                raise InputError(f"{gds}: neither GDS2 nor OASIS; give the layout of the chip")
             if contents[".gds"].startswith(OASIS):
                 raise InputError(f"{gds}: is an OASIS file; the layout of a build is GDS2: write it as GDS2 first")
             circuit = Circuit.read(netlist)
@@ -92,7 +94,7 @@ def reprogram(
             out = inputs.out
             _refuse_own_files(out, {ending: path for ending, (path, _) in files.items()})
             reading_given = read is not None or isinstance(weights, MatrixTarget)
-            task = _task(inputs, circuit, Path(netlist), reading_given)
+            task = _task(inputs, circuit, Path(gds), Path(netlist), reading_given)
         factors = factored(task, clock)
         with clock.stage("layout"):
             from optinc_pdk.layout import lay_out
@@ -106,12 +108,15 @@ def reprogram(
     return replace(built, findings=(*built.findings, *notes))
 
 
-def _task(inputs: BuildInputs, circuit: Circuit, netlist: Path, reading_given: bool) -> ChipTask[Any, Any, Any]:
+def _task(
+    inputs: BuildInputs, circuit: Circuit, gds: Path, netlist: Path, reading_given: bool
+) -> ChipTask[Any, Any, Any]:
     """Return the task of an existing chip.
 
     Args:
         inputs: The new weights or matrix, and the process with the link of the chip.
         circuit: Circuit of the chip.
+        gds: Its layout; the report beside it states how a matrix is read.
         netlist: Its file, for messages.
         reading_given: Whether the user said how a matrix is read.
 
@@ -134,9 +139,29 @@ def _task(inputs: BuildInputs, circuit: Circuit, netlist: Path, reading_given: b
             f"{inputs.prefix}the matrix has shape {source.matrix.shape}, and {netlist} {takes}; give a matrix of the "
             "chip's shape, or build a chip for it"
         )
-    if not reading_given and not form.has_phases:
-        source = replace(source, read="power")
+    if not reading_given:
+        source = _as_read(source, gds, form, inputs.prefix)
     return MatrixTask(source, card, form.shape, inputs.prefix, form)
+
+
+def _as_read(target: MatrixTarget, gds: Path, form: MatrixForm, prefix: str) -> MatrixTarget:
+    """Return a matrix that is read as the report beside the layout states, or else as the chip allows.
+
+    Raises:
+        InputError: It cannot be read so.
+    """
+    from optinc_pdk.report.build_files import stated_reading
+
+    stated = stated_reading(gds)
+    reading = next((each for each in READINGS if stated is not None and each == stated[1]), None)
+    # otherwise the layout is not that of the netlist, which LVS reports
+    fits = (reading == "field") is form.has_phases
+    if stated is None or reading is None or not fits:
+        return target if form.has_phases else replace(target, read="power")
+    try:
+        return replace(target, read=reading)
+    except InputError as fault:
+        raise InputError(f"{prefix}{fault}; {stated[0]} states that the chip is read as {reading!r}") from fault
 
 
 def _refuse_own_files(out: BuildFiles, files: Mapping[str, Path]) -> None:
@@ -154,6 +179,18 @@ def _refuse_own_files(out: BuildFiles, files: Mapping[str, Path]) -> None:
             )
 
 
+def _network_shape(circuit: Circuit) -> str:
+    """What a chip is for, with the numbers of its signals: inputs of each server, neurons by layer, outputs."""
+    board = circuit.board
+    if board is None:
+        form = matrix_form(circuit.ports)
+        return f"a matrix of {form.outputs} × {form.inputs}"
+    neurons = Counter(neuron.layer for neuron in board.neurons)
+    sizes = [len(board.inputs[0]), *(neurons[layer] for layer in sorted(neurons)), len(board.outputs[0])]
+    servers = f" for {len(board.inputs)} servers" if len(board.inputs) > 1 else ""
+    return f"a network of {'-'.join(map(str, sizes))} signals{servers}"
+
+
 def _check_same(circuit: Circuit, needed: Circuit, netlist: Path, prefix: str) -> None:
     """Check that weights need the circuit that a chip has.
 
@@ -162,6 +199,12 @@ def _check_same(circuit: Circuit, needed: Circuit, netlist: Path, prefix: str) -
     """
     if netlist_dict(needed) == netlist_dict(circuit):
         return
+    have_shape, want_shape = _network_shape(circuit), _network_shape(needed)
+    if have_shape != want_shape:
+        raise InputError(
+            f"{prefix}needs the chip of {want_shape}, and {netlist} is that of {have_shape}; give weights of the same "
+            "shape and structure, or build a chip for them"
+        )
     have, want = (Counter(one.kinds[number].name for number in one.kind.tolist()) for one in (circuit, needed))
     counts = [f"{want[kind]} {kind} instead of {have[kind]}" for kind in sorted(have | want)]
     differing = [text for text, kind in zip(counts, sorted(have | want), strict=True) if have[kind] != want[kind]]

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 PAGE = (Path(__file__).parent.parent / "docs" / "general_networks.md").read_text(encoding="utf-8")
 
 
@@ -22,8 +24,21 @@ def test_the_steps_of_the_page_build_and_program_chips_that_pass(tmp_path: Path)
     (command,) = (text.split() for language, text in blocks if not language and text.startswith("optinc build"))
     assert command[:2] == ["optinc", "build"]
     program = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, *command[1:]], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+
+    def built(weights: str) -> subprocess.CompletedProcess[str]:
+        arguments = [weights if word == "net.npz" else word for word in command[1:]]
+        return subprocess.run(
+            [sys.executable, "-c", program, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    done = built("net.npz")
     assert done.returncode == 0, done.stderr
     assert "chip and network agree on 150 of 150 samples" in done.stdout + done.stderr
+    # what the page says of a weight that is changed afterwards
+    with np.load(tmp_path / "net.npz") as stored:
+        arrays = dict(stored)
+    arrays["layers.1.weight"][0, 1] *= -1.0
+    np.savez(tmp_path / "flip.npz", **arrays)
+    failed = built("flip.npz")
+    assert failed.returncode == 1
+    assert "the network itself is the cause" in failed.stderr and "its card states 9" in failed.stderr

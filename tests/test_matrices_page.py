@@ -15,7 +15,10 @@ def test_the_steps_of_the_page_build_a_chip_that_passes(tmp_path: Path) -> None:
     assert [words[1] for words in commands] == ["build", "program", "yield", "spectrum", "noise"]
     assert all(words[0] == "optinc" for words in commands)
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("pass ")
+    verdict, error, codes = done.stdout.splitlines()
+    assert verdict.startswith("pass ")
+    assert 0.0 < float(error) < 0.01
+    assert "'l0_out_r0': " in codes
     program = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
     for _, *arguments in commands:
         done = subprocess.run(

@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
+from typer.testing import CliRunner
 
 import optinc_pdk as op
 from optinc_pdk import memory_limit
+from optinc_pdk.chip_sign_off import Build
+from optinc_pdk.cli.commands import app
 from optinc_pdk.errors import InputError
 
 REAL = np.random.default_rng(0).normal(size=(3, 4))
@@ -51,6 +54,27 @@ def test_a_chip_read_as_powers_takes_another_matrix_read_as_powers(chips: Path, 
     assert done.report.to_json().count('"read": "power"') == 1
 
 
+def test_the_outputs_are_read_as_the_report_beside_the_layout_states(chips: Path, tmp_path: Path) -> None:
+    assert op.build(REAL, tmp_path, "homodyne", read="real").passed
+    gds, netlist = files(tmp_path, "homodyne")
+
+    def read(done: Build) -> object:
+        assert done.passed, done.findings
+        return done.report.task.model_dump()["read"]
+
+    assert read(op.reprogram(gds, netlist, REAL[::-1], tmp_path, "other")) == "real"
+    np.save(tmp_path / "V.npy", REAL[::-1])
+    command = ["program", str(gds), str(netlist), str(tmp_path / "V.npy"), "-o", str(tmp_path), "--json"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0 and json.loads(done.stdout)["task"]["read"] == "real"
+    assert read(op.reprogram(gds, netlist, REAL[::-1], tmp_path, "powers", read="power")) == "power"
+    with pytest.raises(InputError, match=r"complex.*homodyne\.report\.json states that the chip is read as 'real'"):
+        op.reprogram(gds, netlist, REAL * 1j + 1.0, tmp_path, "complex")
+    # without a report, the chip's output phase shifters decide
+    (tmp_path / "homodyne.report.json").unlink()
+    assert read(op.reprogram(gds, netlist, REAL[::-1], tmp_path, "alone")) == "power"
+
+
 def test_what_needs_another_chip_is_refused(chips: Path, tmp_path: Path) -> None:
     gds, netlist = files(chips, "unitary")
     refused = [
@@ -60,7 +84,10 @@ def test_what_needs_another_chip_is_refused(chips: Path, tmp_path: Path) -> None
     for matrix, message in refused:
         with pytest.raises(InputError, match=message):
             op.reprogram(gds, netlist, matrix, tmp_path / "out")
-    with pytest.raises(InputError, match=r"needs another chip than .*unitary\.pic\.yml: .* instead of "):
+    with pytest.raises(
+        InputError,
+        match=r"needs the chip of a network of .* for 4 servers, and .*unitary\.pic\.yml is that of a matrix of 4 × 4",
+    ):
         op.reprogram(gds, netlist, op.Onn.load(bundled()), tmp_path / "out")
     with pytest.raises(InputError, match="needs another chip"):
         op.reprogram(*files(chips, "real"), REAL, tmp_path / "out", read="field")
@@ -104,3 +131,19 @@ def test_a_damaged_chip_fails_and_is_not_programmed(chips: Path, tmp_path: Path)
     assert not done.passed
     assert not (tmp_path / "wrong.bias.yml").exists()
     assert gds.exists()
+
+
+def test_refusals_name_the_given_file_before_any_work(chips: Path, tmp_path: Path) -> None:
+    gds, netlist = files(chips, "unitary")
+    np.save(tmp_path / "G.npy", np.diag([1.0, 0.5, 0.5, 0.5]))
+    network = op.GeneralNetwork.of_layers([(np.ones((3, 2)), np.zeros(3)), (np.ones((2, 3)), np.zeros(2))])
+    np.savez(tmp_path / "net.npz", **{f"layers.{i}.weight": each.weight for i, each in enumerate(network.layers)})
+    refused: list[tuple[Path, object, str]] = [
+        (gds, tmp_path / "G.npy", r"G\.npy: a chip of one mesh realises unitaries only"),
+        (tmp_path / "G.npy", unitary(1), r"G\.npy: neither GDS2 nor OASIS; give the layout of the chip"),
+        (gds, network, r"needs the chip of a network of 2-3-2 signals, and .* is that of a matrix of 4 × 4"),
+    ]
+    for layout, target, message in refused:
+        with pytest.raises(InputError, match=message):
+            op.reprogram(layout, netlist, target, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -144,7 +144,7 @@ class GeneralTask:
         """List why the network fails, what the data says of it, saturated modulators and matrix errors."""
         from optinc_pdk.report.network_numbers import network_findings
 
-        lines = [] if result is None else network_findings(result.comparison, result.saturated, self.given.activation)
+        lines = [] if result is None else network_findings(result.comparison, result.saturated, self.given)
         if programming is not None:
             errors = ", ".join(f"{error:.1e}" for error in programming.driven_error)
             lines.append(f"matrix error as driven, rms over the 2-norm, by layer: {errors}")

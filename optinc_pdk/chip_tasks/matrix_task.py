@@ -26,6 +26,7 @@ from optinc_pdk.matrices import (
     factor_matrix,
 )
 from optinc_pdk.onn.build_memory import BASE_GB, HEATER_GB
+from optinc_pdk.report.formatting import format_percent
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
@@ -78,7 +79,10 @@ class MatrixTask:
         """
         if self.form is None:
             return factor_matrix(self.target, self.process, self.shape)
-        return factor_for_chip(self.target, self.form, self.process)
+        try:
+            return factor_for_chip(self.target, self.form, self.process)
+        except InputError as fault:
+            raise InputError(f"{self.source}{fault}") from fault
 
     def draft(self, factors: MatrixFactor, name: str) -> MatrixDraft:
         """Assemble fibres, meshes, attenuators and output phase shifters."""
@@ -87,17 +91,21 @@ class MatrixTask:
     def check_layout(self, chip: ChipLayout) -> None:
         """Refuse a chip that is larger than the dies of the process."""
         from optinc_pdk.layout.chip_layout import NOT_BUILDABLE
-        from optinc_pdk.report.size_limits import largest_die
 
         if chip.fit != NOT_BUILDABLE:
             return
+        raise self.too_large(f"would be {chip.width_um / 1e3:.1f} × {chip.height_um / 1e3:.1f} mm")
+
+    def too_large(self, size: str) -> InputError:
+        """Return the error for a chip that is larger than the dies of the process; ``size`` says how large it is."""
+        from optinc_pdk.report.size_limits import largest_die
+
         m, n = self.target.matrix.shape
-        wide, high = (size / 1e3 for size in largest_die(self.process))
+        wide, high = (length / 1e3 for length in largest_die(self.process))
         remedy = "" if "bump" in self.process.devices else ", or a process with bumps such as --process soi220_flipchip"
-        raise InputError(
-            f"{self.source}the chip of this {m} × {n} matrix would be {chip.width_um / 1e3:.1f} × "
-            f"{chip.height_um / 1e3:.1f} mm, the largest die of process {self.process.name!r} is {wide:g} × {high:g} "
-            f"mm; use a smaller matrix{remedy}"
+        return InputError(
+            f"{self.source}the chip of this {m} × {n} matrix {size}, the largest die of process {self.process.name!r} "
+            f"is {wide:g} × {high:g} mm; use a smaller matrix{remedy}"
         )
 
     def program(
@@ -169,9 +177,19 @@ class MatrixTask:
         lines = []
         if not result.passed:
             row, column = result.worst_entry
+            wrong, limit = format_percent(result.worst), format_percent(self.target.tolerance)
+            remedy = ""
+            if programming.clipped and self.form is None:
+                # without the option, a build takes two meshes where the couplers limit one
+                remedy = "; redundant columns, extra_columns = 2 (--extra-columns 2), often reach them"
+            if remedy and self.shape.extra_columns:
+                remedy = (
+                    f"; leave extra_columns = {self.shape.extra_columns} (--extra-columns) out, so that two meshes are "
+                    "taken where one does not suffice"
+                )
             lines.append(
-                f"matrix: the entry of output {row} and input {column} is wrong by {result.worst:.2%} of the largest "
-                f"entry, the tolerance is {self.target.tolerance:.2%}; {_cause(programming, result)}"
+                f"matrix: the entry of output {row} and input {column} is wrong by {wrong} of the largest entry, the "
+                f"tolerance is {limit}; {_cause(programming, result)}{remedy}"
             )
         if result.insertion_loss_db > NOTABLE_LOSS_DB:
             lines.append(
@@ -192,12 +210,9 @@ def _cause(programming: MatrixProgramming, result: MatrixComparison) -> str:
     if programming.fitted.worst <= result.target.tolerance:
         return (
             f"before the phases were rounded to {programming.bias.dac_bits}-bit codes it was "
-            f"{programming.fitted.worst:.2%}"
+            f"{format_percent(programming.fitted.worst)}"
         )
-    clipped = ""
-    if programming.clipped:
-        clipped = (
-            f"{programming.clipped:,} MZIs need splittings that the couplers cannot reach, which redundant columns "
-            "(extra_columns = 2) often avoid; "
-        )
+    clipped = f"{programming.clipped:,} MZIs need splittings that the couplers cannot reach; " * bool(
+        programming.clipped
+    )
     return f"{clipped}reflections and unequal losses of the devices leave this much at the fitted phases"

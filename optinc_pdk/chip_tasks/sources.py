@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from optinc_pdk.assemble import check_buildable
-from optinc_pdk.errors import InputError
+from optinc_pdk.errors import ArgumentError, InputError
 from optinc_pdk.matrices import TOLERANCE, MatrixReading, MatrixTarget
 from optinc_pdk.matrices.target import is_matrix_file
 from optinc_pdk.onn import (
@@ -123,19 +123,26 @@ def checked_network(network: GeneralNetwork, options: CheckOptions, prefix: str 
     """
     agreement = AGREEMENT if options.agreement is None else options.agreement
     tolerance = TOLERANCE if options.tolerance is None else options.tolerance
-    data = _data(network, options.data, prefix)
+    try:
+        # a card that cannot be used is no fault of the data
+        _ = network.classes
+    except InputError as fault:
+        raise InputError(f"{prefix}{fault}") from fault
+    data = _data(network, options.data)
     if data.labels is None and options.accuracy is not None:
-        raise InputError(
-            f"accuracy is {options.accuracy:g}, and the data has no labels; give data with y, a whole number for each "
-            "sample, or drop it"
+        raise ArgumentError(
+            "accuracy",
+            f"is {options.accuracy:g}, and the data has no labels; give data with y, a whole number for each "
+            "sample, or drop it",
         )
     if data.labels is not None and options.tolerance is not None:
-        raise InputError(
-            f"tolerance is {options.tolerance:g}, and the data has labels, so that classes are compared; drop it"
+        raise ArgumentError(
+            "tolerance", f"is {options.tolerance:g}, and the data has labels, so that classes are compared; drop it"
         )
     accuracy = options.accuracy
-    if accuracy is None and data.labels is not None:
-        accuracy = _stated_accuracy(network, 1.0 - agreement, prefix)
+    stated = None if data.labels is None else _stated_accuracy(network, prefix)
+    if accuracy is None and stated is not None:
+        accuracy = max(0.0, stated - (1.0 - agreement))
     if options.data is not None:
         where = f"{options.data}: " if isinstance(options.data, str | Path) else ""
         try:
@@ -147,7 +154,7 @@ def checked_network(network: GeneralNetwork, options: CheckOptions, prefix: str 
     return CheckedNetwork(network, data, NetworkLimits(agreement, tolerance, accuracy))
 
 
-def _data(network: GeneralNetwork, data: Data | None, prefix: str) -> NetworkData:
+def _data(network: GeneralNetwork, data: Data | None) -> NetworkData:
     """Samples that are given, or random inputs within the range of the network."""
     if data is None:
         return NetworkData(network.task.points)
@@ -160,14 +167,14 @@ def _data(network: GeneralNetwork, data: Data | None, prefix: str) -> NetworkDat
     return check_data(data[0], data[1], network)
 
 
-def _stated_accuracy(network: GeneralNetwork, allowed: float, prefix: str) -> float | None:
-    """Accuracy that a network's card states, less what may be lost; None if it states none."""
+def _stated_accuracy(network: GeneralNetwork, prefix: str) -> float | None:
+    """Accuracy that a network's card states; None if it states none."""
     stated = network.card.get("accuracy")
     if stated is None:
         return None
     if isinstance(stated, bool) or not isinstance(stated, int | float) or not 0.0 <= stated <= 1.0:
         raise InputError(f"{prefix}card: accuracy is {stated!r}; give a share of 0 to 1, or drop it")
-    return max(0.0, float(stated) - allowed)
+    return float(stated)
 
 
 def _matrix_options(options: CheckOptions) -> tuple[MatrixReading, float]:
@@ -196,4 +203,5 @@ def refuse_options(of: str, **options: object) -> None:
     """Refuse options that have no effect on this input; None stands for an option that is not given."""
     for name, value in options.items():
         if value is not None:
-            raise InputError(f"{name.replace('_', ' ')} {value!r} has no effect here: it is an option of {of}; drop it")
+            shown = value if isinstance(value, str | Path) else repr(value)
+            raise ArgumentError(name, f"{shown} has no effect here: it is an option of {of}; drop it")

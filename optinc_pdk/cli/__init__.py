@@ -11,7 +11,7 @@ import sys
 from optinc_pdk.cli.exit_codes import INTERNAL, INTERRUPTED, UNUSABLE
 from optinc_pdk.cli.interrupts import signals_interrupt
 from optinc_pdk.cli.standard_streams import delivered, protect_standard_streams
-from optinc_pdk.errors import InputError
+from optinc_pdk.errors import ArgumentError, InputError
 
 __all__ = ["main"]
 
@@ -39,6 +39,8 @@ def _run() -> int:
         from optinc_pdk.cli.commands import app
 
         app(prog_name="optinc", standalone_mode=True)
+    except ArgumentError as fault:
+        return _refused(fault.option_message)
     except InputError as fault:
         return _refused(str(fault))
     except SystemExit as end:

@@ -12,6 +12,7 @@ import typer
 from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli.app import app, stage_progress
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
+from optinc_pdk.cli.matrix_options import is_matrix
 from optinc_pdk.cli.network_files import read_any_network
 from optinc_pdk.cli.options import (
     DEFAULT,
@@ -32,6 +33,7 @@ from optinc_pdk.cli.options import (
     Weights,
 )
 from optinc_pdk.cli.paths import default_output, output_path, warn_of_changed_cards, warn_of_changes
+from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
@@ -68,6 +70,11 @@ def check(
 
     A general network is checked with data as optinc build does; writes .network.npz.
     """
+    if weights.suffix == ".npy" or (weights.suffix == ".npz" and is_matrix(weights)):
+        raise InputError(
+            f"{weights}: contains a matrix, and optinc check is about networks; optinc program checks the chip of a "
+            "matrix, optinc noise and spectrum measure it with --weights"
+        )
     files = chip_paths(gds, netlist, bias)
     given = (weights, gds, files.netlist, files.bias)
     read = given if data is None else (*given, data)
@@ -149,7 +156,7 @@ def _check_network(source: CheckedNetwork, files: ChipFiles, card: Process, path
         print(json.dumps({"schema": 1} | numbers | faults_json(faults), indent=2))
     else:
         print(network_line(NetworkNumbers.model_validate(numbers)))
-        for line in network_findings(found, result.saturated, source.network.activation):
+        for line in network_findings(found, result.saturated, source.network):
             print(line)
         print_faults(faults)
     raise typer.Exit(exit_code(found.passed, faults))

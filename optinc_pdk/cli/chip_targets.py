@@ -132,16 +132,15 @@ def _refuse_unknown(gds: Path) -> None:
 
 def _matrix(gds: Path, weights: Path, options: CheckOptions) -> MatrixTarget:
     """Read a matrix; without ``--read`` it is read as the report beside the layout states, or as fields."""
-    from optinc_pdk.matrices import TOLERANCE, MatrixTarget
-    from optinc_pdk.report.schema import MatrixTaskNumbers
+    from optinc_pdk.matrices import READINGS, TOLERANCE, MatrixTarget
+    from optinc_pdk.report.build_files import stated_reading
 
-    read = options.read
-    path = report_path(gds)
-    if read is None and path.exists():
-        report = parse_report(path, REBUILD)
-        if gds.name in report.files and isinstance(report.task, MatrixTaskNumbers):
-            read = report.task.read
-    return MatrixTarget.load(weights, read or "field", TOLERANCE if options.tolerance is None else options.tolerance)
+    tolerance = TOLERANCE if options.tolerance is None else options.tolerance
+    if options.read is not None:
+        return MatrixTarget.load(weights, options.read, tolerance)
+    stated = stated_reading(gds)
+    read = next((each for each in READINGS if stated is not None and each == stated[1]), READINGS[0])
+    return MatrixTarget.load(weights, read, tolerance)
 
 
 def read_target_chip(

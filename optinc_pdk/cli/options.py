@@ -200,7 +200,8 @@ Reading = Annotated[
         "--read",
         help="For a matrix: what is read at the outputs. field: their fields, with a phase shifter at every output; "
         "real: the real parts of a real matrix, with homodyne receivers; power: their powers, with photodiodes. "
-        "Default: field; power for an existing chip without these phase shifters.",
+        "Default: field. For an existing chip: what the report beside the layout states; without one, field, or power "
+        "where optinc program finds no such phase shifters.",
     ),
 ]
 ExtraColumns = Annotated[

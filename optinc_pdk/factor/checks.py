@@ -16,8 +16,9 @@ def as_numbers(name: str, value: ArrayLike) -> NDArray[Any]:
         value: The argument.
 
     Raises:
-        ValueError: Rows have different lengths, or the values are not numeric.
+        ValueError: Rows have different lengths, entries are masked, or the values are not numeric.
     """
+    refuse_masked(name, value)
     try:
         array = np.asarray(value)
     except ValueError:
@@ -25,6 +26,14 @@ def as_numbers(name: str, value: ArrayLike) -> NDArray[Any]:
     if array.dtype.kind not in "biufc":
         raise ValueError(f"{name} has dtype {array.dtype}; give a numeric array, integer, float or complex")
     return array
+
+
+def refuse_masked(name: str, value: object) -> None:
+    """Raises ValueError if entries of a masked array are masked: their values are those under the mask."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        masked = np.argwhere(np.ma.getmaskarray(value))
+        index, count = masked[0].tolist(), len(masked)
+        raise ValueError(f"{name} has {count} masked entries, first {index}; replace them by numbers (filled)")
 
 
 def check_finite(name: str, array: NDArray[Any]) -> None:

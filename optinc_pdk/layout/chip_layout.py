@@ -24,6 +24,10 @@ LIMITLESS_UM = 1e6
 """Limit of a die's width and height in µm where the process sets none: the largest file that is read back."""
 
 
+class OversizeError(InputError):
+    """A chip is larger than ``LIMITLESS_UM``, so that it is not even drawn."""
+
+
 @dataclass(frozen=True)
 class ChipPort:
     """A fibre or a pad of a chip, for programs that read ports.

@@ -10,11 +10,10 @@ import numpy as np
 
 from optinc_pdk.cards import Process, Quantity
 from optinc_pdk.cards.technology import DieCard as DieSize
-from optinc_pdk.errors import InputError
 from optinc_pdk.layout.canvas import Canvas, snap
 from optinc_pdk.layout.carrier import carrier_block
 from optinc_pdk.layout.cell_frames import CellFrames, Point
-from optinc_pdk.layout.chip_layout import GAP_UM, LIMITLESS_UM, NOT_BUILDABLE, strips_of
+from optinc_pdk.layout.chip_layout import GAP_UM, LIMITLESS_UM, NOT_BUILDABLE, OversizeError, strips_of
 from optinc_pdk.layout.heater_wiring import (
     DrivenDevice,
     SignalWire,
@@ -204,7 +203,7 @@ def _own_size(
     die = largest.model_copy(update={"width_um": unlimited, "height_um": unlimited, "own_size": True})
     planned = _first_fit(netlist, process, strips, halves, oscillators, (die,))
     if planned is None:
-        raise InputError(
+        raise OversizeError(
             f"the chip would be larger than {LIMITLESS_UM / 1e3:g} mm, the limit of a die; use narrower or fewer layers"
         )
     return replace(planned, fit=NOT_BUILDABLE)

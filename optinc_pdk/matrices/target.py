@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.errors import InputError
+from optinc_pdk.errors import ArgumentError, InputError
 from optinc_pdk.factor.checks import as_matrix
 from optinc_pdk.file_reading import WEIGHTS, read_bytes
 from optinc_pdk.npz_reading import member_names, parse_npy, parse_npz
@@ -77,9 +77,10 @@ class MatrixTarget:
                 "homodyne receivers (read = 'real') see real entries only: give a real matrix, or read = 'field'"
             )
         if not 0.0 < self.tolerance <= LARGEST_TOLERANCE:
-            raise InputError(
-                f"tolerance is {self.tolerance:g}; give a share of the largest entry above 0 and at most "
-                f"{LARGEST_TOLERANCE:g}, such as {TOLERANCE:g}"
+            raise ArgumentError(
+                "tolerance",
+                f"is {self.tolerance:g}; give a share of the largest entry above 0 and at most {LARGEST_TOLERANCE:g}, "
+                f"such as {TOLERANCE:g}",
             )
 
     @property
@@ -118,6 +119,8 @@ class MatrixTarget:
         where, array = _read_array(Path(path))
         try:
             return MatrixTarget(array, read, tolerance)
+        except ArgumentError:
+            raise
         except InputError as fault:
             raise InputError(f"{where}: {fault}") from fault
 

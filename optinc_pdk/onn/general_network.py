@@ -188,7 +188,7 @@ class GeneralNetwork(Network):
     @classmethod
     def of_layers(
         cls,
-        layers: Sequence[Layer],
+        layers: Sequence[Layer | tuple[ArrayLike, ArrayLike]],
         activation: Activation = "relu",
         input_range: ArrayLike | None = None,
         factor: Sequence[FactorMethod] = (),
@@ -197,7 +197,8 @@ class GeneralNetwork(Network):
         """Create a network from its layers.
 
         Args:
-            layers: The layers, first to last.
+            layers: The layers, first to last: each a tuple of weight (outputs, inputs) and bias (outputs,), floats, or
+                an :class:`optinc_pdk.onn.Layer`.
             activation: Activation of the hidden layers.
             input_range: Smallest and largest value of all inputs, (2,), or of each, (2, K); by default that of the data
                 with which the chip is built, or -1 to 1.
@@ -206,15 +207,15 @@ class GeneralNetwork(Network):
                 that a build requires; ``classes`` are the labels of the outputs, numbers or texts, by default 0, 1, …
 
         Raises:
-            InputError: The range is no range.
+            InputError: The range is no range, or a tuple is no layer.
             ValueError: The layers do not match each other.
         """
-        layers = tuple(layers)
-        if not layers:
+        linear = tuple(_layer(f"layers[{i}]", each) for i, each in enumerate(layers))
+        if not linear:
             raise ValueError("layers is empty; a network needs at least one layer")
         stated = None if input_range is None else np.asarray(input_range)
-        task = VectorTask(layers[0].inputs, layers[-1].outputs, stated)
-        return cls(layers, task, tuple(factor), card or {}, activation)
+        task = VectorTask(linear[0].inputs, linear[-1].outputs, stated)
+        return cls(linear, task, tuple(factor), card or {}, activation)
 
     @classmethod
     def load(cls, path: str | Path, activation: Activation | None = None) -> GeneralNetwork:
@@ -268,3 +269,39 @@ class GeneralNetwork(Network):
             InputError: A value is beyond the range that the network states.
         """
         return replace(self, task=replace(self.task, data=data))
+
+    def with_accuracy(self, x: ArrayLike, y: Any) -> GeneralNetwork:
+        """Return the network with its accuracy on labelled data, in floating point, as ``accuracy`` in its card.
+
+        Builds with labelled data then require this accuracy, less what ``agreement`` allows, also of a file that
+        :meth:`save` wrote: weights that were changed since fail.
+
+        Args:
+            x: (S, K) inputs, such as those of a test.
+            y: (S,) labels: whole numbers, or the classes that the card states.
+
+        Raises:
+            InputError: An array cannot be used, or ``y`` has outputs instead of labels.
+        """
+        from optinc_pdk.onn.network_comparison import classes
+        from optinc_pdk.onn.network_data import check_data
+
+        data = check_data(x, y, self)
+        if data.labels is None:
+            raise InputError(
+                f"y has shape {np.shape(y)} and no labels, so that there is no accuracy; give a whole number or a "
+                "class for each sample"
+            )
+        share = float(np.mean(classes(self.forward(data.x)) == data.labels))
+        return replace(self, card=self.card | {"accuracy": share})
+
+
+def _layer(where: str, given: Layer | tuple[ArrayLike, ArrayLike]) -> Layer:
+    """Return a layer, or that of a weight and a bias."""
+    if isinstance(given, Layer):
+        return given
+    weight, bias = given
+    try:
+        return Layer(weight, bias)  # type: ignore[arg-type]  # checks and converts them
+    except ValueError as fault:
+        raise InputError(f"{where}: {fault}") from fault

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
+from optinc_pdk.factor.checks import refuse_masked
 from optinc_pdk.onn.layer_parts import LayerPart, independent_parts, shared_rows
 from optinc_pdk.onn.network_task import NetworkTask
 
@@ -57,6 +58,7 @@ class Layer:
     def __post_init__(self) -> None:
         """Check the arrays and keep read-only copies of them."""
         for name, dimensions, shape in (("weight", 2, "(out, in)"), ("bias", 1, "(out,)")):
+            refuse_masked(name, getattr(self, name))
             array = np.asarray(getattr(self, name))
             if array.dtype.kind != "f":
                 raise ValueError(f"{name} holds {array.dtype}, not floats: store it as float64")

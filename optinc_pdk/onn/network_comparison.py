@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.errors import InputError
+from optinc_pdk.errors import ArgumentError
 from optinc_pdk.onn.network_data import NetworkData
 
 Floats = NDArray[np.float64]
@@ -48,9 +48,9 @@ class NetworkLimits:
         for name in ("agreement", "tolerance"):
             value = getattr(self, name)
             if not 0.0 < value <= 1.0:
-                raise InputError(f"{name} is {value:g}; give a share above 0 and at most 1")
+                raise ArgumentError(name, f"is {value:g}; give a share above 0 and at most 1")
         if self.accuracy is not None and not 0.0 <= self.accuracy <= 1.0:
-            raise InputError(f"accuracy is {self.accuracy:g}; give a share of 0 to 1")
+            raise ArgumentError("accuracy", f"is {self.accuracy:g}; give a share of 0 to 1")
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.errors import InputError
+from optinc_pdk.factor.checks import refuse_masked
 from optinc_pdk.file_reading import DATA
 from optinc_pdk.npz_reading import read_npz
 from optinc_pdk.onn.general_network import GeneralNetwork
@@ -22,6 +23,8 @@ Ints = NDArray[np.int64]
 DataKind = Literal["labels", "outputs", "inputs"]
 """What the data has besides inputs: labels, outputs, or nothing."""
 KEYS = ("x", "y")
+LARGEST = 1e30
+"""Largest magnitude of a value, as of a weight; inputs that are all smaller than its reciprocal are refused too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +104,12 @@ def check_data(x: ArrayLike, y: Any, network: GeneralNetwork) -> NetworkData:
     if points.ndim != 2 or points.shape[1] != inputs:
         raise InputError(f"x has shape {points.shape}, expected (samples, {inputs}): the network has {inputs} inputs")
     points = points.astype(np.float64)
+    largest = float(np.abs(points).max())
+    if 0.0 < largest < 1.0 / LARGEST:
+        raise InputError(
+            f"x of shape {points.shape} has values up to {largest:.3g} only, expected at least {1.0 / LARGEST:g}; "
+            "scale the data and the first layer"
+        )
     if y is None:
         return NetworkData(points)
     wanted = f"({len(points)},) labels or ({len(points)}, {outputs}) outputs"
@@ -117,11 +126,27 @@ def check_data(x: ArrayLike, y: Any, network: GeneralNetwork) -> NetworkData:
         raise InputError(
             f"y has shape {given.shape} and dtype {given.dtype}, expected {wanted}; store labels as whole numbers"
         )
+    # rows of one 1 are labels, whose comparison as outputs would say nothing of the classes
+    if network.classes is not None and (given.dtype.kind in "iu" or _one_hot(given)):
+        raise InputError(
+            f"y has shape {given.shape} and whole numbers, and the network's card states classes "
+            f"{reprlib.repr(list(network.classes))}; give the label of each sample, ({len(points)},), such as the "
+            "class of y.argmax(axis=1)"
+        )
     return NetworkData(points, outputs=given.astype(np.float64))
+
+
+def _one_hot(given: NDArray[Any]) -> bool:
+    """Whether every row has a single 1, and 0 else."""
+    return bool(np.isin(given, (0.0, 1.0)).all() and (given.sum(axis=1) == 1.0).all())
 
 
 def _numbers(name: str, value: ArrayLike, wanted: str) -> NDArray[Any]:
     """Array of finite real numbers, with one sample or more."""
+    try:
+        refuse_masked(name, value)
+    except ValueError as fault:
+        raise InputError(str(fault)) from fault
     try:
         array = np.asarray(value)
     except ValueError:
@@ -138,6 +163,13 @@ def _numbers(name: str, value: ArrayLike, wanted: str) -> NDArray[Any]:
         raise InputError(
             f"{name}[{place}] of shape {array.shape} is {array[tuple(wrong[0])]}, expected finite numbers; drop or "
             "replace the sample"
+        )
+    beyond = np.argwhere((array > LARGEST) | (array < -LARGEST)) if array.dtype.kind == "f" else wrong
+    if beyond.size:
+        place = ", ".join(map(str, beyond[0].tolist()))
+        raise InputError(
+            f"{name}[{place}] of shape {array.shape} is {array[tuple(beyond[0])]:.3g}, accepted are -{LARGEST:g} … "
+            f"{LARGEST:g}; scale the data"
         )
     return array
 

@@ -21,12 +21,12 @@ def sklearn_network(estimator: Any, input_range: ArrayLike | None = None) -> Gen
     bases = {base.__name__ for base in type(estimator).__mro__ if base.__module__.partition(".")[0] == "sklearn"}
     if "Pipeline" in bases:
         raise InputError(
-            f"estimator is a {kind}; give its last step, estimator[-1], and data as estimator[:-1].transform(x)"
+            f"estimator is of type {kind}; give its last step, estimator[-1], and data as estimator[:-1].transform(x)"
         )
     if bases.isdisjoint(_CLASSES):
-        raise InputError(f"estimator is a {kind}; give an MLPClassifier or MLPRegressor of scikit-learn")
+        raise InputError(f"estimator is of type {kind}; give an MLPClassifier or MLPRegressor of scikit-learn")
     if not hasattr(estimator, "coefs_"):
-        raise InputError(f"estimator is a {kind} that is not fitted; call fit first")
+        raise InputError(f"estimator, of type {kind}, is not fitted; call fit first")
     if estimator.activation != "relu" and len(estimator.coefs_) > 1:
         remedy = "with activation='relu'"
         if estimator.activation == "identity":

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn.general_network import GeneralNetwork
@@ -15,7 +15,7 @@ from optinc_pdk.onn.model_chain import ModelStep, layer_of, network_of_steps
 from optinc_pdk.onn.network import Activation
 
 if TYPE_CHECKING:
-    from torch import fx, nn
+    from torch import Tensor, fx, nn
 
 _WANTED = "a chip computes layers (torch.nn.Linear), with ReLU or torch.nn.Hardtanh(0, 1) between them"
 _SKIPPED = {"flatten", "dropout"}
@@ -26,7 +26,9 @@ def torch_network(module: Any, input_range: ArrayLike | None = None) -> GeneralN
     """Return the network of a PyTorch module, as it is evaluated; see :meth:`optinc_pdk.onn.Network.from_torch`."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(module, torch.nn.Module):
-        raise InputError(f"module is a {type(module).__name__}; give a torch.nn.Module, such as torch.nn.Sequential")
+        raise InputError(
+            f"module is of type {type(module).__name__}; give a torch.nn.Module, such as torch.nn.Sequential"
+        )
     return network_of_steps(_steps(module), input_range)
 
 
@@ -69,8 +71,8 @@ def _module_step(where: str, part: nn.Module) -> Iterator[ModelStep]:
 
     where = f"{where} ({type(part).__name__})"
     if isinstance(part, nn.Linear):
-        weight = part.weight.detach().cpu().numpy()
-        bias = np.zeros(len(weight)) if part.bias is None else part.bias.detach().cpu().numpy()
+        weight = _array(where, part.weight)
+        bias = np.zeros(len(weight)) if part.bias is None else _array(where, part.bias)
         yield ModelStep(where, layer_of(where, weight, bias))
     elif isinstance(part, nn.ReLU6):
         raise _unknown(where)
@@ -80,6 +82,18 @@ def _module_step(where: str, part: nn.Module) -> Iterator[ModelStep]:
         yield ModelStep(where, _clipping(where, part.min_val, part.max_val))
     elif not isinstance(part, nn.Flatten | nn.Identity | nn.Dropout):
         raise _unknown(where)
+
+
+def _array(where: str, parameter: Tensor) -> NDArray[Any]:
+    """Return the values of a parameter; floats that NumPy lacks, such as bfloat16, are exact in float64.
+
+    Raises:
+        InputError: The parameter has no values.
+    """
+    if parameter.is_meta:
+        raise InputError(f"{where}: is on the device 'meta', so that it has no values; load its weights first")
+    values = parameter.detach().cpu()
+    return np.asarray((values.double() if values.is_floating_point() else values).numpy())
 
 
 def _function_step(where: str, node: fx.Node) -> Iterator[ModelStep]:

@@ -105,7 +105,10 @@ def load_network(
     if path.suffix == ".npz":
         return _npz(path, arguments, activation)
     if path.suffix not in WITHOUT_TASK:
-        raise WeightsError(f"{path}: files ending in {path.suffix!r} are not read; use .npz, .safetensors or .onnx")
+        raise WeightsError(
+            f"{path}: files ending in {path.suffix!r} are not read; use .npz, .safetensors or .onnx, "
+            "or .npy for a matrix"
+        )
     task = _given_task(path, arguments)
     if path.suffix == ".safetensors":
         layers, found = _safetensors(path, read_bytes(path, WEIGHTS, WeightsError))

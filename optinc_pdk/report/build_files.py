@@ -82,6 +82,25 @@ def stated_network(gds: Path) -> tuple[Path, str] | None:
     return (report, digest) if isinstance(digest, str) else None
 
 
+def stated_reading(gds: Path) -> tuple[Path, str] | None:
+    """Find out how the outputs of a matrix's chip are read.
+
+    Args:
+        gds: The layout.
+
+    Returns:
+        The build's report and the reading, one of :data:`optinc_pdk.matrices.READINGS`; None if no report beside the
+        layout lists it and states one.
+    """
+    report = gds.with_name(f"{gds.stem}{BUILD_ENDING}")
+    entries = _entries(report)
+    files, task = entries.get("files"), entries.get("task")
+    if not isinstance(files, dict) or gds.name not in files or not isinstance(task, dict):
+        return None
+    reading = task.get("read") if task.get("kind") == "matrix" else None
+    return (report, reading) if isinstance(reading, str) else None
+
+
 def stated_cards(gds: Path) -> tuple[Path, str, dict[str, str]] | None:
     """Find the digests of the process cards with which a build made a layout.
 

@@ -15,6 +15,11 @@ def format_short(value: float) -> str:
     return f"{value:,.0f}" if abs(rounded) >= 1e3 else f"{rounded:g}"
 
 
+def format_percent(share: float) -> str:
+    """Format a share in percent with two decimal places, or two significant digits if it is below 0.1 %."""
+    return f"{share:.2%}" if share >= 1e-3 or share == 0.0 else f"{100.0 * share:.2g}%"
+
+
 def format_si(value: float, unit: str) -> str:
     """Format a quantity with three significant digits, an SI prefix (f to G) and its unit.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit
-from optinc_pdk.onn import Activation, GeneralNetwork, NetworkComparison, NetworkData, NetworkLimits
+from optinc_pdk.onn import GeneralNetwork, NetworkComparison, NetworkData, NetworkLimits
 from optinc_pdk.report.build_numbers import chip_dies, network_parts, oscillator_numbers
 from optinc_pdk.report.size_limits import area_limit, pads_limit, power_limit
 from optinc_pdk.signoff.function import ChipLight
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 LISTED = 5
 """Number of samples that a finding lists."""
+LARGE_ERROR_SHARE = 0.5
+"""Share of the errors of the most frequent label alone, from which on a network's accuracy is mentioned where none is
+required. Our choice."""
+LARGE_LOSS = 0.05
+"""Accuracy by which a network is below its card's, from which on it is mentioned although it passes. Our choice."""
 
 
 def general_task_numbers(network: GeneralNetwork, data: NetworkData, limits: NetworkLimits) -> dict[str, Any]:
@@ -88,16 +93,17 @@ def network_numbers(network: GeneralNetwork, found: NetworkComparison, saturated
     }
 
 
-def network_findings(found: NetworkComparison, saturated: int, activation: Activation) -> list[str]:
+def network_findings(found: NetworkComparison, saturated: int, network: GeneralNetwork) -> list[str]:
     """List why a chip fails, what the data says of its network, and clipped amplitudes, one line each.
 
     Args:
         found: Outputs of chip and network.
         saturated: Number of modulator amplitudes above 1.
-        activation: Activation of the network; modulators of clipped networks clip on purpose, which is no finding.
+        network: The network. Its card may state an accuracy. Modulators of clipped networks clip on purpose, which is
+            no finding.
     """
-    lines = [*_disagreement(found), *_accuracy(found), *_fit(found)]
-    if saturated and activation == "relu":
+    lines = [*_disagreement(found), *_accuracy(found, network.card.get("accuracy")), *_fit(found)]
+    if saturated and network.activation == "relu":
         lines.append(f"network: {saturated:,} modulator amplitudes were clipped to full scale")
     return lines
 
@@ -119,8 +125,13 @@ def _disagreement(found: NetworkComparison) -> list[str]:
     ]
 
 
-def _accuracy(found: NetworkComparison) -> list[str]:
-    """Accuracy below its limit, with the network or the chip as its cause; and a network no better than a constant."""
+def _accuracy(found: NetworkComparison, stated: float | None) -> list[str]:
+    """Accuracy below its limit, with the network or the chip as its cause; and a network of low accuracy.
+
+    Args:
+        found: Outputs of chip and network.
+        stated: Accuracy that the network's card states; None if it states none.
+    """
     limit, network, chip, constant = (
         found.limits.accuracy,
         found.network_accuracy,
@@ -130,17 +141,21 @@ def _accuracy(found: NetworkComparison) -> list[str]:
     if network is None or chip is None or constant is None:
         return []
     without = f"without any error, in floating point, the network classifies {network:.2%} of the samples correctly"
+    card = "" if stated is None else f", and its card states {stated:.2%}"
+    remedy = "check its weights, its activation and the scale of the data"
     if limit is not None and chip < limit:
         cause = (
-            f"the network itself is the cause: {without}; check its weights, its activation and the scale of the data"
+            f"the network itself is the cause: {without}{card}; {remedy}"
             if network < limit
             else f"the chip is the cause: {without}"
         )
         return [f"network: the chip classifies {chip:.2%} of the samples correctly, required are {limit:.2%}; {cause}"]
-    if network <= constant < 1.0:
+    # without a limit nobody says what the network should reach
+    least = 1.0 - LARGE_ERROR_SHARE * (1.0 - constant) if limit is None else constant
+    if (network <= least and constant < 1.0) or (stated is not None and network < stated - LARGE_LOSS):
         return [
-            f"network: {without}, and the most frequent label alone would reach {constant:.2%}; if this is not wanted, "
-            "check its weights, its activation and the scale of the data"
+            f"network: {without}{card}, and the most frequent label alone would reach {constant:.2%}; if this is not "
+            f"wanted, {remedy}"
         ]
     return []
 

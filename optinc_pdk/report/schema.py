@@ -7,6 +7,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from optinc_pdk.report.formatting import format_percent
+
 SCHEMA: Final = 1
 
 Count = Annotated[int, Field(ge=0)]
@@ -541,7 +543,8 @@ class Report(StrictModel):
             error, tolerance = self.matrix.worst_error, self.task.tolerance
             if error > tolerance:
                 failures.append(
-                    f"matrix: an entry is wrong by {error:.2%} of the largest, the tolerance is {tolerance:.2%}"
+                    f"matrix: an entry is wrong by {format_percent(error)} of the largest, the tolerance is "
+                    f"{format_percent(tolerance)}"
                 )
         return failures
 

@@ -2,9 +2,10 @@
 
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
 from optinc_pdk.simulate.heater_drive.phases import heater_phases
+from optinc_pdk.simulate.programming.chip_program import program
 from optinc_pdk.simulate.programming.matrix_program import MatrixProgramming, program_matrix
 from optinc_pdk.simulate.programming.offset_trimming import trim_offsets
-from optinc_pdk.simulate.programming.program import Programming, program
+from optinc_pdk.simulate.programming.program import Programming
 from optinc_pdk.simulate.s_parameters.plan import ScatteringPlan
 from optinc_pdk.simulate.s_parameters.scattering import Scattering, prepare, s_matrices, scattering
 from optinc_pdk.simulate.s_parameters.sparse_solver import FieldSolution, solve

@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from typer.testing import CliRunner
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.chip_sign_off import Build
 from optinc_pdk.chip_tasks.sources import CheckOptions, checked_network
 from optinc_pdk.circuit import Bias, read_bias, read_netlist
+from optinc_pdk.cli.commands import app
 from optinc_pdk.errors import InputError
 from optinc_pdk.flow import build
 from optinc_pdk.onn import GeneralNetwork, Layer, NetworkComparison, NetworkData, NetworkLimits
+from optinc_pdk.report.network_numbers import network_findings
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.simulate import scattering, transmit_vectors, trim_offsets
 
@@ -154,6 +157,50 @@ def test_the_accuracy_that_the_card_states_is_required(tmp_path: Path) -> None:
     assert not wrong.passed and any("the network itself is the cause" in line for line in wrong.findings)
 
 
+def test_a_file_that_states_the_accuracy_fails_once_a_weight_is_flipped(tmp_path: Path) -> None:
+    """The documented way: with_accuracy, save, then a build of the file with data."""
+    labels = LABELS.copy()
+    labels[:6] = (labels[:6] + 1) % 3
+    network = NETWORK.with_accuracy(X, labels)
+    assert network.card == {"accuracy": 0.97} and NETWORK.card == {}
+    network.save(tmp_path / "net.npz")
+    np.savez(tmp_path / "test.npz", x=X, y=labels)
+    right = build(tmp_path / "net.npz", tmp_path, data=tmp_path / "test.npz")
+    assert right.passed and not any("floating point" in line for line in right.findings)
+    with np.load(tmp_path / "net.npz") as stored:
+        arrays = dict(stored)
+    arrays["layers.1.weight"][0, 2] *= -1.0
+    np.savez(tmp_path / "flip.npz", **arrays)
+    share = float(np.mean(flipped(NETWORK, 1, 0, 2).forward(X).argmax(axis=1) == labels))
+    assert share < 0.9
+    options = ["--data", str(tmp_path / "test.npz"), "-o", str(tmp_path)]
+    failed = CliRunner().invoke(app, ["build", str(tmp_path / "flip.npz"), *options])
+    assert failed.exit_code == 1
+    cause = next(line for line in failed.stderr.splitlines() if "the network itself is the cause" in line)
+    assert f"{share:.2%}" in cause and "its card states 97.00%" in cause
+    # who lowers the requirement is told nevertheless
+    passed = CliRunner().invoke(app, ["build", str(tmp_path / "flip.npz"), *options, "--accuracy", "0.1"])
+    assert passed.exit_code == 0 and "its card states 97.00%" in passed.stderr
+
+
+def test_a_network_of_low_accuracy_is_mentioned_where_none_is_required() -> None:
+    labels = np.array([0, 1, 2, 0, 1, 2])
+    for right, mentioned in ((2, True), (4, True), (5, False)):
+        outputs = np.eye(3)[np.where(np.arange(6) < right, labels, (labels + 1) % 3)]
+        found = NetworkComparison(NetworkData(np.zeros((6, 3)), labels=labels), NetworkLimits(), outputs, outputs)
+        lines = network_findings(found, 0, NETWORK)
+        assert bool(lines) is mentioned, lines
+        assert not mentioned or f"classifies {right / 6:.2%}" in lines[0]
+        # a stated accuracy says what the network should reach
+        limits = NetworkLimits(accuracy=right / 6)
+        assert bool(network_findings(replace(found, limits=limits), 0, NETWORK)) is (right == 2)
+
+
+def test_outputs_state_no_accuracy() -> None:
+    with pytest.raises(InputError, match=r"y has shape \(200, 3\) and no labels"):
+        NETWORK.with_accuracy(X, NETWORK.forward(X))
+
+
 def wrong_heater(bias: Bias) -> Bias:
     code = bias.code.copy()
     code[bias.labels.index("l0_v_c0_r0_theta")] //= 2
@@ -224,6 +271,9 @@ BAD_DATA = [
     ({"x": np.zeros((4, 3)), "z": np.zeros(4)}, ("'z'", "possibly y")),
     ({"y": np.zeros(4)}, ("'y'", "x (samples, inputs)")),
     ({"x": np.array([{}], dtype=object)}, ("x", "Python objects")),
+    ({"x": np.full((4, 3), 5.0) * 1e200}, ("x[0, 0]", "(4, 3)", "5e+200", "-1e+30 … 1e+30", "scale")),
+    ({"x": np.full((4, 3), 1.0) * 1e-200}, ("x", "(4, 3)", "1e-200", "1e-30", "scale")),
+    ({"x": np.zeros((4, 3)), "y": np.full((4, 3), -1e31)}, ("y[0, 0]", "-1e+31", "-1e+30 … 1e+30")),
 ]
 
 
@@ -238,6 +288,11 @@ def test_data_that_does_not_fit_is_refused_with_array_shape_and_expectation(
     for part in (str(path), *parts):
         assert part in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_masked_samples_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"x has 1 masked entries, first \[2, 1\]"):
+        build(NETWORK, tmp_path, data=np.ma.masked_array(X, mask=np.arange(X.size).reshape(X.shape) == 7))
 
 
 @pytest.mark.parametrize(

@@ -211,3 +211,19 @@ def test_reports_of_matrices_are_refused_by_commands_about_words(chip: Build) ->
 
     with pytest.raises(InputError, match="4 × 4"):
         read_report(file(chip, ".report.json"), "build it again")
+
+
+def test_a_failed_chip_with_extra_columns_names_the_remedy(tmp_path: Path) -> None:
+    permutation = np.eye(6)[[3, 4, 0, 1, 5, 2]]
+    failed = build(permutation, tmp_path, extra_columns=2)
+    (line,) = (each for each in failed.findings if each.startswith("matrix: the entry"))
+    assert not failed.passed and "leave extra_columns = 2 (--extra-columns) out" in line
+    # the remedy is one
+    assert build(permutation, tmp_path).passed
+
+
+def test_a_tolerance_that_is_tiny_is_not_printed_as_zero(tmp_path: Path) -> None:
+    failed = build(np.eye(2)[::-1], tmp_path, tolerance=1e-9)
+    assert not failed.passed
+    assert any("the tolerance is 1e-07%" in line for line in failed.findings)
+    assert any("the tolerance is 1e-07%" in line for line in failed.report.failures())

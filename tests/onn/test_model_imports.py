@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from collections import OrderedDict
@@ -60,6 +61,8 @@ def sequential(*middle: Any) -> Any:
         (sequential(nn.Hardtanh(0.0, 1.0)), "clipped_relu"),
         (nn.Sequential(OrderedDict(flat=nn.Flatten(), net=sequential(nn.ReLU()))), "relu"),
         (nn.Sequential(nn.Linear(4, 6, bias=False), nn.ReLU(), nn.Linear(6, 2)).double(), "relu"),
+        (sequential(nn.ReLU()).half(), "relu"),
+        (sequential(nn.ReLU()).bfloat16(), "relu"),
         (Written(nn.functional.relu), "relu"),
         (Written(torch.relu), "relu"),
         (Written(lambda x: x.relu()), "relu"),
@@ -75,9 +78,9 @@ def test_modules_and_networks_have_equal_outputs(module: Any, activation: str) -
     assert network.activation == activation
     assert network.task.input_range is not None and network.task.input_range[1].tolist() == [4.0] * 4
     module.eval()
-    dtype = next(module.parameters()).dtype
-    expected = module(torch.as_tensor(X, dtype=dtype)).detach().numpy()
-    assert np.allclose(network.forward(X), expected, rtol=1e-4, atol=1e-5)
+    # the network computes in float64, with the module's values
+    expected = copy.deepcopy(module).double()(torch.as_tensor(X, dtype=torch.float64)).detach().numpy()
+    assert np.allclose(network.forward(X), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_a_module_of_many_layers() -> None:
@@ -90,7 +93,7 @@ def test_a_module_of_many_layers() -> None:
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        ([1], "module is a list; give a torch.nn.Module"),
+        ([1], "module is of type list; give a torch.nn.Module"),
         (sequential(nn.Sigmoid()), r"Sequential: 1 \(Sigmoid\): is not computed by a chip; .* leave it out at the end"),
         (sequential(nn.ReLU6()), r"1 \(ReLU6\): is not computed by a chip"),
         (sequential(nn.Hardtanh()), r"1 \(Hardtanh\): limits signals to -1.0 … 1.0; a modulator limits them to 0 … 1"),
@@ -112,6 +115,12 @@ def test_a_module_of_many_layers() -> None:
 )
 def test_modules_that_no_chip_computes_are_refused(module: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
+        op.Onn.from_torch(module)
+
+
+def test_a_module_without_values_is_refused() -> None:
+    module = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2, device="meta"))
+    with pytest.raises(InputError, match=r"2 \(Linear\): is on the device 'meta'.*load its weights"):
         op.Onn.from_torch(module)
 
 
@@ -179,10 +188,10 @@ def test_estimators_that_no_chip_computes_are_refused(iris: tuple[Any, Any, Any]
     x, y, _ = iris
     several = MLPClassifier((3,), max_iter=5000, random_state=0).fit(x, np.stack([y == 0, y > 0], axis=1))
     refused = [
-        (make_pipeline(StandardScaler(), MLPClassifier()), r"is a Pipeline; give its last step, estimator\[-1\]"),
-        (StandardScaler(), "is a StandardScaler; give an MLPClassifier or MLPRegressor"),
-        (7, "is a int; give an MLPClassifier"),
-        (MLPClassifier(), "is a MLPClassifier that is not fitted; call fit first"),
+        (make_pipeline(StandardScaler(), MLPClassifier()), r"is of type Pipeline; give its last step, estimator\[-1\]"),
+        (StandardScaler(), "is of type StandardScaler; give an MLPClassifier or MLPRegressor"),
+        (7, "is of type int; give an MLPClassifier"),
+        (MLPClassifier(), "of type MLPClassifier, is not fitted; call fit first"),
         (fitted(activation="tanh"), "has activation 'tanh', which no chip computes; train with activation='relu'$"),
         (fitted(activation="identity"), r"'identity'.*, or build the product of its matrices with op.build\(matrix\)"),
         (several, "has 2 labels that do not exclude each other"),
@@ -205,6 +214,6 @@ def test_neither_package_is_imported_without_a_model() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        "module is a list; give a torch.nn.Module, such as torch.nn.Sequential",
-        "estimator is a list; give an MLPClassifier or MLPRegressor of scikit-learn",
+        "module is of type list; give a torch.nn.Module, such as torch.nn.Sequential",
+        "estimator is of type list; give an MLPClassifier or MLPRegressor of scikit-learn",
     ]

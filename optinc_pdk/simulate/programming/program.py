@@ -64,7 +64,7 @@ class Programming:
     worst_error: Floats
 
 
-def program(
+def program_network(
     circuit: Circuit,
     board: Board,
     onn: Network,
@@ -76,7 +76,7 @@ def program(
     factors: Sequence[LayerFactor] | None = None,
     inputs: Sequence[float] | None = None,
 ) -> Programming:
-    """Find the bias with which a chip computes a network.
+    """Find the bias with which a chip computes a network; see :func:`optinc_pdk.simulate.program`.
 
     Args:
         circuit: The chip, flat or hierarchical. If it is extracted from a layout, it has lengths of guides and
