@@ -197,6 +197,7 @@ def lvs(
 
     from optinc_pdk.file_sets import StagedFiles
     from optinc_pdk.report.build_numbers import difference_line, not_compared_text
+    from optinc_pdk.report.formatting import count_text
     from optinc_pdk.signoff.lvs import klayout_comparer
     from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
     from optinc_pdk.signoff.lvs.input_consistency import check_netlist, netlist_hint
@@ -211,7 +212,7 @@ def lvs(
             with errors_naming(netlist):
                 check_netlist(reference, extraction, card)
         stage("compare")
-        result = compare(reference, extraction, card)
+        result = compare(reference, extraction, card, bound.misnamed)
         stage("markers")
         with StagedFiles(path.parent) as staged:
             write_lvs_lyrdb(result, gds, staged.path(markers.name))
@@ -229,9 +230,8 @@ def lvs(
         for difference in result.differences:
             print(difference_line(difference))
         verdict = "match" if result.match else "no match"
-        print(
-            f"{verdict}: {result.devices} devices and {result.nets} nets agree, {result.total_differences} differences"
-        )
+        agree = f"{count_text(result.devices, 'device')} and {count_text(result.nets, 'net')} agree"
+        print(f"{verdict}: {agree}, {count_text(result.total_differences, 'difference')}")
         if text := not_compared_text(result):
             print(text)
         if other:
