@@ -198,6 +198,7 @@ def lvs(
     from optinc_pdk.file_sets import StagedFiles
     from optinc_pdk.report.build_numbers import difference_line, not_compared_text
     from optinc_pdk.report.formatting import count_text
+    from optinc_pdk.signoff.layout_faults import unused_labels
     from optinc_pdk.signoff.lvs import klayout_comparer
     from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
     from optinc_pdk.signoff.lvs.input_consistency import check_netlist, netlist_hint
@@ -223,12 +224,16 @@ def lvs(
         if second_opinion:
             stage("second opinion")
             other = klayout_comparer.compare_with_klayout(reference, extraction.circuit, card, result)
+    unused = unused_labels(extraction)
     if as_json:
         opinion = {"second_opinion": asdict(other)} if other else {}
-        print(json.dumps(result.to_json() | opinion, indent=2))
+        warnings = {"warnings": [warning.to_json() for warning in unused]}
+        print(json.dumps(result.to_json() | warnings | opinion, indent=2))
     else:
         for difference in result.differences:
             print(difference_line(difference))
+        for warning in unused:
+            print(f"warning {warning}")
         verdict = "match" if result.match else "no match"
         agree = f"{count_text(result.devices, 'device')} and {count_text(result.nets, 'net')} agree"
         print(f"{verdict}: {agree}, {count_text(result.total_differences, 'difference')}")
