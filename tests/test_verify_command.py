@@ -248,3 +248,15 @@ def test_differences_come_before_design_rules_which_have_a_line_each(gds: Path, 
     assert width.count("metal.width") == 1
     assert ": 30 " in width
     assert "lvs       no match, 1 difference:" in out
+
+
+def test_a_guide_that_the_netlist_states_otherwise_fails(gds: Path, tmp_path: Path, run: Run) -> None:
+    data = netlist()
+    data["instances"]["guide"]["settings"] = {"width": 0.8}
+    data["instances"]["spare"] = {"component": "straight"}
+    dump_yaml(tmp_path / "link.pic.yml", data)
+    code, out, _ = run(gds)
+    assert code == 1
+    lines = out.splitlines()
+    assert lines[0].startswith(f"guide_width at ({HEATER_UM:.3f}, 0.000) µm: guide 'guide'")
+    assert lines[1].startswith("open_guide: guide 'spare'")

@@ -213,7 +213,7 @@ def lvs(
             with errors_naming(netlist):
                 check_netlist(reference, extraction, card)
         stage("compare")
-        result = compare(reference, extraction, card, bound.misnamed)
+        result = compare(reference, extraction, card, bound.differences)
         stage("markers")
         with StagedFiles(path.parent) as staged:
             write_lvs_lyrdb(result, gds, staged.path(markers.name))

@@ -86,7 +86,7 @@ class LvsResult:
 
 @gc_paused()
 def compare(
-    reference: Circuit, extraction: Extraction, process: Process, misnamed: Sequence[Difference] = ()
+    reference: Circuit, extraction: Extraction, process: Process, further: Sequence[Difference] = ()
 ) -> LvsResult:
     """Compare a reference circuit with an extracted one.
 
@@ -94,7 +94,7 @@ def compare(
         reference: Reference circuit, with or without hierarchy.
         extraction: Extracted circuit, and the faults of its layout, which count as differences.
         process: Process with the devices' symmetries, parameters and tolerances.
-        misnamed: Labels that lie elsewhere than the netlist's placements say, see `label_binding.BoundLabels`.
+        further: Differences that the circuits do not show, see `label_binding.BoundLabels`; they come first.
 
     Raises:
         NetlistError: The reference's cells contain each other.
@@ -102,7 +102,7 @@ def compare(
     """
     symmetries = {**device_symmetries(process), **coupler_settings.coupler_symmetries(process)}
     pair = differences.match_circuits(flatten(reference), extraction.circuit, process, symmetries)
-    found = [*misnamed, *differences.extraction_faults(pair, extraction.faults)]
+    found = [*further, *differences.extraction_faults(pair, extraction.faults)]
     for check in (
         differences.labels,
         differences.wires,

@@ -36,13 +36,14 @@ class BoundLabels:
         missing: Labels to add to those of the layout.
         unplaced: Ports of the reference that are exposed but labelled nowhere: neither a position nor a label of the
             layout tells which coupler or pad they are.
-        misnamed: Labels of the layout that lie on another coupler or pad than the netlist's, as differences of LVS.
+        differences: Differences that the circuits do not show: labels of the layout on another coupler or pad than the
+            netlist's, and guides of the netlist that the layout cannot have.
     """
 
     reference: Circuit
     missing: tuple[Label, ...] = ()
     unplaced: Mapping[str, int] = field(default_factory=dict)
-    misnamed: tuple[Difference, ...] = ()
+    differences: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,9 @@ def bind_labels(placed: PlacedCircuit, labels: Sequence[Label], process: Process
             ports[label] = terminal.port
         missing.append(Label(label, *inner_point(terminal.outline)))
     reference = replace(placed.circuit, ports=ports, position_um=placed_positions(placed, process))
-    return BoundLabels(reference, tuple(missing), unplaced, tuple(_misnamed(placed.circuit, terminals, texts)))
+    guides = (Difference(each.kind, each.message, each.instance, "", each.position_um) for each in placed.guide_faults)
+    found = (*_misnamed(placed.circuit, terminals, texts), *guides)
+    return BoundLabels(reference, tuple(missing), unplaced, found)
 
 
 def named_circuit(placed: PlacedCircuit, process: Process) -> Circuit:

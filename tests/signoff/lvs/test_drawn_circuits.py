@@ -28,10 +28,10 @@ def check(gds: Path, data: dict[str, Any]) -> LvsResult:
     """Compare, and check that KLayout's comparer agrees about the connections."""
     bound, extraction = extract_for(placed_circuit(data, PROCESS, "link"), gds, PROCESS)
     reference = bound.reference
-    result = compare(reference, extraction, PROCESS, bound.misnamed)
+    result = compare(reference, extraction, PROCESS, bound.differences)
     other = compare_with_klayout(reference, extraction.circuit, PROCESS)
     # KLayout's comparer sees neither lengths nor placements
-    kinds = {difference.kind for difference in result.differences if difference not in bound.misnamed}
+    kinds = {difference.kind for difference in result.differences if difference not in bound.differences}
     assert other.match == (kinds <= {"length"})
     return result
 
