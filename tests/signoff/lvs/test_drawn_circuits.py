@@ -299,3 +299,28 @@ def test_a_damaged_device_is_named_as_the_instance(tmp_path: Path) -> None:
     data["placements"]["spare"] = {"x": 400.0 - middle, "y": -300.0, "rotation": 0, "mirror": False}
     (body,) = [each for each in check(gds, data).differences if each.kind == "extraction.body"]
     assert body.reference == "spare"
+
+
+@pytest.mark.parametrize(
+    ("boxes", "remedy"),
+    [
+        # on a guide, alone, and as a device of three guides
+        (((HEATER_UM + 20, -1.5, HEATER_UM + 26, 1.5),), "was added to a guide"),
+        (((400.0, 400.0, 406.0, 403.0),), "no guide leads to it"),
+        (
+            ((HEATER_UM + 20, -1.5, HEATER_UM + 26, 1.5), (HEATER_UM + 22.8, 1.5, HEATER_UM + 23.25, 20.0)),
+            "draw a device of the process, or add this one",
+        ),
+    ],
+)
+def test_the_remedy_of_unknown_silicon_depends_on_its_guides(
+    tmp_path: Path, boxes: Sequence[tuple[float, float, float, float]], remedy: str
+) -> None:
+    gds = draw(tmp_path)
+    layout = gf.kdb.Layout()
+    layout.read(str(gds))
+    for box in boxes:
+        layout.top_cell().shapes(layout.layer(*PROCESS.gds_layers["core"])).insert(gf.kdb.DBox(*box))
+    layout.write(str(gds))
+    (body,) = [fault for fault in extract(gds, PROCESS).faults if fault.kind == "body"]
+    assert remedy in body.message
