@@ -1226,6 +1226,16 @@ def test_klayout_installs_a_package_and_removes_it(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+def test_klayout_creates_the_folder_that_the_environment_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "new" / "home"
+    monkeypatch.setenv("KLAYOUT_HOME", str(folder))
+    refused = run("klayout", "uninstall")
+    assert (refused.returncode, folder.exists()) == (2, False)
+    assert run("klayout", "install").returncode == 0
+    assert (folder / "salt" / "optinc_soi220").is_dir()
+    assert run("klayout", "uninstall").returncode == 0
+
+
 def test_deck_writes_a_script_and_refuses_other_endings(tmp_path: Path) -> None:
     result = run("deck", "-o", tmp_path / "new" / "a.lydrc", "--process", "soi220_two_metal")
     assert (result.returncode, result.stderr) == (0, "")

@@ -26,16 +26,16 @@ def test_the_steps_of_the_page_build_and_program_chips_that_pass(tmp_path: Path)
     program = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
 
     def built(weights: str) -> subprocess.CompletedProcess[str]:
-        arguments = [weights if word == "net.npz" else word for word in command[1:]]
+        arguments = [weights if word == "iris.npz" else word for word in command[1:]]
         return subprocess.run(
             [sys.executable, "-c", program, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
         )
 
-    done = built("net.npz")
+    done = built("iris.npz")
     assert done.returncode == 0, done.stderr
     assert "chip and network agree on 150 of 150 samples" in done.stdout + done.stderr
     # what the page says of a weight that is changed afterwards
-    with np.load(tmp_path / "net.npz") as stored:
+    with np.load(tmp_path / "iris.npz") as stored:
         arrays = dict(stored)
     arrays["layers.1.weight"][0, 1] *= -1.0
     np.savez(tmp_path / "flip.npz", **arrays)

@@ -56,3 +56,23 @@ def test_a_netlist_that_does_not_fit_names_the_process(
     code, error = said(monkeypatch, capsys, command, gds, gds.with_suffix(".pic.yml"))
     assert (code, error.count(HINT)) == (2, 1)
     assert "'mine'" in error
+
+
+@pytest.mark.parametrize("command", ["verify", "drc"])
+def test_a_layout_of_another_pdk_names_no_bundled_process(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # soi220_two_metal has one of these layers of gdsfactory's generic PDK by chance
+    layout = kdb.Layout()
+    top, gds = layout.create_cell("generic"), tmp_path / "generic.gds"
+    for layer in (1, 2):
+        top.shapes(layout.layer(layer, 0)).insert(kdb.DBox(0, 0, 10, 10))
+    layout.write(str(gds))
+    data = netlist()
+    data["instances"]["west"]["component"] = "mine"
+    dump_yaml(gds.with_suffix(".pic.yml"), data)
+    code, error = said(monkeypatch, capsys, command, gds)
+    assert code == 2
+    assert "soi220_two_metal" not in error
+    assert "no bundled process has these layers" in error
+    assert "--process FOLDER" in error

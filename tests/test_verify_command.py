@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import sys
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from pathlib import Path
 import gdsfactory as gf
 import klayout.db as kdb
 import pytest
-from drawn_link import HEATER_UM, LENGTH_UM, draw, netlist
+from drawn_link import HEATER_UM, LENGTH_UM, PROCESS, draw, netlist
 
 from optinc_pdk.cli import main
 from optinc_pdk.pdk import active_pdk
@@ -204,3 +205,58 @@ def test_a_circuit_that_gdsfactory_draws_from_yaml_passes(tmp_path: Path, run: R
         circuit.write_netlist(circuit.get_netlist(recursive=True), tmp_path / "splitter.pic.yml")
     code, out, _ = run(tmp_path / "splitter.gds")
     assert (code, "verdict   pass" in out) == (0, True), out
+
+
+def test_labels_that_name_nothing_are_warnings(tmp_path: Path, run: Run) -> None:
+    data = netlist()
+    dump_yaml(tmp_path / "link.pic.yml", data)
+    # the second is on a coupler; the third is the name of a die in the margin of its outline
+    gds = draw(tmp_path, labels=(("astray", 500.0), ("in", -10.0), ("link_die", 900.0)))
+    layout = kdb.Layout()
+    layout.read(str(gds))
+    outline = PROCESS.gds_layers["outline"]
+    layout.top_cell().shapes(layout.layer(*outline)).insert(kdb.DBox(800.0, 0.0, 1200.0, 400.0))
+    layout.write(str(gds))
+    _, out, _ = run(gds)
+    (line,) = [line for line in out.splitlines() if "unused_label" in line]
+    assert line.startswith("warning unused_label at (500.000, 0.000) µm: label 'astray'")
+    (warning,) = json.loads((tmp_path / "link.verify.json").read_text())["warnings"]
+    assert (warning["kind"], warning["place_um"], warning["affects_function"]) == ("unused_label", [500.0, 0.0], False)
+    assert line in html.unescape((tmp_path / "link.verify.html").read_text())
+
+
+def test_a_warning_does_not_fail(gds: Path, tmp_path: Path, run: Run) -> None:
+    assert run(gds)[0] == 0
+    code, out, _ = run(draw(tmp_path, labels=(("astray", 500.0),)))
+    assert (code, "'astray'" in out) == (0, True)
+
+
+def test_differences_come_before_design_rules_which_have_a_line_each(gds: Path, tmp_path: Path, run: Run) -> None:
+    layout = kdb.Layout()
+    layout.read(str(gds))
+    metal = layout.top_cell().shapes(layout.layer(*PROCESS.gds_layers["metal"]))
+    for i in range(30):
+        metal.insert(kdb.DBox(500.0, 100.0 * i, 500.5, 100.0 * i + 50.0))
+    layout.write(str(gds))
+    dump_yaml(tmp_path / "link.pic.yml", netlist(LENGTH_UM + 1.0))
+    code, out, _ = run(gds)
+    lines = out.splitlines()
+    assert code == 1
+    assert lines[0].startswith("length at ")
+    (width,) = [line for line in lines if "metal.width" in line]
+    assert lines.index(width) > 0
+    assert width.count("metal.width") == 1
+    assert ": 30 " in width
+    assert "lvs       no match, 1 difference:" in out
+
+
+def test_a_guide_that_the_netlist_states_otherwise_fails(gds: Path, tmp_path: Path, run: Run) -> None:
+    data = netlist()
+    data["instances"]["guide"]["settings"] = {"width": 0.8}
+    data["instances"]["spare"] = {"component": "straight"}
+    dump_yaml(tmp_path / "link.pic.yml", data)
+    code, out, _ = run(gds)
+    assert code == 1
+    lines = out.splitlines()
+    assert lines[0].startswith(f"guide_width at ({HEATER_UM:.3f}, 0.000) µm: guide 'guide'")
+    assert lines[1].startswith("open_guide: guide 'spare'")

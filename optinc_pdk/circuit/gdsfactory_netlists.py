@@ -16,9 +16,11 @@ import numpy as np
 from optinc_pdk.cards import DeviceCard, Process
 from optinc_pdk.cards.device_cell import CIRCUIT_CELLS, GUIDE_CELLS
 from optinc_pdk.cards.device_models import SETTINGS
-from optinc_pdk.circuit.cell_arguments import complete_instance
+from optinc_pdk.circuit.cell_arguments import ARGUMENTS, complete_instance
+from optinc_pdk.circuit.cross_sections import check_cross_sections, check_route, is_guide
 from optinc_pdk.circuit.drawn_cells import CellDrawing, with_drawn_cells, with_drawn_settings
 from optinc_pdk.circuit.errors import NetlistError
+from optinc_pdk.circuit.guide_parts import GUIDE_ENDS, GuideFault, GuidePart, guide_faults
 from optinc_pdk.circuit.instance_transforms import InstanceTransform
 from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType
 from optinc_pdk.circuit.netlist_names import NameTable
@@ -30,6 +32,8 @@ FRAMES = frozenset({"die_frame"})
 PHASE_SHIFTER = "phase_shifter"
 ALIASES = dict.fromkeys(("coupler_straight", "coupler_ring", "coupler_ring_bend"), "coupler")
 """Cells that are drawn as another device."""
+PDK_CELLS = ARGUMENTS.keys() | CIRCUIT_CELLS
+"""Cells of the package's PDK."""
 COUPLERS = frozenset({"coupler", *ALIASES})
 """Couplers of any gap and length, whose settings follow from the arguments of their cells."""
 LEAD, LEAD_PORTS = "lead_um", ("o1", "o4")
@@ -51,11 +55,13 @@ class PlacedCircuit:
             contains a guide of unknown length.
         transforms: Placement of each instance; None if the netlist states none, or a relative one.
         exposed: Labels that are ports of the netlist's top cell.
+        guide_faults: Parts of guides that no layout of the process can have: of another width, or with an open end.
     """
 
     circuit: Circuit
     transforms: tuple[InstanceTransform | None, ...]
     exposed: frozenset[str]
+    guide_faults: tuple[GuideFault, ...] = ()
 
 
 def placed_circuit(
@@ -89,6 +95,9 @@ def placed_circuit(
             "Component.get_netlist()"
         )
     names = NameTable(process)
+    if _has_own_pdk(process):
+        for cell in cells.values():
+            _check_names(cell, process)
     if draw is not None:
 
         def device(instance: str, part: SchematicInstance) -> str | None:
@@ -116,6 +125,8 @@ class _Expansion:
         }
         self.process, self.names, self.devices = process.name, names, process.devices
         self.guides = GUIDE_CELLS | set(process.netlist.guides)
+        self.own_pdk = _has_own_pdk(process)
+        self.width_um = float(process.guide.width_um)
         self.stated = {name: SETTINGS.get(card.model.name, ()) for name, card in process.devices.items()}
         self.stated[PHASE_SHIFTER] = ("length_um",)
         # the guide at the ends of a phase shifter is not heated, and extraction counts it as part of the net
@@ -125,6 +136,7 @@ class _Expansion:
         self.settings: dict[str, dict[str, float]] = {}
         self.transforms: dict[str, InstanceTransform | None] = {}
         self.lengths: dict[str, float] = {}
+        self.parts: dict[str, GuidePart] = {}
         self.partner: dict[Port, Port] = {}
         self.wires: list[tuple[Port, Port]] = []
         self.routed: set[Port] = set()
@@ -143,8 +155,18 @@ class _Expansion:
             if device is not None:
                 builder.ports[label] = ",".join(device)
         circuit = replace(builder.build(), net_length_um=np.array(lengths, dtype=np.float64))
+        wired = {port[0] for pair in self.wires for port in pair}
+        parts = {
+            each: part
+            for each, part in self.parts.items()
+            if any((each, end) in self.partner for end in GUIDE_ENDS)
+            or (self.own_pdk and each not in wired and is_guide(part.part))
+        }
         return PlacedCircuit(
-            circuit, tuple(self.transforms[each] for each in circuit.instances), frozenset(builder.ports)
+            circuit,
+            tuple(self.transforms[each] for each in circuit.instances),
+            frozenset(builder.ports),
+            tuple(guide_faults(parts, self.partner, self.width_um)),
         )
 
     def _check_size(self, name: str, parents: tuple[str, ...], known: dict[str, int]) -> int:
@@ -195,6 +217,7 @@ class _Expansion:
                 inner[instance] = self.expand(part.component, f"{full}.", placed)
             elif part.component in self.guides:
                 self.lengths[full] = _length(full, part.info, part.settings)
+                self.parts[full] = GuidePart(part, placed)
             elif part.component in FRAMES:
                 inner[instance] = {}
             else:
@@ -232,7 +255,7 @@ class _Expansion:
         if part.drawn:
             return part
         if device is None:
-            return complete_instance(instance, part) if self.guides == GUIDE_CELLS else part
+            return complete_instance(instance, part) if self.own_pdk else part
         card = self.devices[device]
         further = (LEAD,) if part.component == WITH_LEADS else ()
         complete = _is_drawn_by_package(card)
@@ -382,6 +405,21 @@ class _Expansion:
     def _is_pad(self, instance: str) -> bool:
         """Return whether a device has electrical ports only."""
         return not self.library[self.kinds[instance]].optical
+
+
+def _has_own_pdk(process: Process) -> bool:
+    """Return whether the package's PDK draws the guides; other PDKs have cells, cross-sections and strategies, too."""
+    return not set(process.netlist.guides) - GUIDE_CELLS
+
+
+def _check_names(cell: SchematicCell, process: Process) -> None:
+    """Check the cross-sections and routing strategies that a netlist names for cells and routes of the PDK."""
+    for name, part in cell.instances.items():
+        card = process.devices.get(part.component)
+        if part.component in PDK_CELLS and (card is None or _is_drawn_by_package(card)):
+            check_cross_sections(f"instance {name!r}", part.settings)
+    for name, route in cell.route_statements.items():
+        check_route(f"route {name!r}", route)
 
 
 def _is_drawn_by_package(card: DeviceCard) -> bool:

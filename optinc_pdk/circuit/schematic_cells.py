@@ -19,6 +19,7 @@ CELL_KEYS = frozenset(
 _INSTANCE_KEYS = frozenset({"component", "settings", "info", "array", "virtual"})
 # A placement with further keys is relative to a port or to another instance.
 _ABSOLUTE_KEYS = frozenset({"x", "y", "dx", "dy", "rotation", "mirror"})
+_ROUTE_KEYS = frozenset({"links", "routing_strategy", "settings"})
 LISTED = 8
 """Number of netlists that a message names."""
 MAX_INSTANCES = 1_000_000
@@ -46,6 +47,19 @@ class SchematicInstance:
 
 
 @dataclass(frozen=True)
+class RouteStatement:
+    """How a route is drawn.
+
+    Attributes:
+        strategy: Name of the routing function; None for the default.
+        settings: Arguments of the function.
+    """
+
+    strategy: str | None
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class SchematicCell:
     """A cell of a netlist.
 
@@ -54,6 +68,7 @@ class SchematicCell:
         nets: Pairs of ports on one net, each ``"instance,port"``; see :meth:`touches`.
         connections: Pairs of ports of which the first is moved to the second, each ``"instance,port"``.
         routes: Pairs of ports that a guide or wire of unknown length connects, each ``"instance,port"``.
+        route_statements: How the routes are drawn, by their names.
         ports: Ports of the cell by name, each ``"instance,port"``.
     """
 
@@ -62,6 +77,7 @@ class SchematicCell:
     ports: Mapping[str, str]
     connections: tuple[tuple[str, str], ...] = ()
     routes: tuple[tuple[str, str], ...] = ()
+    route_statements: Mapping[str, RouteStatement] = field(default_factory=dict)
 
     def touches(self, net: tuple[str, str]) -> bool:
         """Return whether the ports on a net touch, so that no guide is between them.
@@ -156,7 +172,8 @@ def _cell(where: str, data: Any) -> SchematicCell:
     joined = tuple((key, _text(f"{where}connections", value)) for key, value in connections.items())
     ports = mapping_of(f"{where}ports", data.get("ports") or {})
     labels = {label: _text(f"{where}port {label!r}", port) for label, port in ports.items()}
-    return SchematicCell(instances, tuple(_nets(where, data)), labels, joined, tuple(_routes(where, data)))
+    routes, statements = tuple(_routes(where, data)), dict(_route_statements(where, data))
+    return SchematicCell(instances, tuple(_nets(where, data)), labels, joined, routes, statements)
 
 
 def _instances(where: str, name: str, data: Any, place: Any, most: int) -> dict[str, SchematicInstance]:
@@ -236,6 +253,18 @@ def _routes(where: str, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             if ":" in f"{a}{b}":
                 raise NetlistError(f"{at}: the link {a!r} of a range of ports is not supported; give one link a port")
             yield a, _text(at, b)
+
+
+def _route_statements(where: str, data: Mapping[str, Any]) -> Iterator[tuple[str, RouteStatement]]:
+    """Yield the name of each route and how it is drawn."""
+    for name, route in mapping_of(f"{where}routes", data.get("routes") or {}).items():
+        at = f"{where}route {name!r}"
+        if unknown := sorted(set(route) - _ROUTE_KEYS):
+            known = ", ".join(sorted(_ROUTE_KEYS))
+            raise NetlistError(f"{at}: unknown key {unknown[0]!r}; correct or remove it, known are {known}")
+        strategy = route.get("routing_strategy")
+        strategy = None if strategy is None else name_of(f"{at}: routing_strategy", strategy)
+        yield name, RouteStatement(strategy, mapping_of(f"{at}: settings", route.get("settings") or {}))
 
 
 def _text(where: str, value: Any) -> str:

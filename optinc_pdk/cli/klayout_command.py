@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,8 +25,8 @@ def klayout(
             "--klayout-home",
             parser=parse_output,
             metavar="PATH",
-            help="Folder of KLayout's settings, which install creates. Default: KLAYOUT_HOME, or else ~/.klayout, "
-            "which must exist.",
+            help="Folder of KLayout's settings, which install creates. Default: KLAYOUT_HOME, which it creates too, or "
+            "else ~/.klayout, which must exist.",
         ),
     ] = None,
 ) -> None:
@@ -41,7 +42,8 @@ def klayout(
     from optinc_pdk.report.klayout_package import install_package, klayout_home, package_name, remove_package
 
     # a folder that is named is created, as every output folder; KLayout creates its own
-    folder = klayout_home(home) if home is None or action == "uninstall" else output_folder(home, "--klayout-home")
+    named = Path(variable) if home is None and (variable := os.environ.get("KLAYOUT_HOME")) else home
+    folder = klayout_home(named) if named is None or action == "uninstall" else output_folder(named, "--klayout-home")
     if action == "uninstall":
         print(f"{remove_package(card, folder)}: deleted; KLayout notices it at its next start")
         return

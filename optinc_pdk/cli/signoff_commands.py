@@ -197,6 +197,8 @@ def lvs(
 
     from optinc_pdk.file_sets import StagedFiles
     from optinc_pdk.report.build_numbers import difference_line, not_compared_text
+    from optinc_pdk.report.formatting import count_text
+    from optinc_pdk.signoff.layout_faults import unused_labels
     from optinc_pdk.signoff.lvs import klayout_comparer
     from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
     from optinc_pdk.signoff.lvs.input_consistency import check_netlist, netlist_hint
@@ -211,7 +213,7 @@ def lvs(
             with errors_naming(netlist):
                 check_netlist(reference, extraction, card)
         stage("compare")
-        result = compare(reference, extraction, card)
+        result = compare(reference, extraction, card, bound.differences)
         stage("markers")
         with StagedFiles(path.parent) as staged:
             write_lvs_lyrdb(result, gds, staged.path(markers.name))
@@ -222,16 +224,19 @@ def lvs(
         if second_opinion:
             stage("second opinion")
             other = klayout_comparer.compare_with_klayout(reference, extraction.circuit, card, result)
+    unused = unused_labels(extraction)
     if as_json:
         opinion = {"second_opinion": asdict(other)} if other else {}
-        print(json.dumps(result.to_json() | opinion, indent=2))
+        warnings = {"warnings": [warning.to_json() for warning in unused]}
+        print(json.dumps(result.to_json() | warnings | opinion, indent=2))
     else:
         for difference in result.differences:
             print(difference_line(difference))
+        for warning in unused:
+            print(f"warning {warning}")
         verdict = "match" if result.match else "no match"
-        print(
-            f"{verdict}: {result.devices} devices and {result.nets} nets agree, {result.total_differences} differences"
-        )
+        agree = f"{count_text(result.devices, 'device')} and {count_text(result.nets, 'net')} agree"
+        print(f"{verdict}: {agree}, {count_text(result.total_differences, 'difference')}")
         if text := not_compared_text(result):
             print(text)
         if other:

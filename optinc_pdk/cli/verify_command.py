@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optinc_pdk.signoff.verification import Verification
 
 SHOWN = 20
-"""Findings that the command prints; the report has more."""
+"""Number of faults and differences, and of warnings, that the command prints; the report has all."""
 HALF_RANGE_NM, STEP_NM = 5.0, 0.1
 """Wavelengths by default: this far to both sides of the process's wavelength, and the step between them."""
 
@@ -146,13 +146,20 @@ def _print(result: Verification) -> None:
     """Print the findings, a line for every check, and the verdict."""
     from optinc_pdk.report.build_numbers import not_compared_text
     from optinc_pdk.report.formatting import count_text
-    from optinc_pdk.report.verification_page import findings, verdict_text
+    from optinc_pdk.report.rule_results import violation_line
+    from optinc_pdk.report.verification_page import circuit_findings, verdict_text
 
-    listed = findings(result)
+    # first what is wrong with the circuit, which is often the cause of violations of design rules
+    listed = circuit_findings(result)
     for text, _ in listed[:SHOWN]:
         print(text)
-    if len(listed) > SHOWN:
-        print(f"{len(listed) - SHOWN} more findings are in the report")
+    _print_more(len(listed), "differences and faults")
+    for rule in result.drc.rules:
+        if rule.violations:
+            print(violation_line(rule))
+    for warning in result.warnings[:SHOWN]:
+        print(f"warning {warning}")
+    _print_more(len(result.warnings), "warnings")
     drc, lvs, s = result.drc, result.lvs, result.scattering
     warnings = f" and {count_text(drc.warnings, 'warning')}" if drc.warnings else ""
     print(f"drc       {count_text(drc.violations, 'violation')}{warnings} of {len(drc.rules)} geometric rules")
@@ -170,3 +177,9 @@ def _print(result: Verification) -> None:
     else:
         print(f"simulate  {count_text(len(s.labels), 'port')} at {count_text(len(s.wavelengths_nm), 'wavelength')}")
     print(f"verdict   {verdict_text(result)}")
+
+
+def _print_more(count: int, nouns: str) -> None:
+    """Print how many of several findings were not printed, if there are some."""
+    if count > SHOWN:
+        print(f"{count - SHOWN} more {nouns} are in the report")

@@ -7,7 +7,7 @@ ports and metadata are not used.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,12 +30,13 @@ from optinc_pdk.extract.guide_couplers import GuideCouplers, coupler_marks, find
 from optinc_pdk.extract.guide_strips import StripRule
 from optinc_pdk.extract.guide_tracing import OpticalNets, trace_guides
 from optinc_pdk.extract.heater_wiring import DrawnHeaters, HeaterWiring
-from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, MaskLayout, read_mask_layout
+from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, MaskLayout, label_positions, read_mask_layout
+from optinc_pdk.extract.metal_nets import MetalNets
 from optinc_pdk.extract.near_misses import find_near_misses
 from optinc_pdk.extract.phase_shifters import ExtractedHeater
 from optinc_pdk.extract.placed_blocks import NO_BLOCKS, PlacedBlocks
 from optinc_pdk.extract.silicon_checks import check_foreign, check_inside, check_layers, check_tips
-from optinc_pdk.extract.spatial_index import region_polygons
+from optinc_pdk.extract.spatial_index import NOT_FOUND, region_polygons
 from optinc_pdk.gc_control import gc_paused
 
 
@@ -54,6 +55,8 @@ class Extraction:
         fibres: Fibre couplers, labelled or not.
         placements: Golden devices where they were recognised, sorted by position.
         couplers: Couplers of any gap and length; None if the circuit was not extracted from a layout.
+        unused_labels: Labels on no fibre coupler and no metal, which name nothing. Names of dies do not count: texts in
+            the lower margin of an outline.
     """
 
     circuit: Circuit
@@ -63,6 +66,7 @@ class Extraction:
     fibres: tuple[FibreCoupler, ...] = field(default=(), compare=False, repr=False)
     placements: tuple[DevicePlacement, ...] = field(default=(), compare=False, repr=False)
     couplers: GuideCouplers | None = field(default=None, compare=False, repr=False)
+    unused_labels: tuple[Label, ...] = field(default=(), compare=False, repr=False)
 
 
 @refusing_geometry
@@ -121,6 +125,7 @@ def extract(
         couplers_to_fibres,
         tuple(placements),
         couplers,
+        tuple(_unused(fibres.others, wiring.metal, mask, process)),
     )
 
 
@@ -204,6 +209,17 @@ def _trace(
         faults += check_inside(silicon.taken, silicon.core)
     nets = trace_guides(pieces, outline, silicon.placed.outgoing_guides(), devices, rule, variants)
     return nets.joined_by(devices, *silicon.placed.inner_guides()), faults
+
+
+def _unused(labels: Sequence[Label], metal: MetalNets, mask: MaskLayout, process: Process) -> Iterator[Label]:
+    """Yield the labels on no metal, without those in the lower margin of an outline, where the name of a die is."""
+    keepout = round(float(process.floorplan.keepout_um) * NM_PER_UM)
+    outlines = region_polygons(mask.region("outline")) if "outline" in mask.layers else []
+    dies = [outline.bbox() for outline in outlines]
+    margins = [kdb.Box(die.left, die.bottom, die.right, die.bottom + keepout) for die in dies]
+    for label, net in zip(labels, metal.nets_at(label_positions(labels)).tolist(), strict=True):
+        if net == NOT_FOUND and not any(margin.contains(kdb.Point(label.x, label.y)) for margin in margins):
+            yield label
 
 
 def _counts(devices: Sequence[ExtractedDevice], nets: OpticalNets) -> dict[str, float]:

@@ -99,6 +99,12 @@ def read_cells(path: str | Path) -> kdb.Layout:
     return layout
 
 
+COVERED = 0.75
+"""Share of a layout's layers that a process has if the layout may be drawn for it; others are annotations."""
+OTHER_PROCESS = "no bundled process has these layers; give the folder of the layout's process, --process FOLDER"
+"""Remedy for a layout of another PDK."""
+
+
 def check_unit(layout: kdb.Layout, unit_um: float, path: str | Path) -> None:
     """Check that a layout has the required database unit.
 
@@ -137,7 +143,7 @@ def check_layers(layout: kdb.Layout, layers: Mapping[str, tuple[int, int]], path
     others = better_processes(drawn, layers)
     if not known or others:
         text = f"of its layers {_layers_text(drawn)} the process has {_layers_text(known) if known else 'none'}"
-        remedy = f"give the right one with --process{': ' + ' or '.join(others) if others else ''}"
+        remedy = f"give the right one with --process: {' or '.join(others)}" if others else OTHER_PROCESS
         raise GdsError(f"{path}: drawn for another process: {text}; {remedy}")
 
 
@@ -149,11 +155,11 @@ def better_processes(drawn: set[tuple[int, int]], layers: Mapping[str, tuple[int
         layers: Layers of its process, by name.
 
     Returns:
-        Names of the processes that have most of the layers: more than its process, and at least half of all.
+        Names of the processes that have most of the layers: more than its process, and at least ``COVERED`` of all.
     """
     known = {name: len(drawn & set(load_process(name).gds_layers.values())) for name in process_names()}
     most = max(known.values())
-    if most <= len(drawn & set(layers.values())) or 2 * most < len(drawn):
+    if most <= len(drawn & set(layers.values())) or most < COVERED * len(drawn):
         return []
     return [name for name, count in known.items() if count == most]
 

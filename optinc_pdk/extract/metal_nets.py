@@ -56,7 +56,7 @@ class MetalNets:
     def __init__(self, mask: MaskLayout, process: Process) -> None:
         """Merge the metals of a layout and find its nets."""
         stack = process.contact
-        regions = [mask.region(layer).merged() for layer in stack.metals]
+        regions = [_metal(mask, layer) for layer in stack.metals]
         pieces = [(layer, polygon) for layer, region in enumerate(regions) for polygon in region_polygons(region)]
         corners = box_array(polygon.bbox() for _, polygon in pieces)[:, :2]
         pieces = [pieces[n] for n in _by_corner(corners, [(polygon, layer) for layer, polygon in pieces])]
@@ -172,6 +172,15 @@ class MetalNets:
             (n,) areas in µm².
         """
         return self._wire_area[nets]
+
+
+def _metal(mask: MaskLayout, layer: str) -> kdb.Region:
+    """Return the merged shapes of a metal; shapes that touch in a corner only stay apart, as no current flows there."""
+    region = mask.region(layer)
+    region.min_coherence = True
+    merged = region.merged()
+    merged.min_coherence = True
+    return merged
 
 
 def _not_all_on(vias: kdb.Region, name: str, layers: Mapping[str, kdb.Region]) -> list[Fault]:

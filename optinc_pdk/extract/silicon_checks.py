@@ -140,6 +140,14 @@ def check_foreign(placements: Sequence[DevicePlacement], guides: Sequence[kdb.Po
     return faults
 
 
+_OTHER_REMEDY = "draw a device of the process, or add this one (docs/own_devices.md)"
+_REMEDIES = {
+    0: "no guide leads to it; delete it, or draw a device of the process",
+    2: "silicon was added to a guide; delete it, or, if it is a device of your own, add its card (docs/own_devices.md)",
+}
+"""What to do about a body that is like no device, by the number of guides that lead to it."""
+
+
 def describe_bodies(
     silicon: kdb.Region, variants: Sequence[GoldenVariant], body_nm: int
 ) -> tuple[list[Fault], list[kdb.Polygon]]:
@@ -152,7 +160,7 @@ def describe_bodies(
 
     Returns:
         One fault per body, which names the device with the smallest difference in area, unless that is more than the
-        body's own area; and the polygons of the bodies.
+        body's own area, and says what to do about it; and the polygons of the bodies.
     """
     bodies = sorted(region_polygons(morphological_opening(silicon, body_nm)))
     faults: list[Fault] = []
@@ -166,14 +174,19 @@ def describe_bodies(
         # a device that differs by more than the whole body has nothing in common with it
         if name and area <= body.area():
             likeness = f"it is most like {name}, and differs from it by {area / NM_PER_UM**2:.4g} µm²"
+            remedy = _OTHER_REMEDY
         else:
             likeness = "it resembles no device of the process"
-        text = (
-            f"unrecognized silicon body: {likeness}; "
-            "draw a device of the process, or add this one (docs/own_devices.md)"
-        )
-        faults.append(Fault("body", text, (x, y)))
+            remedy = _REMEDIES.get(_guide_count(silicon, body, body_nm), _OTHER_REMEDY)
+        faults.append(Fault("body", f"unrecognized silicon body: {likeness}; {remedy}", (x, y)))
     return faults, bodies
+
+
+def _guide_count(silicon: kdb.Region, body: kdb.Polygon, body_nm: int) -> int:
+    """Return how many guides lead away from a body."""
+    inner = kdb.Region(body).sized(body_nm)
+    ring = inner.sized(body_nm) - inner
+    return int((silicon & ring).merged().count())
 
 
 def morphological_opening(region: kdb.Region, size: int) -> kdb.Region:

@@ -37,8 +37,11 @@ Box = tuple[float, float, float, float]
 
 
 def findings(result: Verification) -> list[tuple[str, Box | None]]:
-    """Return all findings of a verification as text, each with its place: left, bottom, right and top in µm."""
-    found: list[tuple[str, Box | None]] = []
+    """Return all findings of a verification as text, each with its place: left, bottom, right and top in µm.
+
+    Those of the circuit come first, because they state the cause of many violations of design rules.
+    """
+    found = circuit_findings(result)
     for rule in result.drc.rules:
         notes = iter(rule.notes)
         for left, bottom, right, top in rule.boxes_um.tolist():
@@ -46,6 +49,12 @@ def findings(result: Verification) -> list[tuple[str, Box | None]]:
             place = f"({left:.3f}, {bottom:.3f}) µm"
             text = f"{rule.id} at {place}: {rule.rule.severity}; {rule.rule.text}"
             found.append((text if note is None else f"{text}; {note}", (left, bottom, right, top)))
+    return found + [(f"warning {each}", _around(each.place_um)) for each in result.warnings]
+
+
+def circuit_findings(result: Verification) -> list[tuple[str, Box | None]]:
+    """Return the differences of LVS and the faults of the layout, as `findings` does."""
+    found: list[tuple[str, Box | None]] = []
     faults = result.faults
     if result.lvs is not None:
         found += [(difference_line(each), _around(each.position_um)) for each in result.lvs.differences]
@@ -136,6 +145,7 @@ def verification_numbers(result: Verification, files: VerifiedFiles, process: Pr
             "differences": [asdict(each) for each in result.lvs.differences],
         },
         "faults": [fault.to_json() for fault in result.faults],
+        "warnings": [warning.to_json() for warning in result.warnings],
         "simulation": {"not_run": result.not_simulated}
         if s is None
         else {"wavelengths_nm": [float(s.wavelengths_nm[0]), float(s.wavelengths_nm[-1])], "ports": list(s.labels)},

@@ -62,7 +62,7 @@ def read_drawn_circuit(gds_path: str | Path, netlist: Circuit | PlacedCircuit | 
             check_netlist(reference, extraction, process)
         except InputError as fault:
             raise InputError(f"netlist {reference.name!r} {fault}") from fault
-        lvs = compare(reference, extraction, process)
+        lvs = compare(reference, extraction, process, bound.differences)
         found = {label: int(lvs.port_map[port]) for label, port in bound.unplaced.items()}
         known = {label: port for label, port in found.items() if port != UNCONNECTED}
     labelled = replace(extraction.circuit, ports={**extraction.circuit.ports, **known})

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from optinc_pdk.extract import Fault
+from optinc_pdk.extract import Extraction, Fault
 
 
 class FaultKind(NamedTuple):
@@ -48,6 +48,7 @@ FAULT_KINDS: Mapping[str, FaultKind] = {
     "via": FaultKind(True, "via that is not completely on both metals; simulated as a sound contact"),
     "short": FaultKind(True, "pads, contacts or pins joined in metal"),
     "bump": FaultKind(True, "opening of a bump that is missing or has another shape; simulated as a sound contact"),
+    "unused_label": FaultKind(False, "label on no fibre coupler or pad, which names nothing"),
     "label": FaultKind(True, "label that is used twice, is misplaced, or is missing in the layout"),
     # wiring of the heaters, alone and with the bias
     "open_wire": FaultKind(True, "heater without pad or ground: its wire is cut; it cannot be driven"),
@@ -97,6 +98,14 @@ class LayoutFault:
 def layout_faults_of(faults: Iterable[Fault]) -> tuple[LayoutFault, ...]:
     """Return the faults of an extraction in the form in which all checks report them."""
     return tuple(LayoutFault(fault.kind, fault.message, fault.position_um) for fault in faults)
+
+
+def unused_labels(extraction: Extraction) -> tuple[LayoutFault, ...]:
+    """Return a warning for each label that lies on no fibre coupler and no metal, where somebody may miss it."""
+    text = "label {!r} is on no fibre coupler or pad, so it names nothing; move or delete it"
+    return tuple(
+        LayoutFault("unused_label", text.format(label.text), label.position_um) for label in extraction.unused_labels
+    )
 
 
 def affect_function(faults: Iterable[LayoutFault]) -> bool:

@@ -15,7 +15,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.models.registry import NoModelError
 from optinc_pdk.signoff.drawn_circuit import DrawnCircuit, read_drawn_circuit
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult, check_chip
-from optinc_pdk.signoff.layout_faults import LayoutFault, affect_function
+from optinc_pdk.signoff.layout_faults import LayoutFault, affect_function, unused_labels
 from optinc_pdk.signoff.lvs.comparison import LvsResult
 from optinc_pdk.simulate.heater_drive.pad_settings import PadSetting
 from optinc_pdk.simulate.s_parameters.scattering import Progress, Scattering
@@ -57,6 +57,11 @@ class Verification:
     def faults(self) -> tuple[LayoutFault, ...]:
         """Faults of the layout that a simulation does not include."""
         return self.drawn.faults
+
+    @property
+    def warnings(self) -> tuple[LayoutFault, ...]:
+        """What is wrong with the layout without effect on its circuit: labels that name nothing."""
+        return unused_labels(self.drawn.extraction)
 
     @property
     def passed(self) -> bool:

@@ -314,7 +314,7 @@ def test_a_shape_on_a_layer_of_another_pdk_fails_with_its_place(optinc: Any, tmp
 
     code, text = optinc(*write("crossing_matrix", tmp_path, change))
     assert code == 1
-    assert "chip.layers at (300.000, 80.000)" in text
+    assert "chip.layers: 1 at (300.0, 80.0)" in text
 
 
 def test_a_layout_of_another_process_is_refused(optinc: Any, tmp_path: Path) -> None:

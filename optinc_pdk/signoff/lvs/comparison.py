@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -84,13 +85,16 @@ class LvsResult:
 
 
 @gc_paused()
-def compare(reference: Circuit, extraction: Extraction, process: Process) -> LvsResult:
+def compare(
+    reference: Circuit, extraction: Extraction, process: Process, further: Sequence[Difference] = ()
+) -> LvsResult:
     """Compare a reference circuit with an extracted one.
 
     Args:
         reference: Reference circuit, with or without hierarchy.
         extraction: Extracted circuit, and the faults of its layout, which count as differences.
         process: Process with the devices' symmetries, parameters and tolerances.
+        further: Differences that the circuits do not show, see `label_binding.BoundLabels`; they come first.
 
     Raises:
         NetlistError: The reference's cells contain each other.
@@ -98,7 +102,7 @@ def compare(reference: Circuit, extraction: Extraction, process: Process) -> Lvs
     """
     symmetries = {**device_symmetries(process), **coupler_settings.coupler_symmetries(process)}
     pair = differences.match_circuits(flatten(reference), extraction.circuit, process, symmetries)
-    found = list(differences.extraction_faults(pair, extraction.faults))
+    found = [*further, *differences.extraction_faults(pair, extraction.faults)]
     for check in (
         differences.labels,
         differences.wires,

@@ -35,9 +35,9 @@ class Difference:
     """One difference between layout and reference.
 
     Attributes:
-        kind: ``"extraction.<kind of fault>"``, ``"label"``, ``"short"``, ``"open"``, ``"device"``, ``"net"``,
-            ``"heater"``, ``"pin"``, ``"parameter"``, ``"gap"``, ``"coupled_length"``, ``"path_difference"``,
-            ``"guide_length"``, ``"length"``, ``"arms"`` or ``"lengths"``.
+        kind: ``"extraction.<kind of fault>"``, ``"label"``, ``"guide_width"``, ``"open_guide"``, ``"short"``,
+            ``"open"``, ``"device"``, ``"net"``, ``"heater"``, ``"pin"``, ``"parameter"``, ``"gap"``,
+            ``"coupled_length"``, ``"path_difference"``, ``"guide_length"``, ``"length"``, ``"arms"`` or ``"lengths"``.
         message: Description of the difference.
         reference: Names in the reference; empty if it has no counterpart.
         extracted: Names in the extracted circuit; empty if it has no counterpart.

@@ -12,7 +12,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, flatten
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import Extraction
-from optinc_pdk.extract.layout_reader import better_processes, drawn_layers
+from optinc_pdk.extract.layout_reader import OTHER_PROCESS, better_processes, drawn_layers
 from optinc_pdk.extract.mask_layout import read_layout
 from optinc_pdk.signoff.lvs.differences import GROUND_PREFIX
 
@@ -71,17 +71,19 @@ def netlist_hint(reference: Circuit, extraction: Extraction) -> str:
 def process_hint(gds_path: Path, process: Process) -> str:
     """Return a hint that a layout may be drawn for another process, as text.
 
-    The hint is given if other bundled processes have more layers of the layout than the process.
+    The hint is given if other bundled processes have more layers of the layout than the process, or if the process has
+    less than half of them.
 
     Returns:
         The hint; empty if there is no reason for it.
     """
     drawn = drawn_layers(read_layout(gds_path)[0])
-    others = better_processes(drawn, process.gds_layers)
-    if not others:
+    others, unknown = better_processes(drawn, process.gds_layers), sorted(drawn - set(process.gds_layers.values()))
+    if not others and 2 * len(unknown) <= len(drawn):
         return ""
-    unknown = sorted(drawn - set(process.gds_layers.values()))
     names = ", ".join(f"{layer}/{datatype}" for layer, datatype in unknown[:NAMES])
+    if not others:
+        return f"{process.name} does not have layers {names}; {OTHER_PROCESS}"
     return f"{process.name} does not have layers {names}; was the layout drawn for --process {' or '.join(others)}?"
 
 

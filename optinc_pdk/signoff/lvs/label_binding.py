@@ -7,7 +7,7 @@ is known, and a label is set there. The position only names what lies there: con
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
 from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, label_positions
 from optinc_pdk.extract.metal_nets import inner_point
 from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex
+from optinc_pdk.signoff.lvs.differences import Difference
 from optinc_pdk.signoff.lvs.placed_instances import placed_positions
 
 PAD = "pad"
@@ -35,28 +36,40 @@ class BoundLabels:
         missing: Labels to add to those of the layout.
         unplaced: Ports of the reference that are exposed but labelled nowhere: neither a position nor a label of the
             layout tells which coupler or pad they are.
+        differences: Differences that the circuits do not show: labels of the layout on another coupler or pad than the
+            netlist's, and guides of the netlist that the layout cannot have.
     """
 
     reference: Circuit
     missing: tuple[Label, ...] = ()
     unplaced: Mapping[str, int] = field(default_factory=dict)
+    differences: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True)
 class _Terminal:
-    """A fibre coupler or pad of the reference: its instance, its port to the outside, and its outline, if known."""
+    """A fibre coupler or pad of the reference.
+
+    Attributes:
+        instance: Its instance.
+        port: Its port to the outside.
+        outline: Its outline in nm; None if its place is unknown.
+        noun: What messages call it.
+    """
 
     instance: str
     port: int
     outline: kdb.Polygon | None
+    noun: str
 
 
 def bind_labels(placed: PlacedCircuit, labels: Sequence[Label], process: Process) -> BoundLabels:
     """Label the fibre couplers and pads of a drawn circuit.
 
     A coupler or pad is called as the layout labels it, else as the port that the netlist exposes there, else by the
-    name of its instance. A label of the layout that is the name of another exposed port is a fault, which the
-    comparison finds: then both keep their labels.
+    name of its instance. A label of the layout that is the name of another exposed port does not rename either: the
+    comparison finds what is connected to the wrong one. Every label that is the name of another coupler or pad, or lies
+    on an exposed one without being its name, is a difference besides.
 
     Args:
         placed: Circuit of the netlist.
@@ -74,9 +87,9 @@ def bind_labels(placed: PlacedCircuit, labels: Sequence[Label], process: Process
     unplaced: dict[str, int] = {}
     for terminal in terminals:
         label = exposed.get(terminal.port)
-        drawn = [text for text in texts.get(terminal.instance, ()) if text not in placed.exposed]
+        drawn = [label.text for label in texts.get(terminal.instance, ()) if label.text not in placed.exposed]
         if terminal.instance in texts:
-            if drawn and label not in texts[terminal.instance]:
+            if drawn and label not in {each.text for each in texts[terminal.instance]}:
                 if label is not None:
                     del ports[label]
                 ports[drawn[0]] = terminal.port
@@ -86,11 +99,13 @@ def bind_labels(placed: PlacedCircuit, labels: Sequence[Label], process: Process
                 unplaced[label] = ports.pop(label)
             continue
         if label is None:
-            label = free_label(terminal.instance, ports)
+            label = free_label(terminal.instance, {*ports, *known})
             ports[label] = terminal.port
         missing.append(Label(label, *inner_point(terminal.outline)))
     reference = replace(placed.circuit, ports=ports, position_um=placed_positions(placed, process))
-    return BoundLabels(reference, tuple(missing), unplaced)
+    guides = (Difference(each.kind, each.message, each.instance, "", each.position_um) for each in placed.guide_faults)
+    found = (*_misnamed(placed.circuit, terminals, texts), *guides)
+    return BoundLabels(reference, tuple(missing), unplaced, found)
 
 
 def named_circuit(placed: PlacedCircuit, process: Process) -> Circuit:
@@ -136,10 +151,10 @@ def _terminals(placed: PlacedCircuit, process: Process) -> list[_Terminal]:
         if component.name in fibres:
             variant = fibres[component.name]
             port = next(i for i, name in enumerate(component.optical) if name not in variant.port_edges)
-            terminals.append(_Terminal(instance, first + port, _outline(variant.core[0], transform)))
+            terminals.append(_Terminal(instance, first + port, _outline(variant.core[0], transform), "fibre"))
         elif component.name == PAD:
             square = kdb.Polygon(kdb.Box(size, size))
-            terminals.append(_Terminal(instance, first, _outline(square, transform)))
+            terminals.append(_Terminal(instance, first, _outline(square, transform), "pad"))
     return terminals
 
 
@@ -151,15 +166,40 @@ def _outline(polygon: kdb.Polygon, transform: InstanceTransform | None) -> kdb.P
     return polygon.transformed(kdb.ICplxTrans(1.0, transform.rotation_deg, transform.mirror, *map(round, at)))
 
 
-def _texts(terminals: Sequence[_Terminal], labels: Sequence[Label]) -> Mapping[str, list[str]]:
+def _texts(terminals: Sequence[_Terminal], labels: Sequence[Label]) -> Mapping[str, list[Label]]:
     """Return the texts of the layout that lie on each terminal, by instance."""
     placed = [terminal for terminal in terminals if terminal.outline is not None]
     index = PolygonIndex(terminal.outline for terminal in placed if terminal.outline is not None)
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[Label]] = {}
     for label, number in zip(labels, index.at(label_positions(labels)).tolist(), strict=True):
         if number != NOT_FOUND:
-            found.setdefault(placed[number].instance, []).append(label.text)
+            found.setdefault(placed[number].instance, []).append(label)
     return found
+
+
+def _misnamed(
+    circuit: Circuit, terminals: Sequence[_Terminal], texts: Mapping[str, Sequence[Label]]
+) -> Iterator[Difference]:
+    """Yield a difference for each text that lies on another terminal than the netlist's of this name.
+
+    A terminal is called as the ports that expose it and as its instance. One that is not exposed may have a label that
+    the netlist does not know.
+    """
+    exposed: dict[int, list[str]] = {}
+    for name, number in circuit.ports.items():
+        exposed.setdefault(number, []).append(name)
+    names = {terminal.instance: [*exposed.get(terminal.port, ()), terminal.instance] for terminal in terminals}
+    known = {name for each in names.values() for name in each}
+    for terminal in terminals:
+        own, found = names[terminal.instance], texts.get(terminal.instance, ())
+        # the extraction reports several texts on one terminal
+        if any(label.text in own for label in found):
+            continue
+        for label in found:
+            if label.text in known or terminal.port in exposed:
+                text = f"label {label.text!r} is on the {terminal.noun} that the netlist calls {own[0]!r}"
+                port = circuit.port_name(terminal.port)
+                yield Difference("label", text, port, label.text, label.position_um)
 
 
 def extract_for(
