@@ -413,10 +413,13 @@ def _has_own_pdk(process: Process) -> bool:
 
 
 def _check_names(cell: SchematicCell, process: Process) -> None:
-    """Check the cross-sections and routing strategies that a netlist names for cells and routes of the PDK."""
+    """Check the cross-sections and routing strategies that a schematic names for cells and routes of the PDK.
+
+    The netlist of a layout may have cross-sections that its author registered, as it states the widths besides.
+    """
     for name, part in cell.instances.items():
         card = process.devices.get(part.component)
-        if part.component in PDK_CELLS and (card is None or _is_drawn_by_package(card)):
+        if not part.drawn and part.component in PDK_CELLS and (card is None or _is_drawn_by_package(card)):
             check_cross_sections(f"instance {name!r}", part.settings)
     for name, route in cell.route_statements.items():
         check_route(f"route {name!r}", route)

@@ -75,6 +75,12 @@ def test_a_route_that_cannot_be_drawn_is_refused(route: dict[str, Any], value: s
         read(data)
 
 
+def test_a_layout_may_have_a_cross_section_of_its_author() -> None:
+    data = schematic(cross_section="of_mine")
+    data["instances"]["guide"]["info"] = {"width": float(PROCESS.guide.width_um)}
+    assert not faults(data)
+
+
 def test_other_pdks_have_cross_sections_of_their_own() -> None:
     guides = PROCESS.netlist.model_copy(update={"guides": ("straight_rib",)})
     process = PROCESS.model_copy(update={"netlist": guides})
