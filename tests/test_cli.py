@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 import typing
@@ -34,6 +35,7 @@ from optinc_pdk.cli.app import progress_counter, stage_progress
 from optinc_pdk.cli.command_groups import GROUPS
 from optinc_pdk.cli.commands import app
 from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.report.build_files import report_page
 from optinc_pdk.report.installation import Part
 
 NETLISTS = Path(__file__).parent.parent / "netlists"
@@ -945,6 +947,29 @@ def test_view_writes_pictures_without_a_display_and_refuses_a_missing_layout(
     result = run("view", tmp_path / "missing.gds", "--png", "-o", tmp_path / "none")
     assert (result.returncode, result.stdout, len(result.stderr.splitlines())) == (2, "", 1)
     assert "missing.gds" in result.stderr and not (tmp_path / "none").exists()
+
+
+def test_view_opens_the_report_page_where_there_is_no_klayout(
+    chip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = tmp_path / "bin" / "browser"
+    browser.parent.mkdir()
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("PATH", str(browser.parent))
+    monkeypatch.setenv("BROWSER", str(browser))
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.delenv("QT_QPA_PLATFORM", raising=False)
+    for ending in (".gds", ".report.json", ".report.html"):
+        shutil.copy(chip.with_name(f"chip{ending}"), tmp_path / f"chip{ending}")
+    page = tmp_path / "chip.report.html"
+    result = run("view", tmp_path / "chip.gds")
+    assert (result.returncode, result.stdout) == (0, f"{page}\n"), result.stderr
+    assert (tmp_path / "opened").read_text() == f"{page.as_uri()}\n"
+    # a page that does not belong to the layout is not shown
+    assert report_page(tmp_path / "chip.gds") == page
+    page.write_text(page.read_text() + " ")
+    assert report_page(tmp_path / "chip.gds") is None
 
 
 def test_size_compares_with_the_paper_and_refuses_a_missing_network(tmp_path: Path) -> None:

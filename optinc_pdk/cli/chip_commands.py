@@ -270,13 +270,14 @@ def view(
             help="Folder for the pictures, or for the layer properties for KLayout. Default: the layout's folder.",
         ),
     ] = None,
-    png: Annotated[bool, typer.Option("--png", help="Write pictures even if KLayout could be opened.")] = False,
+    png: Annotated[bool, typer.Option("--png", help="Write pictures, and open no application.")] = False,
     process: ProcessName = DEFAULT,
 ) -> None:
-    """Open a layout in KLayout with the process's layer names and colours.
+    """Open a layout in KLayout with the process's layer names and colours, or else its report page in the browser.
 
-    Without KLayout or a display, writes PNG pictures of the chip, a layer, a mesh and an MZI instead. Layer properties
-    (.lyp) are written only when KLayout is opened.
+    The page is that of the build beside the layout. Without such a page or a display, and with -o and --png, writes PNG
+    pictures of the chip, a layer, a mesh and an MZI instead. Layer properties (.lyp) are written only when KLayout is
+    opened.
     """
     if output is not None:
         output_folder(output)
@@ -285,11 +286,16 @@ def view(
 
     card, directory = load_process(process), gds.parent if output is None else output
 
-    from optinc_pdk.report.layout_viewer import PICTURES, klayout_application, open_klayout, write_pictures
+    from optinc_pdk.report.build_files import report_page
+    from optinc_pdk.report.layout_viewer import PICTURES, klayout_application, open_klayout, open_page, write_pictures
 
     application = None if png else klayout_application()
     if application is not None:
         print(open_klayout(application, gds, card, directory))
+        return
+    page = None if png or output is not None else report_page(gds)
+    if page is not None and open_page(page):
+        print(page)
         return
     with stage_progress(PICTURES) as report_stage:
         written = write_pictures(gds, card, directory, report_stage)

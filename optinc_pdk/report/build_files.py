@@ -14,6 +14,7 @@ from typing import Any
 from optinc_pdk.file_reading import REPORT, read_bytes
 
 BUILD_ENDING = ".report.json"
+PAGE_ENDING = ".report.html"
 CASCADE_ENDING = ".cascade.json"
 REPORT_ENDINGS = (BUILD_ENDING, CASCADE_ENDING, ".yield.json")
 """Endings of the reports of a build, of a cascade and of a yield run."""
@@ -61,6 +62,15 @@ def changed_files(paths: Iterable[Path]) -> list[tuple[Path, Path]]:
             if stated is not None and path.is_file() and stated != file_digest(path):
                 changed.append((path, report))
     return changed
+
+
+def report_page(gds: Path) -> Path | None:
+    """Find the report page of a layout's build; None if there is none beside it, or one of both files has changed."""
+    page = gds.with_name(f"{gds.stem}{PAGE_ENDING}")
+    files = _entries(gds.with_name(f"{gds.stem}{BUILD_ENDING}")).get("files")
+    if not isinstance(files, dict) or not all(each.is_file() and each.name in files for each in (gds, page)):
+        return None
+    return page if all(files[each.name] == file_digest(each) for each in (gds, page)) else None
 
 
 def stated_network(gds: Path) -> tuple[Path, str] | None:

@@ -1,10 +1,11 @@
-"""Show a layout: in the KLayout application, or as pictures."""
+"""Show a layout: in the KLayout application, as the report page in a browser, or as pictures."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import webbrowser
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -32,10 +33,26 @@ def klayout_application(environment: Mapping[str, str] | None = None) -> str | N
         Path of the executable; None if it is not installed or there is no display.
     """
     variables = os.environ if environment is None else environment
-    display = variables.get("DISPLAY") or variables.get("WAYLAND_DISPLAY")
-    if not display or variables.get("QT_QPA_PLATFORM") in HEADLESS_PLATFORMS:
-        return None
-    return shutil.which("klayout", path=variables.get("PATH"))
+    return shutil.which("klayout", path=variables.get("PATH")) if _has_display(variables) else None
+
+
+def open_page(page: Path, environment: Mapping[str, str] | None = None) -> bool:
+    """Open a page in the browser of the display.
+
+    Args:
+        page: HTML file.
+        environment: Environment variables; None for those of this process.
+
+    Returns:
+        Whether there is a display and a browser that could be started.
+    """
+    # without a display, a browser of the terminal would be started, which cannot show layouts
+    return _has_display(os.environ if environment is None else environment) and webbrowser.open(page.resolve().as_uri())
+
+
+def _has_display(environment: Mapping[str, str]) -> bool:
+    display = environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")
+    return bool(display) and environment.get("QT_QPA_PLATFORM") not in HEADLESS_PLATFORMS
 
 
 def layer_properties(process: Process) -> bytes:

@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 import subprocess
+import webbrowser
 from pathlib import Path
 
 import klayout.db as kdb
@@ -14,7 +15,13 @@ from matplotlib.image import imread
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.errors import InputError
-from optinc_pdk.report.layout_viewer import klayout_application, layer_properties, open_klayout, write_pictures
+from optinc_pdk.report.layout_viewer import (
+    klayout_application,
+    layer_properties,
+    open_klayout,
+    open_page,
+    write_pictures,
+)
 
 
 @pytest.fixture
@@ -130,3 +137,14 @@ def test_an_application_that_fails_is_named(small_mesh: Path, tmp_path: Path) ->
     path = fake(tmp_path / "bin", 3)
     with pytest.raises(InputError, match=r"3 .*--png"):
         open_klayout(str(path), small_mesh, load_process(), tmp_path)
+
+
+def test_a_page_is_opened_by_the_browser_of_a_display_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda uri: opened.append(uri) or True)
+    page = tmp_path / "chip.report.html"
+    assert not open_page(page, {})
+    assert not open_page(page, {"DISPLAY": ":0", "QT_QPA_PLATFORM": "offscreen"})
+    assert opened == []
+    assert open_page(page, {"DISPLAY": ":0"})
+    assert opened == [page.as_uri()]
