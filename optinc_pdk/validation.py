@@ -341,7 +341,9 @@ def _word(member: Any) -> str:
     if kind is Literal:
         return " or ".join(f"a {each}" if isinstance(each, _Unresolved) else str(each) for each in get_args(member))
     if kind is tuple:
-        return f"a tuple, each of it {_word(get_args(member)[0])}" if get_args(member) else "a tuple"
+        # of a tuple of different parts the first stands for all
+        first = " or ".join(_word(each) for each in _members(get_args(member)[0])) if get_args(member) else ""
+        return f"a tuple, each of it {first}" if first else "a tuple"
     if kind is _ArrayLike:
         return "a number, or an array of numbers"
     if kind is Callable or not hasattr(kind, "__name__"):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_arguments, validate_fields, validate_type
@@ -39,6 +39,10 @@ class Numbers:
         (lambda: Numbers(3), "Numbers: values = 3: give a tuple, each of it a whole number"),
         (lambda: Numbers((1, 2.5)), "Numbers: values = 2.5: give a whole number"),
         (lambda: Numbers((1,), 0), "Numbers: exact = 0: give True or False"),
+        (
+            lambda: validate_type("layer", 5, tuple[ArrayLike, ArrayLike]),
+            "layer = 5: give a tuple, each of it a number, or an array of numbers",
+        ),
         (lambda: validate_type("axis", "z", Literal["x", "y"]), "axis = 'z': give x or y"),
         (lambda: validate_type("table", [1], NDArray[np.int16]), r"table = \[1\]: give an array of int16"),
     ],

@@ -28,6 +28,10 @@ MAX_UM = 1e6
 UNITS_UM = 1e-6, 1.0
 # Names listed in a message.
 MAX_LISTED = 5
+COVERED = 0.75
+"""Share of a layout's layers that a process has if the layout may be drawn for it; others are annotations."""
+OTHER_PROCESS = "no bundled process has these layers; give the folder of the layout's process, --process FOLDER"
+"""Remedy for a layout of another PDK."""
 
 
 def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
@@ -97,12 +101,6 @@ def read_cells(path: str | Path) -> kdb.Layout:
     _check_cells(layout, names, path)
     _check_reach(layout, names, path)
     return layout
-
-
-COVERED = 0.75
-"""Share of a layout's layers that a process has if the layout may be drawn for it; others are annotations."""
-OTHER_PROCESS = "no bundled process has these layers; give the folder of the layout's process, --process FOLDER"
-"""Remedy for a layout of another PDK."""
 
 
 def check_unit(layout: kdb.Layout, unit_um: float, path: str | Path) -> None:

@@ -153,7 +153,7 @@ def package_part(needed: Requirement, extra: str | None = None) -> Part:
 
 
 def klayout_part(environment: Mapping[str, str]) -> Part:
-    """Find KLayout's application, which ``optinc view`` opens and which runs the scripts of ``optinc deck``.
+    """Find KLayout's application, which ``optinc view`` opens, and which runs the scripts of ``optinc deck``.
 
     Args:
         environment: Environment variables.
@@ -162,7 +162,7 @@ def klayout_part(environment: Mapping[str, str]) -> Part:
     path = shutil.which("klayout", path=environment.get("PATH"))
     if path is None:
         remedy = KLAYOUT_REMEDY.get(platform.system(), "https://www.klayout.de/build.html")
-        return Part(name, "missing", "without it, optinc view writes pictures", False, remedy)
+        return Part(name, "missing", "without it, optinc view opens report pages or writes pictures", False, remedy)
     try:
         ended = subprocess.run(
             [path, "-zz", "-v"], capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=True
