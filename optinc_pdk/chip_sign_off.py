@@ -239,12 +239,13 @@ def _application(gds: Path, process: Process, circuit: Circuit, signed: _SignOff
     bias = None if signed.programming is None else signed.programming.bias
     currents = None if signed.electrical is None else signed.electrical.currents
     rules = () if signed.electrical is None else signed.electrical.rules
+    guides = layout_guides(signed.extraction, names, shapes, process)
     return LayoutData(
         shapes,
         layer_titles(shapes, process),
         layout_items(signed.extraction, names, signed.pinout, process, bias, currents),
-        layout_guides(signed.extraction, names, shapes, process),
-        layout_markers(signed.rules, rules, signed.lvs, signed.faults),
+        guides,
+        layout_markers(signed.rules, rules, signed.lvs, signed.faults, guides),
         signed.pinout.dies,
     )
 

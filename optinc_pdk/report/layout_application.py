@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.mask_layout import NM_PER_UM
@@ -81,8 +82,19 @@ def _parts(process: Process) -> Mapping[str, str]:
     return parts | {name: "metal" for name in process.layers if name not in COLORS and name not in parts}
 
 
+def application_parts(data: LayoutData, name: str, show_findings: bool = False) -> dict[str, Any]:
+    """Return the variable ``application`` of a page that includes ``layout.html.j2``.
+
+    Args:
+        data: What the layout shows.
+        name: Name of the layout.
+        show_findings: Whether the markers of checks are visible when the page is opened.
+    """
+    return {"data": data.to_text(), "name": name, "show_findings": show_findings, **_page_parts()}
+
+
 @cache
-def page_parts() -> Mapping[str, str]:
+def _page_parts() -> Mapping[str, str]:
     """Return what the page needs to show the data: script and style, and those of Leaflet with its licence."""
     vendor, own = Path(__file__).with_name("vendor") / "leaflet", Path(__file__).with_name("templates")
     files = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,8 @@ class LayoutGuides:
             polygon is part of, -1 for polygons of devices.
         stub_guide: Number of the guide of each stub: the part of a strip under a heater that is outside the heater.
         stub_boxes: (s, 4) left, bottom, right and top of each stub in nm.
+        of_port: Number of the guide at each port that one starts from, by the port's name in the extraction.
+        port_boxes: Left, bottom, right and top in nm of the edge of each port to a guide, by the same name.
     """
 
     ends: tuple[tuple[str, str], ...]
@@ -44,6 +46,8 @@ class LayoutGuides:
     owners: tuple[Ints, ...]
     stub_guide: Ints
     stub_boxes: Ints
+    of_port: Mapping[str, int]
+    port_boxes: Mapping[str, tuple[int, int, int, int]]
 
     def to_json(self) -> dict[str, Any]:
         """Return the guides as dicts and lists; lengths in µm with three decimals, losses with six."""
@@ -86,7 +90,24 @@ def layout_guides(
     length = tuple(float(circuit.net_length_um[net]) for net in drawn)
     per_um = float(process.guide.loss_db_per_cm) * 1e-4
     between = tuple(_ends(circuit, names, net) for net in drawn)
-    return LayoutGuides(between, length, tuple(per_um * um for um in length), owners, of_port[ports][stubs], boxes)
+    named = [circuit.port_name(port) for port in ports.tolist()]
+    guided = {name: guide for name, guide in zip(named, of_port[ports].tolist(), strict=True) if guide != UNCONNECTED}
+    return LayoutGuides(
+        between,
+        length,
+        tuple(per_um * um for um in length),
+        owners,
+        of_port[ports][stubs],
+        boxes,
+        guided,
+        dict(zip(named, map(_box, edges.tolist()), strict=True)),
+    )
+
+
+def _box(edge: Sequence[Sequence[int]]) -> tuple[int, int, int, int]:
+    """Return the box around an edge."""
+    (x1, y1), (x2, y2) = edge
+    return min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,11 +186,12 @@ def _past_heaters(ends: _Ends, ports: Ints) -> Ints:
         ends: Ends of the polygons.
         ports: (p, 2, 2) edges of the ports.
     """
-    lines: dict[tuple[int, ...], list[tuple[int, int]]] = {}
-    for (first, second), owner in zip(ends.edges.tolist(), ends.owner.tolist(), strict=True):
-        lines.setdefault(_line(first, second)[:3], []).append((_line(first, second)[3], owner))
-    for line in lines.values():
-        line.sort()
+    lines: dict[tuple[int, ...], list[int]] = {}
+    for first, second in ends.edges.tolist():
+        *line, place = _line(first, second)
+        lines.setdefault(tuple(line), []).append(place)
+    for places in lines.values():
+        places.sort()
     moved = ports.copy()
     at_end = {tuple(edge) for edge in ends.edges.reshape(-1, 4).tolist()}
     for number, (first, second) in enumerate(ports.tolist()):
@@ -178,7 +200,7 @@ def _past_heaters(ends: _Ends, ports: Ints) -> Ints:
             continue
         # light leaves the device to the left of the edge
         onward = (second[0] - first[0]) if axis else (first[1] - second[1])
-        places = [place for place, _ in lines.get((axis, low, high), [])]
+        places = lines.get((axis, low, high), [])
         next_one = bisect_right(places, at) if onward > 0 else bisect_left(places, at) - 1
         if 0 <= next_one < len(places):
             moved[number, :, axis] = places[next_one]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from optinc_pdk.extract.mask_layout import NM_PER_UM
+from optinc_pdk.report.layout_guides import LayoutGuides
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult, RuleResult
 from optinc_pdk.signoff.drc.marker_database import MARKER_UM
 from optinc_pdk.signoff.layout_faults import FAULT_KINDS, LayoutFault
-from optinc_pdk.signoff.lvs.comparison import LvsResult
+from optinc_pdk.signoff.lvs.comparison import Difference, LvsResult
 
 VIOLATIONS, WARNINGS = "Violations of design rules", "Warnings of design rules"
 DIFFERENCES, FAULTS = "Differences from the netlist", "Faults"
+CONNECTIONS = ("net", "length")
+"""Kinds of differences about what is between two ports."""
 MAX_MARKERS = 1000
 """Markers of one check on the page; the marker database has all."""
 
@@ -27,20 +30,27 @@ class LayoutMarker:
         name: Rule, or kind of difference or fault.
         text: What is wrong.
         box: Left, bottom, right and top in nm.
+        guide: Number of the guide that the finding is about, which is marked instead of the box; None for no guide.
     """
 
     check: str
     name: str
     text: str
     box: tuple[int, int, int, int]
+    guide: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the marker as dicts and lists."""
-        return {"check": self.check, "name": self.name, "text": self.text, "box": list(self.box)}
+        """Return the marker as dicts and lists, with its guide or else its box."""
+        place = {"box": list(self.box)} if self.guide is None else {"guide": self.guide}
+        return {"check": self.check, "name": self.name, "text": self.text, **place}
 
 
 def layout_markers(
-    rules: DrcResult, electrical: Sequence[RuleResult], lvs: LvsResult, faults: Sequence[LayoutFault]
+    rules: DrcResult,
+    electrical: Sequence[RuleResult],
+    lvs: LvsResult | None,
+    faults: Sequence[LayoutFault],
+    guides: LayoutGuides,
 ) -> tuple[LayoutMarker, ...]:
     """Return the markers of all checks, at most `MAX_MARKERS` of each.
 
@@ -49,14 +59,12 @@ def layout_markers(
     Args:
         rules: Results of the geometric rules.
         electrical: Results of the electrical rules; empty if they did not run.
-        lvs: Comparison of layout and netlist.
+        lvs: Comparison of layout and netlist; None if there is no netlist.
         faults: Faults of the layout.
+        guides: Guides of the layout.
     """
-    differences = [
-        LayoutMarker(DIFFERENCES, each.kind, each.message, _around(each.position_um))
-        for each in lvs.differences
-        if each.position_um is not None
-    ]
+    compared = () if lvs is None else lvs.differences
+    differences = [_of_difference(each, each.position_um, guides) for each in compared if each.position_um is not None]
     found = [
         LayoutMarker(FAULTS, each.kind, f"{each.text}; {FAULT_KINDS[each.kind].meaning}", _around(each.place_um))
         for each in faults
@@ -74,6 +82,22 @@ def _of_rules(results: Sequence[RuleResult]) -> Iterator[LayoutMarker]:
             box = _nm(left), _nm(bottom), _nm(right), _nm(top)
             check = VIOLATIONS if result.rule.severity == "error" else WARNINGS
             yield LayoutMarker(check, result.id, result.rule.text + (f"; {note}" if note else ""), box)
+
+
+def _of_difference(difference: Difference, place_um: tuple[float, float], guides: LayoutGuides) -> LayoutMarker:
+    """Return the marker of a difference at a position.
+
+    The position of a difference about a connection is the middle of a device: its marker is the guide in the layout, or
+    the port where a guide is missing.
+    """
+    marker = LayoutMarker(DIFFERENCES, difference.kind, difference.message, _around(place_um))
+    port = difference.extracted.partition(" - ")[0]
+    if difference.kind not in CONNECTIONS or port not in guides.port_boxes:
+        return marker
+    if port in guides.of_port:
+        return replace(marker, guide=guides.of_port[port])
+    left, bottom, right, top = guides.port_boxes[port]
+    return replace(marker, box=_around(((left + right) / 2 / NM_PER_UM, (bottom + top) / 2 / NM_PER_UM)))
 
 
 def _around(place_um: tuple[float, float]) -> tuple[int, int, int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -97,7 +98,10 @@ def read_shapes(gds_path: str | PathLike[str], layers: Mapping[str, tuple[int, i
     for cell in (layout.cell(index) for index in layout.each_cell_top_down()):
         found = [(n, polygon) for n, index in enumerate(drawn.values()) for polygon in _polygons(cell, index)]
         if found:
-            at = [(numbers.setdefault(_matrix(t), len(numbers)), t.disp.x, t.disp.y) for t in placed[cell.cell_index()]]
+            at = [
+                (numbers.setdefault(_matrix(t.angle, t.mag, t.is_mirror()), len(numbers)), t.disp.x, t.disp.y)
+                for t in placed[cell.cell_index()]
+            ]
             owners, polygons = zip(*found, strict=True)
             cells.append(CellShapes(cell.name, owners, polygons, np.array(sorted(at), dtype=np.int64)))
     for index in drawn.values():
@@ -152,10 +156,11 @@ def _polygons(cell: kdb.Cell, layer: int) -> list[kdb.Polygon]:
     return sorted(polygon.resolved_holes() if polygon.holes() else polygon for polygon in found)
 
 
-def _matrix(trans: kdb.ICplxTrans) -> Matrix:
+@lru_cache
+def _matrix(angle_deg: float, magnification: float, mirrored: bool) -> Matrix:
     """Return the matrix of a transformation; exact for multiples of 90°."""
-    angle, flip = math.radians(trans.angle), -1.0 if trans.is_mirror() else 1.0
-    cos, sin = trans.mag * math.cos(angle), trans.mag * math.sin(angle)
+    angle, flip = math.radians(angle_deg), -1.0 if mirrored else 1.0
+    cos, sin = magnification * math.cos(angle), magnification * math.sin(angle)
     xx, xy, yx, yy = (round(value, 9) + 0.0 for value in (cos, -flip * sin, sin, flip * cos))
     return xx, xy, yx, yy
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.report.layout_application import LayoutData, page_parts
+from optinc_pdk.report.layout_application import LayoutData, application_parts
 from optinc_pdk.report.layout_pictures import COLORS
 from optinc_pdk.report.rendering import render
 from optinc_pdk.report.schema import (
@@ -66,7 +66,7 @@ def render_page(
         words=_words(report.function),
         limited_by=None if report.speed is None else limit_text(report.speed),
         losses="" if light is None else ", ".join(f"{loss:.1f}" for loss in light.hop_loss_db),
-        application=application and {"data": application.to_text(), **page_parts()},
+        application=application and application_parts(application, report.name),
         facts={"averaging": _averaging, "network": _network, "matrix": _matrix}[report.kind](report),
         **{name: png and b64encode(png).decode() for name, png in pictures.items()},
     )

@@ -57,16 +57,48 @@ def read_pinout(
     Raises:
         ValueError: The extraction was not made from a layout.
     """
+    _wiring_of(extraction)
+    names = ExtractedNames.of(extraction, reference, lvs)
+    return pinout_of(extraction, names, reference.name, process, reference.board, bias, currents)
+
+
+def pinout_of(
+    extraction: Extraction,
+    names: ExtractedNames,
+    name: str,
+    process: Process,
+    board: Board | None = None,
+    bias: Bias | None = None,
+    currents: Currents | None = None,
+) -> Pinout:
+    """Return the pinout of an extracted layout that may have no netlist.
+
+    Args:
+        extraction: Result of the extraction.
+        names: Names of its instances.
+        name: Name of the chip.
+        process: Process.
+        board: Board of the netlist; None if there is none.
+        bias: Bias; None if there is none.
+        currents: Voltages and currents at the bias; None if they are not known.
+
+    Raises:
+        ValueError: The extraction was not made from a layout.
+    """
+    wiring = _wiring_of(extraction)
+    outlines = wiring.mask.region("outline").merged()
+    dies = sorted((shape.bbox() for shape in region_polygons(outlines)), key=lambda box: (box.left, box.bottom))
+    pads = _electrical_pins(wiring, names, dies, process, currents)
+    fibres = [_fibre_pin(coupler, names, dies, process) for coupler in extraction.fibres]
+    pins = _with_board(_numbered(pads, fibres, process), board, bias)
+    boxes = [tuple(value / NM_PER_UM for value in (b.left, b.bottom, b.right, b.top)) for b in dies]
+    return Pinout(name, tuple((left, bottom, right, top) for left, bottom, right, top in boxes), pins)
+
+
+def _wiring_of(extraction: Extraction) -> HeaterWiring:
     if extraction.heater_wiring is None:
         raise ValueError(f"{extraction.circuit.name}: this extraction has no metal; extract the layout with extract()")
-    outlines = extraction.heater_wiring.mask.region("outline").merged()
-    dies = sorted((shape.bbox() for shape in region_polygons(outlines)), key=lambda box: (box.left, box.bottom))
-    names = ExtractedNames.of(extraction, reference, lvs)
-    pads = _electrical_pins(extraction.heater_wiring, names, dies, process, currents)
-    fibres = [_fibre_pin(coupler, names, dies, process) for coupler in extraction.fibres]
-    pins = _with_board(_numbered(pads, fibres, process), reference.board, bias)
-    boxes = [tuple(value / NM_PER_UM for value in (b.left, b.bottom, b.right, b.top)) for b in dies]
-    return Pinout(reference.name, tuple((left, bottom, right, top) for left, bottom, right, top in boxes), pins)
+    return extraction.heater_wiring
 
 
 def _electrical_pins(

@@ -40,12 +40,13 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> LayoutData:
     assert not lvs.match
     names, pinout = ExtractedNames.of(extraction, netlist, lvs), read_pinout(extraction, netlist, lvs, process)
     shapes = read_process_shapes(gds, process)
+    guides = layout_guides(extraction, names, shapes, process)
     return LayoutData(
         shapes,
         layer_titles(shapes, process),
         layout_items(extraction, names, pinout, process),
-        layout_guides(extraction, names, shapes, process),
-        layout_markers(DrcResult("", "", (), ()), (), lvs, layout_faults_of(extraction.faults)),
+        guides,
+        layout_markers(DrcResult("", "", (), ()), (), lvs, layout_faults_of(extraction.faults), guides),
         pinout.dies,
     )
 

@@ -227,7 +227,7 @@
         },
       }));
       this.markers = data.markers.map((marker) => ({
-        kind: marker.check, name: marker.name, box: marker.box, facts: { Finding: marker.text },
+        kind: marker.check, name: marker.name, box: marker.box, guide: marker.guide, facts: { Finding: marker.text },
       }));
       this.heaters = data.items.filter((item) => item.values);
       this.visible = new Set();
@@ -290,8 +290,15 @@
 
     find(x, y) {
       const near = NEAR_PX * this.nmPerPx();
-      const marked = this.markers.filter((each) => this.visible.has(each.kind) && contains(each.box, x, y, near));
+      const shown = this.markers.filter((each) => this.visible.has(each.kind));
+      const marked = shown.filter((each) => each.box && contains(each.box, x, y, near));
       if (marked.length) return smallest(marked);
+      const onGuides = shown.filter((each) => !each.box);
+      if (onGuides.length) {
+        const at = this.findGuide(x, y, near);
+        const marker = at && onGuides.find((each) => each.guide === at.guide);
+        if (marker) return marker;
+      }
       const inside = smallest(this.data.items.filter((item) => contains(item.box, x, y, 0)));
       if (inside) return inside;
       const guide = this.findGuide(x, y, near);
@@ -378,6 +385,9 @@
         const count = this.markers.filter((marker) => marker.kind === check).length;
         overlay(check, `${check} (${count})`, CHECK_COLORS[i % CHECK_COLORS.length]);
       });
+      if (byId("view").dataset.findings) {
+        for (const box of overlays.querySelectorAll("input")) if (this.checks.includes(box.dataset.overlay)) box.click();
+      }
       byId("heaters").addEventListener("change", () => this.drawOverlay());
       byId("heaters").disabled = !this.heaters.length;
       byId("next").disabled = !this.markers.length;
@@ -462,8 +472,16 @@
       for (const marker of this.markers) {
         if (!this.visible.has(marker.kind)) continue;
         const color = CHECK_COLORS[this.checks.indexOf(marker.kind) % CHECK_COLORS.length];
-        outline(marker.box, color, { weight: 2, fillOpacity: 0.3 });
-        add(L.circleMarker(bounds(marker.box).getCenter(), { color, radius: 6, weight: 2, fill: false, interactive: false }));
+        const style = { color, weight: 2, fillOpacity: 0.3, interactive: false };
+        let middle = marker.box && bounds(marker.box).getCenter();
+        if (marker.box) {
+          outline(marker.box, color, style);
+        } else {
+          const outlines = this.guideOutlines(marker.guide);
+          add(L.polygon(outlines, { ...style, weight: 4 }));
+          [[middle]] = outlines[Math.floor(outlines.length / 2)];
+        }
+        add(L.circleMarker(middle, { color, radius: 6, weight: 2, fill: false, interactive: false }));
       }
     }
 
