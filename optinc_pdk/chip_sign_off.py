@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from optinc_pdk.extract import Extraction
     from optinc_pdk.layout import ChipLayout
     from optinc_pdk.report.layout_application import LayoutData
+    from optinc_pdk.report.matrix_maps import MatrixMap
+    from optinc_pdk.report.page import PageResults
     from optinc_pdk.report.pins import Pinout
     from optinc_pdk.report.schema import Report
     from optinc_pdk.signoff.drc.design_rule_check import DrcResult
@@ -131,7 +133,8 @@ def finish(
     with clock.stage("report"):
         pictures = _pictures(gds, task, signed.result)
         application = _application(gds, task.process, circuit, signed)
-    report = _write(numbers, out, pictures, application, notes, clock.seconds)
+        results = _page_results(task, signed)
+    report = _write(numbers, out, pictures, application, results, notes, clock.seconds)
     return Build(report, out.staged.directory, tuple(notes))
 
 
@@ -250,11 +253,23 @@ def _application(gds: Path, process: Process, circuit: Circuit, signed: _SignOff
     )
 
 
+def _page_results(task: ChipTask[Factors, Programming, Result], signed: _SignOff[Programming, Result]) -> PageResults:
+    """Results of the checks in detail: every design rule, and the chip's matrices."""
+    from optinc_pdk.report.page import PageResults
+
+    matrices: list[MatrixMap] = []
+    if signed.programming is not None and signed.result is not None:
+        matrices = task.matrices(signed.programming, signed.result)
+    electrical = () if signed.electrical is None else signed.electrical.rules
+    return PageResults(signed.rules.all_rules(electrical), tuple(matrices))
+
+
 def _write(
     numbers: dict[str, Any],
     out: BuildFiles,
     pictures: dict[str, bytes],
     application: LayoutData,
+    results: PageResults,
     notes: list[str],
     seconds: dict[str, float],
 ) -> Report:
@@ -268,5 +283,11 @@ def _write(
     if not Report.model_validate(numbers).failures():
         numbers["verdict"] = "pass"
     return write_report(
-        out.path(BUILD_ENDING).parent, out.name, numbers, notes=notes, application=application, **pictures
+        out.path(BUILD_ENDING).parent,
+        out.name,
+        numbers,
+        notes=notes,
+        application=application,
+        results=results,
+        **pictures,
     )

@@ -24,6 +24,7 @@ from optinc_pdk.onn.network import ACTIVATIONS
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
+    from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.signoff.function import FunctionResult
     from optinc_pdk.simulate import Programming, Scattering
 
@@ -191,6 +192,12 @@ class AveragingTask:
             task.output_resolution,
         )
         return {"outputs": outputs}
+
+    def matrices(self, programming: Programming, result: AveragingResult) -> list[MatrixMap]:
+        """Return the matrix of each layer."""
+        from optinc_pdk.report.matrix_maps import layer_maps
+
+        return layer_maps(programming)
 
 
 def _speed(s: Scattering, board: Board, bias: Bias, task: Averaging, card: Process) -> dict[str, Any]:

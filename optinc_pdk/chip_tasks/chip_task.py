@@ -19,6 +19,7 @@ from optinc_pdk.drive import SharedGround
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
+    from optinc_pdk.report.matrix_maps import MatrixMap
 
 
 class Stages(Protocol):
@@ -153,4 +154,8 @@ class ChipTask(Protocol[Factors, Programming, Result]):
 
     def pictures(self, result: Result) -> dict[str, bytes]:
         """Return the pictures of the check as PNG, by name of the page's argument."""
+        ...
+
+    def matrices(self, programming: Programming, result: Result) -> list[MatrixMap]:
+        """Return the chip's matrices with their targets, for the page."""
         ...

@@ -23,6 +23,7 @@ from optinc_pdk.onn.conditioning import check_gains
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
+    from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.signoff.function import ChipLight
     from optinc_pdk.simulate import Programming
 
@@ -155,6 +156,12 @@ class GeneralTask:
         from optinc_pdk.report.network_picture import network_png
 
         return {"network": network_png(result.comparison)}
+
+    def matrices(self, programming: Programming, result: GeneralResult) -> list[MatrixMap]:
+        """Return the matrix of each layer."""
+        from optinc_pdk.report.matrix_maps import layer_maps
+
+        return layer_maps(programming)
 
 
 def check_network(

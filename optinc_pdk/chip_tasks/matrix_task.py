@@ -30,6 +30,7 @@ from optinc_pdk.report.formatting import format_percent
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
+    from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.simulate import MatrixProgramming
 
 SCHEMA = 1
@@ -203,6 +204,12 @@ class MatrixTask:
         from optinc_pdk.report.matrix_picture import matrix_png
 
         return {"matrix": matrix_png(result)}
+
+    def matrices(self, programming: MatrixProgramming, result: MatrixComparison) -> list[MatrixMap]:
+        """Return the matrix, divided by its common scale."""
+        from optinc_pdk.report.matrix_maps import MatrixMap
+
+        return [MatrixMap("Matrix", result.target.matrix, result.matrix)]
 
 
 def _cause(programming: MatrixProgramming, result: MatrixComparison) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from optinc_pdk.extract.mask_layout import NM_PER_UM
@@ -70,18 +71,21 @@ def layout_markers(
         for each in faults
         if each.place_um is not None
     ]
-    of_rules = list(_of_rules(rules.all_rules(electrical)))
-    by_check = [[each for each in of_rules if each.check == check] for check in (VIOLATIONS, WARNINGS)]
+    violated = [each for each in rules.all_rules(electrical) if each.violations]
+    by_check = []
+    for severity in ("error", "warning"):
+        results = [each for each in violated if each.rule.severity == severity]
+        # every violated rule has markers
+        by_check.append([marker for each in results for marker in islice(_of_rule(each), MAX_MARKERS // len(results))])
     return tuple(marker for markers in (*by_check, differences, found) for marker in markers[:MAX_MARKERS])
 
 
-def _of_rules(results: Sequence[RuleResult]) -> Iterator[LayoutMarker]:
-    for result in results:
-        notes = (*result.notes, *[""] * (len(result.markers) - len(result.notes)))
-        for (left, bottom, right, top), note in zip(result.boxes_um.tolist(), notes, strict=True):
-            box = _nm(left), _nm(bottom), _nm(right), _nm(top)
-            check = VIOLATIONS if result.rule.severity == "error" else WARNINGS
-            yield LayoutMarker(check, result.id, result.rule.text + (f"; {note}" if note else ""), box)
+def _of_rule(result: RuleResult) -> Iterator[LayoutMarker]:
+    notes = (*result.notes, *[""] * (len(result.markers) - len(result.notes)))
+    check = VIOLATIONS if result.rule.severity == "error" else WARNINGS
+    for (left, bottom, right, top), note in zip(result.boxes_um.tolist(), notes, strict=True):
+        box = _nm(left), _nm(bottom), _nm(right), _nm(top)
+        yield LayoutMarker(check, result.id, result.rule.text + (f"; {note}" if note else ""), box)
 
 
 def _of_difference(difference: Difference, place_um: tuple[float, float], guides: LayoutGuides) -> LayoutMarker:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.report.layout_application import LayoutData, application_parts
 from optinc_pdk.report.layout_pictures import COLORS
+from optinc_pdk.report.matrix_maps import MatrixMap, maps_text
 from optinc_pdk.report.rendering import render
+from optinc_pdk.report.rule_results import page_rows
 from optinc_pdk.report.schema import (
     FactorNumbers,
     FunctionNumbers,
@@ -21,10 +24,24 @@ from optinc_pdk.report.schema import (
     Report,
 )
 from optinc_pdk.report.terminal_tables import limit_text, matrix_line, matrix_task_text, network_line, task_text
+from optinc_pdk.signoff.drc.design_rule_check import RuleResult
 
 MAX_ERRORS = 16
 """Values of wrong words with a row of their own; the others share one row."""
 _LEGEND = {"core": "silicon guide", "etch70": "grating etch", "heater": "heater", "metal": "metal"}
+
+
+@dataclass(frozen=True, eq=False)
+class PageResults:
+    """Results of the checks that the page shows in detail.
+
+    Attributes:
+        rules: Result of every design rule.
+        matrices: Matrices of the chip with their targets.
+    """
+
+    rules: Sequence[RuleResult]
+    matrices: Sequence[MatrixMap]
 
 
 def render_page(
@@ -36,6 +53,7 @@ def render_page(
     matrix: bytes | None = None,
     network: bytes | None = None,
     application: LayoutData | None = None,
+    results: PageResults | None = None,
 ) -> str:
     """Render the report of a build as one HTML page.
 
@@ -51,6 +69,7 @@ def render_page(
         matrix: PNG of a matrix, its target and their difference.
         network: PNG of the outputs of a general network.
         application: What the layout as an application shows; None for a page without script.
+        results: Results of the checks in detail; None for a page without them.
 
     Returns:
         The HTML text.
@@ -67,6 +86,8 @@ def render_page(
         limited_by=None if report.speed is None else limit_text(report.speed),
         losses="" if light is None else ", ".join(f"{loss:.1f}" for loss in light.hop_loss_db),
         application=application and application_parts(application, report.name),
+        rules=[] if results is None else page_rows(results.rules),
+        matrices=None if results is None or not results.matrices else _matrices(report, results.matrices),
         facts={"averaging": _averaging, "network": _network, "matrix": _matrix}[report.kind](report),
         **{name: png and b64encode(png).decode() for name, png in pictures.items()},
     )
@@ -83,6 +104,7 @@ def write_report(
     matrix: bytes | None = None,
     network: bytes | None = None,
     application: LayoutData | None = None,
+    results: PageResults | None = None,
 ) -> Report:
     """Write `<name>.report.html` and then `<name>.report.json`, each atomically.
 
@@ -98,6 +120,7 @@ def write_report(
         matrix: PNG of a matrix, as for `render_page`.
         network: PNG of a general network, as for `render_page`.
         application: What the layout as an application shows, as for `render_page`.
+        results: Results of the checks in detail, as for `render_page`.
 
     Returns:
         The report as written.
@@ -108,7 +131,7 @@ def write_report(
     report = Report.model_validate(numbers)
     if report.name != name:
         raise ValueError(f"name: {name!r}, but the numbers are of {report.name!r}; give the numbers of one build")
-    html = render_page(report, layout, detail, outputs, notes, matrix, network, application).encode()
+    html = render_page(report, layout, detail, outputs, notes, matrix, network, application, results).encode()
     write_atomic(Path(directory, f"{name}.report.html"), html)
     files = {**report.files, f"{name}.report.html": hashlib.sha256(html).hexdigest()}
     report = report.model_copy(update={"files": files})
@@ -135,6 +158,16 @@ def _summary(report: Report) -> str:
         offchip = ", ".join(f"{count:,} {name}" for name, count in report.chip.offchip.items())
         parts.append(f"off-chip, as modelled: {offchip}" if offchip else "nothing off-chip")
     return "; ".join(parts)
+
+
+def _matrices(report: Report, matrices: Sequence[MatrixMap]) -> dict[str, str]:
+    """Text and data of the section about the chip's matrices."""
+    scale = (
+        "The chip's fields are divided by the common scale."
+        if report.kind == "matrix"
+        else "Rows are divided by their free factors, which the electronics provide."
+    )
+    return {"text": scale, "data": maps_text(matrices)}
 
 
 def _words(function: FunctionNumbers | None) -> dict[str, Any] | None:

@@ -39,6 +39,34 @@ def drc_rows(results: Sequence[RuleResult]) -> list[dict[str, Any]]:
     ]
 
 
+def page_rows(results: Sequence[RuleResult]) -> list[dict[str, Any]]:
+    """Convert results of design rules to the rows of a page's table, all as text.
+
+    Args:
+        results: One result per rule.
+
+    Returns:
+        For each rule ``id``, ``value`` with its unit, ``layers``, ``violations``, ``text``, whether it is only a
+        ``warning``, and ``state``, the class of its result: ``pass``, ``fail`` or ``none``. Violated rules come first.
+    """
+    rows = []
+    for found in sorted(results, key=lambda each: not each.violations):
+        rule, warning = found.rule, found.rule.severity == "warning"
+        state = "none" if not found.run or (warning and found.violations) else "fail" if found.violations else "pass"
+        rows.append(
+            {
+                "id": rule.id,
+                "value": rule.limit.replace("um^2", "µm²").replace("um", "µm").replace("deg", "°"),
+                "layers": ", ".join(rule.layers),
+                "violations": f"{found.violations:,}" if found.run else "not run",
+                "text": rule.text,
+                "warning": warning,
+                "state": state,
+            }
+        )
+    return rows
+
+
 def violation_line(found: RuleResult) -> str:
     """Describe the violations of a rule in one line: severity, id, number, first places, and the rule's text."""
     corners = np.round(found.boxes_um[:SHOWN_PLACES, :2], 1) + 0.0  # without a sign of zero

@@ -18,7 +18,7 @@ from optinc_pdk.report.build_numbers import difference_line, not_compared_text
 from optinc_pdk.report.layout_application import application_parts
 from optinc_pdk.report.layout_pictures import COLORS, draw_windows
 from optinc_pdk.report.rendering import render
-from optinc_pdk.report.rule_results import drc_rows
+from optinc_pdk.report.rule_results import drc_rows, page_rows
 from optinc_pdk.report.spectrum_picture import spectra_png
 from optinc_pdk.report.verification_layout import verification_layout
 from optinc_pdk.signoff.verification import Verification
@@ -185,6 +185,7 @@ def render_verification(result: Verification, verified: VerifiedFiles, process: 
         lines=[text for text, _ in listed[:MOST_LINES]],
         more=max(len(listed) - MOST_LINES, 0),
         mark=_MARK_COLOR,
+        rules=page_rows(result.drc.all_rules()),
         application=application_parts(verification_layout(result, gds, process), gds.stem, show_findings=True),
         files=files,
     )

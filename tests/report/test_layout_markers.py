@@ -84,3 +84,13 @@ def test_a_layout_without_netlist_has_faults_only() -> None:
     faults = [LayoutFault("dangling", "one end", (5.0, 6.0))]
     (marker,) = layout_markers(DrcResult("", "", (), ()), (), None, faults, GUIDES)
     assert (marker.check, marker.box) == (FAULTS, (3000, 4000, 7000, 8000))
+
+
+def test_every_violated_rule_has_markers() -> None:
+    first, second = [rule for rule in load_process().rules if rule.severity == "error"][:2]
+    squares = tuple(kdb.DPolygon(kdb.DBox(i, 0, i + 0.5, 1)) for i in range(MAX_MARKERS + 5))
+    rules = DrcResult(
+        "made.gds", "made", (RuleResult(first, squares), RuleResult(second, squares[:3])), (first, second)
+    )
+    names = [marker.name for marker in layout_markers(rules, (), None, (), GUIDES)]
+    assert (names.count(first.id), names.count(second.id)) == (MAX_MARKERS // 2, 3)

@@ -446,8 +446,8 @@
       });
     }
 
-    nextMarker() {
-      const shown = this.markers.filter((marker) => this.visible.has(marker.kind));
+    nextMarker(name = null) {
+      const shown = this.markers.filter((marker) => (name ? marker.name === name : this.visible.has(marker.kind)));
       const among = shown.length ? shown : this.markers;
       this.current = ((this.current ?? -1) + 1) % among.length;
       const marker = among[this.current];
@@ -527,7 +527,10 @@
     const data = JSON.parse(await new Response(stream).text());
     byId("view").hidden = false;
     for (const figure of document.querySelectorAll(".static-layout")) figure.hidden = true;
-    return new View(data);
+    const view = new View(data);
+    document.addEventListener("layout-finding", (event) => view.nextMarker(event.detail));
+    const findings = new Set(data.markers.map((marker) => marker.name));
+    document.dispatchEvent(new CustomEvent("layout-ready", { detail: { findings } }));
   }
 
   // a browser without this interface shows the pictures

@@ -229,6 +229,22 @@ def residual(coefficient: Complexes | Floats, target: LayerTarget) -> Floats:
     return _real(error)
 
 
+def realised_matrix(light: DetectedLight, target: LayerTarget) -> tuple[Floats, Complexes | Floats]:
+    """Return the target matrix of a layer and the one that the chip realises, with the free factor of each row.
+
+    Args:
+        light: Fields in the solved chip.
+        target: The layer with its target weights.
+
+    Returns:
+        (rows, J) target and (rows, J) realised matrix, complex for receivers; NaN where errors do not count, see
+        :func:`residual`.
+    """
+    coefficient = linear_response(light, target).coefficient
+    realised = coefficient / row_scales(coefficient, target)[:, np.newaxis]
+    return _rows(target), np.where(_counted(target), realised, np.nan)
+
+
 def jacobian(light: DetectedLight, target: LayerTarget, heaters: Ints) -> Floats:
     """Compute the derivative of :func:`residual` with respect to heater phases, at fixed balance.
 

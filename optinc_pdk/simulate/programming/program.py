@@ -16,7 +16,7 @@ from optinc_pdk.onn import GeneralNetwork, LayerFactor, Network, factorise, real
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
 from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
 from optinc_pdk.simulate.heater_drive.phases import heater_parameters
-from optinc_pdk.simulate.programming.detection_jacobian import linear_response, residual
+from optinc_pdk.simulate.programming.detection_jacobian import linear_response, realised_matrix, residual
 from optinc_pdk.simulate.programming.electronics import (
     activations,
     dark_powers,
@@ -38,6 +38,7 @@ from optinc_pdk.simulate.programming.phase_fit import (
 )
 from optinc_pdk.simulate.programming.targets import layer_targets
 
+Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 
@@ -54,6 +55,8 @@ class Programming:
         error: (layers,) rms matrix error at the fitted phases, before they are rounded to codes.
         driven_error: (layers,) rms matrix error when driven by the codes.
         worst_error: (layers,) largest error of an entry when driven by the codes.
+        matrices: For each layer, (rows, J) target matrix and (rows, J) matrix as driven; see
+            :func:`optinc_pdk.simulate.programming.detection_jacobian.realised_matrix`.
     """
 
     bias: Bias
@@ -62,6 +65,7 @@ class Programming:
     error: Floats
     driven_error: Floats
     worst_error: Floats
+    matrices: tuple[tuple[Floats, Complexes | Floats], ...] = ()
 
 
 def program_network(
@@ -133,6 +137,7 @@ def program_network(
         worst_error=np.array(
             [np.abs(residual(linear_response(light, t).coefficient, t)).max() for t in problem.targets]
         ),
+        matrices=tuple(realised_matrix(light, target) for target in problem.targets),
     )
 
 
