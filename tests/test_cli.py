@@ -60,6 +60,7 @@ COMMANDS = (
     "simulate",
     "size",
     "spectrum",
+    "stack",
     "synth",
     "train",
     "verify",

@@ -137,6 +137,15 @@ def factor(
     activation: ActivationName = None,
     link: LinkName = None,
     extra_columns: ExtraColumns = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            parser=parse_output,
+            metavar="PATH",
+            help="Diagram of a matrix's meshes to write, .svg, .pdf or .png: MZIs as crossings in the colour of theta; "
+            "up to 16 modes with phi and output phases as text.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Factor the weight matrices of a network, or a matrix, into meshes; prints MZIs, phase shifters and errors.
@@ -146,9 +155,9 @@ def factor(
     if is_matrix(weights):
         described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
         refuse_for_matrix(weights, described | {"--link": link})
-        _factor_matrix(weights, process, extra_columns or 0, as_json)
+        _factor_matrix(weights, process, extra_columns or 0, picture, as_json)
         return
-    refuse_for_network(weights, {"--extra-columns": extra_columns})
+    refuse_for_network(weights, {"--extra-columns": extra_columns, "--picture": picture})
 
     from optinc_pdk.cards import load_process, with_link
 
@@ -176,8 +185,12 @@ def factor(
         print(f"optinc: {weights}: no chip can be built from it: {fault}", file=sys.stderr)
 
 
-def _factor_matrix(weights: Path, process: str, extra_columns: int, as_json: bool) -> None:
-    """Factor a matrix and print its factors."""
+def _factor_matrix(weights: Path, process: str, extra_columns: int, picture: Path | None, as_json: bool) -> None:
+    """Factor a matrix, print its factors and, if asked for, draw its meshes."""
+    if picture is not None:
+        from optinc_pdk.report.figure_files import figure_format
+
+        picture_format = figure_format(output_path(picture, weights, option="--picture"))
     from optinc_pdk.cards import load_process
     from optinc_pdk.factor import MeshShape
     from optinc_pdk.matrices import MatrixTarget, factor_matrix
@@ -188,11 +201,19 @@ def _factor_matrix(weights: Path, process: str, extra_columns: int, as_json: boo
 
     with progress_counter() as report:
         report("factoring", 0, None)
-        row = matrix_factor_row(target, factor_matrix(target, card, MeshShape(extra_columns=extra_columns)))
+        factors = factor_matrix(target, card, MeshShape(extra_columns=extra_columns))
+        row = matrix_factor_row(target, factors)
+    if picture is not None:
+        from optinc_pdk.file_writing import write_atomic
+        from optinc_pdk.report.mesh_picture import mesh_picture
+
+        write_atomic(picture, mesh_picture(factors, weights.stem, picture_format))
     if as_json:
         print(json.dumps({"schema": 1, "matrix": row}, indent=2))
     else:
         print_table(matrix_factor_table(row))
+        if picture is not None:
+            print(picture)
 
 
 @app.command()

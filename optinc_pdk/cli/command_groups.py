@@ -10,7 +10,7 @@ GROUPS = {
     "Sign-off": ("verify", "drc", "lvs", "check", "compare", "deck"),
     "Analyses": ("simulate", "spectrum", "noise", "eye", "yield"),
     "Networks": ("synth", "train", "search"),
-    "Processes and set-up": ("doctor", "klayout", "cells", "golden"),
+    "Processes and set-up": ("doctor", "klayout", "cells", "golden", "stack"),
 }
 """Commands by the heading under which the help lists them, in this order."""
 

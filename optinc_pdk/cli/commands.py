@@ -15,6 +15,7 @@ from optinc_pdk.cli import (
     signoff_commands,
     simulate_command,
     spectrum_command,
+    stack_command,
     verify_command,
     yield_command,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "signoff_commands",
     "simulate_command",
     "spectrum_command",
+    "stack_command",
     "verify_command",
     "yield_command",
 ]

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
-from threading import Lock
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 
 from optinc_pdk.cards import Process
+from optinc_pdk.report.figure_files import figure_bytes
 from optinc_pdk.report.label_placement import (
     NOWHERE,
     Box,
@@ -51,8 +49,6 @@ MOST_FAR_LABELS = 400
 """Pins within one die up to which labels without room beside their pins are placed farther away."""
 FAR_MM = (2.5, 4.0, 6.0, 9.0, 13.0)
 """Distances of these labels from their pins."""
-# matplotlib's settings are global; no other picture of the package depends on those of SVG
-_SETTINGS_LOCK = Lock()
 _TURNS = {"right": 0, "top": 1, "left": 2, "bottom": 3}
 _ALIGNMENT = {
     "left": ("right", "center"),
@@ -85,12 +81,7 @@ def pinout_svg(pinout: Pinout, process: Process) -> bytes:
         axes = figure.add_axes(place, xlim=(0.0, SHEET_MM[0]), ylim=(0.0, SHEET_MM[1]))
         axes.set_axis_off()
         _draw_sheet(axes, number, pinout, process)
-    picture = io.BytesIO()
-    metadata = {"Date": None, "Creator": None, "Title": f"{pinout.name}: pinout"}
-    # texts stay texts, and equal drawings have equal bytes
-    with _SETTINGS_LOCK, matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "optinc-pdk"}):
-        figure.savefig(picture, format="svg", metadata=metadata)
-    return picture.getvalue()
+    return figure_bytes(figure, "svg", f"{pinout.name}: pinout")
 
 
 @dataclass(frozen=True)
