@@ -261,7 +261,8 @@ def _page_results(task: ChipTask[Factors, Programming, Result], signed: _SignOff
     if signed.programming is not None and signed.result is not None:
         matrices = task.matrices(signed.programming, signed.result)
     electrical = () if signed.electrical is None else signed.electrical.rules
-    return PageResults(signed.rules.all_rules(electrical), tuple(matrices))
+    eyes = None if signed.result is None else task.eyes(signed.result)
+    return PageResults(signed.rules.all_rules(electrical), tuple(matrices), eyes)
 
 
 def _write(

@@ -24,6 +24,7 @@ from optinc_pdk.onn.network import ACTIVATIONS
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
+    from optinc_pdk.report.eye_maps import RateEyes
     from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.signoff.function import FunctionResult
     from optinc_pdk.simulate import Programming, Scattering
@@ -36,10 +37,12 @@ class AveragingResult:
     Attributes:
         function: Words that the extracted chip reads.
         speed: Section ``speed`` of the report; None if words are wrong, or the process card does not state noise.
+        eyes: Eye diagrams at the highest symbol rate; None without a useful rate or without bandwidths in the cards.
     """
 
     function: FunctionResult
     speed: dict[str, Any] | None
+    eyes: RateEyes | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,11 +134,11 @@ class AveragingTask:
             function = check_scattering(
                 s, board, bias, task, onn=self.given, on_progress=partial(stages.steps, "function")
             )
-        speed = None
+        speed, eyes = None, None
         if function.passed and self.process.noise is not None and self.process.budget is not None:
             with stages.stage("rate"):
-                speed = _speed(s, board, bias, task, self.process)
-        return AveragingResult(function, speed)
+                speed, eyes = _speed(s, board, bias, task, self.process)
+        return AveragingResult(function, speed, eyes)
 
     def write(self, result: AveragingResult, stem: Path) -> None:
         """Write the table of words, ``.function.npz``."""
@@ -193,6 +196,10 @@ class AveragingTask:
         )
         return {"outputs": outputs}
 
+    def eyes(self, result: AveragingResult) -> RateEyes | None:
+        """Return the eye diagrams at the highest symbol rate."""
+        return result.eyes
+
     def matrices(self, programming: Programming, result: AveragingResult) -> list[MatrixMap]:
         """Return the matrix of each layer."""
         from optinc_pdk.report.matrix_maps import layer_maps
@@ -200,17 +207,26 @@ class AveragingTask:
         return layer_maps(programming)
 
 
-def _speed(s: Scattering, board: Board, bias: Bias, task: Averaging, card: Process) -> dict[str, Any]:
-    """Estimate the highest symbol rate of the extracted chip, what limits it, and the energy at this rate."""
+def _speed(
+    s: Scattering, board: Board, bias: Bias, task: Averaging, card: Process
+) -> tuple[dict[str, Any], RateEyes | None]:
+    """Estimate the highest symbol rate of the extracted chip, what limits it, and energy and eyes at this rate."""
     from optinc_pdk.report.build_numbers import speed_numbers
+    from optinc_pdk.report.eye_maps import RateEyes
     from optinc_pdk.signoff.function import function_inputs
+    from optinc_pdk.simulate.transmission.noise import missing_bandwidths
     from optinc_pdk.tolerance.error_estimate import error_margins
+    from optinc_pdk.tolerance.eye_diagram import eye_diagrams
     from optinc_pdk.tolerance.highest_rates import find_rate_limits, rates_without_limits
     from optinc_pdk.tolerance.link_energy import link_energy
 
-    margins = error_margins(s, function_inputs(task), board, bias)
+    inputs = function_inputs(task)
+    margins = error_margins(s, inputs, board, bias)
     limits = find_rate_limits(margins, card)
     named = limits.main_limit is not None or limits.symbol_rate_bd in (None, limits.highest_bd)
     without = None if named else rates_without_limits(margins, card, limits)
     energy = None if limits.symbol_rate_bd is None else link_energy(board, bias, task, card, limits.noise)
-    return speed_numbers(limits, without, energy, len(margins.wrong))
+    eyes = None
+    if limits.symbol_rate_bd is not None and not missing_bandwidths(card):
+        eyes = RateEyes(eye_diagrams(s, inputs, board, bias, limits.noise, 0), limits.noise)
+    return speed_numbers(limits, without, energy, len(margins.wrong)), eyes

@@ -19,6 +19,7 @@ from optinc_pdk.drive import SharedGround
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
+    from optinc_pdk.report.eye_maps import RateEyes
     from optinc_pdk.report.matrix_maps import MatrixMap
 
 
@@ -154,6 +155,10 @@ class ChipTask(Protocol[Factors, Programming, Result]):
 
     def pictures(self, result: Result) -> dict[str, bytes]:
         """Return the pictures of the check as PNG, by name of the page's argument."""
+        ...
+
+    def eyes(self, result: Result) -> RateEyes | None:
+        """Return eye diagrams at the highest symbol rate, for the page; None if there are none."""
         ...
 
     def matrices(self, programming: Programming, result: Result) -> list[MatrixMap]:

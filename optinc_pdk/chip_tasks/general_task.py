@@ -23,6 +23,7 @@ from optinc_pdk.onn.conditioning import check_gains
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
+    from optinc_pdk.report.eye_maps import RateEyes
     from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.signoff.function import ChipLight
     from optinc_pdk.simulate import Programming
@@ -156,6 +157,10 @@ class GeneralTask:
         from optinc_pdk.report.network_picture import network_png
 
         return {"network": network_png(result.comparison)}
+
+    def eyes(self, result: GeneralResult) -> RateEyes | None:
+        """Return no eye diagrams: symbol rates are estimated for averages only."""
+        return None
 
     def matrices(self, programming: Programming, result: GeneralResult) -> list[MatrixMap]:
         """Return the matrix of each layer."""

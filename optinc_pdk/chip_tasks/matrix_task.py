@@ -30,6 +30,7 @@ from optinc_pdk.report.formatting import format_percent
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
+    from optinc_pdk.report.eye_maps import RateEyes
     from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.simulate import MatrixProgramming
 
@@ -204,6 +205,10 @@ class MatrixTask:
         from optinc_pdk.report.matrix_picture import matrix_png
 
         return {"matrix": matrix_png(result)}
+
+    def eyes(self, result: MatrixComparison) -> RateEyes | None:
+        """Return no eye diagrams: symbol rates are estimated for averages only."""
+        return None
 
     def matrices(self, programming: MatrixProgramming, result: MatrixComparison) -> list[MatrixMap]:
         """Return the matrix, divided by its common scale."""

@@ -105,10 +105,11 @@ def _page_parts() -> Mapping[str, str]:
         "style": own / "layout.css",
         "rules_script": own / "rules.js",
         "matrices_script": own / "matrices.js",
+        "eyes_script": own / "eyes.js",
     }
     parts = {part: file.read_text(encoding="utf-8") for part, file in files.items()}
     parts["section_styles"] = "".join(
-        (own / name).read_text(encoding="utf-8") for name in ("rules.css", "matrices.css")
+        (own / name).read_text(encoding="utf-8") for name in ("rules.css", "matrices.css", "eyes.css")
     )
     # there is no source map beside the page
     return parts | {"library_script": parts["library_script"].partition("//# sourceMappingURL=")[0].rstrip()}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.report.eye_maps import RateEyes, eye_rows, eyes_text
 from optinc_pdk.report.layout_application import LayoutData, application_parts
 from optinc_pdk.report.layout_pictures import COLORS
 from optinc_pdk.report.matrix_maps import MatrixMap, maps_text
@@ -38,10 +39,12 @@ class PageResults:
     Attributes:
         rules: Result of every design rule.
         matrices: Matrices of the chip with their targets.
+        eyes: Eye diagrams at the highest symbol rate; None if there are none.
     """
 
     rules: Sequence[RuleResult]
     matrices: Sequence[MatrixMap]
+    eyes: RateEyes | None = None
 
 
 def render_page(
@@ -87,6 +90,7 @@ def render_page(
         losses="" if light is None else ", ".join(f"{loss:.1f}" for loss in light.hop_loss_db),
         application=application and application_parts(application, report.name),
         rules=[] if results is None else page_rows(results.rules),
+        eyes=None if results is None or results.eyes is None else _eyes(results.eyes),
         matrices=None if results is None or not results.matrices else _matrices(report, results.matrices),
         facts={"averaging": _averaging, "network": _network, "matrix": _matrix}[report.kind](report),
         **{name: png and b64encode(png).decode() for name, png in pictures.items()},
@@ -168,6 +172,16 @@ def _matrices(report: Report, matrices: Sequence[MatrixMap]) -> dict[str, str]:
         else "Rows are divided by their free factors, which the electronics provide."
     )
     return {"text": scale, "data": maps_text(matrices)}
+
+
+def _eyes(found: RateEyes) -> dict[str, Any]:
+    """Text, rows and data of the section about eye diagrams."""
+    return {
+        "words": f"{len(found.eyes[0].readings):,}",
+        "rate": found.noise.symbol_rate_bd,
+        "rows": eye_rows(found.eyes),
+        "data": eyes_text(found.eyes, found.noise.shape.window),
+    }
 
 
 def _words(function: FunctionNumbers | None) -> dict[str, Any] | None:

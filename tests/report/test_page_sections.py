@@ -17,9 +17,12 @@ from chromium_driver import CHROMIUM, Browser, chromium
 
 import optinc_pdk as op
 from optinc_pdk.cards import load_process
+from optinc_pdk.report.eye_maps import HIGH, WIDE, eye_density, eye_rows
 from optinc_pdk.report.matrix_maps import MatrixMap
 from optinc_pdk.report.rule_results import page_rows
 from optinc_pdk.signoff.drc.design_rule_check import RuleResult
+from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
+from optinc_pdk.tolerance.eye_diagram import Eye
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: install chromium")
 RULE = "metal.ground_rise"
@@ -66,6 +69,41 @@ def test_maps_state_magnitudes_and_relative_differences() -> None:
     assert found["target"] == [0.5, 0.25, 0.0, 0.125]
     assert found["chip"] == [0.5, 0.2502, 0.005, None]
     assert found["error"] == [0.0, 0.02, 0.01, None]
+
+
+def test_a_density_counts_the_traces_at_every_place() -> None:
+    words = 13
+    instants = np.zeros(words * SAMPLES)
+    instants[::2] = 1.0
+    eye = Eye("layer 0, row 0", instants, np.zeros(words), np.zeros(words), 0.5, 0.1)
+    found = eye_density(eye)
+    counts = np.array(found["counts"]).reshape(found["high_cells"], found["wide"])
+    # every trace is once in every column; readings alternate between 0 and 1 from instant to instant
+    assert (counts.sum(axis=0) == words - 3).all()
+    assert found["low"] < 0.0 and found["high"] > 1.0
+    assert counts[: HIGH // 4].any() and counts[-HIGH // 4 :].any()
+    level = Eye("out", np.ones(words * SAMPLES), np.ones(words), np.ones(words), None, None)
+    assert (np.array(eye_density(level)["counts"]) > 0).sum() == WIDE
+    assert eye_rows([eye, level]) == [("layer 0, row 0", "0.500", "0.100"), ("out", "no eye: one level", "none")]
+
+
+@needs_chromium
+def test_eyes_are_drawn_with_their_openings(browser: Browser, chip: Path) -> None:
+    report = json.loads(chip.with_name("tiny.report.json").read_text())
+    assert report["speed"]["symbol_rate_bd"] is not None
+    for width in (1440, 390):
+        browser.console.clear()
+        browser.open(chip, width, 900)
+        rows = "document.querySelectorAll('#eyes tbody tr')"
+        browser.wait(f"document.querySelectorAll('#eyes canvas').length === {rows}.length && {rows}.length > 0")
+        painted = (
+            "[...document.querySelectorAll('#eyes canvas')].every((canvas) => new Set(canvas.getContext('2d')"
+            ".getImageData(0, 0, canvas.width, canvas.height).data.filter((value, i) => i % 4 === 2)).size > 3)"
+        )
+        assert browser.evaluate(painted)
+        assert browser.evaluate(f"[...{rows}].every((row) => Number(row.cells[1].textContent) <= 1)")
+        assert browser.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        assert browser.console == []
 
 
 def test_a_network_has_a_map_for_each_layer(chip: Path) -> None:
