@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
@@ -110,6 +110,12 @@ def read_shapes(gds_path: str | PathLike[str], layers: Mapping[str, tuple[int, i
         raise ValueError(f"gds_path: {gds_path} has no polygon on the layers {', '.join(layers)}; check the process")
     edges = (box.left, box.bottom, box.right, box.top)
     return LayoutShapes(edges, tuple(drawn), tuple(numbers), tuple(cells))
+
+
+def has_polygons(layout: kdb.Layout, layers: Iterable[tuple[int, int]]) -> bool:
+    """Return whether a layout has anything but texts on GDS layers."""
+    indices = [layout.find_layer(*layer) for layer in layers]
+    return any(index is not None and _has_polygons(layout, index) for index in indices)
 
 
 def flat_polygons(shapes: LayoutShapes, layer: str) -> list[kdb.Polygon]:

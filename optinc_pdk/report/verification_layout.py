@@ -15,13 +15,14 @@ from optinc_pdk.report.layout_application import LayoutData, layer_titles, read_
 from optinc_pdk.report.layout_guides import layout_guides
 from optinc_pdk.report.layout_items import layout_items
 from optinc_pdk.report.layout_markers import layout_markers
+from optinc_pdk.report.layout_shapes import has_polygons
 from optinc_pdk.report.pinout import pinout_of
 from optinc_pdk.signoff.drawn_circuit import DrawnCircuit
 from optinc_pdk.signoff.verification import Verification
 
 
 @gc_paused()
-def verification_layout(result: Verification, gds: Path, process: Process) -> LayoutData:
+def verification_layout(result: Verification, gds: Path, process: Process) -> LayoutData | None:
     """Return what the layout of a verification's page shows.
 
     Instances have their names in the netlist; without a netlist, or without counterpart in it, those of the extraction.
@@ -31,10 +32,13 @@ def verification_layout(result: Verification, gds: Path, process: Process) -> La
         gds: Layout.
         process: Its process.
 
-    Raises:
-        ValueError: The layout has no polygon on the layers of the process.
+    Returns:
+        The data; None for a layout that has no polygon on the layers of the process, such as one with texts only.
     """
     drawn = result.drawn
+    wiring = drawn.extraction.heater_wiring
+    if wiring is None or not has_polygons(wiring.mask.layout, process.gds_layers.values()):
+        return None
     if drawn.reference is None or drawn.lvs is None:
         names = ExtractedNames(drawn.circuit, drawn.circuit.instances)
     else:

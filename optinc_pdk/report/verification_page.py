@@ -170,6 +170,7 @@ def render_verification(result: Verification, verified: VerifiedFiles, process: 
     listed = findings(result)
     placed = [(text, box) for text, box in listed if box is not None]
     whole, *parts = _pictures(gds, process, [box for _, box in placed])
+    application = verification_layout(result, gds, process)
     spectra = None if result.scattering is None else spectra_png(result.scattering, gds.stem)
     return render(
         "verification.html.j2",
@@ -186,7 +187,7 @@ def render_verification(result: Verification, verified: VerifiedFiles, process: 
         more=max(len(listed) - MOST_LINES, 0),
         mark=_MARK_COLOR,
         rules=page_rows(result.drc.all_rules()),
-        application=application_parts(verification_layout(result, gds, process), gds.stem, show_findings=True),
+        application=application and application_parts(application, gds.stem, show_findings=True),
         files=files,
     )
 

@@ -84,11 +84,9 @@ def test_a_missing_connection_is_marked_at_its_port(drawn: Drawn, tmp_path: Path
     result = verified(gds, drawn.reference)
     assert result.lvs is not None
     net = next(each for each in result.lvs.differences if each.kind == "net" and each.reference.startswith("split,o3"))
-    marker = next(
-        each
-        for each in verification_layout(result, gds, PROCESS).markers
-        if each.check == DIFFERENCES and each.text == net.message
-    )
+    shown = verification_layout(result, gds, PROCESS)
+    assert shown is not None
+    marker = next(each for each in shown.markers if each.check == DIFFERENCES and each.text == net.message)
     # the output of the splitter, not its middle
     assert net.position_um is not None
     left, _, right, top = marker.box
@@ -100,6 +98,7 @@ def test_a_missing_connection_is_marked_at_its_port(drawn: Drawn, tmp_path: Path
 def test_items_have_the_names_of_the_netlist_or_else_of_the_extraction(drawn: Drawn) -> None:
     with_netlist = verification_layout(verified(drawn.gds, drawn.reference), drawn.gds, PROCESS)
     alone = verification_layout(verified(drawn.gds, None), drawn.gds, PROCESS)
+    assert with_netlist is not None and alone is not None
     assert {"heater.phase_shifter", "split", "join", "drive", "GND", "in", "out"} <= {
         item.name for item in with_netlist.items
     }
@@ -107,6 +106,18 @@ def test_items_have_the_names_of_the_netlist_or_else_of_the_extraction(drawn: Dr
     assert len(fibres) == 2 and all(name.startswith("grating_coupler") for name in fibres)
     assert "phase_shifter_0" in {item.name for item in alone.items}
     assert len(alone.guides.ends) == len(with_netlist.guides.ends) > 0
+
+
+def test_a_layout_of_texts_only_has_a_page_without_scripts(tmp_path: Path) -> None:
+    layout = kdb.Layout()
+    labels = layout.create_cell("texts").shapes(layout.layer(*PROCESS.gds_layers["label"]))
+    for x in (0.0, 50.0):
+        labels.insert(kdb.DText("a", kdb.DTrans(kdb.DVector(x, x))))
+    layout.write(str(tmp_path / "texts.gds"))
+    result = verified(tmp_path / "texts.gds", None)
+    assert verification_layout(result, tmp_path / "texts.gds", PROCESS) is None
+    html = write_page(tmp_path / "texts.gds", None).read_text()
+    assert "<script" not in html and "static-layout" in html and "core.width" in html
 
 
 @pytest.fixture(scope="module")
