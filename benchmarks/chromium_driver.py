@@ -69,11 +69,19 @@ class Browser:
         """Press (``mousePressed``), drag (``mouseMoved``) or release (``mouseReleased``) the left button."""
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
 
-    def press(self, key: str, code: int) -> None:
-        """Press a key."""
+    def press(self, key: str, code: int, *, shift: bool = False) -> None:
+        """Press a key, with the shift key held or not."""
         for kind in ("keyDown", "keyUp"):
             text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
+            self.call(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=code,
+                modifiers=8 * shift,
+                **text,
+            )
 
     def picture(self) -> bytes:
         """Return the window as PNG."""

@@ -19,7 +19,6 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.file_writing import write_atomic
 
 if TYPE_CHECKING:
-    from optinc_pdk.cards import Process
     from optinc_pdk.extract import Extraction
     from optinc_pdk.layout import ChipLayout
     from optinc_pdk.report.layout_application import LayoutData
@@ -130,7 +129,7 @@ def finish(
     notes += task.findings(signed.programming, signed.result)
     with clock.stage("report"):
         pictures = _pictures(gds, task, signed.result)
-        application = _application(gds, task.process, circuit, signed)
+        application = _application(gds, task, circuit, signed)
     report = _write(numbers, out, pictures, application, notes, clock.seconds)
     return Build(report, out.staged.directory, tuple(notes))
 
@@ -226,26 +225,47 @@ def _pictures(gds: Path, task: ChipTask[Factors, Programming, Result], result: R
     return pictures if result is None else pictures | task.pictures(result)
 
 
-def _application(gds: Path, process: Process, circuit: Circuit, signed: _SignOff[Programming, Result]) -> LayoutData:
-    """What the page's layout shows: polygons, what can be chosen, and the findings of the checks."""
+def _application(
+    gds: Path, task: ChipTask[Factors, Programming, Result], circuit: Circuit, signed: _SignOff[Programming, Result]
+) -> LayoutData:
+    """What the page's layout shows: polygons, what can be chosen, light and heat, and the findings of the checks."""
     from optinc_pdk.report.extracted_names import ExtractedNames
-    from optinc_pdk.report.layout_application import LayoutData, layer_titles, read_process_shapes
+    from optinc_pdk.report.layout_application import LayoutData, crosstalk_text, layer_titles, read_process_shapes
     from optinc_pdk.report.layout_guides import layout_guides
     from optinc_pdk.report.layout_items import layout_items
+    from optinc_pdk.report.layout_light import layout_light
     from optinc_pdk.report.layout_markers import layout_markers
+    from optinc_pdk.signoff.electrical.wiring import wiring_of
+    from optinc_pdk.simulate import analyse
+    from optinc_pdk.simulate.heater_drive.phases import crosstalk_phases
+    from optinc_pdk.simulate.transmission.light_samples import port_powers
 
+    process, programming = task.process, signed.programming
     names = ExtractedNames.of(signed.extraction, circuit, signed.lvs)
     shapes = read_process_shapes(gds, process)
-    bias = None if signed.programming is None else signed.programming.bias
+    bias = None if programming is None else programming.bias
     currents = None if signed.electrical is None else signed.electrical.currents
     rules = () if signed.electrical is None else signed.electrical.rules
+    coupled, light = None, None
+    if programming is not None:
+        structure = analyse(signed.extraction.circuit)
+        ground = wiring_of(signed.extraction, process).common_ground
+        phases = crosstalk_phases(structure, programming.bias, process, ground)
+        coupled = None if phases is None else dict(zip(structure.heater.tolist(), phases.tolist(), strict=True))
+    items = layout_items(signed.extraction, names, signed.pinout, process, bias, currents, coupled)
+    if programming is not None and signed.result is not None:
+        samples = task.light(circuit, programming, signed.result)
+        powers = port_powers(structure, samples, programming.bias, process, ground)
+        light = layout_light(samples.titles, powers, structure, items)
     return LayoutData(
         shapes,
         layer_titles(shapes, process),
-        layout_items(signed.extraction, names, signed.pinout, process, bias, currents),
+        items,
         layout_guides(signed.extraction, names, shapes, process),
         layout_markers(signed.rules, rules, signed.lvs, signed.faults),
         signed.pinout.dies,
+        light,
+        "" if coupled is None else crosstalk_text(process),
     )
 
 

@@ -19,6 +19,10 @@ from optinc_pdk.drive import SharedGround
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
+    from optinc_pdk.simulate.transmission.light_samples import LightSamples
+
+MOST_SAMPLES = 8
+"""Inputs for which the report's page shows the light on the chip."""
 
 
 class Stages(Protocol):
@@ -153,4 +157,8 @@ class ChipTask(Protocol[Factors, Programming, Result]):
 
     def pictures(self, result: Result) -> dict[str, bytes]:
         """Return the pictures of the check as PNG, by name of the page's argument."""
+        ...
+
+    def light(self, reference: Circuit, programming: Programming, result: Result) -> LightSamples:
+        """Return the light that a few inputs of the check launch into the chip, at most `MOST_SAMPLES`."""
         ...

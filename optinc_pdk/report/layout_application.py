@@ -15,6 +15,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.report.layout_guides import LayoutGuides
 from optinc_pdk.report.layout_items import LayoutItem
+from optinc_pdk.report.layout_light import LayoutLight
 from optinc_pdk.report.layout_markers import LayoutMarker
 from optinc_pdk.report.layout_pictures import COLORS, HOLLOW
 from optinc_pdk.report.layout_shapes import LayoutShapes, read_shapes
@@ -31,6 +32,8 @@ class LayoutData:
         guides: Guides that can be chosen.
         markers: Places that checks report.
         dies: Left, bottom, right and top in µm of each die.
+        light: Optical powers for a few inputs; None if the function was not checked.
+        crosstalk: What the process card states about thermal crosstalk; empty if nothing.
     """
 
     shapes: LayoutShapes
@@ -39,6 +42,8 @@ class LayoutData:
     guides: LayoutGuides
     markers: tuple[LayoutMarker, ...]
     dies: tuple[tuple[float, float, float, float], ...]
+    light: LayoutLight | None = None
+    crosstalk: str = ""
 
     def to_text(self) -> str:
         """Return the data as base64 of gzip-compressed JSON. Equal data give equal text."""
@@ -52,6 +57,8 @@ class LayoutData:
             "guides": self.guides.to_json(),
             "markers": [marker.to_json() for marker in self.markers],
             "dies": [[round(edge * NM_PER_UM) for edge in die] for die in self.dies],
+            "light": None if self.light is None else self.light.to_json(),
+            "crosstalk": self.crosstalk,
         }
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
         return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
@@ -75,6 +82,15 @@ def layer_titles(shapes: LayoutShapes, process: Process) -> tuple[tuple[str, str
     return tuple((process.layers[name].text, COLORS[parts.get(name, name)]) for name in shapes.layers)
 
 
+def crosstalk_text(process: Process) -> str:
+    """Return what the process card states about thermal crosstalk, with its source; empty if nothing."""
+    if process.imperfections is None:
+        return ""
+    card = process.imperfections.crosstalk
+    law = f"{float(card.share):.3g} of a heater's phase at {float(card.distance_um):g} µm, falling as 1 / distance"
+    return f"{law} ({process.sources[card.share.source]})"
+
+
 def _parts(process: Process) -> Mapping[str, str]:
     """Return the name in `COLORS` of each layer of a process that is not named there: the closest in meaning."""
     parts = {process.metal.layer: "metal", process.grating.layer: "etch70"}
@@ -90,6 +106,7 @@ def page_parts() -> Mapping[str, str]:
         "library_style": vendor / "leaflet.css",
         "library_licence": vendor / "LICENSE",
         "script": own / "layout.js",
+        "tree_script": own / "layout_tree.js",
         "style": own / "layout.css",
     }
     parts = {part: file.read_text(encoding="utf-8") for part, file in files.items()}
