@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from optinc_pdk.build_outputs import BuildFiles
 from optinc_pdk.chip_tasks.chip_task import ChipTask, Factors, Programming, Result
 from optinc_pdk.circuit import Circuit, write_bias
-from optinc_pdk.drive import RangeError
+from optinc_pdk.drive import RangeError, SharedGround
 from optinc_pdk.file_writing import write_atomic
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ class _SignOff(Generic[Programming, Result]):
     faults: Sequence[LayoutFault]
     lvs: LvsResult
     programming: Programming | None
+    ground: SharedGround | None
     result: Result | None
     notes: list[str]
 
@@ -177,6 +178,7 @@ def _sign_off(
     electrical: ElectricalResult | None = None
     faults = layout_faults_of(extraction.faults)
     programming: Programming | None = None
+    ground: SharedGround | None = None
     result: Result | None = None
     notes: list[str] = []
     # a circuit that differs from the netlist has no known channels to program
@@ -207,7 +209,7 @@ def _sign_off(
         pinout = read_pinout(extraction, circuit, lvs, card, bias, currents)
         write_atomic(out.path(".pinout.csv"), pinout.to_csv().encode())
         write_atomic(out.path(".pinout.svg"), pinout_svg(pinout, card))
-    return _SignOff(extraction, pinout, rules, electrical, faults, lvs, programming, result, notes)
+    return _SignOff(extraction, pinout, rules, electrical, faults, lvs, programming, ground, result, notes)
 
 
 def _pictures(gds: Path, task: ChipTask[Factors, Programming, Result], result: Result | None) -> dict[str, bytes]:
@@ -235,7 +237,6 @@ def _application(
     from optinc_pdk.report.layout_items import layout_items
     from optinc_pdk.report.layout_light import layout_light
     from optinc_pdk.report.layout_markers import layout_markers
-    from optinc_pdk.signoff.electrical.wiring import wiring_of
     from optinc_pdk.simulate import analyse
     from optinc_pdk.simulate.heater_drive.phases import crosstalk_phases
     from optinc_pdk.simulate.transmission.light_samples import port_powers
@@ -249,13 +250,12 @@ def _application(
     coupled, light = None, None
     if programming is not None:
         structure = analyse(signed.extraction.circuit)
-        ground = wiring_of(signed.extraction, process).common_ground
-        phases = crosstalk_phases(structure, programming.bias, process, ground)
+        phases = crosstalk_phases(structure, programming.bias, process, signed.ground)
         coupled = None if phases is None else dict(zip(structure.heater.tolist(), phases.tolist(), strict=True))
     items = layout_items(signed.extraction, names, signed.pinout, process, bias, currents, coupled)
     if programming is not None and signed.result is not None:
         samples = task.light(circuit, programming, signed.result)
-        powers = port_powers(structure, samples, programming.bias, process, ground)
+        powers = port_powers(structure, samples, programming.bias, process, signed.ground)
         light = layout_light(samples.titles, powers, structure, items)
     return LayoutData(
         shapes,
