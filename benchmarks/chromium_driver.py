@@ -69,15 +69,34 @@ class Browser:
         """Press (``mousePressed``), drag (``mouseMoved``) or release (``mouseReleased``) the left button."""
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
 
-    def press(self, key: str, code: int) -> None:
-        """Press a key."""
+    def press(self, key: str, code: int, *, shift: bool = False) -> None:
+        """Press a key, with the shift key held or not."""
         for kind in ("keyDown", "keyUp"):
             text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
+            self.call(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=code,
+                modifiers=8 * shift,
+                **text,
+            )
 
-    def picture(self) -> bytes:
-        """Return the window as PNG."""
-        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+    def picture(self, element: str | None = None) -> bytes:
+        """Return the window, or an element of the page by its CSS selector, as PNG."""
+        if element is None:
+            return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+        # a picture beyond the window has no scroll bar, which the page would make room for
+        self.evaluate("void (document.documentElement.style.scrollbarWidth = 'none')")
+        x, y, width, height = self.evaluate(
+            f"(({{x, y, width, height}}) => [x + scrollX, y + scrollY, width, height])"
+            f"(document.querySelector({json.dumps(element)}).getBoundingClientRect())"
+        )
+        clip = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
+        found = self.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
+        self.evaluate("void (document.documentElement.style.scrollbarWidth = '')")
+        return base64.b64decode(found["data"])
 
     def _call(self, method: str, parameters: dict[str, Any], session: str | None) -> dict[str, Any]:
         self._last += 1

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Generic
 from optinc_pdk.build_outputs import BuildFiles
 from optinc_pdk.chip_tasks.chip_task import ChipTask, Factors, Programming, Result
 from optinc_pdk.circuit import Circuit, write_bias
-from optinc_pdk.drive import RangeError
+from optinc_pdk.drive import RangeError, SharedGround
 from optinc_pdk.file_writing import write_atomic
 
 if TYPE_CHECKING:
-    from optinc_pdk.cards import Process
     from optinc_pdk.extract import Extraction
     from optinc_pdk.layout import ChipLayout
     from optinc_pdk.report.layout_application import LayoutData
@@ -132,7 +131,7 @@ def finish(
     notes += task.findings(signed.programming, signed.result)
     with clock.stage("report"):
         pictures = _pictures(gds, task, signed.result)
-        application = _application(gds, task.process, circuit, signed)
+        application = _application(gds, task, circuit, signed)
         results = _page_results(task, signed)
     report = _write(numbers, out, pictures, application, results, notes, clock.seconds)
     return Build(report, out.staged.directory, tuple(notes))
@@ -149,6 +148,7 @@ class _SignOff(Generic[Programming, Result]):
     faults: Sequence[LayoutFault]
     lvs: LvsResult
     programming: Programming | None
+    ground: SharedGround | None
     result: Result | None
     notes: list[str]
 
@@ -181,6 +181,7 @@ def _sign_off(
     electrical: ElectricalResult | None = None
     faults = layout_faults_of(extraction.faults)
     programming: Programming | None = None
+    ground: SharedGround | None = None
     result: Result | None = None
     notes: list[str] = []
     # a circuit that differs from the netlist has no known channels to program
@@ -211,7 +212,7 @@ def _sign_off(
         pinout = read_pinout(extraction, circuit, lvs, card, bias, currents)
         write_atomic(out.path(".pinout.csv"), pinout.to_csv().encode())
         write_atomic(out.path(".pinout.svg"), pinout_svg(pinout, card))
-    return _SignOff(extraction, pinout, rules, electrical, faults, lvs, programming, result, notes)
+    return _SignOff(extraction, pinout, rules, electrical, faults, lvs, programming, ground, result, notes)
 
 
 def _pictures(gds: Path, task: ChipTask[Factors, Programming, Result], result: Result | None) -> dict[str, bytes]:
@@ -229,27 +230,46 @@ def _pictures(gds: Path, task: ChipTask[Factors, Programming, Result], result: R
     return pictures if result is None else pictures | task.pictures(result)
 
 
-def _application(gds: Path, process: Process, circuit: Circuit, signed: _SignOff[Programming, Result]) -> LayoutData:
-    """What the page's layout shows: polygons, what can be chosen, and the findings of the checks."""
+def _application(
+    gds: Path, task: ChipTask[Factors, Programming, Result], circuit: Circuit, signed: _SignOff[Programming, Result]
+) -> LayoutData:
+    """What the page's layout shows: polygons, what can be chosen, light and heat, and the findings of the checks."""
     from optinc_pdk.report.extracted_names import ExtractedNames
-    from optinc_pdk.report.layout_application import LayoutData, layer_titles, read_process_shapes
+    from optinc_pdk.report.layout_application import LayoutData, crosstalk_text, layer_titles, read_process_shapes
     from optinc_pdk.report.layout_guides import layout_guides
     from optinc_pdk.report.layout_items import layout_items
+    from optinc_pdk.report.layout_light import layout_light
     from optinc_pdk.report.layout_markers import layout_markers
+    from optinc_pdk.simulate import analyse
+    from optinc_pdk.simulate.heater_drive.phases import crosstalk_phases
+    from optinc_pdk.simulate.transmission.light_samples import port_powers
 
+    process, programming = task.process, signed.programming
     names = ExtractedNames.of(signed.extraction, circuit, signed.lvs)
     shapes = read_process_shapes(gds, process)
-    bias = None if signed.programming is None else signed.programming.bias
+    bias = None if programming is None else programming.bias
     currents = None if signed.electrical is None else signed.electrical.currents
     rules = () if signed.electrical is None else signed.electrical.rules
     guides = layout_guides(signed.extraction, names, shapes, process)
+    coupled, light = None, None
+    if programming is not None:
+        structure = analyse(signed.extraction.circuit)
+        phases = crosstalk_phases(structure, programming.bias, process, signed.ground)
+        coupled = None if phases is None else dict(zip(structure.heater.tolist(), phases.tolist(), strict=True))
+    items = layout_items(signed.extraction, names, signed.pinout, process, bias, currents, coupled)
+    if programming is not None and signed.result is not None:
+        samples = task.light(circuit, programming, signed.result)
+        powers = port_powers(structure, samples, programming.bias, process, signed.ground)
+        light = layout_light(samples.titles, powers, structure, items)
     return LayoutData(
         shapes,
         layer_titles(shapes, process),
-        layout_items(signed.extraction, names, signed.pinout, process, bias, currents),
+        items,
         guides,
         layout_markers(signed.rules, rules, signed.lvs, signed.faults, guides),
         signed.pinout.dies,
+        light,
+        "" if coupled is None else crosstalk_text(process),
     )
 
 

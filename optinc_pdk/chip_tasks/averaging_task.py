@@ -14,7 +14,7 @@ from optinc_pdk.assemble import CircuitDraft, draft_circuit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.averaging.score import Score
 from optinc_pdk.cards import Process
-from optinc_pdk.chip_tasks.chip_task import SizeEstimate, Stages, board_of
+from optinc_pdk.chip_tasks.chip_task import MOST_SAMPLES, SizeEstimate, Stages, board_of
 from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.onn import LayerFactor, Onn, factorise, lattice_score, linked_network, output_notes
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.signoff.function import FunctionResult
     from optinc_pdk.simulate import Programming, Scattering
+    from optinc_pdk.simulate.transmission.light_samples import LightSamples
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +36,13 @@ class AveragingResult:
     """Results of the check of a network.
 
     Attributes:
+        s: S-parameters of the extracted chip.
         function: Words that the extracted chip reads.
         speed: Section ``speed`` of the report; None if words are wrong, or the process card does not state noise.
         eyes: Eye diagrams at the highest symbol rate; None without a useful rate or without bandwidths in the cards.
     """
 
+    s: Scattering
     function: FunctionResult
     speed: dict[str, Any] | None
     eyes: RateEyes | None
@@ -138,7 +141,7 @@ class AveragingTask:
         if function.passed and self.process.noise is not None and self.process.budget is not None:
             with stages.stage("rate"):
                 speed, eyes = _speed(s, board, bias, task, self.process)
-        return AveragingResult(function, speed, eyes)
+        return AveragingResult(s, function, speed, eyes)
 
     def write(self, result: AveragingResult, stem: Path) -> None:
         """Write the table of words, ``.function.npz``."""
@@ -200,11 +203,39 @@ class AveragingTask:
         """Return the eye diagrams at the highest symbol rate."""
         return result.eyes
 
+    def light(self, reference: Circuit, programming: Programming, result: AveragingResult) -> LightSamples:
+        """Return the light of words of the check: first, last, that with the smallest margin, and some between."""
+        from optinc_pdk.averaging.word_score import output_margins
+        from optinc_pdk.simulate.transmission.light_samples import sample_network, spread_rows
+        from optinc_pdk.simulate.transmission.reception import server_amplitudes
+
+        board, found = board_of(reference), result.function
+        worst = int(np.argmin(found.margins.min(axis=1)))
+        rows = spread_rows(len(found.rows), MOST_SAMPLES, also=worst)
+        # of the assignments of symbols to servers, the first; of the worst word, the one with its smallest margin
+        assignments = np.zeros(rows.size, dtype=np.int64)
+        margins = output_margins(found.outputs[:, worst], found.levels[worst], self.onn.task.output_resolution)
+        assignments[rows == worst] = int(np.argmin(margins.min(axis=(1, 2))))
+        symbols = found.symbols[assignments, rows]
+        remarks = {int(rows[0]): "first", int(rows[-1]): "last"} | {worst: "smallest margin"}
+        titles = tuple(
+            _word_title(int(found.rows[row]), sent, remarks.get(row))
+            for row, sent in zip(rows.tolist(), symbols, strict=True)
+        )
+        inputs = server_amplitudes(symbols, board, programming.bias)
+        return sample_network(titles, inputs, result.s, board, programming.bias)
+
     def matrices(self, programming: Programming, result: AveragingResult) -> list[MatrixMap]:
         """Return the matrix of each layer."""
         from optinc_pdk.report.matrix_maps import layer_maps
 
         return layer_maps(programming)
+
+
+def _word_title(number: int, symbols: Any, remark: str | None) -> str:
+    """Return the name of an input: its number, and the symbols of each server."""
+    servers = ", ".join(" ".join(f"{symbol:g}" for symbol in server) for server in symbols.tolist())
+    return f"input {number:,}{f' ({remark})' if remark else ''}: {servers}"
 
 
 def _speed(

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
     from optinc_pdk.report.eye_maps import RateEyes
     from optinc_pdk.report.matrix_maps import MatrixMap
+    from optinc_pdk.simulate.transmission.light_samples import LightSamples
+
+MOST_SAMPLES = 8
+"""Inputs for which the report's page shows the light on the chip."""
 
 
 class Stages(Protocol):
@@ -163,4 +167,8 @@ class ChipTask(Protocol[Factors, Programming, Result]):
 
     def matrices(self, programming: Programming, result: Result) -> list[MatrixMap]:
         """Return the chip's matrices with their targets, for the page."""
+        ...
+
+    def light(self, reference: Circuit, programming: Programming, result: Result) -> LightSamples:
+        """Return the light that a few inputs of the check launch into the chip, at most `MOST_SAMPLES`."""
         ...

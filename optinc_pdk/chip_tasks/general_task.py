@@ -12,7 +12,7 @@ import numpy as np
 
 from optinc_pdk.assemble import CircuitDraft, draft_circuit
 from optinc_pdk.cards import Process, with_field_outputs
-from optinc_pdk.chip_tasks.chip_task import SizeEstimate, Stages, board_of
+from optinc_pdk.chip_tasks.chip_task import MOST_SAMPLES, SizeEstimate, Stages, board_of
 from optinc_pdk.chip_tasks.sources import CheckedNetwork
 from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from optinc_pdk.report.eye_maps import RateEyes
     from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.signoff.function import ChipLight
-    from optinc_pdk.simulate import Programming
+    from optinc_pdk.simulate import Programming, Scattering
+    from optinc_pdk.simulate.transmission.light_samples import LightSamples
 
 SCHEMA = 1
 DIGITS = 9
@@ -38,11 +39,13 @@ class GeneralResult:
     """Results of the check of a general network.
 
     Attributes:
+        s: S-parameters of the extracted chip.
         comparison: Outputs of chip and network.
         saturated: Number of modulator amplitudes above 1, which were limited to 1.
         light: Losses, and power of the local oscillators.
     """
 
+    s: Scattering
     comparison: NetworkComparison
     saturated: int
     light: ChipLight
@@ -168,6 +171,18 @@ class GeneralTask:
 
         return layer_maps(programming)
 
+    def light(self, reference: Circuit, programming: Programming, result: GeneralResult) -> LightSamples:
+        """Return the light of samples: first, last, that with the largest deviation, and some between."""
+        from optinc_pdk.simulate.transmission.light_samples import sample_network, spread_rows
+        from optinc_pdk.simulate.transmission.vector_reception import input_amplitudes
+
+        board, x, bias = board_of(reference), result.comparison.data.x, programming.bias
+        worst = int(np.argmax(result.comparison.deviations))
+        rows = spread_rows(len(x), MOST_SAMPLES, also=worst)
+        remarks = {0: " (first)", len(x) - 1: " (last)"} | {worst: " (largest deviation)"}
+        titles = tuple(f"sample {row:,}{remarks.get(row, '')}" for row in rows.tolist())
+        return sample_network(titles, input_amplitudes(x[rows], board, bias), result.s, board, bias)
+
 
 def check_network(
     circuit: Circuit, board: Board, bias: Bias, source: CheckedNetwork, process: Process, ground: SharedGround | None
@@ -194,7 +209,7 @@ def check_network(
     received = transmit_vectors(source.data.x, s, board, bias)
     expected = source.network.forward(source.data.x)
     comparison = NetworkComparison(source.data, source.limits, expected, received.outputs)
-    return GeneralResult(comparison, received.saturated, chip_light(s, board))
+    return GeneralResult(s, comparison, received.saturated, chip_light(s, board))
 
 
 def write_network(found: NetworkComparison, path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from optinc_pdk.assemble import MatrixDraft, MatrixForm, draft_matrix, factor_for_chip, matrix_labels
 from optinc_pdk.cards import Process
-from optinc_pdk.chip_tasks.chip_task import SizeEstimate, Stages
+from optinc_pdk.chip_tasks.chip_task import MOST_SAMPLES, SizeEstimate, Stages
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from optinc_pdk.report.eye_maps import RateEyes
     from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.simulate import MatrixProgramming
+    from optinc_pdk.simulate.transmission.light_samples import LightSamples
 
 SCHEMA = 1
 NOTABLE_LOSS_DB = 30.0
@@ -215,6 +216,16 @@ class MatrixTask:
         from optinc_pdk.report.matrix_maps import MatrixMap
 
         return [MatrixMap("Matrix", result.target.matrix, result.matrix)]
+
+    def light(self, reference: Circuit, programming: MatrixProgramming, result: MatrixComparison) -> LightSamples:
+        """Return the light of single inputs: first, last, that of the worst entry, and some between."""
+        from optinc_pdk.simulate.transmission.light_samples import LightSamples, spread_rows
+
+        inputs, _ = matrix_labels(self.target)
+        worst = int(result.worst_entry[1])
+        rows = spread_rows(len(inputs), MOST_SAMPLES, also=worst)
+        titles = tuple(f"light into {inputs[row]}{' (worst entry)' if row == worst else ''}" for row in rows.tolist())
+        return LightSamples(titles, inputs, np.eye(len(inputs), dtype=np.complex128)[rows])
 
 
 def _cause(programming: MatrixProgramming, result: MatrixComparison) -> str:

@@ -16,6 +16,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.report.layout_guides import LayoutGuides
 from optinc_pdk.report.layout_items import LayoutItem
+from optinc_pdk.report.layout_light import LayoutLight
 from optinc_pdk.report.layout_markers import LayoutMarker
 from optinc_pdk.report.layout_pictures import COLORS, HOLLOW
 from optinc_pdk.report.layout_shapes import LayoutShapes, read_shapes
@@ -32,6 +33,8 @@ class LayoutData:
         guides: Guides that can be chosen.
         markers: Places that checks report.
         dies: Left, bottom, right and top in µm of each die.
+        light: Optical powers for a few inputs; None if the function was not checked.
+        crosstalk: What the process card states about thermal crosstalk; empty if nothing.
     """
 
     shapes: LayoutShapes
@@ -40,6 +43,8 @@ class LayoutData:
     guides: LayoutGuides
     markers: tuple[LayoutMarker, ...]
     dies: tuple[tuple[float, float, float, float], ...]
+    light: LayoutLight | None = None
+    crosstalk: str = ""
 
     def to_text(self) -> str:
         """Return the data as base64 of gzip-compressed JSON. Equal data give equal text."""
@@ -53,6 +58,8 @@ class LayoutData:
             "guides": self.guides.to_json(),
             "markers": [marker.to_json() for marker in self.markers],
             "dies": [[round(edge * NM_PER_UM) for edge in die] for die in self.dies],
+            "light": None if self.light is None else self.light.to_json(),
+            "crosstalk": self.crosstalk,
         }
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
         return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
@@ -74,6 +81,15 @@ def layer_titles(shapes: LayoutShapes, process: Process) -> tuple[tuple[str, str
     """Return the title and the colour of each layer of a layout."""
     parts = _parts(process)
     return tuple((process.layers[name].text, COLORS[parts.get(name, name)]) for name in shapes.layers)
+
+
+def crosstalk_text(process: Process) -> str:
+    """Return what the process card states about thermal crosstalk, with its source; empty if nothing."""
+    if process.imperfections is None:
+        return ""
+    card = process.imperfections.crosstalk
+    law = f"{float(card.share):.3g} of a heater's phase at {float(card.distance_um):g} µm, falling as 1 / distance"
+    return f"{law} ({process.sources[card.share.source]})"
 
 
 def _parts(process: Process) -> Mapping[str, str]:
@@ -102,6 +118,7 @@ def _page_parts() -> Mapping[str, str]:
         "library_style": vendor / "leaflet.css",
         "library_licence": vendor / "LICENSE",
         "script": own / "layout.js",
+        "tree_script": own / "layout_tree.js",
         "style": own / "layout.css",
         "rules_script": own / "rules.js",
         "matrices_script": own / "matrices.js",

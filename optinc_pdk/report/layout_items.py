@@ -34,7 +34,9 @@ class LayoutItem:
         name: Name in the netlist, or label.
         box: Left, bottom, right and top in nm.
         facts: Names of quantities, and their values as text.
-        values: Numbers by which heaters are coloured: ``power`` in mW, ``phase`` in rad and ``voltage`` in V.
+        values: Numbers by which heaters are coloured: ``power`` in mW, ``density`` of this power in mW/µm², ``phase``
+            in rad, ``voltage`` in V, and ``crosstalk``, the phase in rad that all other heaters add.
+        instance: Number of the instance in the extracted circuit; None for pads, bumps, and fibres without coupler.
     """
 
     kind: str
@@ -42,6 +44,7 @@ class LayoutItem:
     box: Box
     facts: Mapping[str, str]
     values: Mapping[str, float] = field(default_factory=dict)
+    instance: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the item as dicts and lists."""
@@ -56,6 +59,7 @@ def layout_items(
     process: Process,
     bias: Bias | None = None,
     currents: Currents | None = None,
+    crosstalk: Mapping[int, float] | None = None,
 ) -> tuple[LayoutItem, ...]:
     """Return heaters, then pads, bumps and fibres, then the other devices.
 
@@ -66,6 +70,8 @@ def layout_items(
         process: Process.
         bias: Bias; None if there is none.
         currents: Voltages and currents at the bias; None if they are not known.
+        crosstalk: Phase in rad that all other heaters add to each heated guide, by number of its instance; None if it
+            is not known.
 
     Raises:
         ValueError: The extraction was not made from a layout.
@@ -77,28 +83,41 @@ def layout_items(
         coupler = couplers.get(pin.label or (pin.x_um, pin.y_um)) if pin.kind == FIBRE else None
         place = None if coupler is None else boxes.pop(coupler.position_um, None)
         facts = _pin_facts(pin) | ({} if coupler is None else _card_loss(process, coupler.kind))
-        pins.append(LayoutItem(pin.kind, pin.label, place or _square(pin, process), facts))
-    heaters = list(_heaters(extraction, names, process, bias, currents))
+        instance = None if coupler is None else names.instances[coupler.kind, *coupler.position_um]
+        pins.append(LayoutItem(pin.kind, pin.label, place or _square(pin, process), facts, instance=instance))
+    heaters = list(_heaters(extraction, names, process, bias, currents, crosstalk or {}))
     return (*heaters, *pins, *_devices(extraction, names, process, boxes))
 
 
 def _heaters(
-    extraction: Extraction, names: ExtractedNames, process: Process, bias: Bias | None, currents: Currents | None
+    extraction: Extraction,
+    names: ExtractedNames,
+    process: Process,
+    bias: Bias | None,
+    currents: Currents | None,
+    crosstalk: Mapping[int, float],
 ) -> Iterator[LayoutItem]:
     wiring = wiring_of(extraction, process)
     channels = {} if bias is None else {label: i for i, label in enumerate(bias.labels)}
     wired = extraction.heater_wiring
     devices = () if wired is None else wired.devices
     for i, (heater, device, pad) in enumerate(zip(wiring.heaters, devices, wiring.labels, strict=True)):
-        name = names.names[names.instances[device.kind, *device.position_um]]
+        instance = names.instances[device.kind, *device.position_um]
+        name = names.names[instance]
         facts = {"Netlist instance": name, "Pad": pad or "none"}
         values: dict[str, float] = {}
         if bias is not None and (channel := channels.get(pad)) is not None:
             phase, power = float(bias.phase_rad[channel]), 1e3 * float(bias.power_w[channel])
             voltage = float(bias.voltage_v[channel])
-            values = {"power": round(power, 6), "phase": round(phase, 6), "voltage": round(voltage, 6)}
+            density = power / (heater.active.area() / NM_PER_UM**2)
+            numbers = {"power": power, "density": density, "phase": phase, "voltage": voltage}
+            if instance in crosstalk:
+                numbers["crosstalk"] = crosstalk[instance]
+            values = {name: round(value, 6) for name, value in numbers.items()}
             facts["Phase"] = f"{phase:.4f} rad ({phase / math.pi:.4f} π)"
-            facts["Power"] = f"{power:.3f} mW"
+            if instance in crosstalk:
+                facts["Thermal crosstalk"] = f"{crosstalk[instance]:.4f} rad of it, from other heaters"
+            facts["Power"] = f"{power:.3f} mW, {density:.4f} mW/µm²"
             facts["Voltage"] = f"{voltage:.4f} V, code {int(bias.code[channel]):,}"
             facts["Channel"] = str(channel)
         if currents is not None:
@@ -107,7 +126,7 @@ def _heaters(
         facts["Length"] = f"{heater.length_um:.3f} µm"
         guide_db = float(process.guide.loss_db_per_cm) * heater.length_um * 1e-4
         facts["Loss"] = f"{guide_db + process.device(device.kind).parameter('loss_db'):.4f} dB"
-        yield LayoutItem(HEATER, name, _edges(heater.active), facts, values)
+        yield LayoutItem(HEATER, name, _edges(heater.active), facts, values, instance)
 
 
 def _devices(
@@ -120,9 +139,9 @@ def _devices(
     for placement in extraction.placements:
         kind, at = placement.variant.name, center_um(placement.box)
         if at in boxes:
-            name = names.names[names.instances[kind, *at]]
-            facts = {"Netlist instance": name, "Device": kind} | _card_loss(process, kind)
-            yield LayoutItem(kind, name, boxes[at], facts)
+            instance = names.instances[kind, *at]
+            facts = {"Netlist instance": names.names[instance], "Device": kind} | _card_loss(process, kind)
+            yield LayoutItem(kind, names.names[instance], boxes[at], facts, instance=instance)
 
 
 def _card_loss(process: Process, kind: str) -> dict[str, str]:

@@ -136,6 +136,34 @@ def find(browser: Browser, name: str) -> None:
     browser.evaluate("document.getElementById('layout-search').requestSubmit()")
 
 
+def select(browser: Browser, name: str, value: str) -> None:
+    """Choose an option of a selector."""
+    browser.evaluate(
+        f"(() => {{ const s = document.getElementById('layout-{name}'); s.value = '{value}';"
+        "s.dispatchEvent(new Event('change')); })()"
+    )
+
+
+def colors(browser: Browser) -> set[tuple[int, int, int]]:
+    """Opaque colours of the tiles."""
+    browser.evaluate("new Promise((done) => setTimeout(done, 300))")
+    found = browser.evaluate(
+        "[...new Set([...document.querySelectorAll('#layout-map .leaflet-tile')].flatMap((tile) => {"
+        "const { data } = tile.getContext('2d').getImageData(0, 0, tile.width, tile.height); const seen = new Set();"
+        "for (let i = 0; i < data.length; i += 4) {"
+        "if (data[i + 3] === 255) seen.add(data.slice(i, i + 3).join(',')); } return [...seen]; }))]"
+    )
+    return {(int(red), int(green), int(blue)) for red, green, blue in (each.split(",") for each in found)}
+
+
+def click_block(browser: Browser, name: str, part: str) -> None:
+    """Click the button (``.block``), the box (``input``) or the opener (``.open``) of a block in the list."""
+    browser.evaluate(
+        "[...document.querySelectorAll('#layout-tree li')].find((row) => row.querySelector(':scope > .block')"
+        f".textContent.replace(/ \\(.*/, '') === {json.dumps(name)}).querySelector({json.dumps(part)}).click()"
+    )
+
+
 def click_middle(browser: Browser) -> None:
     box = browser.evaluate(
         "(() => { const map = document.getElementById('layout-map'); map.scrollIntoView({block: 'center'});"
@@ -219,7 +247,7 @@ def test_a_click_on_a_shape_without_a_name_states_its_layer(shown: Browser, data
 
 
 @needs_chromium
-def test_layers_and_overlays_change_the_picture(shown: Browser) -> None:
+def test_layers_and_overlays_change_the_picture(shown: Browser, data: dict[str, Any]) -> None:
     toggle = "document.querySelector('#layout-layers input[data-layer=\"metal\"]').click()"
     shown.evaluate(toggle)
     without = painted(shown)
@@ -232,13 +260,17 @@ def test_layers_and_overlays_change_the_picture(shown: Browser) -> None:
         shown.evaluate(f"document.querySelector('#layout-overlays input[data-overlay=\"{name}\"]').click()")
     shown.evaluate("new Promise((done) => setTimeout(done, 300))")
     assert shown.evaluate(f"{overlay}.getContext('2d').getImageData(0, 0, 2000, 2000).data.some((value) => value)")
-    for quantity in ("power", "phase", "voltage"):
-        shown.evaluate(
-            f"(() => {{ const s = document.getElementById('layout-heaters'); s.value = '{quantity}';"
-            "s.dispatchEvent(new Event('change')); })()"
-        )
+    units = {"power": "mW", "density": "mW/µm²", "phase": "rad", "crosstalk": "rad", "voltage": "V"}
+    for quantity, unit in units.items():
+        select(shown, "heaters", quantity)
         assert not shown.evaluate("document.getElementById('layout-legend').hidden")
-        assert text(shown, "high").endswith({"power": "mW", "phase": "rad", "voltage": "V"}[quantity])
+        assert text(shown, "high").endswith(f" {unit}")
+        # no temperature is made up
+        assert ("states no temperature" in text(shown, "note")) == (quantity in ("density", "crosstalk"))
+    select(shown, "heaters", "crosstalk")
+    assert data["crosstalk"] in text(shown, "note")
+    stated = [item["values"]["crosstalk"] for item in data["items"] if item["kind"] == "heater"]
+    assert math.isclose(float(text(shown, "high").split()[0]), max(stated), rel_tol=1e-3)
 
 
 @needs_chromium
@@ -318,3 +350,135 @@ def test_a_screen_reader_finds_landmarks_and_names(shown: Browser) -> None:
     assert ("region", "Layout") in named
     live = "document.getElementById('layout-chosen').closest('[aria-live=polite]') !== null"
     assert shown.evaluate(live)
+
+
+@needs_chromium
+def test_guides_and_devices_are_coloured_by_their_light(shown: Browser, data: dict[str, Any]) -> None:
+    light = data["light"]
+    options = "[...document.getElementById('layout-light').options].map((option) => option.textContent)"
+    assert shown.evaluate(options) == ["nothing", *light["titles"]]
+    # the brightest heater of the last word, and a guide at one of its ends
+    levels = light["items"][-1]
+    number = max((i for i, item in enumerate(data["items"]) if item["kind"] == "heater"), key=levels.__getitem__)
+    heater = data["items"][number]
+    find(shown, f"heater {heater['name']}")
+    assert "Optical power" not in text(shown, "facts")
+    plain = colors(shown)
+    word = len(light["titles"]) - 1
+    select(shown, "light", str(word))
+    stated = f"{levels[number] * light['step_db']:.1f} dB of an input of full scale".replace("-", "−")
+    assert f"Optical power{stated}" in text(shown, "facts")
+    highest = max(level for row in (*light["guides"], *light["items"]) for level in row if level is not None)
+    full = 10 * math.ceil(highest * light["step_db"] / 10)
+    assert text(shown, "light-high") == f"{full} dB".replace("-", "−")
+    assert text(shown, "light-low") == f"≤ {full - 60} dB".replace("-", "−")
+    assert not shown.evaluate("document.getElementById('layout-light-legend').hidden")
+    guide = next(i for i, ends in enumerate(data["guides"]["ends"]) if f"{heater['name']},o1" in ends)
+    lit = colors(shown)
+    for level in (levels[number], light["guides"][word][guide]):
+        assert color_of(level * light["step_db"], full) in lit - plain
+    find(shown, "guide " + " – ".join(data["guides"]["ends"][guide]))
+    level = light["guides"][word][guide] * light["step_db"]
+    assert f"{level:.1f} dB of an input".replace("-", "−") in text(shown, "facts")
+    select(shown, "light", "none")
+    assert "Optical power" not in text(shown, "facts")
+    assert shown.evaluate("document.getElementById('layout-light-legend').hidden")
+
+
+def color_of(level_db: float, full_db: int) -> tuple[int, int, int]:
+    """The colour of a level over a range of 60 dB: viridis in four steps."""
+    ramp = [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)]
+    at = min(max(1 + (level_db - full_db) / 60, 0), 1) * 4
+    first = min(int(at), 3)
+    red, green, blue = (
+        math.floor(a + (at - first) * (b - a) + 0.5) for a, b in zip(ramp[first], ramp[first + 1], strict=True)
+    )
+    return red, green, blue
+
+
+@needs_chromium
+def test_enter_goes_through_all_parts_with_a_name(shown: Browser, data: dict[str, Any]) -> None:
+    names = [f"{item['kind']} {item['name']}" for item in data["items"]]
+    names += ["guide " + " – ".join(ends) for ends in data["guides"]["ends"]]
+    found = [name for name in names if "heater trim" in name]
+    assert len(found) > 2
+    shown.evaluate("(document.getElementById('layout-find').value = 'heater trim', 0)")
+    shown.evaluate("document.getElementById('layout-find').focus()")
+    seen = []
+    for number in [*range(1, len(found) + 1), 1]:
+        shown.press("Enter", 13)
+        assert text(shown, "matches") == f"{number} of {len(found)}"
+        seen.append(text(shown, "chosen"))
+    assert seen == [*found, found[0]]
+    for number in (len(found), len(found) - 1):
+        shown.press("Enter", 13, shift=True)
+        assert text(shown, "matches") == f"{number} of {len(found)}"
+        assert text(shown, "chosen") == found[number - 1]
+    shown.evaluate("document.getElementById('layout-previous').click()")
+    assert text(shown, "chosen") == found[len(found) - 3]
+    find(shown, "no such part")
+    assert text(shown, "matches") == "0 of 0"
+
+
+@needs_chromium
+def test_blocks_are_zoomed_to_and_hidden(shown: Browser, data: dict[str, Any]) -> None:
+    prefix = "l1_"
+    inside = [
+        item for item in data["items"] if item["name"].startswith(prefix) and item["kind"] not in ("pad", "fibre")
+    ]
+    assert inside
+    scale = text_of_scale(shown)
+    click_block(shown, "l1", ".block")
+    assert text(shown, "chosen") == "block l1"
+    kinds = {item["kind"]: 0 for item in inside}
+    for item in inside:
+        kinds[item["kind"]] += 1
+    assert all(f"{kind}: {count}" in text(shown, "facts") for kind, count in kinds.items())
+    power = sum(item["values"]["power"] for item in inside if item["kind"] == "heater")
+    assert f"{power:.3f} mW" in text(shown, "facts")
+    assert text_of_scale(shown) != scale
+    click_block(shown, "l1", "input")
+    # what is hidden cannot be clicked, and can be found
+    heater = next(item for item in inside if item["kind"] == "heater")
+    find(shown, f"heater {heater['name']}")
+    assert text(shown, "chosen") == f"heater {heater['name']}"
+    click_middle(shown)
+    assert text(shown, "chosen") != f"heater {heater['name']}"
+    click_block(shown, "l1", ".block")
+    click_block(shown, "l1", "input")
+    click_block(shown, "l1", "input")
+    # tiles of other zooms are gone now
+    hidden = painted(shown)
+    click_block(shown, "l1", "input")
+    before = painted(shown)
+    assert hidden < before
+    click_block(shown, "l1", "input")
+    click_block(shown, "l1", ".open")
+    assert not shown.evaluate("[...document.querySelectorAll('#layout-tree li li input')].some((box) => box.checked)")
+    opened = "document.querySelector('#layout-tree [aria-expanded=true]')"
+    assert shown.evaluate(f"{opened}.ariaLabel") == "Parts of l1"
+    # one part of it comes back
+    shown.evaluate("document.querySelector('#layout-tree li li input').click()")
+    assert hidden < painted(shown) < before
+    box = f"{opened}.closest('li').querySelector('input')"
+    assert shown.evaluate(f"[{box}.checked, {box}.indeterminate]") == [True, True]
+    shown.evaluate(f"{box}.click()")
+    shown.evaluate(f"{box}.checked || {box}.click()")
+    assert painted(shown) == before
+    # by keyboard alone
+    shown.evaluate(f"{opened}.focus()")
+    shown.press("Enter", 13)
+    assert shown.evaluate("document.querySelector('#layout-tree [aria-expanded=true]') === null")
+
+
+@needs_chromium
+def test_the_checks_fit_a_narrow_window(shown: Browser) -> None:
+    table = "document.querySelector('table.checks')"
+    assert shown.evaluate(f"{table}.scrollWidth <= {table}.parentElement.clientWidth")
+    assert shown.evaluate(
+        f"[...{table}.querySelectorAll('tbody th, tbody td')].every((cell) => cell.scrollWidth <= "
+        "cell.clientWidth && cell.getBoundingClientRect().right <= window.innerWidth)"
+    )
+    nodes = shown.call("Accessibility.getFullAXTree")["nodes"]
+    roles = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]]
+    assert ("rowheader", "Design rules") in roles and ("columnheader", "What it covered") in roles

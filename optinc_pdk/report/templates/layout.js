@@ -1,4 +1,5 @@
-// The layout of the page: data, tiles, choice, overlays and measuring. Leaflet pans, zooms and shows the tiles.
+// The layout of the page: data, tiles, choice, overlays and measuring. Leaflet pans, zooms and shows the tiles,
+// layout_tree.js the list of blocks.
 (() => {
   "use strict";
   const NM = 1000; // the map's unit is µm
@@ -7,7 +8,12 @@
   const PIN_COLORS = { pad: "#ffd166", bump: "#b79ae0", fibre: "#5ee6c5" };
   const CHECK_COLORS = ["#ff5ad1", "#ffb000", "#ff3b30"];
   const RAMP = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
-  const UNITS = { power: "mW", phase: "rad", voltage: "V" };
+  const UNITS = { power: "mW", density: "mW/µm²", phase: "rad", crosstalk: "rad", voltage: "V" };
+  const LIGHT_RANGE_DB = 60;
+  const UNLIT = "#3b454f"; // silicon without light
+  const FADED = 0.25; // opacity of other layers beside light
+  const AROUND_NM = 30 * NM; // how far the shapes of a device reach beyond its box
+  const GRID_NM = 100 * NM;
   const byId = (id) => document.getElementById(`layout-${id}`);
 
   const place = (m, dx, dy, x, y) => [m[0] * x + m[1] * y + dx, m[2] * x + m[3] * y + dy];
@@ -51,6 +57,7 @@
         Math.min(a[0], b[0]), Math.min(a[1], b[1]), Math.max(a[2], b[2]), Math.max(a[3], b[3]),
       ]);
       this.paths = new Map();
+      this.items = new Int32Array(cell.count).fill(-1); // number of the item by placement
       const [l, b, r, t] = this.box;
       this.boxes = new Float64Array(4 * cell.count);
       for (let i = 0; i < cell.count; i += 1) {
@@ -131,20 +138,61 @@
     return layers;
   }
 
-  function drawTile(context, parts, layers, shown, left, top, nmPerPx, ratio) {
+  // the smallest item around the middle of each placement that is no guide
+  function assignItems(parts, items) {
+    const grid = new Map();
+    const cells = ([l, b, r, t]) => {
+      const keys = [];
+      for (let x = Math.floor(l / GRID_NM); x <= Math.floor(r / GRID_NM); x += 1) {
+        for (let y = Math.floor(b / GRID_NM); y <= Math.floor(t / GRID_NM); y += 1) keys.push(`${x} ${y}`);
+      }
+      return keys;
+    };
+    items.forEach((item) => {
+      for (const key of cells(item.box)) grid.set(key, [...(grid.get(key) ?? []), item]);
+    });
+    for (const part of parts.flat()) {
+      for (let i = 0; i < part.cell.count; i += 1) {
+        if (part.owners && part.owners[i] >= 0) continue;
+        const box = part.boxes.subarray(4 * i, 4 * i + 4);
+        const [x, y] = [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2];
+        const near = grid.get(`${Math.floor(x / GRID_NM)} ${Math.floor(y / GRID_NM)}`) ?? [];
+        const found = smallest(near.filter((item) => contains(item.box, x, y, 0) && [[0, 1], [2, 3]].every(
+          ([u, v]) => contains(item.box, box[u], box[v], AROUND_NM),
+        )));
+        if (found) part.items[i] = found.number;
+      }
+    }
+  }
+
+  // look: layers shown, items and guides hidden, and colours of both by their light or null
+  function drawTile(context, parts, layers, look, left, top, nmPerPx, ratio) {
     const right = left + TILE_PX * nmPerPx;
     const bottom = top - TILE_PX * nmPerPx;
     const level = Math.floor(Math.log2(nmPerPx));
     const scale = ratio / nmPerPx;
-    layers.forEach((layer, number) => {
-      if (!shown[number]) return;
+    const { light, hidden } = look;
+    const order = layers.map((_, number) => number);
+    // lit silicon is drawn on top of the other layers
+    if (light) order.sort((a, b) => (layers[a].name === "core") - (layers[b].name === "core"));
+    for (const number of order) {
+      const layer = layers[number];
+      if (!look.shown[number]) continue;
+      const lit = light && layer.name === "core";
+      context.globalAlpha = light && !lit ? FADED : 1;
       context.fillStyle = context.strokeStyle = layer.color;
       for (const part of parts[number]) {
-        const { boxes, cell } = part;
+        const { boxes, cell, items } = part;
         const line = layer.hollow || part.thin < nmPerPx;
         for (let i = 0; i < cell.count; i += 1) {
           const k = 4 * i;
           if (boxes[k] > right || boxes[k + 2] < left || boxes[k + 1] > top || boxes[k + 3] < bottom) continue;
+          const guide = part.owners ? part.owners[i] : -1;
+          if (hidden && (guide >= 0 ? hidden.guides[guide] : items[i] >= 0 && hidden.items[items[i]])) continue;
+          if (lit) {
+            const color = (guide >= 0 ? light.guides[guide] : light.items[items[i]]) ?? UNLIT;
+            context.fillStyle = context.strokeStyle = color;
+          }
           const wide = boxes[k + 2] - boxes[k];
           const high = boxes[k + 3] - boxes[k + 1];
           if (Math.max(wide, high) < 3 * nmPerPx) {
@@ -161,14 +209,14 @@
           );
           const path = part.path(level);
           if (line) {
-            context.lineWidth = 0.8 * nmPerPx;
+            context.lineWidth = (lit ? 1.5 : 0.8) * nmPerPx;
             context.stroke(path);
           } else {
             context.fill(path);
           }
         }
       }
-    });
+    }
   }
 
   const Tiles = L.GridLayer.extend({
@@ -180,8 +228,8 @@
       const nmPerPx = NM / 2 ** coords.z;
       setTimeout(() => {
         const [left, top] = [coords.x * TILE_PX * nmPerPx, -coords.y * TILE_PX * nmPerPx];
-        const { parts, layers, shown } = this.options;
-        drawTile(canvas.getContext("2d"), parts, layers, shown, left, top, nmPerPx, ratio);
+        const { parts, layers, look } = this.options;
+        drawTile(canvas.getContext("2d"), parts, layers, look, left, top, nmPerPx, ratio);
         done(null, canvas);
       });
       return canvas;
@@ -202,18 +250,26 @@
   const area = ([l, b, r, t]) => (r - l) * (t - b);
   const smallest = (found) => found.reduce((a, b) => (a && area(a.box) <= area(b.box) ? a : b), null);
 
+  const signed = (number) => String(number).replace("-", "−");
+
   function ramp(share) {
     const at = Math.min(Math.max(share, 0), 1) * (RAMP.length - 1);
     const i = Math.min(Math.floor(at), RAMP.length - 2);
     return `rgb(${RAMP[i].map((c, k) => Math.round(c + (at - i) * (RAMP[i + 1][k] - c))).join(",")})`;
   }
 
+  const GRADIENT = `linear-gradient(to right, ${RAMP.map((c) => `rgb(${c.join(",")})`).join(",")})`;
+
   class View {
     constructor(data) {
       this.data = data;
       this.parts = readParts(data);
       this.core = this.parts[data.layers.findIndex((layer) => layer.name === "core")] ?? [];
-      this.shown = data.layers.map(() => true);
+      this.look = { shown: data.layers.map(() => true), hidden: null, light: null };
+      data.items.forEach((item, number) => {
+        item.number = number;
+      });
+      this.word = null; // number of the input whose light is shown
       this.probe = document.createElement("canvas").getContext("2d");
       this.guides = data.guides.ends.map((ends, i) => ({
         kind: "guide",
@@ -247,7 +303,7 @@
       });
       this.map.fitBounds(whole, { padding: [8, 8], animate: false });
       this.map.setMinZoom(this.map.getZoom() - 1);
-      this.tiles = new Tiles({ parts: this.parts, layers: this.data.layers, shown: this.shown });
+      this.tiles = new Tiles({ parts: this.parts, layers: this.data.layers, look: this.look });
       this.tiles.once("load", () => {
         performance.mark("layout-drawn");
         byId("view").dataset.drawn = "true";
@@ -283,7 +339,7 @@
         return contains(box, x, y, 0) && this.probe.isPointInPath(part.path(null), ...part.cell.inverse(i, x, y));
       };
       const here = (part) => Array.from({ length: part.cell.count }, (_, i) => i).some((i) => at(part, i));
-      const found = this.data.layers.filter((layer, n) => this.shown[n] && !layer.hollow && this.parts[n].some(here));
+      const found = this.data.layers.filter((layer, n) => this.look.shown[n] && !layer.hollow && this.parts[n].some(here));
       if (!found.length) return "Nothing is here";
       return `${found.map((layer) => layer.title).join(", ")}: no device, guide, pad or fibre`;
     }
@@ -295,24 +351,26 @@
       if (marked.length) return smallest(marked);
       const onGuides = shown.filter((each) => !each.box);
       if (onGuides.length) {
-        const at = this.findGuide(x, y, near);
+        // markers of hidden guides are drawn as well
+        const at = this.findGuide(x, y, near, []);
         const marker = at && onGuides.find((each) => each.guide === at.guide);
         if (marker) return marker;
       }
-      const inside = smallest(this.data.items.filter((item) => contains(item.box, x, y, 0)));
+      const items = this.data.items.filter((item) => !this.look.hidden?.items[item.number]);
+      const inside = smallest(items.filter((item) => contains(item.box, x, y, 0)));
       if (inside) return inside;
       const guide = this.findGuide(x, y, near);
-      return guide ?? smallest(this.data.items.filter((item) => contains(item.box, x, y, near)));
+      return guide ?? smallest(items.filter((item) => contains(item.box, x, y, near)));
     }
 
-    findGuide(x, y, near) {
-      const stub = this.data.guides.stubs.find(([, ...box]) => contains(box, x, y, near));
+    findGuide(x, y, near, hidden = this.look.hidden?.guides ?? []) {
+      const stub = this.data.guides.stubs.find(([guide, ...box]) => !hidden[guide] && contains(box, x, y, near));
       if (stub) return this.guides[stub[0]];
       this.probe.lineWidth = 2 * near;
       for (const part of this.core) {
         for (let i = 0; i < part.cell.count; i += 1) {
           const box = part.boxes.subarray(4 * i, 4 * i + 4);
-          if (part.owners[i] < 0 || !contains(box, x, y, near)) continue;
+          if (part.owners[i] < 0 || hidden[part.owners[i]] || !contains(box, x, y, near)) continue;
           const [u, v] = part.cell.inverse(i, x, y);
           const path = part.path(null);
           if (this.probe.isPointInPath(path, u, v) || this.probe.isPointInStroke(path, u, v)) {
@@ -341,12 +399,14 @@
 
     choose(item, go = false, nothing = "Nothing is here") {
       this.choice.clearLayers();
-      const style = { color: "#ffffff", weight: 3, fillOpacity: 0.15, interactive: false };
+      this.chosen = item;
+      const fillOpacity = item?.kind === "block" ? 0 : 0.15;
+      const style = { color: "#ffffff", weight: 3, fillOpacity, interactive: false };
       const list = byId("facts");
       list.replaceChildren();
       byId("chosen").textContent = item ? `${item.kind} ${item.name}` : nothing;
       if (!item) return;
-      for (const [name, value] of Object.entries(item.facts)) {
+      for (const [name, value] of Object.entries({ ...item.facts, ...this.lightFacts(item) })) {
         const [head, text] = [document.createElement("dt"), document.createElement("dd")];
         head.textContent = name;
         text.textContent = value;
@@ -356,7 +416,8 @@
       const shape = outlines ? L.polygon(outlines, style) : L.rectangle(bounds(item.box), style);
       if (!outlines || outlines.length) {
         this.choice.addLayer(shape);
-        if (go) this.map.fitBounds(shape.getBounds().pad(2), { maxZoom: 3, animate: false });
+        const [pad, maxZoom] = item.kind === "block" ? [0.05, 7] : [2, 3];
+        if (go) this.map.fitBounds(shape.getBounds().pad(pad), { maxZoom, animate: false });
       }
     }
 
@@ -364,7 +425,7 @@
       const layers = byId("layers");
       this.data.layers.forEach((layer, number) => {
         const box = this.checkbox(layers, layer.title, layer.color, true, (on) => {
-          this.shown[number] = on;
+          this.look.shown[number] = on;
           this.tiles.redraw();
         });
         box.dataset.layer = layer.name;
@@ -390,6 +451,10 @@
       }
       byId("heaters").addEventListener("change", () => this.drawOverlay());
       byId("heaters").disabled = !this.heaters.length;
+      for (const option of byId("heaters").options) {
+        option.disabled = option.value !== "none" && !this.heaters.some((item) => option.value in item.values);
+      }
+      this.makeLight();
       byId("next").disabled = !this.markers.length;
       byId("next").addEventListener("click", () => this.nextMarker());
       byId("measure").addEventListener("click", () => this.setMeasure(!this.measured));
@@ -400,6 +465,97 @@
         this.map.invalidateSize();
       });
       this.makeSearch();
+      this.makeTree();
+    }
+
+    makeLight() {
+      const [select, { light }] = [byId("light"), this.data];
+      select.disabled = !light;
+      if (!light) return;
+      select.append(...light.titles.map((title, number) => new Option(title, number)));
+      const levels = [...light.guides, ...light.items].flat();
+      const highest = levels.reduce((a, b) => Math.max(a, b ?? light.dark), light.dark);
+      // rounded up to 10 dB
+      this.full = 10 * Math.ceil((highest * light.step_db) / 10);
+      byId("light-low").textContent = `≤ ${signed(this.full - LIGHT_RANGE_DB)} dB`;
+      byId("light-high").textContent = `${signed(this.full)} dB`;
+      byId("light-ramp").style.background = GRADIENT;
+      select.addEventListener("change", () => {
+        this.setLight(select.value === "none" ? null : Number(select.value));
+      });
+    }
+
+    setLight(word) {
+      const { light } = this.data;
+      this.word = word;
+      byId("light-legend").hidden = word === null;
+      const color = (level) => {
+        if (level === null || level <= light.dark) return null;
+        return ramp(1 + (level * light.step_db - this.full) / LIGHT_RANGE_DB);
+      };
+      this.look.light = word === null ? null : {
+        guides: light.guides[word].map(color), items: light.items[word].map(color),
+      };
+      this.redraw();
+      if (this.chosen) this.choose(this.chosen);
+    }
+
+    lightFacts(item) {
+      const { light } = this.data;
+      if (this.word === null) return {};
+      const level = item.guide === undefined ? light.items[this.word][item.number] : light.guides[this.word][item.guide];
+      if (level === null || level === undefined) return {};
+      const [below, db] = [level <= light.dark ? "below " : "", signed((level * light.step_db).toFixed(1))];
+      return { "Optical power": `${below}${db} dB of an input of full scale` };
+    }
+
+    // items of shapes are found when they are first needed
+    redraw() {
+      if (!this.assigned) assignItems(this.parts, this.data.items);
+      this.assigned = true;
+      this.tiles.redraw();
+    }
+
+    makeTree() {
+      const nodes = layoutTree.blocks(this.data.items, Object.keys(PIN_COLORS));
+      layoutTree.show(byId("tree"), nodes, (node) => this.chooseBlock(node), (node, on) => this.showBlock(node, on));
+    }
+
+    chooseBlock({ name, all, parts }) {
+      if (!parts.length) {
+        this.choose(all[0], true);
+        return;
+      }
+      const box = all.map((item) => item.box).reduce((a, b) => [
+        Math.min(a[0], b[0]), Math.min(a[1], b[1]), Math.max(a[2], b[2]), Math.max(a[3], b[3]),
+      ]);
+      const kinds = new Map();
+      for (const { kind } of all) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+      const facts = {
+        Parts: [...kinds].map(([kind, count]) => `${kind}: ${count.toLocaleString("en")}`).join(", "),
+        Size: `${((box[2] - box[0]) / NM).toFixed(1)} × ${((box[3] - box[1]) / NM).toFixed(1)} µm`,
+      };
+      const heaters = all.filter((item) => item.values);
+      if (heaters.length) {
+        facts.Power = `${heaters.reduce((sum, item) => sum + item.values.power, 0).toFixed(3)} mW, heaters`;
+      }
+      this.choose({ kind: "block", name, box, facts }, true);
+    }
+
+    // a guide is hidden if the devices at both ends are
+    showBlock(node, on) {
+      const hidden = this.look.hidden ?? { items: this.data.items.map(() => false), guides: [] };
+      for (const item of node.all) hidden.items[item.number] = !on;
+      const gone = new Map();
+      for (const item of this.data.items) {
+        const instance = item.kind === "fibre" ? `fibre_${item.name}` : item.name;
+        if (item.kind in PIN_COLORS && item.kind !== "fibre") continue;
+        gone.set(instance, hidden.items[item.number]);
+      }
+      hidden.guides = this.data.guides.ends.map((ends) => ends.every((end) => gone.get(end.slice(0, end.lastIndexOf(",")))));
+      this.look.hidden = hidden.items.some((each) => each) ? hidden : null;
+      this.redraw();
+      this.drawOverlay();
     }
 
     checkbox(parent, text, color, checked, changed) {
@@ -420,30 +576,50 @@
       const [input, options] = [byId("find"), byId("names")];
       this.named = new Map();
       for (const item of [...this.data.items, ...this.guides]) this.named.set(`${item.kind} ${item.name}`, item);
-      input.addEventListener("input", () => {
-        const item = this.named.get(input.value);
-        if (item) {
-          this.choose(item, true);
-          return;
-        }
-        const text = input.value.toLowerCase();
+      const options40 = (text) => {
         const found = [];
         for (const name of this.named.keys()) {
           if (name.toLowerCase().includes(text)) found.push(name);
           if (found.length === 40) break;
         }
-        options.replaceChildren(...found.map((name) => {
-          const option = document.createElement("option");
-          option.value = name;
-          return option;
-        }));
+        return found.map((name) => new Option(name, name));
+      };
+      input.addEventListener("input", () => {
+        this.sought = null;
+        byId("matches").textContent = "";
+        if (this.named.has(input.value)) this.seek(1);
+        else options.replaceChildren(...options40(input.value.toLowerCase()));
+      });
+      input.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter") return;
+        event.preventDefault();
+        this.seek(event.shiftKey ? -1 : 1);
       });
       byId("search").addEventListener("submit", (event) => {
         event.preventDefault();
-        const text = input.value.toLowerCase();
-        const name = [...this.named.keys()].find((each) => each.toLowerCase().includes(text));
-        this.choose(name ? this.named.get(name) : null, true, `No part of the layout is named ${input.value}`);
+        this.seek(1);
       });
+      byId("previous").addEventListener("click", () => this.seek(-1));
+    }
+
+    // chooses the next part with the text in its name, or the previous one; an equal name is the first
+    seek(step) {
+      const { value } = byId("find");
+      const text = value.toLowerCase();
+      if (this.sought?.text !== text) {
+        const names = [...this.named.keys()].filter((each) => each.toLowerCase().includes(text));
+        names.sort((a, b) => (b.toLowerCase() === text) - (a.toLowerCase() === text));
+        this.sought = { text, names, at: step > 0 ? -1 : 0 };
+      }
+      const { names } = this.sought;
+      if (!names.length) {
+        byId("matches").textContent = "0 of 0";
+        this.choose(null, true, `No part of the layout is named ${value}`);
+        return;
+      }
+      this.sought.at = (this.sought.at + step + names.length) % names.length;
+      byId("matches").textContent = `${(this.sought.at + 1).toLocaleString("en")} of ${names.length.toLocaleString("en")}`;
+      this.choose(this.named.get(names[this.sought.at]), true);
     }
 
     nextMarker(name = null) {
@@ -465,7 +641,7 @@
       if (quantity !== "none") this.drawHeaters(quantity, outline);
       if (this.visible.has("dies")) this.data.dies.forEach((die) => outline(die, "#ffffff", { weight: 2, fill: false }));
       for (const item of this.data.items) {
-        if (!this.visible.has(item.kind)) continue;
+        if (!this.visible.has(item.kind) || this.look.hidden?.items[item.number]) continue;
         const style = { color: PIN_COLORS[item.kind], radius: 3, weight: 2, interactive: false };
         add(L.circleMarker(bounds(item.box).getCenter(), style));
       }
@@ -486,16 +662,22 @@
     }
 
     drawHeaters(quantity, outline) {
-      const values = this.heaters.map((item) => item.values[quantity]);
+      const heaters = this.heaters.filter((item) => quantity in item.values);
+      const values = heaters.map((item) => item.values[quantity]);
       const low = values.reduce((a, b) => Math.min(a, b));
       const high = values.reduce((a, b) => Math.max(a, b));
-      this.heaters.forEach((item, i) => {
+      heaters.forEach((item, i) => {
+        if (this.look.hidden?.items[item.number]) return;
         const color = ramp(high > low ? (values[i] - low) / (high - low) : 0);
         outline(item.box, color, { weight: 4, fillOpacity: 1 });
       });
-      byId("low").textContent = `${low.toFixed(3)} ${UNITS[quantity]}`;
-      byId("high").textContent = `${high.toFixed(3)} ${UNITS[quantity]}`;
-      byId("ramp").style.background = `linear-gradient(to right, ${RAMP.map((c) => `rgb(${c.join(",")})`).join(",")})`;
+      byId("low").textContent = `${low.toPrecision(4)} ${UNITS[quantity]}`;
+      byId("high").textContent = `${high.toPrecision(4)} ${UNITS[quantity]}`;
+      byId("ramp").style.background = GRADIENT;
+      byId("note").textContent = {
+        density: "Power over the area of the heater. The process card states no temperature.",
+        crosstalk: `Phase that the other heaters add: ${this.data.crosstalk}. The process card states no temperature.`,
+      }[quantity] ?? "";
     }
 
     setMeasure(on) {

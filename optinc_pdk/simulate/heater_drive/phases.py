@@ -216,6 +216,13 @@ def check_phases(path: str | Path, circuit: Circuit, bias: Bias, process: Proces
 
 def _from_codes(structure: CircuitOptics, bias: Bias, process: Process, ground: SharedGround | None) -> Floats:
     """(heaters,) phases of the guides at the bias's codes, NaN for channels without a code."""
+    phases = _own_phases(structure, bias, process, ground)
+    driven, crosstalk = ~np.isnan(phases), nominal_crosstalk(structure, process)
+    return phases if crosstalk is None else np.where(driven, crosstalk.apply(np.where(driven, phases, 0.0)), np.nan)
+
+
+def _own_phases(structure: CircuitOptics, bias: Bias, process: Process, ground: SharedGround | None) -> Floats:
+    """(heaters,) phases of the guides due to their own heaters, NaN for channels without a code."""
     code = dict(zip(bias.labels, bias.code.tolist(), strict=True))
     phases = np.full(structure.heater.size, np.nan)
     kind = structure.circuit.kind[structure.heater]
@@ -227,8 +234,28 @@ def _from_codes(structure: CircuitOptics, bias: Bias, process: Process, ground: 
         side = heater_parameters(structure.circuit, structure.heater[mine], name, process, rise)
         codes = np.array([code[structure.channel[i]] for i in mine], dtype=np.int64)
         phases[mine] = readback(side, codes).phase_rad
+    return phases
+
+
+def crosstalk_phases(
+    structure: CircuitOptics, bias: Bias, process: Process, ground: SharedGround | None
+) -> Floats | None:
+    """Compute the phase that thermal crosstalk of all other heaters adds to each heated guide.
+
+    Args:
+        structure: Circuit extracted from a layout, with H heaters.
+        bias: Bias with the heaters' DAC codes.
+        process: Process, whose card states the crosstalk.
+        ground: Ground rise that results from the heaters' currents; None for no ground rise.
+
+    Returns:
+        (H,) phases in rad; None if the card states no crosstalk, or the circuit has no positions or resistances.
+    """
     crosstalk = nominal_crosstalk(structure, process)
-    return phases if crosstalk is None else np.where(driven, crosstalk.apply(np.where(driven, phases, 0.0)), np.nan)
+    if crosstalk is None:
+        return None
+    own = np.nan_to_num(_own_phases(structure, bias, process, ground))
+    return np.asarray(crosstalk.apply(own) - own)
 
 
 def _by_heater(

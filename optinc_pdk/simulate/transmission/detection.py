@@ -297,16 +297,20 @@ class ChipNetwork:
         return all(layer.detection.reaching.max(initial=0) < layer.source.start for layer in self.layers)
 
 
+def source_labels(board: Board) -> list[tuple[str, ...]]:
+    """Return the labels of each source of a chip: the carrier in all its fibres, the inputs, the neurons by layer."""
+    neurons = [neuron for layer in range(board.layers) for neuron in board.neurons if neuron.layer == layer]
+    inputs = ((label,) for row in board.inputs for label in row)
+    return [board.unmodulated, *inputs, *(label_tuple(neuron.to) for neuron in neurons)]
+
+
 class _Optics:
     """Fields per amplitude of the sources: the carrier in all its fibres, the inputs, the neurons."""
 
     def __init__(self, scattering: Scattering, board: Board, wavelength: int) -> None:
         self.scattering = scattering
         self.wavelength = wavelength
-        groups = [board.unmodulated, *((label,) for row in board.inputs for label in row)]
-        groups += [
-            label_tuple(neuron.to) for layer in range(board.layers) for neuron in board.neurons if neuron.layer == layer
-        ]
+        groups = source_labels(board)
         self.sources = [label for group in groups for label in group]
         self.neurons = 1 + sum(map(len, board.inputs))
         self.starts = np.cumsum([0, *map(len, groups[:-1])])

@@ -1,0 +1,114 @@
+// Blocks of the layout: devices, pads and fibres by the parts of their names, as a tree that zooms and hides.
+const layoutTree = (() => {
+  "use strict";
+
+  // "l1_v_c0_r0.first" belongs to the blocks l1, l1_v, l1_v_c0 and l1_v_c0_r0
+  const tokens = (name) => name.split(/(?=[_.])/);
+  const byName = (a, b) => a.name.localeCompare(b.name, "en", { numeric: true });
+
+  function grow(name, items) {
+    const root = { name, items: [], parts: new Map() };
+    for (const item of items) {
+      let node = root;
+      let path = "";
+      for (const token of tokens(item.name)) {
+        path += token;
+        if (!node.parts.has(path)) node.parts.set(path, { name: path, items: [], parts: new Map() });
+        node = node.parts.get(path);
+      }
+      node.items.push(item);
+    }
+    return finish(root);
+  }
+
+  // a block with one part only is that part
+  function finish(node) {
+    const parts = [...node.parts.values()].map(finish);
+    if (parts.length === 1 && !node.items.length && parts[0].parts.length) {
+      return parts[0];
+    }
+    const own = node.items.map((item) => ({ name: item.name, all: [item], parts: [] }));
+    // a device of its own is a leaf
+    if (!parts.length && own.length === 1) return own[0];
+    const all = [...node.items, ...parts.flatMap((part) => part.all)];
+    return { name: node.name, all, parts: [...own, ...parts].sort(byName) };
+  }
+
+  /**
+   * The blocks of the layout's items: those of the devices, then all pads, bumps and fibres.
+   * @param {object[]} items Items with kind and name.
+   * @param {string[]} pinKinds Kinds of pads, bumps and fibres.
+   */
+  function blocks(items, pinKinds) {
+    const devices = grow("devices", items.filter((item) => !pinKinds.includes(item.kind)));
+    const pins = pinKinds
+      .map((kind) => ({ kind, among: items.filter((item) => item.kind === kind) }))
+      .filter(({ among }) => among.length)
+      .map(({ kind, among }) => {
+        const { all, parts } = grow(kind, among);
+        return { name: kind === "fibre" ? "fibres" : `${kind}s`, all, parts };
+      });
+    return [...(devices.all.length ? (devices.parts.length ? devices.parts : [devices]) : []), ...pins];
+  }
+
+  function element(name, properties, ...children) {
+    const made = Object.assign(document.createElement(name), properties);
+    made.append(...children);
+    return made;
+  }
+
+  // state of the boxes above a changed one
+  function updateAbove(row) {
+    for (let above = row.parentElement.closest("li"); above; above = above.parentElement.closest("li")) {
+      const boxes = [...above.querySelectorAll(":scope > ul > li > label > input")];
+      const box = above.querySelector(":scope > label > input");
+      box.checked = boxes.some((each) => each.checked);
+      box.indeterminate = boxes.some((each) => each.checked !== boxes[0].checked || each.indeterminate);
+    }
+  }
+
+  /**
+   * Shows blocks as a list; parts of a block are made when it is first opened.
+   * @param {HTMLElement} list The list.
+   * @param {object[]} nodes Blocks.
+   * @param {(node: object) => void} chosen Called with a block that is chosen.
+   * @param {(node: object, on: boolean) => void} shown Called with a block that is shown or hidden.
+   */
+  function show(list, nodes, chosen, shown, on = true) {
+    for (const node of nodes) {
+      const box = element("input", { type: "checkbox", checked: on });
+      const label = element("label", {}, box, element("span", { className: "unseen", textContent: `Show ${node.name}` }));
+      const count = node.parts.length ? ` (${node.all.length.toLocaleString("en")})` : "";
+      const zoom = element("button", { type: "button", className: "block", textContent: `${node.name}${count}` });
+      const row = element("li", {}, label, zoom);
+      zoom.addEventListener("click", () => chosen(node));
+      box.addEventListener("change", () => {
+        for (const inner of row.querySelectorAll("input")) {
+          inner.checked = box.checked;
+          inner.indeterminate = false;
+        }
+        updateAbove(row);
+        shown(node, box.checked);
+      });
+      if (node.parts.length) {
+        const open = element("button", { type: "button", className: "open", textContent: "▸", ariaLabel: `Parts of ${node.name}` });
+        open.setAttribute("aria-expanded", "false");
+        open.addEventListener("click", () => {
+          const now = open.getAttribute("aria-expanded") !== "true";
+          open.setAttribute("aria-expanded", String(now));
+          open.textContent = now ? "▾" : "▸";
+          if (!row.querySelector("ul")) {
+            const inner = element("ul", {});
+            show(inner, node.parts, chosen, shown, box.checked);
+            row.append(inner);
+          }
+          row.querySelector("ul").hidden = !now;
+        });
+        row.prepend(open);
+      }
+      list.append(row);
+    }
+  }
+
+  return { blocks, show };
+})();
