@@ -31,6 +31,7 @@ from optinc_pdk.tolerance.drift.plots import DriftTrack, drift_png
 from optinc_pdk.tolerance.drift.scenarios import KELVIN_PER_STEP, SCENARIOS
 from optinc_pdk.tolerance.drift.service import drift_points, start_service
 from optinc_pdk.tolerance.drift.tracking_learning import LEARNING_AVERAGES, PILOT_AVERAGES
+from optinc_pdk.tolerance.drift.word_drift import PANELS
 from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver
 from optinc_pdk.tolerance.montecarlo.summary_text import percent, rate_text
 
@@ -290,9 +291,10 @@ def table() -> None:
         some = [row for row in rows if (row["bits"], row["holds"], row["rate_bd"]) == (bits, "voltage", None)]
         some.sort(key=lambda row: [one.name for one in SCENARIOS].index(row["scenario"]))
         tracks = [
-            DriftTrack(*(row[key] for key in ("scenario", "tracked", "share", "accuracy", "margin"))) for row in some
+            DriftTrack(row["scenario"], row["tracked"], row["share"], (row["accuracy"], row["margin"])) for row in some
         ]
-        write_atomic(PAGE.with_name(name), drift_png(tracks, hours, f"{bits} bits, 4 servers, drive holds voltage"))
+        caption = f"{bits} bits, 4 servers, drive holds voltage"
+        write_atomic(PAGE.with_name(name), drift_png(tracks, PANELS, "tracking", hours, caption))
     write_atomic(RESULTS, (json.dumps(found, indent=1) + "\n").encode())
     write_atomic(PAGE, page(found, hours).encode())
 
