@@ -255,3 +255,35 @@ def test_noise_refuses_what_does_not_fit(
     refused = run("noise", built / f"{chip}.gds", *files, "-o", tmp_path / "no.csv")
     assert (refused.returncode, refused.stdout) == (2, "") and message in refused.stderr, refused.stderr
     assert not (tmp_path / "no.csv").exists()
+
+
+def test_eyes_of_a_classifier(built: Path, tmp_path: Path, run: Run) -> None:
+    chip = ("eye", built / "network.gds", "--weights", built / "network.npz", "--data", built / "data.npz")
+    options = ("--symbol-rate", 1e5, "-o", tmp_path / "e.png")
+    done = run(*chip, *options, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {eye["signal"] for eye in found["eyes"]} == {"class 0", "class 1"} and found["agreement"] > 0.95
+    assert (tmp_path / "e.png").read_bytes().startswith(b"\x89PNG")
+    looser = json.loads(run(*chip, *options, "--agreement", 0.5, "--json").stdout)
+    assert looser["eyes"][0]["opening"] > found["eyes"][0]["opening"]
+    printed = run(*chip, *options, "--oscillator-w", 0.02)
+    assert printed.returncode == 0 and "lead of each output over the others" in printed.stdout
+
+
+@pytest.mark.parametrize(
+    ("chip", "options", "message"),
+    [
+        ("matrix", ("--weights", "matrix.npy"), "no eye: use optinc noise"),
+        ("matrix", (), "with --weights"),
+        ("network", ("--weights", "network.npz"), "the data has no labels"),
+        ("network", ("--weights", "network.npz", "--data", "wide.npz"), "x has shape (5, 3)"),
+    ],
+)
+def test_chips_without_levels_have_no_eyes(
+    built: Path, tmp_path: Path, run: Run, chip: str, options: tuple[object, ...], message: str
+) -> None:
+    files = [built / each if isinstance(each, str) and each.endswith((".npy", ".npz")) else each for each in options]
+    refused = run("eye", built / f"{chip}.gds", "--symbol-rate", 1e6, *files, "-o", tmp_path / "no.png")
+    assert (refused.returncode, refused.stdout) == (2, "") and message in refused.stderr, refused.stderr
+    assert not (tmp_path / "no.png").exists()

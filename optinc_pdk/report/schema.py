@@ -97,7 +97,8 @@ class GeneralTaskNumbers(StrictModel):
     agreement: Positive
     tolerance: Positive
     accuracy: Fraction | None
-    rms_error: Annotated[float, Field(ge=0)] | None
+    # missing in older reports
+    rms_error: Annotated[float, Field(ge=0)] | None = None
 
 
 class ProcessNumbers(StrictModel):

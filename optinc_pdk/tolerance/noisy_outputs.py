@@ -76,8 +76,15 @@ class NoisyNetwork:
         return True
 
     @cached_property
-    def _chip(self) -> ChipNetwork:
+    def chip(self) -> ChipNetwork:
+        """All layers of the chip on its board."""
         return network_of(self.s, self.board, self.bias, 0)
+
+    @property
+    def offsets(self) -> Floats:
+        """(M,) offsets of the receivers of the outputs."""
+        labels = [label for row in self.board.outputs for label in row]
+        return np.array([self.bias.output_offsets.get(label, 0.0) for label in labels])
 
     def measured(self, noise: Noise, passes: int, seed: int) -> tuple[bool, Mapping[str, float]]:
         """Send all samples in random order, and compare the outputs with those of the network."""
@@ -94,9 +101,7 @@ class NoisyNetwork:
 
     def _outputs(self, sent: Floats, noise: Noise, seed: int) -> Floats:
         """Return the (S, M) values that the receivers read for (S, K) amplitudes of the inputs."""
-        chip = self._chip
-        labels = [label for row in self.board.outputs for label in row]
-        offsets = np.array([self.bias.output_offsets.get(label, 0.0) for label in labels])
+        chip, offsets = self.chip, self.offsets
         parts = []
         for start in range(0, len(sent), CHUNK):
             inputs = sent[start : start + CHUNK]
