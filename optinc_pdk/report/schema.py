@@ -59,6 +59,7 @@ class MatrixTaskNumbers(StrictModel):
         inputs: Number of inputs.
         read: What is read at the outputs: their fields, the real parts of the fields, or their powers.
         extra_columns: Number of redundant columns of MZIs of each mesh.
+        mesh: Shape of the meshes.
         tolerance: Largest accepted error of an entry, relative to the largest entry.
         sha256: Digest of the matrix and its reading, as `optinc_pdk.matrices.MatrixTarget.digest`.
     """
@@ -68,6 +69,8 @@ class MatrixTaskNumbers(StrictModel):
     inputs: Count
     read: Literal["field", "real", "power"]
     extra_columns: Count
+    # missing in older reports
+    mesh: Literal["rectangle", "triangle"] = "rectangle"
     tolerance: Positive
     sha256: Sha256
 

@@ -116,6 +116,8 @@ def matrix_task_text(task: MatrixTaskNumbers) -> str:
     read = {"field": "fields", "real": "real parts of fields", "power": "powers"}[task.read]
     extra = task.extra_columns
     columns = f"{extra} extra column{'s' * (extra > 1)}, " if extra else ""
+    if task.mesh == "triangle":
+        columns = f"triangular mesh, {columns}"
     return (
         f"{task.outputs} × {task.inputs} matrix, read as {read}, {columns}"
         f"tolerance {task.tolerance:.3g} of the largest entry"
