@@ -44,7 +44,7 @@ with chip_errors(module, noise=0.0, field_noise=FIELD_NOISE):
             optimizer.step()
             schedule.step()
 
-network = op.Onn.from_torch(module, input_range=(0.0, 1.0)).with_data(train)
+network = op.Onn.from_torch(module, input_range=(0.0, 1.0)).with_data(train).with_accuracy(test, test_labels)
 with console.status("build") as status:
     built = op.build(
         network,

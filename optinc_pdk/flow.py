@@ -23,9 +23,9 @@ from optinc_pdk.chip_tasks.matrix_task import MatrixTask
 from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Data, Source, refuse_options
 from optinc_pdk.circuit import Circuit, write_netlist
 from optinc_pdk.errors import InputError
-from optinc_pdk.factor import MeshShape
+from optinc_pdk.factor import MeshKind, MeshShape
 from optinc_pdk.file_sets import StagedFiles
-from optinc_pdk.matrices import MatrixReading, MatrixTarget
+from optinc_pdk.matrices import RECTANGLE, MatrixReading, MatrixTarget
 from optinc_pdk.onn import Onn
 from optinc_pdk.validation import validate_arguments
 
@@ -51,6 +51,7 @@ def build(
     agreement: float | None = None,
     accuracy: float | None = None,
     extra_columns: int | None = None,
+    mesh: MeshKind | None = None,
 ) -> Build:
     """Build a chip from trained weights or from a matrix, and check it.
 
@@ -82,6 +83,7 @@ def build(
             chooses the label; by default what the network's card states, less what ``agreement`` allows, if it states
             one.
         extra_columns: For a matrix, number of redundant columns of MZIs of each mesh, 0 to 64; by default 0.
+        mesh: For a matrix, shape of its meshes: a rectangle (default) or a triangle.
 
     Returns:
         The build; its ``passed`` states whether every check passed.
@@ -107,6 +109,7 @@ def build(
             agreement,
             accuracy,
             extra_columns,
+            mesh,
         )
         notes = publish_chip(staged, built.report.name)
     return replace(built, findings=(*built.findings, *notes))
@@ -129,13 +132,14 @@ def build_staged(
     agreement: float | None = None,
     accuracy: float | None = None,
     extra_columns: int | None = None,
+    mesh: MeshKind | None = None,
 ) -> Build:
     """Build a chip into a set of files that a caller makes visible; arguments and errors as of :func:`build`."""
     clock = Clock(on_stage, on_progress)
     with clock.stage("read"):
         checks = CheckOptions(read, tolerance, data, agreement, accuracy)
         inputs = read_inputs(weights, staged, name, process, link, receivers, checks)
-        task = _task(inputs, input_amplitudes, extra_columns)
+        task = _task(inputs, input_amplitudes, mesh, extra_columns)
     factors = factored(task, clock)
     # not at the top: they import gdsfactory and klayout
     from optinc_pdk.cells.golden_files import check_golden_files
@@ -174,7 +178,7 @@ def _laid_out(task: ChipTask[Any, Any, Any], draft: CircuitPlan) -> tuple[Circui
 
 
 def _task(
-    inputs: BuildInputs, input_amplitudes: Sequence[float] | None, extra_columns: int | None
+    inputs: BuildInputs, input_amplitudes: Sequence[float] | None, mesh: MeshKind | None, extra_columns: int | None
 ) -> ChipTask[Any, Any, Any]:
     """Return the task of a new chip.
 
@@ -185,18 +189,18 @@ def _task(
     if not isinstance(source, Onn):
         refuse_options("a network that averages words", input_amplitudes=input_amplitudes)
     if isinstance(source, MatrixTarget):
-        return MatrixTask(source, inputs.process, _mesh_shape(extra_columns), inputs.prefix)
-    refuse_options("a matrix", extra_columns=extra_columns)
+        return MatrixTask(source, inputs.process, _mesh_shape(mesh, extra_columns), inputs.prefix)
+    refuse_options("a matrix", mesh=mesh, extra_columns=extra_columns)
     if isinstance(source, CheckedNetwork):
         return GeneralTask(source, inputs.process)
     _check_amplitudes(source, input_amplitudes)
     return AveragingTask(source, inputs.process, input_amplitudes)
 
 
-def _mesh_shape(extra_columns: int | None) -> MeshShape:
+def _mesh_shape(mesh: MeshKind | None, extra_columns: int | None) -> MeshShape:
     """Return the shape of a matrix's meshes."""
     try:
-        return MeshShape(extra_columns=extra_columns or 0)
+        return MeshShape(RECTANGLE.kind if mesh is None else mesh, extra_columns or 0)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
 

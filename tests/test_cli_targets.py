@@ -92,6 +92,41 @@ def test_yield_of_a_network(built: Path, tmp_path: Path, run: Run) -> None:
     assert json.loads(strict.stdout)["stages"]["before"]["yield"]["passed"] == 0
 
 
+def test_yield_with_noise(built: Path, tmp_path: Path, run: Run) -> None:
+    matrix = ("yield", built / "matrix.gds", "--weights", built / "matrix.npy", "-o", tmp_path, "--samples", 1)
+    options = ("--noise", "--symbol-rate", 1e6, "--no-contributions")
+    done = run(*matrix, *options, "--calibrate")
+    assert done.returncode == 0, done.stderr
+    assert "1e+06 symbols per second; quietest receiver that suits any chip" in done.stdout
+    assert "signal-to-noise ratio of the worst output: median" in done.stdout
+    numbers = json.loads((tmp_path / "matrix.yield.json").read_text())
+    assert numbers["noise"]["symbol_rate_bd"] == 1e6 and numbers["imperfections"]["detector"] == 1.0
+    network = ("yield", built / "network.gds", "--weights", built / "network.npz", "--data", built / "data.npz")
+    perfect = ("--imperfection", "laser", "--imperfection", "detector", "-o", tmp_path, "--samples", 1, "--json")
+    worst = []
+    for extra in (("--symbol-rate", 1e6), ("--symbol-rate", 1e9), ("--symbol-rate", 1e9, "--oscillator-w", 0.02)):
+        done = run(*network, *perfect, "--noise", "--no-contributions", *extra)
+        assert done.returncode == 0, done.stderr
+        worst.append(json.loads(done.stdout)["stages"]["before"]["quantities"]["rms_deviation"]["worst"])
+    assert worst[0] < worst[1] and worst[2] != worst[1]
+
+
+def test_drift_of_a_matrix(built: Path, tmp_path: Path, run: Run) -> None:
+    chip = ("yield", built / "matrix.gds", "--weights", built / "matrix.npy", "-o", tmp_path, "--samples", 1)
+    done = run(*chip, "--calibrate", "--drift", 350)
+    assert done.returncode == 0, done.stderr
+    assert "calibration in service: 10 times in each scenario" in done.stdout and "word" not in done.stdout
+    numbers = json.loads((tmp_path / "matrix.drift.json").read_text())
+    warm = next(one for one in numbers["scenarios"] if one["name"] == "10 K")
+    worst = [warm[key]["quantities"]["worst_error"]["worst"] for key in ("untracked", "tracked")]
+    assert worst[1] < 0.5 * worst[0] and warm["failed_calibrations"] == 0
+    assert (tmp_path / "matrix.drift.png").read_bytes().startswith(b"\x89PNG")
+    header, *rows = (tmp_path / "matrix.drift.csv").read_text().splitlines()
+    assert header.startswith("scenario,tracked,sample,hours,passed,worst_error") and len(rows) == 3 * (11 + 21)
+    refused = run(*chip, "--calibrate", "--drift", 350, "--resume")
+    assert refused.returncode == 2 and "--resume has no effect with --drift" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("chip", "options", "message"),
     [
@@ -100,9 +135,10 @@ def test_yield_of_a_network(built: Path, tmp_path: Path, run: Run) -> None:
         ("matrix", ("--weights", "other.npy"), "the matrix has shape (4, 4)"),
         ("matrix", ("--weights", "network.npz"), "no board under info.board"),
         ("network", ("--weights", "matrix.npy"), "has a board under info.board"),
-        ("matrix", ("--weights", "matrix.npy", "--noise"), "--noise is about words"),
+        ("matrix", ("--weights", "matrix.npy", "--noise", "--oscillator-w", 0.01), "leave --oscillator-w out"),
+        ("matrix", ("--weights", "matrix.npy", "--noise", "--laser-w", 1e9), "laser power"),
         ("matrix", ("--weights", "matrix.npy", "--target", 1), "--target is about words"),
-        ("matrix", ("--weights", "matrix.npy", "--calibrate", "--drift", 1), "--drift is about words"),
+        ("matrix", ("--weights", "matrix.npy", "--drift", 1), "--drift lets calibrated chips drift"),
         ("matrix", ("--weights", "matrix.npy", "--bits", 4), "--bits has no effect"),
         ("matrix", ("--weights", "matrix.npy", "--data", "data.npz"), "--data has no effect"),
         ("matrix", ("--weights", "matrix.npy", "--tolerance", 2), "tolerance is 2"),
@@ -219,3 +255,35 @@ def test_noise_refuses_what_does_not_fit(
     refused = run("noise", built / f"{chip}.gds", *files, "-o", tmp_path / "no.csv")
     assert (refused.returncode, refused.stdout) == (2, "") and message in refused.stderr, refused.stderr
     assert not (tmp_path / "no.csv").exists()
+
+
+def test_eyes_of_a_classifier(built: Path, tmp_path: Path, run: Run) -> None:
+    chip = ("eye", built / "network.gds", "--weights", built / "network.npz", "--data", built / "data.npz")
+    options = ("--symbol-rate", 1e5, "-o", tmp_path / "e.png")
+    done = run(*chip, *options, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {eye["signal"] for eye in found["eyes"]} == {"class 0", "class 1"} and found["agreement"] > 0.95
+    assert (tmp_path / "e.png").read_bytes().startswith(b"\x89PNG")
+    looser = json.loads(run(*chip, *options, "--agreement", 0.5, "--json").stdout)
+    assert looser["eyes"][0]["opening"] > found["eyes"][0]["opening"]
+    printed = run(*chip, *options, "--oscillator-w", 0.02)
+    assert printed.returncode == 0 and "lead of each output over the others" in printed.stdout
+
+
+@pytest.mark.parametrize(
+    ("chip", "options", "message"),
+    [
+        ("matrix", ("--weights", "matrix.npy"), "no eye: use optinc noise"),
+        ("matrix", (), "with --weights"),
+        ("network", ("--weights", "network.npz"), "the data has no labels"),
+        ("network", ("--weights", "network.npz", "--data", "wide.npz"), "x has shape (5, 3)"),
+    ],
+)
+def test_chips_without_levels_have_no_eyes(
+    built: Path, tmp_path: Path, run: Run, chip: str, options: tuple[object, ...], message: str
+) -> None:
+    files = [built / each if isinstance(each, str) and each.endswith((".npy", ".npz")) else each for each in options]
+    refused = run("eye", built / f"{chip}.gds", "--symbol-rate", 1e6, *files, "-o", tmp_path / "no.png")
+    assert (refused.returncode, refused.stdout) == (2, "") and message in refused.stderr, refused.stderr
+    assert not (tmp_path / "no.png").exists()

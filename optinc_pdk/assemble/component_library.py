@@ -49,7 +49,24 @@ def composite_circuits(process: Process) -> dict[str, Circuit]:
     """
     process.require_devices(MZI_DEVICES)
     devices = device_types(process)
-    return {cell.name: cell for cell in (_mzi(devices), _dummy(devices), _attenuator(devices))}
+    return {cell.name: cell for cell in (_mzi(devices), _dummy(devices, "mzi_dummy"), _attenuator(devices))}
+
+
+def narrow_dummy_circuit(process: Process) -> dict[str, Circuit]:
+    """Build the sub-circuit ``mzi_narrow_dummy``, of dummies beside others, which only triangular meshes have.
+
+    Args:
+        process: Process that provides the devices.
+
+    Returns:
+        The circuit by its component name.
+
+    Raises:
+        CardError: The process lacks a device of this circuit.
+    """
+    process.require_devices(MZI_DEVICES)
+    cell = _dummy(device_types(process), "mzi_narrow_dummy")
+    return {cell.name: cell}
 
 
 def component_types(process: Process, cells: dict[str, Circuit]) -> dict[str, ComponentType]:
@@ -91,8 +108,8 @@ def _mzi(devices: dict[str, ComponentType]) -> Circuit:
     return b.build()
 
 
-def _dummy(devices: dict[str, ComponentType]) -> Circuit:
-    b = CircuitBuilder("mzi_dummy", devices)
+def _dummy(devices: dict[str, ComponentType], component: str) -> Circuit:
+    b = CircuitBuilder(component, devices)
     for name in ("first", "second"):
         b.add(name, "mmi2x2")
         b.add(f"{name}_dark", "terminator")

@@ -8,6 +8,7 @@ take B / 2 times as many crossings for B blocks, and every crossing adds loss an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from optinc_pdk.assemble.mesh_circuit import add_pad
 from optinc_pdk.assemble.permutation import permute, swap_columns
@@ -47,36 +48,63 @@ def copy_inputs(b: CircuitBuilder, layer: str, blocks: Sequence[WeightBlock], li
     followed by the columns of crossings that permute the copies. A row number counts the guides after the last level,
     from the top.
 
+    Where blocks of the same columns are neighbours, only the copies of these columns cross, in place of those of all
+    inputs.
+
     Args:
         b: Circuit under construction.
         layer: Name of the layer, such as ``l0``.
-        blocks: Blocks of the layer.
+        blocks: Blocks of the layer from top to bottom.
         light: Port of each input of the layer, uppermost first.
 
     Returns:
         For each block, the ports that feed the columns of its weight matrix, in order.
     """
     copies = 1 + max(block.place[0] for block in blocks)
-    moved = _split(b, f"{layer}_split", list(light), range(copies), 0)
-    # a row of blocks takes every input once
-    return [[moved[block.place[0] * len(light) + column] for column in block.columns] for block in blocks]
+    neighbours = len({block.place[1] for block in blocks[:copies]}) == 1
+    together = list(dict.fromkeys(block.columns for block in blocks)) if neighbours else [range(len(light))]
+    widest = max(map(len, together))
+    moved: dict[int, list[str]] = {}
+    for columns in together:
+        group = _CopiedInputs(f"{layer}_split", columns, copies * columns[0], widest)
+        ends = _split(b, group, [light[column] for column in columns], range(copies), 0)
+        moved |= {column: ends[place :: len(columns)] for place, column in enumerate(columns)}
+    return [[moved[column][block.place[0]] for column in block.columns] for block in blocks]
 
 
-def _split(b: CircuitBuilder, section: str, guides: list[str], copies: range, column: int) -> list[str]:
+@dataclass(frozen=True)
+class _CopiedInputs:
+    """Inputs whose copies cross each other, and no other guides.
+
+    Attributes:
+        section: Section of the floorplan.
+        inputs: Their numbers.
+        above: Number of guides above them after the last level.
+        widest: Number of inputs of the largest group of the section, whose crossings take the most columns.
+    """
+
+    section: str
+    inputs: Sequence[int]
+    above: int
+    widest: int
+
+
+def _split(b: CircuitBuilder, group: _CopiedInputs, guides: list[str], copies: range, column: int) -> list[str]:
     """Add one level and the levels after it; return the ports copy by copy."""
     if len(copies) == 1:
         return guides
-    first = len(guides) * copies[0]
+    first = group.above + len(guides) * copies[0]
     ends: list[str] = []
-    for i, guide in enumerate(guides):
-        node = b.add(f"{section}_m{i}_{copies[0]}_{copies[-1]}", "mmi1x2", (section, column, first + i))
+    for i, (number, guide) in enumerate(zip(group.inputs, guides, strict=True)):
+        node = b.add(
+            f"{group.section}_m{number}_{copies[0]}_{copies[-1]}", "mmi1x2", (group.section, column, first + i)
+        )
         b.connect(guide, f"{node},o1")
         ends += [f"{node},o2", f"{node},o3"]
-    order = _halves(len(guides))
-    ends = permute(b, section, ends, order, column + 1, first)
-    following, half = column + 1 + len(swap_columns(order)), (len(copies) + 1) // 2
-    upper = _split(b, section, ends[: len(guides)], copies[:half], following)
-    return upper + _split(b, section, ends[len(guides) :], copies[half:], following)
+    ends = permute(b, group.section, ends, _halves(len(guides)), column + 1, first)
+    following, half = column + 1 + len(swap_columns(_halves(group.widest))), (len(copies) + 1) // 2
+    upper = _split(b, group, ends[: len(guides)], copies[:half], following)
+    return upper + _split(b, group, ends[len(guides) :], copies[half:], following)
 
 
 def sum_outputs(

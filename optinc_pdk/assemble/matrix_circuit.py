@@ -8,14 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optinc_pdk.assemble.component_library import NETWORK_DEVICES, component_types, composite_circuits
+from optinc_pdk.assemble.component_library import (
+    NETWORK_DEVICES,
+    component_types,
+    composite_circuits,
+    narrow_dummy_circuit,
+)
 from optinc_pdk.assemble.die_plan import DiePlan
 from optinc_pdk.assemble.grounds import add_common_grounds, add_divided_grounds, copy_parts
 from optinc_pdk.assemble.layer_parts import add_fibre
 from optinc_pdk.assemble.mesh_circuit import BlockBuilder, MeshSlot, add_pad, mesh_slots
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, CircuitBuilder
-from optinc_pdk.errors import InputError
 from optinc_pdk.factor import Mesh, MeshShape, shape_of
 from optinc_pdk.matrices import MatrixFactor, MatrixTarget, one_mesh, two_meshes
 
@@ -135,18 +139,12 @@ def draft_matrix(target: MatrixTarget, factor: MatrixFactor, process: Process, n
 
     Raises:
         CardError: The process lacks devices.
-        InputError: A mesh is triangular: its idle modes are neighbours, so that dummies, which give all paths the same
-            loss, would overlap.
     """
     coupler = process.fibres.coupler
     process.require_devices((*NETWORK_DEVICES, coupler))
-    for mesh in factor.meshes:
-        if shape_of(mesh.modes, mesh.row, mesh.column).kind == "triangle":
-            raise InputError(
-                f"mesh of {mesh.modes} modes: a triangle cannot be drawn, because its dummy MZIs would overlap; take a "
-                "rectangle, with extra columns if needed"
-            )
     cells = composite_circuits(process)
+    if any(slot.narrow for mesh in factor.meshes for slot in _slots(mesh)):
+        cells |= narrow_dummy_circuit(process)
     b = CircuitBuilder(name, component_types(process, cells), cells)
     inputs, outputs = matrix_labels(target)
     light = {row: add_fibre(b, coupler, label, SECTION, row)[0] for row, label in enumerate(inputs)}

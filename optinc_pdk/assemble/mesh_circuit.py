@@ -17,11 +17,13 @@ class MeshSlot:
         row: Upper mode of the MZI, or the only mode of the dummy, counted from 0 at the top.
         column: Column, counted from 0 at the inputs.
         dummy: True for a dummy.
+        narrow: True for a dummy beside others; see :func:`optinc_pdk.cells.interferometers.mzi_dummy`.
     """
 
     row: int
     column: int
     dummy: bool
+    narrow: bool = False
 
 
 def rectangular_slots(modes: int) -> list[MeshSlot]:
@@ -59,7 +61,8 @@ def mesh_slots(modes: int, row: Sequence[int], column: Sequence[int]) -> list[Me
     for number, pairs in uppers.items():
         covered = {mode for upper in pairs for mode in (upper, upper + 1)}
         slots += [MeshSlot(upper, number, False) for upper in pairs]
-        slots += [MeshSlot(mode, number, True) for mode in range(modes) if mode not in covered]
+        idle = [mode for mode in range(modes) if mode not in covered]
+        slots += [MeshSlot(mode, number, True, mode + 1 in idle or mode - 1 in idle) for mode in idle]
     return slots
 
 
@@ -104,7 +107,8 @@ class BlockBuilder:
         for slot in slots:
             at = (self.section, self.column + slot.column, slot.row)
             if slot.dummy:
-                dummy = b.add(f"{name}_c{slot.column}_r{slot.row}_dummy", "mzi_dummy", at)
+                component = "mzi_narrow_dummy" if slot.narrow else "mzi_dummy"
+                dummy = b.add(f"{name}_c{slot.column}_r{slot.row}_dummy", component, at)
                 b.connect(self.ends[slot.row], f"{dummy},o1")
                 self.ends[slot.row] = f"{dummy},o2"
                 continue

@@ -108,7 +108,7 @@ def draft_circuit(onn: Network, process: Process, name: str) -> CircuitDraft:
     check_buildable(onn)
     onn = without_output_bias(onn)
     check_fan_out(onn, process)
-    blocks = tuple(layer_blocks(onn, index) for index in range(len(onn.layers)))
+    blocks = _blocks(onn)
     check_crossings(process, blocks)
     cells = composite_circuits(process)
     b = CircuitBuilder(name, component_types(process, cells), cells)
@@ -128,6 +128,18 @@ def draft_circuit(onn: Network, process: Process, name: str) -> CircuitDraft:
     return CircuitDraft(
         b, onn.task, blocks, roots, tuple(neurons), carriers, coherent, coupler, oscillator_power(process)
     )
+
+
+def _blocks(onn: Network) -> tuple[tuple[WeightBlock, ...], ...]:
+    """Blocks of each layer, from top to bottom of the chip.
+
+    In the first layer, blocks of the same columns are neighbours: copies of their inputs cross few others. In the last
+    one, blocks of the same rows are, whose outputs are summed.
+    """
+    first, *others = (layer_blocks(onn, index) for index in range(len(onn.layers)))
+    if others:
+        first = tuple(sorted(first, key=lambda block: block.place[::-1]))
+    return first, *others
 
 
 def oscillator_power(process: Process) -> float:

@@ -11,6 +11,7 @@ from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.devices import mmi2x2, phase_shifter, terminator
 from optinc_pdk.cells.drawing import add_optical, check_length, place_cell
 from optinc_pdk.cells.guide_routes import add_bent_guide, add_s_guide, add_s_guide_reversed, add_straight_guide
+from optinc_pdk.errors import InputError
 from optinc_pdk.tech import active_process
 
 
@@ -112,7 +113,7 @@ def mzi_unit(stretch_um: float = 0.0) -> gf.Component:
 
 
 @cell
-def mzi_dummy(stretch_um: float = 0.0) -> gf.Component:
+def mzi_dummy(stretch_um: float = 0.0, narrow: bool = False) -> gf.Component:
     """Dummy MZI for one mode at y = 0: an MZI without heaters, with the same couplers, lengths and loss.
 
     Arms of equal phase make it a cross: light enters the upper port of the first coupler and leaves the lower port of
@@ -120,15 +121,22 @@ def mzi_dummy(stretch_um: float = 0.0) -> gf.Component:
 
     Args:
         stretch_um: ``stretch_um`` of the MZIs in the same column, in µm.
+        narrow: Whether the arms have the least distance of S-bends and the cell lies higher, so that dummies of
+            neighbouring modes have room above each other. The path is as long.
+
+    Raises:
+        InputError: The mode pitch is too small for narrow dummies of neighbouring modes.
     """
     c = gf.Component()
     process = active_process()
     f = mzi_positions(process, check_length("stretch_um", stretch_um, 0.0, "mzi_dummy"))
     half, port = half_pitches_um(process)
-    # one port pitch lower than in an MZI: the S-bends up and down are then together as long as an MZI's two S-bends
-    middle = half - port
-    high, low, top, bottom = middle + port, middle - port, middle + half, middle - half
     r, coupler, absorber = float(process.guide.radius_um), mmi2x2(), terminator()
+    arm = _narrow_arm_um(process) if narrow else half
+    # one port pitch lower than in an MZI: the S-bends up and down are then together as long as an MZI's two S-bends.
+    # Arms that are nearer together have shorter S-bends, and those at the ends are longer by as much
+    middle = 2 * half - port - arm
+    high, low, top, bottom = middle + port, middle - port, middle + arm, middle - arm
     # the mode rises so far before the coupler that the guide from the unused port can turn down in between
     turn = f.first - f.bend - 2 * r - float(process.floorplan.guide_space_um)
     add_straight_guide(c, 0.0, turn, 0.0)
@@ -136,16 +144,35 @@ def mzi_dummy(stretch_um: float = 0.0) -> gf.Component:
     add_bent_guide(c, (f.first, low), (f.first - r, low), (f.first - r, low - r))
     place_cell(c, absorber, (f.first - r, low - r), rotation=270)
     place_cell(c, coupler, (f.first, middle))
-    for y, arm in ((high, top), (low, bottom)):
-        add_s_guide(c, (f.first + f.coupler, y), (f.theta, arm))
-        add_straight_guide(c, f.theta, f.theta + f.shifter, arm)
-        add_s_guide(c, (f.theta + f.shifter, arm), (f.second, y))
+    for y, at in ((high, top), (low, bottom)):
+        add_s_guide(c, (f.first + f.coupler, y), (f.theta, at))
+        add_straight_guide(c, f.theta, f.theta + f.shifter, at)
+        add_s_guide(c, (f.theta + f.shifter, at), (f.second, y))
     place_cell(c, coupler, (f.second, middle))
     place_cell(c, absorber, (f.second + f.coupler, high))
     add_s_guide(c, (f.second + f.coupler, low), (f.end, 0.0))
     add_optical(c, "o1", (0.0, 0.0), 180)
     add_optical(c, "o2", (f.end, 0.0), 0)
     return c
+
+
+def _narrow_arm_um(process: Process) -> float:
+    """Return half the distance of the arms of a narrow dummy in µm.
+
+    Raises:
+        InputError: Arms of neighbouring modes would be nearer than guides may be.
+    """
+    half, port = half_pitches_um(process)
+    # an S-bend of two quarter circles; longer ones grow as their offset does
+    arm = 2 * float(process.guide.radius_um) + port
+    free, least = 2 * (half - arm), float(process.floorplan.guide_space_um)
+    if free < least:
+        raise InputError(
+            f"mzi_dummy: arms of narrow dummies on neighbouring modes would be {free:g} µm from each other, at least "
+            f"{least:g} µm is needed; take a rectangular mesh, or a larger "
+            f"floorplan.mode_pitch_um, which is {2 * half:g} µm"
+        )
+    return arm
 
 
 @cell

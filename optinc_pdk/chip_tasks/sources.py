@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -143,6 +144,10 @@ def checked_network(network: GeneralNetwork, options: CheckOptions, prefix: str 
     stated = None if data.labels is None else _stated_accuracy(network, prefix)
     if accuracy is None and stated is not None:
         accuracy = max(0.0, stated - (1.0 - agreement))
+    error = None if data.outputs is None else _stated_error(network, prefix)
+    if error is not None and data.outputs is not None:
+        # relative to y, which weights that were changed do not enlarge
+        error += tolerance * float(abs(data.outputs).max())
     if options.data is not None:
         where = f"{options.data}: " if isinstance(options.data, str | Path) else ""
         try:
@@ -151,7 +156,7 @@ def checked_network(network: GeneralNetwork, options: CheckOptions, prefix: str 
             raise InputError(f"{where}{fault}") from fault
         if network.task.data is None:
             network = scaled
-    return CheckedNetwork(network, data, NetworkLimits(agreement, tolerance, accuracy))
+    return CheckedNetwork(network, data, NetworkLimits(agreement, tolerance, accuracy, error))
 
 
 def _data(network: GeneralNetwork, data: Data | None) -> NetworkData:
@@ -174,6 +179,16 @@ def _stated_accuracy(network: GeneralNetwork, prefix: str) -> float | None:
         return None
     if isinstance(stated, bool) or not isinstance(stated, int | float) or not 0.0 <= stated <= 1.0:
         raise InputError(f"{prefix}card: accuracy is {stated!r}; give a share of 0 to 1, or drop it")
+    return float(stated)
+
+
+def _stated_error(network: GeneralNetwork, prefix: str) -> float | None:
+    """Root-mean-square error of the outputs that a network's card states; None if it states none."""
+    stated = network.card.get("rms_error")
+    if stated is None:
+        return None
+    if isinstance(stated, bool) or not isinstance(stated, int | float) or not 0.0 <= stated < math.inf:
+        raise InputError(f"{prefix}card: rms_error is {stated!r}; give a number from 0, or drop it")
     return float(stated)
 
 

@@ -25,6 +25,7 @@ from optinc_pdk.cli.options import (
     Groups,
     Json,
     LinkName,
+    MeshName,
     ProcessName,
     Reading,
     ReceiversName,
@@ -37,6 +38,7 @@ from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
+    from optinc_pdk.factor import MeshKind
     from optinc_pdk.onn import GeneralNetwork, Onn
 
 
@@ -76,6 +78,7 @@ def build(
     data: DataFile = None,
     agreement: Agreement = None,
     accuracy: Accuracy = None,
+    mesh: MeshName = None,
     extra_columns: ExtraColumns = None,
     as_json: Json = False,
 ) -> None:
@@ -89,7 +92,7 @@ def build(
         checks: dict[str, object] = {"--data": data, "--agreement": agreement, "--accuracy": accuracy}
         refuse_for_matrix(weights, {**described, "--link": link, "--receivers": receivers, **checks})
     else:
-        refuse_for_network(weights, {"--read": read, "--extra-columns": extra_columns})
+        refuse_for_network(weights, {"--read": read, "--mesh": mesh, "--extra-columns": extra_columns})
 
     if weights is None and (given := [name for name, value in described.items() if value is not None]):
         raise InputError(
@@ -117,6 +120,7 @@ def build(
             read=read,
             tolerance=tolerance,
             extra_columns=extra_columns,
+            mesh=mesh,
             data=data,
             agreement=agreement,
             accuracy=accuracy,
@@ -136,6 +140,7 @@ def factor(
     groups: Groups = None,
     activation: ActivationName = None,
     link: LinkName = None,
+    mesh: MeshName = None,
     extra_columns: ExtraColumns = None,
     picture: Annotated[
         Path | None,
@@ -155,9 +160,9 @@ def factor(
     if is_matrix(weights):
         described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
         refuse_for_matrix(weights, described | {"--link": link})
-        _factor_matrix(weights, process, extra_columns or 0, picture, as_json)
+        _factor_matrix(weights, process, mesh, extra_columns or 0, picture, as_json)
         return
-    refuse_for_network(weights, {"--extra-columns": extra_columns, "--picture": picture})
+    refuse_for_network(weights, {"--mesh": mesh, "--extra-columns": extra_columns, "--picture": picture})
 
     from optinc_pdk.cards import load_process, with_link
 
@@ -185,7 +190,9 @@ def factor(
         print(f"optinc: {weights}: no chip can be built from it: {fault}", file=sys.stderr)
 
 
-def _factor_matrix(weights: Path, process: str, extra_columns: int, picture: Path | None, as_json: bool) -> None:
+def _factor_matrix(
+    weights: Path, process: str, mesh: MeshKind | None, extra_columns: int, picture: Path | None, as_json: bool
+) -> None:
     """Factor a matrix, print its factors and, if asked for, draw its meshes."""
     if picture is not None:
         from optinc_pdk.report.figure_files import figure_format
@@ -193,15 +200,16 @@ def _factor_matrix(weights: Path, process: str, extra_columns: int, picture: Pat
         picture_format = figure_format(output_path(picture, weights, option="--picture"))
     from optinc_pdk.cards import load_process
     from optinc_pdk.factor import MeshShape
-    from optinc_pdk.matrices import MatrixTarget, factor_matrix
+    from optinc_pdk.matrices import RECTANGLE, MatrixTarget, factor_matrix
 
     target, card = MatrixTarget.load(weights), load_process(process)
+    shape = MeshShape(RECTANGLE.kind if mesh is None else mesh, extra_columns)
 
     from optinc_pdk.report.matrix_factor_table import matrix_factor_row, matrix_factor_table
 
     with progress_counter() as report:
         report("factoring", 0, None)
-        factors = factor_matrix(target, card, MeshShape(extra_columns=extra_columns))
+        factors = factor_matrix(target, card, shape)
         row = matrix_factor_row(target, factors)
     if picture is not None:
         from optinc_pdk.file_writing import write_atomic

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from optinc_pdk.chip_files import chip_files, chip_paths
-from optinc_pdk.cli.app import app, print_table, stage_progress
-from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.network_files import read_task
+from optinc_pdk.cli.app import app
+from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, process_of, read_target
+from optinc_pdk.cli.eye_drawing import EyeRun
 from optinc_pdk.cli.options import (
     DEFAULT,
     ActivationName,
+    Agreement,
     Bits,
     ChipBias,
     ChipNetlist,
-    ChipWeights,
+    DataFile,
     Gds,
     Groups,
     Json,
@@ -27,10 +28,15 @@ from optinc_pdk.cli.options import (
     ProcessName,
     Seed,
     Servers,
+    TargetFile,
 )
 from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
+
+if TYPE_CHECKING:
+    from optinc_pdk.chip_tasks.sources import CheckedNetwork
+    from optinc_pdk.matrices import MatrixTarget
 
 
 @app.command()
@@ -39,11 +45,13 @@ def eye(
     symbol_rate: Annotated[float, typer.Option(help="Symbols per second.")],
     netlist: ChipNetlist = None,
     bias: ChipBias = None,
-    weights: ChipWeights = None,
+    weights: TargetFile = None,
     bits: Bits = None,
     servers: Servers = None,
     groups: Groups = None,
     activation: ActivationName = None,
+    data: DataFile = None,
+    agreement: Agreement = None,
     laser_w: LaserW = None,
     oscillator_w: OscillatorW = None,
     seed: Seed = 0,
@@ -56,71 +64,60 @@ def eye(
     For every hidden layer the row with the smallest opening, and the first server's outputs, with the noise and the
     bandwidths of the cards. An eye of an opening below 0 is closed; a signal of one level has no eye. Exit code 1 if
     the layout has faults that can affect the function and that the simulation does not include.
+
+    For a classifier with labelled data, by how much each output exceeds the largest of the others: open where the
+    receivers read the network's class for the share of the samples that --agreement states. Outputs of regressors and
+    of matrices have no levels and no eye: use optinc noise.
     """
     files = chip_paths(gds, netlist, bias)
-    picture = output_path(output or gds.with_suffix(".eye.png"), gds, files.netlist, files.bias, weights)
+    picture = output_path(output or gds.with_suffix(".eye.png"), gds, files.netlist, files.bias, weights, data)
     if picture.suffix != ".png":
         raise InputError(f"{picture}: the picture is a PNG file; give it the ending .png")
     warn_of_changes(gds, files.netlist, files.bias)
 
     from optinc_pdk.cards import load_process
-    from optinc_pdk.simulate import scattering
+    from optinc_pdk.chip_tasks.sources import CheckOptions
     from optinc_pdk.simulate.transmission.noise import missing_bandwidths, noise_choices
-    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
+    from optinc_pdk.simulate.transmission.oscillator_limits import relative_oscillator_power
 
     card = load_process(process)
     warn_of_changed_cards(gds, card)
     files = chip_files(gds, netlist, bias)
-    task, _ = read_task(gds, weights, bits, servers, groups, activation)
-    choices = noise_choices(card, laser_w, symbol_rate)
+    options = CheckOptions(data=data, agreement=agreement)
+    target = read_target(gds, weights, TaskOptions(bits, servers, groups, activation), options)
+    if not isinstance(target, WordTarget):
+        target = _with_levels(weights or gds, target)
+    # refuses powers and rates that the card does not allow
+    noise_choices(card, laser_w, symbol_rate)
     warn_of_rates(card, [symbol_rate])
     ratio = None if oscillator_w is None else relative_oscillator_power(card, laser_w, oscillator_w)
-
-    from optinc_pdk.file_writing import write_atomic
-    from optinc_pdk.report.eye_picture import eyes_png, eyes_table
-    from optinc_pdk.report.formatting import format_si
-    from optinc_pdk.signoff.extracted_chip import read_extracted_chip
-    from optinc_pdk.signoff.function import check_board, function_inputs
-    from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
-    from optinc_pdk.tolerance.eye_diagram import eye_diagrams, eyes_json
-    from optinc_pdk.tolerance.highest_rates import best_noise
-    from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
-
     if missing := missing_bandwidths(card):
         raise InputError(
             f"process {card.name!r} states no bandwidth of its {missing[0]}, without which symbols have no shape: add "
             f"model.parameters.bandwidth_hz to devices/{missing[0]}.yml"
         )
-    with faults_explaining_errors(as_json) as faults, stage_progress(("extract", "light", "words", "picture")) as stage:
-        stage("extract")
-        chip = read_extracted_chip(gds, files.netlist, files.bias, card)
-        faults += chip.faults
-        check_board(chip.board, task)
-        check_oscillator_power(card, laser_w, chip.board.oscillator_power if ratio is None else ratio)
-        stage("light")
-        s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
-        board, bias_used = chip.board, chip.bias
-        if ratio is not None:
-            board, bias_used = with_oscillator_power(s, board, bias_used, card, ratio)
-        stage("words")
-        inputs = function_inputs(task)
-        margins = error_margins(s, inputs, board, bias_used)
-        noise = best_noise(margins, choices)
-        estimate = estimate_errors(margins, noise).rate
-        eyes = eye_diagrams(s, inputs, board, bias_used, noise, seed)
-        fibre_w = board.oscillator_power * noise.laser_w
-        stage("picture")
-        drawn = eyes_png(eyes, noise, fibre_w, gds.stem)
-    write_atomic(picture, drawn)
-    if as_json:
-        numbers = {"schema": 1, "files": [str(picture)], "word_error_rate": estimate} | eyes_json(eyes, noise, fibre_w)
-        print(json.dumps(numbers | faults_json(faults), indent=2))
-    else:
-        print(
-            f"{format_si(symbol_rate, 'Bd')}: estimated word-error rate {estimate:.2g}; relative to the distance of "
-            "adjacent levels:"
+    run = EyeRun(files, process_of(target, card), weights, symbol_rate, laser_w, ratio, seed, picture, as_json)
+    run.draw(target)
+
+
+def _with_levels(weights: Path, target: CheckedNetwork | MatrixTarget) -> CheckedNetwork:
+    """Return a classifier.
+
+    Raises:
+        InputError: It is a matrix, or a network without labelled data, whose outputs have no levels.
+    """
+    from optinc_pdk.matrices import MatrixTarget
+
+    remedy = "use optinc noise, which compares outputs against the symbol rate"
+    if isinstance(target, MatrixTarget):
+        raise InputError(
+            f"{weights}: contains a matrix, whose outputs are sums of all inputs and have no levels, so that there is "
+            f"no eye: {remedy}"
         )
-        print_table(eyes_table(eyes))
-        print(picture)
-        print_faults(faults)
-    raise typer.Exit(exit_code(True, faults))
+    if target.data.labels is None:
+        given = "the data has no labels" if target.data.outputs is None else "the data has outputs instead of labels"
+        raise InputError(
+            f"{weights}: is a general network, and {given}: only the classes of a classifier are levels with an eye; "
+            f"give --data with labels y, whole numbers; for other networks {remedy}"
+        )
+    return target

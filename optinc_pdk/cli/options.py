@@ -204,6 +204,13 @@ Reading = Annotated[
         "where optinc program finds no such phase shifters.",
     ),
 ]
+MeshName = Annotated[
+    Literal["rectangle", "triangle"] | None,
+    typer.Option(
+        help="For a matrix: shape of its meshes. A triangle has almost twice the columns and the loss of them. "
+        "Default: rectangle."
+    ),
+]
 ExtraColumns = Annotated[
     int | None,
     typer.Option(

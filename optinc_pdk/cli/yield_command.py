@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from click.core import ParameterSource
 
-from optinc_pdk.cli.app import app, progress_counter, stage_progress
+from optinc_pdk.cli.app import app, stage_progress
 from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, process_of, read_target, read_target_chip
-from optinc_pdk.cli.drift_options import check_drift, drift_progress, print_drift
+from optinc_pdk.cli.drift_options import check_drift
 from optinc_pdk.cli.imperfection_options import sampled_amounts
-from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, print_faults
+from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors
 from optinc_pdk.cli.network_files import REPLACE_REPORT, parse_report, report_path
 from optinc_pdk.cli.options import (
     DEFAULT,
@@ -41,12 +37,14 @@ from optinc_pdk.cli.options import (
     parse_output,
 )
 from optinc_pdk.cli.paths import output_folder, warn_of_changed_cards
-from optinc_pdk.cli.yield_studies import LaserOptions, check_study, word_study
+from optinc_pdk.cli.yield_run import YieldRun
+from optinc_pdk.cli.yield_studies import LaserOptions, SampleOptions, study_of
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.chip_files import ChipFiles
-    from optinc_pdk.tolerance.montecarlo.sample_study import AnyStudy
+    from optinc_pdk.chip_tasks.sources import CheckedNetwork
+    from optinc_pdk.matrices import MatrixTarget
 
 
 @app.command("yield")
@@ -104,16 +102,16 @@ def yield_(
         float | None,
         typer.Option(
             metavar="HOURS",
-            help="Let calibrated chips drift for this time: words against time, with and without tracking; needs "
-            "--calibrate. A chip takes minutes.",
+            help="Let calibrated chips drift for this time, with and without tracking (words) or calibration in "
+            "service (matrices, general networks); needs --calibrate. A chip takes minutes.",
         ),
     ] = None,
     noise: Annotated[
         bool,
         typer.Option(
             "--noise",
-            help="Include the noise of lasers and detectors when words are read and in the readings of --calibrate and "
-            "--drift, and estimate the word-error rate of every sample.",
+            help="Include the noise of lasers and detectors in operation and in the readings of --calibrate and "
+            "--drift; for words, estimate the word-error rate of every sample.",
         ),
     ] = False,
     laser_w: Annotated[
@@ -169,13 +167,12 @@ def yield_(
     layout has faults that can affect the function and that the simulation does not include.
 
     Samples of a matrix's chip are compared with the matrix, those of a general network's chip with the network over the
-    data; a sample that keeps the limits of optinc build works.
+    data; a sample that keeps the limits of optinc build works. Noise disturbs the outputs of a network; for a matrix,
+    signal-to-noise ratios of the outputs are reported.
     """
     _check_numbers(samples, seed, target)
-    if not noise and (laser_w, oscillator_w, symbol_rate) != (None, None, None):
-        raise InputError(
-            "--laser-w, --oscillator-w and --symbol-rate have no effect without noise: add --noise, or leave them out"
-        )
+    lasers = LaserOptions(noise, laser_w, oscillator_w, symbol_rate)
+    lasers.refuse_without_noise()
     if drift is not None:
         check_drift(context, drift, calibrate)
     if calibrate and weights is None:
@@ -189,71 +186,54 @@ def yield_(
     from optinc_pdk.cards import load_process
     from optinc_pdk.chip_files import chip_files
     from optinc_pdk.chip_tasks.sources import CheckOptions
-    from optinc_pdk.tolerance.montecarlo.executors import check_scheduler, open_executor
-    from optinc_pdk.tolerance.montecarlo.yield_run import header_of, run_yield
+    from optinc_pdk.tolerance.montecarlo.executors import check_scheduler
     from optinc_pdk.tolerance.variation.imperfections import imperfections
 
     check_scheduler(scheduler, workers)
     files, card = chip_files(chip, netlist, bias), load_process(process)
-    described = TaskOptions(bits, servers, groups, activation)
     options = CheckOptions(read, tolerance, data, agreement, accuracy)
-    found = read_target(files.gds, weights, described, options)
-    if not isinstance(found, WordTarget):
-        _refuse_for_checks(context, weights or chip, noise, drift)
+    found = read_target(files.gds, weights, TaskOptions(bits, servers, groups, activation), options)
+    _refuse_for_checks(context, weights or chip, found, oscillator_w)
     _check_report(files)
     warn_of_changed_cards(files.gds, card)
     card = process_of(found, card)
-    lasers = LaserOptions(noise, laser_w, oscillator_w, symbol_rate)
     lasers.check(card)
     drawn = replace(imperfections(card), amount=sampled_amounts(card, imperfection or [], scale or [], dac_bits, noise))
     with faults_explaining_errors(as_json) as faults, stage_progress(("extract",)) as report_stage:
         report_stage("extract")
         built = read_target_chip(files, found, card, weights)
         faults += built.faults
-        work: AnyStudy
-        if isinstance(found, WordTarget):
-            work = words = word_study(found, built, card, drawn, seed, target, calibrate, lasers)
-        else:
-            work = check_study(found, built, card, drawn, seed, calibrate)
+        work = study_of(found, built, card, SampleOptions(drawn, seed, target, calibrate, lasers))
     directory = chip.parent if output is None else output
+    run = YieldRun(files, card, work, samples, directory, faults, as_json)
     if drift is not None:
-        from optinc_pdk.tolerance.drift.drift_run import run_drift
-
-        with faults_explaining_errors(as_json) as explained, drift_progress() as report_drift:
-            explained += faults
-            header = header_of(files, card, work)
-            drifted = run_drift(words, header, drift, samples, directory, report_drift, faults)
-        if as_json:
-            print(json.dumps(drifted, indent=2))
-        else:
-            print_drift(drifted, directory / files.name)
-            print_faults(faults)
-        raise typer.Exit(exit_code(True, faults))
-    with faults_explaining_errors(as_json) as explained, _samples() as report_samples:
-        explained += faults
-        run, header = open_executor(work, scheduler, workers), header_of(files, card, work)
-        numbers = run_yield(work, header, samples, directory, run, resume, report_samples, contributions, faults)
-    if as_json:
-        print(json.dumps(numbers, indent=2))
+        run.drift(drift)
     else:
-        _print_summary(numbers, directory / files.name)
-        print_faults(faults)
+        run.sample(scheduler, workers, resume, contributions)
     raise typer.Exit(exit_code(True, faults))
 
 
-def _refuse_for_checks(context: typer.Context, weights: Path, noise: bool, drift: float | None) -> None:
-    """Refuse options that are about words for a matrix or a general network.
+def _refuse_for_checks(
+    context: typer.Context,
+    weights: Path,
+    found: WordTarget | CheckedNetwork | MatrixTarget,
+    oscillator_w: float | None,
+) -> None:
+    """Refuse options that have no effect on a matrix or a general network.
 
     Raises:
         InputError: One of them is given.
     """
+    from optinc_pdk.matrices import MatrixTarget
+
     stated = context.get_parameter_source("target") is not ParameterSource.DEFAULT
-    given = {"--target": stated, "--noise": noise, "--drift": drift is not None}
-    for name in [name for name, there in given.items() if there]:
+    if stated and not isinstance(found, WordTarget):
         raise InputError(
-            f"{weights}: {name} is about words, and this is a matrix or a general network: leave it out; --tolerance, "
-            "--agreement and --accuracy say which chips work"
+            f"{weights}: --target is about words, and this is a matrix or a general network: leave it out; "
+            "--tolerance, --agreement and --accuracy say which chips work"
         )
+    if isinstance(found, MatrixTarget) and oscillator_w is not None:
+        raise InputError(f"{weights}: contains a matrix, whose chip has no local oscillators: leave --oscillator-w out")
 
 
 def _check_numbers(samples: int, seed: int, target: float) -> None:
@@ -283,35 +263,3 @@ def _check_report(files: ChipFiles) -> None:
         raise InputError(f"{changed}: is not the file that {path} describes (another SHA-256); {REPLACE_REPORT}")
     if report.verdict == "fail":
         raise InputError(f"{path}: the chip failed: {'; '.join(report.failures())}; correct it, or {REPLACE_REPORT}")
-
-
-@contextmanager
-def _samples() -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar over the samples; an interruption reports how many are kept."""
-    kept = 0
-    try:
-        with progress_counter(remaining=True) as report:
-
-            def report_samples(done: int, total: int) -> None:
-                nonlocal kept
-                kept = done
-                report("samples", done, total)
-
-            yield report_samples
-    except KeyboardInterrupt:
-        print(f"optinc: {kept} samples are kept; give --resume as well to continue", file=sys.stderr)
-        raise
-
-
-def _print_summary(numbers: Mapping[str, Any], stem: Path) -> None:
-    from optinc_pdk.tolerance.montecarlo.summary_text import summary_lines
-    from optinc_pdk.tolerance.montecarlo.yield_run import FILES, OPTIONAL_FILES, RECORDS, REPORT
-
-    for line in summary_lines(numbers):
-        print(line)
-    print("written:")
-    for ending in (REPORT, RECORDS, *FILES, *OPTIONAL_FILES):
-        path = Path(f"{stem}.{ending}")
-        # a run deletes optional files that it does not write
-        if path.exists():
-            print(path)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from optinc_pdk.cli.chip_targets import WordTarget, check_of
 from optinc_pdk.cli.symbol_rates import warn_of_rates
+from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
     from optinc_pdk.chip_tasks.sources import CheckedNetwork
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
-    from optinc_pdk.tolerance import Imperfections
+    from optinc_pdk.tolerance import Imperfections, NominalChip
     from optinc_pdk.tolerance.montecarlo.sample_study import AnyStudy
-    from optinc_pdk.tolerance.montecarlo.study import YieldStudy
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,18 @@ class LaserOptions:
     laser_w: float | None
     oscillator_w: float | None
     symbol_rate: float | None
+
+    def refuse_without_noise(self) -> None:
+        """Refuse powers and rates if there is no noise.
+
+        Raises:
+            InputError: One of them is given.
+        """
+        if not self.noise and (self.laser_w, self.oscillator_w, self.symbol_rate) != (None, None, None):
+            raise InputError(
+                "--laser-w, --oscillator-w and --symbol-rate have no effect without noise: add --noise, or leave them "
+                "out"
+            )
 
     def check(self, card: Process) -> None:
         """Refuse powers and rates that the process does not allow, before the layout is read."""
@@ -39,45 +51,75 @@ class LaserOptions:
             relative_oscillator_power(card, self.laser_w, self.oscillator_w)
 
 
-def word_study(
-    found: WordTarget,
-    built: ExtractedChip,
-    card: Process,
-    drawn: Imperfections,
-    seed: int,
-    target: float,
-    calibrate: bool,
-    lasers: LaserOptions,
-) -> YieldStudy:
-    """Return the study of a chip that averages words."""
-    from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver, with_oscillators
+@dataclass(frozen=True)
+class SampleOptions:
+    """What is sampled, and how the samples are judged.
+
+    Attributes:
+        imperfections: Imperfections of the samples.
+        seed: Seed of all samples.
+        target: Share of words that a chip has to compute exactly.
+        calibrate: Whether samples are calibrated.
+        lasers: Options of the noise.
+    """
+
+    imperfections: Imperfections
+    seed: int
+    target: float
+    calibrate: bool
+    lasers: LaserOptions
+
+
+def study_of(
+    found: WordTarget | CheckedNetwork | MatrixTarget, built: ExtractedChip, card: Process, options: SampleOptions
+) -> AnyStudy:
+    """Return the study of a chip that averages words, or that is compared with a matrix or a general network.
+
+    Args:
+        found: What the chip computes.
+        built: The extracted chip.
+        card: Process as the target uses it.
+        options: Options of the samples.
+
+    Raises:
+        InputError: A power is out of range, or the task is for another chip.
+    """
+    from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.tolerance.montecarlo.study import with_oscillators
     from optinc_pdk.tolerance.variation.nominal_chip import chip_of
 
+    lasers = options.lasers
     chip = chip_of(built.circuit, built.board, built.bias, card, built.ground)
-    if lasers.oscillator_w is not None:
+    if lasers.oscillator_w is not None and not isinstance(found, MatrixTarget):
         chip = with_oscillators(chip, lasers.laser_w, lasers.oscillator_w)
+    return _word_study(found, chip, options) if isinstance(found, WordTarget) else _check_study(found, chip, options)
+
+
+def _word_study(found: WordTarget, chip: NominalChip, options: SampleOptions) -> AnyStudy:
+    from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver
+
+    lasers = options.lasers
     return YieldStudy(
         chip=chip,
         task=found.task,
-        imperfections=drawn,
-        seed=seed,
-        target=target,
+        imperfections=options.imperfections,
+        seed=options.seed,
+        target=options.target,
         noise=best_receiver(chip, found.task, lasers.laser_w, lasers.symbol_rate) if lasers.noise else None,
-        onn=found.onn if calibrate else None,
+        onn=found.onn if options.calibrate else None,
     )
 
 
-def check_study(
-    found: CheckedNetwork | MatrixTarget,
-    built: ExtractedChip,
-    card: Process,
-    drawn: Imperfections,
-    seed: int,
-    calibrate: bool,
-) -> AnyStudy:
-    """Return the study of a chip that is compared with a matrix or a general network."""
+def _check_study(found: CheckedNetwork | MatrixTarget, chip: NominalChip, options: SampleOptions) -> AnyStudy:
+    from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
+    from optinc_pdk.tolerance.checked_noise import operating_noise
     from optinc_pdk.tolerance.montecarlo.check_study import CheckStudy
-    from optinc_pdk.tolerance.variation.nominal_chip import chip_of
 
-    chip = chip_of(built.circuit, built.board, built.bias, card, built.ground)
-    return CheckStudy[Any](chip, check_of(found, chip), drawn, seed, calibrate)
+    lasers, noise = options.lasers, None
+    if lasers.noise:
+        noise = operating_noise(chip.process, lasers.laser_w, lasers.symbol_rate)
+        if not isinstance(found, MatrixTarget):
+            check_oscillator_power(chip.process, lasers.laser_w, chip.board.oscillator_power)
+    check = check_of(found, chip)
+    return CheckStudy[Any](chip, check, options.imperfections, options.seed, options.calibrate, noise)

@@ -5,6 +5,7 @@ The import loads numpy only; numba and scipy are imported where they are used.
 
 from optinc_pdk.factor.block_diagonal import BlockDiagonalFactor
 from optinc_pdk.factor.block_factors import BlockFactor, unitary_diagonal
+from optinc_pdk.factor.correction.ideal_phases import MeshKind
 from optinc_pdk.factor.correction.layer_correction import LayerCorrection, correct_layer
 from optinc_pdk.factor.correction.mesh_correction import Correction, correct, correct_homodyne
 from optinc_pdk.factor.correction.mesh_shape import MeshShape, shape_of
@@ -36,6 +37,7 @@ __all__ = [
     "MatrixStructure",
     "Mesh",
     "MeshDevices",
+    "MeshKind",
     "MeshShape",
     "MziCount",
     "PartFactor",

@@ -12,7 +12,9 @@ from optinc_pdk.cells import CELLS
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]
 
-STRETCHED = ("mzi_unit", "mzi_dummy")
+STRETCHED = ("mzi_unit", "mzi_dummy", "mzi_narrow_dummy")
+VARIANTS: dict[str, tuple[str, dict[str, bool]]] = {"mzi_narrow_dummy": ("mzi_dummy", {"narrow": True})}
+"""Components that are drawn by the cell of another name, with its settings."""
 
 
 class Port(NamedTuple):
@@ -50,8 +52,8 @@ class CellFrames(dict[str, CellFrame]):
 
     def component(self, name: str) -> gf.Component:
         """Return the gdsfactory cell of a component; MZIs and dummies are lengthened."""
-        settings = {"stretch_um": self.stretch_um} if name in STRETCHED else {}
-        return CELLS[name](**settings)
+        cell, settings = VARIANTS.get(name, (name, {}))
+        return CELLS[cell](**settings, **({"stretch_um": self.stretch_um} if name in STRETCHED else {}))
 
     def __missing__(self, name: str) -> CellFrame:
         component = self.component(name)

@@ -15,7 +15,7 @@ from optinc_pdk.layout.placement_view import PlacementView
 
 BLOCK_GAP = 2
 """Unused modes between blocks of one strip; the dummies at the blocks' edges reach into them."""
-MESH_PARTS = ("mzi_unit", "mzi_dummy", "attenuator")
+MESH_PARTS = ("mzi_unit", "mzi_dummy", "mzi_narrow_dummy", "attenuator")
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class MeshPlacer:
             row.canvas.place(name, component, x, y)
             entering, leaving = {mode: "o2", mode + 1: "o1"}, {mode: "o3", mode + 1: "o4"}
         else:
-            # a dummy extends away from the mesh: up from the first mode, down from the last
+            # a dummy extends away from the mesh: up from the first mode, down from the last; narrow ones all extend up
             row.canvas.place(name, component, x, y, mirror=component == "mzi_dummy" and self.netlist.grid[name][2] > 0)
             entering, leaving = {mode: "o1"}, {mode: "o2"}
         for mode, port in entering.items():

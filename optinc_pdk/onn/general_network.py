@@ -204,7 +204,8 @@ class GeneralNetwork(Network):
                 with which the chip is built, or -1 to 1.
             factor: For each layer, how its matrix is factored; empty for "svd".
             card: Origin and properties of the network as JSON values. ``accuracy`` is the accuracy on data with labels
-                that a build requires; ``classes`` are the labels of the outputs, numbers or texts, by default 0, 1, …
+                that a build requires, ``rms_error`` the error on data with outputs; ``classes`` are the labels of the
+                outputs, numbers or texts, by default 0, 1, …
 
         Raises:
             InputError: The range is no range, or a tuple is no layer.
@@ -271,27 +272,29 @@ class GeneralNetwork(Network):
         return replace(self, task=replace(self.task, data=data))
 
     def with_accuracy(self, x: ArrayLike, y: Any) -> GeneralNetwork:
-        """Return the network with its accuracy on labelled data, in floating point, as ``accuracy`` in its card.
+        """Return the network with what it reaches on data, in floating point, in its card.
 
-        Builds with labelled data then require this accuracy, less what ``agreement`` allows, also of a file that
-        :meth:`save` wrote: weights that were changed since fail.
+        Of a classifier the card states the accuracy, ``accuracy``, and of a regressor the root-mean-square error of its
+        outputs, ``rms_error``, in their unit. Builds with such data then require it, less what ``agreement`` or
+        ``tolerance`` allow, also of a file that :meth:`save` wrote: weights that were changed since fail.
 
         Args:
             x: (S, K) inputs, such as those of a test.
-            y: (S,) labels: whole numbers, or the classes that the card states.
+            y: (S,) labels: whole numbers, or the classes that the card states; or (S, M) outputs, or (S,) if the
+                network has one output.
 
         Raises:
-            InputError: An array cannot be used, or ``y`` has outputs instead of labels.
+            InputError: An array cannot be used, or there is no ``y``.
         """
-        from optinc_pdk.onn.network_comparison import classes
+        from optinc_pdk.onn.network_comparison import classes, rms_difference
         from optinc_pdk.onn.network_data import check_data
 
         data = check_data(x, y, self)
+        if data.outputs is not None:
+            error = rms_difference(self.forward(data.x), data.outputs)
+            return replace(self, card=self.card | {"rms_error": error})
         if data.labels is None:
-            raise InputError(
-                f"y has shape {np.shape(y)} and no labels, so that there is no accuracy; give a whole number or a "
-                "class for each sample"
-            )
+            raise InputError("y is None, so that there is no accuracy; give labels, or the outputs of the training")
         share = float(np.mean(classes(self.forward(data.x)) == data.labels))
         return replace(self, card=self.card | {"accuracy": share})
 

@@ -34,6 +34,8 @@ class NetworkLimits:
         agreement: Smallest share of samples on which chip and network agree, above 0 and up to 1.
         tolerance: Largest deviation of an output without labels, relative to the largest output, above 0 and up to 1.
         accuracy: Smallest share of samples for which the chip chooses the label, 0 … 1; None for no limit.
+        rms_error: Largest root mean square of the differences of the chip's outputs from those of the data, in their
+            unit; None for no limit.
 
     Raises:
         InputError: A value is out of range.
@@ -42,6 +44,7 @@ class NetworkLimits:
     agreement: float = AGREEMENT
     tolerance: float = TOLERANCE
     accuracy: float | None = None
+    rms_error: float | None = None
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -51,6 +54,8 @@ class NetworkLimits:
                 raise ArgumentError(name, f"is {value:g}; give a share above 0 and at most 1")
         if self.accuracy is not None and not 0.0 <= self.accuracy <= 1.0:
             raise ArgumentError("accuracy", f"is {self.accuracy:g}; give a share of 0 to 1")
+        if self.rms_error is not None and not 0.0 <= self.rms_error < np.inf:
+            raise ArgumentError("rms_error", f"is {self.rms_error:g}; give a number from 0")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,16 +142,15 @@ class NetworkComparison:
 
     def rms_error(self, outputs: Floats) -> float | None:
         """Root mean square of the differences of some outputs from those of the data; None if it has none."""
-        if self.data.outputs is None:
-            return None
-        return float(np.sqrt(np.mean((outputs - self.data.outputs) ** 2)))
+        return None if self.data.outputs is None else rms_difference(outputs, self.data.outputs)
 
     @property
     def passed(self) -> bool:
-        """Whether agreement and accuracy are within the limits."""
-        accuracy = self.limits.accuracy
+        """Whether agreement, accuracy and rms error are within the limits."""
+        accuracy, largest, error = self.limits.accuracy, self.limits.rms_error, self.rms_error(self.outputs)
         reached = accuracy is None or (self.chip_accuracy is not None and self.chip_accuracy >= accuracy)
-        return self.agreement >= self.limits.agreement and reached
+        near = largest is None or (error is not None and error <= largest)
+        return self.agreement >= self.limits.agreement and reached and near
 
 
 def classes(outputs: Floats) -> Ints:
@@ -154,3 +158,8 @@ def classes(outputs: Floats) -> Ints:
     if outputs.shape[1] == 1:
         return np.asarray(outputs[:, 0] > 0.0, dtype=np.int64)
     return np.asarray(outputs.argmax(axis=1), dtype=np.int64)
+
+
+def rms_difference(outputs: Floats, wanted: Floats) -> float:
+    """Return the root mean square of the differences of two (S, M) arrays of outputs."""
+    return float(np.sqrt(np.mean((outputs - wanted) ** 2)))

@@ -121,7 +121,9 @@ def network_parts(
     offchip = not len(flat.instances_of("photodiode"))
     modulators, receivers = ends
     return {
-        "mzis": sum(len(circuit.instances_of(kind)) for kind in ("mzi_unit", "mzi_dummy", "attenuator")),
+        "mzis": sum(
+            len(circuit.instances_of(kind)) for kind in ("mzi_unit", "mzi_dummy", "mzi_narrow_dummy", "attenuator")
+        ),
         "phase_shifters": len(flat.instances_of("phase_shifter")),
         "pads": len(flat.instances_of("pad")),
         "fibres": len(flat.instances_of(process.fibres.coupler)),

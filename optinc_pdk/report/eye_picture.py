@@ -17,6 +17,8 @@ from optinc_pdk.tolerance.eye_diagram import Eye
 
 _TRACE, _WINDOW = "#2f6fb0", "#d98c21"
 COLUMNS = 3
+RELATIVE = ("layer", "class")
+"""Beginnings of the names of signals that are drawn relative to their largest value."""
 TRACES = 400
 """Number of pairs of symbols that are drawn."""
 
@@ -74,12 +76,13 @@ def eyes_png(eyes: Sequence[Eye], noise: Noise, oscillator_w: float, name: str) 
         for end in (0.0, 1.0):
             panel.axvspan(end - noise.shape.window, end, color=_WINDOW, alpha=0.15, linewidth=0)
         opening = "no eye, one level" if eye.opening is None else f"opening {eye.opening:.2f}"
-        panel.set_title(f"{eye.name}: {opening}", fontsize=9)
+        # names of classes come from the network's card
+        panel.set_title(f"{eye.name}: {opening}", fontsize=9, parse_math=False)
         panel.set_xlim(-0.5, 1.5)
         panel.set_xlabel("time / symbol", fontsize=8)
         panel.tick_params(labelsize=7)
         panel.spines[["top", "right"]].set_visible(False)
-        panel.set_ylabel("over the largest" if eye.name.startswith("layer") else "level", fontsize=8)
+        panel.set_ylabel("over the largest" if eye.name.startswith(RELATIVE) else "level", fontsize=8)
     for panel in axes[len(shown) :]:
         panel.set_visible(False)
     rate, power = format_si(noise.symbol_rate_bd, "Bd"), light_text(noise.laser_w, oscillator_w)

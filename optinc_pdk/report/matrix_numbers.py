@@ -26,6 +26,7 @@ def matrix_task_numbers(target: MatrixTarget, shape: MeshShape) -> dict[str, Any
         "inputs": target.inputs,
         "read": target.read,
         "extra_columns": shape.extra_columns,
+        "mesh": shape.kind,
         "tolerance": target.tolerance,
         "sha256": target.digest,
     }
@@ -72,7 +73,9 @@ def matrix_chip_numbers(
     }
     detectors = {"field": "receivers of fields", "real": "homodyne receivers", "power": "photodiodes"}[target.read]
     return {
-        "mzis": sum(len(reference.instances_of(kind)) for kind in ("mzi_unit", "mzi_dummy", "attenuator")),
+        "mzis": sum(
+            len(reference.instances_of(kind)) for kind in ("mzi_unit", "mzi_dummy", "mzi_narrow_dummy", "attenuator")
+        ),
         "phase_shifters": len(flat.instances_of("phase_shifter")),
         "pads": pads,
         "fibres": len(flat.instances_of(process.fibres.coupler)),

@@ -102,7 +102,8 @@ def network_findings(found: NetworkComparison, saturated: int, network: GeneralN
         network: The network. Its card may state an accuracy. Modulators of clipped networks clip on purpose, which is
             no finding.
     """
-    lines = [*_disagreement(found), *_accuracy(found, network.card.get("accuracy")), *_fit(found)]
+    lines = [*_disagreement(found), *_accuracy(found, network.card.get("accuracy"))]
+    lines += _error(found, network.card.get("rms_error")) or _fit(found)
     if saturated and network.activation == "relu":
         lines.append(f"network: {saturated:,} modulator amplitudes were clipped to full scale")
     return lines
@@ -158,6 +159,26 @@ def _accuracy(found: NetworkComparison, stated: float | None) -> list[str]:
             f"wanted, {remedy}"
         ]
     return []
+
+
+def _error(found: NetworkComparison, stated: float | None) -> list[str]:
+    """Error of the outputs beyond its limit, with the network or the chip as its cause.
+
+    Args:
+        found: Outputs of chip and network.
+        stated: Error that the network's card states; None if it states none.
+    """
+    limit, network, chip = found.limits.rms_error, found.rms_error(found.expected), found.rms_error(found.outputs)
+    if limit is None or network is None or chip is None or chip <= limit:
+        return []
+    without = f"without any error, in floating point, the outputs of the network differ from y by {network:.4g} rms"
+    card = "" if stated is None else f", and its card states {stated:.4g}"
+    cause = (
+        f"the network itself is the cause: {without}{card}; check its weights, its activation and the scale of the data"
+        if network > limit
+        else f"the chip is the cause: {without}"
+    )
+    return [f"network: the outputs of the chip differ from y by {chip:.4g} rms, allowed are {limit:.4g}; {cause}"]
 
 
 def _fit(found: NetworkComparison) -> list[str]:

@@ -59,6 +59,7 @@ class MatrixTaskNumbers(StrictModel):
         inputs: Number of inputs.
         read: What is read at the outputs: their fields, the real parts of the fields, or their powers.
         extra_columns: Number of redundant columns of MZIs of each mesh.
+        mesh: Shape of the meshes.
         tolerance: Largest accepted error of an entry, relative to the largest entry.
         sha256: Digest of the matrix and its reading, as `optinc_pdk.matrices.MatrixTarget.digest`.
     """
@@ -68,6 +69,8 @@ class MatrixTaskNumbers(StrictModel):
     inputs: Count
     read: Literal["field", "real", "power"]
     extra_columns: Count
+    # missing in older reports
+    mesh: Literal["rectangle", "triangle"] = "rectangle"
     tolerance: Positive
     sha256: Sha256
 
@@ -85,6 +88,8 @@ class GeneralTaskNumbers(StrictModel):
         agreement: Smallest accepted share of samples on which chip and network agree.
         tolerance: Largest accepted deviation of an output without labels, relative to the largest output.
         accuracy: Smallest accepted share of samples for which the chip chooses the label; None for no limit.
+        rms_error: Largest accepted root mean square of the differences of the chip's outputs from those of the data;
+            None for no limit.
     """
 
     kind: Literal["network"]
@@ -95,6 +100,8 @@ class GeneralTaskNumbers(StrictModel):
     agreement: Positive
     tolerance: Positive
     accuracy: Fraction | None
+    # missing in older reports
+    rms_error: Annotated[float, Field(ge=0)] | None = None
 
 
 class ProcessNumbers(StrictModel):
@@ -602,4 +609,8 @@ def _network_failures(task: GeneralTaskNumbers, network: NetworkNumbers) -> list
     if task.accuracy is not None and (network.chip_accuracy is None or network.chip_accuracy < task.accuracy):
         found = "not known without labels" if network.chip_accuracy is None else f"{network.chip_accuracy:.2%}"
         failures.append(f"network: the accuracy of the chip is {found}, required are {task.accuracy:.2%}")
+    error = network.chip_rms_error
+    if task.rms_error is not None and (error is None or error > task.rms_error):
+        found = "not known without outputs" if error is None else f"{error:.4g}"
+        failures.append(f"network: the rms error of the chip is {found}, allowed are {task.rms_error:.4g}")
     return failures

@@ -91,6 +91,8 @@ def general_task_text(task: GeneralTaskNumbers) -> str:
     )
     within = "" if task.data == "labels" else f" within {task.tolerance:.3g} of the largest output"
     accuracy = "" if task.accuracy is None else f", accuracy of at least {task.accuracy:.4g}"
+    if task.rms_error is not None:
+        accuracy += f", rms error of at most {task.rms_error:.4g}"
     return (
         f"network of {task.inputs} inputs and {task.outputs} outputs, {data}, agreement of at least "
         f"{task.agreement:.4g}{within}{accuracy}"
@@ -114,6 +116,8 @@ def matrix_task_text(task: MatrixTaskNumbers) -> str:
     read = {"field": "fields", "real": "real parts of fields", "power": "powers"}[task.read]
     extra = task.extra_columns
     columns = f"{extra} extra column{'s' * (extra > 1)}, " if extra else ""
+    if task.mesh == "triangle":
+        columns = f"triangular mesh, {columns}"
     return (
         f"{task.outputs} × {task.inputs} matrix, read as {read}, {columns}"
         f"tolerance {task.tolerance:.3g} of the largest entry"

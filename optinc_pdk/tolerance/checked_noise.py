@@ -148,7 +148,7 @@ def checked_noise_curve(
             f"{len(symbol_rates_bd)} symbol rates, passes {passes}, seed {seed}: give at least 1 rate, 1 pass and a "
             "seed of at least 0"
         )
-    noises = [_with_oscillator(noise_of(process, laser_w, rate)) for rate in sorted(set(symbol_rates_bd))]
+    noises = [operating_noise(process, laser_w, rate) for rate in sorted(set(symbol_rates_bd))]
     points = []
     for noise in noises:
         if on_rate is not None:
@@ -166,6 +166,16 @@ def checked_noise_curve(
     )
 
 
-def _with_oscillator(noise: Noise) -> Noise:
-    """Return noise with a power of the receivers' oscillators: the card's, or else that of a guide."""
+def operating_noise(process: Process, laser_w: float | None = None, symbol_rate_bd: float | None = None) -> Noise:
+    """Return the noise of a chip in operation; the receivers' oscillators have the card's power, or that of a guide.
+
+    Args:
+        process: Process of the cards.
+        laser_w: Optical power launched into every guide, in W; by default the card's.
+        symbol_rate_bd: Symbols per second; by default the card's.
+
+    Raises:
+        InputError: The cards state no noise, or a power or rate is out of range.
+    """
+    noise = noise_of(process, laser_w, symbol_rate_bd)
     return noise if noise.oscillator_w is not None else replace(noise, oscillator_w=noise.laser_w)

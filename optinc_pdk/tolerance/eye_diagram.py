@@ -89,7 +89,7 @@ def eye_diagrams(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias
     rng = np.random.default_rng((SEED, seed))
     eyes = []
     for index, layer in enumerate(network.layers):
-        instants = _instants(layer.detection, light, noise, rng)
+        instants = detected_instants(layer.detection, light, noise, rng)
         pairs = instants.shape[1] // 2
         reference = layer.detection.detected(layer.detection.fields(still))
         for row, start in enumerate(layer.starts):
@@ -98,7 +98,7 @@ def eye_diagrams(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias
             found, levels = (_difference(each, members, pairs, balance) for each in (instants, reference))
             scale = max(float(np.abs(levels).max()), np.finfo(np.float64).tiny)
             eyes.append(_eye(f"layer {index}, row {row}", found / scale, levels / scale, noise))
-    instants = network.levels(_instants(network.receivers, light, noise, rng))
+    instants = network.levels(detected_instants(network.receivers, light, noise, rng))
     reference = network.levels(network.receivers.detected(network.receivers.fields(still)))
     for number, label in enumerate(board.outputs[0]):
         eyes.append(_eye(label, instants[:, number], reference[:, number], noise))
@@ -118,8 +118,18 @@ def check_bandwidths(noise: Noise) -> None:
         )
 
 
-def _instants(sight: DetectionMatrix, light: Floats, noise: Noise, rng: np.random.Generator) -> Floats:
-    """(B · SAMPLES, D) output of photodiodes and amplifiers at all instants, with the noise of detectors."""
+def detected_instants(sight: DetectionMatrix, light: Floats, noise: Noise, rng: np.random.Generator) -> Floats:
+    """Return the output of photodiodes and amplifiers at all instants, with the noise of detectors.
+
+    Args:
+        sight: The detectors.
+        light: (B, sources) amplitudes of the sources, symbol after symbol.
+        noise: Noise of the detectors, and the shape of symbols.
+        rng: Random numbers of the noise.
+
+    Returns:
+        (B · SAMPLES, D) powers, or fields of coherent receivers.
+    """
     detected = sight.instants(light, noise)
     # white noise up to half of the rate of instants; the filter removes what is above its bandwidth
     density = sight.variance(detected, noise) / noise.bandwidth_hz

@@ -23,7 +23,7 @@ from optinc_pdk.simulate.transmission.noise import DetectionSources, Noise, draw
 from optinc_pdk.simulate.transmission.reception import CHUNK, settled_amplitudes
 from optinc_pdk.simulate.transmission.vector_reception import input_amplitudes
 from optinc_pdk.tolerance.montecarlo.check_outcome import Quantity
-from optinc_pdk.tolerance.montecarlo.network_check import network_quantities, network_values
+from optinc_pdk.tolerance.montecarlo.network_quantities import network_quantities, network_values
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
@@ -33,6 +33,11 @@ VECTORS = 4096
 LEAST_NOISE = 1e-30
 """Smallest noise power relative to the signal, 300 dB, so that a chip without noise has a finite ratio."""
 ORDER_SEED, VECTOR_SEED = 2607, 2608
+SIGNAL_TO_NOISE = (
+    Quantity("signal_to_noise_db", "signal-to-noise ratio, median of the outputs", "dB", rising=False),
+    Quantity("worst_signal_to_noise_db", "signal-to-noise ratio of the worst output", "dB", rising=False),
+)
+"""Quantities of the chip of a matrix with noise, apart from its errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +76,15 @@ class NoisyNetwork:
         return True
 
     @cached_property
-    def _chip(self) -> ChipNetwork:
+    def chip(self) -> ChipNetwork:
+        """All layers of the chip on its board."""
         return network_of(self.s, self.board, self.bias, 0)
+
+    @property
+    def offsets(self) -> Floats:
+        """(M,) offsets of the receivers of the outputs."""
+        labels = [label for row in self.board.outputs for label in row]
+        return np.array([self.bias.output_offsets.get(label, 0.0) for label in labels])
 
     def measured(self, noise: Noise, passes: int, seed: int) -> tuple[bool, Mapping[str, float]]:
         """Send all samples in random order, and compare the outputs with those of the network."""
@@ -89,9 +101,7 @@ class NoisyNetwork:
 
     def _outputs(self, sent: Floats, noise: Noise, seed: int) -> Floats:
         """Return the (S, M) values that the receivers read for (S, K) amplitudes of the inputs."""
-        chip = self._chip
-        labels = [label for row in self.board.outputs for label in row]
-        offsets = np.array([self.bias.output_offsets.get(label, 0.0) for label in labels])
+        chip, offsets = self.chip, self.offsets
         parts = []
         for start in range(0, len(sent), CHUNK):
             inputs = sent[start : start + CHUNK]
@@ -125,11 +135,7 @@ class NoisyMatrix:
     @property
     def quantities(self) -> tuple[Quantity, ...]:
         """Signal-to-noise ratios of the outputs, and the error against the matrix times the vector."""
-        return (
-            Quantity("signal_to_noise_db", "signal-to-noise ratio, median of the outputs", "dB", rising=False),
-            Quantity("worst_signal_to_noise_db", "signal-to-noise ratio of the worst output", "dB", rising=False),
-            Quantity("rms_error", "rms error of the outputs over their rms", "%"),
-        )
+        return (*SIGNAL_TO_NOISE, Quantity("rms_error", "rms error of the outputs over their rms", "%"))
 
     @property
     def sent(self) -> int:

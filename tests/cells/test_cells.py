@@ -17,7 +17,7 @@ from pytest_regressions.data_regression import DataRegressionFixture
 from optinc_pdk.assemble.component_library import composite_circuits
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.cards.device_models import SETTINGS
-from optinc_pdk.cells import cells_of
+from optinc_pdk.cells import cells_of, interferometers
 from optinc_pdk.cells.golden_files import GOLDEN_DEVICES, golden_data, write_golden
 from optinc_pdk.circuit import Circuit, flatten, named_nets
 from optinc_pdk.layout import write_gds
@@ -272,9 +272,9 @@ def circuit_names(component: gf.Component, circuit: Circuit) -> dict[str, str]:
     return renamed
 
 
-def named_joints(name: str) -> dict[frozenset[str], float]:
+def named_joints(name: str, **settings: object) -> dict[frozenset[str], float]:
     """Return the joints of a composite with the sub-circuit's instance names."""
-    component, circuit = CELLS[name](), COMPOSITES[name]
+    component, circuit = CELLS[name](**settings), COMPOSITES[name]
     renamed = circuit_names(component, circuit)
 
     def rename(port: str) -> str:
@@ -319,9 +319,9 @@ SHIFTER = float(
 EXACT_UM = 0.005
 
 
-def path_length(name: str, *ports: str) -> float:
+def path_length(name: str, *ports: str, **settings: object) -> float:
     """Sum the guide lengths along a sequence of ports; two ports of one instance are a path through that device."""
-    lengths, total = named_joints(name), 0.0
+    lengths, total = named_joints(name, **settings), 0.0
     for a, b in pairwise(ports):
         same = "," in a and a.rpartition(",")[0] == b.rpartition(",")[0]
         total += (SHIFTER if "phi" in a or "theta" in a else 0.0) if same else lengths[frozenset((a, b))]
@@ -338,12 +338,29 @@ def test_both_arms_of_an_mzi_have_the_same_length() -> None:
     )
 
 
-def test_a_dummy_is_as_long_as_an_mzi() -> None:
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_dummy_is_as_long_as_an_mzi(narrow: bool) -> None:
     mzi = path_length("mzi_unit", "o1", "first,o1", "first,o4", "second,o1", "second,o4", "o4")
-    upper = path_length("mzi_dummy", "o1", "first,o2", "first,o3", "second,o2", "second,o4", "o2")
-    lower = path_length("mzi_dummy", "o1", "first,o2", "first,o4", "second,o1", "second,o4", "o2")
+    upper = path_length("mzi_dummy", "o1", "first,o2", "first,o3", "second,o2", "second,o4", "o2", narrow=narrow)
+    lower = path_length("mzi_dummy", "o1", "first,o2", "first,o4", "second,o1", "second,o4", "o2", narrow=narrow)
     assert upper == pytest.approx(mzi, abs=EXACT_UM)
     assert lower == pytest.approx(mzi, abs=EXACT_UM)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_only_narrow_dummies_of_neighbouring_modes_have_room_for_each_other(narrow: bool) -> None:
+    pitch, least = (
+        round(1000 * float(um)) for um in (PROCESS.floorplan.mode_pitch_um, PROCESS.floorplan.guide_space_um)
+    )
+    silicon = region(CELLS["mzi_dummy"](narrow=narrow), "core")
+    assert (silicon & silicon.moved(0, pitch)).is_empty() is narrow
+    assert not narrow or silicon.separation_check(silicon.moved(0, pitch), least).count() == 0
+
+
+def test_a_small_mode_pitch_has_no_room_for_narrow_dummies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interferometers, "half_pitches_um", lambda process: (22.0, 1.0))
+    with pytest.raises(ValueError, match="would be 2 µm from each other, at least 5 µm is needed"):
+        interferometers._narrow_arm_um(PROCESS)
 
 
 def test_both_arms_of_an_attenuator_have_the_same_length() -> None:

@@ -196,9 +196,51 @@ def test_a_network_of_low_accuracy_is_mentioned_where_none_is_required() -> None
         assert bool(network_findings(replace(found, limits=limits), 0, NETWORK)) is (right == 2)
 
 
-def test_outputs_state_no_accuracy() -> None:
-    with pytest.raises(InputError, match=r"y has shape \(200, 3\) and no labels"):
-        NETWORK.with_accuracy(X, NETWORK.forward(X))
+def test_a_regressor_that_states_its_error_fails_once_a_weight_is_flipped(tmp_path: Path) -> None:
+    y = NETWORK.forward(X) + 0.05 * np.random.default_rng(3).normal(size=(200, 3))
+    network = NETWORK.with_accuracy(X, y)
+    error = float(np.sqrt(np.mean((NETWORK.forward(X) - y) ** 2)))
+    assert network.card == {"rms_error": pytest.approx(error, rel=1e-12)}
+    network.save(tmp_path / "net.npz")
+    np.savez(tmp_path / "test.npz", x=X, y=y)
+    right = build(tmp_path / "net.npz", tmp_path, data=tmp_path / "test.npz")
+    limit = error + 0.01 * np.abs(y).max()
+    assert right.passed and right.report.task.model_dump()["rms_error"] == pytest.approx(limit)
+    with np.load(tmp_path / "net.npz") as stored:
+        arrays = dict(stored)
+    arrays["layers.1.weight"][0, 2] *= -1.0
+    np.savez(tmp_path / "flip.npz", **arrays)
+    options = ["--data", str(tmp_path / "test.npz"), "-o", str(tmp_path)]
+    failed = CliRunner().invoke(app, ["build", str(tmp_path / "flip.npz"), *options])
+    assert failed.exit_code == 1
+    wrong = flipped(NETWORK, 1, 0, 2).forward(X) - y
+    cause = next(line for line in failed.stderr.splitlines() if "the network itself is the cause" in line)
+    assert f"differ from y by {np.sqrt(np.mean(wrong**2)):.4g} rms" in cause
+    assert f"its card states {error:.4g}" in cause
+    # labels say nothing of the outputs, so that the stated error is then no limit
+    assert checked_network(network, CheckOptions(data=(X, LABELS))).limits.rms_error is None
+
+
+def test_a_chip_of_a_larger_error_than_its_network_is_the_cause() -> None:
+    y = NETWORK.forward(X)
+    limits = NetworkLimits(tolerance=0.1, rms_error=0.01)
+    found = NetworkComparison(NetworkData(X, outputs=y), limits, y, y + 0.02)
+    assert found.agreement == 1.0 and not found.passed
+    assert replace(found, limits=NetworkLimits(tolerance=0.1, rms_error=0.03)).passed
+    (line,) = network_findings(found, 0, NETWORK)
+    assert "the chip is the cause" in line and "by 0.02 rms, allowed are 0.01" in line
+
+
+@pytest.mark.parametrize("stated", [-1.0, True, "small", float("inf")])
+def test_an_error_that_a_card_states_wrongly_is_refused(stated: object) -> None:
+    network = GeneralNetwork.of_layers(NETWORK.layers, card={"rms_error": stated})
+    with pytest.raises(InputError, match="give a number from 0"):
+        checked_network(network, CheckOptions(data=(X, NETWORK.forward(X))))
+
+
+def test_inputs_alone_state_no_accuracy() -> None:
+    with pytest.raises(InputError, match="y is None"):
+        NETWORK.with_accuracy(X, None)
 
 
 def wrong_heater(bias: Bias) -> Bias:

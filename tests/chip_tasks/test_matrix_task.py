@@ -19,6 +19,7 @@ from optinc_pdk.cli.commands import app as registered
 from optinc_pdk.errors import InputError
 from optinc_pdk.flow import build
 from optinc_pdk.matrices import MatrixTarget, compare_matrices
+from optinc_pdk.reprogramming import reprogram
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.simulate import scattering
 
@@ -47,6 +48,40 @@ def driven(chip: Build, gds: Path, target: MatrixTarget) -> float:
     inputs, outputs = matrix_labels(target)
     s = scattering(layout.circuit, bias, float(PROCESS.guide.wavelength_nm), PROCESS, ground=layout.ground)
     return compare_matrices(s.between(outputs, inputs)[0], target).worst
+
+
+@pytest.mark.parametrize(("modes", "extra"), [(3, 0), (4, 1), (6, 0)])
+def test_triangular_meshes_are_drawn_and_pass(tmp_path: Path, modes: int, extra: int) -> None:
+    """Design rules, LVS and function; all paths lose as much, which the error of the matrix shows."""
+    unitary = scipy.stats.unitary_group(modes, seed=modes).rvs()
+    done = build(unitary, tmp_path, "triangle", mesh="triangle", extra_columns=extra)
+    report = done.report
+    assert done.passed, report.failures()
+    assert report.task.model_dump()["mesh"] == "triangle"
+    assert report.drc is not None and report.drc.violations == 0
+    assert report.lvs is not None and report.lvs.match
+    assert report.matrix is not None and report.matrix.worst_error < 0.005
+    netlist = read_netlist(file(done, ".pic.yml"))
+    columns = 2 * modes - 3 + extra
+    dummies = sum(len(netlist.instances_of(kind)) for kind in ("mzi_dummy", "mzi_narrow_dummy"))
+    mzis = len(netlist.instances_of("mzi_unit"))
+    # every mode passes every column
+    assert 2 * mzis + dummies == modes * columns
+    assert (len(netlist.instances_of("mzi_narrow_dummy")) > 0) is (modes > 3)
+
+
+def test_a_triangle_of_two_meshes_is_programmed_again(tmp_path: Path) -> None:
+    done = build(REAL, tmp_path, "real", mesh="triangle")
+    assert done.passed, done.report.failures()
+    other = np.random.default_rng(7).normal(size=REAL.shape)
+    again = reprogram(file(done, ".gds"), file(done, ".pic.yml"), other, tmp_path / "again")
+    assert again.passed, again.report.failures()
+    assert again.report.task.model_dump()["mesh"] == "triangle"
+
+
+def test_rectangles_have_no_narrow_dummies(chip: Build) -> None:
+    assert "mzi_narrow_dummy" not in file(chip, ".pic.yml").read_text()
+    assert chip.report.task.model_dump()["mesh"] == "rectangle"
 
 
 def test_a_unitary_becomes_a_chip_that_passes(chip: Build) -> None:

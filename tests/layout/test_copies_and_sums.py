@@ -171,8 +171,13 @@ def test_copies_and_sums_match_after_extraction(shape: Shape, process: Process, 
         assert len(extracted.circuit.instances_of("crossing")) == len(isolated.reference.instances_of("crossing"))
         reached = [paths_to(extracted, f"out{i}") for i in range(len(isolated.ends))]
         if section == "l0_split":
-            # every row of blocks receives all inputs, in order
-            assert [list(paths) for paths in reached] == [[f"in{i}"] for _ in range(copies) for i in range(inputs)]
+            # blocks of the same columns are neighbours, and each receives its inputs in order
+            groups = [range(inputs)[left : left + height] for left in range(0, inputs, height)]
+            assert [list(paths) for paths in reached] == [
+                [f"in{i}"] for group in groups for _ in range(copies) for i in group
+            ]
+            crossings = sum(len(group) * (len(group) - 1) // 2 for group in groups) * (copies - 1)
+            assert len(extracted.circuit.instances_of("crossing")) == crossings
             continue
         assert len(reached) == outputs
         for output, paths in enumerate(reached):

@@ -39,7 +39,8 @@ TOLERANCE = 1e-5
 PATIENCE = 12
 """Iterations within which an error has to fall by a tenth; else the layer is not fitted further."""
 JACOBIAN_NUMBERS = 1 << 22
-"""Entries of a layer's Jacobian, 32 MB, up to which Levenberg–Marquardt fits it; above, its meshes are fitted."""
+"""Derivatives of a layer's pieces by its heaters up to which Levenberg–Marquardt fits it, 32 MB if the pieces are whole
+rows; above, its meshes are fitted."""
 MAX_STEP_RAD = 0.7
 FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-12
 
@@ -131,8 +132,8 @@ class PhaseFit:
 
 
 def is_large(problem: ProgrammingProblem, target: LayerTarget) -> bool:
-    """Return whether the Jacobian of a layer of blocks is too large for Levenberg–Marquardt."""
-    entries = target.mesh_weight.size * (2 if target.last else 1)
+    """Return whether the Jacobian of a layer of blocks, piece by piece, is too large for Levenberg–Marquardt."""
+    entries = len(target.pieces) * target.mesh_weight.shape[1]
     blocks = isinstance(target.factor.factor, BlockFactor)
     return blocks and not target.last and entries * problem.heaters(target.index).size > JACOBIAN_NUMBERS
 

@@ -180,6 +180,18 @@ class DigitalTwin:
             )
         return found
 
+    def reached(self, index: int) -> Ints:
+        """Return the unknowns that may affect the readings of a layer, ascending.
+
+        They are those of what its light passes, and the efficiencies of all heaters, whose crosstalk may reach it.
+        """
+        static, efficiency, share, edge_loss, edge_phase, angle, loss = self.parts(np.arange(self.spread.size))
+        _, edges = self.edge_segments(index)
+        couplers = [members.start + device[:, 1] for _, members, (_, device) in self.coupler_junctions(index)]
+        coupler = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *couplers]))
+        parts = static[self.paths[index].heater], efficiency, share, edge_loss[edges], edge_phase[edges]
+        return np.unique(np.concatenate([*parts, angle[coupler], loss[coupler]]))
+
     def coupler_slices(self) -> Iterator[tuple[TwinCouplers, slice]]:
         """Yield the couplers of each component with their slice among all C couplers."""
         start = 0

@@ -144,6 +144,23 @@ def tune_matrix(bench: MatrixBench, chip: NominalChip, target: MatrixTarget) -> 
     return search.rounded(best).setting
 
 
+def retune_matrix(bench: MatrixBench, chip: NominalChip, target: MatrixTarget, voltage_v: Floats) -> MatrixSetting:
+    """Tune a chip that has drifted, without restarts.
+
+    Args:
+        bench: The bench.
+        chip: The nominal chip.
+        target: The matrix.
+        voltage_v: (H,) voltages of the setting in use, which are the start.
+
+    Raises:
+        RangeError: The ground resistance is too high for a solution.
+        ValueError: No light of the chip is like the target.
+    """
+    search = _Search(bench, design_heater_model(chip, bench), target)
+    return search.rounded(search.tuned(search.measured(search.heaters.quantise(voltage_v)))).setting
+
+
 @dataclass(frozen=True, eq=False)
 class _Search:
     """Bench, heaters and target of a calibration."""

@@ -21,8 +21,13 @@ from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
 from optinc_pdk.simulate.programming.targets import layer_targets
 from optinc_pdk.tolerance.calibration.dac_rounding import round_to_codes
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel, design_heater_model, measure_efficiencies
-from optinc_pdk.tolerance.calibration.in_loop_steps import MeasuredSetting, measure_jacobians
-from optinc_pdk.tolerance.calibration.in_loop_tuning import tune_layers
+from optinc_pdk.tolerance.calibration.in_loop_steps import (
+    MeasuredSetting,
+    measure_jacobians,
+    measure_setting,
+    with_adjustable_shifts,
+)
+from optinc_pdk.tolerance.calibration.in_loop_tuning import RESTARTS, tune_layers
 from optinc_pdk.tolerance.calibration.measured_bias import bias_of_voltages, measured_bias
 from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol, bench_layers
 from optinc_pdk.tolerance.calibration.twin_programming import program_by_twin
@@ -68,15 +73,12 @@ def calibrate_network(
         RangeError: No heater has any effect, or the range of the drive or of the electronics is too small.
         ValueError: Chip, bench and network do not belong together.
     """
-    targets = layer_targets(network, chip.board, factors)
-    wavelength = float(chip.process.guide.wavelength_nm)
-    problem = ProgrammingProblem(chip.structure, chip.board, targets, wavelength, chip.process)
-    heaters = design_heater_model(chip, laboratory)
-    layers = bench_layers(problem, laboratory)
+    session = _session(laboratory, chip, network, factors)
+    layers, heaters = session.layers, session.heaters
     efficiency = measure_efficiencies(laboratory, layers, heaters, heaters.quantise(chip.voltage_v))
-    found = list(program_by_twin(laboratory, problem, layers, heaters, efficiency))
+    found = list(program_by_twin(laboratory, session.problem, layers, heaters, efficiency))
     best, fitted_heaters = min(found, key=lambda one: float(one[0].sizes.max()))
-    session = _Session(laboratory, chip, network, problem, fitted_heaters, layers)
+    session = replace(session, heaters=fitted_heaters)
     try:
         fitted = session.setting(best)
     except RangeError:
@@ -87,6 +89,47 @@ def calibrate_network(
             return fitted, fitted
     tuned = session.tuned(best, 2.0 * np.pi / efficiency)
     return fitted, fitted if tuned.error.max() >= fitted.error.max() else tuned
+
+
+def retune_network(
+    laboratory: BenchProtocol,
+    chip: NominalChip,
+    network: GeneralNetwork,
+    factors: Sequence[LayerFactor],
+    voltage_v: Floats,
+) -> NetworkSetting:
+    """Tune a chip that has drifted in the loop, and set its electronics again.
+
+    Args:
+        laboratory: The bench.
+        chip: The nominal chip.
+        network: The network.
+        factors: Factorisation of its layers.
+        voltage_v: (H,) voltages of the setting in use, which are the start.
+
+    Raises:
+        RangeError: No heater has any effect, or the range of the drive or of the electronics is too small.
+        ValueError: Chip, bench and network do not belong together.
+    """
+    session = _session(laboratory, chip, network, factors)
+    layers, heaters, start = session.layers, session.heaters, session.heaters.quantise(voltage_v)
+    state = measure_setting(laboratory, with_adjustable_shifts(layers, layers[-1], heaters, start), heaters, start)
+    if state.sizes.max() <= SUFFICIENT:
+        return session.setting(state)
+    efficiency = measure_efficiencies(laboratory, layers, heaters, start)
+    tuned = session.tuned(state, 2.0 * np.pi / efficiency, restarts=0)
+    return session.setting(state) if tuned.error.max() >= state.sizes.max() else tuned
+
+
+def _session(
+    laboratory: BenchProtocol, chip: NominalChip, network: GeneralNetwork, factors: Sequence[LayerFactor]
+) -> _Session:
+    """Prepare the models of a calibration."""
+    targets = layer_targets(network, chip.board, factors)
+    wavelength = float(chip.process.guide.wavelength_nm)
+    problem = ProgrammingProblem(chip.structure, chip.board, targets, wavelength, chip.process)
+    layers = bench_layers(problem, laboratory)
+    return _Session(laboratory, chip, network, problem, design_heater_model(chip, laboratory), layers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +167,13 @@ class _Session:
         )
         return NetworkSetting(state.voltage_v, bias, state.sizes)
 
-    def tuned(self, state: MeasuredSetting, turn_rad: Floats) -> NetworkSetting:
+    def tuned(self, state: MeasuredSetting, turn_rad: Floats, restarts: int = RESTARTS) -> NetworkSetting:
         """Tune the layers in the loop, and round their voltages jointly to DAC codes."""
         active = np.arange(len(self.layers))
 
         def jacobians(at: MeasuredSetting) -> list[Floats]:
             return measure_jacobians(self.laboratory, self.heaters, turn_rad, at, active)
 
-        tuning = tune_layers(self.laboratory, self.layers, self.heaters, turn_rad, state.voltage_v)
+        layers, heaters = self.layers, self.heaters
+        tuning = tune_layers(self.laboratory, layers, heaters, turn_rad, state.voltage_v, None, restarts)
         return self.setting(round_to_codes(self.laboratory, self.heaters, tuning.state, jacobians))

@@ -147,16 +147,14 @@ def card_priors(twin: DigitalTwin, voltage_v: Floats) -> list[ParameterKnowledge
         twin: The twin.
         voltage_v: (S, H) voltages at which the effect of each unknown on the readings is evaluated.
     """
-    indices = np.arange(twin.spread.size)
-    estimate = TwinEstimate(twin, np.zeros(indices.size))
+    estimate = TwinEstimate(twin, np.zeros(twin.spread.size))
     design_phase = np.array([twin.heaters.phases(one) for one in voltage_v])
     phases = estimate.phases(design_phase)
-    effect = np.stack(
-        [
-            np.linalg.norm(predicted_derivatives(estimate, design_phase, estimate.light(i, phases), i, indices), axis=1)
-            for i in range(len(twin.layers))
-        ]
-    )
+    effect = np.zeros((len(twin.layers), twin.spread.size))
+    for i in range(len(twin.layers)):
+        reached = twin.reached(i)
+        slope = predicted_derivatives(estimate, design_phase, estimate.light(i, phases), i, reached)
+        effect[i, reached] = np.linalg.norm(slope, axis=1)
     effect /= effect.max(axis=1, keepdims=True)
     by_layer = [
         np.flatnonzero((effect[i] > MIN_EFFECT) & (effect.argmax(axis=0) == i)) for i in range(len(twin.layers))

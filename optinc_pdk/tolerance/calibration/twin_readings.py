@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 Ints = NDArray[np.int64]
 
+UNCHOSEN = -1
 ANGLE_STEP = 1e-4
 """Step of the central differences of the couplers' S-parameters; their error is of second order in the step."""
 
@@ -247,29 +248,31 @@ def _field_derivatives(
 ) -> Complexes:
     """Return (n, S, D, 1 + J) derivatives of the detected fields by unknowns in rad, dB and ratios."""
     twin, paths = estimate.twin, light.paths
-    derivative = np.zeros((twin.spread.size, *light.detected.shape), dtype=np.complex128)
-    static, efficiency, share, edge_loss, edge_phase, angle, loss = (
-        slice(*each) for each in zip(twin.part_starts, [*twin.part_starts[1:], twin.spread.size], strict=True)
-    )
+    row = np.full(twin.spread.size, UNCHOSEN)
+    row[chosen] = np.arange(chosen.size)
+    # unknowns that are not chosen share a last row, which is dropped
+    derivative = np.zeros((chosen.size + 1, *light.detected.shape), dtype=np.complex128)
+    static, efficiency, share, edge_loss, edge_phase, angle, loss = twin.parts(row)
     by_phase = 1j * light.by_segment(paths.heated)
-    derivative[static][paths.heater] = by_phase
+    derivative[static[paths.heater]] = by_phase
     # heater j turns the waveguides under heaters i by crosstalk[i, j] of its own phase
     own = twin.efficiency * design_phase
-    turned = _combined(estimate.crosstalk[paths.heater].T, by_phase)
-    derivative[efficiency] = turned * own.T[:, :, np.newaxis, np.newaxis]
+    turning = np.flatnonzero(efficiency != UNCHOSEN)
+    turned = _combined(estimate.crosstalk[np.ix_(paths.heater, turning)].T, by_phase)
+    derivative[efficiency[turning]] = turned * own.T[turning, :, np.newaxis, np.newaxis]
     received = (own * (1.0 + estimate.deviations[1])) @ twin.heaters.crosstalk[paths.heater].T
-    for number, layer in enumerate(twin.layers):
-        inside = np.isin(paths.heater, layer.heaters)
-        derivative[share][number] = np.einsum("sh,hsdc->sdc", received[:, inside], by_phase[inside])
+    for number in np.flatnonzero(share != UNCHOSEN).tolist():
+        inside = np.isin(paths.heater, twin.layers[number].heaters)
+        derivative[share[number]] = np.einsum("sh,hsdc->sdc", received[:, inside], by_phase[inside])
     segments, members = twin.edge_segments(index)
     by_edge = light.by_segment(segments)
-    derivative[edge_loss][members] = -NEPER * by_edge
-    derivative[edge_phase][members] = 1j * by_edge
+    derivative[edge_loss[members]] = -NEPER * by_edge
+    derivative[edge_phase[members]] = 1j * by_edge
     for junctions, coupler, change in estimate.coupler_derivatives(index):
         by_junction = light.by_junction(junctions)
-        np.add.at(derivative[angle], coupler, change.reshape(-1, 1, 1, 1) * by_junction)
-        np.add.at(derivative[loss], coupler, -NEPER * light.junction[junctions].reshape(-1, 1, 1, 1) * by_junction)
-    return derivative[chosen]
+        np.add.at(derivative, angle[coupler], change.reshape(-1, 1, 1, 1) * by_junction)
+        np.add.at(derivative, loss[coupler], -NEPER * light.junction[junctions].reshape(-1, 1, 1, 1) * by_junction)
+    return derivative[:-1]
 
 
 def _combined(weight: Floats, change: Complexes) -> Complexes:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.simulate import prepare
+from optinc_pdk.tolerance.calibration.virtual_bench import ReadingNoise
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.sampled_response import drive_step_v, sample_s_matrices
 from optinc_pdk.tolerance.variation.sampling import ChipSample
@@ -35,6 +36,9 @@ class VirtualMatrixBench:
         effective_bits: float | None,
         inputs: tuple[str, ...],
         outputs: tuple[str, ...],
+        noise: ReadingNoise | None = None,
+        seed: int = 0,
+        averages: int = 1,
     ) -> None:
         """Set up the bench for one sample.
 
@@ -44,6 +48,9 @@ class VirtualMatrixBench:
             effective_bits: Effective bits of the drive's DACs; no rounding if None.
             inputs: Labels of the input fibres.
             outputs: Labels of the output fibres.
+            noise: Noise of the readings of coherent receivers; none if None.
+            seed: Seed of the noise.
+            averages: Number of readings that each returned reading is the mean of.
 
         Raises:
             InputError: The number of bits is out of range.
@@ -54,6 +61,7 @@ class VirtualMatrixBench:
         wavelength = float(chip.process.guide.wavelength_nm)
         plan = prepare(chip.structure, wavelength, chip.process, outs=outputs, ins=inputs)
         self._chip, self._sample, self._bits = replace(chip, plan=plan), sample, effective_bits
+        self._noise, self._averages, self._random = noise, averages, np.random.default_rng(seed)
 
     def read(self, voltage_v: ArrayLike) -> Complexes:
         """Read the fields at all outputs for a field of 1 at one input at a time.
@@ -70,4 +78,12 @@ class VirtualMatrixBench:
             sample_s_matrices(self._chip, self._sample, rows[first : first + CHUNK], self._bits)[:, 0]
             for first in range(0, len(rows), CHUNK)
         ]
-        return np.concatenate(parts)
+        fields = np.concatenate(parts)
+        return fields + self._errors(fields.real) + 1j * self._errors(fields.imag)
+
+    def _errors(self, field: Floats) -> Floats:
+        """Draw the errors of averaged readings of one part of fields, by a receiver of its own."""
+        if self._noise is None:
+            return np.zeros_like(field)
+        spread = np.sqrt(self._noise.field_variance(field) / self._averages)
+        return np.asarray(spread * self._random.standard_normal(field.shape))

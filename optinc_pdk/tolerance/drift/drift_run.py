@@ -1,4 +1,4 @@
-"""A complete drift run: words of sampled chips against time, with and without tracking, as tables and a picture."""
+"""A complete drift run: what sampled chips compute against time, with and without correction, as table and picture."""
 
 from __future__ import annotations
 
@@ -10,26 +10,92 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_sets import output_targets, write_files
 from optinc_pdk.signoff.layout_faults import LayoutFault
+from optinc_pdk.tolerance.drift.check_drift import CheckDrift, checked_lines
+from optinc_pdk.tolerance.drift.drift_points import DriftPoint
+from optinc_pdk.tolerance.drift.plots import DriftPanel, DriftTrack
 from optinc_pdk.tolerance.drift.scenarios import SCENARIOS, DriftScenario, check_hours
-from optinc_pdk.tolerance.drift.service import DriftPoint, ServiceEffort, drift_points, start_service
+from optinc_pdk.tolerance.drift.word_drift import WordDrift, word_lines
+from optinc_pdk.tolerance.montecarlo.sample_study import AnyStudy
 from optinc_pdk.tolerance.montecarlo.study import YieldStudy
-from optinc_pdk.tolerance.montecarlo.summary_text import noise_text, percent, rate_text
+from optinc_pdk.tolerance.montecarlo.summary_text import noise_text
 
 SCHEMA = 1
 REPORT, TABLE, PICTURE = "drift.json", "drift.csv", "drift.png"
 """Endings of the files of a run."""
-COLUMNS = ("inputs", "exact", "accuracy", "words", "wrong", "margin", "fault", "estimated_word_error_rate")
 Progress = Callable[[int, int], None]
 
 
+class DriftStudy(Protocol):
+    """Samples that drift, what they compute, and how they are corrected."""
+
+    @property
+    def work(self) -> AnyStudy:
+        """Parameters of the samples."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of an outcome in the table."""
+        ...
+
+    @property
+    def panels(self) -> tuple[DriftPanel, ...]:
+        """What the picture shows."""
+        ...
+
+    @property
+    def tracking(self) -> str:
+        """What corrects the chips, for legends."""
+        ...
+
+    def start(self, index: int) -> Any:
+        """Sample and calibrate a chip.
+
+        Raises:
+            RangeError: It cannot be calibrated within the range of its drive and its electronics.
+        """
+        ...
+
+    def run(
+        self, service: Any, scenario: DriftScenario, hours: float, tracked: bool
+    ) -> tuple[list[DriftPoint[Any]], Any]:
+        """Let a calibrated chip drift; returns its points in time and the effort of its correction."""
+        ...
+
+    def row(self, outcome: Any) -> tuple[Any, ...]:
+        """Return the values of the columns."""
+        ...
+
+    def values(self, outcome: Any) -> tuple[float, ...]:
+        """Return the values of the panels."""
+        ...
+
+    def statistics(self, points: Sequence[DriftPoint[Any]]) -> dict[str, Any]:
+        """Return the statistics of all chips in one scenario, with or without correction."""
+        ...
+
+    def effort(self, efforts: Sequence[Any]) -> dict[str, Any]:
+        """Return the effort of the corrections in one scenario, averaged over chips."""
+        ...
+
+
+def drift_study(work: AnyStudy) -> DriftStudy:
+    """Return how the samples of a study drift.
+
+    Args:
+        work: Parameters of the samples, which are calibrated.
+    """
+    return WordDrift(work) if isinstance(work, YieldStudy) else CheckDrift(work)  # type: ignore[arg-type]
+
+
 def run_drift(
-    work: YieldStudy,
+    study: DriftStudy,
     header: Mapping[str, Any],
     hours: float,
     samples: int,
@@ -38,10 +104,10 @@ def run_drift(
     faults: Sequence[LayoutFault] = (),
     scenarios: Sequence[DriftScenario] = SCENARIOS,
 ) -> dict[str, Any]:
-    """Let sampled and calibrated chips drift, and write words against time into a folder.
+    """Let sampled and calibrated chips drift, and write what they compute against time into a folder.
 
     Args:
-        work: Parameters of the samples, with a network.
+        study: Samples, and what they compute.
         header: Header of the run, see :func:`optinc_pdk.tolerance.montecarlo.yield_run.header_of`.
         hours: Time in service.
         samples: Number of samples.
@@ -62,40 +128,41 @@ def run_drift(
         raise InputError(f"samples is {samples}; give 1 or more")
     name = header["chip"]["name"]
     output_targets(directory, [f"{name}.{ending}" for ending in (REPORT, TABLE, PICTURE)])
-    points, efforts = list[DriftPoint](), list[ServiceEffort]()
+    points, efforts = list[DriftPoint[Any]](), list[tuple[str, Any]]()
     total, done = samples * len(scenarios) * 2, 0
     report = progress if progress is not None else _silent
     report(done, total)
     for index in range(samples):
         try:
-            service = start_service(work, index)
+            service = study.start(index)
             for scenario in scenarios:
                 for tracked in (False, True):
-                    some, effort = drift_points(service, scenario, hours, tracked)
+                    some, effort = study.run(service, scenario, hours, tracked)
                     points += some
-                    efforts += [effort] if tracked else []
+                    efforts += [(scenario.name, effort)] if tracked else []
                     done += 1
                     report(done, total)
         except (RangeError, ArithmeticError) as fault:
             raise InputError(
-                f"sample {index} of {work.chip.name!r} cannot be calibrated or tracked: {fault}"
+                f"sample {index} of {study.work.chip.name!r} cannot be calibrated or tracked: {fault}"
             ) from fault
     numbers = {
         "schema": SCHEMA,
         **header,
         "hours": hours,
-        "holds": work.chip.process.drive.holds,
+        "holds": study.work.chip.process.drive.holds,
         "samples": samples,
-        "scenarios": [_numbers(scenario, points, efforts) for scenario in scenarios],
+        "scenarios": [_numbers(study, scenario, points, efforts) for scenario in scenarios],
         "faults": [fault.to_json() for fault in faults],
     }
     # matplotlib takes long to import, and a run that is refused draws nothing
-    from optinc_pdk.tolerance.drift.plots import DriftTrack, drift_png
+    from optinc_pdk.tolerance.drift.plots import drift_png
 
-    caption = f"{name}, {samples} calibrated samples, seed {work.seed}"
+    caption = f"{name}, {samples} calibrated samples, seed {study.work.seed}"
+    tracks = list(_tracks(study, points))
     files = {
-        directory / f"{name}.{TABLE}": _table(points, hours),
-        directory / f"{name}.{PICTURE}": drift_png([DriftTrack(*one) for one in _tracks(points)], hours, caption),
+        directory / f"{name}.{TABLE}": _table(study, points, hours),
+        directory / f"{name}.{PICTURE}": drift_png(tracks, study.panels, study.tracking, hours, caption),
     }
     numbers["files"] = {path.name: hashlib.sha256(data).hexdigest() for path, data in files.items()}
     files[directory / f"{name}.{REPORT}"] = (json.dumps(numbers, indent=2, allow_nan=False) + "\n").encode()
@@ -107,40 +174,20 @@ def _silent(done: int, total: int) -> None:
     """Ignore progress."""
 
 
-def _numbers(scenario: DriftScenario, points: Sequence[DriftPoint], efforts: Sequence[ServiceEffort]) -> dict[str, Any]:
+def _numbers(
+    study: DriftStudy,
+    scenario: DriftScenario,
+    points: Sequence[DriftPoint[Any]],
+    efforts: Sequence[tuple[str, Any]],
+) -> dict[str, Any]:
     """Return the statistics of one scenario."""
-    effort = [one for one in efforts if one.scenario == scenario.name]
-    steps = sum(one.steps for one in effort)
+    some = [one for one in points if one.scenario == scenario.name]
     return {
         **asdict(scenario),
         "steps": scenario.steps,
-        "untracked": _statistics([one for one in points if one.scenario == scenario.name and not one.tracked]),
-        "tracked": _statistics([one for one in points if one.scenario == scenario.name and one.tracked]),
-        "pilots": effort[0].pilots,
-        "transmissions": effort[0].transmissions,
-        "rounds_per_step": sum(one.rounds for one in effort) / steps,
-        "processor_s_per_step": sum(one.processor_s for one in effort) / steps,
-        "learnt_again": sum(one.learnt for one in effort) / len(effort),
-        "whole_turns": sum(one.turns for one in effort) / len(effort),
-    }
-
-
-def _statistics(points: Sequence[DriftPoint]) -> dict[str, Any]:
-    """Return the statistics of all chips in one scenario, with or without tracking."""
-    end = [one.outcome for one in points if one.share == 1.0]
-    chips = {one.sample for one in points}
-    lost = {one.sample for one in points if one.outcome.exact < one.outcome.inputs}
-    estimates = [each for one in points if (each := one.outcome.estimated_word_error_rate) is not None]
-    return {
-        "accuracy_mean": sum(one.accuracy for one in end) / len(end),
-        "accuracy_worst": min(one.accuracy for one in end),
-        "word_error_rate_mean": sum(one.wrong / one.words for one in end) / len(end),
-        "accuracy_worst_ever": min(one.outcome.accuracy for one in points),
-        "margin_worst_ever": min(one.outcome.margin for one in points),
-        "always_exact": len(chips) - len(lost),
-        "words_ever": sum(one.outcome.words for one in points),
-        "wrong_ever": sum(one.outcome.wrong for one in points),
-        "estimated_word_error_rate_worst_ever": max(estimates, default=None),
+        "untracked": study.statistics([one for one in some if not one.tracked]),
+        "tracked": study.statistics([one for one in some if one.tracked]),
+        **study.effort([effort for name, effort in efforts if name == scenario.name]),
     }
 
 
@@ -150,43 +197,28 @@ def summary_lines(numbers: Mapping[str, Any]) -> list[str]:
     Args:
         numbers: Result of :func:`run_drift`.
     """
-    lines = [
+    checked = "quantities" in numbers["scenarios"][0]["tracked"]
+    return [
         f"{numbers['samples']} calibrated chips, {numbers['hours']:g} hours, drive holds {numbers['holds']}",
         noise_text(numbers),
-        "scenario   tracking  words exact at the end: mean, worst  chips exact throughout  margin, worst  "
-        "words wrong at any time",
+        *(checked_lines(numbers) if checked else word_lines(numbers)),
     ]
-    for row in numbers["scenarios"]:
-        for key, text in (("untracked", "no"), ("tracked", "yes")):
-            one = row[key]
-            share = f"{percent(one['accuracy_mean'])}, {percent(one['accuracy_worst'])}"
-            chips = f"{one['always_exact']} of {numbers['samples']}"
-            wrong, margin = f"{one['wrong_ever']:,} of {one['words_ever']:,}", f"{one['margin_worst_ever']:.2f}"
-            if (estimate := one["estimated_word_error_rate_worst_ever"]) is not None:
-                wrong += f", estimate at most {rate_text(estimate)}"
-            lines.append(f"{row['name']:<10} {text:<9} {share:<36} {chips:<23} {margin:<14} {wrong}")
-    first = numbers["scenarios"][0]
-    most = max(row["processor_s_per_step"] for row in numbers["scenarios"])
-    lines.append(
-        f"tracking: {first['pilots']} pilot words at {first['transmissions']} settings; at most {1e3 * most:.1f} ms of "
-        "processor time per step"
-    )
-    return lines
 
 
-def _tracks(points: Sequence[DriftPoint]) -> Iterator[tuple[str, bool, list[float], list[float], list[float]]]:
-    """Yield scenario, tracking, times, accuracies and margins of every chip in every scenario."""
+def _tracks(study: DriftStudy, points: Sequence[DriftPoint[Any]]) -> Iterator[DriftTrack]:
+    """Yield the values of every chip in every scenario."""
     for (scenario, tracked, _), some in itertools.groupby(points, lambda one: (one.scenario, one.tracked, one.sample)):
-        rows = [(one.share, one.outcome.accuracy, one.outcome.margin) for one in some]
-        share, accuracy, margin = (list(column) for column in zip(*rows, strict=True))
-        yield scenario, tracked, share, accuracy, margin
+        rows = [(one.share, *study.values(one.outcome)) for one in some]
+        share, *values = (list(column) for column in zip(*rows, strict=True))
+        yield DriftTrack(scenario, tracked, share, values)
 
 
-def _table(points: Sequence[DriftPoint], hours: float) -> bytes:
+def _table(study: DriftStudy, points: Sequence[DriftPoint[Any]], hours: float) -> bytes:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["scenario", "tracked", "sample", "hours", *COLUMNS])
+    writer.writerow(["scenario", "tracked", "sample", "hours", *study.columns])
     for one in points:
-        outcome = (getattr(one.outcome, column) for column in COLUMNS)
-        writer.writerow([one.scenario, int(one.tracked), one.sample, f"{one.share * hours:.9g}", *outcome])
+        writer.writerow(
+            [one.scenario, int(one.tracked), one.sample, f"{one.share * hours:.9g}", *study.row(one.outcome)]
+        )
     return stream.getvalue().encode()

@@ -21,13 +21,15 @@ from optinc_pdk.tolerance.calibration.heater_model import design_heater_model
 from optinc_pdk.tolerance.calibration.measurement import bench_layers
 from optinc_pdk.tolerance.calibration.procedure import calibrate
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
+from optinc_pdk.tolerance.drift.drift_points import DriftPoint, check_steps
 from optinc_pdk.tolerance.drift.pilot_words import choose_pilots
 from optinc_pdk.tolerance.drift.scenarios import DriftScenario, samples_in_time
 from optinc_pdk.tolerance.drift.tracking import track
 from optinc_pdk.tolerance.drift.tracking_learning import learn_again, learn_tracking
 from optinc_pdk.tolerance.drift.tracking_model import ServiceSetting, TrackingModel
+from optinc_pdk.tolerance.montecarlo.sample_noise import BENCH_AVERAGES, scaled_noise
 from optinc_pdk.tolerance.montecarlo.sample_study import sample_seed
-from optinc_pdk.tolerance.montecarlo.study import BENCH_AVERAGES, YieldStudy, read_sample, scaled_noise
+from optinc_pdk.tolerance.montecarlo.study import YieldStudy, read_sample
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
 from optinc_pdk.tolerance.variation.sampling import ChipSample, draw_sample
@@ -39,26 +41,6 @@ CHECKS = 25
 """Times in a scenario, besides its start, at which all words are read."""
 SERVICE = "service"
 """Name of the stage at which words are read."""
-
-
-@dataclass(frozen=True)
-class DriftPoint:
-    """Words of one chip at one time of a scenario.
-
-    Attributes:
-        sample: Index of the sample.
-        scenario: Name of the scenario.
-        tracked: Whether the chip is tracked.
-        share: Share of the scenario's time that has passed, 0 … 1.
-        outcome: The words, with the noise of the study. Of a tracked chip, the worse ones of those before and after the
-            tracking step.
-    """
-
-    sample: int
-    scenario: str
-    tracked: bool
-    share: float
-    outcome: WordOutcome
 
 
 @dataclass(frozen=True)
@@ -226,7 +208,7 @@ def _network(work: YieldStudy) -> Onn:
 
 def drift_points(
     service: ServiceChip, scenario: DriftScenario, hours: float, tracked: bool, progress: Progress | None = None
-) -> tuple[list[DriftPoint], ServiceEffort]:
+) -> tuple[list[DriftPoint[WordOutcome]], ServiceEffort]:
     """Let a chip drift and read its words in time.
 
     Args:
@@ -244,8 +226,8 @@ def drift_points(
     """
     work = service.work
     states = samples_in_time(work.chip, service.sample, work.imperfections, scenario, hours)
-    checks = set(np.rint(np.linspace(0, len(states), min(CHECKS, len(states)) + 1)).astype(int).tolist())
-    points: list[DriftPoint] = []
+    checks = check_steps(len(states), CHECKS)
+    points: list[DriftPoint[WordOutcome]] = []
 
     def add(step: int, outcomes: Iterable[WordOutcome]) -> None:
         worst = min(outcomes, key=lambda one: (one.exact, one.margin))

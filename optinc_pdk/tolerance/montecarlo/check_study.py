@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from optinc_pdk.drive import RangeError
 from optinc_pdk.matrices.comparison import NoLightError
 from optinc_pdk.simulate import Scattering, UnsettledError
+from optinc_pdk.simulate.transmission.noise import Noise
 from optinc_pdk.tolerance.montecarlo.check_outcome import CheckOutcome, CheckSummary, Quantity
+from optinc_pdk.tolerance.montecarlo.sample_noise import SampleConditions, scaled_noise
 from optinc_pdk.tolerance.montecarlo.sample_study import AFTER, BEFORE, DRIFTED, sample_seed
 from optinc_pdk.tolerance.variation.imperfections import Imperfections
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
@@ -43,6 +45,11 @@ class ChipCheck(Protocol[Setting]):
         ...
 
     @property
+    def noise_quantities(self) -> tuple[Quantity, ...]:
+        """Further quantities where there is noise."""
+        ...
+
+    @property
     def tuned_stages(self) -> tuple[str, ...]:
         """Names of the stages of a calibration; the last one is ``after``."""
         ...
@@ -55,13 +62,13 @@ class ChipCheck(Protocol[Setting]):
         """Return the setting of the bias file."""
         ...
 
-    def calibrated(self, chip: NominalChip, sample: ChipSample, bits: float | None) -> Mapping[str, Setting]:
+    def calibrated(self, chip: NominalChip, sample: ChipSample, conditions: SampleConditions) -> Mapping[str, Setting]:
         """Calibrate a sample on a virtual bench.
 
         Args:
             chip: The nominal chip.
             sample: Sampled device parameters.
-            bits: Effective bits of the drive; None if voltages are not rounded.
+            conditions: Drive, and noise of the readings.
 
         Returns:
             Setting of each of ``tuned_stages``.
@@ -71,8 +78,29 @@ class ChipCheck(Protocol[Setting]):
         """
         ...
 
-    def measured(self, s: Scattering, setting: Setting) -> tuple[bool, Mapping[str, float]]:
+    def recalibrated(
+        self, chip: NominalChip, sample: ChipSample, conditions: SampleConditions, setting: Setting
+    ) -> tuple[Setting, int]:
+        """Tune a sample that has drifted, from its setting; other arguments as for :meth:`calibrated`.
+
+        Returns:
+            The new setting, and the number of heater settings that the bench applied.
+
+        Raises:
+            RangeError: The range of the drive or of the electronics is too small.
+        """
+        ...
+
+    def measured(
+        self, s: Scattering, setting: Setting, noise: Noise | None = None, seed: int = 0
+    ) -> tuple[bool, Mapping[str, float]]:
         """Compare a biased sample with the target: whether it passes, and the values of the quantities.
+
+        Args:
+            s: S-parameters of the sample at the setting.
+            setting: The setting.
+            noise: Noise of lasers and detectors; None for no noise.
+            seed: Seed of the noise.
 
         Raises:
             NoLightError: No light of the sample is like the target.
@@ -91,6 +119,7 @@ class CheckStudy(Generic[Setting]):
         imperfections: Imperfections of the samples.
         seed: Seed of all samples.
         calibrated: Whether samples are calibrated.
+        noise: Noise in operation and in the readings of the calibration; None for no noise.
     """
 
     chip: NominalChip
@@ -98,8 +127,8 @@ class CheckStudy(Generic[Setting]):
     imperfections: Imperfections
     seed: int
     calibrated: bool = False
+    noise: Noise | None = None
 
-    noise = None
     outcome = CheckOutcome
 
     @property
@@ -110,11 +139,17 @@ class CheckStudy(Generic[Setting]):
     @property
     def summary(self) -> CheckSummary:
         """Statistics of the outcomes."""
-        return CheckSummary(self.check.quantities)
+        noisy = scaled_noise(self.noise, self.imperfections) is not None
+        return CheckSummary(self.check.quantities + (self.check.noise_quantities if noisy else ()))
 
     def header(self) -> dict[str, Any]:
         """Return what the results depend on besides chip, process and imperfections, as JSON-compatible data."""
-        return {"task": self.check.header(), "noise": None, "calibrated": self.calibrated}
+        noise = None if self.noise is None else self.noise.to_json()
+        return {"task": self.check.header(), "noise": noise, "calibrated": self.calibrated}
+
+    def conditions(self, imperfections: Imperfections, seed: int) -> SampleConditions:
+        """Return drive and noise of a sample with some imperfections and a seed."""
+        return SampleConditions(imperfections.effective_bits, scaled_noise(self.noise, imperfections), seed)
 
     def outcomes(self, imperfections: Imperfections, sample: int) -> dict[str, CheckOutcome]:
         """Sample a chip and compare it with its target at each stage of its calibration.
@@ -127,25 +162,26 @@ class CheckStudy(Generic[Setting]):
             Name of the stage to its outcome: ``before`` (bias file); with calibration those of the check, and
             ``drifted`` (after drift of the resistances).
         """
-        parameters = draw_sample(self.chip, imperfections, sample_seed(self.seed, sample))
-        bits = imperfections.effective_bits
-        found = {BEFORE: self._outcome(parameters, self.check.stated_setting(self.chip), bits)}
+        seed = sample_seed(self.seed, sample)
+        parameters, conditions = draw_sample(self.chip, imperfections, seed), self.conditions(imperfections, seed)
+        found = {BEFORE: self.outcome_of(parameters, self.check.stated_setting(self.chip), conditions)}
         if not self.calibrated:
             return found
         try:
-            settings = self.check.calibrated(self.chip, parameters, bits)
+            settings = self.check.calibrated(self.chip, parameters, conditions)
         except (RangeError, UnsettledError, np.linalg.LinAlgError) as fault:
             # this sample is unusable but must not end the run
             unusable = CheckOutcome(False, {}, f"calibration failed: {fault}")
             return found | dict.fromkeys((*self.check.tuned_stages, DRIFTED), unusable)
-        found |= {stage: self._outcome(parameters, setting, bits) for stage, setting in settings.items()}
-        return found | {DRIFTED: self._outcome(aged_sample(parameters), settings[AFTER], bits)}
+        found |= {stage: self.outcome_of(parameters, setting, conditions) for stage, setting in settings.items()}
+        return found | {DRIFTED: self.outcome_of(aged_sample(parameters), settings[AFTER], conditions)}
 
     def uncalibrated_outcomes(
         self, s: Scattering | ValueError, imperfections: Imperfections, seed: int
     ) -> dict[str, CheckOutcome]:
         """Compare a sample with the bias of the file with its target."""
-        return {BEFORE: self._compared(s, self.check.stated_setting(self.chip))}
+        stated = self.check.stated_setting(self.chip)
+        return {BEFORE: self._compared(s, stated, self.conditions(imperfections, seed))}
 
     def reached(self, outcome: CheckOutcome) -> bool:
         """Return whether a sample keeps all limits."""
@@ -155,21 +191,22 @@ class CheckStudy(Generic[Setting]):
         """Return whether a sample with the bias of the file keeps all limits."""
         if isinstance(s, ValueError):
             raise s
-        return self._compared(s, self.check.stated_setting(self.chip)).passed
+        return self.uncalibrated_outcomes(s, imperfections, seed)[BEFORE].passed
 
-    def _outcome(self, parameters: ChipSample, setting: Setting, bits: float | None) -> CheckOutcome:
+    def outcome_of(self, sample: ChipSample, setting: Setting, conditions: SampleConditions) -> CheckOutcome:
+        """Compare a sample at a setting with the target."""
         try:
-            s: Scattering | ValueError = sample_scattering(self.chip, parameters, setting.voltage_v, bits)
+            s: Scattering | ValueError = sample_scattering(self.chip, sample, setting.voltage_v, conditions.bits)
         except RangeError as fault:
             s = fault
-        return self._compared(s, setting)
+        return self._compared(s, setting, conditions)
 
-    def _compared(self, s: Scattering | ValueError, setting: Setting) -> CheckOutcome:
+    def _compared(self, s: Scattering | ValueError, setting: Setting, conditions: SampleConditions) -> CheckOutcome:
         if isinstance(s, RangeError):
             return CheckOutcome(False, {}, str(s))
         if isinstance(s, ValueError):
             raise s
         try:
-            return CheckOutcome(*self.check.measured(s, setting))
+            return CheckOutcome(*self.check.measured(s, setting, conditions.noise, conditions.seed))
         except (NoLightError, UnsettledError) as fault:
             return CheckOutcome(False, {}, str(fault))

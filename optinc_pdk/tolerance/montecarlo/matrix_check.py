@@ -11,10 +11,13 @@ import numpy as np
 from optinc_pdk.assemble import matrix_labels
 from optinc_pdk.matrices import MatrixTarget, compare_matrices
 from optinc_pdk.simulate import Scattering
-from optinc_pdk.tolerance.calibration.matrix_tuning import MatrixSetting, tune_matrix
+from optinc_pdk.simulate.transmission.noise import Noise
+from optinc_pdk.tolerance.calibration.matrix_tuning import MatrixSetting, retune_matrix, tune_matrix
 from optinc_pdk.tolerance.calibration.virtual_matrix_bench import VirtualMatrixBench
 from optinc_pdk.tolerance.montecarlo.check_outcome import Quantity
+from optinc_pdk.tolerance.montecarlo.sample_noise import BENCH_AVERAGES, SampleConditions
 from optinc_pdk.tolerance.montecarlo.sample_study import AFTER
+from optinc_pdk.tolerance.noisy_outputs import SIGNAL_TO_NOISE, NoisyMatrix
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.sampling import ChipSample
 
@@ -41,6 +44,11 @@ class MatrixCheck:
             Quantity("fidelity", "fidelity", rising=False),
         )
 
+    @property
+    def noise_quantities(self) -> tuple[Quantity, ...]:
+        """Signal-to-noise ratios of the outputs for random vectors."""
+        return SIGNAL_TO_NOISE
+
     def header(self) -> dict[str, Any]:
         """Return what the comparison depends on."""
         target = self.target
@@ -50,16 +58,36 @@ class MatrixCheck:
         """Return the voltages of the bias file; sources and receivers are equal."""
         return MatrixSetting(chip.voltage_v, np.ones(self.target.outputs), np.ones(self.target.inputs))
 
-    def calibrated(self, chip: NominalChip, sample: ChipSample, bits: float | None) -> Mapping[str, MatrixSetting]:
+    def calibrated(
+        self, chip: NominalChip, sample: ChipSample, conditions: SampleConditions
+    ) -> Mapping[str, MatrixSetting]:
         """Tune a sample on a bench that reads fields."""
-        bench = VirtualMatrixBench(chip, sample, bits, *matrix_labels(self.target))
-        return {AFTER: tune_matrix(bench, chip, self.target)}
+        return {AFTER: tune_matrix(self._bench(chip, sample, conditions), chip, self.target)}
 
-    def measured(self, s: Scattering, setting: MatrixSetting) -> tuple[bool, Mapping[str, float]]:
-        """Compare the matrix of a biased sample with the target."""
+    def recalibrated(
+        self, chip: NominalChip, sample: ChipSample, conditions: SampleConditions, setting: MatrixSetting
+    ) -> tuple[MatrixSetting, int]:
+        """Tune a sample that has drifted, from its setting."""
+        bench = self._bench(chip, sample, conditions)
+        return retune_matrix(bench, chip, self.target, setting.voltage_v), bench.settings
+
+    def _bench(self, chip: NominalChip, sample: ChipSample, conditions: SampleConditions) -> VirtualMatrixBench:
+        noise, averages = conditions.noise, BENCH_AVERAGES
+        labels = matrix_labels(self.target)
+        return VirtualMatrixBench(chip, sample, conditions.bits, *labels, noise, conditions.seed, averages)
+
+    def measured(
+        self, s: Scattering, setting: MatrixSetting, noise: Noise | None = None, seed: int = 0
+    ) -> tuple[bool, Mapping[str, float]]:
+        """Compare the matrix of a biased sample with the target, without the noise, and send vectors with it."""
         inputs, outputs = matrix_labels(self.target)
-        found = compare_matrices(setting.equalised(s.between(outputs, inputs)[0]), self.target)
-        return found.passed, {
+        fields = s.between(outputs, inputs)[0]
+        found = compare_matrices(setting.equalised(fields), self.target)
+        noisy: Mapping[str, float] = {}
+        if noise is not None:
+            # gains of receivers amplify signal and noise
+            _, noisy = NoisyMatrix(fields * setting.level, self.target).measured(noise, 1, seed)
+        return found.passed, {one.key: noisy[one.key] for one in SIGNAL_TO_NOISE if noisy} | {
             "worst_error": found.worst,
             "insertion_loss_db": found.insertion_loss_db,
             "rms_error": found.rms,

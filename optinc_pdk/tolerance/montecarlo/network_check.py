@@ -23,10 +23,14 @@ from optinc_pdk.onn import (
 )
 from optinc_pdk.simulate import Scattering, transmit_vectors, trim_offsets
 from optinc_pdk.simulate.transmission.detection import receiver_fields
-from optinc_pdk.tolerance.calibration.network_procedure import NetworkSetting, calibrate_network
+from optinc_pdk.simulate.transmission.noise import Noise
+from optinc_pdk.tolerance.calibration.network_procedure import NetworkSetting, calibrate_network, retune_network
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
 from optinc_pdk.tolerance.montecarlo.check_outcome import Quantity
+from optinc_pdk.tolerance.montecarlo.network_quantities import network_quantities, network_values
+from optinc_pdk.tolerance.montecarlo.sample_noise import BENCH_AVERAGES, SampleConditions
 from optinc_pdk.tolerance.montecarlo.sample_study import AFTER, BETWEEN
+from optinc_pdk.tolerance.noisy_outputs import NoisyNetwork
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.phase_lock import aligned_bias
 from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
@@ -34,26 +38,6 @@ from optinc_pdk.tolerance.variation.sampling import ChipSample, nominal_sample
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
-
-
-def network_quantities(data: NetworkData, limits: NetworkLimits) -> tuple[Quantity, ...]:
-    """Return the quantities of the comparison with a network: agreement, accuracy if there are labels, deviations."""
-    return (
-        Quantity("agreement", "samples on which chip and network agree", "%", False, limits.agreement),
-        *([] if data.labels is None else [Quantity("accuracy", "accuracy", "%", False, limits.accuracy)]),
-        Quantity("worst_deviation", "largest deviation of an output", "%"),
-        Quantity("rms_deviation", "rms deviation of the outputs", "%"),
-    )
-
-
-def network_values(found: NetworkComparison) -> dict[str, float]:
-    """Return the values of :func:`network_quantities`."""
-    accuracy = found.chip_accuracy
-    return (
-        {"agreement": found.agreement}
-        | ({} if accuracy is None else {"accuracy": accuracy})
-        | {"worst_deviation": float(found.deviations.max()), "rms_deviation": found.rms}
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +60,7 @@ class NetworkCheck:
     nominal: Complexes
 
     tuned_stages = (BETWEEN, AFTER)
+    noise_quantities = ()
 
     @staticmethod
     def of(chip: NominalChip, network: GeneralNetwork, data: NetworkData, limits: NetworkLimits) -> NetworkCheck:
@@ -105,29 +90,51 @@ class NetworkCheck:
             "agreement": limits.agreement,
             "tolerance": limits.tolerance,
             "accuracy": limits.accuracy,
+            "rms_error": limits.rms_error,
         }
 
     def stated_setting(self, chip: NominalChip) -> NetworkSetting:
         """Return voltages and electronics of the bias file."""
         return NetworkSetting(chip.voltage_v, chip.bias, np.zeros(0))
 
-    def calibrated(self, chip: NominalChip, sample: ChipSample, bits: float | None) -> Mapping[str, NetworkSetting]:
-        """Calibrate a sample, and trim its offsets as a build does, with the inputs of the network's task."""
-        bench = VirtualBench(chip, sample, bits)
-        settings = zip(self.tuned_stages, calibrate_network(bench, chip, self.network, self.factors), strict=True)
-        found = {}
-        for stage, setting in settings:
-            s = sample_scattering(chip, sample, setting.voltage_v, bits)
-            bias = self._aligned(s, setting.bias)
-            # signals far from those of the network would need offsets beyond the card's range: these are not trimmed
-            with suppress(RangeError):
-                bias = trim_offsets(s, self.board, bias, self.network, self.factors, chip.process)
-            found[stage] = replace(setting, bias=bias)
-        return found
+    def calibrated(
+        self, chip: NominalChip, sample: ChipSample, conditions: SampleConditions
+    ) -> Mapping[str, NetworkSetting]:
+        """Calibrate a sample, and trim its offsets as a build does, with the inputs of the network's task.
 
-    def measured(self, s: Scattering, setting: NetworkSetting) -> tuple[bool, Mapping[str, float]]:
+        Trimming takes means over all of these inputs, which hardly have noise, so that it is simulated without.
+        """
+        bench = _bench(chip, sample, conditions)
+        settings = zip(self.tuned_stages, calibrate_network(bench, chip, self.network, self.factors), strict=True)
+        return {stage: self._trimmed(chip, sample, setting, conditions.bits) for stage, setting in settings}
+
+    def recalibrated(
+        self, chip: NominalChip, sample: ChipSample, conditions: SampleConditions, setting: NetworkSetting
+    ) -> tuple[NetworkSetting, int]:
+        """Tune a sample that has drifted, from its setting, and trim its offsets."""
+        bench = _bench(chip, sample, conditions)
+        tuned = retune_network(bench, chip, self.network, self.factors, setting.voltage_v)
+        return self._trimmed(chip, sample, tuned, conditions.bits), bench.settings
+
+    def _trimmed(
+        self, chip: NominalChip, sample: ChipSample, setting: NetworkSetting, bits: float | None
+    ) -> NetworkSetting:
+        s = sample_scattering(chip, sample, setting.voltage_v, bits)
+        bias = self._aligned(s, setting.bias)
+        # signals far from those of the network would need offsets beyond the card's range: these are not trimmed
+        with suppress(RangeError):
+            bias = trim_offsets(s, self.board, bias, self.network, self.factors, chip.process)
+        return replace(setting, bias=bias)
+
+    def measured(
+        self, s: Scattering, setting: NetworkSetting, noise: Noise | None = None, seed: int = 0
+    ) -> tuple[bool, Mapping[str, float]]:
         """Send all samples of the data through a biased sample of the chip."""
-        outputs = transmit_vectors(self.data.x, s, self.board, self._aligned(s, setting.bias)).outputs
+        bias = self._aligned(s, setting.bias)
+        if noise is not None:
+            noisy = NoisyNetwork(s, self.board, bias, self.network, self.data, self.limits)
+            return noisy.measured(noise, 1, seed)
+        outputs = transmit_vectors(self.data.x, s, self.board, bias).outputs
         found = NetworkComparison(self.data, self.limits, self._expected, outputs)
         return found.passed, network_values(found)
 
@@ -137,3 +144,7 @@ class NetworkCheck:
     @cached_property
     def _expected(self) -> Floats:
         return self.network.forward(self.data.x)
+
+
+def _bench(chip: NominalChip, sample: ChipSample, conditions: SampleConditions) -> VirtualBench:
+    return VirtualBench(chip, sample, conditions.bits, conditions.noise, conditions.seed, BENCH_AVERAGES)

@@ -22,12 +22,12 @@ from optinc_pdk.tolerance.calibration.procedure import calibrate
 from optinc_pdk.tolerance.calibration.virtual_bench import VirtualBench
 from optinc_pdk.tolerance.error_estimate import error_margins
 from optinc_pdk.tolerance.highest_rates import best_noise
+from optinc_pdk.tolerance.montecarlo.sample_noise import BENCH_AVERAGES, scaled_noise
 from optinc_pdk.tolerance.montecarlo.sample_study import (
     AFTER,
     BEFORE,
     BETWEEN,
     DRIFTED,
-    NOISE_KINDS,
     digest,
     sample_seed,
 )
@@ -47,9 +47,6 @@ from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
 from optinc_pdk.tolerance.variation.sampling import ChipSample, aged_sample, draw_sample, nominal_sample
 
 Floats = NDArray[np.float64]
-
-BENCH_AVERAGES = 10_000
-"""Symbols averaged for one reading of the bench: 10 ms at 1 MBd."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,22 +299,3 @@ def biased_stages(
     yield BETWEEN, sample, fitted
     yield AFTER, sample, tuned
     yield DRIFTED, aged_sample(sample), tuned
-
-
-def scaled_noise(noise: Noise | None, imperfections: Imperfections) -> Noise | None:
-    """Scale noise by the factors of the imperfections ``laser`` and ``detector``, which act on standard deviations.
-
-    Returns:
-        The scaled noise; None if there is no noise or both factors are 0.
-    """
-    laser, detector = (imperfections.of(kind) for kind in NOISE_KINDS)
-    if noise is None or laser == detector == 0.0:
-        return None
-    return replace(
-        noise,
-        intensity_per_hz=laser**2 * noise.intensity_per_hz,
-        linewidth_hz=laser**2 * noise.linewidth_hz,
-        fibre_phase_rad=laser * noise.fibre_phase_rad,
-        receiver_a_per_sqrt_hz=detector * noise.receiver_a_per_sqrt_hz,
-        shot=noise.shot and detector > 0.0,
-    )

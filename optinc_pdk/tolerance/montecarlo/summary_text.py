@@ -121,15 +121,19 @@ def tolerance_text(row: Mapping[str, Any]) -> str:
 
 
 def noise_text(numbers: Mapping[str, Any]) -> str:
-    """Describe the noise with which the words were read."""
+    """Describe the noise in operation."""
     noise = numbers["noise"]
     if noise is None:
         return "without noise of lasers and detectors"
     if not any(kind in numbers["imperfections"] for kind in NOISE_KINDS):
         return "without noise of lasers and detectors: neither is among the requested imperfections"
+    # only comparisons with a target state their kind
+    receiver = (
+        "quietest receiver that suits any chip" if "kind" in numbers["task"] else "receiver chosen on the nominal chip"
+    )
     return (
         f"noise at {1e3 * noise['laser_w']:g} mW into every waveguide and {noise['symbol_rate_bd']:.3g} symbols per "
-        f"second; receiver chosen on the nominal chip: {1e12 * noise['receiver_a_per_sqrt_hz']:g} pA/√Hz, mean over "
+        f"second; {receiver}: {1e12 * noise['receiver_a_per_sqrt_hz']:g} pA/√Hz, mean over "
         f"{noise['shape']['window']:g} of a symbol"
     )
 

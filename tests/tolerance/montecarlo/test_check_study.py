@@ -18,6 +18,10 @@ from optinc_pdk.tolerance import NominalChip, chip_of, imperfections
 from optinc_pdk.tolerance.calibration import network_procedure
 from optinc_pdk.tolerance.calibration.matrix_tuning import equalise
 from optinc_pdk.tolerance.calibration.measured_bias import measured_bias
+from optinc_pdk.tolerance.checked_noise import operating_noise
+from optinc_pdk.tolerance.drift import check_drift
+from optinc_pdk.tolerance.drift.scenarios import SCENARIOS, DriftScenario
+from optinc_pdk.tolerance.montecarlo import matrix_check
 from optinc_pdk.tolerance.montecarlo.check_outcome import CheckOutcome, CheckSummary, Quantity
 from optinc_pdk.tolerance.montecarlo.check_plots import quantities_png
 from optinc_pdk.tolerance.montecarlo.check_study import CheckStudy
@@ -110,6 +114,62 @@ def test_calibration_makes_sampled_network_chips_work(network_study: CheckStudy)
     assert result["after"]["values"]["worst_deviation"] < 0.1 * result["before"]["values"]["worst_deviation"]
 
 
+def test_noise_of_readings_and_of_operation(
+    matrix_study: CheckStudy, network_study: CheckStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix_check, "BENCH_AVERAGES", 30)
+    noise = operating_noise(PROCESS, 1e-6, 1e8)
+    quiet, noisy = (
+        evaluate(changed(matrix_study, calibrated=True, noise=one), JOBS[0])["after"]["values"] for one in (None, noise)
+    )
+    # with a microwatt in every guide and few averages, calibration reads fields with errors of percents
+    assert noisy["worst_error"] > 2.0 * quiet["worst_error"]
+    assert "signal_to_noise_db" not in quiet and noisy["worst_signal_to_noise_db"] < noisy["signal_to_noise_db"] < 20.0
+    named = [one.key for one in changed(matrix_study, noise=noise).summary.quantities]
+    assert named[-2:] == ["signal_to_noise_db", "worst_signal_to_noise_db"]
+    without = matrix_study.imperfections.without("laser", "detector")
+    assert changed(matrix_study, noise=noise, imperfections=without).summary == matrix_study.summary
+    perfect = changed(network_study, imperfections=network_study.imperfections.only("laser", "detector"))
+    still, disturbed, again = (
+        evaluate(changed(perfect, noise=one), JOBS[0])["before"]["values"]
+        for one in (None, operating_noise(PROCESS, None, 1e8), operating_noise(PROCESS, None, 1e8))
+    )
+    assert disturbed == again and disturbed["rms_deviation"] > 2.0 * still["rms_deviation"]
+
+
+@pytest.mark.parametrize("kind", ["matrix", "network"])
+def test_calibration_in_service_follows_drift(
+    kind: str, matrix_study: CheckStudy, network_study: CheckStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_drift, "CALIBRATIONS", 2)
+    study = changed(matrix_study if kind == "matrix" else network_study, calibrated=True)
+    key = "worst_error" if kind == "matrix" else "worst_deviation"
+    drift = check_drift.CheckDrift(study)
+    chip = drift.start(1)
+    warm = DriftScenario("warm", 0.0, 5.0 if kind == "matrix" else 0.2)
+    (lost, _), (kept, effort) = (drift.run(chip, warm, 10.0, tracked) for tracked in (False, True))
+    assert [one.share for one in kept] == [0.0, 0.5, 0.5, 1.0, 1.0] and [one.share for one in lost] == [0.0, 0.5, 1.0]
+    assert effort.calibrations == 2 and not effort.failed and effort.settings > 0
+    assert [one.outcome for one in kept[:2]] == [one.outcome for one in lost[:2]]
+    untracked, *calibrated = (points[-1].outcome.values[key] for points in (lost, kept[:3], kept))
+    assert max(calibrated) < 0.2 * untracked
+
+
+def test_a_chip_that_cannot_be_calibrated_in_service_keeps_its_setting(
+    matrix_study: CheckStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*arguments: object) -> None:
+        raise RangeError("too little range")
+
+    monkeypatch.setattr(MatrixCheck, "recalibrated", fails)
+    drift = check_drift.CheckDrift(changed(matrix_study, calibrated=True))
+    chip = drift.start(0)
+    (lost, _), (kept, effort) = (drift.run(chip, SCENARIOS[0], 10.0, tracked) for tracked in (False, True))
+    assert [one.outcome for one in kept[::2]] == [one.outcome for one in lost]
+    assert [one.outcome for one in kept[1::2]] == [one.outcome for one in kept[2::2]]
+    assert effort.failed == effort.calibrations == check_drift.CALIBRATIONS
+
+
 def test_a_layer_is_tuned_although_the_twins_setting_is_beyond_the_electronics(
     network_study: CheckStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,7 +199,7 @@ def test_small_imperfections_are_tolerated_and_larger_ones_are_not(matrix_study:
 def test_a_calibration_that_fails_makes_the_sample_unusable(
     matrix_study: CheckStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(self: MatrixCheck, chip: NominalChip, sample: object, bits: float | None) -> None:
+    def fails(self: MatrixCheck, chip: NominalChip, sample: object, conditions: object) -> None:
         raise RangeError("too little range")
 
     monkeypatch.setattr(MatrixCheck, "calibrated", fails)

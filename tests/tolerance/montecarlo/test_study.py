@@ -22,8 +22,9 @@ from optinc_pdk.tolerance.montecarlo.evaluation import (
     run_serially,
 )
 from optinc_pdk.tolerance.montecarlo.records import SampleJob
+from optinc_pdk.tolerance.montecarlo.sample_noise import scaled_noise
 from optinc_pdk.tolerance.montecarlo.sample_study import amounts_of, jobs_of, sample_seed
-from optinc_pdk.tolerance.montecarlo.study import best_receiver, inputs_of_task, scaled_noise
+from optinc_pdk.tolerance.montecarlo.study import best_receiver, inputs_of_task
 from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
 from optinc_pdk.tolerance.variation.sampling import nominal_sample
 

@@ -1,0 +1,161 @@
+"""Drawing of eye diagrams by the command ``eye``: of chips that average words, and of classifiers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+from optinc_pdk.cli.app import print_table, stage_progress
+from optinc_pdk.cli.chip_targets import WordTarget, read_target_chip
+from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
+
+if TYPE_CHECKING:
+    from optinc_pdk.cards import Process
+    from optinc_pdk.chip_files import ChipFiles
+    from optinc_pdk.chip_tasks.sources import CheckedNetwork
+    from optinc_pdk.circuit import Bias, Board
+    from optinc_pdk.signoff.extracted_chip import ExtractedChip
+    from optinc_pdk.simulate import Scattering
+    from optinc_pdk.simulate.transmission.noise import Noise
+    from optinc_pdk.tolerance.eye_diagram import Eye
+
+
+@dataclass(frozen=True)
+class EyeRun:
+    """Inputs and output of eye diagrams.
+
+    Attributes:
+        files: Files of the chip.
+        card: Process as the target uses it.
+        weights: File of the target, or None.
+        symbol_rate: Symbols per second.
+        laser_w: Power launched into every guide, in W; None for the card's.
+        ratio: Power of the local oscillators relative to that of a guide; None for that of the netlist.
+        seed: Seed of the noise.
+        picture: The picture to write.
+        as_json: Whether JSON is printed.
+    """
+
+    files: ChipFiles
+    card: Process
+    weights: Path | None
+    symbol_rate: float
+    laser_w: float | None
+    ratio: float | None
+    seed: int
+    picture: Path
+    as_json: bool
+
+    def draw(self, target: WordTarget | CheckedNetwork) -> NoReturn:
+        """Draw the eyes of a chip, print their openings, and end with the exit code."""
+        from optinc_pdk.file_writing import write_atomic
+        from optinc_pdk.report.eye_picture import eyes_png, eyes_table
+        from optinc_pdk.report.formatting import format_si
+        from optinc_pdk.tolerance.eye_diagram import eyes_json
+
+        words = isinstance(target, WordTarget)
+        names = ("extract", "light", "words" if words else "samples", "picture")
+        with faults_explaining_errors(self.as_json) as faults, stage_progress(names) as stage:
+            stage("extract")
+            chip = read_target_chip(self.files, target, self.card, self.weights)
+            faults += chip.faults
+            if isinstance(target, WordTarget):
+                found = _word_eyes(self, target, chip, stage)
+            else:
+                found = _class_eyes(self, target, chip, stage)
+            stage("picture")
+            drawn = eyes_png(found.eyes, found.noise, found.fibre_w, self.files.gds.stem)
+        write_atomic(self.picture, drawn)
+        if self.as_json:
+            numbers = {"schema": 1, "files": [str(self.picture)], found.key: found.value}
+            numbers |= eyes_json(found.eyes, found.noise, found.fibre_w)
+            print(json.dumps(numbers | faults_json(faults), indent=2))
+        else:
+            print(f"{format_si(self.symbol_rate, 'Bd')}: {found.text}")
+            print_table(eyes_table(found.eyes))
+            print(self.picture)
+            print_faults(faults)
+        raise typer.Exit(exit_code(True, faults))
+
+    def light(self, chip: ExtractedChip) -> tuple[Scattering, Board, Bias]:
+        """Return S-parameters, board and electronics of a chip, with the power of the local oscillators as given.
+
+        Raises:
+            InputError: The power is out of range.
+        """
+        from optinc_pdk.simulate import scattering
+        from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
+        from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
+
+        card, ratio = self.card, self.ratio
+        check_oscillator_power(card, self.laser_w, chip.board.oscillator_power if ratio is None else ratio)
+        s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
+        if ratio is None:
+            return s, chip.board, chip.bias
+        return s, *with_oscillator_power(s, chip.board, chip.bias, card, ratio)
+
+
+@dataclass(frozen=True, eq=False)
+class _FoundEyes:
+    """Eyes of a chip.
+
+    Attributes:
+        eyes: The eye diagrams.
+        noise: Their noise.
+        fibre_w: Power launched into each fibre that leads to local oscillators, in W.
+        key: Name of the share of errors, or of right readings, in JSON.
+        value: This share.
+        text: The share as text.
+    """
+
+    eyes: list[Eye]
+    noise: Noise
+    fibre_w: float
+    key: str
+    value: float
+    text: str
+
+
+def _word_eyes(run: EyeRun, target: WordTarget, chip: ExtractedChip, stage: Callable[[str], None]) -> _FoundEyes:
+    """Return the eyes of hidden rows and of the first server's outputs."""
+    from optinc_pdk.signoff.function import check_board, function_inputs
+    from optinc_pdk.simulate.transmission.noise import noise_choices
+    from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
+    from optinc_pdk.tolerance.eye_diagram import eye_diagrams
+    from optinc_pdk.tolerance.highest_rates import best_noise
+
+    check_board(chip.board, target.task)
+    stage("light")
+    s, board, bias = run.light(chip)
+    stage("words")
+    inputs = function_inputs(target.task)
+    margins = error_margins(s, inputs, board, bias)
+    noise = best_noise(margins, noise_choices(run.card, run.laser_w, run.symbol_rate))
+    estimate = estimate_errors(margins, noise).rate
+    eyes = eye_diagrams(s, inputs, board, bias, noise, run.seed)
+    text = f"estimated word-error rate {estimate:.2g}; relative to the distance of adjacent levels:"
+    return _FoundEyes(eyes, noise, board.oscillator_power * noise.laser_w, "word_error_rate", estimate, text)
+
+
+def _class_eyes(run: EyeRun, target: CheckedNetwork, chip: ExtractedChip, stage: Callable[[str], None]) -> _FoundEyes:
+    """Return the eyes of the classes of a general network."""
+    from optinc_pdk.tolerance.checked_noise import operating_noise
+    from optinc_pdk.tolerance.class_eyes import class_eyes
+    from optinc_pdk.tolerance.eye_diagram import WORDS
+    from optinc_pdk.tolerance.noisy_outputs import NoisyNetwork
+
+    stage("light")
+    s, board, bias = run.light(chip)
+    stage("samples")
+    noise = operating_noise(run.card, run.laser_w, run.symbol_rate)
+    found = class_eyes(NoisyNetwork(s, board, bias, target.network, target.data, target.limits), noise, run.seed)
+    text = (
+        f"the class of the network is read for {found.agreement:.2%} of {WORDS:,} samples; lead of each output over "
+        "the others, relative to the distance of its two levels:"
+    )
+    return _FoundEyes(found.eyes, noise, board.oscillator_power * noise.laser_w, "agreement", found.agreement, text)
