@@ -20,6 +20,8 @@ from optinc_pdk.signoff.electrical.electrical_check import Currents
 from optinc_pdk.signoff.electrical.wiring import wiring_of
 
 HEATER = "heater"
+INSTANCE = "Netlist instance"
+"""Fact of parts that are instances of the circuit, by which the page knows the ends of guides."""
 FIBRE_UM = 10.0
 """Side of the square in which a fibre without coupler is drawn, about the mode of a single-mode fibre."""
 Box: TypeAlias = tuple[int, int, int, int]
@@ -82,8 +84,10 @@ def layout_items(
     for pin in pinout.pins:
         coupler = couplers.get(pin.label or (pin.x_um, pin.y_um)) if pin.kind == FIBRE else None
         place = None if coupler is None else boxes.pop(coupler.position_um, None)
-        facts = _pin_facts(pin) | ({} if coupler is None else _card_loss(process, coupler.kind))
-        instance = None if coupler is None else names.instances[coupler.kind, *coupler.position_um]
+        facts, instance = _pin_facts(pin), None
+        if coupler is not None:
+            instance = names.instances[coupler.kind, *coupler.position_um]
+            facts |= {INSTANCE: names.names[instance]} | _card_loss(process, coupler.kind)
         pins.append(LayoutItem(pin.kind, pin.label, place or _square(pin, process), facts, instance=instance))
     heaters = list(_heaters(extraction, names, process, bias, currents, crosstalk or {}))
     return (*heaters, *pins, *_devices(extraction, names, process, boxes))
@@ -104,7 +108,7 @@ def _heaters(
     for i, (heater, device, pad) in enumerate(zip(wiring.heaters, devices, wiring.labels, strict=True)):
         instance = names.instances[device.kind, *device.position_um]
         name = names.names[instance]
-        facts = {"Netlist instance": name, "Pad": pad or "none"}
+        facts = {INSTANCE: name, "Pad": pad or "none"}
         values: dict[str, float] = {}
         if bias is not None and (channel := channels.get(pad)) is not None:
             phase, power = float(bias.phase_rad[channel]), 1e3 * float(bias.power_w[channel])
@@ -140,7 +144,7 @@ def _devices(
         kind, at = placement.variant.name, center_um(placement.box)
         if at in boxes:
             instance = names.instances[kind, *at]
-            facts = {"Netlist instance": names.names[instance], "Device": kind} | _card_loss(process, kind)
+            facts = {INSTANCE: names.names[instance], "Device": kind} | _card_loss(process, kind)
             yield LayoutItem(kind, names.names[instance], boxes[at], facts, instance=instance)
 
 

@@ -152,6 +152,20 @@ def click_middle(browser: Browser) -> None:
     browser.click(*box)
 
 
+def clicked_down_the_middle(browser: Browser) -> set[str]:
+    """Return what clicks from the top to the bottom of the whole layout choose, the delay's middle among them."""
+    browser.evaluate("document.getElementById('layout-whole').click()")
+    at = browser.evaluate(
+        "(() => { const map = document.getElementById('layout-map'); map.scrollIntoView({block: 'center'});"
+        "const box = map.getBoundingClientRect(); return [box.x, box.y, box.width, box.height]; })()"
+    )
+    said = set()
+    for row in range(5, 100, 3):
+        browser.click(at[0] + at[2] / 2, at[1] + at[3] * row / 100)
+        said.add(text(browser, "chosen"))
+    return said
+
+
 @needs_chromium
 def test_the_faulty_guide_is_marked_and_chosen(shown: Browser) -> None:
     assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
@@ -174,17 +188,27 @@ def test_the_faulty_guide_is_marked_and_chosen(shown: Browser) -> None:
 
 @needs_chromium
 def test_a_click_on_the_faulty_guide_states_the_finding(shown: Browser) -> None:
-    # the middle of the delay
-    shown.evaluate("document.getElementById('layout-whole').click()")
-    at = shown.evaluate(
-        "(() => { const map = document.getElementById('layout-map'); map.scrollIntoView({block: 'center'});"
-        "const box = map.getBoundingClientRect(); return [box.x, box.y, box.width, box.height]; })()"
-    )
-    said = set()
-    for row in range(5, 100, 3):
-        shown.click(at[0] + at[2] / 2, at[1] + at[3] * row / 100)
-        said.add(text(shown, "chosen"))
-    assert f"{DIFFERENCES} length" in said
+    assert f"{DIFFERENCES} length" in clicked_down_the_middle(shown)
+
+
+@needs_chromium
+def test_blocks_are_the_devices_and_a_guide_is_hidden_with_both_ends(shown: Browser) -> None:
+    names = "[...document.querySelectorAll('#layout-tree > li > .block')].map((each) => each.textContent)"
+    assert shown.evaluate(names) == ["heater.phase_shifter", "join", "split", "pads (2)", "fibres (2)"]
+    # the marker of the delay is drawn and chosen also while the delay is hidden
+    click = "[...document.querySelectorAll('#layout-tree > li')].filter((row) => NAMES.includes("
+    click += "row.querySelector('.block').textContent)).forEach((row) => row.querySelector('input').click())"
+    shown.evaluate(click.replace("NAMES", '["join", "split"]'))
+    assert f"{DIFFERENCES} length" in clicked_down_the_middle(shown)
+    shown.evaluate("document.querySelector('#layout-overlays input:checked').click()")
+    assert not {DELAY, f"{DIFFERENCES} length"} & clicked_down_the_middle(shown)
+    shown.evaluate(click.replace("NAMES", '["join"]'))
+    assert DELAY in clicked_down_the_middle(shown)
+
+
+def test_fibres_state_their_instance_in_the_netlist(longer: Path) -> None:
+    fibres = [item for item in data_of(longer)["items"] if item["kind"] == "fibre"]
+    assert sorted(item["facts"]["Netlist instance"] for item in fibres) == ["in", "out"]
 
 
 @needs_chromium

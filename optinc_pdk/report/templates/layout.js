@@ -548,9 +548,7 @@
       for (const item of node.all) hidden.items[item.number] = !on;
       const gone = new Map();
       for (const item of this.data.items) {
-        const instance = item.kind === "fibre" ? `fibre_${item.name}` : item.name;
-        if (item.kind in PIN_COLORS && item.kind !== "fibre") continue;
-        gone.set(instance, hidden.items[item.number]);
+        gone.set(item.facts["Netlist instance"], hidden.items[item.number]);
       }
       hidden.guides = this.data.guides.ends.map((ends) => ends.every((end) => gone.get(end.slice(0, end.lastIndexOf(",")))));
       this.look.hidden = hidden.items.some((each) => each) ? hidden : null;

@@ -24,9 +24,7 @@ const layoutTree = (() => {
   // a block with one part only is that part
   function finish(node) {
     const parts = [...node.parts.values()].map(finish);
-    if (parts.length === 1 && !node.items.length && parts[0].parts.length) {
-      return parts[0];
-    }
+    if (parts.length === 1 && !node.items.length) return parts[0];
     const own = node.items.map((item) => ({ name: item.name, all: [item], parts: [] }));
     // a device of its own is a leaf
     if (!parts.length && own.length === 1) return own[0];
@@ -45,8 +43,9 @@ const layoutTree = (() => {
       .map((kind) => ({ kind, among: items.filter((item) => item.kind === kind) }))
       .filter(({ among }) => among.length)
       .map(({ kind, among }) => {
-        const { all, parts } = grow(kind, among);
-        return { name: kind === "fibre" ? "fibres" : `${kind}s`, all, parts };
+        const tree = grow(kind, among);
+        const parts = tree.parts.length ? tree.parts : [tree];
+        return { name: kind === "fibre" ? "fibres" : `${kind}s`, all: tree.all, parts };
       });
     return [...(devices.all.length ? (devices.parts.length ? devices.parts : [devices]) : []), ...pins];
   }
