@@ -14,6 +14,7 @@ import pytest
 from optinc_pdk.cards import load_process
 from optinc_pdk.cli import main
 from optinc_pdk.errors import InputError
+from optinc_pdk.factor import MeshKind, MeshShape
 from optinc_pdk.matrices import MatrixFactor, MatrixTarget, factor_matrix
 from optinc_pdk.report.cross_section import cross_section_picture, films
 from optinc_pdk.report.figure_files import FORMATS, figure_format
@@ -131,6 +132,21 @@ def test_the_commands_write_the_pictures(tmp_path: Path, run: Run) -> None:
     code, out, _ = run("stack", "--process", "soi220_two_metal", "-o", tmp_path / "stack.pdf")
     assert (code, out.strip()) == (0, str(tmp_path / "stack.pdf"))
     assert (tmp_path / "stack.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_the_command_draws_meshes_of_the_shape_that_is_asked_for(tmp_path: Path, run: Run) -> None:
+    rng = np.random.default_rng(1)
+    unitary = np.linalg.qr(rng.normal(size=(4, 4)) + 1j * rng.normal(size=(4, 4)))[0]
+    np.save(tmp_path / "u.npy", unitary)
+    shapes: tuple[MeshKind, ...] = ("rectangle", "triangle")
+    for shape in shapes:
+        picture = tmp_path / f"{shape}.svg"
+        assert run("factor", tmp_path / "u.npy", "--mesh", shape, "--picture", picture)[0] == 0
+        (mesh,) = factor_matrix(MatrixTarget(unitary), PROCESS, MeshShape(shape)).meshes
+        phases = [*mesh.phi.tolist(), *mesh.output_phase.tolist()]
+        stated = [text for text in texts(picture.read_bytes()) if re.fullmatch(r"[01]\.\d\d", text)]
+        # the ticks of the colours end the texts
+        assert stated[: len(phases)] == [f"{round(phase / np.pi, 2) % 2:.2f}" for phase in phases]
 
 
 def test_wrong_pictures_are_refused_before_any_work(tmp_path: Path, run: Run) -> None:
