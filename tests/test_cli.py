@@ -556,7 +556,7 @@ def test_a_file_without_a_task_averages_words_if_options_state_them(tmp_path: Pa
     assert general.returncode == 0 and json.loads(general.stdout)["task"]["kind"] == "network"
     gds = tmp_path / "general" / "weights.gds"
     refused = run("eye", gds, "--weights", weights, "--symbol-rate", "1e6")
-    assert refused.returncode == 2 and "contains no averaging task" in refused.stderr
+    assert refused.returncode == 2 and "has no labels" in refused.stderr and "--data" in refused.stderr
     refused = run("yield", gds)
     assert refused.returncode == 2 and "computes a general network of 2 inputs and 2 outputs" in refused.stderr
 
