@@ -171,7 +171,9 @@ def _meshes(
         rows, columns = len(block.rows), len(block.columns)
         wanted = np.real(mesh.matrix()[:rows, :columns])
         inputs = None if columns == mesh.modes else np.eye(mesh.modes, columns, dtype=np.complex128)
-        model = CorrectionProblem(record.devices(mesh), wanted, homodyne=True, inputs=inputs, quadrature_weight=QUADRATURE_WEIGHT)
+        model = CorrectionProblem(
+            record.devices(mesh), wanted, homodyne=True, inputs=inputs, quadrature_weight=QUADRATURE_WEIGHT
+        )
         oscillator = _heaters(problem, target, pieces, "lo")
         ideal = np.stack([mesh.phi, mesh.theta], axis=1)
         meshes.append(
