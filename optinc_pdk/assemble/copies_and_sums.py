@@ -96,9 +96,8 @@ def _split(b: CircuitBuilder, group: _CopiedInputs, guides: list[str], copies: r
     first = group.above + len(guides) * copies[0]
     ends: list[str] = []
     for i, (number, guide) in enumerate(zip(group.inputs, guides, strict=True)):
-        node = b.add(
-            f"{group.section}_m{number}_{copies[0]}_{copies[-1]}", "mmi1x2", (group.section, column, first + i)
-        )
+        name, place = f"{group.section}_m{number}_{copies[0]}_{copies[-1]}", (group.section, column, first + i)
+        node = b.add(name, "mmi1x2", place)
         b.connect(guide, f"{node},o1")
         ends += [f"{node},o2", f"{node},o3"]
     ends = permute(b, group.section, ends, _halves(len(guides)), column + 1, first)

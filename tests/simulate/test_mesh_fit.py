@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optinc_pdk.simulate.programming import phase_fit
+from optinc_pdk.simulate.programming import mesh_fit, phase_fit
+from optinc_pdk.simulate.programming.detection_jacobian import linear_response, row_scales
 from optinc_pdk.simulate.programming.mesh_fit import fit_meshes
 from optinc_pdk.simulate.programming.phase_fit import is_large, matrix_errors, solve_fields
 from optinc_pdk.simulate.programming.program import aligned_start
@@ -40,3 +41,28 @@ def test_deviation_of_the_chip_from_the_model_is_corrected(process, monkeypatch)
     errors = []
     fit_meshes(problem, problem.targets[1], recorded, phases, lambda _, error: errors.append(error))
     assert min(errors[1:]) < errors[0]
+
+
+def test_fits_keep_the_light_in_phase_with_the_local_oscillators(process, monkeypatch):
+    monkeypatch.setattr(phase_fit, "JACOBIAN_NUMBERS", 0)
+    # without a weight of the quadrature, this fit leaves half of the signal of a row
+    problem = problem_of(random_onn((8, 8), ("svd", ("approx", 8), "svd"), seed=4), process)
+    target = problem.targets[1]
+    phases, recorded = aligned_start(problem)
+    fitted = fit_meshes(problem, target, recorded, phases)
+    before, after = (
+        row_scales(linear_response(solve_fields(problem, each), target).coefficient, target)
+        for each in (phases, fitted)
+    )
+    assert (after / before).min() > 0.85
+
+
+def test_local_oscillators_follow_rows_of_the_opposite_sign(process):
+    problem = problem_of(random_onn((6, 6), ("svd", ("approx", 6), "svd")), process)
+    phases, recorded = aligned_start(problem)
+    (mesh,) = mesh_fit._meshes(problem, problem.targets[1], recorded, phases)
+    upright, turned = phases.copy(), phases.copy()
+    mesh.write(upright)
+    mesh.x[2 * mesh.problem.mzis + 2] += np.pi
+    mesh.write(turned)
+    assert np.exp(1j * turned) == pytest.approx(np.exp(1j * upright), abs=1e-9)
