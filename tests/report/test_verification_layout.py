@@ -170,6 +170,9 @@ def clicked_down_the_middle(browser: Browser) -> set[str]:
 def test_the_faulty_guide_is_marked_and_chosen(shown: Browser) -> None:
     assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert shown.evaluate("document.querySelector('.static-layout').hidden")
+    cells = "[...document.querySelectorAll('.stacked tbody th, .stacked td')].filter((cell) => cell.offsetParent)"
+    assert shown.evaluate(f"{cells}.length") > 12
+    assert shown.evaluate(f"{cells}.every((cell) => cell.getBoundingClientRect().right <= window.innerWidth)")
     # markers are shown without a click
     assert shown.evaluate("document.querySelector('#layout-overlays input:checked') !== null")
     shown.evaluate("document.getElementById('layout-next').click()")
