@@ -437,15 +437,28 @@ def test_blocks_are_zoomed_to_and_hidden(shown: Browser, data: dict[str, Any]) -
     power = sum(item["values"]["power"] for item in inside if item["kind"] == "heater")
     assert f"{power:.3f} mW" in text(shown, "facts")
     assert text_of_scale(shown) != scale
-    click_block(shown, "l1", "input")
-    # what is hidden cannot be clicked, and can be found
     heater = next(item for item in inside if item["kind"] == "heater")
-    find(shown, f"heater {heater['name']}")
-    assert text(shown, "chosen") == f"heater {heater['name']}"
-    click_middle(shown)
-    assert text(shown, "chosen") != f"heater {heater['name']}"
-    click_block(shown, "l1", ".block")
+    name = f"heater {heater['name']}"
+    find(shown, name)
+    assert (text(shown, "chosen"), "again" in text(shown, "matches")) == (name, False)
+    # a click states that a part is hidden; the search shows its block again
     click_block(shown, "l1", "input")
+    click_middle(shown)
+    assert text(shown, "chosen") == f"{name} is hidden"
+    find(shown, name)
+    assert text(shown, "chosen") == name
+    assert text(shown, "matches").endswith("; l1 is shown again")
+    boxes = "[...document.querySelectorAll('#layout-tree input')]"
+    assert shown.evaluate(f"{boxes}.every((box) => box.checked && !box.indeterminate)")
+    click_middle(shown)
+    assert text(shown, "chosen") == name
+    # so does the search for a guide between hidden devices
+    click_block(shown, "l1", "input")
+    within = next(ends for ends in data["guides"]["ends"] if all(end.startswith(prefix) for end in ends))
+    find(shown, "guide " + " – ".join(within))
+    assert text(shown, "matches").endswith("; l1 is shown again")
+    assert shown.evaluate(f"{boxes}.every((box) => box.checked && !box.indeterminate)")
+    click_block(shown, "l1", ".block")
     click_block(shown, "l1", "input")
     # tiles of other zooms are gone now
     hidden = painted(shown)

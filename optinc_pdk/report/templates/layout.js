@@ -329,22 +329,32 @@
 
     clicked(at) {
       if (this.measured) this.measure(at);
-      else this.choose(this.find(at.lng * NM, at.lat * NM), false, this.layersAt(at.lng * NM, at.lat * NM));
+      else this.choose(this.find(at.lng * NM, at.lat * NM), false, this.textAt(at.lng * NM, at.lat * NM));
     }
 
-    // what is said about a point that belongs to no part with a name
+    // what is said about a point where no part with a name is shown
+    textAt(x, y) {
+      const hidden = this.look.hidden && this.find(x, y, null);
+      return hidden ? `${hidden.kind} ${hidden.name} is hidden` : this.layersAt(x, y);
+    }
+
     layersAt(x, y) {
       const at = (part, i) => {
         const box = part.boxes.subarray(4 * i, 4 * i + 4);
         return contains(box, x, y, 0) && this.probe.isPointInPath(part.path(null), ...part.cell.inverse(i, x, y));
       };
-      const here = (part) => Array.from({ length: part.cell.count }, (_, i) => i).some((i) => at(part, i));
-      const found = this.data.layers.filter((layer, n) => this.look.shown[n] && !layer.hollow && this.parts[n].some(here));
+      const { hidden } = this.look;
+      const gone = (part, i) => part.items[i] >= 0 && hidden?.items[part.items[i]];
+      const here = (part) => Array.from({ length: part.cell.count }, (_, i) => i).filter((i) => at(part, i));
+      const visible = (part) => here(part).some((i) => !gone(part, i));
+      const found = this.data.layers.filter((layer, n) => this.look.shown[n] && !layer.hollow && this.parts[n].some(visible));
+      const covered = hidden && this.parts.flat().some((part) => here(part).some((i) => gone(part, i)));
+      if (!found.length && covered) return "A hidden block is here";
       if (!found.length) return "Nothing is here";
       return `${found.map((layer) => layer.title).join(", ")}: no device, guide, pad or fibre`;
     }
 
-    find(x, y) {
+    find(x, y, hidden = this.look.hidden) {
       const near = NEAR_PX * this.nmPerPx();
       const shown = this.markers.filter((each) => this.visible.has(each.kind));
       const marked = shown.filter((each) => each.box && contains(each.box, x, y, near));
@@ -356,14 +366,14 @@
         const marker = at && onGuides.find((each) => each.guide === at.guide);
         if (marker) return marker;
       }
-      const items = this.data.items.filter((item) => !this.look.hidden?.items[item.number]);
+      const items = this.data.items.filter((item) => !hidden?.items[item.number]);
       const inside = smallest(items.filter((item) => contains(item.box, x, y, 0)));
       if (inside) return inside;
-      const guide = this.findGuide(x, y, near);
+      const guide = this.findGuide(x, y, near, hidden?.guides ?? []);
       return guide ?? smallest(items.filter((item) => contains(item.box, x, y, near)));
     }
 
-    findGuide(x, y, near, hidden = this.look.hidden?.guides ?? []) {
+    findGuide(x, y, near, hidden) {
       const stub = this.data.guides.stubs.find(([guide, ...box]) => !hidden[guide] && contains(box, x, y, near));
       if (stub) return this.guides[stub[0]];
       this.probe.lineWidth = 2 * near;
@@ -517,8 +527,10 @@
     }
 
     makeTree() {
-      const nodes = layoutTree.blocks(this.data.items, Object.keys(PIN_COLORS));
-      layoutTree.show(byId("tree"), nodes, (node) => this.chooseBlock(node), (node, on) => this.showBlock(node, on));
+      this.blocks = layoutTree.blocks(this.data.items, Object.keys(PIN_COLORS));
+      this.isHidden = (item) => this.look.hidden?.items[item.number] ?? false;
+      const [chosen, shown] = [(node) => this.chooseBlock(node), (node, on) => this.showBlock(node, on)];
+      layoutTree.show(byId("tree"), this.blocks, chosen, shown, this.isHidden);
     }
 
     chooseBlock({ name, all, parts }) {
@@ -552,8 +564,26 @@
       }
       hidden.guides = this.data.guides.ends.map((ends) => ends.every((end) => gone.get(end.slice(0, end.lastIndexOf(",")))));
       this.look.hidden = hidden.items.some((each) => each) ? hidden : null;
+      layoutTree.update(byId("tree"), this.isHidden);
       this.redraw();
       this.drawOverlay();
+    }
+
+    // shows the hidden block of a part again, or those at the ends of a hidden guide; returns the names of blocks
+    reveal(item) {
+      const ends = item.kind === "guide" && this.look.hidden?.guides[item.guide] ? this.data.guides.ends[item.guide] : [];
+      const instances = ends.map((end) => end.slice(0, end.lastIndexOf(",")));
+      const parts = item.kind === "guide"
+        ? this.data.items.filter((each) => instances.includes(each.facts["Netlist instance"]))
+        : [item];
+      const names = [];
+      for (const part of parts) {
+        if (!this.isHidden(part)) continue;
+        const node = layoutTree.hiddenBlock(this.blocks, part, this.isHidden);
+        this.showBlock(node, true);
+        names.push(node.name);
+      }
+      return names;
     }
 
     checkbox(parent, text, color, checked, changed) {
@@ -616,8 +646,10 @@
         return;
       }
       this.sought.at = (this.sought.at + step + names.length) % names.length;
-      byId("matches").textContent = `${(this.sought.at + 1).toLocaleString("en")} of ${names.length.toLocaleString("en")}`;
-      this.choose(this.named.get(names[this.sought.at]), true);
+      const item = this.named.get(names[this.sought.at]);
+      const again = this.reveal(item).map((name) => `; ${name} is shown again`).join("");
+      byId("matches").textContent = `${(this.sought.at + 1).toLocaleString("en")} of ${names.length.toLocaleString("en")}${again}`;
+      this.choose(item, true);
     }
 
     nextMarker(name = null) {

@@ -56,14 +56,33 @@ const layoutTree = (() => {
     return made;
   }
 
-  // state of the boxes above a changed one
-  function updateAbove(row) {
-    for (let above = row.parentElement.closest("li"); above; above = above.parentElement.closest("li")) {
-      const boxes = [...above.querySelectorAll(":scope > ul > li > label > input")];
-      const box = above.querySelector(":scope > label > input");
-      box.checked = boxes.some((each) => each.checked);
-      box.indeterminate = boxes.some((each) => each.checked !== boxes[0].checked || each.indeterminate);
-    }
+  const blockOf = new WeakMap(); // block by its box
+
+  function tick(box, hidden) {
+    const { all } = blockOf.get(box);
+    const count = all.filter(hidden).length;
+    box.checked = count < all.length;
+    box.indeterminate = count > 0 && box.checked;
+  }
+
+  /**
+   * Sets the boxes of a list by what is hidden.
+   * @param {HTMLElement} list The list.
+   * @param {(item: object) => boolean} hidden Whether an item is hidden.
+   */
+  function update(list, hidden) {
+    for (const box of list.querySelectorAll("input")) tick(box, hidden);
+  }
+
+  /**
+   * The largest block with a hidden item of which nothing is shown.
+   * @param {object[]} nodes Blocks.
+   * @param {object} item The item.
+   * @param {(item: object) => boolean} hidden Whether an item is hidden.
+   */
+  function hiddenBlock(nodes, item, hidden) {
+    const node = nodes.find((each) => each.all.includes(item));
+    return node.all.every(hidden) ? node : hiddenBlock(node.parts, item, hidden);
   }
 
   /**
@@ -72,23 +91,19 @@ const layoutTree = (() => {
    * @param {object[]} nodes Blocks.
    * @param {(node: object) => void} chosen Called with a block that is chosen.
    * @param {(node: object, on: boolean) => void} shown Called with a block that is shown or hidden.
+   * @param {(item: object) => boolean} hidden Whether an item is hidden.
    */
-  function show(list, nodes, chosen, shown, on = true) {
+  function show(list, nodes, chosen, shown, hidden) {
     for (const node of nodes) {
-      const box = element("input", { type: "checkbox", checked: on });
+      const box = element("input", { type: "checkbox" });
+      blockOf.set(box, node);
+      tick(box, hidden);
       const label = element("label", {}, box, element("span", { className: "unseen", textContent: `Show ${node.name}` }));
       const count = node.parts.length ? ` (${node.all.length.toLocaleString("en")})` : "";
       const zoom = element("button", { type: "button", className: "block", textContent: `${node.name}${count}` });
       const row = element("li", {}, label, zoom);
       zoom.addEventListener("click", () => chosen(node));
-      box.addEventListener("change", () => {
-        for (const inner of row.querySelectorAll("input")) {
-          inner.checked = box.checked;
-          inner.indeterminate = false;
-        }
-        updateAbove(row);
-        shown(node, box.checked);
-      });
+      box.addEventListener("change", () => shown(node, box.checked));
       if (node.parts.length) {
         const open = element("button", { type: "button", className: "open", textContent: "▸", ariaLabel: `Parts of ${node.name}` });
         open.setAttribute("aria-expanded", "false");
@@ -98,7 +113,7 @@ const layoutTree = (() => {
           open.textContent = now ? "▾" : "▸";
           if (!row.querySelector("ul")) {
             const inner = element("ul", {});
-            show(inner, node.parts, chosen, shown, box.checked);
+            show(inner, node.parts, chosen, shown, hidden);
             row.append(inner);
           }
           row.querySelector("ul").hidden = !now;
@@ -109,5 +124,5 @@ const layoutTree = (() => {
     }
   }
 
-  return { blocks, show };
+  return { blocks, show, update, hiddenBlock };
 })();
