@@ -143,6 +143,15 @@ def test_the_rules_are_filtered_by_text(shown: Browser) -> None:
     assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     rows = "[...document.querySelectorAll('#rules tbody tr')].filter((row) => !row.hidden)"
     assert shown.evaluate(f"{rows}.length") == len(load_process().rules)
+    # wide windows show every name in one line; narrow ones name what a line states, as they have no heads of columns
+    narrow = shown.evaluate("window.innerWidth < 768")
+    lines = "(() => { const r = document.createRange(); r.selectNodeContents(row.cells[0].firstChild);"
+    lines += (
+        "return new Set([...r.getClientRects()].filter((each) => each.width > 8).map((each) => each.top)).size; })()"
+    )
+    assert narrow or shown.evaluate(f"{rows}.filter((row) => {lines} !== 1).map((row) => row.dataset.rule)") == []
+    before = "getComputedStyle(document.querySelector('#rules tbody tr').cells[2], '::before').content"
+    assert shown.evaluate(before) == ('"Layers: "' if narrow else "none")
     shown.evaluate(
         "(() => { const f = document.getElementById('rules-filter'); f.value = 'Ground_Rise';"
         "f.dispatchEvent(new Event('input')); })()"
