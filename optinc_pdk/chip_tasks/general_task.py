@@ -90,9 +90,12 @@ class GeneralTask:
         """Factor the layers, and check that the electronics reach the gains that they need."""
         from optinc_pdk.report.detection_loss import detection_losses
 
-        factors = factorise(self.given)
-        check_gains(factors, self.process, detection_losses(self.given, self.process))
-        return factors
+        check_gains(self._factors, self.process, detection_losses(self.given, self.process))
+        return self._factors
+
+    @cached_property
+    def _factors(self) -> tuple[LayerFactor, ...]:
+        return factorise(self.given)
 
     def draft(self, factors: tuple[LayerFactor, ...], name: str) -> CircuitDraft:
         """Assemble the circuit, which the shapes of the layers determine."""
@@ -149,7 +152,9 @@ class GeneralTask:
         """List why the network fails, what the data says of it, saturated modulators and matrix errors."""
         from optinc_pdk.report.network_numbers import network_findings
 
-        lines = [] if result is None else network_findings(result.comparison, result.saturated, self.given)
+        lines = []
+        if result is not None:
+            lines = network_findings(result.comparison, result.saturated, self.given, self._factors)
         if programming is not None:
             errors = ", ".join(f"{error:.1e}" for error in programming.driven_error)
             lines.append(f"matrix error as driven, rms over the 2-norm, by layer: {errors}")

@@ -105,10 +105,14 @@ class MatrixTask:
 
         m, n = self.target.matrix.shape
         wide, high = (length / 1e3 for length in largest_die(self.process))
-        remedy = "" if "bump" in self.process.devices else ", or a process with bumps such as --process soi220_flipchip"
+        remedies = ["use a smaller matrix"]
+        if self.shape.extra_columns:
+            remedies.insert(0, f"use fewer redundant columns than {self.shape.extra_columns} (--extra-columns)")
+        if "bump" not in self.process.devices:
+            remedies.append("a process with bumps such as --process soi220_flipchip")
         return InputError(
             f"{self.source}the chip of this {m} × {n} matrix {size}, the largest die of process {self.process.name!r} "
-            f"is {wide:g} × {high:g} mm; use a smaller matrix{remedy}"
+            f"is {wide:g} × {high:g} mm; {', or '.join(remedies)}"
         )
 
     def program(

@@ -138,6 +138,7 @@ def _check_words(onn: Onn, files: ChipFiles, card: Process, path: Path, as_json:
 def _check_network(source: CheckedNetwork, files: ChipFiles, card: Process, path: Path, as_json: bool) -> None:
     """Send data through the chip of a general network, and end with the exit code."""
     from optinc_pdk.chip_tasks.general_task import check_network, write_network
+    from optinc_pdk.onn import factorise
     from optinc_pdk.report.network_numbers import network_findings, network_numbers
     from optinc_pdk.report.schema import NetworkNumbers
     from optinc_pdk.report.terminal_tables import network_line
@@ -156,7 +157,7 @@ def _check_network(source: CheckedNetwork, files: ChipFiles, card: Process, path
         print(json.dumps({"schema": 1} | numbers | faults_json(faults), indent=2))
     else:
         print(network_line(NetworkNumbers.model_validate(numbers)))
-        for line in network_findings(found, result.saturated, source.network):
+        for line in network_findings(found, result.saturated, source.network, factorise(source.network)):
             print(line)
         print_faults(faults)
     raise typer.Exit(exit_code(found.passed, faults))

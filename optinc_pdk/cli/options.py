@@ -207,7 +207,7 @@ Reading = Annotated[
 MeshName = Annotated[
     Literal["rectangle", "triangle"] | None,
     typer.Option(
-        help="For a matrix: shape of its meshes. A triangle has almost twice the columns and the loss of them. "
+        help="For a matrix: shape of its meshes. A triangle has almost twice the columns, and so more loss. "
         "Default: rectangle."
     ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit
-from optinc_pdk.onn import GeneralNetwork, NetworkComparison, NetworkData, NetworkLimits
+from optinc_pdk.factor import BlockFactor
+from optinc_pdk.onn import GeneralNetwork, LayerFactor, NetworkComparison, NetworkData, NetworkLimits
 from optinc_pdk.report.build_numbers import chip_dies, network_parts, oscillator_numbers
 from optinc_pdk.report.size_limits import area_limit, pads_limit, power_limit
 from optinc_pdk.signoff.function import ChipLight
@@ -23,6 +25,8 @@ LISTED = 5
 LARGE_ERROR_SHARE = 0.5
 """Share of the errors of the most frequent label alone, from which on a network's accuracy is mentioned where none is
 required. Our choice."""
+APPROXIMATION = 1e-3
+"""Error of a layer of blocks, relative to its norm, from which it is mentioned."""
 LARGE_LOSS = 0.05
 """Accuracy by which a network is below its card's, from which on it is mentioned although it passes. Our choice."""
 
@@ -93,7 +97,9 @@ def network_numbers(network: GeneralNetwork, found: NetworkComparison, saturated
     }
 
 
-def network_findings(found: NetworkComparison, saturated: int, network: GeneralNetwork) -> list[str]:
+def network_findings(
+    found: NetworkComparison, saturated: int, network: GeneralNetwork, factors: Sequence[LayerFactor]
+) -> list[str]:
     """List why a chip fails, what the data says of its network, and clipped amplitudes, one line each.
 
     Args:
@@ -101,12 +107,26 @@ def network_findings(found: NetworkComparison, saturated: int, network: GeneralN
         saturated: Number of modulator amplitudes above 1.
         network: The network. Its card may state an accuracy. Modulators of clipped networks clip on purpose, which is
             no finding.
+        factors: Factorisation of its layers.
     """
-    lines = [*_disagreement(found), *_accuracy(found, network.card.get("accuracy"))]
-    lines += _error(found, network.card.get("rms_error")) or _fit(found)
+    approximations = _approximations(factors)
+    cause = "the factorisation of the network is the cause, or the chip" if approximations else "the chip is the cause"
+    lines = [*approximations, *_disagreement(found), *_accuracy(found, network.card.get("accuracy"), cause)]
+    lines += _error(found, network.card.get("rms_error"), cause) or _fit(found)
     if saturated and network.activation == "relu":
         lines.append(f"network: {saturated:,} modulator amplitudes were clipped to full scale")
     return lines
+
+
+def _approximations(factors: Sequence[LayerFactor]) -> list[str]:
+    """Layers that blocks of diagonal × orthogonal matrices do not realise."""
+    return [
+        f"factor: blocks of {layer.factor.block} × {layer.factor.block} realise layer {number} but for "
+        f"{layer.relative_error:.2%} (Frobenius norm); train with project_blocks, give all inputs of the first layer "
+        'one range (input_range), or factor the layer by "svd"'
+        for number, layer in enumerate(factors)
+        if isinstance(layer.factor, BlockFactor) and layer.relative_error > APPROXIMATION
+    ]
 
 
 def _disagreement(found: NetworkComparison) -> list[str]:
@@ -126,12 +146,13 @@ def _disagreement(found: NetworkComparison) -> list[str]:
     ]
 
 
-def _accuracy(found: NetworkComparison, stated: float | None) -> list[str]:
-    """Accuracy below its limit, with the network or the chip as its cause; and a network of low accuracy.
+def _accuracy(found: NetworkComparison, stated: float | None, other: str) -> list[str]:
+    """Accuracy below its limit, with the network or something else as its cause; and a network of low accuracy.
 
     Args:
         found: Outputs of chip and network.
         stated: Accuracy that the network's card states; None if it states none.
+        other: The cause if it is not the network.
     """
     limit, network, chip, constant = (
         found.limits.accuracy,
@@ -146,9 +167,7 @@ def _accuracy(found: NetworkComparison, stated: float | None) -> list[str]:
     remedy = "check its weights, its activation and the scale of the data"
     if limit is not None and chip < limit:
         cause = (
-            f"the network itself is the cause: {without}{card}; {remedy}"
-            if network < limit
-            else f"the chip is the cause: {without}"
+            f"the network itself is the cause: {without}{card}; {remedy}" if network < limit else f"{other}: {without}"
         )
         return [f"network: the chip classifies {chip:.2%} of the samples correctly, required are {limit:.2%}; {cause}"]
     # without a limit nobody says what the network should reach
@@ -161,12 +180,13 @@ def _accuracy(found: NetworkComparison, stated: float | None) -> list[str]:
     return []
 
 
-def _error(found: NetworkComparison, stated: float | None) -> list[str]:
-    """Error of the outputs beyond its limit, with the network or the chip as its cause.
+def _error(found: NetworkComparison, stated: float | None, other: str) -> list[str]:
+    """Error of the outputs beyond its limit, with the network or something else as its cause.
 
     Args:
         found: Outputs of chip and network.
         stated: Error that the network's card states; None if it states none.
+        other: The cause if it is not the network.
     """
     limit, network, chip = found.limits.rms_error, found.rms_error(found.expected), found.rms_error(found.outputs)
     if limit is None or network is None or chip is None or chip <= limit:
@@ -176,7 +196,7 @@ def _error(found: NetworkComparison, stated: float | None) -> list[str]:
     cause = (
         f"the network itself is the cause: {without}{card}; check its weights, its activation and the scale of the data"
         if network > limit
-        else f"the chip is the cause: {without}"
+        else f"{other}: {without}"
     )
     return [f"network: the outputs of the chip differ from y by {chip:.4g} rms, allowed are {limit:.4g}; {cause}"]
 

@@ -73,7 +73,10 @@ def read_extracted_chip(gds: str | Path, netlist: str | Path, bias: str | Path, 
     """
     reference = read_netlist(netlist)
     if reference.board is None:
-        raise InputError(f"{netlist}: no board under info.board; give the netlist of a whole chip")
+        raise InputError(
+            f"{netlist}: no board under info.board, as of the chip of a matrix; give the netlist of the network's "
+            "chip, or the matrix of this one"
+        )
     return _extracted(reference, reference.board, gds, netlist, bias, process)
 
 

@@ -19,8 +19,9 @@ from optinc_pdk.chip_tasks.sources import CheckOptions, checked_network
 from optinc_pdk.circuit import Bias, read_bias, read_netlist
 from optinc_pdk.cli.commands import app
 from optinc_pdk.errors import InputError
+from optinc_pdk.factor import unitary_diagonal
 from optinc_pdk.flow import build
-from optinc_pdk.onn import GeneralNetwork, Layer, NetworkComparison, NetworkData, NetworkLimits
+from optinc_pdk.onn import GeneralNetwork, Layer, NetworkComparison, NetworkData, NetworkLimits, factorise
 from optinc_pdk.report.network_numbers import network_findings
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.simulate import scattering, transmit_vectors, trim_offsets
@@ -188,12 +189,12 @@ def test_a_network_of_low_accuracy_is_mentioned_where_none_is_required() -> None
     for right, mentioned in ((2, True), (4, True), (5, False)):
         outputs = np.eye(3)[np.where(np.arange(6) < right, labels, (labels + 1) % 3)]
         found = NetworkComparison(NetworkData(np.zeros((6, 3)), labels=labels), NetworkLimits(), outputs, outputs)
-        lines = network_findings(found, 0, NETWORK)
+        lines = network_findings(found, 0, NETWORK, ())
         assert bool(lines) is mentioned, lines
         assert not mentioned or f"classifies {right / 6:.2%}" in lines[0]
         # a stated accuracy says what the network should reach
         limits = NetworkLimits(accuracy=right / 6)
-        assert bool(network_findings(replace(found, limits=limits), 0, NETWORK)) is (right == 2)
+        assert bool(network_findings(replace(found, limits=limits), 0, NETWORK, ())) is (right == 2)
 
 
 def test_a_regressor_that_states_its_error_fails_once_a_weight_is_flipped(tmp_path: Path) -> None:
@@ -227,8 +228,26 @@ def test_a_chip_of_a_larger_error_than_its_network_is_the_cause() -> None:
     found = NetworkComparison(NetworkData(X, outputs=y), limits, y, y + 0.02)
     assert found.agreement == 1.0 and not found.passed
     assert replace(found, limits=NetworkLimits(tolerance=0.1, rms_error=0.03)).passed
-    (line,) = network_findings(found, 0, NETWORK)
+    (line,) = network_findings(found, 0, NETWORK, ())
     assert "the chip is the cause" in line and "by 0.02 rms, allowed are 0.01" in line
+
+
+def test_blocks_that_do_not_realise_a_layer_are_the_cause() -> None:
+    y = NETWORK.forward(X)
+    limits = NetworkLimits(tolerance=0.1, rms_error=0.01)
+    found = NetworkComparison(NetworkData(X, outputs=y), limits, y, y + 0.02)
+    blocks = replace(NETWORK, factor=(("approx", 2), *NETWORK.factor[1:]))
+    factors = factorise(blocks)
+    lines = network_findings(found, 0, blocks, factors)
+    assert lines[0].startswith("factor: blocks of 2 × 2 realise layer 0 but for ") and "project_blocks" in lines[0]
+    assert f"{factors[0].relative_error:.2%}" in lines[0]
+    assert "the factorisation of the network is the cause, or the chip" in lines[1]
+    # weights that blocks realise are not mentioned
+    layer = replace(blocks.layers[0], weight=unitary_diagonal(blocks.layers[0].weight, 2).matrix())
+    exact = replace(blocks, layers=(layer, *blocks.layers[1:]))
+    exact = GeneralNetwork.of_layers(exact.layers, input_range=(-1.0, 1.0))
+    exact = replace(exact, factor=blocks.factor)
+    assert "the chip is the cause" in network_findings(found, 0, exact, factorise(exact))[0]
 
 
 @pytest.mark.parametrize("stated", [-1.0, True, "small", float("inf")])

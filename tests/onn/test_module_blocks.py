@@ -37,3 +37,13 @@ def test_parts_of_zeros_stay_zero():
 def test_sizes_out_of_range_are_refused(block):
     with pytest.raises(InputError, match=f"block = {block}: give a size from 1 to 4 for a layer of 4 × 6"):
         module_blocks.project_blocks(torch.nn.Linear(6, 4), block)
+
+
+def test_what_is_no_layer_and_weights_that_are_not_finite_are_refused():
+    with pytest.raises(InputError, match=r"layer is a Sequential; give a torch\.nn\.Linear"):
+        module_blocks.project_blocks(torch.nn.Sequential(torch.nn.Linear(4, 4)), 2)
+    layer = torch.nn.Linear(4, 4)
+    with torch.no_grad():
+        layer.weight[0, 0] = float("nan")
+    with pytest.raises(InputError, match="entries that are not finite"):
+        module_blocks.project_blocks(layer, 2)

@@ -20,22 +20,27 @@ def project_blocks(layer: nn.Linear, block: int) -> None:
     """Replace a layer's weight, in place, by the nearest one of square blocks that are diagonal × orthogonal.
 
     One mesh and a row of attenuators realise such a block. Call it after every step of the optimizer, and build the
-    network with the factorisation ``("approx", block)`` of this layer. Blocks at the edges of the weight are completed
-    with unused rows and columns. Entries of the diagonals are at least 0, because a sign belongs to the orthogonal
-    matrix.
+    network with the factorisation ``("approx", block)`` of this layer. If it is the first layer, give the network one
+    range for all inputs: signals are scaled by the ranges, and columns of a block with different scales are no such
+    block. Blocks at the edges of the weight are completed with unused rows and columns. Entries of the diagonals are at
+    least 0, because a sign belongs to the orthogonal matrix.
 
     Args:
         layer: The layer, (out, in).
         block: Size of the blocks, 1 to the smaller of out and in.
 
     Raises:
-        InputError: The size is out of range.
+        InputError: This is no ``nn.Linear``, the size is out of range, or weights are not finite.
 
     Source:
         arXiv 2603.28290, "Matrix approximation".
     """
     import torch
 
+    if not isinstance(layer, torch.nn.Linear):
+        raise InputError(f"layer is a {type(layer).__name__}; give a torch.nn.Linear, such as module[0]")
+    if not torch.isfinite(layer.weight).all():
+        raise InputError("the layer's weight has entries that are not finite; lower the learning rate")
     rows, columns = layer.weight.shape
     if not 1 <= block <= min(rows, columns):
         most = min(rows, columns)

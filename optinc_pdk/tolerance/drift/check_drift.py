@@ -181,7 +181,7 @@ def checked_lines(numbers: Mapping[str, Any]) -> list[str]:
     most = max(row["settings_per_calibration"] for row in rows)
     failed = sum(row["failed_calibrations"] for row in rows)
     lines.append(
-        f"calibration in service: {rows[0]['calibrations']} times in each scenario, at most {most:.0f} heater settings "
-        f"each on average; {failed} failed"
+        f"calibration in service: {rows[0]['calibrations']} times in each scenario; a calibration applies {most:.0f} "
+        f"heater settings in the mean of the scenario that needs most; {failed} failed"
     )
     return lines

@@ -158,7 +158,7 @@ def run_drift(
     # matplotlib takes long to import, and a run that is refused draws nothing
     from optinc_pdk.tolerance.drift.plots import drift_png
 
-    caption = f"{name}, {samples} calibrated samples, seed {study.work.seed}"
+    caption = f"{name}, {samples} calibrated sample{'s' * (samples != 1)}, seed {study.work.seed}"
     tracks = list(_tracks(study, points))
     files = {
         directory / f"{name}.{TABLE}": _table(study, points, hours),
@@ -199,7 +199,8 @@ def summary_lines(numbers: Mapping[str, Any]) -> list[str]:
     """
     checked = "quantities" in numbers["scenarios"][0]["tracked"]
     return [
-        f"{numbers['samples']} calibrated chips, {numbers['hours']:g} hours, drive holds {numbers['holds']}",
+        f"{numbers['samples']} calibrated chip{'s' * (numbers['samples'] != 1)}, {numbers['hours']:g} hours, "
+        f"drive holds {numbers['holds']}",
         noise_text(numbers),
         *(checked_lines(numbers) if checked else word_lines(numbers)),
     ]
