@@ -103,7 +103,8 @@ def test_redundant_columns_reach_a_permutation_in_one_mesh_and_take_another_matr
     assert program_matrix(chip, MatrixTarget(unitary(8, 3), tolerance=0.02), PROCESS).fitted.passed
 
 
-def test_triangular_meshes_are_not_drawn() -> None:
+def test_a_triangular_mesh_is_programmed() -> None:
     target = MatrixTarget(unitary(4, 0))
-    with pytest.raises(InputError, match="dummy MZIs would overlap; take a rectangle"):
-        draft_matrix(target, one_mesh(target, MeshShape("triangle")), PROCESS, "chip")
+    factors = one_mesh(target, MeshShape("triangle"))
+    chip = draft_matrix(target, factors, PROCESS, "chip").complete(CARRIER_TREE)
+    assert program_matrix(chip, target, PROCESS, factors).fitted.passed
