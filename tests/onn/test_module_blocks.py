@@ -7,9 +7,9 @@ import pytest
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import unitary_diagonal
+from optinc_pdk.onn.training import module_blocks
 
 torch = pytest.importorskip("torch", reason="torch is an extra")
-module_blocks = pytest.importorskip("optinc_pdk.onn.training.module_blocks")
 
 
 @pytest.mark.parametrize(("shape", "block"), [((8, 8), 4), ((10, 24), 8), ((5, 7), 3), ((3, 4), 1)])

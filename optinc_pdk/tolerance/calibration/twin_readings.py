@@ -26,6 +26,7 @@ Complexes = NDArray[np.complex128]
 Ints = NDArray[np.int64]
 
 UNCHOSEN = -1
+"""Row of an unknown whose derivatives are not asked for: the last one."""
 ANGLE_STEP = 1e-4
 """Step of the central differences of the couplers' S-parameters; their error is of second order in the step."""
 
