@@ -76,7 +76,10 @@ def mesh_picture(factor: MatrixFactor, name: str, file_format: str) -> bytes:
     axes.title.set(fontsize=9, wrap=True)
     axes.set_axis_off()
     bar = figure.colorbar(colours, ax=axes, orientation="horizontal", shrink=0.6, aspect=40, pad=0.02)
-    bar.set_label("θ of an MZI / π: 0 cross, 1 bar" + ("; text: φ on its upper input / π" if text else ""), fontsize=8)
+    written = "\ntext: φ on the upper input of an MZI, and output phases at the right, both / π"
+    if factor.attenuation is not None:
+        written += "; field transmissions of attenuators in boxes"
+    bar.set_label("θ of an MZI / π: 0 cross, 1 bar" + (written if text else ""), fontsize=8)
     bar.ax.tick_params(labelsize=8)
     return figure_bytes(figure, file_format, f"{name}: meshes")
 
