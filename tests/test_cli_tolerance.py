@@ -249,7 +249,7 @@ def test_drift_writes_words_against_time(chip: Path, tmp_path: Path, run: Run, m
     options = ("--samples", 1, "--imperfection", "heater", "--calibrate", "--weights", weights, "--drift", 10)
     done = run(chip, *options, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert "1 calibrated chips, 10 hours, drive holds voltage" in done.stdout
+    assert "1 calibrated chip, 10 hours, drive holds voltage" in done.stdout
     numbers = json.loads((tmp_path / "out" / "tiny.drift.json").read_text())
     assert [one["name"] for one in numbers["scenarios"]] == ["walk", "walk x10", "10 K"]
     walk = numbers["scenarios"][0]
