@@ -23,9 +23,10 @@ from optinc_pdk.chip_tasks.matrix_task import MatrixTask
 from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Data, Source, refuse_options
 from optinc_pdk.circuit import Circuit, write_netlist
 from optinc_pdk.errors import InputError
-from optinc_pdk.factor import MeshKind, MeshShape
+from optinc_pdk.factor import MeshKind
 from optinc_pdk.file_sets import StagedFiles
-from optinc_pdk.matrices import RECTANGLE, MatrixReading, MatrixTarget
+from optinc_pdk.matrices import MatrixReading, MatrixTarget
+from optinc_pdk.matrices.factorisation import mesh_shape
 from optinc_pdk.onn import Onn
 from optinc_pdk.validation import validate_arguments
 
@@ -189,20 +190,12 @@ def _task(
     if not isinstance(source, Onn):
         refuse_options("a network that averages words", input_amplitudes=input_amplitudes)
     if isinstance(source, MatrixTarget):
-        return MatrixTask(source, inputs.process, _mesh_shape(mesh, extra_columns), inputs.prefix)
+        return MatrixTask(source, inputs.process, mesh_shape(mesh, extra_columns), inputs.prefix)
     refuse_options("a matrix", mesh=mesh, extra_columns=extra_columns)
     if isinstance(source, CheckedNetwork):
         return GeneralTask(source, inputs.process)
     _check_amplitudes(source, input_amplitudes)
     return AveragingTask(source, inputs.process, input_amplitudes)
-
-
-def _mesh_shape(mesh: MeshKind | None, extra_columns: int | None) -> MeshShape:
-    """Return the shape of a matrix's meshes."""
-    try:
-        return MeshShape(RECTANGLE.kind if mesh is None else mesh, extra_columns or 0)
-    except ValueError as fault:
-        raise InputError(str(fault)) from fault
 
 
 def _check_amplitudes(onn: Onn, amplitudes: Sequence[float] | None) -> None:

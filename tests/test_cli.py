@@ -993,6 +993,15 @@ def test_size_takes_matrices_beside_networks(tmp_path: Path) -> None:
     assert (rows["matrix"]["structure"], rows["matrix"]["mzis"], rows["matrix"]["fibres"]) == ([3, 5], 16, 8)
     refused = run("size", matrix, "--bits", 4)
     assert (refused.returncode, refused.stdout) == (2, "") and "--bits has no effect" in refused.stderr
+    # two triangles of 2N - 3 columns with one redundant column each, and attenuators
+    options = ("--mesh", "triangle", "--extra-columns", 1)
+    triangles = run("size", matrix, bundled_weights(), *options, "--json")
+    assert triangles.returncode == 0, triangles.stderr
+    row = next(row for row in json.loads(triangles.stdout)["networks"] if row["name"] == "matrix")
+    assert (row["columns"], rows["matrix"]["columns"]) == (7 + 3 + 2 + 1, 5 + 3 + 1)
+    refused = run("size", bundled_weights(), *options)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--mesh, --extra-columns" in refused.stderr and bundled_weights().name in refused.stderr
     np.save(matrix, np.full((2, 2), np.nan))
     refused = run("size", bundled_weights(), matrix)
     assert (refused.returncode, refused.stdout) == (2, "") and "matrix.npy" in refused.stderr

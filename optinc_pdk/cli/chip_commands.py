@@ -160,7 +160,7 @@ def factor(
     if is_matrix(weights):
         described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
         refuse_for_matrix(weights, described | {"--link": link})
-        _factor_matrix(weights, process, mesh, extra_columns or 0, picture, as_json)
+        _factor_matrix(weights, process, mesh, extra_columns, picture, as_json)
         return
     refuse_for_network(weights, {"--mesh": mesh, "--extra-columns": extra_columns, "--picture": picture})
 
@@ -191,7 +191,7 @@ def factor(
 
 
 def _factor_matrix(
-    weights: Path, process: str, mesh: MeshKind | None, extra_columns: int, picture: Path | None, as_json: bool
+    weights: Path, process: str, mesh: MeshKind | None, extra_columns: int | None, picture: Path | None, as_json: bool
 ) -> None:
     """Factor a matrix, print its factors and, if asked for, draw its meshes."""
     if picture is not None:
@@ -199,11 +199,11 @@ def _factor_matrix(
 
         picture_format = figure_format(output_path(picture, weights, option="--picture"))
     from optinc_pdk.cards import load_process
-    from optinc_pdk.factor import MeshShape
-    from optinc_pdk.matrices import RECTANGLE, MatrixTarget, factor_matrix
+    from optinc_pdk.matrices import MatrixTarget, factor_matrix
+    from optinc_pdk.matrices.factorisation import mesh_shape
 
     target, card = MatrixTarget.load(weights), load_process(process)
-    shape = MeshShape(RECTANGLE.kind if mesh is None else mesh, extra_columns)
+    shape = mesh_shape(mesh, extra_columns)
 
     from optinc_pdk.report.matrix_factor_table import matrix_factor_row, matrix_factor_table
 
@@ -236,6 +236,8 @@ def size(
     groups: Groups = None,
     activation: ActivationName = None,
     link: LinkName = None,
+    mesh: MeshName = None,
+    extra_columns: ExtraColumns = None,
     as_json: Json = False,
 ) -> None:
     """Estimate the chip size of networks and matrices without a layout: area, pads, heater power and optical power.
@@ -245,6 +247,7 @@ def size(
     from optinc_pdk.assemble import check_devices, check_weights
     from optinc_pdk.cards import load_process, with_link
     from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.matrices.factorisation import mesh_shape
     from optinc_pdk.onn import Onn, linked_network
 
     card = with_link(load_process(process), link, None)
@@ -253,6 +256,9 @@ def size(
     if len(matrices) == len(weights):
         described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
         refuse_for_matrix(weights[0], described | {"--link": link})
+    if not matrices:
+        refuse_for_network(weights[0], {"--mesh": mesh, "--extra-columns": extra_columns})
+    shape = mesh_shape(mesh, extra_columns)
     files = [path for path in weights if path not in matrices]
     networks = [(path, read_any_network(path, bits, servers, groups, activation)) for path in files]
     for path, onn in networks:
@@ -275,7 +281,7 @@ def size(
                 size = (
                     onn_size(path.stem, network_of[path], card)
                     if matrix is None
-                    else matrix_size(path.stem, matrix, card)
+                    else matrix_size(path.stem, matrix, card, shape)
                 )
                 sizes.append(size)
     if as_json:

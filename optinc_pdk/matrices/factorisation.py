@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
-from optinc_pdk.factor import Mesh, MeshShape, mesh_devices, svd_mixed
+from optinc_pdk.factor import Mesh, MeshKind, MeshShape, mesh_devices, svd_mixed
 from optinc_pdk.factor.correction.mesh_chain import MeshChain, chain_matrix, fit_chain, locally_corrected
 from optinc_pdk.matrices.comparison import compare_matrices
 from optinc_pdk.matrices.target import MatrixTarget
@@ -72,6 +72,22 @@ class MatrixFactor:
 
 
 RECTANGLE = MeshShape()
+
+
+def mesh_shape(mesh: MeshKind | None, extra_columns: int | None) -> MeshShape:
+    """Return the shape of a matrix's meshes that options choose.
+
+    Args:
+        mesh: A rectangle or a triangle; None for a rectangle.
+        extra_columns: Number of redundant columns of each mesh; None for 0.
+
+    Raises:
+        InputError: The number of columns is out of range.
+    """
+    try:
+        return MeshShape(RECTANGLE.kind if mesh is None else mesh, extra_columns or 0)
+    except ValueError as fault:
+        raise InputError(str(fault)) from fault
 
 
 def factor_matrix(target: MatrixTarget, process: Process, shape: MeshShape = RECTANGLE) -> MatrixFactor:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from optinc_pdk.cards import Process
-from optinc_pdk.matrices import MatrixTarget, factor_matrix
+from optinc_pdk.factor import MeshShape
+from optinc_pdk.matrices import RECTANGLE, MatrixTarget, factor_matrix
 from optinc_pdk.report.chip_size import LayerSize, NetworkSize, beside_mm2, cells_mm2, mzi_loss_db, size_of_layers
 
 
-def matrix_size(name: str, target: MatrixTarget, process: Process) -> NetworkSize:
+def matrix_size(name: str, target: MatrixTarget, process: Process, shape: MeshShape = RECTANGLE) -> NetworkSize:
     """Estimate the size of a matrix's chip: one layer between input and output fibres.
 
     The factors are those of a build, so that the values of the matrix determine whether there are one or two meshes.
@@ -17,11 +18,12 @@ def matrix_size(name: str, target: MatrixTarget, process: Process) -> NetworkSiz
         name: Name of the matrix, for tables.
         target: The matrix. If fields are read, every output has a phase shifter.
         process: Process card.
+        shape: Shape of the meshes.
     """
-    factors = factor_matrix(target, process)
-    shape = [(mesh.modes, int(mesh.column.max(initial=-1)) + 1) for mesh in factors.meshes]
+    factors = factor_matrix(target, process, shape)
+    meshes = [(mesh.modes, int(mesh.column.max(initial=-1)) + 1) for mesh in factors.meshes]
     attenuators, shifters = factors.attenuators, target.outputs * (target.read == "field")
-    columns = sum(count for _, count in shape) + (attenuators > 0)
+    columns = sum(count for _, count in meshes) + (attenuators > 0)
     heaters = 2 * sum(int(mesh.row.size) for mesh in factors.meshes) + attenuators + shifters
     fibres = target.inputs + target.outputs
     fibre_db = process.device(process.fibres.coupler).parameter("loss_db")
@@ -33,7 +35,7 @@ def matrix_size(name: str, target: MatrixTarget, process: Process) -> NetworkSiz
         fibres=fibres,
         columns=columns,
         loss_db=columns * mzi_loss_db(process) + 2.0 * fibre_db + shifter_db,
-        area_mm2=cells_mm2(sum(modes * count for modes, count in shape), attenuators, process)
+        area_mm2=cells_mm2(sum(modes * count for modes, count in meshes), attenuators, process)
         + beside_mm2(fibres, heaters, process),
     )
     return size_of_layers(name, (target.inputs, target.outputs), [layer], process, None)

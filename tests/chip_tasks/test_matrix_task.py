@@ -17,8 +17,10 @@ from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.cli.app import app
 from optinc_pdk.cli.commands import app as registered
 from optinc_pdk.errors import InputError
+from optinc_pdk.factor import MeshShape
 from optinc_pdk.flow import build
 from optinc_pdk.matrices import MatrixTarget, compare_matrices
+from optinc_pdk.report.matrix_size import matrix_size
 from optinc_pdk.reprogramming import reprogram
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.simulate import scattering
@@ -68,6 +70,14 @@ def test_triangular_meshes_are_drawn_and_pass(tmp_path: Path, modes: int, extra:
     # every mode passes every column
     assert 2 * mzis + dummies == modes * columns
     assert (len(netlist.instances_of("mzi_narrow_dummy")) > 0) is (modes > 3)
+    size = matrix_size("triangle", MatrixTarget(unitary), PROCESS, MeshShape("triangle", extra))
+    (layer,) = size.layers
+    flat = read_extracted_layout(file(done, ".gds"), read_bias(file(done, ".bias.yml")), PROCESS).circuit
+    assert (layer.mzis, layer.columns) == (mzis, columns)
+    assert size.heaters == len(flat.instances_of("phase_shifter"))
+    assert size.pads == len(flat.instances_of("pad"))
+    assert layer.fibres == len(flat.instances_of("grating_coupler"))
+    assert layer.loss_db == pytest.approx(report.matrix.insertion_loss_db, abs=0.6)
 
 
 def test_a_triangle_of_two_meshes_is_programmed_again(tmp_path: Path) -> None:

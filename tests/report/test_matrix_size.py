@@ -7,15 +7,22 @@ import scipy.stats
 from optinc_pdk.assemble import CARRIER_TREE, draft_matrix
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import flatten
+from optinc_pdk.factor import Mesh, MeshKind, MeshShape
 from optinc_pdk.matrices import MatrixTarget, factor_matrix
 from optinc_pdk.report.chip_size_table import size_markdown, size_rows
 from optinc_pdk.report.matrix_size import matrix_size
+
+
+def columns_of(mesh: Mesh, kind: MeshKind) -> int:
+    """Columns of a rectangle of N modes: N; of a triangle: 2N - 3; both have one column for 2 modes."""
+    return 1 if mesh.modes == 2 else mesh.modes if kind == "rectangle" else 2 * mesh.modes - 3
 
 
 def haar(modes: int) -> np.ndarray:
     return np.asarray(scipy.stats.unitary_group(modes, seed=1).rvs())
 
 
+@pytest.mark.parametrize("mesh", ["rectangle", "triangle"])
 @pytest.mark.parametrize(
     "target",
     [
@@ -27,15 +34,16 @@ def haar(modes: int) -> np.ndarray:
     ],
     ids=["unitary", "powers", "permutation", "tall", "wide"],
 )
-def test_counts_equal_those_of_the_assembled_chip(target: MatrixTarget) -> None:
-    process = load_process()
-    size, factors = matrix_size("x", target, process), factor_matrix(target, process)
+def test_counts_equal_those_of_the_assembled_chip(target: MatrixTarget, mesh: MeshKind) -> None:
+    process, shape = load_process(), MeshShape(mesh)
+    size, factors = matrix_size("x", target, process, shape), factor_matrix(target, process, shape)
     flat = flatten(draft_matrix(target, factors, process, "x").complete(CARRIER_TREE))
     assert size.structure == target.matrix.shape[::-1]
     assert size.heaters == len(flat.instances_of("phase_shifter"))
     assert sum(layer.fibres for layer in size.layers) == len(flat.instances_of("grating_coupler"))
     assert size.pads == len(flat.instances_of("pad"))
     assert size.mzis == factors.mzis
+    assert size.layers[0].columns == sum(columns_of(each, mesh) for each in factors.meshes) + (factors.attenuators > 0)
 
 
 def test_the_loss_is_near_to_that_of_built_chips_and_is_not_judged() -> None:
