@@ -7,7 +7,7 @@ that unusable input is refused at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,33 @@ from optinc_pdk.validation import validate_arguments
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
+
+
+@dataclass(frozen=True, eq=False)
+class BuildOptions:
+    """Options of a build; None stands for the default that :func:`build` describes.
+
+    Attributes:
+        name: Chip name.
+        process: Process name or folder.
+        input_amplitudes: For averages, amplitude of level 3 of each symbol.
+        link: For averages, how the outputs reach the servers.
+        receivers: For averages, how the servers detect them.
+        port_metadata: Whether the layout file has metadata about ports.
+        mesh: For a matrix, shape of its meshes.
+        extra_columns: For a matrix, number of redundant columns of each mesh.
+        checks: Options of the check.
+    """
+
+    name: str | None = None
+    process: str = DEFAULT_PROCESS
+    input_amplitudes: Sequence[float] | None = None
+    link: Link | None = None
+    receivers: Receivers | None = None
+    port_metadata: bool = False
+    mesh: MeshKind | None = None
+    extra_columns: int | None = None
+    checks: CheckOptions = field(default_factory=CheckOptions)
 
 
 @validate_arguments
@@ -92,55 +119,40 @@ def build(
     Raises:
         InputError: The weights, the name, the process, the amplitudes or the folder cannot be used; nothing is written.
     """
+    options = BuildOptions(
+        name=name,
+        process=process,
+        input_amplitudes=input_amplitudes,
+        link=link,
+        receivers=receivers,
+        port_metadata=port_metadata,
+        mesh=mesh,
+        extra_columns=extra_columns,
+        checks=CheckOptions(read, tolerance, data, agreement, accuracy),
+    )
     with StagedFiles(directory) as staged:
-        built = build_staged(
-            weights,
-            staged,
-            name,
-            process,
-            on_stage,
-            on_progress,
-            input_amplitudes,
-            link,
-            receivers,
-            port_metadata,
-            read,
-            tolerance,
-            data,
-            agreement,
-            accuracy,
-            extra_columns,
-            mesh,
-        )
+        built = build_staged(weights, staged, options, Clock(on_stage, on_progress))
         notes = publish_chip(staged, built.report.name)
     return replace(built, findings=(*built.findings, *notes))
 
 
-def build_staged(
-    weights: Source | None,
-    staged: StagedFiles,
-    name: str | None,
-    process: str,
-    on_stage: Callable[[str], None] | None = None,
-    on_progress: Callable[[str, int, int], None] | None = None,
-    input_amplitudes: Sequence[float] | None = None,
-    link: Link | None = None,
-    receivers: Receivers | None = None,
-    port_metadata: bool = False,
-    read: MatrixReading | None = None,
-    tolerance: float | None = None,
-    data: Data | None = None,
-    agreement: float | None = None,
-    accuracy: float | None = None,
-    extra_columns: int | None = None,
-    mesh: MeshKind | None = None,
-) -> Build:
-    """Build a chip into a set of files that a caller makes visible; arguments and errors as of :func:`build`."""
-    clock = Clock(on_stage, on_progress)
+def build_staged(weights: Source | None, staged: StagedFiles, options: BuildOptions, clock: Clock) -> Build:
+    """Build a chip into a set of files that a caller makes visible.
+
+    Args:
+        weights: What the chip is built from, as for :func:`build`.
+        staged: The files.
+        options: Options of the build.
+        clock: Clock of the stages.
+
+    Raises:
+        InputError: As for :func:`build`.
+    """
     with clock.stage("read"):
-        checks = CheckOptions(read, tolerance, data, agreement, accuracy)
-        inputs = read_inputs(weights, staged, name, process, link, receivers, checks)
-        task = _task(inputs, input_amplitudes, mesh, extra_columns)
+        inputs = read_inputs(
+            weights, staged, options.name, options.process, options.link, options.receivers, options.checks
+        )
+        task = _task(inputs, options)
     factors = factored(task, clock)
     # not at the top: they import gdsfactory and klayout
     from optinc_pdk.cells.golden_files import check_golden_files
@@ -155,7 +167,7 @@ def build_staged(
             check_golden_files(card)
         circuit, chip = _laid_out(task, draft)
         task.check_layout(chip)
-        layout = to_layout(chip, card, out.name, port_metadata)
+        layout = to_layout(chip, card, out.name, options.port_metadata)
     write_gds(layout, out.path(".gds"))
     write_netlist(circuit, out.path(".pic.yml"))
     return finish(task, factors, circuit, chip, out, inputs.cards, clock, list(task.notes))
@@ -178,9 +190,7 @@ def _laid_out(task: ChipTask[Any, Any, Any], draft: CircuitPlan) -> tuple[Circui
         raise
 
 
-def _task(
-    inputs: BuildInputs, input_amplitudes: Sequence[float] | None, mesh: MeshKind | None, extra_columns: int | None
-) -> ChipTask[Any, Any, Any]:
+def _task(inputs: BuildInputs, options: BuildOptions) -> ChipTask[Any, Any, Any]:
     """Return the task of a new chip.
 
     Raises:
@@ -188,14 +198,15 @@ def _task(
     """
     source = inputs.source
     if not isinstance(source, Onn):
-        refuse_options("a network that averages words", input_amplitudes=input_amplitudes)
+        refuse_options("a network that averages words", input_amplitudes=options.input_amplitudes)
     if isinstance(source, MatrixTarget):
-        return MatrixTask(source, inputs.process, mesh_shape(mesh, extra_columns), inputs.prefix)
-    refuse_options("a matrix", mesh=mesh, extra_columns=extra_columns)
+        shape = mesh_shape(options.mesh, options.extra_columns)
+        return MatrixTask(source, inputs.process, shape, inputs.prefix)
+    refuse_options("a matrix", mesh=options.mesh, extra_columns=options.extra_columns)
     if isinstance(source, CheckedNetwork):
         return GeneralTask(source, inputs.process)
-    _check_amplitudes(source, input_amplitudes)
-    return AveragingTask(source, inputs.process, input_amplitudes)
+    _check_amplitudes(source, options.input_amplitudes)
+    return AveragingTask(source, inputs.process, options.input_amplitudes)
 
 
 def _check_amplitudes(onn: Onn, amplitudes: Sequence[float] | None) -> None:

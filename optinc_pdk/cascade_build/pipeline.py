@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from optinc_pdk.cards import DEFAULT_PROCESS, Process
 from optinc_pdk.cascade_build.files import own_files, publish
 from optinc_pdk.cascade_build.plan import CascadePlan, Source, plan_cascade
-from optinc_pdk.chip_sign_off import STAGES, Build
+from optinc_pdk.chip_sign_off import STAGES, Build, Clock
 from optinc_pdk.file_sets import StagedFiles, output_targets
-from optinc_pdk.flow import build_staged
+from optinc_pdk.flow import BuildOptions, build_staged
 from optinc_pdk.report.build_files import BUILD_ENDING, file_digest
 
 if TYPE_CHECKING:
@@ -108,14 +108,15 @@ def _build(
     from optinc_pdk.signoff.cascade import check_cascade, link_amplitudes, link_extracted
     from optinc_pdk.simulate import UnsettledError
 
-    def stage(level: int) -> Callable[[str], None] | None:
-        return None if on_stage is None else lambda name: on_stage(f"level {level}: {name}")
+    def clock(level: int) -> Clock:
+        return Clock(None if on_stage is None else lambda name: on_stage(f"level {level}: {name}"))
 
     names = plan.chips
-    first = build_staged(plan.networks[0], staged, names[0], plan.process, stage(1))
+    first = build_staged(plan.networks[0], staged, BuildOptions(names[0], plan.process), clock(1))
     lower = _extracted(staged, names[0], plan.card)
     amplitudes = None if lower is None else link_amplitudes(lower.board, lower.bias, plan.loss_db)
-    second = build_staged(plan.networks[1], staged, names[1], plan.process, stage(2), input_amplitudes=amplitudes)
+    options = BuildOptions(names[1], plan.process, amplitudes)
+    second = build_staged(plan.networks[1], staged, options, clock(2))
     upper = _extracted(staged, names[1], plan.card)
     findings = [f"{names[i]}: {line}" for i, one in enumerate((first, second)) for line in one.findings]
     result: CascadeResult | None = None

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from optinc_pdk.chip_files import ChipFiles
     from optinc_pdk.chip_tasks.sources import CheckedNetwork
     from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.tolerance.error_rates import NoiseCurve
+    from optinc_pdk.tolerance.link_energy import LinkEnergy
+    from optinc_pdk.tolerance.oscillator_rates import OscillatorRates
 
 
 @app.command()
@@ -163,7 +166,7 @@ class _Run:
 
 def _noise_of_words(run: _Run, target: WordTarget) -> NoReturn:
     """Count wrong words at symbol rates, estimate the highest rate, and end with the exit code."""
-    from optinc_pdk.report.formatting import format_si, light_text
+    from optinc_pdk.report.formatting import format_si
     from optinc_pdk.signoff.function import check_board, function_inputs
     from optinc_pdk.simulate import scattering
     from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
@@ -208,16 +211,7 @@ def _noise_of_words(run: _Run, target: WordTarget) -> NoReturn:
         against = oscillator_rates(s, function_inputs(task), board, electronics, card, run.laser_w)
 
     from optinc_pdk.file_sets import write_files
-    from optinc_pdk.report.noise_curve import (
-        curve_csv,
-        curve_png,
-        energy_line,
-        limits_line,
-        limits_table,
-        oscillator_table,
-        point_line,
-    )
-    from optinc_pdk.report.terminal_tables import oscillator_line
+    from optinc_pdk.report.noise_curve import curve_csv, curve_png
 
     write_files({run.picture: curve_png(curve, run.files.gds.stem), run.table: curve_csv(curve)})
     limits, energy = curve.limits, None
@@ -231,19 +225,28 @@ def _noise_of_words(run: _Run, target: WordTarget) -> NoReturn:
         }
         print(json.dumps(numbers, indent=2))
     else:
-        print(light_text(curve.laser_w, curve.oscillator_w))
-        for point in curve.points:
-            print(point_line(point))
-        print(limits_line(curve.limits))
-        print_table(limits_table(curve))
-        if against.light is not None:
-            print(f"local oscillators: {oscillator_line(against.light)}")
-            print_table(oscillator_table(against))
-        if energy is not None:
-            print(energy_line(energy))
+        _print_words(curve, against, energy)
         print(f"{run.table}, {run.picture}")
         print_faults(faults)
     raise typer.Exit(exit_code(True, faults))
+
+
+def _print_words(curve: NoiseCurve, against: OscillatorRates, energy: LinkEnergy | None) -> None:
+    """Print counted and estimated errors by rate, the limits of the rate, oscillators and energy."""
+    from optinc_pdk.report.formatting import light_text
+    from optinc_pdk.report.noise_curve import energy_line, limits_line, limits_table, oscillator_table, point_line
+    from optinc_pdk.report.terminal_tables import oscillator_line
+
+    print(light_text(curve.laser_w, curve.oscillator_w))
+    for point in curve.points:
+        print(point_line(point))
+    print(limits_line(curve.limits))
+    print_table(limits_table(curve))
+    if against.light is not None:
+        print(f"local oscillators: {oscillator_line(against.light)}")
+        print_table(oscillator_table(against))
+    if energy is not None:
+        print(energy_line(energy))
 
 
 def _noise_of_check(run: _Run, target: CheckedNetwork | MatrixTarget) -> NoReturn:
