@@ -21,8 +21,8 @@ from optinc_pdk.errors import InputError
 def check_crossings(process: Process, layers: Sequence[Sequence[WeightBlock]]) -> None:
     """Check that the process has the device ``crossing`` if the chip needs waveguide crossings.
 
-    Crossings are needed if several blocks of the first layer use the same inputs, or if outputs of several blocks of
-    the last layer are summed, and more than one guide is copied or summed.
+    Crossings are needed if several blocks of the first layer use the same inputs, and more than one input is copied
+    together; or if several outputs of several blocks of the last layer are summed together.
 
     Args:
         process: Process that provides the devices.
@@ -31,7 +31,7 @@ def check_crossings(process: Process, layers: Sequence[Sequence[WeightBlock]]) -
     Raises:
         InputError: The device is missing; the message names the process and the card to add.
     """
-    shares = any(block.place[0] for block in layers[0]) and any(max(block.columns) > 0 for block in layers[0])
+    shares = any(block.place[0] for block in layers[0]) and any(len(group) > 1 for group in _copied_together(layers[0]))
     sums = any(block.place[1] and len(block.rows) > 1 for block in layers[-1])
     if (shares or sums) and "crossing" not in process.devices:
         raise InputError(
@@ -60,9 +60,7 @@ def copy_inputs(b: CircuitBuilder, layer: str, blocks: Sequence[WeightBlock], li
     Returns:
         For each block, the ports that feed the columns of its weight matrix, in order.
     """
-    copies = 1 + max(block.place[0] for block in blocks)
-    neighbours = len({block.place[1] for block in blocks[:copies]}) == 1
-    together = list(dict.fromkeys(block.columns for block in blocks)) if neighbours else [range(len(light))]
+    copies, together = 1 + max(block.place[0] for block in blocks), _copied_together(blocks)
     widest = max(map(len, together))
     moved: dict[int, list[str]] = {}
     for columns in together:
@@ -70,6 +68,16 @@ def copy_inputs(b: CircuitBuilder, layer: str, blocks: Sequence[WeightBlock], li
         ends = _split(b, group, [light[column] for column in columns], range(copies), 0)
         moved |= {column: ends[place :: len(columns)] for place, column in enumerate(columns)}
     return [[moved[column][block.place[0]] for column in block.columns] for block in blocks]
+
+
+def _copied_together(blocks: Sequence[WeightBlock]) -> list[Sequence[int]]:
+    """Groups of inputs whose copies cross each other: those of the blocks of the same columns where these blocks are
+    neighbours, else all inputs.
+    """
+    copies = 1 + max(block.place[0] for block in blocks)
+    if len({block.place[1] for block in blocks[:copies]}) == 1:
+        return list(dict.fromkeys(block.columns for block in blocks))
+    return [range(1 + max(column for block in blocks for column in block.columns))]
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ def test_missing_crossing_is_refused_with_the_file_to_add(widths: tuple[int, ...
         assemble(network(widths, (2, 2, 2)), UNCROSSED, "chip")
 
 
-@pytest.mark.parametrize("shape", [((1, 3, 1), (1, 1)), ((2, 2, 4, 2, 2), (2, 2, 2, 2))])
+@pytest.mark.parametrize("shape", [((1, 3, 1), (1, 1)), ((2, 3, 2), (1, 1)), ((2, 2, 4, 2, 2), (2, 2, 2, 2))])
 def test_networks_without_crossings_need_no_crossing_device(shape: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     circuit = assemble(network(*shape), UNCROSSED, "chip")
     check_complete(circuit)

@@ -31,6 +31,7 @@ Shape = tuple[tuple[int, ...], tuple[int, ...]]
 NETWORKS: dict[str, Shape] = {
     "two blocks and back": ((2, 4, 2), (2, 2)),
     "one input, three copies": ((1, 3, 1), (1, 1)),
+    "two inputs, blocks of one": ((2, 3, 2), (1, 1)),
     "blocks of unequal heights, trees of three": ((3, 5, 3), (2, 2)),
 }
 LARGE: dict[str, Shape] = {
