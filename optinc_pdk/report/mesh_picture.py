@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.collections import LineCollection
+from matplotlib.collections import PathCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.path import Path
 from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
@@ -27,11 +28,12 @@ COLOURS = "twilight_shifted"
 GUIDE = "#8a939c"
 STRAIGHT = 0.2
 """Part of a column before and behind a crossing."""
-POINTS = 12
-"""Points of a curve of a crossing."""
+EASE = 0.3642
+"""Place of the control points of a cubic Bézier curve that is close to half a period of a cosine."""
 COLUMN_IN, MODE_IN, LARGEST_IN = 0.62, 0.5, 24.0
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 def mesh_picture(factor: MatrixFactor, name: str, file_format: str) -> bytes:
@@ -79,7 +81,8 @@ def mesh_picture(factor: MatrixFactor, name: str, file_format: str) -> bytes:
     written = "\ntext: φ on the upper input of an MZI, and output phases at the right, both / π"
     if factor.attenuation is not None:
         written += "; field transmissions of attenuators in boxes"
-    bar.set_label("θ of an MZI / π: 0 cross, 1 bar" + (written if text else ""), fontsize=8)
+    left_out = f"; phases as text: up to {TEXT_MODES} modes only"
+    bar.set_label("θ of an MZI / π: 0 cross, 1 bar" + (written if text else left_out), fontsize=8)
     bar.ax.tick_params(labelsize=8)
     return figure_bytes(figure, file_format, f"{name}: meshes")
 
@@ -88,53 +91,86 @@ def _draw_mesh(
     axes: Axes, mesh: Mesh, start: float, columns: int, colours: ScalarMappable, line: float, text: bool
 ) -> None:
     """Draw the guides and crossings of a mesh from column `start`."""
-    crossed = np.zeros((columns, mesh.modes), dtype=bool)
-    crossed[mesh.column, mesh.row] = crossed[mesh.column, mesh.row + 1] = True
-    straight = [[(start + column, mode), (start + column + 1, mode)] for column, mode in np.argwhere(~crossed).tolist()]
-    axes.add_collection(LineCollection(straight, colors=GUIDE, linewidths=0.5 * line))
-    shares = mesh.theta / np.pi
-    curves = [
-        curve for row, column in zip(mesh.row, mesh.column, strict=True) for curve in _crossing(row, start + column)
+    _draw_guides(axes, idle_runs(mesh, start, columns), line)
+    # MZIs of one colour are one path: a file with a line for every MZI is many times as large, and slow to write
+    shade = colours.to_rgba(mesh.theta / np.pi)
+    found, of_shade = np.unique(shade, axis=0, return_inverse=True)
+    paths = [
+        _crossings(mesh.row[of_shade == number], start + mesh.column[of_shade == number])
+        for number in range(len(found))
     ]
-    axes.add_collection(LineCollection(curves, colors=colours.to_rgba(np.repeat(shares, 2)), linewidths=line))
+    crossings = PathCollection(paths, facecolors="none", edgecolors=found, linewidths=line)
+    axes.add_collection(crossings, autolim=False)
     if text:
         for row, column, phi in zip(mesh.row.tolist(), mesh.column.tolist(), (mesh.phi / np.pi).tolist(), strict=True):
             axes.text(start + column + 0.08, row - 0.1, _pi_text(phi), fontsize=6, ha="left", va="bottom")
 
 
-def _crossing(row: int, left: float) -> Iterator[Floats]:
-    """Yield the two curves of an MZI between a row and the one below."""
-    share = np.linspace(0.0, 1.0, POINTS)
-    x = np.concatenate([[left], left + STRAIGHT + (1.0 - 2.0 * STRAIGHT) * share, [left + 1.0]])
-    bend = np.concatenate([[0.0], (1.0 - np.cos(np.pi * share)) / 2.0, [1.0]])
-    yield np.column_stack([x, row + bend])
-    yield np.column_stack([x, row + 1.0 - bend])
+def idle_runs(mesh: Mesh, start: float, columns: int) -> list[tuple[float, float, int]]:
+    """Return the straight guides of a mesh, which pass columns without an MZI on their mode.
+
+    Args:
+        mesh: The mesh.
+        start: Place of its first column.
+        columns: Number of its columns.
+
+    Returns:
+        Begin, end and mode of each.
+    """
+    idle = np.ones((mesh.modes, columns + 2), dtype=bool)
+    idle[:, [0, -1]] = False
+    idle[mesh.row, mesh.column + 1] = idle[mesh.row + 1, mesh.column + 1] = False
+    change = np.diff(idle.astype(np.int8), axis=1)
+    (modes, begins), (_, ends) = np.nonzero(change == 1), np.nonzero(change == -1)
+    return [
+        (start + begin, start + end, mode)
+        for mode, begin, end in zip(modes.tolist(), begins.tolist(), ends.tolist(), strict=True)
+    ]
+
+
+def _draw_guides(axes: Axes, guides: Sequence[tuple[float, float, int]], line: float) -> None:
+    """Draw straight guides, each from a begin to an end on a mode."""
+    ends = np.array([[(begin, mode), (end, mode)] for begin, end, mode in guides], dtype=np.float64).reshape(-1, 2)
+    path = Path(ends, np.tile([Path.MOVETO, Path.LINETO], len(guides)))
+    axes.add_collection(PathCollection([path], edgecolors=GUIDE, linewidths=0.5 * line), autolim=False)
+
+
+def _crossings(rows: Ints, left: Floats) -> Path:
+    """Return the two curves of every MZI between a row and the one below, (MZIs,) rows and left ends, as one path."""
+    bend = 1.0 - 2.0 * STRAIGHT
+    x = np.array([0.0, STRAIGHT, STRAIGHT + EASE * bend, 1.0 - STRAIGHT - EASE * bend, 1.0 - STRAIGHT, 1.0])
+    down = np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0])
+    curve = np.stack([np.stack([x, down], axis=-1), np.stack([x, 1.0 - down], axis=-1)])
+    corners = np.stack([left, rows], axis=-1)[:, np.newaxis, np.newaxis, :]
+    codes = [Path.MOVETO, Path.LINETO, Path.CURVE4, Path.CURVE4, Path.CURVE4, Path.LINETO]
+    return Path((corners + curve).reshape(-1, 2), np.tile(codes, 2 * rows.size))
 
 
 def _draw_attenuators(axes: Axes, factor: MatrixFactor, start: float, gap: float, line: float, text: bool) -> None:
     """Draw the attenuators between two meshes; modes without one end."""
     values = [] if factor.attenuation is None else factor.attenuation.tolist()
+    _draw_guides(axes, [(start, start + gap, mode) for mode in range(len(values))], line)
+    middle = start + gap / 2
+    if not text:
+        axes.plot([middle] * len(values), range(len(values)), "s", color=GUIDE, markersize=1.5 * line)
+        return
+    box = {"boxstyle": "square,pad=0.25", "facecolor": "white", "edgecolor": GUIDE}
     for mode, value in enumerate(values):
-        axes.plot([start, start + gap], [mode, mode], color=GUIDE, linewidth=0.5 * line, zorder=1)
-        box = {"boxstyle": "square,pad=0.25", "facecolor": "white", "edgecolor": GUIDE}
-        if text:
-            axes.text(start + gap / 2, mode, f"{value:.3f}", fontsize=6, ha="center", va="center", bbox=box)
-        else:
-            axes.plot(start + gap / 2, mode, "s", color=GUIDE, markersize=1.5 * line)
+        axes.text(middle, mode, f"{value:.3f}", fontsize=6, ha="center", va="center", bbox=box)
 
 
 def _draw_ends(axes: Axes, factor: MatrixFactor, end: float, line: float, text: bool) -> None:
     """Draw inputs and outputs with their numbers, and the output phases."""
     first, last = factor.meshes[0], factor.meshes[-1]
+    _draw_guides(axes, [(-0.6, 0.0, mode) for mode in range(first.modes)], line)
+    _draw_guides(axes, [(end, end + 0.7, mode) for mode in range(last.modes)], line)
+    if not text:
+        return
     for mode in range(first.modes):
-        axes.plot([-0.6, 0.0], [mode, mode], color=GUIDE, linewidth=0.5 * line)
-        if text:
-            axes.text(-0.7, mode, str(mode), fontsize=8, ha="right", va="center")
+        axes.text(-0.7, mode, str(mode), fontsize=8, ha="right", va="center")
     for mode, phase in enumerate((last.output_phase / np.pi).tolist()):
-        axes.plot([end, end + 0.7], [mode, mode], color=GUIDE, linewidth=0.5 * line)
-        if text:
-            axes.text(end + 0.05, mode - 0.1, _pi_text(phase), fontsize=6, ha="left", va="bottom")
-            axes.text(end + 0.8, mode, str(mode), fontsize=8, ha="left", va="center")
+        axes.text(end + 0.05, mode - 0.1, _pi_text(phase), fontsize=6, ha="left", va="bottom")
+        axes.text(end + 0.8, mode, str(mode), fontsize=8, ha="left", va="center")
 
 
 def _pi_text(phase: float) -> str:

@@ -18,7 +18,7 @@ from optinc_pdk.factor import MeshKind, MeshShape
 from optinc_pdk.matrices import MatrixFactor, MatrixTarget, factor_matrix
 from optinc_pdk.report.cross_section import cross_section_picture, films
 from optinc_pdk.report.figure_files import FORMATS, figure_format
-from optinc_pdk.report.mesh_picture import MOST_MODES, TEXT_MODES, mesh_picture
+from optinc_pdk.report.mesh_picture import MOST_MODES, TEXT_MODES, idle_runs, mesh_picture
 
 PROCESS = load_process()
 STARTS = {".svg": b"<?xml", ".pdf": b"%PDF", ".png": b"\x89PNG"}
@@ -72,11 +72,33 @@ def test_large_meshes_have_no_text_and_the_largest_are_refused() -> None:
     many = TEXT_MODES + 1
     found = texts(mesh_picture(factored(many, many), "m", "svg"))
     assert "16" not in found and not any("φ" in text for text in found)
+    assert any(f"up to {TEXT_MODES} modes" in text for text in found)
     factor = factored(2, 2)
     large = MOST_MODES + 1
     wide = replace(factor.u, modes=large, output_phase=np.zeros(large))
     with pytest.raises(InputError, match=str(large)):
         mesh_picture(replace(factor, u=wide, v=None, attenuation=None), "m", "svg")
+
+
+def test_a_large_mesh_has_a_path_for_every_colour_and_all_its_mzis() -> None:
+    factor = factored(40, 40)
+    svg = mesh_picture(factor, "m", "svg").decode()
+    mzis = sum(mesh.row.size for mesh in factor.meshes)
+    # as many curves as MZIs have guides, in fewer paths than MZIs; letters are texts, and the axes are straight
+    paths = re.findall(r'<path[^>]* d="([^"]*)"', svg)
+    assert sum(path.count("C") for path in paths) == 2 * mzis
+    assert len(paths) + svg.count("<use") < mzis
+
+
+def test_straight_guides_lie_where_a_mode_has_no_mzi() -> None:
+    unitary = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))[0]
+    (mesh,) = factor_matrix(MatrixTarget(unitary), PROCESS, MeshShape("triangle")).meshes
+    covered = np.zeros((4, 5), dtype=int)
+    for begin, end, mode in idle_runs(mesh, 3.0, 5):
+        covered[mode, int(begin) - 3 : int(end) - 3] += 1
+    for row, column in zip(mesh.row.tolist(), mesh.column.tolist(), strict=True):
+        covered[row : row + 2, column] += 1
+    assert covered.tolist() == np.ones((4, 5), dtype=int).tolist()
 
 
 @pytest.mark.parametrize("ending", FORMATS)
