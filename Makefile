@@ -9,6 +9,7 @@
 # make trainings  train small networks with every scheme and write docs/training.md (an hour)
 # make imperfections  write docs/imperfections.md from the process card
 # make scenarios  build a chip for every scenario of the paper and write docs/scenarios.md (an hour)
+# make figures   draw the figures of docs/ that a single command draws
 # make docs      write the documentation site into site/; open site/index.html
 # make peers     install the wheel with the newest cspdk, gplugins and sax, and build the default chip there (minutes)
 # make interconnect  simulate all-reduces on every system and write docs/interconnect.md (minutes)
@@ -29,7 +30,7 @@ PEERS := cspdk gplugins sax
 
 .DELETE_ON_ERROR:
 .PHONY: chip test quick lint unit golden rules mutants circuits docs faults fuzz peers trainings imperfections \
-    interconnect scenarios
+    interconnect scenarios figures
 
 chip: $(VENV)/.chip
 	$(BIN)/optinc build
@@ -58,6 +59,10 @@ mutants: $(VENV)/.dev
 docs: $(VENV)/.docs
 	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "documentation: $(CURDIR)/site/index.html"
+
+# Draws docs/mesh_fourier.svg and docs/stack_soi220.svg.
+figures: $(VENV)/.chip
+	$(BIN)/python benchmarks/docs_figures.py
 
 circuits: $(VENV)/.dev
 	PYTHONPATH=tests/examples $(BIN)/python -m circuit_faults
