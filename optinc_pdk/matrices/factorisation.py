@@ -197,15 +197,23 @@ def _nearest_unitary(target: MatrixTarget) -> Complexes | None:
 
 
 def _error_of_couplers(target: MatrixTarget, mesh: Mesh, process: Process) -> float:
-    """Largest error of an entry, over the largest entry, of one mesh whose couplers are unequal but have no loss."""
+    """Largest error of an entry, over the largest entry, of one mesh whose couplers are unequal but have no loss.
+
+    The fit ends where one mesh suffices, so that smaller errors are not the smallest ones.
+    """
     ratio = _cross_ratio(process)
     chain = MeshChain(mesh_devices(mesh, first_ratio=ratio, second_ratio=ratio), None, np.zeros(0))
     phases, clipped = locally_corrected(chain, mesh, None)
+    limit = SHARE * target.tolerance
+
+    def error_at(x: Floats) -> float:
+        return compare_matrices(chain_matrix(chain, x), target).worst
+
     x = phases.joined()
-    error = compare_matrices(chain_matrix(chain, x), target).worst
+    error = error_at(x)
     for _ in range(ROUNDS if clipped else 0):
-        x = fit_chain(chain, target.matrix / target.norm, x, STEPS)
-        error = compare_matrices(chain_matrix(chain, x), target).worst
-        if error <= SHARE * target.tolerance:
+        if error <= limit:
             break
+        x = fit_chain(chain, target.matrix / target.norm, x, STEPS, lambda phases: error_at(phases) <= limit)
+        error = error_at(x)
     return error

@@ -8,7 +8,10 @@ are fitted together to a complex target by L-BFGS. The gradient takes one pass t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +23,16 @@ from optinc_pdk.factor.correction.mesh_shape import shape_of
 from optinc_pdk.factor.devices import MeshDevices
 from optinc_pdk.factor.mesh import Mesh
 
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
+
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
 
 MAGNIFICATION = 1e6
 """Factor of the cost: L-BFGS-B stops at an absolute decrease, and errors of 1e-8 shall count."""
+ASKED = 20
+"""Steps of a fit between two questions whether its phases are good enough."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +190,9 @@ def chain_gradient(chain: MeshChain, target: Complexes, x: Floats) -> tuple[floa
     return 0.5 * float(np.linalg.norm(residual) ** 2), slopes.joined()
 
 
-def fit_chain(chain: MeshChain, target: Complexes, x: Floats, steps: int) -> Floats:
+def fit_chain(
+    chain: MeshChain, target: Complexes, x: Floats, steps: int, reached: Callable[[Floats], bool] | None = None
+) -> Floats:
     """Fit all phases of a chain to a target by L-BFGS.
 
     Args:
@@ -190,6 +200,7 @@ def fit_chain(chain: MeshChain, target: Complexes, x: Floats, steps: int) -> Flo
         target: (m, n) complex. It includes the loss of the chain: phases cannot recover lost light.
         x: (unknowns,) initial phases in rad.
         steps: Largest number of steps.
+        reached: Whether phases are good enough, asked after every `ASKED`-th step; None to fit as well as possible.
 
     Returns:
         (unknowns,) phases in rad, not wrapped.
@@ -202,5 +213,12 @@ def fit_chain(chain: MeshChain, target: Complexes, x: Floats, steps: int) -> Flo
         half, slope = chain_gradient(chain, target, y)
         return scale * half, scale * slope
 
+    taken = count(1)
+
+    def stop_if_reached(intermediate_result: OptimizeResult) -> None:
+        if reached is not None and next(taken) % ASKED == 0 and reached(intermediate_result.x):
+            raise StopIteration
+
     options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": HISTORY, "ftol": 1e-14, "gtol": 1e-9}
-    return np.asarray(minimize(cost, x, jac=True, method="L-BFGS-B", options=options).x, dtype=np.float64)
+    fitted = minimize(cost, x, jac=True, method="L-BFGS-B", callback=stop_if_reached, options=options)
+    return np.asarray(fitted.x, dtype=np.float64)

@@ -67,3 +67,24 @@ def test_a_chain_of_one_mesh_realises_a_unitary() -> None:
     again = split_phases(chain, phases.joined())
     np.testing.assert_array_equal(again.output, phases.output)
     assert again.v_theta.size == again.attenuator.size == 0
+
+
+def test_a_fit_ends_where_its_phases_are_good_enough() -> None:
+    rng = np.random.default_rng(0)
+    target = rng.normal(size=(6, 6)) + 1j * rng.normal(size=(6, 6))
+    factor = svd_mixed(target, rng)
+    chain = chain_of(factor, 0.49)
+    start, wanted = locally_corrected(chain, factor.u, factor.v)[0].joined(), 0.5 * target / factor.scale
+    start = start + 0.3 * rng.normal(size=start.size)
+    costs: list[float] = []
+
+    def reached(x: np.ndarray) -> bool:
+        costs.append(chain_gradient(chain, wanted, x)[0])
+        return costs[-1] < 1e-3
+
+    stopped = chain_gradient(chain, wanted, fit_chain(chain, wanted, start, 300, reached))[0]
+    complete = chain_gradient(chain, wanted, fit_chain(chain, wanted, start, 300))[0]
+    # the phases of the last question are returned, which was the first with a positive answer
+    assert stopped == costs[-1] < 1e-3
+    assert all(cost >= 1e-3 for cost in costs[:-1])
+    assert complete < 0.1 * stopped
