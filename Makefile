@@ -60,7 +60,7 @@ docs: $(VENV)/.docs
 	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "documentation: $(CURDIR)/site/index.html"
 
-# Draws docs/mesh_fourier.svg and docs/stack_soi220.svg.
+# Draws those of benchmarks/docs_figures.py, in about a minute.
 figures: $(VENV)/.chip
 	$(BIN)/python benchmarks/docs_figures.py
 

@@ -6,8 +6,10 @@ import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import numpy as np
 import pytest
-from docs_figures import FIGURES, write_figures
+from docs_figures import CHIP_FIGURES, FIGURES, write_chip_figures, write_figures
+from matplotlib.image import imread
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -40,6 +42,16 @@ def test_a_figure_is_what_its_command_draws(figure: str, drawn: Path) -> None:
     assert content(drawn / figure) == committed
 
 
-@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.slow
+def test_figures_of_chips_are_what_their_commands_draw(tmp_path: Path) -> None:
+    """Letters depend on the fonts, so that some pixels may differ."""
+    for drawn in write_chip_figures(tmp_path):
+        found, committed = imread(drawn), imread(DOCS / drawn.name)
+        assert found.shape == committed.shape
+        assert np.mean(np.max(np.abs(found - committed), axis=2) > 0.2) < 0.004, drawn.name
+
+
+@pytest.mark.parametrize("figure", [*FIGURES, *CHIP_FIGURES])
 def test_a_figure_is_shown_on_a_page(figure: str) -> None:
-    assert any(f"]({figure})" in page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
+    pages = [DOCS.parent / "README.md", *DOCS.glob("*.md")]
+    assert any(re.search(rf"\]\((docs/)?{re.escape(figure)}\)", page.read_text(encoding="utf-8")) for page in pages)
