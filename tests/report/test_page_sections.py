@@ -49,6 +49,14 @@ def maps_of(page: Path) -> list[dict[str, Any]]:
     return maps
 
 
+def test_the_chip_of_a_matrix_has_the_spectrum_of_its_inputs(matrix: Path) -> None:
+    spectrum = json.loads(matrix.with_name("two.report.json").read_text())["spectrum"]
+    assert [(curve["name"], curve["sources"]) for curve in spectrum["curves"]] == [("inputs", 2)]
+    # a matrix of norm 1: what is lost is lost in fibres, couplers and guides
+    assert -20.0 < max(spectrum["curves"][0]["mean_db"]) < -5.0
+    assert "id=spectra" in matrix.read_text()
+
+
 def test_every_rule_has_a_row_and_violated_rules_come_first() -> None:
     rules = load_process().rules
     results = [RuleResult(rule, ()) for rule in rules[:-1]] + [RuleResult(rules[-1], (kdb.DPolygon(kdb.DBox(1)),))]
