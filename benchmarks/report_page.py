@@ -1,4 +1,4 @@
-"""Measures the layout in report pages in a headless Chromium: time to the first picture, and frames while it is moved.
+"""Measures the layout in report pages in a headless Chromium: first picture, reactions, and frames while it is moved.
 
 python benchmarks/report_page.py gds_out/average_4bit_4servers.report.html
 
@@ -33,16 +33,16 @@ def main() -> None:
         with chromium() as browser:
             draw(browser, pages[0], given.pictures)
         return
-    print(
-        "| page | size, kB | window, px | first picture, ms | overlay | median frame, ms | 95 % of frames within, ms |"
-    )
-    print("|---|---|---|---|---|---|---|")
+    columns = ["page", "size, kB", "window, px", "first picture, ms", "slowest reaction, ms", "overlay"]
+    columns += ["median frame, ms", "95 % of frames within, ms"]
+    print(f"| {' | '.join(columns)} |")
+    print("|---" * len(columns) + "|")
     with chromium() as browser:
         for page in pages:
             for width in WIDTHS:
                 for overlay in ("none", "light"):
-                    first, frames = measure(browser, page, width, overlay == "light")
-                    row = [f"{page.stat().st_size / 1e3:.0f}", str(width), f"{first:.0f}", overlay]
+                    first, slowest, frames = measure(browser, page, width, overlay == "light")
+                    row = [f"{page.stat().st_size / 1e3:.0f}", str(width), f"{first:.0f}", f"{slowest:.0f}", overlay]
                     row += [f"{np.median(frames):.1f}", f"{np.percentile(frames, 95):.1f}"]
                     print(f"| {page.name.partition('.')[0]} | {' | '.join(row)} |")
 
@@ -72,8 +72,60 @@ def draw(browser: Browser, page: Path, folder: Path) -> None:
         (folder / f"report_{name}.png").write_bytes(browser.picture("#layout-view"))
 
 
-def measure(browser: Browser, page: Path, width: int, lit: bool) -> tuple[float, list[float]]:
-    """Return the time to the first picture, and the time between frames while the layout is dragged at each zoom.
+def react(browser: Browser, what: str, expression: str, until: str) -> float:
+    """Run an expression, and return the time in ms until a condition holds and a frame is drawn; exit if it fails."""
+    taken, holds = browser.evaluate(
+        f"(async () => {{ const start = performance.now(); {expression};"
+        "await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));"
+        f"return [performance.now() - start, Boolean({until})]; }})()"
+    )
+    if not holds:
+        sys.exit(f"report_page.py: {what}: the page does not show it")
+    return float(taken)
+
+
+def use(browser: Browser) -> float:
+    """Find a heater, click it, and show every overlay, colouring and light of a page; return the slowest in ms."""
+    get = "const view = document.getElementById('layout-view'); const find = document.getElementById('layout-find');"
+    chosen = "document.getElementById('layout-chosen').textContent.startsWith('heater ')"
+    search = f"{get} find.value = 'heater '; document.getElementById('layout-search').requestSubmit()"
+    times = [react(browser, "a heater", search, chosen)]
+    react(browser, "no part", f"{get} find.value = 'no such part'; view.querySelector('form').requestSubmit()", "true")
+    x, y = browser.evaluate(
+        "(() => { const map = document.getElementById('layout-map'); map.scrollIntoView({block: 'center'});"
+        "const box = map.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+    )
+    browser.click(x, y)
+    react(browser, "a click on the heater", "", chosen)
+    # an overlay paints on a canvas of its own, which is otherwise empty
+    drawn = (
+        "((canvas, empty = document.createElement('canvas')) => {"
+        "[empty.width, empty.height] = [canvas.width, canvas.height];"
+        "return canvas.toDataURL() !== empty.toDataURL(); })"
+        "(document.querySelector('#layout-map canvas.leaflet-zoom-animated'))"
+    )
+    whole = "document.getElementById('layout-whole').click()"
+    times.append(react(browser, "the whole layout", whole, "true"))
+    boxes = browser.evaluate("document.querySelectorAll('#layout-overlays input').length")
+    for number in range(boxes):
+        click = f"document.querySelectorAll('#layout-overlays input')[{number}].click()"
+        times += [react(browser, "an overlay", click, drawn), react(browser, "no overlay", click, "true")]
+    for name, legend in (("heaters", "legend"), ("light", "light-legend")):
+        options = f"[...document.getElementById('layout-{name}')?.options ?? []]"
+        enabled = browser.evaluate(f"{options}.flatMap((each, i) => each.disabled ? [] : [i])")
+        for option in enabled:
+            shown = f"document.getElementById('layout-{legend}').hidden === ({option} === 0)"
+            change = f"const select = document.getElementById('layout-{name}'); select.selectedIndex = {option};"
+            times.append(react(browser, name, f"{change} select.dispatchEvent(new Event('change'))", shown))
+        if enabled:
+            select(browser, name, 0)
+    return max(times)
+
+
+def measure(browser: Browser, page: Path, width: int, lit: bool) -> tuple[float, float, list[float]]:
+    """Return the times to the first picture and of the slowest reaction, and those between frames while it is dragged.
+
+    The layout is dragged at each zoom. Exits if the page logs anything or is wider than the window.
 
     Args:
         browser: Browser.
@@ -84,6 +136,7 @@ def measure(browser: Browser, page: Path, width: int, lit: bool) -> tuple[float,
     browser.open(page, width, 900)
     browser.wait(DRAWN)
     first = float(browser.evaluate("performance.getEntriesByName('layout-drawn')[0].startTime"))
+    slowest = use(browser)
     if lit:
         select(browser, "light", -1)
     left, top, wide, high = browser.evaluate(
@@ -106,7 +159,10 @@ def measure(browser: Browser, page: Path, width: int, lit: bool) -> tuple[float,
         frames += browser.evaluate("(timing = false, times.slice(2).map((at, i) => at - times[i + 1]))")
         browser.press("+", 187)
         browser.evaluate(SECOND)
-    return first, frames
+    wide = browser.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    if browser.console or wide > 0:
+        sys.exit(f"report_page.py: {page}: {wide} px wider than {width} px; console: {browser.console}")
+    return first, slowest, frames
 
 
 if __name__ == "__main__":

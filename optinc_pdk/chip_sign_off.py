@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.report.page import PageResults
     from optinc_pdk.report.pins import Pinout
-    from optinc_pdk.report.schema import Report
+    from optinc_pdk.report.schema import Report, SpectrumNumbers
     from optinc_pdk.signoff.drc.design_rule_check import DrcResult
     from optinc_pdk.signoff.electrical.electrical_check import ElectricalResult
     from optinc_pdk.signoff.layout_faults import LayoutFault
@@ -133,6 +133,7 @@ def finish(
         pictures = _pictures(gds, task, signed.result)
         application = _application(gds, task, circuit, signed)
         results = _page_results(task, signed)
+        numbers["spectrum"] = _spectrum(task, circuit, signed)
     report = _write(numbers, out, pictures, application, results, notes, clock.seconds)
     return Build(report, out.staged.directory, tuple(notes))
 
@@ -271,6 +272,19 @@ def _application(
         light,
         "" if coupled is None else crosstalk_text(process),
     )
+
+
+def _spectrum(
+    task: ChipTask[Factors, Programming, Result], circuit: Circuit, signed: _SignOff[Programming, Result]
+) -> SpectrumNumbers | None:
+    """Transmission of the extracted chip, as driven, against the wavelength; None if it was not programmed."""
+    from optinc_pdk.report.source_spectra import source_spectra
+    from optinc_pdk.simulate import analyse
+
+    if signed.programming is None:
+        return None
+    structure = analyse(signed.extraction.circuit)
+    return source_spectra(structure, task.sources(circuit), signed.programming.bias, task.process, signed.ground)
 
 
 def _page_results(task: ChipTask[Factors, Programming, Result], signed: _SignOff[Programming, Result]) -> PageResults:

@@ -116,6 +116,9 @@ def test_drift_of_a_matrix(built: Path, tmp_path: Path, run: Run) -> None:
     done = run(*chip, "--calibrate", "--drift", 350)
     assert done.returncode == 0, done.stderr
     assert "calibration in service: 10 times in each scenario" in done.stdout and "word" not in done.stdout
+    # every scenario is explained below the table
+    assert "10 K: the temperature of the whole chip rises by 10 K" in done.stdout
+    assert "walk x10: the resistance of every heater walks at random, 10 times" in done.stdout
     numbers = json.loads((tmp_path / "matrix.drift.json").read_text())
     warm = next(one for one in numbers["scenarios"] if one["name"] == "10 K")
     worst = [warm[key]["quantities"]["worst_error"]["worst"] for key in ("untracked", "tracked")]
@@ -267,8 +270,12 @@ def test_eyes_of_a_classifier(built: Path, tmp_path: Path, run: Run) -> None:
     assert (tmp_path / "e.png").read_bytes().startswith(b"\x89PNG")
     looser = json.loads(run(*chip, *options, "--agreement", 0.5, "--json").stdout)
     assert looser["eyes"][0]["opening"] > found["eyes"][0]["opening"]
-    printed = run(*chip, *options, "--oscillator-w", 0.02)
+    capitals = ("--symbol-rate", 1e5, "-o", tmp_path / "E2.PNG")
+    printed = run(*chip, *capitals, "--oscillator-w", 0.02)
     assert printed.returncode == 0 and "lead of each output over the others" in printed.stdout
+    assert (tmp_path / "E2.PNG").exists()
+    explained = [line.partition(": ")[0] for line in printed.stdout.splitlines()]
+    assert [line for line in explained if line in ("opening", "deviation")] == ["opening", "deviation"]
 
 
 @pytest.mark.parametrize(

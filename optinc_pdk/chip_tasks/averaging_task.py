@@ -203,6 +203,12 @@ class AveragingTask:
         """Return the eye diagrams at the highest symbol rate."""
         return result.eyes
 
+    def sources(self, reference: Circuit) -> dict[str, tuple[str, ...]]:
+        """Return the labels of the carrier, of the inputs, and of the neurons of each layer."""
+        from optinc_pdk.report.source_spectra import network_sources
+
+        return network_sources(board_of(reference))
+
     def light(self, reference: Circuit, programming: Programming, result: AveragingResult) -> LightSamples:
         """Return the light of words of the check: first, last, that with the smallest margin, and some between."""
         from optinc_pdk.averaging.word_score import output_margins

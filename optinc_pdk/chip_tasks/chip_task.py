@@ -169,6 +169,10 @@ class ChipTask(Protocol[Factors, Programming, Result]):
         """Return the chip's matrices with their targets, for the page."""
         ...
 
+    def sources(self, reference: Circuit) -> dict[str, tuple[str, ...]]:
+        """Return the labels that launch light into the chip, by the name of their group."""
+        ...
+
     def light(self, reference: Circuit, programming: Programming, result: Result) -> LightSamples:
         """Return the light that a few inputs of the check launch into the chip, at most `MOST_SAMPLES`."""
         ...

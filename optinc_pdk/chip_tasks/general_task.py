@@ -176,6 +176,12 @@ class GeneralTask:
 
         return layer_maps(programming)
 
+    def sources(self, reference: Circuit) -> dict[str, tuple[str, ...]]:
+        """Return the labels of the carrier, of the inputs, and of the neurons of each layer."""
+        from optinc_pdk.report.source_spectra import network_sources
+
+        return network_sources(board_of(reference))
+
     def light(self, reference: Circuit, programming: Programming, result: GeneralResult) -> LightSamples:
         """Return the light of samples: first, last, that with the largest deviation, and some between."""
         from optinc_pdk.simulate.transmission.light_samples import sample_network, spread_rows

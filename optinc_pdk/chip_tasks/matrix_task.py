@@ -221,6 +221,10 @@ class MatrixTask:
 
         return [MatrixMap("Matrix", result.target.matrix, result.matrix)]
 
+    def sources(self, reference: Circuit) -> dict[str, tuple[str, ...]]:
+        """Return the labels of the inputs."""
+        return {"inputs": matrix_labels(self.target)[0]}
+
     def light(self, reference: Circuit, programming: MatrixProgramming, result: MatrixComparison) -> LightSamples:
         """Return the light of single inputs: first, last, that of the worst entry, and some between."""
         from optinc_pdk.simulate.transmission.light_samples import LightSamples, spread_rows

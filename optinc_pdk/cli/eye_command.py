@@ -71,7 +71,7 @@ def eye(
     """
     files = chip_paths(gds, netlist, bias)
     picture = output_path(output or gds.with_suffix(".eye.png"), gds, files.netlist, files.bias, weights, data)
-    if picture.suffix != ".png":
+    if picture.suffix.lower() != ".png":
         raise InputError(f"{picture}: the picture is a PNG file; give it the ending .png")
     warn_of_changes(gds, files.netlist, files.bias)
 

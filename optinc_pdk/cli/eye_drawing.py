@@ -78,6 +78,8 @@ class EyeRun:
         else:
             print(f"{format_si(self.symbol_rate, 'Bd')}: {found.text}")
             print_table(eyes_table(found.eyes))
+            print("opening:", found.opening)
+            print("deviation:", found.deviation)
             print(self.picture)
             print_faults(faults)
         raise typer.Exit(exit_code(True, faults))
@@ -111,6 +113,8 @@ class _FoundEyes:
         key: Name of the share of errors, or of right readings, in JSON.
         value: This share.
         text: The share as text.
+        opening: What an opening is, as text.
+        deviation: What a deviation is, as text.
     """
 
     eyes: list[Eye]
@@ -119,6 +123,18 @@ class _FoundEyes:
     key: str
     value: float
     text: str
+    opening: str
+    deviation: str
+
+
+_WORD_OPENING = (
+    "smallest gap between readings of adjacent levels; 1 without noise at low rates, below 0 if the eye is closed"
+)
+_WORD_DEVIATION = "largest standard deviation of the readings of a level"
+_CLASS_OPENING = (
+    "twice the smallest distance of a reading from 0, above which the class is read; below 0 if the eye is closed"
+)
+_CLASS_DEVIATION = "standard deviation of the readings from those without noise"
 
 
 def _word_eyes(run: EyeRun, target: WordTarget, chip: ExtractedChip, stage: Callable[[str], None]) -> _FoundEyes:
@@ -139,7 +155,8 @@ def _word_eyes(run: EyeRun, target: WordTarget, chip: ExtractedChip, stage: Call
     estimate = estimate_errors(margins, noise).rate
     eyes = eye_diagrams(s, inputs, board, bias, noise, run.seed)
     text = f"estimated word-error rate {estimate:.2g}; relative to the distance of adjacent levels:"
-    return _FoundEyes(eyes, noise, board.oscillator_power * noise.laser_w, "word_error_rate", estimate, text)
+    fibre_w = board.oscillator_power * noise.laser_w
+    return _FoundEyes(eyes, noise, fibre_w, "word_error_rate", estimate, text, _WORD_OPENING, _WORD_DEVIATION)
 
 
 def _class_eyes(run: EyeRun, target: CheckedNetwork, chip: ExtractedChip, stage: Callable[[str], None]) -> _FoundEyes:
@@ -158,4 +175,5 @@ def _class_eyes(run: EyeRun, target: CheckedNetwork, chip: ExtractedChip, stage:
         f"the class of the network is read for {found.agreement:.2%} of {WORDS:,} samples; lead of each output over "
         "the others, relative to the distance of its two levels:"
     )
-    return _FoundEyes(found.eyes, noise, board.oscillator_power * noise.laser_w, "agreement", found.agreement, text)
+    fibre_w = board.oscillator_power * noise.laser_w
+    return _FoundEyes(found.eyes, noise, fibre_w, "agreement", found.agreement, text, _CLASS_OPENING, _CLASS_DEVIATION)

@@ -94,7 +94,7 @@ def noise(
     files = chip_paths(gds, netlist, bias)
     given = (gds, files.netlist, files.bias, weights, data)
     table = output_path(output or gds.with_suffix(".noise.csv"), *given)
-    if table.suffix == ".png":
+    if table.suffix.lower() == ".png":
         raise InputError(f"{table}: the picture gets this name; give the table the ending .csv")
     picture = output_path(table.with_suffix(".png"), *given)
     warn_of_changes(gds, files.netlist, files.bias)

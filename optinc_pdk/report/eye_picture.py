@@ -17,8 +17,11 @@ from optinc_pdk.tolerance.eye_diagram import Eye
 
 _TRACE, _WINDOW = "#2f6fb0", "#d98c21"
 COLUMNS = 3
-RELATIVE = ("layer", "class")
-"""Beginnings of the names of signals that are drawn relative to their largest value."""
+AXES = {
+    "layer": "difference of the detectors\n/ its largest value",
+    "class": "lead over the other outputs\n/ largest output",
+}
+"""Label of the vertical axis by the beginning of the names of signals; other signals are levels."""
 TRACES = 400
 """Number of pairs of symbols that are drawn."""
 
@@ -55,6 +58,11 @@ def _opening(eye: Eye) -> float:
     return math.inf if eye.opening is None else eye.opening
 
 
+def axis_label(signal: str) -> str:
+    """Return what the vertical axis of a signal's diagram shows, with its unit."""
+    return next((text for name, text in AXES.items() if signal.startswith(f"{name} ")), "output / levels")
+
+
 def eyes_png(eyes: Sequence[Eye], noise: Noise, oscillator_w: float, name: str) -> bytes:
     """Draw the eye diagrams of :func:`worst_eyes` as PNG.
 
@@ -79,10 +87,11 @@ def eyes_png(eyes: Sequence[Eye], noise: Noise, oscillator_w: float, name: str) 
         # names of classes come from the network's card
         panel.set_title(f"{eye.name}: {opening}", fontsize=9, parse_math=False)
         panel.set_xlim(-0.5, 1.5)
+        panel.set_xticks([-0.5, 0.0, 0.5, 1.0, 1.5])
         panel.set_xlabel("time / symbol", fontsize=8)
         panel.tick_params(labelsize=7)
         panel.spines[["top", "right"]].set_visible(False)
-        panel.set_ylabel("over the largest" if eye.name.startswith(RELATIVE) else "level", fontsize=8)
+        panel.set_ylabel(axis_label(eye.name), fontsize=8)
     for panel in axes[len(shown) :]:
         panel.set_visible(False)
     rate, power = format_si(noise.symbol_rate_bd, "Bd"), light_text(noise.laser_w, oscillator_w)

@@ -20,14 +20,15 @@ _SETTINGS_LOCK = Lock()
 
 
 def figure_format(path: Path) -> str:
-    """Return the format of a figure's file, such as ``svg``.
+    """Return the format of a figure's file, such as ``svg``; its ending may be in capitals.
 
     Raises:
         InputError: The ending is not one of `FORMATS`.
     """
-    if path.suffix not in FORMATS:
+    ending = path.suffix.lower()
+    if ending not in FORMATS:
         raise InputError(f"{path}: the picture is a file of format {', '.join(FORMATS)}; give it one of these endings")
-    return path.suffix.removeprefix(".")
+    return ending.removeprefix(".")
 
 
 def figure_bytes(figure: Figure, file_format: str, title: str) -> bytes:

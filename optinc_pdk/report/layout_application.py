@@ -106,7 +106,10 @@ def application_parts(data: LayoutData, name: str, show_findings: bool = False) 
         name: Name of the layout.
         show_findings: Whether the markers of checks are visible when the page is opened.
     """
-    return {"data": data.to_text(), "name": name, "show_findings": show_findings, **_page_parts()}
+    # without bias or powers, there is nothing to choose from
+    has_bias, has_light = any(item.values for item in data.items), data.light is not None
+    shown = {"name": name, "show_findings": show_findings, "has_bias": has_bias, "has_light": has_light}
+    return {"data": data.to_text(), **shown, **_page_parts()}
 
 
 @cache

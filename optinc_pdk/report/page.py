@@ -23,7 +23,9 @@ from optinc_pdk.report.schema import (
     NetworkNumbers,
     OnnNumbers,
     Report,
+    SpectrumNumbers,
 )
+from optinc_pdk.report.source_spectra import spectrum_png, spectrum_rows
 from optinc_pdk.report.terminal_tables import limit_text, matrix_line, matrix_task_text, network_line, task_text
 from optinc_pdk.signoff.drc.design_rule_check import RuleResult
 
@@ -90,6 +92,7 @@ def render_page(
         losses="" if light is None else ", ".join(f"{loss:.1f}" for loss in light.hop_loss_db),
         application=application and application_parts(application, report.name),
         rules=[] if results is None else page_rows(results.rules),
+        spectrum=None if report.spectrum is None else _spectrum(report.spectrum),
         eyes=None if results is None or results.eyes is None else _eyes(results.eyes),
         matrices=None if results is None or not results.matrices else _matrices(report, results.matrices),
         facts={"averaging": _averaging, "network": _network, "matrix": _matrix}[report.kind](report),
@@ -182,6 +185,13 @@ def _eyes(found: RateEyes) -> dict[str, Any]:
         "rows": eye_rows(found.eyes),
         "data": eyes_text(found.eyes, found.noise.shape.window),
     }
+
+
+def _spectrum(found: SpectrumNumbers) -> dict[str, Any]:
+    """Picture and rows of the section about spectra; none if its curves were left out."""
+    if not found.curves:
+        return {"png": None, "rows": []}
+    return {"png": b64encode(spectrum_png(found)).decode(), "rows": spectrum_rows(found)}
 
 
 def _words(function: FunctionNumbers | None) -> dict[str, Any] | None:

@@ -215,6 +215,40 @@ class OscillatorNumbers(StrictModel):
     split_carrier: bool
 
 
+class SpectrumCurveNumbers(StrictModel):
+    """Transmission from the sources of a group: power that reaches other fibres and photodiodes, over that of a source.
+
+    Attributes:
+        name: The group: carrier, inputs, or neurons of a layer.
+        sources: Number of its fibres, and of modulators on the chip.
+        mean_db: Mean of the powers of all sources in dB, at each wavelength.
+        lowest_db: The same of the source with the lowest transmission.
+        highest_db: The same of the source with the highest.
+    """
+
+    name: str
+    sources: Count
+    mean_db: list[float]
+    lowest_db: list[float]
+    highest_db: list[float]
+
+
+class SpectrumNumbers(StrictModel):
+    """Transmission of the extracted chip, as driven, at wavelengths around that of its bias.
+
+    Attributes:
+        carrier_nm: Wavelength of the bias.
+        wavelengths_nm: Wavelengths, ascending; that of the bias is among them.
+        curves: A curve for each group of sources; empty if they were left out.
+        left_out: Why there are no curves; None if there are.
+    """
+
+    carrier_nm: Positive
+    wavelengths_nm: list[Positive] = Field(default_factory=list)
+    curves: list[SpectrumCurveNumbers] = Field(default_factory=list)
+    left_out: str | None = None
+
+
 class SpeedNumbers(StrictModel):
     """Highest symbol rate of the extracted chip, estimated, and energy at this rate.
 
@@ -501,7 +535,7 @@ class Report(StrictModel):
 
     A section is None if the build did not reach its stage; the verdict is then "fail". ``speed`` is None also if words
     are wrong without noise, if the process card has no noise or budget section, or in files of earlier versions; the
-    verdict does not depend on it. ``process`` is None in files of earlier versions.
+    verdict does not depend on it. ``process`` and ``spectrum`` are None in files of earlier versions.
     """
 
     schema_number: Literal[1] = Field(default=SCHEMA, alias="schema")
@@ -518,6 +552,7 @@ class Report(StrictModel):
     network: NetworkNumbers | None = None
     matrix: MatrixNumbers | None = None
     speed: SpeedNumbers | None = None
+    spectrum: SpectrumNumbers | None = None
     faults: list[FaultNumbers] = Field(default_factory=list)
     files: dict[str, Sha256] = Field(default_factory=dict)
     seconds: dict[str, NotNegative] = Field(default_factory=dict)

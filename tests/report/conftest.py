@@ -99,6 +99,20 @@ def numbers() -> dict[str, Any]:
             "word_j": 1.5e-8,
             "bit_j": 9.4e-10,
         },
+        "spectrum": {
+            "carrier_nm": 1550.0,
+            "wavelengths_nm": [1540.0, 1550.0],
+            "curves": [
+                {
+                    "name": "inputs",
+                    "sources": 2,
+                    "mean_db": [-20.5, -10.5],
+                    "lowest_db": [-21.0, -11.0],
+                    "highest_db": [-20.0, -10.0],
+                }
+            ],
+            "left_out": None,
+        },
         "faults": [{"kind": "coupled", "place_um": [1.0, 2.5], "text": "a mark", "affects_function": False}],
         "files": {"invented.pic.yml": "b" * 64, "invented.gds": "a" * 64},
         "seconds": {"factor": 0.01, "layout": 4.5},

@@ -191,6 +191,9 @@ def test_the_page_fits_the_window_and_hides_the_pictures(shown: Browser) -> None
         "[...document.querySelectorAll('#layout-view input, #layout-view select')].every((e) => e.labels.length)"
     )
     assert painted(shown) > 1000
+    # a page without bias or without powers has no selector of them
+    selectors = "[...document.querySelectorAll('#layout-view select:enabled')].map((each) => each.id)"
+    assert shown.evaluate(selectors) == ["layout-heaters", "layout-light"]
 
 
 @needs_chromium

@@ -89,7 +89,7 @@ def test_page_states_the_thermal_crosstalk(numbers: dict[str, Any]) -> None:
 def test_page_needs_no_other_file(numbers: dict[str, Any]) -> None:
     html = render_page(Report.model_validate(numbers), layout=PNG, detail=PNG, outputs=PNG)
     found = Page(html)
-    assert found.tags.count("img") == 3
+    assert found.tags.count("img") == 4
     assert not {"script", "link", "iframe"} & set(found.tags)
     assert not [address for address in found.addresses if "//" in address.partition(",")[0]]
     assert "url(" not in html and "@import" not in html

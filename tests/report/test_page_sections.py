@@ -49,6 +49,14 @@ def maps_of(page: Path) -> list[dict[str, Any]]:
     return maps
 
 
+def test_the_chip_of_a_matrix_has_the_spectrum_of_its_inputs(matrix: Path) -> None:
+    spectrum = json.loads(matrix.with_name("two.report.json").read_text())["spectrum"]
+    assert [(curve["name"], curve["sources"]) for curve in spectrum["curves"]] == [("inputs", 2)]
+    # a matrix of norm 1: what is lost is lost in fibres, couplers and guides
+    assert -20.0 < max(spectrum["curves"][0]["mean_db"]) < -5.0
+    assert "id=spectra" in matrix.read_text()
+
+
 def test_every_rule_has_a_row_and_violated_rules_come_first() -> None:
     rules = load_process().rules
     results = [RuleResult(rule, ()) for rule in rules[:-1]] + [RuleResult(rules[-1], (kdb.DPolygon(kdb.DBox(1)),))]
@@ -150,6 +158,18 @@ def test_the_rules_are_filtered_by_text(shown: Browser) -> None:
         "return new Set([...r.getClientRects()].filter((each) => each.width > 8).map((each) => each.top)).size; })()"
     )
     assert narrow or shown.evaluate(f"{rows}.filter((row) => {lines} !== 1).map((row) => row.dataset.rule)") == []
+    # narrow windows leave out the rules that hold until all are asked for
+    seen = f"{rows}.filter((row) => row.offsetParent).map((row) => row.dataset.rule)"
+    every = shown.evaluate(f"{rows}.map((row) => row.dataset.rule)")
+    button = "document.getElementById('rules-all')"
+    assert shown.evaluate(f"{button}.offsetParent !== null") == narrow
+    assert shown.evaluate(seen) == ([RULE] if narrow else every)
+    if narrow:
+        assert shown.evaluate(f"{button}.textContent") == f"Show the {len(every) - 1} rules that hold too"
+        shown.evaluate(f"{button}.click()")
+        assert shown.evaluate(seen) == every
+        shown.evaluate(f"{button}.click()")
+        assert shown.evaluate(seen) == [RULE]
     before = "getComputedStyle(document.querySelector('#rules tbody tr').cells[2], '::before').content"
     assert shown.evaluate(before) == ('"Layers: "' if narrow else "none")
     shown.evaluate(
@@ -158,6 +178,12 @@ def test_the_rules_are_filtered_by_text(shown: Browser) -> None:
     )
     assert shown.evaluate(f"{rows}.map((row) => row.dataset.rule)") == [RULE]
     assert shown.evaluate("document.getElementById('rules-count').textContent").startswith("1 of ")
+    # a text is sought in all rules
+    shown.evaluate(
+        "(() => { const f = document.getElementById('rules-filter'); f.value = 'core.width';"
+        "f.dispatchEvent(new Event('input')); })()"
+    )
+    assert "core.width" in shown.evaluate(seen)
 
 
 @needs_chromium

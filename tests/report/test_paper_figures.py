@@ -113,6 +113,11 @@ def test_equal_figures_have_equal_bytes(ending: str) -> None:
         assert picture() == first
 
 
+@pytest.mark.parametrize("ending", FORMATS)
+def test_endings_in_capitals_are_the_same_formats(ending: str) -> None:
+    assert figure_format(Path(f"X{ending.upper()}")) == figure_format(Path(f"x{ending}"))
+
+
 def test_another_format_is_refused() -> None:
     with pytest.raises(InputError, match=r"mesh\.jpg.*\.svg, \.pdf, \.png"):
         figure_format(Path("mesh.jpg"))

@@ -20,6 +20,7 @@ KEYS = [
     "lvs",
     "function",
     "speed",
+    "spectrum",
     "faults",
     "files",
     "seconds",

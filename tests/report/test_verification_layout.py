@@ -170,6 +170,8 @@ def clicked_down_the_middle(browser: Browser) -> set[str]:
 def test_the_faulty_guide_is_marked_and_chosen(shown: Browser) -> None:
     assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert shown.evaluate("document.querySelector('.static-layout').hidden")
+    # there is no bias, by which heaters could be coloured
+    assert shown.evaluate("document.querySelector('#layout-view select') === null")
     cells = "[...document.querySelectorAll('.stacked tbody th, .stacked td')].filter((cell) => cell.offsetParent)"
     assert shown.evaluate(f"{cells}.length") > 12
     assert shown.evaluate(f"{cells}.every((cell) => cell.getBoundingClientRect().right <= window.innerWidth)")

@@ -10,7 +10,7 @@ import pytest
 from optinc_pdk.assemble import assemble
 from optinc_pdk.cards import load_process, with_field_outputs
 from optinc_pdk.onn import GeneralNetwork, Layer, NetworkLimits, check_data
-from optinc_pdk.report.eye_picture import eyes_png, worst_eyes
+from optinc_pdk.report.eye_picture import axis_label, eyes_png, worst_eyes
 from optinc_pdk.simulate import program, scattering
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
 from optinc_pdk.tolerance.checked_noise import operating_noise
@@ -93,3 +93,9 @@ def test_one_output_has_the_eye_of_class_1_with_the_name_of_the_card() -> None:
     assert eye.name == "class dog $x" and eye.opening > 0.1 and found.agreement == 1.0
     assert worst_eyes(found.eyes) == found.eyes
     assert eyes_png(found.eyes, noise, 0.01, "chip").startswith(b"\x89PNG")
+
+
+def test_axes_have_a_quantity_and_a_unit() -> None:
+    assert axis_label("class dog $x") == "lead over the other outputs\n/ largest output"
+    assert axis_label("layer 0, row 3") == "difference of the detectors\n/ its largest value"
+    assert axis_label("out_s0_m1") == "output / levels"

@@ -459,9 +459,8 @@
       if (byId("view").dataset.findings) {
         for (const box of overlays.querySelectorAll("input")) if (this.checks.includes(box.dataset.overlay)) box.click();
       }
-      byId("heaters").addEventListener("change", () => this.drawOverlay());
-      byId("heaters").disabled = !this.heaters.length;
-      for (const option of byId("heaters").options) {
+      byId("heaters")?.addEventListener("change", () => this.drawOverlay());
+      for (const option of byId("heaters")?.options ?? []) {
         option.disabled = option.value !== "none" && !this.heaters.some((item) => option.value in item.values);
       }
       this.makeLight();
@@ -480,7 +479,6 @@
 
     makeLight() {
       const [select, { light }] = [byId("light"), this.data];
-      select.disabled = !light;
       if (!light) return;
       select.append(...light.titles.map((title, number) => new Option(title, number)));
       const levels = [...light.guides, ...light.items].flat();
@@ -666,9 +664,9 @@
       this.overlay.clearLayers();
       const add = (layer) => this.overlay.addLayer(layer);
       const outline = (box, color, more) => add(L.rectangle(bounds(box), { color, interactive: false, ...more }));
-      const quantity = byId("heaters").value;
-      byId("legend").hidden = quantity === "none";
-      if (quantity !== "none") this.drawHeaters(quantity, outline);
+      const quantity = byId("heaters")?.value;
+      if (quantity) byId("legend").hidden = quantity === "none";
+      if (quantity && quantity !== "none") this.drawHeaters(quantity, outline);
       if (this.visible.has("dies")) this.data.dies.forEach((die) => outline(die, "#ffffff", { weight: 2, fill: false }));
       for (const item of this.data.items) {
         if (!this.visible.has(item.kind) || this.look.hidden?.items[item.number]) continue;
@@ -734,7 +732,9 @@
   }
 
   async function start() {
-    const packed = Uint8Array.from(atob(byId("data").textContent.trim()), (c) => c.charCodeAt(0));
+    const text = atob(byId("data").textContent.trim());
+    const packed = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i += 1) packed[i] = text.charCodeAt(i);
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
     const data = JSON.parse(await new Response(stream).text());
     byId("view").hidden = false;

@@ -4,7 +4,9 @@ const layoutTree = (() => {
 
   // "l1_v_c0_r0.first" belongs to the blocks l1, l1_v, l1_v_c0 and l1_v_c0_r0
   const tokens = (name) => name.split(/(?=[_.])/);
-  const byName = (a, b) => a.name.localeCompare(b.name, "en", { numeric: true });
+  // localeCompare makes such an object for every comparison
+  const order = new Intl.Collator("en", { numeric: true });
+  const byName = (a, b) => order.compare(a.name, b.name);
 
   function grow(name, items) {
     const root = { name, items: [], parts: new Map() };

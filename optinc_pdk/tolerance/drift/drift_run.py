@@ -19,7 +19,7 @@ from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.tolerance.drift.check_drift import CheckDrift, checked_lines
 from optinc_pdk.tolerance.drift.drift_points import DriftPoint
 from optinc_pdk.tolerance.drift.plots import DriftPanel, DriftTrack
-from optinc_pdk.tolerance.drift.scenarios import SCENARIOS, DriftScenario, check_hours
+from optinc_pdk.tolerance.drift.scenarios import SCENARIOS, DriftScenario, changes, check_hours
 from optinc_pdk.tolerance.drift.word_drift import WordDrift, word_lines
 from optinc_pdk.tolerance.montecarlo.sample_study import AnyStudy
 from optinc_pdk.tolerance.montecarlo.study import YieldStudy
@@ -203,6 +203,7 @@ def summary_lines(numbers: Mapping[str, Any]) -> list[str]:
         f"drive holds {numbers['holds']}",
         noise_text(numbers),
         *(checked_lines(numbers) if checked else word_lines(numbers)),
+        *(f"{row['name']}: {changes(row['walk'], row['kelvin'])}" for row in numbers["scenarios"]),
     ]
 
 

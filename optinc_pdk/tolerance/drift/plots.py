@@ -65,6 +65,17 @@ def drift_png(
     Returns:
         Contents of a PNG file.
     """
+    picture = io.BytesIO()
+    drift_figure(tracks, panels, tracking, hours, caption).savefig(
+        picture, format="png", dpi=120, metadata={"Software": None}
+    )
+    return picture.getvalue()
+
+
+def drift_figure(
+    tracks: Sequence[DriftTrack], panels: Sequence[DriftPanel], tracking: str, hours: float, caption: str
+) -> Figure:
+    """Return the figure of :func:`drift_png`."""
     names = list(dict.fromkeys(one.scenario for one in tracks))
     figure = Figure(figsize=(4.0 * len(names), 5.2), layout="constrained", facecolor="white")
     axes = figure.subplots(len(panels), len(names), sharex=True, sharey="row", squeeze=False)
@@ -87,10 +98,10 @@ def drift_png(
                 plot.set(ylim=panel.limits)
     for plot, panel in zip(axes[:, 0], panels, strict=True):
         plot.set(ylabel=panel.label)
-    axes[0, 0].legend(frameon=False, loc="lower left")
+    # outside the axes, so that it hides no curve
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, loc="outside lower center", ncols=len(labels))
     for one in axes.flat:
         one.spines[["top", "right"]].set_visible(False)
     figure.suptitle(caption, fontsize=8, color=_INK)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
-    return picture.getvalue()
+    return figure

@@ -49,6 +49,23 @@ SCENARIOS = (DriftScenario("walk", 1.0, 0.0), DriftScenario("walk x10", 10.0, 0.
 """The card's random walk, ten times that, and a temperature that changes by 10 K."""
 
 
+def changes(walk: float, kelvin: float) -> str:
+    """Return what changes in a scenario, as text.
+
+    Args:
+        walk: Multiple of the card's random walk of the resistances; 0 for none.
+        kelvin: Change of the chip's temperature over the whole time; 0 for none.
+    """
+    parts = []
+    if walk:
+        times = "" if walk == 1.0 else f"{walk:g} times "
+        parts.append(f"the resistance of every heater walks at random, {times}as far as the process card states")
+    if kelvin:
+        way = "rises" if kelvin > 0.0 else "falls"
+        parts.append(f"the temperature of the whole chip {way} by {abs(kelvin):g} K at a constant rate")
+    return "; ".join(parts) or "nothing changes"
+
+
 def check_hours(hours: float) -> None:
     """Check a time in hours.
 

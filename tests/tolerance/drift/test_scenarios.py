@@ -11,7 +11,7 @@ from optinc_pdk.cards import with_drive
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate import heater_phases
 from optinc_pdk.tolerance import draw_sample, sample_phases
-from optinc_pdk.tolerance.drift.scenarios import SCENARIOS, DriftScenario, resistance_walk, samples_in_time
+from optinc_pdk.tolerance.drift.scenarios import SCENARIOS, DriftScenario, changes, resistance_walk, samples_in_time
 from optinc_pdk.tolerance.variation.sampling import drifted_sample
 
 SEEDS = range(60)
@@ -39,6 +39,13 @@ def test_the_walk_is_not_the_drift_of_the_sample(chip, every):
     """Both have a spread of 0.1 % after 350 hours, from different random streams."""
     drift = np.log(draw_sample(chip, every.only("heater"), 5).drift)
     assert not np.isclose(np.log(resistance_walk(chip, every, 5, 350.0, 1)[0]), drift).any()
+
+
+def test_scenarios_state_what_changes():
+    walk, tenfold, warm = (changes(one.walk, one.kelvin) for one in SCENARIOS)
+    assert "resistance of every heater" in walk and "times" not in walk and "10 times" in tenfold
+    assert "10 K" in warm and "rises" in warm and "resistance" not in warm
+    assert "2 times" in changes(2.0, -3.0) and "falls by 3 K" in changes(2.0, -3.0)
 
 
 @pytest.mark.parametrize("hours", [-1.0, 0.0, float("nan"), float("inf"), 1e7])

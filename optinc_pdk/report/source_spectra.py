@@ -1,0 +1,137 @@
+"""Spectra of a chip as driven: how much of the light of its sources reaches other fibres and photodiodes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Bias, Board, label_tuple
+from optinc_pdk.drive import SharedGround
+from optinc_pdk.errors import InputError
+from optinc_pdk.report.schema import SpectrumCurveNumbers, SpectrumNumbers
+from optinc_pdk.simulate import CircuitOptics, heater_phases, prepare, s_matrices
+from optinc_pdk.tolerance.spectrum import model_range
+
+Floats = NDArray[np.float64]
+
+REACH_NM = 50.0
+"""Largest distance of a wavelength from the carrier's."""
+FLOOR_DB = -150.0
+"""Transmission that stands for all lower ones."""
+STEPS = ((4_000, 40), (15_000, 10))
+"""Numbers of devices up to which a chip is simulated, and numbers of steps of wavelength between the ends."""
+TABLE_NM = 10.0
+"""Smallest distance of two wavelengths of the page's table, apart from the carrier's."""
+
+
+def network_sources(board: Board) -> dict[str, tuple[str, ...]]:
+    """Return the labels that launch light into a network's chip: carrier, inputs, and neurons by layer."""
+    groups = {"carrier": board.unmodulated, "inputs": tuple(label for row in board.inputs for label in row)}
+    for layer in range(board.layers):
+        to = [label_tuple(neuron.to) for neuron in board.neurons if neuron.layer == layer]
+        groups[f"neurons of l{layer}"] = tuple(label for labels in to for label in labels)
+    return {name: labels for name, labels in groups.items() if labels}
+
+
+def source_spectra(
+    structure: CircuitOptics,
+    sources: Mapping[str, Sequence[str]],
+    bias: Bias,
+    process: Process,
+    ground: SharedGround | None,
+) -> SpectrumNumbers:
+    """Simulate the transmission from the sources of a chip at wavelengths around the carrier's.
+
+    Args:
+        structure: The circuit, driven by the DAC codes of the bias.
+        sources: Labels that launch light, by the name of their group.
+        bias: Bias of its heaters.
+        process: Process of the cards.
+        ground: Ground rise that results from the heaters' currents; None for no ground rise.
+
+    Returns:
+        Transmissions within the range of the models, at most `REACH_NM` from the carrier; or why there are none.
+    """
+    carrier, devices = float(process.guide.wavelength_nm), len(structure.circuit.instances)
+    steps = next((count for most, count in STEPS if devices <= most), None)
+    if steps is None:
+        return _left_out(carrier, f"the chip has {devices:,} devices, more than the {STEPS[-1][0]:,} of this section")
+    models = model_range(structure, process)
+    low, high = max(models.low_nm, carrier - REACH_NM), min(models.high_nm, carrier + REACH_NM)
+    wavelengths = np.union1d(np.linspace(low, high, steps + 1), [carrier])
+    ins = [label for labels in sources.values() for label in labels]
+    phases = heater_phases(structure, bias, process, ground=ground)
+    try:
+        plan = prepare(structure, [low, carrier, high], process, ins=ins)
+        power = np.abs(s_matrices(plan, phases, wavelengths, process)[0]) ** 2
+    except InputError as fault:
+        return _left_out(carrier, str(fault))
+    # light that returns into its own source is a reflection
+    power[:, [structure.labels.index(label) for label in ins], np.arange(len(ins))] = 0.0
+    reaching = power.sum(axis=1)
+    starts = np.cumsum([0, *(len(labels) for labels in sources.values())])
+    return SpectrumNumbers(
+        carrier_nm=carrier,
+        wavelengths_nm=wavelengths.tolist(),
+        curves=[
+            _curve(name, reaching[:, first:last])
+            for name, first, last in zip(sources, starts[:-1], starts[1:], strict=True)
+        ],
+    )
+
+
+def spectrum_rows(spectrum: SpectrumNumbers) -> list[tuple[str, list[str]]]:
+    """Return wavelengths, and the mean transmissions of the curves there, as text: the carrier's and some others."""
+    rows: list[tuple[str, list[str]]] = []
+    last = -np.inf
+    for place, wavelength in enumerate(spectrum.wavelengths_nm):
+        if wavelength != spectrum.carrier_nm and wavelength - last < TABLE_NM * (1.0 - 1e-9):
+            continue
+        last = wavelength
+        rows.append((f"{wavelength:g}", [f"{curve.mean_db[place]:.1f}" for curve in spectrum.curves]))
+    return rows
+
+
+def spectrum_png(spectrum: SpectrumNumbers) -> bytes:
+    """Draw the transmissions against the wavelength as PNG: means, and the range over the sources of a group.
+
+    Args:
+        spectrum: Transmissions; at least one curve.
+    """
+    figure = Figure(figsize=(10.0, 4.0), layout="constrained", facecolor="white")
+    axes = figure.add_subplot()
+    for curve in spectrum.curves:
+        count = f" ({curve.sources})" if curve.sources > 1 else ""
+        (line,) = axes.plot(spectrum.wavelengths_nm, curve.mean_db, linewidth=1.4, label=f"{curve.name}{count}")
+        axes.fill_between(
+            spectrum.wavelengths_nm, curve.lowest_db, curve.highest_db, color=line.get_color(), alpha=0.15, linewidth=0
+        )
+    axes.axvline(spectrum.carrier_nm, color="#444c54", linewidth=0.8, linestyle=":", label="wavelength of the bias")
+    axes.set(xlabel="wavelength / nm", ylabel="transmission / dB")
+    axes.margins(x=0.0)
+    axes.grid(linewidth=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    # beside the curves, which fill the axes
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
+    return picture.getvalue()
+
+
+def _left_out(carrier_nm: float, reason: str) -> SpectrumNumbers:
+    return SpectrumNumbers(carrier_nm=carrier_nm, left_out=reason)
+
+
+def _curve(name: str, power: Floats) -> SpectrumCurveNumbers:
+    """Return a curve from the (W, sources) powers that reach other ports, of a group."""
+    low = 10.0 ** (FLOOR_DB / 10.0)
+    mean, lowest, highest = (
+        [round(value, 3) for value in (10.0 * np.log10(np.maximum(each, low))).tolist()]
+        for each in (power.mean(axis=1), power.min(axis=1), power.max(axis=1))
+    )
+    return SpectrumCurveNumbers(name=name, sources=power.shape[1], mean_db=mean, lowest_db=lowest, highest_db=highest)
