@@ -160,12 +160,15 @@ def linear_response(light: DetectedLight, target: LayerTarget, balance: Floats |
     Args:
         light: Fields in the solved chip.
         target: The layer.
-        balance: (rows,) balance ρ of the neurons; None for the ρ that minimises the terms quadratic in the inputs.
+        balance: (rows,) balance ρ of the neurons; None for the target's, or else the ρ that minimises the terms
+            quadratic in the inputs.
     """
     p_c, p = light.at_detectors(target.plus, target)
     if target.last:
         return LinearResponse(p, np.zeros(p_c.size), np.zeros(p_c.size))
     n_c, n = light.at_detectors(target.minus, target)
+    if balance is None and target.electronics is not None:
+        balance = target.electronics.balance
     rho = _balance(p, n, target) if balance is None else balance
     part = rho[target.owner]
     mixed = p_c.conj()[:, np.newaxis] * p - (part * n_c.conj())[:, np.newaxis] * n
@@ -182,7 +185,7 @@ def _balance(p: Complexes, n: Complexes, target: LayerTarget) -> Floats:
 
 
 def row_scales(coefficient: Complexes | Floats, target: LayerTarget) -> Complexes | Floats:
-    """Fit the factor c of each row in coefficient ≈ c · weight, by least squares.
+    """Return the factor c of each row in coefficient ≈ c · weight: the target's, or else fitted by least squares.
 
     Args:
         coefficient: (rows, J) detection coefficients.
@@ -191,6 +194,8 @@ def row_scales(coefficient: Complexes | Floats, target: LayerTarget) -> Complexe
     Returns:
         (rows,) factors, complex for receivers; a row whose weights are all 0 gets the mean magnitude of the others.
     """
+    if target.electronics is not None:
+        return target.electronics.scale
     weight = _rows(target)
     power = (weight**2).sum(axis=1)
     products = (coefficient * weight).sum(axis=1)
@@ -202,6 +207,8 @@ def row_scales(coefficient: Complexes | Floats, target: LayerTarget) -> Complexe
 
 def _scale_slopes(slope: Floats, scales: Floats, target: LayerTarget) -> Floats:
     """(heaters, rows) derivatives of the real factors of :func:`row_scales`, from (heaters, rows, J) derivatives."""
+    if target.electronics is not None:
+        return np.zeros(slope.shape[:2])
     power = (target.weight**2).sum(axis=1)
     empty = power == 0.0
     along: Floats = np.einsum("hkj,kj->hk", slope, target.weight) / np.where(empty, 1.0, power)
@@ -212,7 +219,8 @@ def _scale_slopes(slope: Floats, scales: Floats, target: LayerTarget) -> Floats:
 def residual(coefficient: Complexes | Floats, target: LayerTarget) -> Floats:
     """Compute the relative matrix error coefficient / c - weight, over the 2-norm of the target matrix.
 
-    The factor c of each row is free, because gains and scales of the electronics provide it; see :func:`row_scales`.
+    The factor c of each row is the target's, or free where gains and scales of the electronics provide it; see
+    :func:`row_scales`.
     Errors of inputs that are never on are 0, and those of hidden units without weights, which are constants: their
     electronics have a gain of almost 0.
 
@@ -248,7 +256,8 @@ def realised_matrix(light: DetectedLight, target: LayerTarget) -> tuple[Floats, 
 def jacobian(light: DetectedLight, target: LayerTarget, heaters: Ints) -> Floats:
     """Compute the derivative of :func:`residual` with respect to heater phases, at fixed balance.
 
-    With R the coefficients and W the weights of a row, c = <R, W> / |W|² and d(R/c) = (dR - R/c · <dR, W> / |W|²) / c.
+    With R the coefficients and W the weights of a row, c = <R, W> / |W|² unless the target fixes it, and
+    d(R/c) = (dR - R/c · <dR, W> / |W|²) / c.
 
     Args:
         light: Fields in the solved chip.
@@ -261,10 +270,12 @@ def jacobian(light: DetectedLight, target: LayerTarget, heaters: Ints) -> Floats
     seen = linear_response(light, target)
     scales = row_scales(seen.coefficient, target)[:, np.newaxis]
     slope = _slopes(light, target, seen.balance, heaters)
-    weight = _rows(target)
-    power = (weight**2).sum(axis=1)
-    along = np.einsum("hkj,kj->hk", slope, weight) / np.where(power == 0.0, 1.0, power)
-    slope = (slope - along[..., np.newaxis] * (seen.coefficient / scales)) / scales
+    if target.electronics is None:
+        weight = _rows(target)
+        power = (weight**2).sum(axis=1)
+        along = np.einsum("hkj,kj->hk", slope, weight) / np.where(power == 0.0, 1.0, power)
+        slope = slope - along[..., np.newaxis] * (seen.coefficient / scales)
+    slope = slope / scales
     slope = np.where(_counted(target), slope, 0.0) / np.linalg.norm(target.mesh_weight, 2)
     return _real(slope).reshape(heaters.size, -1).T
 

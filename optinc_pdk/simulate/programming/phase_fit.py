@@ -84,17 +84,16 @@ class ProgrammingProblem:
 
     @cached_property
     def _heaters(self) -> tuple[Ints, ...]:
-        prefix = re.compile(r"l(\d+)[_bc]|(trim_)")
-        found: list[list[int]] = [[] for _ in self.targets]
         fixed = set(self.fixed_channels)
-        for label, number in self.channel.items():
-            match = prefix.match(label)
-            if match and label not in fixed:
-                found[int(match[1] or 0)].append(number)
-        return tuple(np.array(numbers, dtype=np.int64) for numbers in found)
+        fitted = [(label, number) for label, number in self.channel.items() if label not in fixed]
+        patterns = [re.compile(target.heater_labels) for target in self.targets]
+        return tuple(
+            np.array([number for label, number in fitted if pattern.match(label)], dtype=np.int64)
+            for pattern in patterns
+        )
 
     def heaters(self, layer: int) -> Ints:
-        """Return the numbers of a layer's fitted heaters; trims of the preprocessing unit belong to layer 0."""
+        """Return the numbers of the fitted heaters of a target."""
         return self._heaters[layer]
 
     @cached_property

@@ -42,6 +42,19 @@ class RowContribution:
 
 
 @dataclass(frozen=True, eq=False)
+class RowElectronics:
+    """Electronics of a layer's rows.
+
+    Attributes:
+        scale: (rows,) detection coefficients over the weights.
+        balance: (rows,) weights ρ of the negative detectors.
+    """
+
+    scale: Floats
+    balance: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class LayerTarget:
     """Matrix that one layer has to realise between its J sources and its detectors, and the units that read its rows.
 
@@ -68,6 +81,9 @@ class LayerTarget:
         mesh_weight: (rows, modes) the same matrix at the inputs of the mesh. In the first layer, all servers and the
             symbols of a group share them.
         factor: Factorisation that defines the matrix.
+        heater_labels: Regular expression that the pad labels of its heaters begin with.
+        own_sources: Whether no other target uses its sources, so that their levels may be adjusted to it.
+        electronics: Electronics of its rows, which also read rows of other targets; None if they may be adjusted to it.
     """
 
     index: int
@@ -86,6 +102,9 @@ class LayerTarget:
     illuminated: Bools
     mesh_weight: Floats
     factor: LayerFactor
+    heater_labels: str
+    own_sources: bool = True
+    electronics: RowElectronics | None = None
 
     @property
     def last(self) -> bool:
@@ -186,6 +205,8 @@ def _target(onn: Network, board: Board, index: int, factor: LayerFactor) -> Laye
         illuminated=factor.illuminated[column],
         mesh_weight=mesh_weight,
         factor=factor,
+        # trims of the preprocessing unit belong to the first layer
+        heater_labels=rf"l{index}[_bc]" + ("" if index else "|trim_"),
     )
 
 

@@ -85,7 +85,7 @@ class DigitalTwin:
         heaters: Design model of the heaters.
         efficiency: (H,) measured heater efficiencies; 0 for heaters without effect.
         edge: (G, 2) optical ports at both ends of the edge waveguides.
-        edge_labels: (G,) labels of the fibres, modulators and photodiodes.
+        source_edges: For each layer and each of its sources, the edge waveguides whose phases are the source's.
         couplers: Couplers and splitters by component.
         spread: (N,) standard deviation of each unknown: in rad for phases and angles, in dB for losses, as a ratio for
             efficiencies and crosstalk.
@@ -97,7 +97,7 @@ class DigitalTwin:
     heaters: HeaterModel
     efficiency: Floats
     edge: Ints
-    edge_labels: tuple[str, ...]
+    source_edges: tuple[tuple[Ints, ...], ...]
     couplers: tuple[TwinCouplers, ...]
     spread: Floats
 
@@ -152,8 +152,7 @@ class DigitalTwin:
     def _edge_segments(self) -> list[tuple[Ints, Ints]]:
         found = []
         for paths in self.paths:
-            near, far = paths.segment[self.edge].T
-            segment = np.where(far != UNCONNECTED, far, near)
+            segment = _segments_of(self.edge, paths)
             members = np.flatnonzero(segment != UNCONNECTED)
             found.append((segment[members], members))
         return found
@@ -200,16 +199,19 @@ class DigitalTwin:
             yield each, places
             start = places.stop
 
-    def crosstalk_matrix(self, unknown: Floats) -> Floats:
-        """Return the (H, H) thermal crosstalk matrix for (N,) unknowns.
+    def crosstalk_matrix(self, unknown: Floats, heaters: Ints | None = None) -> Floats:
+        """Return the (H, H) thermal crosstalk matrix for (N,) unknowns, or its rows of some heaters.
 
         Element [i, j] is the phase in the waveguide under heater i over the phase of heater j in its own waveguide; it
         is 1 on the diagonal.
         """
+        rows = np.arange(self.efficiency.size) if heaters is None else heaters
         shares = np.zeros(self.efficiency.size)
         for layer, deviation in zip(self.layers, self.deviations(unknown)[2].tolist(), strict=True):
             shares[layer.heaters] = 1.0 + deviation
-        return np.asarray(np.eye(shares.size) + shares[:, np.newaxis] * self.heaters.crosstalk)
+        matrix = shares[rows, np.newaxis] * self.heaters.crosstalk[rows]
+        matrix[np.arange(rows.size), rows] += 1.0
+        return np.asarray(matrix)
 
     def fitted_heaters(self, unknown: Floats) -> HeaterModel:
         """Return the design model of the heaters with the thermal crosstalk for (N,) unknowns."""
@@ -260,7 +262,13 @@ def build_twin(
     """
     structure, imperfections = problem.structure, problem.process.imperfections
     couplers = tuple(_couplers(problem))
+    paths = tuple(forward_paths(problem, layer.target) for layer in layers)
     edge, names, edge_db, edge_rad = _edge(problem, layers)
+    source_edges, copies, copied = _source_edges(problem, layers, paths, names, edge)
+    # the copies of an input are turned one by one
+    edge_rad[copied] = 0.0
+    edge = np.concatenate([edge, copies])
+    edge_db, edge_rad = np.append(edge_db, edge_db[copied]), np.append(edge_rad, np.full(len(copies), FREE_RAD))
     working = np.isfinite(efficiency)
     if imperfections is None:
         local = share = 0.0
@@ -279,14 +287,65 @@ def build_twin(
     return DigitalTwin(
         problem,
         tuple(layers),
-        tuple(forward_paths(problem, layer.target) for layer in layers),
+        paths,
         heaters,
         np.where(working, efficiency, 0.0),
         edge,
-        names,
+        source_edges,
         couplers,
         np.concatenate(spread),
     )
+
+
+def _source_edges(
+    problem: ProgrammingProblem,
+    layers: Sequence[BenchLayer],
+    paths: Sequence[ForwardPaths],
+    labels: Sequence[str],
+    edge: Ints,
+) -> tuple[tuple[tuple[Ints, ...], ...], Ints, Ints]:
+    """Find the edge waveguides of every source; add waveguides behind the splitters that copy an input to blocks.
+
+    Args:
+        problem: Programming problem of the nominal chip.
+        layers: The layers, or blocks in place of split ones.
+        paths: Their light paths.
+        labels: (G,) labels of the edge waveguides.
+        edge: (G, 2) ports of the edge waveguides.
+
+    Returns:
+        For each layer and source, numbers of edge waveguides; (copies, 2) ports of the added ones, which follow the
+        others; and (copies,) the edge waveguide that each copies.
+    """
+    number = {label: i for i, label in enumerate(labels)}
+    places = [_segments_of(edge, each) for each in paths]
+    users = np.sum([place != UNCONNECTED for place in places], axis=0)
+    found, copies, copied = [], list[tuple[int, int]](), list[int]()
+    for layer, each, place in zip(layers, paths, places, strict=True):
+        of_layer = []
+        for names in layer.target.inputs:
+            reached = [i for i in (number[name] for name in names) if place[i] != UNCONNECTED]
+            if not layer.target.own_sources and np.any(users[reached] > 1):
+                port = _behind_copies(each, int(place[reached[0]]))
+                copies.append((int(problem.structure.partner[port]), port))
+                copied.append(reached[0])
+                reached = [len(edge) + len(copies) - 1]
+            of_layer.append(np.array(reached, dtype=np.int64))
+        found.append(tuple(of_layer))
+    return tuple(found), np.array(copies, dtype=np.int64).reshape(-1, 2), np.array(copied, dtype=np.int64)
+
+
+def _segments_of(edge: Ints, paths: ForwardPaths) -> Ints:
+    """Return the segments of a layer that contain (G, 2) edge waveguides; -1 for none."""
+    near, far = paths.segment[edge].T
+    return np.asarray(np.where(far != UNCONNECTED, far, near))
+
+
+def _behind_copies(paths: ForwardPaths, segment: int) -> int:
+    """Return a port in the last segment that light passes, from a given one, before it branches within a block."""
+    while np.count_nonzero(paths.tail[:-1] == segment) == 1:
+        segment = int(paths.head[np.flatnonzero(paths.tail[:-1] == segment)[0]])
+    return int(np.flatnonzero(paths.segment == segment)[0])
 
 
 def _couplers(problem: ProgrammingProblem) -> list[TwinCouplers]:

@@ -176,7 +176,7 @@ def measure_efficiencies(
 
     Args:
         laboratory: The bench.
-        layers: The layers; one heater of each is swept at a time.
+        layers: The layers, or their blocks; one heater of each is swept at a time.
         heaters: Design model of the heaters.
         voltage_v: (H,) voltages of the heaters that are not swept.
 
@@ -189,7 +189,7 @@ def measure_efficiencies(
     """
     points = np.linspace(0.0, 2.0 * np.pi, SWEEP_POINTS)
     phase = heaters.phases(voltage_v)
-    amplitude = simultaneous_patterns(laboratory, layers)
+    amplitude, starts = _patterns_in_turn(laboratory, layers)
     gram = np.zeros((voltage_v.size, SWEEP_POINTS, SWEEP_POINTS))
     for group in parallel_heater_groups(layers):
         # the other heaters compensate for ground rise and thermal crosstalk of the swept ones
@@ -200,9 +200,9 @@ def measure_efficiencies(
             swept[group] = point
             row[:] = heaters.voltages(swept)
         read = laboratory.read(voltages, amplitude)
-        for layer in layers:
+        for layer, start in zip(layers, starts, strict=True):
             swept_heaters = group[np.isin(group, layer.heaters)]
-            values = read[:, : len(layer.patterns)][:, :, np.concatenate([layer.plus, layer.minus])]
+            values = read[:, start : start + len(layer.patterns), np.concatenate([layer.plus, layer.minus])]
             gram[swept_heaters] = np.tensordot(values, values, axes=((1, 2), (1, 2)))
     used = np.concatenate([layer.heaters for layer in layers])
     effect = _spread(gram)
@@ -222,6 +222,25 @@ def measure_efficiencies(
         if _spread((read @ read.T)[np.newaxis])[0] <= BROKEN_EFFECT * median_effect:
             efficiency[heater] = np.nan
     return efficiency
+
+
+def _patterns_in_turn(laboratory: BenchProtocol, layers: Sequence[BenchLayer]) -> tuple[Floats, list[int]]:
+    """Return (P, F) source amplitudes, and the first of each layer's patterns.
+
+    Layers are read at the same time, except those with common detectors, whose light would interfere.
+    """
+    turn, turns = dict[int, int](), list[int]()
+    for layer in layers:
+        turns.append(turn.get(int(layer.plus[0]), 0))
+        turn[int(layer.plus[0])] = turns[-1] + 1
+    found, starts, end = [], [0] * len(layers), 0
+    for number in range(max(turns) + 1):
+        chosen = [i for i, each in enumerate(turns) if each == number]
+        found.append(simultaneous_patterns(laboratory, [layers[i] for i in chosen]))
+        for i in chosen:
+            starts[i] = end
+        end += len(found[-1])
+    return np.concatenate(found), starts
 
 
 def _spread(gram: Floats) -> Floats:

@@ -59,13 +59,14 @@ def measure_setting(
     laboratory: BenchProtocol, layers: tuple[BenchLayer, ...], heaters: HeaterModel, voltage_v: Floats
 ) -> MeasuredSetting:
     """Measure the matrix errors of all layers at (H,) voltages."""
-    last = layers[-1]
-    if not last.shift_heaters.size:
+    shifted = _shifted_heaters(layers)
+    if not shifted.size:
         (responses,) = measure_layers(laboratory, layers, voltage_v[np.newaxis])
     else:
-        both = [shifted_voltages(last, heaters, voltage_v, angle) for angle in (PHASE_SHIFT_RAD, -PHASE_SHIFT_RAD)]
+        both = [shifted_voltages(shifted, heaters, voltage_v, angle) for angle in (PHASE_SHIFT_RAD, -PHASE_SHIFT_RAD)]
         responses, ahead, behind = measure_layers(laboratory, layers, np.stack([voltage_v, *both]))
-        responses[-1] = with_quadrature(last, responses[-1], ahead[-1], behind[-1])
+        for i in _shifted_layers(layers):
+            responses[i] = with_quadrature(layers[i], responses[i], ahead[i], behind[i])
     return MeasuredSetting(
         voltage_v,
         layers,
@@ -73,14 +74,23 @@ def measure_setting(
     )
 
 
-def shifted_voltages(layer: BenchLayer, heaters: HeaterModel, voltage_v: Floats, angle: float) -> Floats:
-    """Return the (H,) voltages that shift the phases of the last layer's ``shifted_sources`` by the same angle.
+def _shifted_layers(layers: Sequence[BenchLayer]) -> list[int]:
+    """Return the indices of the layers whose sources can be shifted in phase."""
+    return [i for i, layer in enumerate(layers) if layer.shift_heaters.size]
+
+
+def _shifted_heaters(layers: Sequence[BenchLayer]) -> Ints:
+    return np.concatenate([layer.shift_heaters for layer in layers])
+
+
+def shifted_voltages(shifted: Ints, heaters: HeaterModel, voltage_v: Floats, angle: float) -> Floats:
+    """Return the (H,) voltages that shift the phases of some heaters by the same angle.
 
     The other heaters compensate for thermal crosstalk of the shift. A heater stays unchanged if its DAC step is coarser
     than the crosstalk, because rounding would cause a larger error.
 
     Args:
-        layer: The last layer.
+        shifted: Indices of the heaters to shift.
         heaters: Design model of the heaters.
         voltage_v: (H,) voltages to start from.
         angle: Phase shift in rad.
@@ -88,47 +98,41 @@ def shifted_voltages(layer: BenchLayer, heaters: HeaterModel, voltage_v: Floats,
     rise = heaters.rise_ohm @ heaters.currents(voltage_v)
     phase = heaters.phases_at_rise(voltage_v, rise)
     change = np.zeros_like(phase)
-    change[layer.shift_heaters] = angle
+    change[shifted] = angle
     crosstalk = heaters.crosstalk @ change
     finely_adjustable = (
         np.abs(heaters.phases_at_rise(voltage_v + heaters.step_v, rise) - phase) < np.abs(crosstalk) / 2.0
     )
-    finely_adjustable[layer.shift_heaters] = True
+    finely_adjustable[shifted] = True
     return np.where(
         finely_adjustable, heaters.quantise(heaters.voltages_at_rise(phase + change - crosstalk, rise)), voltage_v
     )
 
 
 def with_adjustable_shifts(
-    layers: tuple[BenchLayer, ...], last_layer: BenchLayer, heaters: HeaterModel, voltage_v: Floats
+    layers: tuple[BenchLayer, ...], heaters: HeaterModel, voltage_v: Floats
 ) -> tuple[BenchLayer, ...]:
-    """Restrict the last layer's shifted sources to those whose heaters can reduce their phase.
+    """Restrict the shifted sources of layers to those whose heaters can reduce their phase.
 
-    At least one source stays unshifted.
+    At least one source of each layer stays unshifted.
 
     Args:
-        layers: The layers.
-        last_layer: The last layer with all of its shift heaters.
+        layers: The layers with all of their shift heaters.
         heaters: Design model of the heaters.
         voltage_v: (H,) voltages.
-
-    Returns:
-        The layers with the restricted last layer.
     """
-    if not last_layer.shift_heaters.size:
-        return layers
-    phase = heaters.phases(voltage_v)[last_layer.shift_heaters]
-    adjustable = np.flatnonzero(phase > PHASE_SHIFT_RAD)
-    if adjustable.size == last_layer.sources.size:
-        adjustable = adjustable[:-1]
-    return (
-        *layers[:-1],
-        replace(
-            last_layer,
-            shift_heaters=last_layer.shift_heaters[adjustable],
-            shifted_sources=last_layer.shifted_sources[adjustable],
-        ),
-    )
+    phase, found = heaters.phases(voltage_v), list(layers)
+    for i in _shifted_layers(layers):
+        layer = layers[i]
+        adjustable = np.flatnonzero(phase[layer.shift_heaters] > PHASE_SHIFT_RAD)
+        if adjustable.size == layer.sources.size:
+            adjustable = adjustable[:-1]
+        found[i] = replace(
+            layer,
+            shift_heaters=layer.shift_heaters[adjustable],
+            shifted_sources=layer.shifted_sources[adjustable],
+        )
+    return tuple(found)
 
 
 def measure_jacobians(
@@ -159,18 +163,21 @@ def measure_jacobians(
         setting[group] = perturbed[group]
         settings.append(setting)
     responses = [list(row) for row in measure_in_batches(laboratory, layers, settings)]
-    last = layers[-1]
-    if last.shift_heaters.size:
+    shifted = _shifted_layers(layers)
+    if shifted:
         # the same voltage change in every setting shifts the sources only
-        change_v = shifted_voltages(last, heaters, state.voltage_v, PHASE_SHIFT_RAD) - state.voltage_v
+        turned = shifted_voltages(_shifted_heaters(layers), heaters, state.voltage_v, PHASE_SHIFT_RAD)
+        moved = [layers[i] for i in shifted]
+        count = 1 + max(layer.heaters.size for layer in moved)
         ahead = measure_in_batches(
-            laboratory, [last], [response + change_v for response in settings[: 1 + last.heaters.size]]
+            laboratory, moved, [response + turned - state.voltage_v for response in settings[:count]]
         )
-        for row, (response,) in zip(responses, ahead, strict=False):
-            row[-1] = with_quadrature(last, row[-1], response)
-        responses[1 + last.heaters.size :] = [
-            [*row[:-1], responses[0][-1]] for row in responses[1 + last.heaters.size :]
-        ]
+        for row, one in zip(responses[:count], ahead, strict=True):
+            for i, response in zip(shifted, one, strict=True):
+                row[i] = with_quadrature(layers[i], row[i], response)
+        for row in responses[count:]:
+            for i in shifted:
+                row[i] = responses[0][i]
     errors = [
         [matrix_errors(layer, response) for layer, response in zip(layers, row, strict=True)] for row in responses
     ]

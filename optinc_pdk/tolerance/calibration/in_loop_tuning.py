@@ -7,7 +7,7 @@ knowledge of device parameters; crosstalk between the heaters of a layer is part
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,8 +42,12 @@ GAIN = 0.9
 """A round is poor for a layer that keeps more than this share of its error."""
 PATIENCE = 3
 """Consecutive poor rounds after which a layer stops."""
-STUCK_ERROR = 1e-3
-"""Error above which a layer that stops improving is restarted; the error of rounding if that is more."""
+SUFFICIENT = 1e-3
+"""Error above which a layer that stops improving is restarted; the error of rounding if that is more. Our choice."""
+SUFFICIENT_PART = 0.02
+"""The same for parts of a layer, whose norms are smaller. On a classifier in blocks of 8 × 8, parts of the nominal chip
+have errors of up to 0.01; two sampled chips with errors of up to 0.016 in its parts gave the class of the network for
+more than 99 % of the data."""
 RESTART_RAD = 0.3
 """Rms random perturbation of design phases at a restart."""
 RESTARTS = 5
@@ -60,6 +64,11 @@ class TuningResult:
 
     state: MeasuredSetting
     history: Floats
+
+
+def sufficient_errors(layers: Sequence[BenchLayer]) -> Floats:
+    """Return the (layers,) rms matrix errors that are good enough."""
+    return np.array([SUFFICIENT if layer.target.own_sources else SUFFICIENT_PART for layer in layers])
 
 
 def tune_layers(
@@ -82,9 +91,9 @@ def tune_layers(
         progress: Called after every round with the name of the stage and the largest rms matrix error of a layer.
         restarts: Number of random restarts for each layer that is stuck.
     """
-    ready = with_adjustable_shifts(layers, layers[-1], heaters, voltage_v)
+    ready = with_adjustable_shifts(layers, heaters, voltage_v)
     state = measure_setting(laboratory, ready, heaters, voltage_v)
-    search = _Search(laboratory, heaters, turn_rad, state, layers[-1])
+    search = _Search(laboratory, heaters, turn_rad, state, layers)
     search.run(restarts, progress)
     # each layer's best setting was measured with other settings, and other crosstalk, of the remaining layers
     search.recall()
@@ -119,11 +128,11 @@ class _Search:
         heaters: HeaterModel,
         turn_rad: Floats,
         state: MeasuredSetting,
-        last: BenchLayer,
+        layers: tuple[BenchLayer, ...],
     ) -> None:
         count = len(state.layers)
         self.laboratory, self.heaters, self.turn_rad = laboratory, heaters, turn_rad
-        self.state, self.last = state, last
+        self.state, self.layers = state, layers
         self.slopes = [np.zeros((0, 0))] * count
         # rms errors that the rounding of voltages causes, once they are known
         self.rounding = np.zeros(count)
@@ -140,7 +149,7 @@ class _Search:
         poor_rounds, restarts_left = np.zeros(count, dtype=np.int64), np.full(count, restarts)
         for _ in range(ROUNDS):
             sizes = self.history[-1]
-            stuck_error = np.maximum(STUCK_ERROR, self.rounding)
+            stuck_error = np.maximum(sufficient_errors(self.layers), self.rounding)
             stuck = np.flatnonzero(
                 (poor_rounds >= PATIENCE) & (sizes > stuck_error) & (self.best > stuck_error) & (restarts_left > 0)
             )
@@ -166,7 +175,7 @@ class _Search:
 
     def _round(self, active: Ints, damping: Damping) -> None:
         """Measure new Jacobians and take steps with them."""
-        layers = with_adjustable_shifts(self.state.layers, self.last, self.heaters, self.state.voltage_v)
+        layers = with_adjustable_shifts(self.layers, self.heaters, self.state.voltage_v)
         self.state = measure_setting(self.laboratory, layers, self.heaters, self.state.voltage_v)
         measured = measure_jacobians(self.laboratory, self.heaters, self.turn_rad, self.state, active)
         for i, slope in zip(active.tolist(), measured, strict=True):

@@ -251,10 +251,13 @@ def detection_coefficients(layer: BenchLayer, response: LayerResponse, balance: 
     Args:
         layer: The layer.
         response: Its measured response.
-        balance: (rows,) weights ρ of the negative detectors; by default those that minimise the quadratic coefficients.
+        balance: (rows,) weights ρ of the negative detectors; by default the target's, or else those that minimise the
+            quadratic coefficients.
     """
     target, pairs = layer.target, layer.plus.size
     plus, minus = response.square[:pairs], response.square[pairs:]
+    if balance is None and target.electronics is not None:
+        balance = target.electronics.balance
     if balance is None:
         balance = target.by_row((plus * minus).sum(axis=1)) / target.by_row((minus**2).sum(axis=1))
     balance_by_pair = np.asarray(balance)[target.owner]
@@ -288,10 +291,10 @@ def with_quadrature(
 def matrix_errors(layer: BenchLayer, response: LayerResponse) -> Floats:
     """Compute the (entries,) errors of a layer's measured matrix relative to its target, over the 2-norm of the weight.
 
-    Rows are scaled to the norm of the target's rows, and full-scale amplitudes of the servers are adjusted, because
-    both are free parameters of the electronics. Near the target, scaling to the norm equals scaling by the best factor;
-    far from the target it stays finite. Receivers measure products of fields; an error of a product is twice the row's
-    norm times the error of the field.
+    Unless the target fixes their electronics, rows are scaled to the norm of the target's rows, and full-scale
+    amplitudes of the servers are adjusted, because both are free parameters of the electronics. Near the target,
+    scaling to the norm equals scaling by the best factor; far from the target it stays finite. Receivers measure
+    products of fields; an error of a product is twice the row's norm times the error of the field.
 
     Args:
         layer: The layer.
@@ -302,7 +305,7 @@ def matrix_errors(layer: BenchLayer, response: LayerResponse) -> Floats:
     if not target.last:
         matrix = detection_coefficients(layer, response).coefficient
         rows = np.where(target.illuminated, matrix * source_levels(layer, matrix), 0.0)
-        return np.asarray((_at_norm(rows, target.weight) - target.weight).reshape(-1) / norm)
+        return np.asarray((_scaled(rows, target) - target.weight).reshape(-1) / norm)
     weight = _receiver_weights(layer, target.weight)
     one, other = np.triu_indices(layer.sources.size)
     pair_weight = np.where(one == other, 1.0, np.sqrt(2.0))
@@ -319,6 +322,13 @@ def matrix_errors(layer: BenchLayer, response: LayerResponse) -> Floats:
         np.sqrt(2.0) * response.quadrature.reshape(len(weight), -1) * factor / (np.sin(PHASE_SHIFT_RAD) * product_norm)
     )
     return np.asarray(np.concatenate([real, imaginary], axis=1).reshape(-1) / norm)
+
+
+def _scaled(matrix: Floats, target: LayerTarget) -> Floats:
+    """Divide rows by the target's factors, or else scale them to the norm of the target's rows."""
+    if target.electronics is None:
+        return _at_norm(matrix, target.weight)
+    return np.asarray(matrix / target.electronics.scale[:, np.newaxis])
 
 
 def _at_norm(matrix: Complexes | Floats, target: Floats) -> Floats:
@@ -364,7 +374,7 @@ def source_levels(layer: BenchLayer, matrix: Complexes | Floats) -> Floats:
         matrix: (rows, J) detection matrix for sources at amplitude 1.
     """
     weight = layer.target.weight
-    if layer.target.index > 0:
+    if layer.target.index > 0 or not layer.target.own_sources:
         return np.ones(weight.shape[1])
     power = (weight**2).sum(axis=1)
     scale = (matrix * weight).real.sum(axis=1) / np.where(power > 0.0, power, 1.0)

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
 from optinc_pdk.onn import GeneralNetwork, LayerFactor
+from optinc_pdk.simulate.programming.block_targets import block_targets, part_targets, with_electronics
+from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse
 from optinc_pdk.simulate.programming.electronics import output_offsets
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
-from optinc_pdk.simulate.programming.targets import layer_targets
+from optinc_pdk.simulate.programming.targets import LayerTarget, layer_targets
 from optinc_pdk.tolerance.calibration.dac_rounding import round_to_codes
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel, design_heater_model, measure_efficiencies
 from optinc_pdk.tolerance.calibration.in_loop_steps import (
@@ -27,16 +29,19 @@ from optinc_pdk.tolerance.calibration.in_loop_steps import (
     measure_setting,
     with_adjustable_shifts,
 )
-from optinc_pdk.tolerance.calibration.in_loop_tuning import RESTARTS, tune_layers
+from optinc_pdk.tolerance.calibration.in_loop_tuning import RESTARTS, sufficient_errors, tune_layers
 from optinc_pdk.tolerance.calibration.measured_bias import bias_of_voltages, measured_bias
-from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol, bench_layers
+from optinc_pdk.tolerance.calibration.measurement import (
+    BenchLayer,
+    BenchProtocol,
+    bench_layers,
+    detection_coefficients,
+    measure_layers,
+)
 from optinc_pdk.tolerance.calibration.twin_programming import program_by_twin
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 
 Floats = NDArray[np.float64]
-
-SUFFICIENT = 1e-3
-"""Rms matrix error of a layer over its 2-norm from which layers are tuned in the loop. Our choice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +51,8 @@ class NetworkSetting:
     Attributes:
         voltage_v: (H,) heater voltages in the order of the chip's heaters, rounded to the drive.
         bias: The same voltages by pad label, with the settings of neurons, receivers and inputs.
-        error: (layers,) measured rms matrix error of each layer over the 2-norm of its weight.
+        error: (parts,) measured rms matrix error of each part of the layers over the 2-norm of its weight, see
+            :func:`optinc_pdk.simulate.programming.block_targets.part_targets`.
     """
 
     voltage_v: Floats
@@ -74,10 +80,10 @@ def calibrate_network(
         ValueError: Chip, bench and network do not belong together.
     """
     session = _session(laboratory, chip, network, factors)
-    layers, heaters = session.layers, session.heaters
-    efficiency = measure_efficiencies(laboratory, layers, heaters, heaters.quantise(chip.voltage_v))
-    found = list(program_by_twin(laboratory, session.problem, layers, heaters, efficiency))
-    best, fitted_heaters = min(found, key=lambda one: float(one[0].sizes.max()))
+    heaters, parts = session.heaters, session.bench_layers(part_targets(session.problem.targets))
+    efficiency = session.efficiencies(heaters.quantise(chip.voltage_v))
+    found = list(program_by_twin(laboratory, session.problem, parts, heaters, efficiency))
+    best, fitted_heaters = min(found, key=lambda one: _total(one[0].sizes))
     session = replace(session, heaters=fitted_heaters)
     try:
         fitted = session.setting(best)
@@ -85,10 +91,10 @@ def calibrate_network(
         # tuning may still succeed, such as where a row has the opposite sign
         fitted = session.designed(best)
     else:
-        if best.sizes.max() <= SUFFICIENT:
+        if _sufficient(best):
             return fitted, fitted
-    tuned = session.tuned(best, 2.0 * np.pi / efficiency)
-    return fitted, fitted if tuned.error.max() >= fitted.error.max() else tuned
+    tuned = session.tuned(best.layers, best.voltage_v, 2.0 * np.pi / efficiency)
+    return fitted, fitted if _total(tuned.error) >= _total(fitted.error) else tuned
 
 
 def retune_network(
@@ -112,13 +118,23 @@ def retune_network(
         ValueError: Chip, bench and network do not belong together.
     """
     session = _session(laboratory, chip, network, factors)
-    layers, heaters, start = session.layers, session.heaters, session.heaters.quantise(voltage_v)
-    state = measure_setting(laboratory, with_adjustable_shifts(layers, layers[-1], heaters, start), heaters, start)
-    if state.sizes.max() <= SUFFICIENT:
+    heaters, start = session.heaters, session.heaters.quantise(voltage_v)
+    parts = session.parts_at(start)
+    state = measure_setting(laboratory, with_adjustable_shifts(parts, heaters, start), heaters, start)
+    if _sufficient(state):
         return session.setting(state)
-    efficiency = measure_efficiencies(laboratory, layers, heaters, start)
-    tuned = session.tuned(state, 2.0 * np.pi / efficiency, restarts=0)
-    return session.setting(state) if tuned.error.max() >= state.sizes.max() else tuned
+    tuned = session.tuned(parts, start, 2.0 * np.pi / session.efficiencies(start), restarts=0)
+    return session.setting(state) if _total(tuned.error) >= _total(state.sizes) else tuned
+
+
+def _total(sizes: Floats) -> float:
+    """Return the rms of the errors of all layers and parts."""
+    return float(np.sqrt(np.mean(sizes**2)))
+
+
+def _sufficient(state: MeasuredSetting) -> bool:
+    """Return whether no layer or part of a layer has to be tuned in the loop."""
+    return bool(np.all(state.sizes <= sufficient_errors(state.layers)))
 
 
 def _session(
@@ -142,6 +158,25 @@ class _Session:
     problem: ProgrammingProblem
     heaters: HeaterModel
     layers: tuple[BenchLayer, ...]
+
+    def bench_layers(self, targets: tuple[LayerTarget, ...]) -> tuple[BenchLayer, ...]:
+        """Return other targets of the chip in terms of the bench's channels."""
+        return bench_layers(replace(self.problem, targets=targets), self.laboratory)
+
+    def parts_at(self, voltage_v: Floats) -> tuple[BenchLayer, ...]:
+        """Return the parts of the layers with the electronics that rows need at (H,) voltages."""
+        (responses,) = measure_layers(self.laboratory, self.layers, voltage_v[np.newaxis])
+
+        def detect(target: LayerTarget) -> LinearResponse:
+            return detection_coefficients(self.layers[target.index], responses[target.index])
+
+        whole = self.problem.targets
+        return self.bench_layers(with_electronics(whole, part_targets(whole), detect))
+
+    def efficiencies(self, voltage_v: Floats) -> Floats:
+        """Measure the (H,) efficiencies of the heaters around (H,) voltages, one heater of every block at a time."""
+        blocks = self.bench_layers(block_targets(self.problem.targets))
+        return measure_efficiencies(self.laboratory, blocks, self.heaters, voltage_v)
 
     def setting(self, state: MeasuredSetting) -> NetworkSetting:
         """Complete a heater setting with electronics that match the measurement."""
@@ -167,13 +202,15 @@ class _Session:
         )
         return NetworkSetting(state.voltage_v, bias, state.sizes)
 
-    def tuned(self, state: MeasuredSetting, turn_rad: Floats, restarts: int = RESTARTS) -> NetworkSetting:
-        """Tune the layers in the loop, and round their voltages jointly to DAC codes."""
-        active = np.arange(len(self.layers))
+    def tuned(
+        self, layers: tuple[BenchLayer, ...], voltage_v: Floats, turn_rad: Floats, restarts: int = RESTARTS
+    ) -> NetworkSetting:
+        """Tune layers or their parts in the loop from (H,) voltages, and round their voltages jointly to DAC codes."""
+        active = np.arange(len(layers))
 
         def jacobians(at: MeasuredSetting) -> list[Floats]:
             return measure_jacobians(self.laboratory, self.heaters, turn_rad, at, active)
 
-        layers, heaters = self.layers, self.heaters
-        tuning = tune_layers(self.laboratory, layers, heaters, turn_rad, state.voltage_v, None, restarts)
+        heaters = self.heaters
+        tuning = tune_layers(self.laboratory, layers, heaters, turn_rad, voltage_v, None, restarts)
         return self.setting(round_to_codes(self.laboratory, self.heaters, tuning.state, jacobians))

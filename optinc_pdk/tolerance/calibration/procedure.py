@@ -324,7 +324,7 @@ class CalibrationSession:
         first = _trimmed(context, context.evaluate(start.voltage_v, self._electronics(start)))
         best = tune_to_words(context, start.voltage_v, first.electronics)
         best = min(best, _trimmed(context, best), key=lambda one: one.rank)
-        layers = with_adjustable_shifts(self.layers, self.layers[-1], self.heaters, best.voltage_v)
+        layers = with_adjustable_shifts(self.layers, self.heaters, best.voltage_v)
         state = measure_setting(self.laboratory, layers, self.heaters, best.voltage_v)
         bias = with_electronics(self._bias(best.voltage_v), self.chip.board, self.layers, best.electronics)
         wrong = first.passage.wrong_symbols, best.passage.wrong_symbols

@@ -48,6 +48,17 @@ class TwinReadings:
     responses: tuple[tuple[LayerResponse, ...], ...]
     vectors: tuple[Floats, ...]
 
+    def restricted(self, counts: Ints) -> TwinReadings:
+        """Return the readings of each layer at its first settings only: (layers,) numbers of settings."""
+        pairs = zip(self.responses, self.vectors, counts.tolist(), strict=True)
+        found = [(responses[:count], vectors[:count]) for responses, vectors, count in pairs]
+        return TwinReadings(self.design_phase, tuple(one for one, _ in found), tuple(each for _, each in found))
+
+    def of_layer(self, index: int) -> tuple[Floats, Floats]:
+        """Return (S, H) design phases of the heaters and (S, R) vectors of a layer's readings."""
+        vectors = self.vectors[index]
+        return self.design_phase[: len(vectors)], vectors
+
     def extended_by(self, more: TwinReadings) -> TwinReadings:
         """Return the readings of both objects, first these and then those of ``more``."""
         return TwinReadings(
@@ -99,7 +110,7 @@ class LayerProblem:
     def cost(self, unknown: Floats) -> float:
         """Return the sum of squares of prior and residuals for (N,) values of the twin's unknowns."""
         estimate = TwinEstimate(self.twin, unknown)
-        light = estimate.light(self.index, estimate.phases(self.design_phase))
+        light = estimate.light(self.index, estimate.phases(self.index, self.design_phase))
         residual = self._scale * (predicted_vectors(light, self.twin.layers[self.index]) - self.measured)
         off = unknown[self.known.chosen] - self.known.centre
         return float(np.sum(residual**2) + off @ self.known.normal @ off)
@@ -107,7 +118,7 @@ class LayerProblem:
     def normal_equations(self, unknown: Floats) -> tuple[Floats, Floats]:
         """Return half the (n,) gradient of the cost, and half its (n, n) second derivative by Gauss and Newton."""
         estimate = TwinEstimate(self.twin, unknown)
-        light = estimate.light(self.index, estimate.phases(self.design_phase))
+        light = estimate.light(self.index, estimate.phases(self.index, self.design_phase))
         residual = self._scale * (predicted_vectors(light, self.twin.layers[self.index]) - self.measured)
         slope = predicted_derivatives(estimate, self.design_phase, light, self.index, self.known.chosen)
         slope *= self._scale
@@ -149,11 +160,11 @@ def card_priors(twin: DigitalTwin, voltage_v: Floats) -> list[ParameterKnowledge
     """
     estimate = TwinEstimate(twin, np.zeros(twin.spread.size))
     design_phase = np.array([twin.heaters.phases(one) for one in voltage_v])
-    phases = estimate.phases(design_phase)
     effect = np.zeros((len(twin.layers), twin.spread.size))
     for i in range(len(twin.layers)):
         reached = twin.reached(i)
-        slope = predicted_derivatives(estimate, design_phase, estimate.light(i, phases), i, reached)
+        light = estimate.light(i, estimate.phases(i, design_phase))
+        slope = predicted_derivatives(estimate, design_phase, light, i, reached)
         effect[i, reached] = np.linalg.norm(slope, axis=1)
     effect /= effect.max(axis=1, keepdims=True)
     by_layer = [
@@ -175,8 +186,9 @@ def relative_misfits(twin: DigitalTwin, unknown: Floats, evidence: TwinReadings)
     """
     estimate = TwinEstimate(twin, unknown)
     misfit = []
-    for i, (layer, measured) in enumerate(zip(twin.layers, evidence.vectors, strict=True)):
-        light = estimate.light(i, estimate.phases(evidence.design_phase))
+    for i, layer in enumerate(twin.layers):
+        design_phase, measured = evidence.of_layer(i)
+        light = estimate.light(i, estimate.phases(i, design_phase))
         misfit.append(np.sqrt(np.mean((predicted_vectors(light, layer) - measured) ** 2) / np.mean(measured**2)))
     return np.array(misfit)
 
@@ -197,8 +209,9 @@ def signal_misfits(twin: DigitalTwin, unknown: Floats, evidence: TwinReadings) -
     """
     estimate = TwinEstimate(twin, unknown)
     misfit = []
-    for i, (layer, measured) in enumerate(zip(twin.layers, evidence.vectors, strict=True)):
-        difference = predicted_vectors(estimate.light(i, estimate.phases(evidence.design_phase)), layer) - measured
+    for i, layer in enumerate(twin.layers):
+        design_phase, measured = evidence.of_layer(i)
+        difference = predicted_vectors(estimate.light(i, estimate.phases(i, design_phase)), layer) - measured
         one, other = (signal_part(each, layer) for each in (difference, measured))
         misfit.append(np.sqrt(np.mean(one**2) / np.mean(other**2)))
     return np.array(misfit)
@@ -227,7 +240,7 @@ def fit_unknowns(
     """
     fitted = unknown.copy()
     for i in active.tolist():
-        problem = LayerProblem(twin, i, known[i], evidence.design_phase, evidence.vectors[i], float(trust[i]))
+        problem = LayerProblem(twin, i, known[i], *evidence.of_layer(i), float(trust[i]))
         # each layer starts from the given values of the others' unknowns
         fitted[known[i].chosen] = _fitted(problem, unknown)[known[i].chosen]
     return fitted
@@ -279,7 +292,7 @@ def posteriors(
     """
     after = list(known)
     for i in active.tolist():
-        problem = LayerProblem(twin, i, known[i], evidence.design_phase, evidence.vectors[i], float(trust[i]))
+        problem = LayerProblem(twin, i, known[i], *evidence.of_layer(i), float(trust[i]))
         _, normal = problem.normal_equations(unknown)
         after[i] = ParameterKnowledge(known[i].chosen, unknown[known[i].chosen], normal)
     return after

@@ -40,7 +40,7 @@ def fit_source_phases(
         (N,) unknowns with the fitted phases.
     """
     estimate, layer = TwinEstimate(twin, unknown), twin.layers[index]
-    field = estimate.light(index, estimate.phases(design_phase)).detected
+    field = estimate.light(index, estimate.phases(index, design_phase)).detected
     static, _, _, _, edge_phase, _, _ = twin.parts(np.arange(twin.spread.size))
     updated = unknown.copy()
     if layer.target.last:
@@ -58,10 +58,8 @@ def fit_source_phases(
         sources = np.angle(np.linalg.svd(factor)[2][0])
         oscillators = np.angle((factor.conj() * np.exp(1j * sources)).sum(axis=1))
         updated[static[layer.oscillators]] += oscillators / twin.spread[static[layer.oscillators]]
-    index_of = {label: i for i, label in enumerate(twin.edge_labels)}
-    for labels, phase in zip(layer.target.inputs, sources.tolist(), strict=True):
-        edge = edge_phase[[index_of[label] for label in labels]]
-        updated[edge] += phase / twin.spread[edge]
+    for edges, phase in zip(twin.source_edges[index], sources.tolist(), strict=True):
+        updated[edge_phase[edges]] += phase / twin.spread[edge_phase[edges]]
     return updated
 
 

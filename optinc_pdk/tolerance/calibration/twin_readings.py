@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 Ints = NDArray[np.int64]
 
+ALL_PAIRS = 16
+"""Largest number of sources of which all pairs are fitted."""
 UNCHOSEN = -1
 """Row of an unknown whose derivatives are not asked for: the last one."""
 ANGLE_STEP = 1e-4
@@ -48,26 +50,31 @@ class TwinEstimate:
         """Deviations from the nominal chip, see :meth:`digital_twin.DigitalTwin.deviations`."""
         return self.twin.deviations(self.unknown)
 
-    @cached_property
-    def crosstalk(self) -> Floats:
-        """(H, H) thermal crosstalk: share of heater j's phase in the waveguide under heater i; 1 on the diagonal."""
-        return self.twin.crosstalk_matrix(self.unknown)
+    def crosstalk(self, index: int) -> Floats:
+        """Return the (h, H) thermal crosstalk of the heaters on a layer's paths.
 
-    def phases(self, design_phase: Floats) -> Floats:
-        """Return the (S, H) total phases, static phases and crosstalk included, for (S, H) design phases."""
+        Element [i, j] is the share of heater j's phase in the waveguide under the i-th of them; 1 for itself.
+        """
+        return self.twin.crosstalk_matrix(self.unknown, self.twin.paths[index].heater)
+
+    def phases(self, index: int, design_phase: Floats) -> Floats:
+        """Return (S, h) total phases of the heaters on a layer's paths for (S, H) design phases of all heaters.
+
+        Total phases include static phases and thermal crosstalk.
+        """
         static, efficiency_error = self.deviations[:2]
         own = self.twin.efficiency * (1.0 + efficiency_error) * design_phase
-        return np.asarray(static + own @ self.crosstalk.T)
+        return np.asarray(static[self.twin.paths[index].heater] + own @ self.crosstalk(index).T)
 
     def light(self, index: int, phases: Floats) -> LayerLight:
-        """Compute the light of one layer at (S, H) total phases."""
+        """Compute the light of one layer at (S, h) total phases of the heaters on its paths."""
         paths = self.twin.paths[index]
         transmission = paths.transmission.copy()
         segment, member = self.twin.edge_segments(index)
         loss_db, phase = (self.deviations[part][member] for part in (3, 4))
         np.multiply.at(transmission, segment, np.exp(1j * phase - NEPER * loss_db))
         turned = np.zeros((len(phases), transmission.size))
-        np.add.at(turned.T, paths.heated, phases[:, paths.heater].T)
+        np.add.at(turned.T, paths.heated, phases.T)
         junction = paths.nominal.copy()
         for junctions, s in self._couplers(index):
             junction[junctions] = s
@@ -180,10 +187,22 @@ def predicted_responses(light: LayerLight, layer: BenchLayer) -> list[LayerRespo
     return [LayerResponse(*one) for one in zip(*dark, product.real, quadrature, strict=True)]
 
 
+def fitted_pairs(sources: int) -> tuple[Ints, Ints]:
+    """Return the pairs of sources, each with itself included, whose products at receivers a twin is fitted to.
+
+    The J (J + 1) / 2 products at a receiver depend on 2 J - 1 real numbers. Above ``ALL_PAIRS`` sources, those of
+    sources at distances 0, 1, 2, 4, ... are enough.
+    """
+    one, other = np.triu_indices(sources)
+    distance = other - one
+    kept = (sources <= ALL_PAIRS) | (distance & (distance - 1) == 0)
+    return one[kept], other[kept]
+
+
 def response_vectors(responses: Sequence[LayerResponse], layer: BenchLayer) -> Floats:
     """Return (S, R) numbers that contain S responses: constants, slopes and squares; or the products of receivers."""
     if layer.target.last:
-        one, other = np.triu_indices(layer.sources.size)
+        one, other = fitted_pairs(layer.sources.size)
         return np.stack([each.product[:, one, other].reshape(-1) for each in responses])
     return np.stack(
         [np.column_stack([each.constant, each.slope, each.square]).reshape(-1) for each in responses],
@@ -202,7 +221,7 @@ def predicted_vectors(light: LayerLight, layer: BenchLayer) -> Floats:
     """Return the (S, R) response vectors of a layer that a twin predicts, see :func:`response_vectors`."""
     carrier, field = light.detected[:, :, :1], light.detected[:, :, 1:]
     if layer.target.last:
-        one, other = np.triu_indices(layer.sources.size)
+        one, other = fitted_pairs(layer.sources.size)
         parts = (field[:, :, one].conj() * field[:, :, other]).real
     else:
         parts = np.concatenate([np.abs(carrier) ** 2, 2.0 * (carrier.conj() * field).real, np.abs(field) ** 2], axis=2)
@@ -230,7 +249,7 @@ def predicted_derivatives(
     carrier, field = light.detected[:, :, :1], light.detected[:, :, 1:]
     by_carrier, by_field = change[..., :1], change[..., 1:]
     if layer.target.last:
-        one, other = np.triu_indices(layer.sources.size)
+        one, other = fitted_pairs(layer.sources.size)
         parts = (by_field[..., one].conj() * field[..., other] + field[..., one].conj() * by_field[..., other]).real
     else:
         parts = 2.0 * np.concatenate(
@@ -259,7 +278,7 @@ def _field_derivatives(
     # heater j turns the waveguides under heaters i by crosstalk[i, j] of its own phase
     own = twin.efficiency * design_phase
     turning = np.flatnonzero(efficiency != UNCHOSEN)
-    turned = _combined(estimate.crosstalk[np.ix_(paths.heater, turning)].T, by_phase)
+    turned = _combined(estimate.crosstalk(index)[:, turning].T, by_phase)
     derivative[efficiency[turning]] = turned * own.T[turning, :, np.newaxis, np.newaxis]
     received = (own * (1.0 + estimate.deviations[1])) @ twin.heaters.crosstalk[paths.heater].T
     for number in np.flatnonzero(share != UNCHOSEN).tolist():

@@ -80,7 +80,7 @@ def test_derivatives_of_responses_agree_with_difference_quotients(work, sample, 
 
         def light(shift, index=index):
             estimate = TwinEstimate(twin, unknown + shift * direction)
-            return estimate, estimate.light(index, estimate.phases(design_phase))
+            return estimate, estimate.light(index, estimate.phases(index, design_phase))
 
         slope = predicted_derivatives(light(0.0)[0], design_phase, light(0.0)[1], index, every)
         raised, lowered = (predicted_vectors(light(shift)[1], layer).reshape(-1) for shift in (step, -step))
@@ -98,7 +98,7 @@ def test_predicted_responses_are_those_of_a_nominal_bench(work, process, monkeyp
     estimate, measured = TwinEstimate(twin, unknown), take_readings(setup.bench, twin, settings)
     assert relative_misfits(twin, unknown, measured).max() < 3e-3
     for index, layer in enumerate(setup.layers):
-        light = estimate.light(index, estimate.phases(measured.design_phase))
+        light = estimate.light(index, estimate.phases(index, measured.design_phase))
         assert np.allclose(
             response_vectors(predicted_responses(light, layer), layer), predicted_vectors(light, layer), rtol=1e-12
         )
@@ -181,10 +181,11 @@ def test_a_guide_adds_the_signals_in_quadrature_of_hidden_layers(work, process):
     state = measure_setting(setup.bench, setup.layers, setup.heaters, setup.heaters.quantise(work.chip.voltage_v))
     weighted = replace(guide, quadrature_weight=np.full(len(setup.layers), 0.5))
     plain, found = guide.errors(state), weighted.errors(state)
-    phase = guide.estimate.phases(setup.heaters.phases(state.voltage_v)[np.newaxis])
+    design_phase = setup.heaters.phases(state.voltage_v)[np.newaxis]
     assert np.array_equal(found[-1], plain[-1])
     for i, target in enumerate(setup.problem.targets[:-1]):
-        expected = quadrature(TwinLight({i: guide.estimate.light(i, phase)}), target)
+        light = guide.estimate.light(i, guide.estimate.phases(i, design_phase))
+        expected = quadrature(TwinLight({i: light}), target)
         assert np.array_equal(found[i][: plain[i].size], plain[i])
         assert np.abs(expected).max() > 1e-3
         assert np.allclose(found[i][plain[i].size :], 0.5 * expected.reshape(-1), rtol=1e-2, atol=1e-5)

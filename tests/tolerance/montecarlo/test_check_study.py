@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -46,13 +48,9 @@ def matrix_study() -> CheckStudy:
     return CheckStudy(chip, MatrixCheck(target), imperfections(PROCESS), 5)
 
 
-@pytest.fixture(scope="module")
-def network_study() -> CheckStudy:
-    rng, process = np.random.default_rng(2), with_field_outputs(PROCESS)
-    layers = [Layer(rng.normal(size=(3, 2)), rng.normal(size=3)), Layer(rng.normal(size=(2, 3)), rng.normal(size=2))]
-    network = GeneralNetwork.of_layers(layers)
-    x = rng.uniform(-1.0, 1.0, (60, 2))
-    network = network.with_data(x)
+def study_of(network: GeneralNetwork, x: np.ndarray) -> CheckStudy:
+    """A classifier's chip with drawn lengths and resistances, programmed as a build does."""
+    process, network = with_field_outputs(PROCESS), network.with_data(x)
     data = check_data(x, network.forward(x).argmax(axis=1), network)
     reference = assemble(network, process, "network")
     circuit, factors = with_geometry(reference, 1), factorise(network)
@@ -62,6 +60,25 @@ def network_study() -> CheckStudy:
     chip = chip_of(circuit, reference.board, bias, process)
     check = NetworkCheck.of(chip, network, data, NetworkLimits())
     return CheckStudy(chip, check, imperfections(process), 5)
+
+
+@pytest.fixture(scope="module")
+def network_study() -> CheckStudy:
+    rng = np.random.default_rng(2)
+    layers = [Layer(rng.normal(size=(3, 2)), rng.normal(size=3)), Layer(rng.normal(size=(2, 3)), rng.normal(size=2))]
+    return study_of(GeneralNetwork.of_layers(layers), rng.uniform(-1.0, 1.0, (60, 2)))
+
+
+@pytest.fixture(scope="module")
+def block_study() -> CheckStudy:
+    """Both layers have two rows and two columns of blocks, each a diagonal matrix times rows of an orthogonal one."""
+    rng = np.random.default_rng(3)
+    blocks = iter(scipy.stats.ortho_group(4, seed=5).rvs(8) * rng.uniform(0.5, 1.0, (8, 4, 1)))
+    hidden = np.block([[next(blocks), next(blocks)], [next(blocks), next(blocks)]])
+    last = np.block([[next(blocks), next(blocks)], [next(blocks)[:2], next(blocks)[:2]]])
+    layers = [Layer(hidden, rng.normal(size=8)), Layer(last, rng.normal(size=6))]
+    network = replace(GeneralNetwork.of_layers(layers), factor=(("approx", 4), ("approx", 4)))
+    return study_of(network, rng.uniform(-1.0, 1.0, (200, 8)))
 
 
 def changed(study: CheckStudy, **changes: object) -> CheckStudy:
@@ -105,6 +122,20 @@ def test_calibration_makes_sampled_matrix_chips_work(matrix_study: CheckStudy) -
     uncalibrated = dict(run_serially(matrix_study, JOBS))
     for job, one in zip(JOBS, before, strict=True):
         assert uncalibrated[job]["before"]["values"] == pytest.approx(one["values"], rel=1e-6)
+
+
+def test_twins_of_single_blocks_calibrate_split_layers(block_study: CheckStudy) -> None:
+    result = evaluate(changed(block_study, calibrated=True), JOBS[1])
+    before, between, after = (result[stage]["values"] for stage in ("before", "between", "after"))
+    # this setting is good enough, so that it is not tuned
+    assert between == after and after["agreement"] > 0.98
+    assert after["rms_deviation"] < 0.01 < 0.1 * before["rms_deviation"]
+
+
+def test_blocks_whose_twin_is_not_fitted_are_tuned_in_the_loop(block_study: CheckStudy) -> None:
+    result = evaluate(changed(block_study, calibrated=True), JOBS[2])
+    between, after = (result[stage]["values"] for stage in ("between", "after"))
+    assert after["rms_deviation"] < 0.02 < 0.2 * between["rms_deviation"] and after["agreement"] > 0.97
 
 
 def test_calibration_makes_sampled_network_chips_work(network_study: CheckStudy) -> None:
