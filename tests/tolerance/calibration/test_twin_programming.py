@@ -23,6 +23,7 @@ from optinc_pdk.tolerance.calibration.twin_programming import fit_twin, program_
 from optinc_pdk.tolerance.calibration.twin_readings import (
     TwinEstimate,
     TwinLight,
+    fitted_pairs,
     predicted_derivatives,
     predicted_responses,
     predicted_vectors,
@@ -68,6 +69,16 @@ class TwinSetup:
 @pytest.fixture(scope="module")
 def sample(work, every):
     return draw_sample(work.chip, every, 5)
+
+
+def test_products_of_many_sources_are_fitted_at_distances_that_reach_every_source():
+    one, other = fitted_pairs(16)
+    assert one.size == 16 * 17 // 2
+    one, other = fitted_pairs(40)
+    assert set((other - one).tolist()) == {0, 1, 2, 4, 8, 16, 32}
+    assert np.count_nonzero(one == other) == 40
+    # more than the 2 J - 1 real numbers that a receiver's products depend on
+    assert 2 * 40 < one.size < 40 * 41 // 4
 
 
 def test_derivatives_of_responses_agree_with_difference_quotients(work, sample, process):
