@@ -92,6 +92,9 @@ def eyes_png(eyes: Sequence[Eye], noise: Noise, oscillator_w: float, name: str) 
         panel.tick_params(labelsize=7)
         panel.spines[["top", "right"]].set_visible(False)
         panel.set_ylabel(axis_label(eye.name), fontsize=8)
+        if eye.name.startswith("class "):
+            # a class is read where it leads
+            panel.axhline(0.0, color="#444c54", linewidth=0.8, linestyle=":")
     for panel in axes[len(shown) :]:
         panel.set_visible(False)
     rate, power = format_si(noise.symbol_rate_bd, "Bd"), light_text(noise.laser_w, oscillator_w)
