@@ -175,6 +175,8 @@ def _sign_off(
         rules = replace(run_drc(gds, card.rules, card.gds_layers), file=str(out.target(".gds")))
     with clock.stage("extract"):
         extraction = extract(gds, card)
+        # programmed again, a chip keeps the name of its circuit while its files have another
+        extraction = replace(extraction, circuit=replace(extraction.circuit, name=circuit.name))
     with clock.stage("lvs"):
         lvs = compare(circuit, extraction, card)
         write_lvs(lvs, out.path(".lvs.json"))

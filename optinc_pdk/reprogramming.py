@@ -150,9 +150,9 @@ def _as_read(target: MatrixTarget, gds: Path, form: MatrixForm, prefix: str) -> 
     Raises:
         InputError: It cannot be read so.
     """
-    from optinc_pdk.report.build_files import stated_reading
+    from optinc_pdk.report.build_files import stated_matrix
 
-    stated = stated_reading(gds)
+    stated = stated_matrix(gds)
     reading = next((each for each in READINGS if stated is not None and each == stated[1]), None)
     # otherwise the layout is not that of the netlist, which LVS reports
     fits = (reading == "field") is form.has_phases

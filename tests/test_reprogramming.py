@@ -48,6 +48,30 @@ def test_one_chip_takes_three_other_unitaries(chips: Path, tmp_path: Path) -> No
     assert len(biases) == 3
 
 
+def test_the_files_of_a_chip_that_was_programmed_again_are_those_of_one_chip(chips: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "V.npy", unitary(7))
+    np.save(tmp_path / "W.npy", unitary(8))
+    gds, netlist = files(chips, "unitary")
+    run, out, matrix = CliRunner(), str(tmp_path), str(tmp_path / "V.npy")
+    assert run.invoke(app, ["program", str(gds), str(netlist), matrix, "-o", out]).exit_code == 0
+    layout = str(tmp_path / "V.gds")
+    commands = [
+        ["noise", layout, "--weights", matrix, "--symbol-rates", "1e6", "-o", str(tmp_path / "n.csv")],
+        ["spectrum", matrix, layout, "--wavelengths", "1549:1551:1"],
+        ["yield", layout, "--weights", matrix, "--samples", "1", "--no-contributions", "-o", out],
+        ["check", matrix, layout],
+    ]
+    for command in commands:
+        done = run.invoke(app, command)
+        # without calibration, the one sample of the yield fails
+        assert not isinstance(done.exception, InputError) and "is not the matrix" not in done.stderr, done.output
+    # another matrix is compared with, and warned of
+    done = run.invoke(app, [*commands[0][:3], str(tmp_path / "W.npy"), *commands[0][4:]])
+    assert done.exit_code == 0 and "W.npy: is not the matrix that" in done.stderr
+    done = run.invoke(app, [*commands[0], "--tolerance", "0.01"])
+    assert "--tolerance has no effect" in str(done.exception)
+
+
 def test_a_chip_read_as_powers_takes_another_matrix_read_as_powers(chips: Path, tmp_path: Path) -> None:
     done = op.reprogram(*files(chips, "real"), REAL[::-1], tmp_path)
     assert done.passed, done.findings

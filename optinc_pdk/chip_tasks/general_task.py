@@ -75,8 +75,14 @@ class GeneralTask:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """No remarks: a build adds nothing to the network."""
-        return ()
+        """What the weight file's card states and data without labels or outputs cannot show."""
+        if self.source.data.kind != "inputs":
+            return ()
+        return tuple(
+            f"the card of the network states {name} = {self.given.card[name]}, which was not checked: give data with y"
+            for name in ("accuracy", "rms_error")
+            if name in self.given.card
+        )
 
     def estimate(self) -> SizeEstimate:
         """Estimate the memory of the build."""

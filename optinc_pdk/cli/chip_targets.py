@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -131,16 +132,24 @@ def _refuse_unknown(gds: Path) -> None:
 
 
 def _matrix(gds: Path, weights: Path, options: CheckOptions) -> MatrixTarget:
-    """Read a matrix; without ``--read`` it is read as the report beside the layout states, or as fields."""
+    """Read a matrix; without ``--read`` it is read as the report beside the layout states, or as fields.
+
+    A matrix that is not that of the report is warned of on stderr.
+    """
     from optinc_pdk.matrices import READINGS, TOLERANCE, MatrixTarget
-    from optinc_pdk.report.build_files import stated_reading
+    from optinc_pdk.report.build_files import stated_matrix
 
     tolerance = TOLERANCE if options.tolerance is None else options.tolerance
-    if options.read is not None:
-        return MatrixTarget.load(weights, options.read, tolerance)
-    stated = stated_reading(gds)
-    read = next((each for each in READINGS if stated is not None and each == stated[1]), READINGS[0])
-    return MatrixTarget.load(weights, read, tolerance)
+    stated = stated_matrix(gds)
+    of_report = next((each for each in READINGS if stated is not None and each == stated[1]), READINGS[0])
+    target = MatrixTarget.load(weights, of_report if options.read is None else options.read, tolerance)
+    if stated is not None and stated[2] != target.digest:
+        print(
+            f"optinc: {weights}: is not the matrix that {stated[0]} describes (another matrix or reading); use the one "
+            "that the chip was programmed for",
+            file=sys.stderr,
+        )
+    return target
 
 
 def read_target_chip(

@@ -15,6 +15,7 @@ from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, process_of, read_target, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
+from optinc_pdk.cli.matrix_options import refuse_for_matrix
 from optinc_pdk.cli.options import (
     DEFAULT,
     MOST,
@@ -112,6 +113,9 @@ def noise(
     target = read_target(gds, weights, TaskOptions(bits, servers, groups, activation), options)
     if isinstance(target, MatrixTarget) and oscillator_w is not None:
         raise InputError(f"{weights}: contains a matrix, whose chip has no local oscillators: leave --oscillator-w out")
+    if isinstance(target, MatrixTarget) and tolerance is not None:
+        # signal-to-noise ratios have no limit
+        refuse_for_matrix(weights, {"--tolerance": tolerance})
     # refuses optical powers that the card does not allow
     noise_of(card, laser_w)
     ratio = None if oscillator_w is None else relative_oscillator_power(card, laser_w, oscillator_w)

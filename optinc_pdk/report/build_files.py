@@ -92,23 +92,23 @@ def stated_network(gds: Path) -> tuple[Path, str] | None:
     return (report, digest) if isinstance(digest, str) else None
 
 
-def stated_reading(gds: Path) -> tuple[Path, str] | None:
-    """Find out how the outputs of a matrix's chip are read.
+def stated_matrix(gds: Path) -> tuple[Path, str, str] | None:
+    """Find out for which matrix a chip was programmed, and how its outputs are read.
 
     Args:
         gds: The layout.
 
     Returns:
-        The build's report and the reading, one of :data:`optinc_pdk.matrices.READINGS`; None if no report beside the
-        layout lists it and states one.
+        The build's report; the reading, one of :data:`optinc_pdk.matrices.READINGS`; and the digest of matrix and
+        reading. None if no report beside the layout lists it and states them.
     """
     report = gds.with_name(f"{gds.stem}{BUILD_ENDING}")
     entries = _entries(report)
     files, task = entries.get("files"), entries.get("task")
     if not isinstance(files, dict) or gds.name not in files or not isinstance(task, dict):
         return None
-    reading = task.get("read") if task.get("kind") == "matrix" else None
-    return (report, reading) if isinstance(reading, str) else None
+    reading, digest = (task.get(key) if task.get("kind") == "matrix" else None for key in ("read", "sha256"))
+    return (report, reading, digest) if isinstance(reading, str) and isinstance(digest, str) else None
 
 
 def stated_cards(gds: Path) -> tuple[Path, str, dict[str, str]] | None:
