@@ -57,12 +57,9 @@ def findings(result: Verification) -> list[tuple[str, Box | None]]:
 def circuit_findings(result: Verification) -> list[tuple[str, Box | None]]:
     """Return the differences of LVS and the faults of the layout, as `findings` does."""
     found: list[tuple[str, Box | None]] = []
-    faults = result.faults
     if result.lvs is not None:
         found += [(difference_line(each), _around(each.position_um)) for each in result.lvs.differences]
-        # LVS reports all other faults, those of the extraction
-        faults = tuple(fault for fault in faults if fault.kind == "open_port")
-    return found + [(str(fault), _around(fault.place_um)) for fault in faults]
+    return found + [(str(fault), _around(fault.place_um)) for fault in result.separate_faults]
 
 
 def verdict_text(result: Verification) -> str:
