@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 import command_line
+import notebook_pictures
 import site_links
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -78,9 +79,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Write names in docstrings without the roles of reStructuredText and leading packages; link notebooks to pages."""
+    """Write names in docstrings without the roles of reStructuredText and leading packages; edit notebooks."""
     if page.file.src_uri.startswith(NOTEBOOKS):
         html = site_links.links_to_pages(html)
+        texts = notebook_pictures.descriptions((ROOT / "docs" / page.file.src_uri).read_text(encoding="utf-8"))
+        try:
+            html = notebook_pictures.with_descriptions(html, texts)
+        except ValueError as fault:
+            raise PluginError(f"{page.file.src_uri}: {fault}") from fault
     return ROLE.sub(lambda role: f"<code>{role[2].rpartition('.')[2] if role[1] else role[2]}</code>", html)
 
 

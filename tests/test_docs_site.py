@@ -98,6 +98,23 @@ def test_links_of_notebooks_lead_to_pages(site_links: ModuleType) -> None:
     assert site_links.links_to_pages(kept) == kept
 
 
+def test_pictures_of_notebooks_have_their_descriptions() -> None:
+    pictures = site_module("notebook_pictures")
+    picture = '<img alt="No description has been provided for this image" class="x" src="a">'
+    texts = pictures.descriptions("# picture: A & B\nplot()\n# %%\n# picture: C\n")
+    assert pictures.with_descriptions(f"{picture}<p>{picture}", texts) == (
+        '<img alt="A &amp; B" class="x" src="a"><p><img alt="C" class="x" src="a">'
+    )
+    with pytest.raises(ValueError, match="2 pictures and 1 descriptions"):
+        pictures.with_descriptions(picture * 2, texts[:1])
+
+
+@pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
+def test_every_picture_of_a_tutorial_is_described(tutorial: Path) -> None:
+    code = tutorial.read_text(encoding="utf-8")
+    assert len(site_module("notebook_pictures").descriptions(code)) == code.count("plt.subplots(") > 0
+
+
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
 def test_tutorials_link_to_pages_of_the_docs(tutorial: Path) -> None:
     links = [link for link in re.findall(r"\]\(([^)#]+)", tutorial.read_text(encoding="utf-8")) if "://" not in link]

@@ -118,3 +118,36 @@ def test_a_file_that_was_out_of_date_is_replaced_though_the_inherited_one_is_rig
     assert run("--process", folder)[1].splitlines()[0] == "taper: changed"
     assert files(folder)["taper.json"] != b"{}"
     assert run("--process", folder, "--check")[0] == 0
+
+
+COUPLED = """import gdsfactory as gf
+
+@gf.cell
+def pair(margin: float = 0.0) -> gf.Component:
+    c = gf.Component()
+    for y in (0.0, 0.7):
+        c.add_polygon([(0, y - 0.225), (0, y + 0.225), (20, y + 0.225), (20, y - 0.225)], layer="core")
+    c.add_polygon([(4, 0.225), (4, 0.475), (5, 0.475), (5, 0.225)], layer="core")
+    c.add_polygon([(8, 0.3), (8, 0.4), (9, 0.4), (9, 0.3)], layer="core")
+    low, high = -0.225 - margin, 0.925 + margin
+    c.add_polygon([(0, low), (0, high), (20, high), (20, low)], layer="coupled")
+    for name, x, y, angle in (("o1", 0, 0, 180), ("o2", 0, 0.7, 180), ("o3", 20, 0.7, 0), ("o4", 20, 0, 0)):
+        c.add_port(name, center=(x, y), width=0.45, orientation=angle, layer="core")
+    return c
+"""
+
+
+def test_a_mark_that_is_not_the_bounding_box_of_the_silicon_is_refused_with_both_boxes(folder: Path, run: Run) -> None:
+    (folder / "devices" / "cells.py").write_text(COUPLED)
+    card = CARD.replace("short_mmi", "pair").replace("[o1, o2, o3]", "[o1, o2, o3, o4]")
+    cell = 'cell: {function: "cells.py:pair", settings: {margin: 0.5}}'
+    path = folder / "devices" / "pair.yml"
+    path.write_text(re.sub("cell: .*", cell, card))
+    code, _, said = run("--process", folder)
+    assert code == 2
+    boxes = ("(0.000, -0.725) to (20.000, 1.425) µm", "(0.000, -0.225) to (20.000, 0.925) µm")
+    assert all(word in said for word in ("'pair'", "'coupled'", *boxes))
+    assert files(folder) == {}
+    path.write_text(path.read_text().replace("0.5", "0.0"))
+    assert run("--process", folder)[0] == 0
+    assert list(files(folder)) == ["pair.json"]

@@ -35,6 +35,7 @@ process = load_process("soi220")
 gds = folder / "average_4bit_4servers.gds"
 picture = folder / "layout.png"
 picture.write_bytes(layout_png(gds, process.gds_layers))
+# picture: Layout of the chip
 figure, axes = plt.subplots(figsize=(9, 4))
 axes.imshow(plt.imread(picture))
 axes.set_axis_off()
@@ -54,6 +55,7 @@ print(f"{function.exact:,} of {function.inputs:,} inputs exact, smallest margin 
 # %%
 with np.load(folder / "average_4bit_4servers.function.npz") as arrays:
     margins = arrays["margins"]
+# picture: Histogram of the margins of all outputs
 figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
 axes.hist(margins.ravel(), bins=60)
 _ = axes.set(xlabel="margin / levels", ylabel="outputs")

@@ -29,6 +29,7 @@ print(words[0], "->", average[0])
 # %%
 # every server reads a word; these are equal here
 deviation = average[:, 0] - words.mean(axis=1)
+# picture: Histogram of deviations of the chip from the exact average
 figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
 axes.hist(deviation, bins=np.arange(-1.0, 0.5, 0.125) - 0.0625)
 _ = axes.set(xlabel="average of the chip - exact average / steps", ylabel="words")
@@ -51,6 +52,7 @@ def averaged(gradients, chip):
 
 inputs = random.normal(size=(4, 200, 8))
 targets = inputs @ random.normal(size=8) + 0.1 * random.normal(size=(4, 200))
+# picture: Loss over the steps of the training, with exact averages and with two chips
 figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
 for name, chip in (("exact", None), ("ideal chip", ideal), ("errors of the paper's Table II", noisy)):
     weights, losses = np.zeros(8), []

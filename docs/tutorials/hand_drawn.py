@@ -55,6 +55,7 @@ options = ("--wavelengths", "1530:1570:0.1", "--ports", "in,out", "-o", "drawn.s
 optinc("simulate", "drawn.gds", "drawn.pic.yml", *options)
 rows = np.loadtxt("drawn.s2p", comments=("!", "#"))
 frequency_hz, transmission = rows[:, 0], np.hypot(rows[:, 3], rows[:, 4])
+# picture: Transmission of the interferometer against the wavelength
 figure, axes = plt.subplots(figsize=(8, 3), layout="constrained")
 axes.plot(299792458e9 / frequency_hz, 20 * np.log10(transmission))
 _ = axes.set(xlabel="wavelength / nm", ylabel="in to out / dB")

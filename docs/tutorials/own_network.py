@@ -34,6 +34,7 @@ print(f"both agree on {found.agreeing} of {found.samples} flowers")
 # %%
 with np.load(folder / "iris.network.npz") as arrays:
     network_outputs, chip_outputs = arrays["network"], arrays["chip"]
+# picture: Outputs of the chip against those of the network, and labels against chosen classes
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 axes[0].plot(network_outputs.ravel(), chip_outputs.ravel(), ".", markersize=3)
 axes[0].set(xlabel="output of the network", ylabel="output of the chip")

@@ -36,6 +36,7 @@ print(f"insertion loss {found.insertion_loss_db:.1f} dB")
 # %%
 with np.load(folder / "unitary.matrix.npz") as arrays:
     realised = arrays["chip"]
+# picture: Magnitudes of target, chip and difference
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
 for one, values, title in zip(
     axes, (np.abs(target), np.abs(realised), np.abs(realised - target)), ("target", "chip", "difference"), strict=True

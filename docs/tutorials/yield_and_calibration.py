@@ -37,6 +37,7 @@ optinc("yield", "U.gds", "--weights", "U.npy", "--samples", "5", "--calibrate", 
 
 # %%
 picture = next(Path.cwd().glob("*.yield.png"))
+# picture: Yield of the chips as drawn by optinc yield
 figure, axes = plt.subplots(figsize=(9, 4))
 axes.imshow(plt.imread(picture))
 axes.set_axis_off()

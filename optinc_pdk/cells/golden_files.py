@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import klayout.db as kdb
+
 from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cells import CELLS
-from optinc_pdk.cells.device_drawings import draw_device
+from optinc_pdk.cells.device_drawings import DeviceDrawing, draw_device
 from optinc_pdk.cells.golden_polygons import (
     UNCHANGED,
     check_current,
@@ -23,6 +25,9 @@ from optinc_pdk.cells.golden_polygons import (
 from optinc_pdk.extract.contours import contours
 from optinc_pdk.extract.device_matching import match_devices
 from optinc_pdk.extract.golden_devices import GoldenVariant, golden_variants
+from optinc_pdk.extract.guide_couplers import coupler_card
+from optinc_pdk.extract.mask_layout import NM_PER_UM
+from optinc_pdk.extract.spatial_index import region_polygons
 from optinc_pdk.file_sets import write_files
 
 GOLDEN_DEVICES = (
@@ -39,6 +44,8 @@ GOLDEN_DEVICES = (
     "terminator",
 )
 """Devices that the package draws and extraction recognises by polygons."""
+MARK_LAYER = "coupled"
+"""Layer of the marks of coupled guides."""
 
 
 def golden_names(process: Process) -> tuple[str, ...]:
@@ -59,10 +66,13 @@ def golden_data(process: Process, name: str) -> dict[str, Any]:
         :mod:`optinc_pdk.cells.golden_polygons`.
 
     Raises:
-        CardError: The cell of the device cannot be drawn.
+        CardError: The cell of the device cannot be drawn, or its mark of coupled guides is not the bounding box of its
+            silicon.
     """
     if process.device(name).cell is not None:
-        return golden_of_drawing(process, name, draw_device(process, name))
+        drawing = draw_device(process, name)
+        _check_mark(process, name, drawing)
+        return golden_of_drawing(process, name, drawing)
     return golden_of_component(process, name, CELLS[name]())
 
 
@@ -125,6 +135,29 @@ def write_golden(process: Process, states: Mapping[str, tuple[str, bytes]] | Non
     files = {folder / f"{name}.json": data for name, (state, data) in states.items() if state != UNCHANGED}
     if files:
         write_files(files)
+
+
+def _check_mark(process: Process, name: str, drawing: DeviceDrawing) -> None:
+    """Check that a device has no mark of coupled guides, or one that is the bounding box of its silicon.
+
+    Raises:
+        CardError: Extraction would not assign the mark to the device; the message has both boxes.
+    """
+    if MARK_LAYER not in drawing.layers or "core" not in drawing.layers or coupler_card(process) is None:
+        return
+    marks, silicon = region_polygons(drawing.layers[MARK_LAYER]), drawing.layers["core"].bbox()
+    if [kdb.Polygon(silicon)] != marks:
+        drawn = " and ".join(_corners(mark.bbox()) + ("" if mark.is_box() else ", no rectangle") for mark in marks)
+        raise CardError(
+            f"{process.folder}: device {name!r}: the mark on layer {MARK_LAYER!r} covers {drawn}, the silicon "
+            f"{_corners(silicon)}; draw the mark as one rectangle, the bounding box of the silicon"
+        )
+
+
+def _corners(box: kdb.Box) -> str:
+    """Return the lower left and upper right corner of a box in nm as text in µm."""
+    low, high = box.to_dtype(1.0 / NM_PER_UM).p1, box.to_dtype(1.0 / NM_PER_UM).p2
+    return f"({low.x:.3f}, {low.y:.3f}) to ({high.x:.3f}, {high.y:.3f}) µm"
 
 
 def _check_distinct(process: Process, data: Mapping[str, Mapping[str, Any]]) -> None:

@@ -168,8 +168,9 @@ def _print(result: Verification) -> None:
     if lvs is None:
         print(f"lvs       not run, no netlist was given; {count_text(len(result.faults), 'fault')} of the layout")
     else:
-        verdict = "match" if lvs.match else f"no match, {count_text(lvs.total_differences, 'difference')}"
-        print(f"lvs       {verdict}: {count_text(lvs.devices, 'device')} and {count_text(lvs.nets, 'net')} agree")
+        differing = count_text(lvs.total_differences, "difference")
+        verdict = "match:" if lvs.match else f"{differing}; the other"
+        print(f"lvs       {verdict} {count_text(lvs.devices, 'device')} and {count_text(lvs.nets, 'net')} agree")
         if text := not_compared_text(lvs):
             print(f"          {text}")
     if s is None:

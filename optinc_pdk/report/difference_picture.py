@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.image import imread
 from matplotlib.patches import Patch, Rectangle
+from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.layout_reader import drawn_layers, read_cells
@@ -37,12 +38,15 @@ _LEAST_UM = 10.0
 _ASPECT = 4 / 3
 _SHARE = 0.7
 """Largest share of a detail that its place fills."""
+_ENLARGED = 8.0
+"""Smallest enlargement of a detail over the whole layout: of longer places, a detail shows a piece."""
 _SIDES = ("only a", "only b")
 """Names of the layers of the difference in the picture."""
 _HOLLOW = ("outline", "blackbox", "coupled")
 """Layers that the picture draws as contours, as other pictures do."""
 
 Box = tuple[float, float, float, float]
+Floats = NDArray[np.float64]
 
 
 def difference_png(path_a: Path, path_b: Path, difference: LayoutDifference, process: Process) -> bytes:
@@ -59,9 +63,10 @@ def difference_png(path_a: Path, path_b: Path, difference: LayoutDifference, pro
     """
     layout, layers, colors = _drawn(path_a, difference, process)
     places = difference_places(difference)
-    details = [_window(place) for place in places[:MOST_DETAILS]]
     box = whole_window(layout)
     whole = (box.left, box.bottom, box.right, box.top)
+    corners = _corners(difference)
+    details = [detail_window(place, corners, whole) for place in places[:MOST_DETAILS]]
     pictures = list(draw_windows(layout, layers, colors, [None, *details], wide=_SIDES))
     return _composed(pictures, [whole, *details], places, difference, (path_a.name, path_b.name))
 
@@ -106,12 +111,41 @@ def difference_places(difference: LayoutDifference) -> list[Box]:
     return [(_GRID_UM * box.left, _GRID_UM * box.bottom, _GRID_UM * box.right, _GRID_UM * box.top) for box in ordered]
 
 
-def _window(place: Box) -> Box:
-    """Return the part of the layout to draw around a place, of the shape that all details have."""
+def detail_window(place: Box, corners: Floats, whole: Box) -> Box:
+    """Return the part of the layout to draw around a place, of the shape that all details have.
+
+    Args:
+        place: Left, bottom, right and top of the place in µm.
+        corners: (n, 2) corners of all polygons that only one layout has and places of labels, in µm.
+        whole: The part of the layout that the picture of the whole shows.
+
+    Returns:
+        A window around the place; of a place that is long compared to the layout, around one of its corners.
+    """
     left, bottom, right, top = place
     height = max((right - left) / _SHARE / _ASPECT, (top - bottom) / _SHARE, _LEAST_UM)
+    most = max((whole[2] - whole[0]) / _ENLARGED / _ASPECT, _LEAST_UM)
     x, y = (left + right) / 2, (bottom + top) / 2
+    if height > most:
+        inside = (
+            (corners >= (left - _GRID_UM, bottom - _GRID_UM)) & (corners <= (right + _GRID_UM, top + _GRID_UM))
+        ).all(1)
+        x, y = min(corners[inside].tolist())
+        height = most
     return x - height * _ASPECT / 2, y - height / 2, x + height * _ASPECT / 2, y + height / 2
+
+
+def _corners(difference: LayoutDifference) -> Floats:
+    """Return the (n, 2) corners in µm of all polygons that only one layout has, and the places of labels."""
+    sides = [side for layer in difference.layers for side in (layer.only_a, layer.only_b)]
+    points = [
+        (point.x * side.unit_um, point.y * side.unit_um)
+        for side in sides
+        for polygon in side.polygons
+        for point in polygon.each_point_hull()
+    ]
+    points += [(label.x_um, label.y_um) for label in (*difference.labels_a, *difference.labels_b)]
+    return np.array(points, float).reshape(-1, 2)
 
 
 def _composed(

@@ -50,7 +50,7 @@ class MatrixMap:
 def layer_maps(programming: Programming) -> list[MatrixMap]:
     """Return the matrix of each layer of a network, as programmed."""
     return [
-        MatrixMap(f"Layer {number}", target, driven) for number, (target, driven) in enumerate(programming.matrices, 1)
+        MatrixMap(f"Layer {number}", target, driven) for number, (target, driven) in enumerate(programming.matrices)
     ]
 
 

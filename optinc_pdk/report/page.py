@@ -242,7 +242,7 @@ def _network(report: Report) -> list[tuple[str, str]]:
 
 def _structure(network: OnnNumbers | NetworkNumbers) -> tuple[str, str]:
     activation = {"relu": "ReLU", "clipped_relu": "clipped ReLU (0 to 1)"}[network.activation]
-    return "Network", f"{'-'.join(map(str, network.structure))}, {activation} between layers"
+    return "Network", f"{'-'.join(map(str, network.structure))}, {activation} between layers, which count from 0"
 
 
 def _factors(factor: FactorNumbers | None) -> list[tuple[str, str]]:

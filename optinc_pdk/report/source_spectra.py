@@ -25,6 +25,9 @@ FLOOR_DB = -150.0
 """Transmission that stands for all lower ones."""
 STEPS = ((4_000, 40), (15_000, 10))
 """Numbers of devices up to which a chip is simulated, and numbers of steps of wavelength between the ends."""
+FONT_PT = 13.0
+"""Size of the picture's text, which telephones show at about half its size."""
+DPI = 180
 TABLE_NM = 10.0
 """Smallest distance of two wavelengths of the page's table, apart from the carrier's."""
 
@@ -34,7 +37,7 @@ def network_sources(board: Board) -> dict[str, tuple[str, ...]]:
     groups = {"carrier": board.unmodulated, "inputs": tuple(label for row in board.inputs for label in row)}
     for layer in range(board.layers):
         to = [label_tuple(neuron.to) for neuron in board.neurons if neuron.layer == layer]
-        groups[f"neurons of l{layer}"] = tuple(label for labels in to for label in labels)
+        groups[f"neurons of layer {layer}"] = tuple(label for labels in to for label in labels)
     return {name: labels for name, labels in groups.items() if labels}
 
 
@@ -103,8 +106,9 @@ def spectrum_png(spectrum: SpectrumNumbers) -> bytes:
     Args:
         spectrum: Transmissions; at least one curve.
     """
-    figure = Figure(figsize=(10.0, 4.0), layout="constrained", facecolor="white")
+    figure = Figure(figsize=(7.0, 4.6), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
+    axes.tick_params(labelsize=FONT_PT)
     for curve in spectrum.curves:
         count = f" ({curve.sources})" if curve.sources > 1 else ""
         (line,) = axes.plot(spectrum.wavelengths_nm, curve.mean_db, linewidth=1.4, label=f"{curve.name}{count}")
@@ -112,14 +116,15 @@ def spectrum_png(spectrum: SpectrumNumbers) -> bytes:
             spectrum.wavelengths_nm, curve.lowest_db, curve.highest_db, color=line.get_color(), alpha=0.15, linewidth=0
         )
     axes.axvline(spectrum.carrier_nm, color="#444c54", linewidth=0.8, linestyle=":", label="wavelength of the bias")
-    axes.set(xlabel="wavelength / nm", ylabel="transmission / dB")
+    axes.set_xlabel("wavelength / nm", fontsize=FONT_PT)
+    axes.set_ylabel("transmission / dB", fontsize=FONT_PT)
     axes.margins(x=0.0)
     axes.grid(linewidth=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    # beside the curves, which fill the axes
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    # below the curves, which fill the axes
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=FONT_PT)
     picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
+    figure.savefig(picture, format="png", dpi=DPI, metadata={"Software": None})
     return picture.getvalue()
 
 

@@ -44,8 +44,6 @@ def verification_layout(result: Verification, gds: Path, process: Process) -> La
     else:
         names = ExtractedNames.of(drawn.extraction, drawn.reference, drawn.lvs)
     extraction = _with_fibre_names(drawn, names)
-    # LVS reports all other faults, those of the extraction
-    faults = [fault for fault in drawn.faults if drawn.lvs is None or fault.kind == "open_port"]
     pinout = pinout_of(extraction, names, gds.stem, process)
     shapes = read_process_shapes(gds, process)
     guides = layout_guides(extraction, names, shapes, process)
@@ -54,7 +52,7 @@ def verification_layout(result: Verification, gds: Path, process: Process) -> La
         layer_titles(shapes, process),
         layout_items(extraction, names, pinout, process),
         guides,
-        layout_markers(result.drc, (), drawn.lvs, [*faults, *result.warnings], guides),
+        layout_markers(result.drc, (), drawn.lvs, [*result.separate_faults, *result.warnings], guides),
         pinout.dies,
     )
 

@@ -18,7 +18,7 @@ from optinc_pdk.report.build_numbers import difference_line, not_compared_text
 from optinc_pdk.report.layout_application import application_parts
 from optinc_pdk.report.layout_pictures import COLORS, draw_windows
 from optinc_pdk.report.rendering import render
-from optinc_pdk.report.rule_results import drc_rows, page_rows
+from optinc_pdk.report.rule_results import drc_rows, page_rows, violation_line
 from optinc_pdk.report.spectrum_picture import spectra_png
 from optinc_pdk.report.verification_layout import verification_layout
 from optinc_pdk.signoff.verification import Verification
@@ -57,12 +57,18 @@ def findings(result: Verification) -> list[tuple[str, Box | None]]:
 def circuit_findings(result: Verification) -> list[tuple[str, Box | None]]:
     """Return the differences of LVS and the faults of the layout, as `findings` does."""
     found: list[tuple[str, Box | None]] = []
-    faults = result.faults
     if result.lvs is not None:
         found += [(difference_line(each), _around(each.position_um)) for each in result.lvs.differences]
-        # LVS reports all other faults, those of the extraction
-        faults = tuple(fault for fault in faults if fault.kind == "open_port")
-    return found + [(str(fault), _around(fault.place_um)) for fault in faults]
+    return found + [(str(fault), _around(fault.place_um)) for fault in result.separate_faults]
+
+
+def verdict_lines(result: Verification) -> list[str]:
+    """Return the findings of a verification as text, those of one design rule in one line."""
+    return [
+        *(text for text, _ in circuit_findings(result)),
+        *(violation_line(rule) for rule in result.drc.rules if rule.violations),
+        *(f"warning {each}" for each in result.warnings),
+    ]
 
 
 def verdict_text(result: Verification) -> str:
@@ -167,8 +173,8 @@ def render_verification(result: Verification, verified: VerifiedFiles, process: 
         The HTML text.
     """
     gds = verified.layout
-    listed = findings(result)
-    placed = [(text, box) for text, box in listed if box is not None]
+    listed = verdict_lines(result)
+    placed = [(text, box) for text, box in findings(result) if box is not None]
     whole, *parts = _pictures(gds, process, [box for _, box in placed])
     application = verification_layout(result, gds, process)
     spectra = None if result.scattering is None else spectra_png(result.scattering, gds.stem)
@@ -183,7 +189,7 @@ def render_verification(result: Verification, verified: VerifiedFiles, process: 
         layout=b64encode(whole).decode(),
         pictures=[(text, b64encode(png).decode()) for (text, _), png in zip(placed, parts, strict=False)],
         spectra=None if spectra is None else b64encode(spectra).decode(),
-        lines=[text for text, _ in listed[:MOST_LINES]],
+        lines=listed[:MOST_LINES],
         more=max(len(listed) - MOST_LINES, 0),
         mark=_MARK_COLOR,
         rules=page_rows(result.drc.all_rules()),

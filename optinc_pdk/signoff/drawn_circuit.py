@@ -40,6 +40,11 @@ class DrawnCircuit:
     faults: tuple[LayoutFault, ...]
     named: tuple[str, ...]
 
+    @property
+    def separate_faults(self) -> tuple[LayoutFault, ...]:
+        """Faults that are no differences from the netlist: LVS reports those of the extraction."""
+        return self.faults if self.lvs is None else tuple(each for each in self.faults if each.kind == "open_port")
+
 
 def read_drawn_circuit(gds_path: str | Path, netlist: Circuit | PlacedCircuit | None, process: Process) -> DrawnCircuit:
     """Extract a layout that is drawn by hand, compare it with its netlist, and name its fibre couplers.

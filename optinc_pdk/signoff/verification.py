@@ -59,6 +59,11 @@ class Verification:
         return self.drawn.faults
 
     @property
+    def separate_faults(self) -> tuple[LayoutFault, ...]:
+        """Faults that are no differences from the netlist, all without a netlist."""
+        return self.drawn.separate_faults
+
+    @property
     def warnings(self) -> tuple[LayoutFault, ...]:
         """What is wrong with the layout without effect on its circuit: labels that name nothing."""
         return unused_labels(self.drawn.extraction)

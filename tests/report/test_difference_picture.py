@@ -12,7 +12,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.report.difference_picture import BOTH, ONLY_A, ONLY_B, difference_places, difference_png
+from optinc_pdk.report.difference_picture import BOTH, ONLY_A, ONLY_B, detail_window, difference_places, difference_png
 from optinc_pdk.signoff.layout_difference import compare_layouts
 
 
@@ -72,3 +72,23 @@ def test_labels_with_letters_that_the_font_lacks_are_drawn(tmp_path: Path) -> No
     a, b = layout(tmp_path / "a.gds", FRAME), layout(tmp_path / "b.gds", FRAME, "中 $x_")
     png = picture(a, b)
     assert pixels(png, ONLY_B) > pixels(picture(a, a), ONLY_B)
+
+
+def test_a_detail_of_a_long_place_shows_a_piece() -> None:
+    whole, corners = (0.0, 0.0, 1000.0, 400.0), np.array([(100.0, 250.0), (900.0, 200.0), (500.0, 10.0)])
+    left, bottom, right, top = detail_window((100.0, 200.0, 900.0, 250.0), corners, whole)
+    assert right - left == pytest.approx(125.0)
+    assert ((left + right) / 2, (bottom + top) / 2) == pytest.approx((100.0, 250.0))
+    short = detail_window((500.0, 10.0, 520.0, 20.0), corners, whole)
+    assert short[0] < 500.0 and short[2] > 520.0 and (short[0] + short[2]) / 2 == pytest.approx(510.0)
+
+
+def test_a_detail_of_a_long_row_of_labels_shows_one(tmp_path: Path) -> None:
+    a, drawn = layout(tmp_path / "a.gds", FRAME), kdb.Layout()
+    drawn.read(str(a))
+    for x in range(0, 1000, 5):
+        drawn.top_cell().shapes(drawn.layer(100, 0)).insert(kdb.DText("x", x, 500))
+    drawn.write(str(tmp_path / "b.gds"))
+    (place,) = difference_places(compare_layouts(a, tmp_path / "b.gds"))
+    assert place == pytest.approx((0.0, 500.0, 995.0, 500.0))
+    assert pixels(picture(a, tmp_path / "b.gds"), ONLY_B) > pixels(picture(a, a), ONLY_B)

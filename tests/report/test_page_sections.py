@@ -116,7 +116,8 @@ def test_eyes_are_drawn_with_their_openings(browser: Browser, chip: Path) -> Non
 
 def test_a_network_has_a_map_for_each_layer(chip: Path) -> None:
     maps = maps_of(chip)
-    assert [each["name"] for each in maps] == [f"Layer {i}" for i in range(1, len(maps) + 1)]
+    assert [each["name"] for each in maps] == [f"Layer {i}" for i in range(len(maps))]
+    assert "between layers, which count from 0" in chip.read_text()
     for each in maps:
         errors = [error for error in each["error"] if error is not None]
         assert errors and max(errors) < 1e-3

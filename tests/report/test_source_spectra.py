@@ -16,7 +16,15 @@ from optinc_pdk.extract import extract
 from optinc_pdk.report import source_spectra as module
 from optinc_pdk.report.page import render_page
 from optinc_pdk.report.schema import Report, SpectrumNumbers
-from optinc_pdk.report.source_spectra import FLOOR_DB, network_sources, source_spectra, spectrum_rows
+from optinc_pdk.report.source_spectra import (
+    DPI,
+    FLOOR_DB,
+    FONT_PT,
+    network_sources,
+    source_spectra,
+    spectrum_png,
+    spectrum_rows,
+)
 from optinc_pdk.signoff.electrical.wiring import wiring_of
 from optinc_pdk.simulate import analyse, scattering
 
@@ -54,7 +62,11 @@ def spectrum_of(chip: Extracted) -> SpectrumNumbers:
 
 def test_sources_are_the_carrier_the_inputs_and_the_neurons_of_each_layer(chip: Extracted) -> None:
     groups = network_sources(chip.board)
-    assert list(groups) == ["carrier", "inputs", *(f"neurons of l{layer}" for layer in range(chip.board.layers - 1))]
+    assert list(groups) == [
+        "carrier",
+        "inputs",
+        *(f"neurons of layer {layer}" for layer in range(chip.board.layers - 1)),
+    ]
     assert groups["carrier"] == chip.board.unmodulated
     labels = [label for group in groups.values() for label in group]
     assert len(labels) == len(set(labels)) and set(labels) <= set(analyse(chip.circuit).labels)
@@ -92,10 +104,18 @@ def test_the_page_has_the_picture_the_table_and_the_assumptions(chip: Extracted)
     section = section_of(render_page(chip.report))
     assert chip.report.spectrum is not None
     assert "data:image/png;base64," in section and "optinc spectrum" in section
+    assert "mean power" in section and "extrapolated" in section
     assert "bias of 1550 nm" in section and "41 wavelengths from 1500 to 1600 nm" in section
     for wavelength, values in spectrum_rows(chip.report.spectrum):
         cells = "".join(f"<td class=value>{value} dB</td>" for value in values)
         assert f"<th scope=row>{wavelength}</th>{cells}" in section
+
+
+def test_the_text_of_the_picture_is_readable_on_a_telephone(chip: Extracted) -> None:
+    assert chip.report.spectrum is not None
+    width = int.from_bytes(spectrum_png(chip.report.spectrum)[16:20])
+    # a window of 390 px has about 350 px for a picture
+    assert FONT_PT / 72.0 * DPI * 350.0 / width >= 8.0
 
 
 def test_the_table_has_the_carrier_and_steps_of_ten_nanometres() -> None:

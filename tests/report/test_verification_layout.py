@@ -18,9 +18,9 @@ from chromium_driver import CHROMIUM, Browser, chromium
 from circuit_faults.layouts import PROCESS, Drawn, draw
 
 from optinc_pdk.circuit import Circuit, read_reference
-from optinc_pdk.report.layout_markers import DIFFERENCES
+from optinc_pdk.report.layout_markers import DIFFERENCES, FAULTS
 from optinc_pdk.report.verification_layout import verification_layout
-from optinc_pdk.report.verification_page import VerifiedFiles, render_verification
+from optinc_pdk.report.verification_page import VerifiedFiles, circuit_findings, render_verification
 from optinc_pdk.signoff.verification import Verification, verify
 from optinc_pdk.yaml_io import dump_yaml
 
@@ -71,7 +71,8 @@ def test_a_guide_of_another_length_is_the_marker(longer: Path) -> None:
     assert sorted(data["guides"]["ends"][marker["guide"]]) == ["join,o2", "split,o3"]
 
 
-def test_a_missing_connection_is_marked_at_its_port(drawn: Drawn, tmp_path: Path) -> None:
+def cut(drawn: Drawn, folder: Path) -> Path:
+    """Write the layout with a guide that is cut."""
     layout = kdb.Layout()
     layout.read(str(drawn.gds))
     layout.flatten(layout.top_cell().cell_index(), -1, True)
@@ -79,8 +80,13 @@ def test_a_missing_connection_is_marked_at_its_port(drawn: Drawn, tmp_path: Path
     rest = kdb.Region(core) - kdb.Region(kdb.DBox(256.0, -131.0, 258.0, -129.0).to_itype(layout.dbu))
     core.clear()
     core.insert(rest)
-    gds = tmp_path / "cut.gds"
+    gds = folder / "cut.gds"
     layout.write(str(gds))
+    return gds
+
+
+def test_a_missing_connection_is_marked_at_its_port(drawn: Drawn, tmp_path: Path) -> None:
+    gds = cut(drawn, tmp_path)
     result = verified(gds, drawn.reference)
     assert result.lvs is not None
     net = next(each for each in result.lvs.differences if each.kind == "net" and each.reference.startswith("split,o3"))
@@ -93,6 +99,21 @@ def test_a_missing_connection_is_marked_at_its_port(drawn: Drawn, tmp_path: Path
     assert marker.guide is None
     assert (left + right) / 2000 > net.position_um[0] + 10.0
     assert top / 1000 < net.position_um[1] + 2.0
+
+
+def test_a_fault_that_is_a_difference_is_counted_once(drawn: Drawn, tmp_path: Path) -> None:
+    gds = cut(drawn, tmp_path)
+    result = verified(gds, drawn.reference)
+    assert result.lvs is not None
+    assert [each.kind for each in result.faults].count("dangling") == 2
+    count = result.lvs.total_differences
+    assert [each.kind for each in result.lvs.differences].count("extraction.dangling") == 2
+    page = write_page(gds, drawn.reference)
+    markers = [each["check"] for each in data_of(page)["markers"]]
+    separate = markers.count(FAULTS)
+    assert len(circuit_findings(result)) == count + separate
+    assert f">{separate} fault{'s' * (separate != 1)}<" in page.read_text()
+    assert f">{count} differences<" in page.read_text()
 
 
 def test_items_have_the_names_of_the_netlist_or_else_of_the_extraction(drawn: Drawn) -> None:
