@@ -43,7 +43,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("build U.npy --tolerance 0", "--tolerance is 0; give a share of the largest entry"),
         ("build classes.npz --data d.npz", "classes.npz: card: classes is [0, 1]; give a list of 3"),
         ("build U.csv", "U.csv: files ending in '.csv' are not read; use .npz, .safetensors or .onnx, or .npy"),
-        ("check U.npy U.gds", "U.npy: contains a matrix, and optinc check is about networks"),
+        (
+            "check U.npy U.gds",
+            "U.npy: contains a matrix, and optinc check is about networks; optinc program checks the chip of a matrix; "
+            "optinc noise U.gds --weights U.npy and optinc spectrum U.npy U.gds measure it",
+        ),
     ],
 )
 def test_a_refusal_names_the_option_or_the_file_at_fault(

@@ -291,7 +291,7 @@ def test_drift_with_noise_counts_words_and_states_estimates(
         (("--drift", "nan", "--calibrate"), "--drift nan:"),
         (("--drift", 1), "--calibrate"),
         (("--drift", 1, "--calibrate", "--symbol-rate", 1e8), "--noise"),
-        (("--drift", 1, "--calibrate", "--no-contributions"), "--no-contributions has no effect"),
+        (("--drift", 1, "--calibrate", "--contributions"), "optinc: --contributions has no effect"),
         (("--drift", 1, "--calibrate", "--resume"), "--resume has no effect"),
         (("--drift", 1, "--calibrate", "--target", 0.9), "--target has no effect"),
     ],

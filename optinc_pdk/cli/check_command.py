@@ -73,7 +73,7 @@ def check(
     if weights.suffix == ".npy" or (weights.suffix == ".npz" and is_matrix(weights)):
         raise InputError(
             f"{weights}: contains a matrix, and optinc check is about networks; optinc program checks the chip of a "
-            "matrix, optinc noise and spectrum measure it with --weights"
+            f"matrix; optinc noise {gds} --weights {weights} and optinc spectrum {weights} {gds} measure it"
         )
     files = chip_paths(gds, netlist, bias)
     given = (weights, gds, files.netlist, files.bias)

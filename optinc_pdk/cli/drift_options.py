@@ -15,7 +15,7 @@ from optinc_pdk.errors import InputError
 
 WITHOUT_EFFECT = {
     "target": "--target",
-    "contributions": "--contributions or --no-contributions",
+    "contributions": "--contributions",
     "scheduler": "--scheduler",
     "workers": "--workers",
     "resume": "--resume",
@@ -40,6 +40,9 @@ def check_drift(context: typer.Context, hours: float, calibrate: bool) -> None:
     if not calibrate:
         raise InputError("--drift lets calibrated chips drift: add --calibrate and --weights, or leave it out")
     given = [name for name in WITHOUT_EFFECT if context.get_parameter_source(name) == ParameterSource.COMMANDLINE]
+    if not context.params["contributions"]:
+        # a drift run measures no contributions: --no-contributions states what holds
+        given = [name for name in given if name != "contributions"]
     for name in given:
         raise InputError(f"{WITHOUT_EFFECT[name]} has no effect with --drift: leave one of them out")
 

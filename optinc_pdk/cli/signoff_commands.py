@@ -130,7 +130,7 @@ def _print_drc(
     warnings = sum(found.violations for found in violated if found.rule.severity == "warning")
     also = f" and {count_text(warnings, 'warning')}" if warnings else ""
     print(
-        f"{count_text(violations, 'violation')}{also} of {len(results)} rules"
+        f"{count_text(violations, 'violation')}{also} of {sum(found.run for found in results)} rules"
         + (f"; {count_text(len(faults), 'electrical fault')}" if faults else "")
     )
 
