@@ -95,7 +95,7 @@ def program_by_twin(
     Args:
         laboratory: The bench.
         problem: Programming problem of the nominal chip.
-        layers: The layers, or their parts, see :func:`block_targets.part_targets`.
+        layers: The layers, or their parts, see :func:`optinc_pdk.simulate.programming.block_targets.part_targets`.
         heaters: Design model of the heaters.
         efficiency: (H,) efficiencies, real phase over design phase; NaN for heaters without effect.
 
