@@ -42,7 +42,7 @@ def test_hidden_layers_have_a_part_for_each_block_and_the_last_one_for_each_row_
     hidden, last = problem.targets
     *parts, upper, lower = found = part_targets(problem.targets)
     assert [part.index for part in found] == list(range(6))
-    assert not any(part.own_sources for part in found)
+    assert not any(part.whole for part in found)
     assert [part.blocks[0].name for part in parts] == [block.name for block in hidden.blocks]
     assert [len(part.blocks) for part in parts] == [1] * 4
     assert [part.plus for part in (upper, lower)] == [last.plus[:4], last.plus[4:]]
@@ -56,7 +56,7 @@ def test_hidden_layers_have_a_part_for_each_block_and_the_last_one_for_each_row_
 def test_layers_of_one_block_are_not_divided(process):
     problem = problem_of(random_onn((4,)), process)
     for found in (part_targets(problem.targets), block_targets(problem.targets)):
-        assert all(part.own_sources and part.plus == one.plus for part, one in zip(found, problem.targets, strict=True))
+        assert all(part.whole and part.plus == one.plus for part, one in zip(found, problem.targets, strict=True))
 
 
 def test_parts_share_no_heater_and_leave_out_the_trims_of_shared_inputs_only(problem):

@@ -94,7 +94,7 @@ def _of_blocks(target: LayerTarget, blocks: Sequence[WeightBlock]) -> LayerTarge
         bias=np.zeros(rows.size),
         illuminated=target.illuminated[sources],
         mesh_weight=mesh_weight,
-        own_sources=False,
+        whole=False,
         heater_labels="|".join(sorted({f"{name}_" for block in blocks for name in (block.name, block.bank)})),
     )
 

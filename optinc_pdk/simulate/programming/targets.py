@@ -82,7 +82,7 @@ class LayerTarget:
             symbols of a group share them.
         factor: Factorisation that defines the matrix.
         heater_labels: Regular expression that the pad labels of its heaters begin with.
-        own_sources: Whether no other target uses its sources, so that their levels may be adjusted to it.
+        whole: Whether it is that of a whole layer, not of a part whose sources other parts use, too.
         electronics: Electronics of its rows, which also read rows of other targets; None if they may be adjusted to it.
     """
 
@@ -103,7 +103,7 @@ class LayerTarget:
     mesh_weight: Floats
     factor: LayerFactor
     heater_labels: str
-    own_sources: bool = True
+    whole: bool = True
     electronics: RowElectronics | None = None
 
     @property

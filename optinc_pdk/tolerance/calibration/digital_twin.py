@@ -325,7 +325,7 @@ def _source_edges(
         of_layer = []
         for names in layer.target.inputs:
             reached = [i for i in (number[name] for name in names) if place[i] != UNCONNECTED]
-            if not layer.target.own_sources and np.any(users[reached] > 1):
+            if not layer.target.whole and np.any(users[reached] > 1):
                 port = _behind_copies(each, int(place[reached[0]]))
                 copies.append((int(problem.structure.partner[port]), port))
                 copied.append(reached[0])

@@ -68,7 +68,7 @@ class TuningResult:
 
 def sufficient_errors(layers: Sequence[BenchLayer]) -> Floats:
     """Return the (layers,) rms matrix errors that are good enough."""
-    return np.array([SUFFICIENT if layer.target.own_sources else SUFFICIENT_PART for layer in layers])
+    return np.array([SUFFICIENT if layer.target.whole else SUFFICIENT_PART for layer in layers])
 
 
 def tune_layers(

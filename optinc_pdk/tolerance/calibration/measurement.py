@@ -374,7 +374,7 @@ def source_levels(layer: BenchLayer, matrix: Complexes | Floats) -> Floats:
         matrix: (rows, J) detection matrix for sources at amplitude 1.
     """
     weight = layer.target.weight
-    if layer.target.index > 0 or not layer.target.own_sources:
+    if layer.target.index > 0 or not layer.target.whole:
         return np.ones(weight.shape[1])
     power = (weight**2).sum(axis=1)
     scale = (matrix * weight).real.sum(axis=1) / np.where(power > 0.0, power, 1.0)

@@ -40,9 +40,10 @@ Ints = NDArray[np.int64]
 
 READINGS = 10
 """Readings at random settings for each unknown of a layer; each further attempt adds as many."""
-NUMBERS = 6
-"""Least numbers for each unknown of a part of the last layer: a receiver's products of J sources contain about 2 J.
-With two, a fit for two receivers ended far from the chip (misfit 0.1 of its own readings, 0.44 of others)."""
+INDEPENDENT_READINGS = 6
+"""Smallest number of independent readings for each unknown of a part of the last layer: the products of J sources at a
+receiver depend on about 2 J numbers. With two, a fit for two receivers ended far from the chip (misfit 0.1 of its own
+readings, 0.44 of others)."""
 ASSIGNMENT_SETTINGS = 3
 """Settings at which unknowns are assigned to layers."""
 COARSE, FINE = 0.1, 0.01
@@ -189,7 +190,7 @@ def fit_twin(
 
     priors = card_priors(twin, settings(ASSIGNMENT_SETTINGS))
     counts = np.array([_settings(layer, prior) for layer, prior in zip(twin.layers, priors, strict=True)])
-    whole = np.array([layer.target.own_sources for layer in twin.layers])
+    whole = np.array([layer.target.whole for layer in twin.layers])
     good = np.where(whole, GOOD_MISFIT, GOOD_PART)
     unknown, misfit = np.zeros(twin.spread.size), np.full(len(priors), np.inf)
     static, _, crosstalk, *_ = twin.parts(np.arange(twin.spread.size))
@@ -229,8 +230,8 @@ def _settings(layer: BenchLayer, prior: ParameterKnowledge) -> int:
     """Return the number of settings that a layer's first attempt takes."""
     readings = len(layer.patterns) * (layer.plus.size + layer.minus.size)
     count = READINGS * prior.chosen.size / readings
-    if layer.target.last and not layer.target.own_sources:
-        count = max(count, NUMBERS * prior.chosen.size / (2 * layer.sources.size * layer.plus.size))
+    if layer.target.last and not layer.target.whole:
+        count = max(count, INDEPENDENT_READINGS * prior.chosen.size / (2 * layer.sources.size * layer.plus.size))
     return int(np.ceil(count))
 
 

@@ -149,7 +149,7 @@ def correct(guide: TwinGuide, turn_rad: Floats, state: MeasuredSetting) -> Measu
         turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
         state: The setting to start from.
     """
-    whole = np.array([layer.target.own_sources for layer in state.layers])
+    whole = np.array([layer.target.whole for layer in state.layers])
     damping = Damping(np.where(whole, FIRST_DAMPING, PART_DAMPING), np.full(len(state.layers), 2.0))
     every, idle = np.arange(len(state.layers)), 0
     most, patience = (CORRECTIONS, 1) if whole.all() else (PART_CORRECTIONS, PART_IDLE)

@@ -31,7 +31,9 @@ from optinc_pdk.tolerance.montecarlo.evaluation import evaluate, run_serially
 from optinc_pdk.tolerance.montecarlo.matrix_check import MatrixCheck
 from optinc_pdk.tolerance.montecarlo.network_check import NetworkCheck
 from optinc_pdk.tolerance.montecarlo.records import SampleJob
+from optinc_pdk.tolerance.montecarlo.sample_study import sample_seed
 from optinc_pdk.tolerance.montecarlo.summary_text import compared_text
+from optinc_pdk.tolerance.variation.sampling import draw_sample
 
 PROCESS = load_process()
 UNITARY = np.asarray(scipy.stats.unitary_group(3, seed=4).rvs())
@@ -130,6 +132,20 @@ def test_twins_of_single_blocks_calibrate_split_layers(block_study: CheckStudy) 
     # this setting is good enough, so that it is not tuned
     assert between == after and after["agreement"] > 0.98
     assert after["rms_deviation"] < 0.01 < 0.1 * before["rms_deviation"]
+
+
+def test_blocks_of_a_chip_in_service_are_tuned_with_the_electronics_of_their_rows(block_study: CheckStudy) -> None:
+    study, check = changed(block_study, calibrated=True), block_study.check
+    seed = sample_seed(study.seed, JOBS[1].sample)
+    sample, conditions = draw_sample(study.chip, study.imperfections, seed), study.conditions(study.imperfections, seed)
+    setting = check.calibrated(study.chip, sample, conditions)["after"]
+    walk = np.random.default_rng(2).normal(1.0, 0.03, setting.voltage_v.size)
+    moved = replace(setting, voltage_v=setting.voltage_v * walk)
+    lost = study.outcome_of(sample, moved, conditions).values
+    tuned, settings = check.recalibrated(study.chip, sample, conditions, moved)
+    found = study.outcome_of(sample, tuned, conditions).values
+    assert settings > 0 and found["agreement"] > 0.97
+    assert found["rms_deviation"] < 0.02 < 0.5 * lost["rms_deviation"]
 
 
 def test_blocks_whose_twin_is_not_fitted_are_tuned_in_the_loop(block_study: CheckStudy) -> None:
