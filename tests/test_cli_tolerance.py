@@ -149,9 +149,9 @@ def test_samples_are_calibrated_to_the_weights(
         (("--seed", -1), "--seed -1:"),
         (("--target", "nan"), "--target nan:"),
         (("--target", 1.5), "--target 1.5:"),
-        (("--imperfection", "dust"), "'dust'"),
+        (("--imperfection", "dust"), "--imperfection dust: 'dust'"),
         (("--imperfection", "dust"), ", ".join(KINDS)),
-        (("--scale", "dust=2"), "'dust'"),
+        (("--scale", "dust=2"), "--scale dust=2: 'dust'"),
         (("--scale", "coupler=nan"), "--scale coupler=nan:"),
         (("--scale", "coupler=-1"), "--scale coupler=-1:"),
         (("--scale", "coupler"), "--scale coupler:"),
@@ -250,6 +250,7 @@ def test_drift_writes_words_against_time(chip: Path, tmp_path: Path, run: Run, m
     done = run(chip, *options, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "1 calibrated chip, 10 hours, drive holds voltage" in done.stdout
+    assert "before the drift, all words are exact on 1 of 1" in done.stdout
     numbers = json.loads((tmp_path / "out" / "tiny.drift.json").read_text())
     assert [one["name"] for one in numbers["scenarios"]] == ["walk", "walk x10", "10 K"]
     walk = numbers["scenarios"][0]

@@ -145,7 +145,7 @@ def _with_task(source: Source | None, activation: Activation | None) -> Onn | No
     """The network of a source that states its task; None for others."""
     if source is None or isinstance(source, Onn):
         return source
-    return None if Path(source).suffix in WITHOUT_TASK else Onn.load(source, activation=activation)
+    return None if Path(source).suffix.lower() in WITHOUT_TASK else Onn.load(source, activation=activation)
 
 
 def _for_task(source: Source | None, task: Averaging, activation: Activation | None) -> Onn:

@@ -352,7 +352,7 @@ def cells(
     The pictures go into a folder of the same name beside the page.
     """
     output_path(output)
-    if output.suffix == ".md":
+    if output.suffix.lower() == ".md":
         output_folder(output.with_suffix(""))
 
     from optinc_pdk.report.cell_gallery import write_gallery

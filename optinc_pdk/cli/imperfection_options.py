@@ -37,9 +37,10 @@ def sampled_amounts(
 
     amounts = dict.fromkeys(only or [kind for kind in KINDS if noise or kind not in NOISE_KINDS], 1.0)
     factors = [(text, *text.partition("=")[::2]) for text in scales]
-    for kind in [*only, *(kind for _, kind, _ in factors)]:
+    given = [(f"--imperfection {kind}", kind) for kind in only]
+    for option, kind in [*given, *((f"--scale {text}", kind) for text, kind, _ in factors)]:
         if kind not in KINDS:
-            raise InputError(f"unknown imperfection {kind!r}; give one of {', '.join(KINDS)}")
+            raise InputError(f"{option}: {kind!r} is no kind of imperfection; give one of {', '.join(KINDS)}")
         if kind in NOISE_KINDS and not noise:
             raise InputError(f"the imperfection {kind!r} is noise: add --noise, or leave it out")
     if dac_bits is not None:

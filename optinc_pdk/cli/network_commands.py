@@ -413,7 +413,7 @@ def _relu_form(task: Averaging, copies: int | None, amplifiers: int | None, unar
 
 def _check_weights_path(path: Path) -> None:
     """Check the path of the weight file that a command writes."""
-    if output_path(path).suffix != ".npz":
+    if output_path(path).suffix.lower() != ".npz":
         raise InputError(f"{path}: weights are written as .npz; give the file this ending")
 
 
@@ -445,7 +445,7 @@ def _initial_network(
         return random_network(task, _numbers("--hidden", hidden, "-"), seed, activation or "relu")
     if start is None:
         return comparator_network(task) if activation == "clipped_relu" else carry_chain(task)
-    if start.suffix != ".npz":
+    if start.suffix.lower() != ".npz":
         return load_for_task(start, task, activation)
     onn = Onn.load(start, activation=activation)
     if onn.task != task:

@@ -95,8 +95,8 @@ def noise(
     files = chip_paths(gds, netlist, bias)
     given = (gds, files.netlist, files.bias, weights, data)
     table = output_path(output or gds.with_suffix(".noise.csv"), *given)
-    if table.suffix.lower() == ".png":
-        raise InputError(f"{table}: the picture gets this name; give the table the ending .csv")
+    if table.suffix.lower() != ".csv":
+        raise InputError(f"{table}: the table is written as .csv, and a .png beside it; give the file this ending")
     picture = output_path(table.with_suffix(".png"), *given)
     warn_of_changes(gds, files.netlist, files.bias)
 

@@ -143,7 +143,7 @@ def deck(
     process: ProcessName = DEFAULT,
 ) -> None:
     """Write a process's design rules as a DRC script for the KLayout application."""
-    if output_path(output).suffix != ".lydrc":
+    if output_path(output).suffix.lower() != ".lydrc":
         raise InputError(f"{output}: KLayout reads DRC scripts from .lydrc files; give the file this ending")
 
     from optinc_pdk.cards import load_process
@@ -183,7 +183,7 @@ def lvs(
     """
     netlist = chip_paths(gds, netlist).netlist
     path = output_path(output or default_output(gds, ".lvs.json"), gds, netlist)
-    if path.suffix == ".lyrdb":
+    if path.suffix.lower() == ".lyrdb":
         raise InputError(f"{path}: the marker database gets this name; give the result the ending .json")
     markers = output_path(path.with_suffix(".lyrdb"), gds, netlist)
     warn_of_changes(gds, netlist)

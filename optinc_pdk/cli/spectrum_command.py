@@ -102,7 +102,7 @@ def spectrum(
     files = chip_paths(gds, netlist, bias)
     given = (weights, gds, files.netlist, files.bias, *([] if data is None else [data]))
     path = output_path(output or gds.with_suffix(".spectrum.csv"), *given)
-    if path.suffix != ".csv":
+    if path.suffix.lower() != ".csv":
         raise InputError(f"{path}: the table is written as .csv, and a .png beside it; give the file this ending")
     picture = output_path(path.with_suffix(".png"), *given)
     warn_of_changes(gds, files.netlist, files.bias)

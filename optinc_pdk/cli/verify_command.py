@@ -68,7 +68,7 @@ def verify(
     Exit code 1 if a check fails.
     """
     page = output or gds.with_suffix(".verify.html")
-    if page.suffix != ".html":
+    if page.suffix.lower() != ".html":
         raise InputError(f"{page}: the report is an HTML page; give it the ending .html")
     beside = gds.with_suffix(".pic.yml")
     if netlist is None and beside.is_file():

@@ -96,7 +96,7 @@ def _numbering(file: Path, servers: int, symbols: int, inputs: int) -> tuple[Ave
 
 def _read(file: Path) -> dict[str, NDArray[Any]]:
     """Read the arrays. Sizes are checked before unpacking; nothing is unpickled."""
-    if not file.name.endswith(".npz"):
+    if file.suffix.lower() != ".npz":
         raise InputError(f"{file}: a chip's table is a .function.npz, as optinc build and optinc check write it")
     found = read_npz(file, FUNCTION_TABLE, only={"schema", "inputs", *_ARRAYS})
     missing = {"schema", *_ARRAYS} - set(found)

@@ -258,7 +258,7 @@ def read_chip(path: str | Path) -> AveragingChip:
     Raises:
         InputError: The file is missing, damaged, or has another format.
     """
-    if str(path).endswith(".function.npz"):
+    if str(path).lower().endswith(".function.npz"):
         return table_chip(path)
     return network_chip(Onn.load(path))
 

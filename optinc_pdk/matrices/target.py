@@ -131,15 +131,15 @@ def is_matrix_file(path: Path) -> bool:
     Raises:
         InputError: The file cannot be read.
     """
-    if path.suffix != ".npz":
-        return path.suffix == ".npy"
+    if path.suffix.lower() != ".npz":
+        return path.suffix.lower() == ".npy"
     names = member_names(read_bytes(path, WEIGHTS))
     return bool(names) and not any(name.startswith(NETWORK_KEY) or name in NETWORK_NAMES for name in names)
 
 
 def _read_array(path: Path) -> tuple[str, NDArray[Any]]:
     data = read_bytes(path, WEIGHTS)
-    if path.suffix == ".npy":
+    if path.suffix.lower() == ".npy":
         return str(path), parse_npy(path, data)
     arrays = parse_npz(path, data, WEIGHTS, InputError, None)
     if len(arrays) != 1:

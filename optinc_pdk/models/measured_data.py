@@ -87,7 +87,7 @@ def _read(path: Path, changed_ns: int, size: int) -> MeasuredSParameters:
     if port_count(path) is not None:
         text = read_bytes(path, S_PARAMETERS, MeasuredError).decode("utf-8", errors="replace")
         wavelengths, s, ports = parse_touchstone(text, path)
-    elif path.suffix == ".npz":
+    elif path.suffix.lower() == ".npz":
         wavelengths, s, ports = _read_npz(path)
     else:
         raise MeasuredError(f"{path}: unknown file type for S-parameters; give .sNp (Touchstone) or .npz")

@@ -67,8 +67,13 @@ class Layer:
             # extended precision may exceed the range of double precision, or hold bits that are no number
             with np.errstate(over="ignore", invalid="ignore"):
                 copy = array.astype(np.float64, order="C")
-            if not np.isfinite(copy).all():
-                raise ValueError(f"{name} holds NaN or infinity: train again, or repair the values")
+            wrong = np.argwhere(~np.isfinite(copy))
+            if wrong.size:
+                place = ", ".join(map(str, wrong[0].tolist()))
+                raise ValueError(
+                    f"{name} holds NaN or infinity in {len(wrong):,} of {copy.size:,} values, the first is "
+                    f"{name}[{place}]: train again, or repair the values"
+                )
             if np.abs(copy).max() > LARGEST:
                 raise ValueError(f"{name} holds {copy.flat[np.abs(copy).argmax()]:.3g}, beyond ±{LARGEST:g}: scale it")
             copy.setflags(write=False)

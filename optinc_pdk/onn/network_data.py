@@ -70,7 +70,7 @@ def read_data(path: str | Path, network: GeneralNetwork) -> NetworkData:
         InputError: The file cannot be read, or its arrays do not fit the network; the message names file and array.
     """
     path = Path(path)
-    if path.suffix != ".npz":
+    if path.suffix.lower() != ".npz":
         raise InputError(f"{path}: a data file is a .npz with x (samples, inputs) and possibly y; save it with savez")
     arrays = read_npz(path, DATA)
     unknown = [key for key in arrays if key not in KEYS]

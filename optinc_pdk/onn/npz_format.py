@@ -41,6 +41,10 @@ def read(path: Path, stated: Averaging | None = None) -> Onn | GeneralNetwork:
         WeightsError: The file is missing, damaged, malicious or does not follow the format.
     """
     arrays = read_npz(path, WEIGHTS, WeightsError)
+    if not arrays:
+        raise WeightsError(
+            f"{path}: contains no arrays; a weight file has layers.0.weight and layers.0.bias, a matrix file one array"
+        )
     for key in arrays:
         if key not in (*TEXT_KEYS, ACTIVATION_KEY, RANGE_KEY) and not LAYER_KEY.fullmatch(key):
             raise WeightsError(
@@ -77,7 +81,7 @@ def save(onn: Network, path: Path) -> None:
     Raises:
         WeightsError: The name does not end in .npz, or the card is not JSON.
     """
-    if path.suffix != ".npz":
+    if path.suffix.lower() != ".npz":
         raise WeightsError(f"{path}: weights are written as .npz; use this file name extension")
     factor = [how if how == "svd" else {"method": how[0], "block": how[1]} for how in onn.factor]
     try:

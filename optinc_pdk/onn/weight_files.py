@@ -102,15 +102,15 @@ def load_network(
     if activation not in (None, *ACTIVATIONS):
         raise WeightsError(f"activation is {activation!r}; use one of {', '.join(ACTIVATIONS)}")
     arguments = {"bits": bits, "servers": servers, "groups": groups}
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         return _npz(path, arguments, activation)
-    if path.suffix not in WITHOUT_TASK:
+    if path.suffix.lower() not in WITHOUT_TASK:
         raise WeightsError(
             f"{path}: files ending in {path.suffix!r} are not read; use .npz, .safetensors or .onnx, "
             "or .npy for a matrix"
         )
     task = _given_task(path, arguments)
-    if path.suffix == ".safetensors":
+    if path.suffix.lower() == ".safetensors":
         layers, found = _safetensors(path, read_bytes(path, WEIGHTS, WeightsError))
     else:
         layers, found = onnx_format.parse(path, read_bytes(path, ONNX, WeightsError))
@@ -159,7 +159,7 @@ def states_task(path: Path) -> bool:
     Raises:
         WeightsError: The file cannot be read.
     """
-    return path.suffix == ".npz" and "task" in member_names(read_bytes(path, WEIGHTS, WeightsError))
+    return path.suffix.lower() == ".npz" and "task" in member_names(read_bytes(path, WEIGHTS, WeightsError))
 
 
 def missing_task(path: Path, arguments: Mapping[str, int | None]) -> WeightsError:

@@ -41,7 +41,7 @@ def write_gallery(process: str, path: Path, on_cell: Callable[[str, int, int], N
     Raises:
         InputError: The page's name does not end in ``.md``, or the process cannot be used.
     """
-    if path.suffix != ".md":
+    if path.suffix.lower() != ".md":
         raise InputError(f"{path}: the gallery is written as Markdown; give the file the ending .md")
     card = load_process(process)
 

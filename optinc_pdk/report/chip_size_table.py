@@ -50,11 +50,11 @@ def size_markdown(sizes: Sequence[NetworkSize], process: Process) -> str:
         process: Process card that the sizes were estimated for.
     """
     numbers = ("MZIs", "heaters", "pads", "mm²", "W", "columns", "dB", "σ", "symbols/s")
-    head = ("network", "structure", *numbers, "best possible fit", "limits exceeded")
+    head = ("name", "structure", *numbers, "best possible fit", "limits exceeded")
     lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * 9 + "---|---|"]
     lines += ["| " + " | ".join(_cells(size)) + " |" for size in sizes]
     lines += ["", *_assumptions(process, sizes[0].mzi_loss_db)]
-    lines += ["", "| network | quantity | needs | limit | counted or assumed |", "|---|---|---:|---:|---|"]
+    lines += ["", "| name | quantity | needs | limit | counted or assumed |", "|---|---|---:|---:|---|"]
     for size in sizes:
         for name, limit in size.limits.items():
             most = "none" if limit.limit is None else format_short(limit.limit)

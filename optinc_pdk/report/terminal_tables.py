@@ -44,7 +44,8 @@ def summary_table(report: Report) -> Table:
     if report.factor is not None:
         f = report.factor
         share = "without dummies" if report.kind == "matrix" else f"weights only, {f.ratio:.1%} of full SVD"
-        table.add_row("factor", f"{f.mzis} MZIs ({share}), error {f.max_error:.1e}")
+        form = "" if report.matrix is None else f"; {report.matrix.form}"
+        table.add_row("factor", f"{f.mzis} MZIs ({share}), error {f.max_error:.1e}{form}")
     if chip is not None:
         size = f"{chip.width_um / 1e3:.2f} × {chip.height_um / 1e3:.2f} mm"
         table.add_row(
@@ -186,7 +187,8 @@ _GAIN = 1.01
 def _drc(report: Report) -> str:
     if (drc := report.drc) is None:
         return "not run"
-    return f"{drc.violations} violations of {drc.rules} rules" + (f", {drc.not_run} not run" if drc.not_run else "")
+    left_out = f", {drc.not_run} not run" if drc.not_run else ""
+    return f"{drc.violations} violations of {drc.rules - drc.not_run} rules{left_out}"
 
 
 def _lvs(report: Report) -> str:

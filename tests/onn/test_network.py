@@ -58,7 +58,11 @@ def test_arrays_are_float64_copies_that_cannot_be_changed() -> None:
         (np.ones((2, 2)), np.ones(3), "bias.*3.*weight.*2"),
         (np.ones((2, 2), dtype=int), np.ones(2), "weight.*int64"),
         (np.ones((2, 2), dtype=complex), np.ones(2), "weight.*complex128"),
-        (np.array([[1.0, np.nan]]), np.ones(1), "weight.*NaN"),
+        (
+            np.array([[1.0, np.nan]]),
+            np.ones(1),
+            r"weight holds NaN .* in 1 of 2 values, the first is weight\[0, 1\]",
+        ),
         (np.ones((1, 2)), np.array([np.inf]), "bias.*infinity"),
     ],
 )

@@ -10,6 +10,7 @@ from optinc_pdk.report.layout_guides import LayoutGuides
 from optinc_pdk.report.layout_markers import (
     DIFFERENCES,
     FAULTS,
+    HARMLESS,
     MAX_MARKERS,
     VIOLATIONS,
     WARNINGS,
@@ -47,13 +48,23 @@ def test_places_of_all_checks_become_markers() -> None:
     lvs = lvs_with(
         Difference("open", "is cut", "a", "", (10.0, 20.0)), Difference("label", "is missing", "b", "", None)
     )
-    faults = [LayoutFault("dangling", "one end", (5.0, 6.0)), LayoutFault("label", "nowhere")]
+    faults = [
+        LayoutFault("unused_label", "names nothing", (0.0, 0.0)),
+        LayoutFault("dangling", "one end", (5.0, 6.0)),
+        LayoutFault("label", "nowhere"),
+    ]
     found = layout_markers(rules, (RuleResult(warning, (square,)),), lvs, faults, GUIDES)
     assert found == (
         LayoutMarker(VIOLATIONS, error.id, f"{error.text}; 0.1 µm", (1000, 2000, 3500, 4000)),
         LayoutMarker(WARNINGS, warning.id, warning.text, (1000, 2000, 3500, 4000)),
         LayoutMarker(DIFFERENCES, "open", "is cut", (8000, 18000, 12000, 22000)),
         LayoutMarker(FAULTS, "dangling", f"one end; {FAULT_KINDS['dangling'].meaning}", (3000, 4000, 7000, 8000)),
+        LayoutMarker(
+            HARMLESS,
+            "unused_label",
+            f"names nothing; {FAULT_KINDS['unused_label'].meaning}",
+            (-2000, -2000, 2000, 2000),
+        ),
     )
     assert found[0].to_json()["box"] == [1000, 2000, 3500, 4000]
 

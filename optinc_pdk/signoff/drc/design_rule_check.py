@@ -251,7 +251,17 @@ def _result(design: Design, hierarchy: Hierarchy, rule: Rule, violations: kdb.Re
     markers = tuple(polygon.to_dtype(design.layout.dbu) for polygon in merged)
     if isinstance(rule, OutlineRule) and not shape_checks.dies(design, rule.layers[0]):
         return RuleResult(rule, markers, notes=(_missing_outline(design, rule),))
-    return RuleResult(rule, markers, groups=group_violations(hierarchy, merged))
+    notes = _stray_layers(design, merged) if rule.kind == "known_layers" else ()
+    return RuleResult(rule, markers, notes, groups=group_violations(hierarchy, merged))
+
+
+def _stray_layers(design: Design, violations: Sequence[kdb.Polygon]) -> tuple[str, ...]:
+    """The layers, unknown to the process, of the shapes under each violation."""
+    found: dict[kdb.Polygon, list[str]] = {polygon: [] for polygon in violations}
+    for info, shapes in shape_checks.stray_shapes(design):
+        for polygon in kdb.Region(list(violations)).interacting(shapes).each():
+            found[polygon].append(f"{info.layer}/{info.datatype}")
+    return tuple(f"on layer {', '.join(names)}" for names in found.values())
 
 
 def _missing_outline(design: Design, rule: OutlineRule) -> str:

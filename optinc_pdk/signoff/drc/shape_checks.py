@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import klayout.db as kdb
@@ -310,19 +310,27 @@ def file(design: Design, rule: FileRule) -> kdb.Region:
         Self-crossing polygons; or shapes on layers that the process does not have, and a small box at each shape
         without area there. Texts draw nothing on a mask and may lie on any layer.
     """
-    known = set(design.layers.values())
     violations = kdb.Region()
+    if rule.kind == "known_layers":
+        for _, shapes in stray_shapes(design):
+            violations += shapes
+        return violations
     for info in design.layout.layer_infos():
         index = design.layout.find_layer(info)
-        if rule.kind == "simple" and all(simple(cell.shapes(index)) for cell in design.layout.each_cell()):
-            continue
-        if rule.kind == "simple":
+        if not all(simple(cell.shapes(index)) for cell in design.layout.each_cell()):
             shapes = kdb.Region(design.top.begin_shapes_rec(index))
             shapes.merged_semantics = False
             violations += shapes.strange_polygon_check()
-        elif (info.layer, info.datatype) not in known:
-            violations += kdb.Region(design.top.begin_shapes_rec(index)) + _without_area(design, index)
     return violations
+
+
+def stray_shapes(design: Design) -> Iterator[tuple[kdb.LayerInfo, kdb.Region]]:
+    """Yield the layers that the process does not have, each with its shapes and a small box at those without area."""
+    known = set(design.layers.values())
+    for info in design.layout.layer_infos():
+        if (info.layer, info.datatype) not in known:
+            index = design.layout.find_layer(info)
+            yield info, kdb.Region(design.top.begin_shapes_rec(index)) + _without_area(design, index)
 
 
 def _without_area(design: Design, index: int) -> kdb.Region:

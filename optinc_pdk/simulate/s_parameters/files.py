@@ -142,7 +142,7 @@ def block_scattering(
 
 def refuse_unknown_ending(path: str | Path) -> None:
     """Raise InputError if the ending of a file name is not one that :func:`write_scattering` supports."""
-    if Path(path).suffix not in ("", ".npz") and port_count(Path(path)) is None:
+    if Path(path).suffix.lower() not in ("", ".npz") and port_count(Path(path)) is None:
         raise InputError(f"{path}: S-matrices are written as .npz, or as Touchstone .sNp of N ports; use one of these")
 
 

@@ -142,6 +142,7 @@ class CheckDrift:
         ever = self.work.summary.numbers([one.outcome for one in points])["quantities"]
         return {
             **self.work.summary.numbers(list(last.values())),
+            "passed_at_start": sum(one.outcome.passed for one in points if one.share == 0.0),
             "always_passed": len({one.sample for one in points} - failed),
             "worst_ever": {key: one["worst"] for key, one in ever.items()},
         }
@@ -163,9 +164,11 @@ def checked_lines(numbers: Mapping[str, Any]) -> list[str]:
         numbers: Result of a run.
     """
     first = next(iter(numbers["scenarios"][0]["tracked"]["quantities"].values()))
+    start = numbers["scenarios"][0]["untracked"]["passed_at_start"]
     lines = [
+        f"before the drift, {start} of {numbers['samples']} pass",
         "scenario   calibrated in service  pass at the end  pass throughout  "
-        f"{first['text']}: worst at the end, at any time"
+        f"{first['text']}: worst at the end, at any time",
     ]
     for row in numbers["scenarios"]:
         for key, text in (("untracked", "no"), ("tracked", "yes")):

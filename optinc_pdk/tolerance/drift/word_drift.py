@@ -66,6 +66,7 @@ class WordDrift:
             "word_error_rate_mean": sum(one.wrong / one.words for one in end) / len(end),
             "accuracy_worst_ever": min(one.outcome.accuracy for one in points),
             "margin_worst_ever": min(one.outcome.margin for one in points),
+            "exact_at_start": sum(one.outcome.exact == one.outcome.inputs for one in points if one.share == 0.0),
             "always_exact": len(chips) - len(lost),
             "words_ever": sum(one.outcome.words for one in points),
             "wrong_ever": sum(one.outcome.wrong for one in points),
@@ -91,7 +92,9 @@ def word_lines(numbers: Mapping[str, Any]) -> list[str]:
     Args:
         numbers: Result of a run.
     """
+    start = numbers["scenarios"][0]["untracked"]["exact_at_start"]
     lines = [
+        f"before the drift, all words are exact on {start} of {numbers['samples']}",
         "scenario   tracking  words exact at the end: mean, worst  chips exact throughout  margin, worst  "
         "words wrong at any time",
     ]

@@ -22,6 +22,7 @@ REMOTE = re.compile(r"tcp://[^/\s]+:\d{1,5}")
 JOBS_PER_WORKER = 4
 """Jobs queued for each worker, so that none is idle."""
 CONNECT_S = 10.0
+LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 
 
 def check_scheduler(scheduler: str | None, workers: int | None) -> None:
@@ -102,8 +103,10 @@ def _distributed(client: Any, work: AnyStudy, jobs: Iterable[SampleJob]) -> Iter
     Jobs of a lost worker are repeated by another one. The work is a task of its own, so the cluster can restore it if
     all workers that hold it are lost.
     """
-    dask = _dask()
-    shared = client.submit(_unpack, pickle.dumps(work))
+    dask, packed = _dask(), pickle.dumps(work)
+    # the study is sent once, in one task, so that Dask's warning of large graphs says nothing useful
+    with importlib.import_module("dask.config").set({LARGE_GRAPH: 2 * len(packed)}):
+        shared = client.submit(_unpack, packed)
     waiting = iter(jobs)
     job_of: dict[str, SampleJob] = {}
 

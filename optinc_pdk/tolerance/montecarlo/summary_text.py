@@ -15,6 +15,10 @@ STAGE_TEXTS = {
     DRIFTED: "as tuned, after the resistances have drifted",
 }
 """Explanation of each stage of a calibration."""
+UNCALIBRATED = (
+    "    every sample has the voltages of the bias file; add --calibrate to measure chips calibrated before use"
+)
+"""Remark on samples that are driven like the nominal chip."""
 
 
 def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
@@ -34,6 +38,8 @@ def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
             yield from _word_lines(statistics)
         for row in statistics["faults"]:
             yield f"    {row['count']} of {statistics['yield']['samples']} unusable: {row['fault']}"
+    if list(numbers["stages"]) == [BEFORE] and numbers["stages"][BEFORE]["yield"]["share"] < 1.0:
+        yield UNCALIBRATED
     yield from _contribution_lines(numbers)
     for row in numbers["tolerances"]:
         yield f"{row['imperfection']:>11} {tolerance_text(row)}"

@@ -12,6 +12,7 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.extract import GdsError
+from optinc_pdk.report.rule_results import violation_line
 from optinc_pdk.signoff.drc.design_rule_check import CHECKS, ELECTRICAL_KINDS, DrcResult, run_drc
 from optinc_pdk.signoff.drc.marker_database import write_lyrdb
 
@@ -755,6 +756,17 @@ def test_shapes_without_area_on_an_unknown_layer_are_reported(shape: kdb.Path | 
     (found,) = drawing.check(tmp_path, ["chip.layers"]).rules
     assert found.violations == 2
     assert found.distinct == 1
+    assert found.notes == ("on layer 3/1",) * 2
+    assert violation_line(found).endswith("Shapes lie on layers of the process only; on layer 3/1")
+
+
+def test_every_violation_of_unknown_layers_names_its_layers(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for layer, left in ((90, 0), (91, 5_000), (90, 50_000)):
+        drawing.top.shapes(drawing.layout.layer(layer, 0)).insert(kdb.Box(left, 0, left + 10_000, 10_000))
+    (found,) = drawing.check(tmp_path, ["chip.layers"]).rules
+    assert found.notes == ("on layer 90/0, 91/0", "on layer 90/0")
+    assert "on layer 90/0, 91/0; on layer 90/0" in violation_line(found)
 
 
 def test_texts_may_lie_on_any_layer(tmp_path: Path) -> None:

@@ -197,6 +197,8 @@ def test_calibration_in_service_follows_drift(
     (lost, _), (kept, effort) = (drift.run(chip, warm, 10.0, tracked) for tracked in (False, True))
     assert [one.share for one in kept] == [0.0, 0.5, 0.5, 1.0, 1.0] and [one.share for one in lost] == [0.0, 0.5, 1.0]
     assert effort.calibrations == 2 and not effort.failed and effort.settings > 0
+    start = lost[0].outcome.passed
+    assert [drift.statistics(points)["passed_at_start"] for points in (lost, kept)] == [start, start]
     assert [one.outcome for one in kept[:2]] == [one.outcome for one in lost[:2]]
     untracked, *calibrated = (points[-1].outcome.values[key] for points in (lost, kept[:3], kept))
     assert max(calibrated) < 0.2 * untracked

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import socket
 import sys
+import warnings
 from dataclasses import replace
 from typing import Any
 
+import dask
 import distributed
 import pytest
 
@@ -80,6 +83,14 @@ def test_a_cluster_without_workers_is_refused(work) -> None:
         open_executor(work, empty.scheduler_address),
     ):
         pass
+
+
+def test_a_large_study_is_sent_without_warnings(work) -> None:
+    threshold = {"distributed.admin.large-graph-warning-threshold": 10_000}
+    with dask.config.set(threshold), open_executor(work, "local", 1) as run, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(pickle.dumps(work)) > 10_000
+        assert dict(run(JOBS[:1])) == dict(run_serially(work, JOBS[:1]))
 
 
 def test_without_dask_the_error_names_the_package(work, monkeypatch: pytest.MonkeyPatch) -> None:

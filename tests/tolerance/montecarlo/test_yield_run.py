@@ -19,7 +19,7 @@ from optinc_pdk.tolerance.montecarlo.evaluation import run_serially
 from optinc_pdk.tolerance.montecarlo.executors import open_executor
 from optinc_pdk.tolerance.montecarlo.records import SampleJob
 from optinc_pdk.tolerance.montecarlo.sample_study import Runner
-from optinc_pdk.tolerance.montecarlo.summary_text import caption, noise_text, summary_lines
+from optinc_pdk.tolerance.montecarlo.summary_text import UNCALIBRATED, caption, noise_text, summary_lines
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 from optinc_pdk.tolerance.montecarlo.yield_run import YieldResults, header_of, run_yield
 
@@ -63,6 +63,7 @@ def test_all_files_are_written_and_agree(work, whole) -> None:
     assert all((whole / f"tiny.{ending}").read_bytes()[:4] == b"\x89PNG" for ending in ENDINGS if ending[-3:] == "png")
     summary = "\n".join(summary_lines(numbers))
     assert "6 samples of tiny, seed 7" in summary and "without noise" in summary
+    assert UNCALIBRATED in summary.splitlines()
     assert "\n`before`: yield " in summary and "levels at worst" in summary and "`after`" not in summary
 
 
