@@ -37,7 +37,7 @@ WORTHWHILE, MAX_IDLE_STEPS = 0.9, 3
 MAX_INITIAL_DAMPING = 0.1
 """Largest initial damping with a new Jacobian."""
 TOLERANCE = 1e-5
-"""Rms matrix error over the 2-norm at which a layer is finished."""
+"""Rms matrix error over the 2-norm at which a layer or part is no longer tuned."""
 GAIN = 0.9
 """A round is poor for a layer that keeps more than this share of its error."""
 PATIENCE = 3
@@ -71,6 +71,15 @@ def sufficient_errors(layers: Sequence[BenchLayer]) -> Floats:
     return np.array([SUFFICIENT if layer.target.whole else SUFFICIENT_PART for layer in layers])
 
 
+def _final_errors(layers: Sequence[BenchLayer]) -> Floats:
+    """Return the (layers,) rms matrix errors at which tuning ends when all layers and parts have reached them.
+
+    Until then, parts that are good enough are tuned as well: this needs no more settings, and all parts of a round take
+    as many steps as the slowest one.
+    """
+    return np.array([TOLERANCE if layer.target.whole else SUFFICIENT_PART for layer in layers])
+
+
 def tune_layers(
     laboratory: BenchProtocol,
     layers: tuple[BenchLayer, ...],
@@ -80,7 +89,9 @@ def tune_layers(
     progress: Progress | None = None,
     restarts: int = RESTARTS,
 ) -> TuningResult:
-    """Optimise the phases of all layers on the bench until their errors reach ``TOLERANCE`` or stop improving.
+    """Optimise the phases of all layers on the bench until their errors are small enough or stop improving.
+
+    Tuning ends when every whole layer has reached ``TOLERANCE`` and every part of a layer ``SUFFICIENT_PART``.
 
     Args:
         laboratory: The bench.
@@ -158,7 +169,7 @@ class _Search:
                 damping.value[stuck] = FIRST_DAMPING
                 poor_rounds[stuck], restarts_left[stuck] = 0, restarts_left[stuck] - 1
             active = np.flatnonzero((self.history[-1] > TOLERANCE) & (poor_rounds < PATIENCE))
-            if not active.size:
+            if not active.size or np.all(self.history[-1] <= _final_errors(self.layers)):
                 return
             best = self.best.copy()
             self._round(active, damping)

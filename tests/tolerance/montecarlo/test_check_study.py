@@ -17,7 +17,7 @@ from optinc_pdk.onn import GeneralNetwork, Layer, NetworkComparison, NetworkLimi
 from optinc_pdk.signoff.extracted_chip import WITHOUT_BOARD
 from optinc_pdk.simulate import program, program_matrix, scattering, transmit_vectors, trim_offsets
 from optinc_pdk.tolerance import NominalChip, chip_of, imperfections
-from optinc_pdk.tolerance.calibration import network_procedure
+from optinc_pdk.tolerance.calibration import in_loop_tuning, network_procedure
 from optinc_pdk.tolerance.calibration.matrix_tuning import equalise
 from optinc_pdk.tolerance.calibration.measured_bias import measured_bias
 from optinc_pdk.tolerance.checked_noise import operating_noise
@@ -152,6 +152,16 @@ def test_blocks_whose_twin_is_not_fitted_are_tuned_in_the_loop(block_study: Chec
     result = evaluate(changed(block_study, calibrated=True), JOBS[2])
     between, after = (result[stage]["values"] for stage in ("between", "after"))
     assert after["rms_deviation"] < 0.02 < 0.2 * between["rms_deviation"] and after["agreement"] > 0.97
+
+
+def test_blocks_that_are_good_enough_are_not_tuned(block_study: CheckStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*arguments: object) -> None:
+        raise AssertionError("every block of this sample is good enough")
+
+    monkeypatch.setattr(network_procedure, "_sufficient", lambda state: False)
+    monkeypatch.setattr(in_loop_tuning, "measure_jacobians", refused)
+    result = evaluate(changed(block_study, calibrated=True), JOBS[1])
+    assert result["after"]["values"]["agreement"] > 0.98
 
 
 def test_calibration_makes_sampled_network_chips_work(network_study: CheckStudy) -> None:
