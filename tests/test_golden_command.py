@@ -123,12 +123,13 @@ def test_a_file_that_was_out_of_date_is_replaced_though_the_inherited_one_is_rig
 COUPLED = """import gdsfactory as gf
 
 @gf.cell
-def pair(margin: float = 0.0) -> gf.Component:
+def pair(margin: float = 0.0, island: bool = True) -> gf.Component:
     c = gf.Component()
     for y in (0.0, 0.7):
         c.add_polygon([(0, y - 0.225), (0, y + 0.225), (20, y + 0.225), (20, y - 0.225)], layer="core")
     c.add_polygon([(4, 0.225), (4, 0.475), (5, 0.475), (5, 0.225)], layer="core")
-    c.add_polygon([(8, 0.3), (8, 0.4), (9, 0.4), (9, 0.3)], layer="core")
+    if island:
+        c.add_polygon([(8, 0.3), (8, 0.4), (9, 0.4), (9, 0.3)], layer="core")
     low, high = -0.225 - margin, 0.925 + margin
     c.add_polygon([(0, low), (0, high), (20, high), (20, low)], layer="coupled")
     for name, x, y, angle in (("o1", 0, 0, 180), ("o2", 0, 0.7, 180), ("o3", 20, 0.7, 0), ("o4", 20, 0, 0)):
@@ -151,3 +152,14 @@ def test_a_mark_that_is_not_the_bounding_box_of_the_silicon_is_refused_with_both
     path.write_text(path.read_text().replace("0.5", "0.0"))
     assert run("--process", folder)[0] == 0
     assert list(files(folder)) == ["pair.json"]
+
+
+def test_a_mark_over_one_polygon_is_refused(folder: Path, run: Run) -> None:
+    (folder / "devices" / "cells.py").write_text(COUPLED)
+    card = CARD.replace("short_mmi", "pair").replace("[o1, o2, o3]", "[o1, o2, o3, o4]")
+    cell = 'cell: {function: "cells.py:pair", settings: {island: false}}'
+    (folder / "devices" / "pair.yml").write_text(re.sub("cell: .*", cell, card))
+    code, _, said = run("--process", folder)
+    assert code == 2
+    assert all(word in said for word in ("'pair'", "one polygon", "draw no mark"))
+    assert files(folder) == {}

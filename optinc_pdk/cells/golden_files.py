@@ -66,8 +66,8 @@ def golden_data(process: Process, name: str) -> dict[str, Any]:
         :mod:`optinc_pdk.cells.golden_polygons`.
 
     Raises:
-        CardError: The cell of the device cannot be drawn, or its mark of coupled guides is not the bounding box of its
-            silicon.
+        CardError: The cell of the device cannot be drawn, or its mark of coupled guides is not the bounding box of
+            several guides.
     """
     if process.device(name).cell is not None:
         drawing = draw_device(process, name)
@@ -138,10 +138,10 @@ def write_golden(process: Process, states: Mapping[str, tuple[str, bytes]] | Non
 
 
 def _check_mark(process: Process, name: str, drawing: DeviceDrawing) -> None:
-    """Check that a device has no mark of coupled guides, or one that is the bounding box of its silicon.
+    """Check that a device has no mark of coupled guides, or several guides and one mark, their bounding box.
 
     Raises:
-        CardError: Extraction would not assign the mark to the device; the message has both boxes.
+        CardError: Extraction would not assign the mark to the device; the message has the boxes or the remedy.
     """
     if MARK_LAYER not in drawing.layers or "core" not in drawing.layers or coupler_card(process) is None:
         return
@@ -151,6 +151,11 @@ def _check_mark(process: Process, name: str, drawing: DeviceDrawing) -> None:
         raise CardError(
             f"{process.folder}: device {name!r}: the mark on layer {MARK_LAYER!r} covers {drawn}, the silicon "
             f"{_corners(silicon)}; draw the mark as one rectangle, the bounding box of the silicon"
+        )
+    if drawing.layers["core"].merged().count() == 1:
+        raise CardError(
+            f"{process.folder}: device {name!r}: its silicon on layer 'core' is one polygon under a mark on layer "
+            f"{MARK_LAYER!r}, which is for separate guides; draw no mark"
         )
 
 
