@@ -113,6 +113,7 @@ def _refuse_unknown(gds: Path) -> None:
     Raises:
         InputError: The report is that of such a chip, or cannot be used.
     """
+    from optinc_pdk.report.formatting import count_text
     from optinc_pdk.report.schema import GeneralTaskNumbers, MatrixTaskNumbers
 
     path = report_path(gds)
@@ -126,8 +127,8 @@ def _refuse_unknown(gds: Path) -> None:
         )
     if isinstance(task, GeneralTaskNumbers):
         raise InputError(
-            f"{path}: the chip computes a general network of {task.inputs} inputs and {task.outputs} outputs, which no "
-            "report contains: give the weight file with --weights"
+            f"{path}: the chip computes a general network of {count_text(task.inputs, 'input')} and "
+            f"{count_text(task.outputs, 'output')}, which no report contains: give the weight file with --weights"
         )
 
 

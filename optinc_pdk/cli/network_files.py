@@ -212,6 +212,7 @@ def averaging_task(report: Report, path: Path, remedy: str) -> Averaging:
         InputError: The chip does not average words.
     """
     from optinc_pdk.averaging import Averaging
+    from optinc_pdk.report.formatting import count_text
     from optinc_pdk.report.schema import GeneralTaskNumbers, MatrixTaskNumbers
 
     task = report.task
@@ -222,8 +223,9 @@ def averaging_task(report: Report, path: Path, remedy: str) -> Averaging:
         )
     if isinstance(task, GeneralTaskNumbers):
         raise InputError(
-            f"{path}: the chip computes a general network of {task.inputs} inputs and {task.outputs} outputs, and this "
-            "command is about chips that average words; use 'optinc check', 'simulate', 'lvs' or 'drc' for it"
+            f"{path}: the chip computes a general network of {count_text(task.inputs, 'input')} and "
+            f"{count_text(task.outputs, 'output')}, and this command is about chips that average words; use "
+            "'optinc check', 'simulate', 'lvs' or 'drc' for it"
         )
     try:
         return Averaging(**task.model_dump())

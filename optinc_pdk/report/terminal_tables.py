@@ -12,7 +12,7 @@ from optinc_pdk.assemble import check_weights, mesh_depth, rectangular_slots
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import BlockFactor, SvdFactor, factor_by_parts
 from optinc_pdk.onn import LayerFactor, Network, factorise
-from optinc_pdk.report.formatting import format_short, format_si
+from optinc_pdk.report.formatting import count_text, format_short, format_si
 from optinc_pdk.report.schema import (
     GeneralTaskNumbers,
     LimitNumbers,
@@ -95,8 +95,8 @@ def general_task_text(task: GeneralTaskNumbers) -> str:
     if task.rms_error is not None:
         accuracy += f", rms error of at most {task.rms_error:.4g}"
     return (
-        f"network of {task.inputs} inputs and {task.outputs} outputs, {data}, agreement of at least "
-        f"{task.agreement:.4g}{within}{accuracy}"
+        f"network of {count_text(task.inputs, 'input')} and {count_text(task.outputs, 'output')}, {data}, "
+        f"agreement of at least {task.agreement:.4g}{within}{accuracy}"
     )
 
 
