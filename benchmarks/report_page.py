@@ -29,6 +29,9 @@ def main() -> None:
     pages = given.pages
     if CHROMIUM is None:
         sys.exit("report_page.py: no Chromium on this machine; install chromium")
+    for page in pages:
+        if not page.is_file():
+            sys.exit(f"report_page.py: {page}: no such file; give pages that optinc build wrote")
     if given.pictures is not None:
         with chromium() as browser:
             draw(browser, pages[0], given.pictures)

@@ -73,10 +73,10 @@ def violation_line(found: RuleResult) -> str:
     places = ", ".join(f"({x:.1f}, {y:.1f})" for x, y in corners.tolist())
     more = ", …" if found.violations > SHOWN_PLACES else ""
     distinct = f" ({found.distinct} distinct)" if found.distinct < found.violations else ""
-    # texts of many markers differ only in what was measured; the first ones show what is wrong
-    notes = "".join(f"; {note}" for note in list(dict.fromkeys(found.notes))[:SHOWN_PLACES])
+    notes = list(dict.fromkeys(found.notes))
+    note = f"; {'the first: ' * (len(notes) > 1)}{notes[0]}" if notes else ""
     line = f"{found.rule.severity} {found.id}: {found.violations}{distinct} at {places}{more} µm. {found.rule.text}"
-    return line + notes
+    return line + note
 
 
 def rules_table(results: Sequence[RuleResult]) -> Table:
