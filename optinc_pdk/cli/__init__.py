@@ -6,6 +6,7 @@ arguments and read the small input files, so that help, usage errors and unusabl
 """
 
 import errno
+import gc
 import sys
 
 from optinc_pdk.cli.exit_codes import INTERNAL, INTERRUPTED, UNUSABLE
@@ -15,10 +16,15 @@ from optinc_pdk.errors import ArgumentError, InputError
 
 __all__ = ["main"]
 
+GARBAGE_COLLECTION = (200_000, 30, 30)
+"""Thresholds of Python's collector. Commands keep millions of objects until they end, and with the default of 700 new
+objects these would be searched for garbage again and again."""
+
 
 def main() -> None:
     """Run the command line in ``sys.argv`` and exit; errors are reported on stderr and by the exit code."""
     protect_standard_streams()
+    gc.set_threshold(*GARBAGE_COLLECTION)
     with signals_interrupt() as received:
         try:
             code = delivered(_run())
