@@ -96,7 +96,7 @@ def noise(
     given = (gds, files.netlist, files.bias, weights, data)
     table = output_path(output or gds.with_suffix(".noise.csv"), *given)
     if table.suffix.lower() != ".csv":
-        raise InputError(f"{table}: the table is written as .csv, and a .png beside it; give the file this ending")
+        raise InputError(f"{table}: the table is written as .csv, and a .png beside it; give a name that ends in .csv")
     picture = output_path(table.with_suffix(".png"), *given)
     warn_of_changes(gds, files.netlist, files.bias)
 

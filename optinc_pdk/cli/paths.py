@@ -66,7 +66,8 @@ def default_output(layout: Path, ending: str) -> Path:
     """
     path = layout.with_suffix(ending)
     report = claiming_report(path)
-    if report is None:
+    # reading a layout that is missing is refused later
+    if report is None or not layout.is_file():
         return path
     other = layout.with_suffix(f".rerun{ending}")
     print(f"optinc: {path} belongs to {report}; the result will be written to {other}", file=sys.stderr)

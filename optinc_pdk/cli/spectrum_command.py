@@ -103,7 +103,7 @@ def spectrum(
     given = (weights, gds, files.netlist, files.bias, *([] if data is None else [data]))
     path = output_path(output or gds.with_suffix(".spectrum.csv"), *given)
     if path.suffix.lower() != ".csv":
-        raise InputError(f"{path}: the table is written as .csv, and a .png beside it; give the file this ending")
+        raise InputError(f"{path}: the table is written as .csv, and a .png beside it; give a name that ends in .csv")
     picture = output_path(path.with_suffix(".png"), *given)
     warn_of_changes(gds, files.netlist, files.bias)
 

@@ -40,7 +40,7 @@ def check_finite(name: str, array: NDArray[Any]) -> None:
     """Raises ValueError if an entry is not finite; the message states the first such entry and its index."""
     if not np.all(np.isfinite(array)):
         index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise ValueError(f"{name}{list(index)} is {array[index]}; every entry must be finite, replace or drop it")
+        raise ValueError(f"{name}{list(index)} is {array[index]}; every entry must be a finite number; replace it")
 
 
 def is_real(value: object) -> bool:

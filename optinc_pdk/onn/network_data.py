@@ -102,7 +102,10 @@ def check_data(x: ArrayLike, y: Any, network: GeneralNetwork) -> NetworkData:
     inputs, outputs = network.task.inputs, network.task.outputs
     points = _numbers("x", x, f"(samples, {inputs} inputs)")
     if points.ndim != 2 or points.shape[1] != inputs:
-        raise InputError(f"x has shape {points.shape}, expected (samples, {inputs}): the network has {inputs} inputs")
+        raise InputError(
+            f"x has shape {points.shape}, expected (samples, {inputs}): the network has "
+            f"{inputs} inputs; give one column for each"
+        )
     points = points.astype(np.float64)
     largest = float(np.abs(points).max())
     if 0.0 < largest < 1.0 / LARGEST:
@@ -117,7 +120,9 @@ def check_data(x: ArrayLike, y: Any, network: GeneralNetwork) -> NetworkData:
         y = _numbered(np.asarray(y), network.classes)
     given = _numbers("y", y, wanted)
     if len(given) != len(points):
-        raise InputError(f"y has shape {given.shape}, expected {wanted}: x has {len(points):,} samples")
+        raise InputError(
+            f"y has shape {given.shape}, expected {wanted}: x has {len(points):,} samples; give one row for each"
+        )
     if given.ndim == 1 and given.dtype.kind in "iu":
         return NetworkData(points, labels=_labels(given, outputs))
     if given.ndim == 1 and outputs == 1:

@@ -74,7 +74,7 @@ def violation_line(found: RuleResult) -> str:
     more = ", …" if found.violations > SHOWN_PLACES else ""
     distinct = f" ({found.distinct} distinct)" if found.distinct < found.violations else ""
     notes = list(dict.fromkeys(found.notes))
-    note = f"; {'the first: ' * (len(notes) > 1)}{notes[0]}" if notes else ""
+    note = f"; {'such as ' * (len(notes) > 1)}{notes[0]}" if notes else ""
     line = f"{found.rule.severity} {found.id}: {found.violations}{distinct} at {places}{more} µm. {found.rule.text}"
     return line + note
 

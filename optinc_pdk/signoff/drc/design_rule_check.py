@@ -261,7 +261,9 @@ def _stray_layers(design: Design, violations: Sequence[kdb.Polygon]) -> tuple[st
     for info, shapes in shape_checks.stray_shapes(design):
         for polygon in kdb.Region(list(violations)).interacting(shapes).each():
             found[polygon].append(f"{info.layer}/{info.datatype}")
-    return tuple(f"on layer {', '.join(names)}" for names in found.values())
+    return tuple(
+        f"on layer {', '.join(names)}: remove them, or add the layer to process.yml" for names in found.values()
+    )
 
 
 def _missing_outline(design: Design, rule: OutlineRule) -> str:
