@@ -921,7 +921,7 @@ def test_a_bias_of_another_circuit_is_refused_by_all_commands_alike(chip: Path, 
         ("noise", gds, netlist, "--weights", bundled_weights()),
         ("yield", gds),
     ):
-        output = out.with_suffix(".csv" if command[0] == "spectrum" else "")
+        output = out.with_suffix(".csv" if command[0] in ("spectrum", "noise") else "")
         result = run(*command, "--bias", other, "-o", output)
         assert (result.returncode, result.stdout) == (2, "")
         messages.add(result.stderr)
