@@ -34,6 +34,11 @@ def test_the_steps_of_the_page_build_and_program_chips_that_pass(tmp_path: Path)
     done = built("iris.npz")
     assert done.returncode == 0, done.stderr
     assert "chip and network agree on 150 of 150 samples" in done.stdout + done.stderr
+    (again,) = (text.split() for language, text in blocks if not language and text.startswith("optinc program"))
+    other = subprocess.run(
+        [sys.executable, "-c", program, *again[1:]], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert other.returncode == 0, other.stderr
     # what the page says of a weight that is changed afterwards
     with np.load(tmp_path / "iris.npz") as stored:
         arrays = dict(stored)
