@@ -17,8 +17,8 @@ from optinc_pdk.errors import ArgumentError, InputError
 __all__ = ["main"]
 
 GARBAGE_COLLECTION = (200_000, 30, 30)
-"""Thresholds of Python's collector. Commands keep millions of objects until they end, and with the default of 700 new
-objects these would be searched for garbage again and again."""
+"""Thresholds of Python's garbage collector. Commands keep millions of objects until they end; with the default, a
+collection every 700 new objects, these are searched again and again."""
 
 
 def main() -> None:

@@ -70,7 +70,7 @@ def check(
 
     A general network is checked with data as optinc build does; writes .network.npz.
     """
-    if weights.suffix.lower() == ".npy" or (weights.suffix.lower() == ".npz" and is_matrix(weights)):
+    if is_matrix(weights):
         raise InputError(
             f"{weights}: contains a matrix, and optinc check is about networks; optinc program checks the chip of a "
             f"matrix; optinc noise {gds} --weights {weights} and optinc spectrum {weights} {gds} measure it"

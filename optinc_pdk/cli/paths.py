@@ -66,7 +66,7 @@ def default_output(layout: Path, ending: str) -> Path:
     """
     path = layout.with_suffix(ending)
     report = claiming_report(path)
-    # reading a layout that is missing is refused later
+    # a missing layout is refused when it is read
     if report is None or not layout.is_file():
         return path
     other = layout.with_suffix(f".rerun{ending}")

@@ -100,7 +100,7 @@ def simulate(
     card = load_process(process)
     warn_of_changed_cards(source, card)
     wavelengths_nm = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
-    if source.suffix.lower() not in NETLISTS:
+    if not _is_netlist(source):
         # light reaches a layout through couplers, which state a range; a netlist is read quickly
         check_wavelengths(card, wavelengths_nm)
     chosen = None if ports is None else parse_ports(ports)
@@ -109,12 +109,12 @@ def simulate(
     drive = None if bias is None else read_drive(bias, card)
     pads = parse_settings(settings or [])
     # errors of a netlist alone say nothing about the layers of a layout
-    hints = nullcontext if source.suffix.lower() in NETLISTS else partial(errors_hinting_at_process, source, card)
+    hints = nullcontext if _is_netlist(source) else partial(errors_hinting_at_process, source, card)
     reference = None
     with hints():
         if netlist is not None:
             reference = read_layout_netlist(netlist, source, card, top)
-        elif source.suffix.lower() in NETLISTS and bias is None:
+        elif _is_netlist(source) and bias is None:
             reference = read_reference(source, card, circuit_name(source), top, draw=cell_drawing(card))
     with hints(), faults_explaining_errors(as_json) as faults, progress_counter() as report:
         if drive is None or bias is None:
@@ -130,9 +130,14 @@ def simulate(
         print(f"{path}: {_contents(blocks, len(wavelengths_nm))}")
         print_faults(faults)
     code = exit_code(True, faults)
-    if source.suffix.lower() not in NETLISTS:
+    if not _is_netlist(source):
         hint_at_process(code == PASSED, source, card)
     raise typer.Exit(code)
+
+
+def _is_netlist(source: Path) -> bool:
+    """Return whether a file is a netlist, not a layout, by its ending."""
+    return source.suffix.lower() in NETLISTS
 
 
 def _refuse_contradictions(
@@ -143,9 +148,9 @@ def _refuse_contradictions(
         raise InputError("--set and --bias both drive the heaters; give one of them")
     if bias is not None and netlist is not None:
         raise InputError(f"{netlist}: a bias names the pads by the labels of the layout; leave the netlist out")
-    if netlist is not None and source.suffix.lower() in NETLISTS:
+    if netlist is not None and _is_netlist(source):
         raise InputError(f"{netlist}: {source} is a netlist already; give a layout and its netlist, or one netlist")
-    if top and (bias is not None or (netlist is None and source.suffix.lower() not in NETLISTS)):
+    if top and (bias is not None or (netlist is None and not _is_netlist(source))):
         raise InputError(
             f"--top {top} names a netlist of a drawn circuit, and none was given; give NETLIST, or leave --top out"
         )
@@ -175,7 +180,7 @@ def _biased_blocks(
     from optinc_pdk.simulate.heater_drive.phases import check_phases
     from optinc_pdk.simulate.s_parameters.files import block_scattering, port_scattering
 
-    if source.suffix.lower() in NETLISTS:
+    if _is_netlist(source):
         circuit, ground = read_netlist(source), None
     else:
         from optinc_pdk.signoff.extracted_chip import read_extracted_layout
@@ -209,7 +214,7 @@ def _set_blocks(
     from optinc_pdk.signoff.lvs.label_binding import named_circuit
     from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
 
-    if source.suffix.lower() in NETLISTS and reference is not None:
+    if _is_netlist(source) and reference is not None:
         circuit = named_circuit(reference, card) if isinstance(reference, PlacedCircuit) else reference
     else:
         report("extract", 0, None)

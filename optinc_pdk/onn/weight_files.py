@@ -101,16 +101,16 @@ def load_network(
     """
     if activation not in (None, *ACTIVATIONS):
         raise WeightsError(f"activation is {activation!r}; use one of {', '.join(ACTIVATIONS)}")
-    arguments = {"bits": bits, "servers": servers, "groups": groups}
-    if path.suffix.lower() == ".npz":
+    arguments, ending = {"bits": bits, "servers": servers, "groups": groups}, path.suffix.lower()
+    if ending == ".npz":
         return _npz(path, arguments, activation)
-    if path.suffix.lower() not in WITHOUT_TASK:
+    if ending not in WITHOUT_TASK:
         raise WeightsError(
             f"{path}: files ending in {path.suffix!r} are not read; use .npz, .safetensors or .onnx, "
             "or .npy for a matrix"
         )
     task = _given_task(path, arguments)
-    if path.suffix.lower() == ".safetensors":
+    if ending == ".safetensors":
         layers, found = _safetensors(path, read_bytes(path, WEIGHTS, WeightsError))
     else:
         layers, found = onnx_format.parse(path, read_bytes(path, ONNX, WeightsError))

@@ -15,7 +15,8 @@ from optinc_pdk.signoff.layout_faults import FAULT_KINDS, LayoutFault
 from optinc_pdk.signoff.lvs.comparison import Difference, LvsResult
 
 VIOLATIONS, WARNINGS = "Violations of design rules", "Warnings of design rules"
-DIFFERENCES, FAULTS, HARMLESS = "Differences from the netlist", "Faults", "Warnings of the layout"
+DIFFERENCES = "Differences from the netlist"
+FAULTS, LAYOUT_WARNINGS = "Faults", "Warnings of the layout"
 CONNECTIONS = ("net", "length")
 """Kinds of differences about what is between two ports."""
 MAX_MARKERS = 1000
@@ -27,8 +28,8 @@ class LayoutMarker:
     """A place that a check reports.
 
     Attributes:
-        check: `VIOLATIONS`, `WARNINGS`, `DIFFERENCES`, `FAULTS`, or `HARMLESS` for faults that do not affect the
-            function.
+        check: `VIOLATIONS`, `WARNINGS`, `DIFFERENCES`, `FAULTS`, or `LAYOUT_WARNINGS` for faults that do not affect
+            the function.
         name: Rule, or kind of difference or fault.
         text: What is wrong.
         box: Left, bottom, right and top in nm.
@@ -69,7 +70,7 @@ def layout_markers(
     differences = [_of_difference(each, each.position_um, guides) for each in compared if each.position_um is not None]
     found = [
         LayoutMarker(
-            FAULTS if each.affects_function else HARMLESS,
+            FAULTS if each.affects_function else LAYOUT_WARNINGS,
             each.kind,
             f"{each.text}; {FAULT_KINDS[each.kind].meaning}",
             _around(each.place_um),
@@ -77,15 +78,14 @@ def layout_markers(
         for each in faults
         if each.place_um is not None
     ]
-    serious, harmless = ([each for each in found if each.check == check] for check in (FAULTS, HARMLESS))
+    by_effect = [[each for each in found if each.check == check] for check in (FAULTS, LAYOUT_WARNINGS)]
     violated = [each for each in rules.all_rules(electrical) if each.violations]
     by_check = []
     for severity in ("error", "warning"):
         results = [each for each in violated if each.rule.severity == severity]
         # every violated rule has markers
         by_check.append([marker for each in results for marker in islice(_of_rule(each), MAX_MARKERS // len(results))])
-    kinds = (*by_check, differences, serious, harmless)
-    return tuple(marker for markers in kinds for marker in markers[:MAX_MARKERS])
+    return tuple(marker for markers in (*by_check, differences, *by_effect) for marker in markers[:MAX_MARKERS])
 
 
 def _of_rule(result: RuleResult) -> Iterator[LayoutMarker]:

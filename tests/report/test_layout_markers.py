@@ -10,7 +10,7 @@ from optinc_pdk.report.layout_guides import LayoutGuides
 from optinc_pdk.report.layout_markers import (
     DIFFERENCES,
     FAULTS,
-    HARMLESS,
+    LAYOUT_WARNINGS,
     MAX_MARKERS,
     VIOLATIONS,
     WARNINGS,
@@ -60,7 +60,7 @@ def test_places_of_all_checks_become_markers() -> None:
         LayoutMarker(DIFFERENCES, "open", "is cut", (8000, 18000, 12000, 22000)),
         LayoutMarker(FAULTS, "dangling", f"one end; {FAULT_KINDS['dangling'].meaning}", (3000, 4000, 7000, 8000)),
         LayoutMarker(
-            HARMLESS,
+            LAYOUT_WARNINGS,
             "unused_label",
             f"names nothing; {FAULT_KINDS['unused_label'].meaning}",
             (-2000, -2000, 2000, 2000),

@@ -251,15 +251,18 @@ def _result(design: Design, hierarchy: Hierarchy, rule: Rule, violations: kdb.Re
     markers = tuple(polygon.to_dtype(design.layout.dbu) for polygon in merged)
     if isinstance(rule, OutlineRule) and not shape_checks.dies(design, rule.layers[0]):
         return RuleResult(rule, markers, notes=(_missing_outline(design, rule),))
-    notes = _stray_layers(design, merged) if rule.kind == "known_layers" else ()
+    notes = _stray_layers(design, merged) if merged and rule.kind == "known_layers" else ()
     return RuleResult(rule, markers, notes, groups=group_violations(hierarchy, merged))
 
 
 def _stray_layers(design: Design, violations: Sequence[kdb.Polygon]) -> tuple[str, ...]:
-    """The layers, unknown to the process, of the shapes under each violation."""
+    """Return for each violation the layers of its shapes, which the process does not have, and the remedy."""
     found: dict[kdb.Polygon, list[str]] = {polygon: [] for polygon in violations}
+    markers = kdb.Region(list(violations))
+    # merging again could change the polygons
+    markers.merged_semantics = False
     for info, shapes in shape_checks.stray_shapes(design):
-        for polygon in kdb.Region(list(violations)).interacting(shapes).each():
+        for polygon in markers.interacting(shapes).each():
             found[polygon].append(f"{info.layer}/{info.datatype}")
     return tuple(
         f"on layer {', '.join(names)}: remove them, or add the layer to process.yml" for names in found.values()
