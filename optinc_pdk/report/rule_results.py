@@ -73,10 +73,11 @@ def violation_line(found: RuleResult) -> str:
     places = ", ".join(f"({x:.1f}, {y:.1f})" for x, y in corners.tolist())
     more = ", …" if found.violations > SHOWN_PLACES else ""
     distinct = f" ({found.distinct} distinct)" if found.distinct < found.violations else ""
+    # notes that differ from place to place are measurements, which the marker database lists
     notes = list(dict.fromkeys(found.notes))
-    note = f"; {'such as ' * (len(notes) > 1)}{notes[0]}" if notes else ""
+    shown = "".join(f"; {note}" for note in notes) if len(notes) <= SHOWN_PLACES else ""
     line = f"{found.rule.severity} {found.id}: {found.violations}{distinct} at {places}{more} µm. {found.rule.text}"
-    return line + note
+    return line + shown
 
 
 def rules_table(results: Sequence[RuleResult]) -> Table:

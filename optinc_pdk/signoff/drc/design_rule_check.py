@@ -265,7 +265,7 @@ def _stray_layers(design: Design, violations: Sequence[kdb.Polygon]) -> tuple[st
         for polygon in markers.interacting(shapes).each():
             found[polygon].append(f"{info.layer}/{info.datatype}")
     return tuple(
-        f"on layer {', '.join(names)}: remove them, or add the layer to process.yml" for names in found.values()
+        f"shapes on layer {', '.join(names)}: remove them, or add the layer to process.yml" for names in found.values()
     )
 
 

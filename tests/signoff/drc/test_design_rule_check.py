@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -756,7 +757,7 @@ def test_shapes_without_area_on_an_unknown_layer_are_reported(shape: kdb.Path | 
     (found,) = drawing.check(tmp_path, ["chip.layers"]).rules
     assert found.violations == 2
     assert found.distinct == 1
-    assert found.notes == ("on layer 3/1: remove them, or add the layer to process.yml",) * 2
+    assert found.notes == ("shapes on layer 3/1: remove them, or add the layer to process.yml",) * 2
     assert violation_line(found).endswith(f"Shapes lie on layers of the process only; {found.notes[0]}")
 
 
@@ -765,8 +766,10 @@ def test_every_violation_of_unknown_layers_names_its_layers(tmp_path: Path) -> N
     for layer, left in ((90, 0), (91, 5_000), (90, 50_000)):
         drawing.top.shapes(drawing.layout.layer(layer, 0)).insert(kdb.Box(left, 0, left + 10_000, 10_000))
     (found,) = drawing.check(tmp_path, ["chip.layers"]).rules
-    assert [note.partition(":")[0] for note in found.notes] == ["on layer 90/0, 91/0", "on layer 90/0"]
-    assert violation_line(found).endswith(f"; such as {found.notes[0]}")
+    assert [note.partition(":")[0] for note in found.notes] == ["shapes on layer 90/0, 91/0", "shapes on layer 90/0"]
+    assert violation_line(found).endswith(f"; {found.notes[0]}; {found.notes[1]}")
+    measured = tuple(f"{width} nm" for width in range(4))
+    assert violation_line(replace(found, notes=measured)).endswith(found.rule.text)
 
 
 def test_texts_may_lie_on_any_layer(tmp_path: Path) -> None:
