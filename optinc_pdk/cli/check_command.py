@@ -70,7 +70,8 @@ def check(
 
     A general network is checked with data as optinc build does; writes .network.npz.
     """
-    if is_matrix(weights):
+    # is_matrix imports NumPy, which output paths are refused without
+    if weights.suffix.lower() in (".npy", ".npz") and is_matrix(weights):
         raise InputError(
             f"{weights}: contains a matrix, and optinc check is about networks; optinc program checks the chip of a "
             f"matrix; optinc noise {gds} --weights {weights} and optinc spectrum {weights} {gds} measure it"
