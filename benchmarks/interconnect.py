@@ -327,7 +327,7 @@ def measure(bits: int, process_name: str, receivers: Receivers, folder: Path) ->
         process_name,
         link_energy(chip.board, chip.bias, task, process, noise),
         report["area_mm2"],
-        report["limits"]["area"]["limit"],
+        report["limits"]["size"]["limit"],
         task.bits // 2,
     )
 

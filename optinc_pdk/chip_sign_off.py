@@ -6,7 +6,7 @@ Layout and sign-off tools are imported where they are used, so that bad input is
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.report.page import PageResults
     from optinc_pdk.report.pins import Pinout
-    from optinc_pdk.report.schema import Report, SpectrumNumbers
+    from optinc_pdk.report.schema import Budget, Report, SpectrumNumbers
     from optinc_pdk.signoff.drc.design_rule_check import DrcResult
     from optinc_pdk.signoff.electrical.electrical_check import ElectricalResult
     from optinc_pdk.signoff.layout_faults import LayoutFault
@@ -64,7 +64,7 @@ class Build:
 
     @property
     def passed(self) -> bool:
-        """Whether every check passed."""
+        """Whether every check passed, and every budget of the process holds or was accepted by name."""
         return self.report.verdict == "pass"
 
 
@@ -100,6 +100,7 @@ def finish(
     cards: dict[str, Any],
     clock: Clock,
     notes: list[str],
+    accept: Collection[Budget],
 ) -> Build:
     """Check the written layout of a chip, program it, check its function, and write the report.
 
@@ -112,8 +113,9 @@ def finish(
         cards: Name of the process and digests of its cards.
         clock: Times of the stages so far.
         notes: Remarks so far.
+        accept: Names of the budgets of the process that the chip may miss.
     """
-    from optinc_pdk.report.build_numbers import drc_numbers, layout_findings
+    from optinc_pdk.report.build_numbers import accept_limits, drc_numbers, layout_findings
 
     gds = out.path(".gds")
     signed = _sign_off(task, circuit, factors, out, clock)
@@ -129,6 +131,8 @@ def finish(
     }
     notes += signed.notes + layout_findings(signed.rules, signed.electrical, signed.faults, signed.lvs)
     notes += task.findings(signed.programming, signed.result)
+    if numbers["chip"] is not None:
+        notes += accept_limits(numbers["chip"]["limits"], accept)
     with clock.stage("report"):
         pictures = _pictures(gds, task, signed.result)
         application = _application(gds, task, circuit, signed)

@@ -28,6 +28,7 @@ from optinc_pdk.file_sets import StagedFiles
 from optinc_pdk.matrices import MatrixReading, MatrixTarget
 from optinc_pdk.matrices.factorisation import mesh_shape
 from optinc_pdk.onn import Onn
+from optinc_pdk.report.schema import Budget
 from optinc_pdk.validation import validate_arguments
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class BuildOptions:
         mesh: For a matrix, shape of its meshes.
         extra_columns: For a matrix, number of redundant columns of each mesh.
         checks: Options of the check.
+        accept: Names of the budgets of the process that the chip may miss.
     """
 
     name: str | None = None
@@ -59,6 +61,7 @@ class BuildOptions:
     mesh: MeshKind | None = None
     extra_columns: int | None = None
     checks: CheckOptions = field(default_factory=CheckOptions)
+    accept: Sequence[Budget] = ()
 
 
 @validate_arguments
@@ -80,10 +83,12 @@ def build(
     accuracy: float | None = None,
     extra_columns: int | None = None,
     mesh: MeshKind | None = None,
+    accept: Sequence[Budget] = (),
 ) -> Build:
     """Build a chip from trained weights or from a matrix, and check it.
 
-    If a check fails, the files are written nevertheless and the report has the verdict "fail".
+    If a check fails, or the chip misses a budget of the process that ``accept`` does not name, the files are written
+    nevertheless and the report has the verdict "fail".
 
     Args:
         weights: Weight file or network, which is a general network if it has no averaging task; or a matrix as an
@@ -112,9 +117,11 @@ def build(
             one.
         extra_columns: For a matrix, number of redundant columns of MZIs of each mesh, 0 to 64; by default 0.
         mesh: For a matrix, shape of its meshes: a rectangle (default) or a triangle.
+        accept: Names of the budgets of the process that the chip may miss: ``size``, ``pads``, ``power``, ``loss``,
+            ``rate``. The verdict lists those that it misses.
 
     Returns:
-        The build; its ``passed`` states whether every check passed.
+        The build; its ``passed`` states whether every check passed, and every budget holds or was accepted.
 
     Raises:
         InputError: The weights, the name, the process, the amplitudes or the folder cannot be used; nothing is written.
@@ -129,6 +136,7 @@ def build(
         mesh=mesh,
         extra_columns=extra_columns,
         checks=CheckOptions(read, tolerance, data, agreement, accuracy),
+        accept=accept,
     )
     with StagedFiles(directory) as staged:
         built = build_staged(weights, staged, options, Clock(on_stage, on_progress))
@@ -170,7 +178,7 @@ def build_staged(weights: Source | None, staged: StagedFiles, options: BuildOpti
         layout = to_layout(chip, card, out.name, options.port_metadata)
     write_gds(layout, out.path(".gds"))
     write_netlist(circuit, out.path(".pic.yml"))
-    return finish(task, factors, circuit, chip, out, inputs.cards, clock, list(task.notes))
+    return finish(task, factors, circuit, chip, out, inputs.cards, clock, list(task.notes), options.accept)
 
 
 def _laid_out(task: ChipTask[Any, Any, Any], draft: CircuitPlan) -> tuple[Circuit, ChipLayout]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from optinc_pdk.file_sets import StagedFiles
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.matrices import READINGS, MatrixReading, MatrixTarget
 from optinc_pdk.onn import Onn
+from optinc_pdk.report.schema import Budget
 from optinc_pdk.validation import validate_arguments
 
 
@@ -47,11 +48,13 @@ def reprogram(
     data: Data | None = None,
     agreement: float | None = None,
     accuracy: float | None = None,
+    accept: Sequence[Budget] = (),
 ) -> Build:
     """Program an existing chip for other weights, or for another matrix, of the same shape, and check it.
 
     The files are those of a build. Layout and netlist are copies of those of the chip, byte for byte. If a check fails,
-    the files are written nevertheless and the report has the verdict "fail".
+    or the chip misses a budget of the process that ``accept`` does not name, the files are written nevertheless and the
+    report has the verdict "fail".
 
     Args:
         gds: Layout of the chip.
@@ -72,9 +75,10 @@ def reprogram(
         data: Samples for a general network, as for :func:`optinc_pdk.build`.
         agreement: Smallest accepted agreement of a general network.
         accuracy: Smallest accepted accuracy of a general network.
+        accept: Names of the budgets of the process that the chip may miss, as for :func:`optinc_pdk.build`.
 
     Returns:
-        The build; its ``passed`` states whether every check passed.
+        The build; its ``passed`` states whether every check passed, and every budget holds or was accepted.
 
     Raises:
         InputError: A file cannot be used, or the weights need another chip; nothing is written.
@@ -103,7 +107,7 @@ def reprogram(
             _check_same(circuit, needed, Path(netlist), inputs.prefix)
         for ending, content in contents.items():
             write_atomic(out.path(ending), content)
-        built = finish(task, factors, circuit, chip, out, inputs.cards, clock, list(task.notes))
+        built = finish(task, factors, circuit, chip, out, inputs.cards, clock, list(task.notes), accept)
         notes = publish_chip(staged, out.name)
     return replace(built, findings=(*built.findings, *notes))
 

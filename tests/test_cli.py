@@ -981,7 +981,7 @@ def test_size_compares_with_the_paper_and_refuses_a_missing_network(tmp_path: Pa
     assert result.returncode == 0, result.stderr
     networks = json.loads(result.stdout)["networks"]
     assert [network["mzis"] for network in networks] == [106_512, 41_664, 20, 365, 56]
-    assert all(set(network["limits"]) == {"area", "pads", "power", "loss"} for network in networks)
+    assert all(set(network["limits"]) == {"size", "pads", "power", "loss"} for network in networks)
     result = run("size", tmp_path / "missing.npz")
     assert (result.returncode, result.stdout) == (2, "") and "missing.npz" in result.stderr
 

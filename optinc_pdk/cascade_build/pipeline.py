@@ -24,6 +24,7 @@ from optinc_pdk.report.build_files import BUILD_ENDING, file_digest
 if TYPE_CHECKING:
     from optinc_pdk.onn import Activation
     from optinc_pdk.report.cascade_report import CascadeReport
+    from optinc_pdk.report.schema import Budget
     from optinc_pdk.signoff.cascade import CascadeResult
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
 
@@ -69,10 +70,12 @@ def build_cascade(
     loss_db: float = 0.0,
     on_stage: Callable[[str], None] | None = None,
     activation: Activation | None = None,
+    accept: Sequence[Budget] = (),
 ) -> CascadeBuild:
     """Build the chips of both levels of a cascade and check words of N² servers against the one-level average.
 
-    If a check fails, the files are written nevertheless and the report has the verdict "fail".
+    If a check fails, or a chip misses a budget of the process that ``accept`` does not name, the files are written
+    nevertheless and the report has the verdict "fail".
 
     Args:
         bits: Bits of a word; None for those of the weights that are given. Files other than .npz contain no task.
@@ -87,6 +90,7 @@ def build_cascade(
         loss_db: Loss of a fibre between the levels in dB, with its connectors.
         on_stage: Called with the name of each stage, one of ``CASCADE_STAGES``, when it begins.
         activation: Activation of the hidden layers of weight files; those that state one must agree with it.
+        accept: Names of the budgets of the process that the chips may miss, as for :func:`optinc_pdk.build`.
 
     Returns:
         The build; its ``passed`` states whether both chips passed and all words are exact.
@@ -97,13 +101,14 @@ def build_cascade(
     plan = plan_cascade(bits, servers, first, second, name, process, random_sets, seed, loss_db, activation)
     output_targets(Path(directory), own_files(plan))
     with StagedFiles(directory) as staged:
-        return _build(plan, staged, on_stage)
+        return _build(plan, staged, on_stage, accept)
 
 
 def _build(
     plan: CascadePlan,
     staged: StagedFiles,
     on_stage: Callable[[str], None] | None,
+    accept: Sequence[Budget],
 ) -> CascadeBuild:
     from optinc_pdk.signoff.cascade import check_cascade, link_amplitudes, link_extracted
     from optinc_pdk.simulate import UnsettledError
@@ -112,10 +117,10 @@ def _build(
         return Clock(None if on_stage is None else lambda name: on_stage(f"level {level}: {name}"))
 
     names = plan.chips
-    first = build_staged(plan.networks[0], staged, BuildOptions(names[0], plan.process), clock(1))
+    first = build_staged(plan.networks[0], staged, BuildOptions(names[0], plan.process, accept=accept), clock(1))
     lower = _extracted(staged, names[0], plan.card)
     amplitudes = None if lower is None else link_amplitudes(lower.board, lower.bias, plan.loss_db)
-    options = BuildOptions(names[1], plan.process, amplitudes)
+    options = BuildOptions(names[1], plan.process, amplitudes, accept=accept)
     second = build_staged(plan.networks[1], staged, options, clock(2))
     upper = _extracted(staged, names[1], plan.card)
     findings = [f"{names[i]}: {line}" for i, one in enumerate((first, second)) for line in one.findings]
@@ -175,6 +180,7 @@ def _level_numbers(
         "weights": plan.origins[number],
         "task": report.task.model_dump(),
         "verdict": report.verdict,
+        "accepted": report.accepted,
         "report": file_digest(staged.path(f"{report.name}{BUILD_ENDING}")),
         "structure": list(onn.structure),
         "mzis": onn.mzis,

@@ -160,7 +160,7 @@ class AveragingTask:
         """Return the sections of the report about task, network, factors, chip, function and speed."""
         from optinc_pdk.report.build_numbers import chip_numbers, factor_numbers, function_numbers, task_numbers
 
-        function = None if result is None else result.function
+        function, speed = (None, None) if result is None else (result.function, result.speed)
         return {
             "task": task_numbers(self.onn.task),
             "onn": {
@@ -171,9 +171,9 @@ class AveragingTask:
                 "sha256": self.given.digest,
             },
             "factor": factor_numbers(self.given, factors),
-            "chip": chip_numbers(reference, chip, self.onn, self.process, programming, function),
+            "chip": chip_numbers(reference, chip, self.onn, self.process, programming, function, speed),
             "function": function_numbers(function),
-            "speed": None if result is None else result.speed,
+            "speed": speed,
         }
 
     def findings(self, programming: Programming | None, result: AveragingResult | None) -> list[str]:

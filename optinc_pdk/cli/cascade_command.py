@@ -10,7 +10,17 @@ import typer
 
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.options import DEFAULT, LARGEST_SEED, MOST, ActivationName, Json, ProcessName, parse_output
+from optinc_pdk.cli.options import (
+    DEFAULT,
+    LARGEST_SEED,
+    MOST,
+    Accept,
+    ActivationName,
+    Json,
+    ProcessName,
+    accepted_budgets,
+    parse_output,
+)
 from optinc_pdk.cli.paths import output_folder
 
 
@@ -48,13 +58,16 @@ def cascade(
     loss: Annotated[
         float, typer.Option(min=0.0, help="Loss of a fibre between the levels in dB, with its connectors.")
     ] = 0.0,
+    accept: Accept = "",
     as_json: Json = False,
 ) -> None:
     """Build the chips of both levels of a cascade and check words of N² servers against their average.
 
     N chips of level 1 feed one chip of level 2 with light, without receivers. Writes the files of both chips, and
-    .cascade.json, .cascade.txt and .cascade.png. Exit code 1 if a check fails.
+    .cascade.json, .cascade.txt and .cascade.png. Exit code 1 if a check fails, or if a chip misses a budget of the
+    process that --accept does not name.
     """
+    budgets = accepted_budgets(accept)
     output_folder(output)
 
     from optinc_pdk.cascade_build import CASCADE_STAGES, RANDOM_SETS, build_cascade
@@ -74,6 +87,7 @@ def cascade(
             loss,
             on_stage=report_stage,
             activation=activation,
+            accept=budgets,
         )
     if as_json:
         print(result.report.to_json(), end="")
@@ -83,5 +97,5 @@ def cascade(
         print_table(cascade_table(result.report))
         for line in result.report.findings:
             print(line, file=sys.stderr)
-        print(f"verdict {result.report.verdict}: {result.directory / result.report.name}.cascade.json")
+        print(f"verdict {result.report.verdict_text}: {result.directory / result.report.name}.cascade.json")
     raise typer.Exit(PASSED if result.passed else FAILED)

@@ -54,12 +54,12 @@ def end_build(result: Build, as_json: bool) -> NoReturn:
     if as_json:
         print(result.report.to_json(), end="")
     else:
-        from optinc_pdk.report.terminal_tables import summary_table, verdict_text
+        from optinc_pdk.report.terminal_tables import summary_table
 
         print_table(summary_table(result.report))
         sys.stdout.flush()
         for line in result.findings:
             print(line, file=sys.stderr)
-        verdict = typer.style(verdict_text(result.report), fg="green" if result.passed else "red", bold=True)
+        verdict = typer.style(result.report.verdict_text, fg="green" if result.passed else "red", bold=True)
         typer.echo(f"verdict {verdict}: {result.directory / result.report.name}.report.html")
     raise typer.Exit(PASSED if result.passed else FAILED)

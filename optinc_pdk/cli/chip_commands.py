@@ -15,6 +15,7 @@ from optinc_pdk.cli.matrix_options import is_matrix, refuse_for_matrix, refuse_f
 from optinc_pdk.cli.network_files import read_any_network
 from optinc_pdk.cli.options import (
     DEFAULT,
+    Accept,
     Accuracy,
     ActivationName,
     Agreement,
@@ -31,6 +32,7 @@ from optinc_pdk.cli.options import (
     ReceiversName,
     Servers,
     Tolerance,
+    accepted_budgets,
     parse_output,
 )
 from optinc_pdk.cli.paths import errors_naming, output_folder, output_path
@@ -80,12 +82,15 @@ def build(
     accuracy: Accuracy = None,
     mesh: MeshName = None,
     extra_columns: ExtraColumns = None,
+    accept: Accept = "",
     as_json: Json = False,
 ) -> None:
     """Build a chip from trained weights or from a matrix and check it: design rules, netlist and function.
 
-    Writes the layout, netlist, bias and report into the output folder. Exit code 1 if a check fails.
+    Writes the layout, netlist, bias and report into the output folder. Exit code 1 if a check fails, or if the chip
+    misses a budget of the process that --accept does not name.
     """
+    budgets = accepted_budgets(accept)
     output_folder(output)
     described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
     if weights is not None and is_matrix(weights):
@@ -124,6 +129,7 @@ def build(
             data=data,
             agreement=agreement,
             accuracy=accuracy,
+            accept=budgets,
         )
     end_build(result, as_json)
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
+
+from optinc_pdk.errors import InputError
+
+if TYPE_CHECKING:
+    from optinc_pdk.report.schema import Budget
 
 DEFAULT = "soi220"
 MOST = 10**9
@@ -24,6 +29,22 @@ def parse_output(text: str | Path) -> Path:
     if not str(text):
         raise typer.BadParameter("empty path; give the file or folder to write")
     return Path(text)
+
+
+def accepted_budgets(text: str) -> list[Budget]:
+    """Parse the value of ``--accept``: names of budgets, separated by commas; none in an empty text.
+
+    Raises:
+        InputError: A name is no budget.
+    """
+    from optinc_pdk.report.schema import Budget
+
+    names = [name.strip() for name in text.split(",")] if text else []
+    budgets = {name: name for name in get_args(Budget)}
+    for name in names:
+        if name not in budgets:
+            raise InputError(f"--accept {text}: {name!r} is no budget; give names out of {', '.join(budgets)}")
+    return [budgets[name] for name in names]
 
 
 def completed_processes(incomplete: str) -> list[str]:
@@ -141,6 +162,14 @@ Accuracy = Annotated[
     typer.Option(
         help="For a general network and data with labels: smallest accepted share of samples that the chip classifies "
         "correctly. Default: what the weight file's card states, if it does."
+    ),
+]
+Accept = Annotated[
+    str,
+    typer.Option(
+        metavar="NAMES",
+        help="Budgets of the process that the chip may miss, separated by commas: size, pads, power, loss, rate. The "
+        "verdict lists those that it misses.",
     ),
 ]
 LaserW = Annotated[

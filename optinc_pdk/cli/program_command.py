@@ -12,6 +12,7 @@ from optinc_pdk.cli.chip_builds import described_network, end_build
 from optinc_pdk.cli.matrix_options import is_matrix, refuse_for_matrix
 from optinc_pdk.cli.options import (
     DEFAULT,
+    Accept,
     Accuracy,
     ActivationName,
     Agreement,
@@ -25,6 +26,7 @@ from optinc_pdk.cli.options import (
     ReceiversName,
     Servers,
     Tolerance,
+    accepted_budgets,
     parse_output,
 )
 from optinc_pdk.cli.paths import output_folder, warn_of_changes
@@ -62,13 +64,15 @@ def program(
     data: DataFile = None,
     agreement: Agreement = None,
     accuracy: Accuracy = None,
+    accept: Accept = "",
     as_json: Json = False,
 ) -> None:
     """Program an existing chip for other weights or another matrix of the same shape, and check it.
 
     Writes the files of a build with a new bias; layout and netlist are copies of the chip's. Exit code 1 if a check
-    fails.
+    fails, or if the chip misses a budget of the process that --accept does not name.
     """
+    budgets = accepted_budgets(accept)
     output_folder(output)
     described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
     if is_matrix(target):
@@ -97,5 +101,6 @@ def program(
             data=data,
             agreement=agreement,
             accuracy=accuracy,
+            accept=budgets,
         )
     end_build(result, as_json)

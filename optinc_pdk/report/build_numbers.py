@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,8 @@ from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
 from optinc_pdk.report.formatting import count_text, error_numbers, format_errors
 from optinc_pdk.report.light_budget import light_budget, light_numbers
 from optinc_pdk.report.rule_results import violation_line
-from optinc_pdk.report.size_limits import DieSize, area_limit, loss_limit, pads_limit, power_limit
+from optinc_pdk.report.schema import LimitNumbers
+from optinc_pdk.report.size_limits import DieSize, Limit, area_mm2, chip_limits, loss_limit, rate_limit
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult
 from optinc_pdk.signoff.electrical.electrical_check import Currents, ElectricalResult, densest_ma_per_um
 from optinc_pdk.signoff.function import Certificate, FunctionResult
@@ -70,6 +71,7 @@ def chip_numbers(
     process: Process,
     programming: Programming | None,
     function: FunctionResult | None,
+    speed: Mapping[str, Any] | None,
 ) -> dict[str, Any] | None:
     """Return the ``chip`` section of `report.json`; the keys are the fields of `ChipNumbers`.
 
@@ -80,6 +82,7 @@ def chip_numbers(
         process: Process card.
         programming: Bias of the chip; None if it was not programmed.
         function: Result of the function check; None if it did not run.
+        speed: Section ``speed`` of the report; None if the rate was not estimated.
 
     Returns:
         Parts on and off the chip, power, loss and size limits; None if `programming`, `function` or the board is
@@ -88,11 +91,11 @@ def chip_numbers(
     if programming is None or function is None or circuit.board is None:
         return None
     parts = network_parts(circuit, circuit.board, chip, process, programming, ("server modulators", "server receivers"))
-    dies = chip_dies(chip)
+    limits = chip_limits(process, chip_dies(chip), parts["pads"], parts["power_w"])
     return {
         **parts,
         "loss_db": function.loss_db,
-        **size_numbers(onn, process, dies, parts["pads"], parts["power_w"], function),
+        **budget_numbers(onn, process, limits, function, speed),
         "oscillators": oscillator_numbers(process, circuit.board, function.oscillator_powers),
     }
 
@@ -129,7 +132,7 @@ def network_parts(
         "fibres": len(flat.instances_of(process.fibres.coupler)),
         "width_um": chip.width_um,
         "height_um": chip.height_um,
-        "area_mm2": sum(width * height for width, height in chip_dies(chip)) / 1e6,
+        "area_mm2": area_mm2(chip_dies(chip)),
         "power_w": float(programming.bias.power_w.sum()),
         "fit": chip.fit,
         "offchip": {
@@ -157,37 +160,55 @@ def crosstalk_numbers(process: Process) -> dict[str, float] | None:
     return {"share": float(card.share), "distance_um": float(card.distance_um)}
 
 
-def size_numbers(
-    onn: Onn, process: Process, dies: Sequence[DieSize], pads: int, power_w: float, function: FunctionResult
+def budget_numbers(
+    onn: Onn,
+    process: Process,
+    limits: Mapping[str, Limit],
+    function: FunctionResult,
+    speed: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return the limits on the chip's size, and its light budget.
+    """Return the budgets of a chip that averages words, and its light budget.
 
     Args:
         onn: Network; its margins determine the field noise that it tolerates.
         process: Process card.
-        dies: Width and height of each die in µm.
-        pads: Number of pads or bumps on all dies.
-        power_w: Power of all heaters in W.
+        limits: Limits on size, pads and power.
         function: Result of the function check, for losses and local oscillators.
+        speed: Section ``speed`` of the report; None if the rate was not estimated, which is then no budget.
 
     Returns:
         ``limits``: `LimitNumbers` as dicts, by name; and ``light``: `LightNumbers` as a dict, None if the network
         tolerates no noise or the card has no budget.
     """
     noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
-    area = sum(width * height for width, height in dies) / 1e6
-    limits = {
-        "area": area_limit(process, dies),
-        "pads": pads_limit(process, pads, dies),
-        "power": power_limit(process, power_w, area, "all heaters at this bias"),
-        "loss": loss_limit(process, function.hop_loss_db, noise),
-    }
+    limits = {**limits, "loss": loss_limit(process, function.hop_loss_db, noise)}
+    if speed is not None:
+        limits["rate"] = rate_limit(process, speed)
     light = (function.hop_loss_db, function.oscillator_powers)
     budget = light_budget(process, noise, *light) if noise > 0.0 else None
     return {
         "limits": {name: asdict(limit) for name, limit in limits.items()},
         "light": None if budget is None else light_numbers(budget),
     }
+
+
+def accept_limits(limits: dict[str, dict[str, Any]], accept: Collection[str]) -> list[str]:
+    """State in each budget whether it is accepted, and list those that are missed without being accepted, as text.
+
+    Args:
+        limits: `LimitNumbers` as dicts, by name; ``accepted`` is set in each.
+        accept: Names of the budgets that may be missed.
+    """
+    lines = []
+    for name, numbers in limits.items():
+        numbers["accepted"] = numbers["holds"] is False and name in accept
+        if numbers["holds"] is False and not numbers["accepted"]:
+            text = LimitNumbers.model_validate(numbers).text(name)
+            lines.append(
+                f"budget {text}: {numbers['assumption']}; change the chip or the process, or accept it by name "
+                f"(--accept {name})"
+            )
+    return lines
 
 
 def oscillator_numbers(process: Process, board: Board, powers: Sequence[Floats]) -> dict[str, Any] | None:

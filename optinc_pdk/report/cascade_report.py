@@ -19,6 +19,7 @@ from optinc_pdk.report.schema import (
     Sha256,
     StrictModel,
     TaskNumbers,
+    accepted_text,
 )
 
 SCHEMA: Final = 1
@@ -46,6 +47,7 @@ class LevelNumbers(StrictModel):
         weights: Origin of the network: a file, or "comparators".
         task: Averaging task of the chip.
         verdict: Verdict of the chip's own report.
+        accepted: Missed budgets of the process that were accepted, as text.
         report: SHA-256 of its `report.json`.
         structure: Number of units of each layer.
         mzis: Number of MZIs by the convention of arXiv 2603.28290.
@@ -60,6 +62,8 @@ class LevelNumbers(StrictModel):
     weights: str
     task: TaskNumbers
     verdict: Literal["pass", "fail"]
+    # missing in older reports
+    accepted: list[str] = Field(default_factory=list)
     report: Sha256
     structure: list[Count]
     mzis: Count
@@ -151,6 +155,12 @@ class CascadeReport(StrictModel):
             raise ValueError(f"verdict: 'pass' contradicts {'; '.join(failures)}; say 'fail'")
         return self
 
+    @property
+    def verdict_text(self) -> str:
+        """The verdict, with the budgets that the chips miss and that were accepted."""
+        accepted = [f"level {number} {text}" for number, level in enumerate(self.levels, 1) for text in level.accepted]
+        return self.verdict + accepted_text(accepted if self.verdict == "pass" else ())
+
     def to_json(self) -> str:
         """Return the text of `cascade.json`."""
         return json.dumps(self.model_dump(by_alias=True), indent=2, ensure_ascii=False) + "\n"
@@ -173,7 +183,7 @@ def cascade_table(report: CascadeReport) -> Table:
     if report.words is not None:
         table.add_row("fields", _fields(report.words))
     table.add_row("time", f"{sum(report.seconds.values()):.1f} s")
-    table.add_row("verdict", f"[{'green' if report.verdict == 'pass' else 'red'} bold]{report.verdict}[/]")
+    table.add_row("verdict", f"[{'green' if report.verdict == 'pass' else 'red'} bold]{report.verdict_text}[/]")
     return table
 
 
@@ -194,7 +204,7 @@ def _level(level: LevelNumbers) -> str:
         parts.append(f"{level.exact:,}/{level.inputs:,} exact, margin {level.margin:.3f} steps")
     if level.gain is not None:
         parts.append(f"gains up to {level.gain:.3g}")
-    return "; ".join([*parts, f"verdict {level.verdict}"])
+    return "; ".join([*parts, f"verdict {level.verdict}{accepted_text(level.accepted)}"])
 
 
 def _words(words: WordNumbers | None) -> str:

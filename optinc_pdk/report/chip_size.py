@@ -74,7 +74,7 @@ class NetworkSize:
         mzi_loss_db: Loss of one MZI in dB.
         dies: Number of dies that area and pads require; 0 if a single layer is too large for any die.
         fit: Fit on the dies of the process, such as "fits one die", "multi-die" or "not buildable".
-        limits: Limits by name: area, pads and power of the fullest die (of the largest layer if it fits no die), and
+        limits: Limits by name: size; pads and power of the fullest die (of the largest layer if it fits no die); and
             loss.
         light: Light budget; None if the network tolerates no noise or the process card has no budget.
     """
@@ -374,19 +374,20 @@ def _pads(layers: Sequence[LayerSize], process: Process) -> int:
 
 
 def _limits(dies: list[list[LayerSize]], size: DieSize, fit: str, process: Process) -> dict[str, Limit]:
-    """Limits on area, pads and power of the fullest die."""
+    """Limits on the area of all dies, of which one is allowed, and on pads and power of the fullest die."""
     capacity = size[0] * size[1] / 1e6
-    area = max(sum(layer.area_mm2 for layer in die) for die in dies)
+    area = sum(layer.area_mm2 for die in dies for layer in die)
     power = mean_heater_w(process) * max(sum(layer.heaters for layer in die) for die in dies)
     if fit == "not buildable":
         scope = "the largest layer alone; "
     else:
         scope = f"the fullest of {len(dies)} dies; " if len(dies) > 1 else ""
-    text = f"{scope}cells, fibre couplers and pads without wires; limit: {size[0] / 1e3:g} × {size[1] / 1e3:g} mm"
+    text = f"one die; cells, fibre couplers and pads without wires; limit: {size[0] / 1e3:g} × {size[1] / 1e3:g} mm"
+    several = f"{len(dies)} dies" if len(dies) > 1 else ""
     pads = pads_limit(process, max(_pads(die, process) for die in dies), [size])
     drive = "every heater at the middle of its range"
     return {
-        "area": Limit(area, capacity, "mm²", area <= capacity, text),
+        "size": Limit(area, capacity, "mm²", not several and area <= capacity, text, several),
         "pads": replace(pads, assumption=scope + pads.assumption),
         "power": power_limit(process, power, capacity, scope + drive),
     }

@@ -10,8 +10,8 @@ from optinc_pdk.circuit import Circuit, flatten
 from optinc_pdk.factor import MeshShape
 from optinc_pdk.factor.counts import svd_mzis
 from optinc_pdk.matrices import MatrixComparison, MatrixFactor, MatrixTarget
-from optinc_pdk.report.build_numbers import crosstalk_numbers
-from optinc_pdk.report.size_limits import area_limit, pads_limit, power_limit
+from optinc_pdk.report.build_numbers import chip_dies, crosstalk_numbers
+from optinc_pdk.report.size_limits import area_mm2, chip_limits
 from optinc_pdk.simulate import MatrixProgramming
 
 if TYPE_CHECKING:
@@ -64,13 +64,7 @@ def matrix_chip_numbers(
         return None
     flat = flatten(reference)
     pads, power = len(flat.instances_of("pad")), float(programming.bias.power_w.sum())
-    dies = [(right - left, top - bottom) for left, bottom, right, top in chip.dies]
-    area = sum(width * height for width, height in dies) / 1e6
-    limits = {
-        "area": area_limit(process, dies),
-        "pads": pads_limit(process, pads, dies),
-        "power": power_limit(process, power, area, "all heaters at this bias"),
-    }
+    dies = chip_dies(chip)
     detectors = {"field": "receivers of fields", "real": "homodyne receivers", "power": "photodiodes"}[target.read]
     return {
         "mzis": sum(
@@ -81,7 +75,7 @@ def matrix_chip_numbers(
         "fibres": len(flat.instances_of(process.fibres.coupler)),
         "width_um": chip.width_um,
         "height_um": chip.height_um,
-        "area_mm2": area,
+        "area_mm2": area_mm2(dies),
         "power_w": power,
         "loss_db": max(result.insertion_loss_db, 0.0),
         "fit": chip.fit,
@@ -90,7 +84,7 @@ def matrix_chip_numbers(
             detectors: target.outputs,
             "heater DAC channels": len(programming.bias.labels),
         },
-        "limits": {name: asdict(limit) for name, limit in limits.items()},
+        "limits": {name: asdict(limit) for name, limit in chip_limits(process, dies, pads, power).items()},
         "crosstalk": crosstalk_numbers(process),
     }
 

@@ -13,7 +13,7 @@ from optinc_pdk.circuit import Circuit
 from optinc_pdk.factor import BlockFactor
 from optinc_pdk.onn import GeneralNetwork, LayerFactor, NetworkComparison, NetworkData, NetworkLimits
 from optinc_pdk.report.build_numbers import chip_dies, network_parts, oscillator_numbers
-from optinc_pdk.report.size_limits import area_limit, pads_limit, power_limit
+from optinc_pdk.report.size_limits import chip_limits
 from optinc_pdk.signoff.function import ChipLight
 from optinc_pdk.simulate import Programming
 
@@ -62,12 +62,7 @@ def general_chip_numbers(
         return None
     ends = ("input modulators", "receivers of fields")
     parts = network_parts(circuit, circuit.board, chip, process, programming, ends)
-    dies = chip_dies(chip)
-    limits = {
-        "area": area_limit(process, dies),
-        "pads": pads_limit(process, parts["pads"], dies),
-        "power": power_limit(process, parts["power_w"], parts["area_mm2"], "all heaters at this bias"),
-    }
+    limits = chip_limits(process, chip_dies(chip), parts["pads"], parts["power_w"])
     return {
         **parts,
         "loss_db": light.loss_db,

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from optinc_pdk.report.formatting import count_text, format_short, format_si
+from optinc_pdk.report.formatting import count_text, format_si
 
 
 def render(template: str, **data: Any) -> str:
@@ -38,5 +38,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"short": format_short, "si": format_si, "counted": count_text}
+    environment.filters |= {"si": format_si, "counted": count_text}
     return environment

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from optinc_pdk.report.formatting import format_percent
+from optinc_pdk.report.formatting import format_percent, format_short, format_si
 
 SCHEMA: Final = 1
 
@@ -16,6 +17,9 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+Budget = Literal["size", "pads", "power", "loss", "rate"]
+"""Names of the budgets of a process, which a chip meets or the user accepts."""
 
 
 class StrictModel(BaseModel):
@@ -151,14 +155,18 @@ class FactorNumbers(StrictModel):
 
 
 class LimitNumbers(StrictModel):
-    """A quantity and its limit.
+    """A budget: a quantity and its limit, see `optinc_pdk.report.size_limits.Limit`.
 
     Attributes:
         value: Amount that the chip needs.
-        limit: Amount available; None if the process card states none, or no amount is enough.
+        limit: Amount available, or required of a minimum; None if the process card states none, or no amount is enough.
         unit: Unit of both.
         holds: Whether the value is within the limit; None if this is unknown.
         assumption: Assumptions behind value and limit.
+        detail: Why the limit does not hold, if the numbers do not say it.
+        minimum: Whether the value must be at least the limit, instead of at most.
+        accepted: Whether the limit does not hold and was accepted by name; None in files of earlier versions, whose
+            verdict did not depend on limits.
     """
 
     value: float
@@ -166,6 +174,25 @@ class LimitNumbers(StrictModel):
     unit: str
     holds: bool | None
     assumption: str
+    detail: str = ""
+    minimum: bool = False
+    accepted: bool | None = None
+
+    def text(self, name: str) -> str:
+        """Format the budget of a name as short text, such as ``loss 54.1 of 24.2 dB``."""
+        # the unit is stated once, as in "54.1 of 24.2 dB"; amounts with a prefix need both
+        value = self.amount(self.value) if self.unit == "Bd" else format_short(self.value)
+        text = f"{name} {value}"
+        if self.limit is not None:
+            least = "at least " if self.minimum else ""
+            text += f" of {least}{self.amount(self.limit).removesuffix(f' {name}')}"
+        elif self.holds is None:
+            text += " of no limit given"
+        return f"{text} ({self.detail})" if self.detail else text
+
+    def amount(self, value: float) -> str:
+        """Format a value with its unit."""
+        return format_si(value, "Bd") if self.unit == "Bd" else f"{format_short(value)} {self.unit}"
 
 
 class LightNumbers(StrictModel):
@@ -308,7 +335,8 @@ class ChipNumbers(StrictModel):
         loss_db: Loss in dB from the worst source fibre to the detector that receives most of its light.
         fit: Fit on the dies of the process, in words.
         offchip: Number of parts off the chip, by name.
-        limits: Limits by name: area, pads, power and loss.
+        limits: Budgets by name, see ``Budget``: size, pads and power of every chip, loss and rate of those that average
+            words. In files of earlier versions, ``area`` takes the place of size.
         light: Light budget; None if the network tolerates no noise or the process card has no budget.
         oscillators: Light of the local oscillators; None if the process card has no budget, if no neuron has detectors,
             or in files of earlier versions.
@@ -534,8 +562,8 @@ class Report(StrictModel):
     the task of a matrix, ``matrix``.
 
     A section is None if the build did not reach its stage; the verdict is then "fail". ``speed`` is None also if words
-    are wrong without noise, if the process card has no noise or budget section, or in files of earlier versions; the
-    verdict does not depend on it. ``process`` and ``spectrum`` are None in files of earlier versions.
+    are wrong without noise, if the process card has no noise or budget section, or in files of earlier versions.
+    ``process`` and ``spectrum`` are None in files of earlier versions.
     """
 
     schema_number: Literal[1] = Field(default=SCHEMA, alias="schema")
@@ -558,7 +586,10 @@ class Report(StrictModel):
     seconds: dict[str, NotNegative] = Field(default_factory=dict)
 
     def failures(self) -> list[str]:
-        """List the checks that failed or did not run, one line each; empty for a chip that passes."""
+        """List the checks that failed or did not run, and missed budgets that were not accepted, one line each.
+
+        Empty for a chip that passes.
+        """
         own = {"averaging": ("onn", "function"), "network": ("network",), "matrix": ("matrix",)}[self.kind]
         failures = [
             f"{stage}: not run"
@@ -588,7 +619,24 @@ class Report(StrictModel):
                     f"matrix: an entry is wrong by {format_percent(error)} of the largest, the tolerance is "
                     f"{format_percent(tolerance)}"
                 )
-        return failures
+        missed = ((name, limit) for name, limit in self.limits.items() if limit.holds is False)
+        return failures + [f"budget: {limit.text(name)}" for name, limit in missed if limit.accepted is False]
+
+    @property
+    def limits(self) -> dict[str, LimitNumbers]:
+        """Budgets of the process by name; empty if the chip was not programmed."""
+        return {} if self.chip is None else self.chip.limits or {}
+
+    @property
+    def accepted(self) -> list[str]:
+        """Missed budgets that were accepted, as text such as ``loss 54.1 of 24.2 dB``."""
+        return [limit.text(name) for name, limit in self.limits.items() if limit.accepted]
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict, with what a pass does not cover: words that were not tried, and accepted budgets."""
+        sampled = ", the function on sampled words only" * (self.function is not None and self.function.sampled_only)
+        return self.verdict + sampled + accepted_text(self.accepted if self.verdict == "pass" else ())
 
     def network_failures(self) -> list[str]:
         """List the limits that the chip of a general network does not reach; empty for other chips."""
@@ -629,6 +677,11 @@ class Report(StrictModel):
             ValueError: Not JSON, a key is missing or unknown, or a value has a wrong type; the message names the field.
         """
         return cls.model_validate_json(text)
+
+
+def accepted_text(accepted: Sequence[str]) -> str:
+    """Format the accepted budgets as the end of a verdict; empty if there are none."""
+    return f", accepted: {', '.join(accepted)}" if accepted else ""
 
 
 def _network_failures(task: GeneralTaskNumbers, network: NetworkNumbers) -> list[str]:

@@ -1,10 +1,14 @@
-"""The limits on a chip's size: area, pads or bumps, power, and loss; each with its assumptions."""
+"""The budgets of a process that a chip shall meet: size, pads or bumps, power, loss and symbol rate.
+
+Each is a quantity with its limit and the assumptions behind both. The verdict on a chip depends on them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from optinc_pdk.cards import Process
 from optinc_pdk.report.formatting import format_short, format_si
@@ -20,10 +24,13 @@ class Limit:
 
     Attributes:
         value: Amount that the chip needs.
-        limit: Amount available; None where the process card states none, or no amount is enough.
+        limit: Amount available, or required of a minimum; None where the process card states none, or no amount is
+            enough.
         unit: Unit of both.
         holds: Whether the value is within the limit; None where this is unknown.
         assumption: Assumptions behind value and limit.
+        detail: Why the limit does not hold, if the numbers do not say it.
+        minimum: Whether the value must be at least the limit, instead of at most.
     """
 
     value: float
@@ -31,6 +38,8 @@ class Limit:
     unit: str
     holds: bool | None
     assumption: str
+    detail: str = ""
+    minimum: bool = False
 
 
 def largest_die(process: Process) -> DieSize:
@@ -79,22 +88,44 @@ def pad_capacity(process: Process, die: DieSize) -> int:
     return 2 * max(count * math.floor(width / process.pad_pitch_um(count)) for count in rows)
 
 
-def area_limit(process: Process, dies: Sequence[DieSize]) -> Limit:
-    """Compare the area of the largest die with the largest outline of the process, in mm².
+def chip_limits(process: Process, dies: Sequence[DieSize], pads: int, power_w: float) -> dict[str, Limit]:
+    """Compare size, pads and heater power of a finished chip with the limits of its process.
 
-    The limit holds if this outline contains every die.
+    Args:
+        process: Process card.
+        dies: Width and height of each die in µm.
+        pads: Number of pads or bumps of all dies.
+        power_w: Power of all heaters at the bias, in W.
+
+    Returns:
+        Limits by name: ``size``, ``pads`` and ``power``.
+    """
+    return {
+        "size": size_limit(process, dies),
+        "pads": pads_limit(process, pads, dies),
+        "power": power_limit(process, power_w, area_mm2(dies), "all heaters at this bias"),
+    }
+
+
+def area_mm2(dies: Sequence[DieSize]) -> float:
+    """Return the area of dies in mm², from their widths and heights in µm."""
+    return sum(width * height for width, height in dies) / 1e6
+
+
+def size_limit(process: Process, dies: Sequence[DieSize]) -> Limit:
+    """Compare the area of all dies with the largest outline of the process, in mm².
+
+    The limit holds if there is one die, and this outline contains it.
 
     Args:
         process: Process card.
         dies: Width and height of each die in µm.
     """
     wide, high = largest_die(process)
-    holds = all(_contains((wide, high), die) for die in dies)
-    largest = max(width * height for width, height in dies) / 1e6
-    total = sum(width * height for width, height in dies) / 1e6
-    several = f"; the largest of {len(dies)} dies of {total:.1f} mm² together" if len(dies) > 1 else ""
-    text = f"limit: the largest outline of the process, {wide / 1e3:g} × {high / 1e3:g} mm{several}"
-    return Limit(largest, wide * high / 1e6, "mm²", holds, text)
+    holds = len(dies) == 1 and _contains((wide, high), dies[0])
+    reason = f"{len(dies)} dies" if len(dies) > 1 else f"{dies[0][0] / 1e3:.2f} × {dies[0][1] / 1e3:.2f} mm"
+    text = f"one die; limit: the largest outline of the process, {wide / 1e3:g} × {high / 1e3:g} mm"
+    return Limit(area_mm2(dies), wide * high / 1e6, "mm²", holds, text, "" if holds else reason)
 
 
 def pads_limit(process: Process, pads: int, dies: Sequence[DieSize]) -> Limit:
@@ -149,7 +180,8 @@ def loss_limit(process: Process, hop_loss_db: Sequence[float], field_noise: floa
     if budget is None:
         return Limit(value, None, "dB", None, f"{hop}; the process card gives no light budget")
     if field_noise <= 0.0:
-        return Limit(value, None, "dB", False, f"{hop}; a symbol is wrong without noise, so no light is enough")
+        wrong = "no light is enough, a symbol is wrong without noise"
+        return Limit(value, None, "dB", False, hop, wrong)
     limit = loss_limit_db(process, field_noise)
     text = (
         f"{hop}; limit: {format_si(budget.symbol_rate_min_bd, 'Bd')} at {format_si(budget.laser_w, 'W')} a guide, shot "
@@ -157,3 +189,20 @@ def loss_limit(process: Process, hop_loss_db: Sequence[float], field_noise: floa
         "deviations"
     )
     return Limit(value, limit, "dB", limit is not None and value <= limit, text)
+
+
+def rate_limit(process: Process, speed: Mapping[str, Any]) -> Limit:
+    """Compare the highest symbol rate of a chip with the lowest useful one of the process, in Bd.
+
+    Args:
+        process: Process card.
+        speed: Highest symbol rate and its word-error rate, as section ``speed`` of the report. A rate of None counts as
+            0: not even the lowest useful rate has this word-error rate.
+    """
+    rate = speed["symbol_rate_bd"] or 0.0
+    text = f"the highest rate with an estimated word-error rate of {speed['word_error_rate']:g}"
+    if process.budget is None:
+        return Limit(rate, None, "Bd", None, f"{text}; the process card gives no lowest rate", minimum=True)
+    least = process.budget.symbol_rate_min_bd
+    text += f"; limit: {process.sources[least.source]}"
+    return Limit(rate, float(least), "Bd", bool(rate >= least), text, minimum=True)

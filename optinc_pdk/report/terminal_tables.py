@@ -12,7 +12,7 @@ from optinc_pdk.assemble import check_weights, mesh_depth, rectangular_slots
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import BlockFactor, SvdFactor, factor_by_parts
 from optinc_pdk.onn import LayerFactor, Network, factorise
-from optinc_pdk.report.formatting import count_text, format_short, format_si
+from optinc_pdk.report.formatting import count_text, format_si
 from optinc_pdk.report.schema import (
     GeneralTaskNumbers,
     LimitNumbers,
@@ -68,12 +68,6 @@ def summary_table(report: Report) -> Table:
         table.add_row("speed", speed_line(report.speed))
     table.add_row("time", f"{sum(report.seconds.values()):.1f} s")
     return table
-
-
-def verdict_text(report: Report) -> str:
-    """Format the verdict of a build, and whether its function was checked on sampled words only."""
-    sampled_only = report.function is not None and report.function.sampled_only
-    return report.verdict + (", the function on sampled words only" if sampled_only else "")
 
 
 def task_text(task: TaskNumbers | GeneralTaskNumbers | MatrixTaskNumbers) -> str:
@@ -135,12 +129,9 @@ def matrix_line(matrix: MatrixNumbers) -> str:
 
 
 def limit_line(name: str, limit: LimitNumbers) -> str:
-    """Format a limit as short text; an exceeded limit is marked ``MISSED``."""
-    if limit.limit is None and limit.holds is False:
-        return f"{name} {format_short(limit.value)}: none is low enough, a symbol is wrong without noise MISSED"
-    unit = "" if limit.unit == name else f" {limit.unit}"
-    most = "no limit given" if limit.limit is None else f"{format_short(limit.limit)}{unit}"
-    return f"{name} {format_short(limit.value)} of {most}" + (" MISSED" if limit.holds is False else "")
+    """Format a budget as short text; one that does not hold is marked ``MISSED``, or ``accepted`` if it was."""
+    missed = "" if limit.holds is not False else " accepted" if limit.accepted else " MISSED"
+    return limit.text(name) + missed
 
 
 def oscillator_line(light: OscillatorLight | OscillatorNumbers) -> str:

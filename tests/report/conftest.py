@@ -9,9 +9,15 @@ import pytest
 LAYERS = {"core": (3, 0), "heater": (39, 0), "metal": (41, 0), "label": (100, 0), "outline": (99, 0)}
 
 
+def _limit(value: float, limit: float | None, unit: str, holds: bool | None, assumption: str) -> dict[str, Any]:
+    """A budget as in report.json, not accepted."""
+    judged = {"value": value, "limit": limit, "unit": unit, "holds": holds, "assumption": assumption}
+    return judged | {"detail": "", "minimum": False, "accepted": False}
+
+
 @pytest.fixture
 def numbers() -> dict[str, Any]:
-    """The numbers of a build that passes."""
+    """The numbers of a build that passes, with a missed budget that was accepted."""
     return {
         "schema": 1,
         "name": "invented",
@@ -39,9 +45,10 @@ def numbers() -> dict[str, Any]:
             "fit": "fits one die",
             "offchip": {"balanced detector pair": 13, "neuron": 13, "modulator": 13},
             "limits": {
-                "area": {"value": 56.2, "limit": 858.0, "unit": "mm²", "holds": True, "assumption": "a reticle"},
-                "pads": {"value": 1230.0, "limit": 688.0, "unit": "pads", "holds": False, "assumption": "four rows"},
-                "power": {"value": 0.06, "limit": None, "unit": "W/mm²", "holds": None, "assumption": "no cooling"},
+                "size": _limit(56.2, 858.0, "mm²", True, "a reticle"),
+                "pads": _limit(1230.0, 688.0, "pads", False, "four rows") | {"accepted": True},
+                "power": _limit(0.06, None, "W/mm²", None, "no cooling"),
+                "rate": _limit(3e8, 1e6, "Bd", True, "the slowest useful link") | {"minimum": True},
             },
             "light": {
                 "field_noise": 1e-4,

@@ -497,9 +497,9 @@ CUT = (
 @needs_chromium
 def test_the_tables_fit_a_narrow_window(shown: Browser) -> None:
     heads = "[...document.querySelectorAll('.stacked')].map((table) => table.previousElementSibling.textContent)"
-    assert {"Sign-off", "Symbol rate", "Chip", "Limits on the size", "Light budget"} <= set(shown.evaluate(heads))
+    assert {"Sign-off", "Symbol rate", "Chip", "Budgets of the process", "Light budget"} <= set(shown.evaluate(heads))
     assert shown.evaluate(CUT) == []
     nodes = shown.call("Accessibility.getFullAXTree")["nodes"]
     roles = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]]
     assert ("rowheader", "Design rules") in roles and ("columnheader", "What it covered") in roles
-    assert ("rowheader", "Heater power") in roles and ("columnheader", "At most") in roles
+    assert ("rowheader", "Heater power") in roles and ("columnheader", "Limit") in roles

@@ -46,6 +46,19 @@ def test_a_report_without_limits_is_read(numbers: dict[str, Any]) -> None:
     assert report.chip is not None and report.chip.limits is None and report.chip.light is None
 
 
+def test_limits_of_earlier_versions_do_not_contradict_the_verdict(numbers: dict[str, Any]) -> None:
+    limits = numbers["chip"]["limits"]
+    for key in ("accepted", "detail", "minimum"):
+        del limits["pads"][key]
+    report = Report.from_json(json.dumps(numbers))
+    assert report.verdict_text == "pass" and report.accepted == []
+
+
+def test_only_a_pass_lists_what_was_accepted(numbers: dict[str, Any]) -> None:
+    assert Report.model_validate(numbers).verdict_text == "pass, accepted: pads 1,230 of 688"
+    assert Report.model_validate(numbers | {"verdict": "fail"}).verdict_text == "fail"
+
+
 def test_stage_not_reached_is_null_and_named(numbers: dict[str, Any]) -> None:
     report = Report.model_validate(numbers | {"verdict": "fail", "lvs": None, "function": None})
     assert json.loads(report.to_json())["lvs"] is None
@@ -70,10 +83,17 @@ def test_stage_not_reached_is_null_and_named(numbers: dict[str, Any]) -> None:
             "1 of 65,536 words",
         ),
         ("function", {"inputs": 0, "exact": 0, "accuracy": 1.0, "margin": 0.5}, "no input"),
+        ("limits", {"pads": {"holds": False, "accepted": False}}, "budget: pads 1,230 of 688"),
+        ("limits", {"size": {"holds": False, "detail": "2 dies"}}, r"budget: size 56.2 of 858 mm² \(2 dies\)"),
+        ("limits", {"rate": {"holds": False, "value": 0.0}}, "budget: rate 0 Bd of at least 1 MBd"),
         ("chip", None, "chip: not run"),
     ],
 )
 def test_pass_with_a_failed_check_is_refused(numbers: dict[str, Any], stage: str, result: object, values: str) -> None:
+    if stage == "limits":
+        limits = numbers["chip"]["limits"]
+        changed = {name: limits[name] | change for name, change in result.items()}  # type: ignore[attr-defined]
+        stage, result = "chip", numbers["chip"] | {"limits": limits | changed}
     with pytest.raises(ValueError, match=f"'pass'.*{values}"):
         Report.model_validate(numbers | {stage: result})
     report = Report.model_validate(numbers | {stage: result, "verdict": "fail"})

@@ -1,9 +1,23 @@
 """Each limit holds at a value calculated by hand and fails just beyond it."""
 
+from dataclasses import asdict
+from typing import get_args
+
 import pytest
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.report.size_limits import area_limit, fitting_outline, loss_limit, pad_capacity, pads_limit, power_limit
+from optinc_pdk.report.build_numbers import accept_limits
+from optinc_pdk.report.schema import Budget
+from optinc_pdk.report.size_limits import (
+    chip_limits,
+    fitting_outline,
+    loss_limit,
+    pad_capacity,
+    pads_limit,
+    power_limit,
+    rate_limit,
+    size_limit,
+)
 
 MPW, RETICLE = (11470.0, 4900.0), (33000.0, 26000.0)
 
@@ -18,14 +32,45 @@ def test_bumps_cover_the_die() -> None:
     assert pad_capacity(load_process("soi220_flipchip"), MPW) == 227 * 96
 
 
-def test_the_area_limit_fails_if_one_die_exceeds_the_reticle() -> None:
+def test_a_chip_has_the_size_of_one_die_that_the_reticle_contains() -> None:
     process = load_process()
-    assert area_limit(process, [RETICLE]).holds
-    assert not area_limit(process, [(33000.0, 26000.001)]).holds
-    assert not area_limit(process, [MPW, (33001.0, 10.0)]).holds
-    several = area_limit(process, [MPW, RETICLE])
-    assert several.value == several.limit == 858.0
-    assert "2 dies of 914.2 mm² together" in several.assumption
+    assert size_limit(process, [RETICLE]).holds and size_limit(process, [RETICLE[::-1]]).holds
+    assert not size_limit(process, [(33000.0, 26000.001)]).holds
+    narrow = size_limit(process, [(33001.0, 10.0)])
+    assert not narrow.holds and narrow.value == 0.33001 and "33.00 × 0.01 mm" in narrow.detail
+    several = size_limit(process, [MPW, MPW])
+    assert not several.holds and several.value == pytest.approx(112.406) and several.detail == "2 dies"
+    assert size_limit(process, [MPW]).detail == ""
+
+
+def test_a_rate_is_at_least_the_lowest_useful_one() -> None:
+    process = load_process()
+    speed = {"symbol_rate_bd": 1e6, "word_error_rate": 1e-9}
+    limit = rate_limit(process, speed)
+    assert limit.holds and limit.minimum and limit.limit == 1e6 and limit.unit == "Bd"
+    assert rate_limit(process, speed | {"symbol_rate_bd": 0.999e6}).holds is False
+    none = rate_limit(process, speed | {"symbol_rate_bd": None})
+    assert none.holds is False and none.value == 0.0
+
+
+def test_missed_budgets_are_accepted_by_name_alone() -> None:
+    """A budget that holds is not accepted, whatever was named."""
+    process = load_process()
+    limits = {
+        **chip_limits(process, [MPW, MPW], 2000, 7.3),
+        "loss": loss_limit(process, (80.0,), 3e-4),
+        "rate": rate_limit(process, {"symbol_rate_bd": None, "word_error_rate": 1e-9}),
+    }
+    assert tuple(limits) == get_args(Budget)
+    for accept in ((), ("size",), ("loss", "rate"), get_args(Budget)):
+        numbers = {name: asdict(limit) for name, limit in limits.items()}
+        lines = accept_limits(numbers, accept)
+        missed = [name for name, limit in limits.items() if limit.holds is False]
+        assert missed == ["size", "pads", "loss", "rate"]
+        assert [name for name, one in numbers.items() if one["accepted"]] == [name for name in missed if name in accept]
+        left = [name for name in missed if name not in accept]
+        assert [line.split()[1] for line in lines] == left
+        assert all(f"--accept {name}" in line for name, line in zip(left, lines, strict=True))
 
 
 def test_pads_are_limited_by_the_outline_that_contains_the_die() -> None:

@@ -10,7 +10,7 @@ import typer
 from optinc_pdk.chip_sign_off import Build
 from optinc_pdk.cli.chip_builds import end_build
 from optinc_pdk.report.schema import LimitNumbers, Report
-from optinc_pdk.report.terminal_tables import limit_line, speed_line, summary_table, verdict_text
+from optinc_pdk.report.terminal_tables import limit_line, speed_line, summary_table
 
 
 def _speed_line(numbers: dict[str, Any]) -> str:
@@ -22,7 +22,9 @@ def _speed_line(numbers: dict[str, Any]) -> str:
 def test_limits_and_speed_have_a_line_each(numbers: dict[str, Any]) -> None:
     table = summary_table(Report.model_validate(numbers))
     rows = dict(zip(*(list(column.cells) for column in table.columns), strict=True))
-    assert rows["limits"] == ("area 56.2 of 858 mm², pads 1,230 of 688 MISSED, power 0.06 of no limit given")
+    assert rows["limits"] == (
+        "size 56.2 of 858 mm², pads 1,230 of 688 accepted, power 0.06 of no limit given, rate 300 MBd of at least 1 MBd"
+    )
     assert rows["time"] == f"{sum(numbers['seconds'].values()):.1f} s"
     assert rows["function"].endswith("margin 0.210 levels; enumerated: every combination of symbols at the fibres")
     assert rows["speed"] == (
@@ -52,14 +54,17 @@ def test_a_verdict_on_sampled_words_says_so(numbers: dict[str, Any]) -> None:
     numbers["function"] |= {"coverage": "sample", "certificate": None, "basis": "sampled only: not a proof"}
     report = Report.model_validate(numbers)
     rows = dict(zip(*(list(column.cells) for column in summary_table(report).columns), strict=True))
-    assert verdict_text(report) == "pass, the function on sampled words only"
+    accepted = "accepted: pads 1,230 of 688"
+    assert report.verdict_text == f"pass, the function on sampled words only, {accepted}"
     assert "of sampled inputs exact" in rows["network"]
     assert rows["function"].endswith("sampled only: not a proof")
 
 
-@pytest.mark.parametrize(("verdict", "code"), [("pass", 0), ("fail", 1)])
+@pytest.mark.parametrize(
+    ("verdict", "printed_verdict", "code"), [("pass", "pass, accepted: pads 1,230 of 688", 0), ("fail", "fail", 1)]
+)
 def test_the_verdict_is_the_last_line_of_a_build(
-    numbers: dict[str, Any], verdict: str, code: int, monkeypatch: pytest.MonkeyPatch
+    numbers: dict[str, Any], verdict: str, printed_verdict: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed = io.StringIO()
     monkeypatch.setattr("sys.stdout", printed)
@@ -69,7 +74,8 @@ def test_the_verdict_is_the_last_line_of_a_build(
         end_build(Build(report, Path("out"), ("one remark", "another remark")), as_json=False)
     assert end.value.exit_code == code
     lines = printed.getvalue().splitlines()
-    assert lines[-3:] == ["one remark", "another remark", f"verdict {verdict}: {Path('out/invented.report.html')}"]
+    last = f"verdict {printed_verdict}: {Path('out/invented.report.html')}"
+    assert lines[-3:] == ["one remark", "another remark", last]
     assert sum("verdict" in line for line in lines) == 1
 
 
@@ -79,9 +85,12 @@ def test_the_verdict_is_the_last_line_of_a_build(
         (30.0, True, "loss 23.1 of 30 dB"),
         (20.0, False, "loss 23.1 of 20 dB MISSED"),
         (None, None, "loss 23.1 of no limit given"),
-        (None, False, "loss 23.1: none is low enough, a symbol is wrong without noise MISSED"),
+        (None, False, "loss 23.1 (no light is enough) MISSED"),
     ],
 )
 def test_a_limit_that_is_missed_is_stated(limit: float | None, holds: bool | None, expected: str) -> None:
-    numbers = LimitNumbers(value=23.1, limit=limit, unit="dB", holds=holds, assumption="none")
+    detail = "no light is enough" if limit is None and holds is False else ""
+    numbers = LimitNumbers(value=23.1, limit=limit, unit="dB", holds=holds, assumption="none", detail=detail)
     assert limit_line("loss", numbers) == expected
+    accepted = numbers.model_copy(update={"accepted": holds is False})
+    assert limit_line("loss", accepted) == expected.replace("MISSED", "accepted")
