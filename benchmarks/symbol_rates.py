@@ -22,6 +22,7 @@ from optinc_pdk import flow
 from optinc_pdk.cards import Link, Receivers, load_process
 from optinc_pdk.onn import Onn, bundled_weights
 from optinc_pdk.report.formatting import format_si
+from optinc_pdk.report.schema import BUDGETS
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering
@@ -79,7 +80,13 @@ def measure(row: Row) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         built = flow.build(
-            bundled_weights(row.bits, 4), folder, "chip", row.process, link=row.link, receivers=row.receivers
+            bundled_weights(row.bits, 4),
+            folder,
+            "chip",
+            row.process,
+            link=row.link,
+            receivers=row.receivers,
+            accept=BUDGETS,
         )
         files = [folder / f"chip{ending}" for ending in (".gds", ".pic.yml", ".bias.yml")]
         chip = read_extracted_chip(*files, process)

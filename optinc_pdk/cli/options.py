@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -37,14 +37,16 @@ def accepted_budgets(text: str) -> list[Budget]:
     Raises:
         InputError: A name is no budget.
     """
-    from optinc_pdk.report.schema import Budget
+    if not text:
+        return []
 
-    names = [name.strip() for name in text.split(",")] if text else []
-    budgets = {name: name for name in get_args(Budget)}
+    from optinc_pdk.report.schema import BUDGETS
+
+    names = [name.strip() for name in text.split(",")]
     for name in names:
-        if name not in budgets:
-            raise InputError(f"--accept {text}: {name!r} is no budget; give names out of {', '.join(budgets)}")
-    return [budgets[name] for name in names]
+        if name not in BUDGETS:
+            raise InputError(f"--accept {text}: {name!r} is no budget; give names out of {', '.join(BUDGETS)}")
+    return [budget for budget in BUDGETS if budget in names]
 
 
 def completed_processes(incomplete: str) -> list[str]:

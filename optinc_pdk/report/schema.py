@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -20,6 +20,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 Budget = Literal["size", "pads", "power", "loss", "rate"]
 """Names of the budgets of a process, which a chip meets or the user accepts."""
+BUDGETS: Final[tuple[Budget, ...]] = get_args(Budget)
 
 
 class StrictModel(BaseModel):

@@ -1,13 +1,12 @@
 """Each limit holds at a value calculated by hand and fails just beyond it."""
 
 from dataclasses import asdict
-from typing import get_args
 
 import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.report.build_numbers import accept_limits
-from optinc_pdk.report.schema import Budget
+from optinc_pdk.report.schema import BUDGETS, Budget
 from optinc_pdk.report.size_limits import (
     chip_limits,
     fitting_outline,
@@ -61,8 +60,9 @@ def test_missed_budgets_are_accepted_by_name_alone() -> None:
         "loss": loss_limit(process, (80.0,), 3e-4),
         "rate": rate_limit(process, {"symbol_rate_bd": None, "word_error_rate": 1e-9}),
     }
-    assert tuple(limits) == get_args(Budget)
-    for accept in ((), ("size",), ("loss", "rate"), get_args(Budget)):
+    assert tuple(limits) == BUDGETS
+    choices: list[tuple[Budget, ...]] = [(), ("size",), ("loss", "rate"), BUDGETS]
+    for accept in choices:
         numbers = {name: asdict(limit) for name, limit in limits.items()}
         lines = accept_limits(numbers, accept)
         missed = [name for name, limit in limits.items() if limit.holds is False]
