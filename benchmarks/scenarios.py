@@ -225,8 +225,8 @@ accept all budgets, and the verdict names those that are missed.
 - **MZIs** by the convention of arXiv 2603.28290 (weights only, distinct rows, independent parts separately), and on the
   die with dummies and attenuators.
 - **Words**: inputs that were tried on the extracted chip; every one was read exactly where the verdict begins with
-  *pass*. **Basis** states whether they are all inputs, or a sample, and whether interval bounds over the extracted matrices
-  certify all words (with the certified margin), see [function check](function_check.md).
+  *pass*. **Basis** states whether they are all inputs, or a sample, and whether interval bounds over the extracted
+  matrices certify all words (with the certified margin), see [function check](function_check.md).
 - **Margin**: smallest distance of an output from its decision threshold on the extracted chip, in levels; for a cascade
   through both levels.
 - **ε\\***: largest matrix error with 99.9 % exact words. **σ\\***: largest field noise with a word-error rate of 1e-6

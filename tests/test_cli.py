@@ -27,6 +27,7 @@ import torch
 import typer
 from safetensors.torch import save_file
 
+from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.circuit import read_bias
@@ -34,7 +35,7 @@ from optinc_pdk.cli import main
 from optinc_pdk.cli.app import progress_counter, stage_progress
 from optinc_pdk.cli.command_groups import GROUPS
 from optinc_pdk.cli.commands import app
-from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.onn import Onn, bundled_weights, carry_chain
 from optinc_pdk.report.build_files import report_page
 from optinc_pdk.report.installation import Part
 
@@ -215,6 +216,9 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
         ("build", none),
         ("build", "--name", "a/b"),
         ("build", "--process", "nowhere"),
+        ("build", "--accept", "loss,area"),
+        ("cascade", "--accept", "all"),
+        ("program", none, none, none, "--accept", ","),
         ("cascade", *task, "--process", "nowhere"),
         ("cascade", *task, "--name", "a/b"),
         ("factor", none),
@@ -619,6 +623,32 @@ def test_options_of_general_networks_decide_the_verdict(tmp_path: Path) -> None:
     np.save(tmp_path / "matrix.npy", np.eye(3))
     refused = run("build", tmp_path / "matrix.npy", "--data", data)
     assert refused.returncode == 2 and "--data has no effect" in refused.stderr
+
+
+def test_a_missed_budget_fails_unless_it_is_accepted_by_name(tmp_path: Path) -> None:
+    """Accepting a budget that holds changes nothing, and is not listed."""
+    weights, card, out, again = (tmp_path / name for name in ("small.npz", "strict", "out", "again"))
+    carry_chain(Averaging(2, 4, 1)).save(weights)
+    card.mkdir()
+    (card / "process.yml").write_text(
+        "schema: 1\nname: strict\ntitle: no cooling\nbase: soi220\nsources: {mine: a guess}\n"
+        "budget: {cooling_w_per_mm2: {value: 1.0e-6, source: mine}}\n"
+    )
+    missed = run("build", weights, "-o", out, "--process", card)
+    assert missed.returncode == 1, missed.stderr
+    assert missed.stdout.splitlines()[-1].startswith("verdict fail: ") and "MISSED" in missed.stdout
+    assert "--accept power" in missed.stderr
+    report = json.loads((out / "small.report.json").read_text())
+    assert report["verdict"] == "fail" and report["function"]["exact"] == report["function"]["inputs"]
+    assert not any(limit["accepted"] for limit in report["chip"]["limits"].values())
+    chip = (out / "small.gds", out / "small.pic.yml", weights, "-o", again, "--process", card)
+    accepted = run("program", *chip, "--accept", "loss,power")
+    assert accepted.returncode == 0, accepted.stderr
+    verdict = accepted.stdout.splitlines()[-1]
+    assert re.match(r"verdict pass, accepted: power \S+ of 1e-06 W/mm²: ", verdict), verdict
+    limits = json.loads((again / "small.report.json").read_text())["chip"]["limits"]
+    assert [name for name, limit in limits.items() if limit["accepted"]] == ["power"]
+    assert "pass, accepted: power" in (again / "small.report.html").read_text()
 
 
 @pytest.mark.parametrize("write", [nan, pickled, text, three_dimensional, mismatched, object_array, missing])

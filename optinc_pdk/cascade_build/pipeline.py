@@ -20,11 +20,11 @@ from optinc_pdk.chip_sign_off import STAGES, Build, Clock
 from optinc_pdk.file_sets import StagedFiles, output_targets
 from optinc_pdk.flow import BuildOptions, build_staged
 from optinc_pdk.report.build_files import BUILD_ENDING, file_digest
+from optinc_pdk.report.schema import Budget
 
 if TYPE_CHECKING:
     from optinc_pdk.onn import Activation
     from optinc_pdk.report.cascade_report import CascadeReport
-    from optinc_pdk.report.schema import Budget
     from optinc_pdk.signoff.cascade import CascadeResult
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
 
