@@ -192,7 +192,8 @@ class PadSizeRule(_Rule):
     """Minimum side length of a pad.
 
     A pad is a shape of the first layer that is wider than `recognize_um` in both directions, or that carries a text of
-    the second layer.
+    the second layer. Its opposite sides are at least `value_um` apart, and a square of this side lies within it,
+    parallel to the axes or to a side of the pad that is at least half as long.
     """
 
     kind: Literal["pad_size"]
@@ -202,7 +203,10 @@ class PadSizeRule(_Rule):
 
 
 class PadPitchRule(_Rule):
-    """Minimum distance between the centres of pads, the shapes wider than `recognize_um` in both directions."""
+    """Minimum distance between the centres of pads, the shapes wider than `recognize_um` in both directions.
+
+    The centre is that of the box around a pad.
+    """
 
     kind: Literal["pad_pitch"]
     layers: OneLayer
@@ -211,7 +215,10 @@ class PadPitchRule(_Rule):
 
 
 class FibrePitchRule(_Rule):
-    """Minimum distance between the centres of gratings; lines at most `merge_um` apart form one grating."""
+    """Minimum distance between the centres of gratings; lines at most `merge_um` apart form one grating.
+
+    The centre is that of the box around a grating's lines.
+    """
 
     kind: Literal["fibre_pitch"]
     layers: OneLayer
@@ -267,7 +274,7 @@ class OutlineRule(_Rule):
 
 
 class DieSizeRule(_Rule):
-    """Every outline has a size in `dies_um`, or is larger than these and fits `reticle_um`, in either orientation.
+    """Every outline has a size in `dies_um`, or is longer or wider than these and fits `reticle_um`, either way round.
 
     Without `reticle_um`, no other size is allowed: runs that several designs share have no larger design area.
     """

@@ -6,6 +6,7 @@ rules.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -38,6 +39,10 @@ from optinc_pdk.signoff.drc.shape_checks import MARKER_UM
 
 # Sides of a pad that form a larger angle are not opposite: sides of an octagon, or edges where rounding cuts a corner.
 OPPOSITE_DEG = 40.0
+# A square that is not parallel to the axes may be smaller by this many database units: rotated pads are rounded.
+TURNED_SLACK = 4
+# Factor by which pads are enlarged to find room for squares, so that less than a database unit counts.
+ENLARGED = 4
 
 
 def bend_radius(design: Design, rule: BendRadiusRule) -> kdb.Region:
@@ -209,7 +214,10 @@ def _pads(design: Design, layer: str, size: int) -> Iterator[PadShapes]:
 
 
 def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
-    """Find pads that are too small, and labels that are on metal but not on a pad of full size."""
+    """Find pads that are too small, and labels that are on metal but not on a pad of full size.
+
+    A pad is too small where opposite sides are closer than the rule's value, and if no square of this side lies in it.
+    """
     metal = rule.layers[0]
     value = design.dbu(rule.value_um)
     narrow = kdb.Region()
@@ -217,7 +225,8 @@ def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
     odd: list[kdb.Polygon] = []
     for part in pads(design, metal, rule.recognize_um):
         pairs = part.pads.width_check(value, False, kdb.Metrics.Euclidian, OPPOSITE_DEG)
-        narrow += kdb.Region(list(part.where.copies(pairs.polygons(1))))
+        cut = [pad for pad in part.pads.each() if not _contains_square(design, metal, pad, value)]
+        narrow += kdb.Region(list(part.where.copies(pairs.polygons(1) + kdb.Region(cut))))
         # shrink by half a database unit less on each side, so that metal exactly as wide as a pad remains
         whole = part.pads.sized(1 - value // 2).sized(value // 2 - 1).merged()
         if all(pad.is_box() for pad in whole.each()):
@@ -225,6 +234,38 @@ def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
         else:
             odd += part.where.copies(whole)
     return narrow + _labels_off_pads(design, rule, np.concatenate(wide), kdb.Region(odd))
+
+
+def _contains_square(design: Design, metal: str, pad: kdb.Polygon, side: int) -> bool:
+    """Whether a square lies within a pad, parallel to the axes or to a side of the pad of at least half its length.
+
+    Args:
+        design: Layout.
+        metal: Layer of the pad.
+        pad: The pad. Shrinking and growing metal fills cut corners, so that the metal as drawn is measured.
+        side: Side of the square in database units. A rectangle with closer sides counts as large enough here.
+    """
+    drawn = design.near(metal, pad.bbox()).merged().interacting(kdb.Region(pad))
+    if pad.is_box() and (kdb.Region(pad) - drawn).is_empty():
+        return True
+    sides = kdb.Region(pad).edges().with_length(side // 2, None, False)
+    turns = {round(math.degrees(math.atan2(edge.dy(), edge.dx())) % 90.0, 3) for edge in sides.each()}
+    at_origin = drawn.moved(-pad.bbox().left, -pad.bbox().bottom)
+    return any(
+        _leaves_room(
+            at_origin.transformed(kdb.ICplxTrans(ENLARGED, -turn, False, 0, 0)),
+            ENLARGED * (side - (TURNED_SLACK if turn else 0)),
+        )
+        for turn in sorted({0.0} | turns)
+    )
+
+
+def _leaves_room(shapes: kdb.Region, side: int) -> bool:
+    """Whether a square parallel to the axes lies within shapes, its side in database units."""
+    extent = shapes.bbox()
+    # where the square fits exactly, one with a database unit less leaves an area to its corner
+    outside, room = kdb.Region(extent.enlarged(side)) - shapes, kdb.Box(1 - side, 1 - side, 0, 0)
+    return not (kdb.Region(extent) - outside.minkowski_sum(room)).is_empty()
 
 
 def _labels_off_pads(design: Design, rule: PadSizeRule, wide: Ints, odd: kdb.Region) -> kdb.Region:

@@ -81,6 +81,11 @@ def on_pad(name: str, by: str) -> None:
             draft.cut(draft.wire, kdb.Box(box.left, box.bottom, box.right, box.bottom + 100))
         elif by == "smaller by 1 nm":
             draft.cut(draft.wire, kdb.Box(box.left, box.top - 1, box.right, box.top))
+        elif by == "with a corner cut by 15 um":
+            x, y = (int(rng.choice(sides)) for sides in ((box.left, box.right), (box.bottom, box.top)))
+            legs = [kdb.Point(x, y), kdb.Point(x + (15_000 if x == box.left else -15_000), y)]
+            legs.append(kdb.Point(x, y + (15_000 if y == box.bottom else -15_000)))
+            draft.cut(draft.wire, kdb.Region(kdb.Polygon(legs)))
         elif by == "moved":
             draft.cut(draft.wire, box)
             draft.add(draft.wire, box.moved(5000, 5000))
@@ -93,6 +98,7 @@ def on_pad(name: str, by: str) -> None:
 on_pad("pad missing", "missing")
 on_pad("pad smaller by 200 nm", "smaller")
 on_pad("pad smaller by 1 nm", "smaller by 1 nm")
+on_pad("pad with a corner cut", "with a corner cut by 15 um")
 on_pad("pad moved by 5 um", "moved")
 on_pad("pad cut in two", "cut in two")
 

@@ -9,7 +9,7 @@ import klayout.db as kdb
 from optinc_pdk.cards.process import Process
 from optinc_pdk.cards.rules import FibrePitchRule, PadPitchRule, PadSizeRule
 from rule_cases.case import LIMIT, Scene
-from rule_cases.drawing import ANGLES, Shape, Vector, bar, box, left_of, slanted
+from rule_cases.drawing import ANGLES, Shape, Vector, bar, box, left_of, polygon, slanted
 from rule_cases.lines import nm, octagon
 from rule_cases.registry import scenes
 
@@ -48,8 +48,30 @@ def pad_size(rule: PadSizeRule, process: Process) -> Iterator[Scene]:
 
             # metal is shrunk and grown to find its pads, which moves edges off the axes
             yield Scene(f"square at {name}", turned, {-2: 1, 5: 0})
+
+    def chamfered(delta: int) -> list[Shape]:
+        # a square of full size touches the cut with its corner
+        wide, cut = size + 4_000, 8_000 - delta
+        return [polygon(metal, (0, 0), (wide, 0), (wide, wide - cut), (wide - cut, wide), (0, wide))]
+
+    def notched(delta: int) -> list[Shape]:
+        # each leg is as wide as the square
+        wide, inner = 2 * size + 40_000, size + delta
+        return [polygon(metal, (0, 0), (wide, 0), (wide, inner), (inner, inner), (inner, wide), (0, wide))]
+
+    def eight_sides(delta: int) -> list[Shape]:
+        # the square has its corners on the slanted sides
+        cut = size // 4
+        wide = size + cut + delta
+        far = wide - cut
+        points = [(cut, 0), (far, 0), (wide, cut), (wide, far), (far, wide), (cut, wide), (0, far), (0, cut)]
+        return [polygon(metal, *points)]
+
     yield Scene("with a wire and a label", wired, LIMIT)
-    yield Scene("octagon", lambda delta: [octagon(metal, size + delta)], LIMIT)
+    yield Scene("octagon", eight_sides, LIMIT)
+    yield Scene("octagon as wide as a pad", lambda _: [octagon(metal, size)], {-1: 1})
+    yield Scene("corner cut", chamfered, {-1: 1, 0: 0, 1: 0}, slack=(9, 9))
+    yield Scene("L", notched, LIMIT)
     yield Scene("labelled metal", labelled, {-1: 1, 0: 0})
     yield Scene("wide wire", recognized, {-1: 0, 2: 1})
 

@@ -5,6 +5,12 @@ module Checks
   # Sides of a pad that form a larger angle are not opposite; equal to OPPOSITE_DEG of the Python checks.
   OPPOSITE_DEG = 40.0
 
+  # A square that is not parallel to the axes may be smaller by this; equal to TURNED_SLACK of the Python checks.
+  TURNED_SLACK = 4
+
+  # Factor by which pads are enlarged to find room for squares; equal to ENLARGED of the Python checks.
+  ENLARGED = 4
+
   module_function
 
   # Gaps between guides that are too narrow, except near bodies and under valid marks.
@@ -198,11 +204,34 @@ module Checks
     pad_cores(design, layer, recognize_um).sized(design.dbu(recognize_um).div(2)).merged
   end
 
+  # Whether a square lies within a pad, parallel to the axes or to a side of the pad of at least half its length.
+  def contains_square?(design, metal, pad, side)
+    drawn = design.near(metal, pad.bbox).merged.interacting(RBA::Region::new(pad))
+    return true if pad.is_box? && (RBA::Region::new(pad) - drawn).is_empty?
+    turns = RBA::Region::new(pad).edges.each.select { |edge| edge.length >= side.div(2) }.map { |edge|
+      (Math.atan2(edge.dy, edge.dx) * 180 / Math::PI % 90).round(3)
+    }
+    at_origin = drawn.moved(-pad.bbox.left, -pad.bbox.bottom)
+    ([0.0] + turns).uniq.any? do |turn|
+      enlarged = at_origin.transformed(RBA::ICplxTrans::new(ENLARGED, -turn, false, 0, 0))
+      leaves_room?(enlarged, ENLARGED * (side - (turn == 0.0 ? 0 : TURNED_SLACK)))
+    end
+  end
+
+  # Whether a square parallel to the axes lies within shapes, its side in database units.
+  def leaves_room?(shapes, side)
+    # where the square fits exactly, one with a database unit less leaves an area to its corner
+    outside, room = RBA::Region::new(shapes.bbox.enlarged(side, side)) - shapes, RBA::Box::new(1 - side, 1 - side, 0, 0)
+    !(RBA::Region::new(shapes.bbox) - outside.minkowski_sum(room)).is_empty?
+  end
+
   # Pads that are too small, and labels on metal that are not on a pad.
   def check_pad_size(design, rule)
     metal, label = rule["layers"]
     value = design.dbu(rule["value_um"])
-    narrow = pads(design, metal, rule["recognize_um"]).width_check(value, false, RBA::Region::Euclidian, OPPOSITE_DEG).polygons(1)
+    found = pads(design, metal, rule["recognize_um"])
+    narrow = found.width_check(value, false, RBA::Region::Euclidian, OPPOSITE_DEG).polygons(1)
+    found.each { |pad| narrow.insert(pad) unless contains_square?(design, metal, pad, value) }
     return narrow unless design.index(label)
     # as boxes, because KLayout reports no text as outside an empty region
     texts = RBA::Texts::new(design.top.begin_shapes_rec(design.index(label)))
