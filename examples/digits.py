@@ -70,7 +70,7 @@ network.save(OUT / "network.npz")
 np.savez(OUT / "test.npz", x=test, y=test_labels)
 
 report = built.report
-table = Table("quantity", "value", title=f"verdict {report.verdict}: {OUT / 'digits.report.html'}")
+table = Table("quantity", "value", title=f"verdict {report.verdict_text}: {OUT / 'digits.report.html'}")
 if report.network is not None and report.chip is not None:
     found, chip = report.network, report.chip
     accuracy = (found.network_accuracy, found.chip_accuracy)

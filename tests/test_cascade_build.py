@@ -88,6 +88,16 @@ def test_a_verdict_cannot_contradict_the_words(chips: CascadeBuild) -> None:
     assert CascadeReport.model_validate(numbers).failures() == [f"{NAME}_level1: verdict fail", "words: not run"]
 
 
+def test_the_verdict_names_the_accepted_budgets_of_both_chips(chips: CascadeBuild) -> None:
+    assert chips.report.verdict_text == "pass"
+    numbers = chips.report.model_dump()
+    numbers["levels"][1]["accepted"] = ["loss 54.1 of 24.2 dB"]
+    report = CascadeReport.model_validate(numbers)
+    assert report.verdict_text == "pass, accepted: level 2 loss 54.1 of 24.2 dB"
+    assert report.verdict_text in " ".join(cascade_text(report).split())
+    assert CascadeReport.model_validate(numbers | {"verdict": "fail"}).verdict_text == "fail"
+
+
 def test_the_command_builds_from_weights_and_fails_with_wrong_ones(chips: CascadeBuild, tmp_path: Path) -> None:
     first, second = (comparator_network(task) for task in cascade_tasks(2, 2, 1))
     first.save(tmp_path / "first.npz")
