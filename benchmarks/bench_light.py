@@ -1,6 +1,6 @@
 """Simulation time of built chips: from the layout to S-parameters to the words of the whole lattice.
 
-    optinc build average_8bit_4servers_relu.npz -o gds_out
+    optinc build average_8bit_4servers_relu.npz -o gds_out --accept rate
     OMP_NUM_THREADS=1 python benchmarks/bench_light.py gds_out/average_8bit_4servers_relu.gds
 
 Netlist, bias and report are read from the layout's folder, as a build writes them. Times are the least of five runs;

@@ -186,6 +186,15 @@ def test_the_yield_of_a_chip_that_failed_is_refused(chip: Path, run: Run) -> Non
     assert done.returncode == 2 and f"is not the report of {chip}" in done.stderr
 
 
+def test_the_yield_of_a_chip_that_only_misses_a_budget_is_studied(chip: Path, run: Run) -> None:
+    path = chip.with_name("chip.report.json")
+    report = json.loads(path.read_text())
+    report["verdict"], report["chip"]["limits"]["rate"]["holds"] = "fail", False
+    path.write_text(json.dumps(report))
+    done = run("yield", chip, "--samples", 1, "--weights", chip.with_name("weights.npz"))
+    assert done.returncode == 0, done
+
+
 def test_devices_are_written_in_place_and_refused_where_two_files_are_written(chip: Path, run: Run) -> None:
     device = os.stat("/dev/null")
     for name in ("drc", "check"):

@@ -48,7 +48,7 @@ def chip(tmp_path_factory: pytest.TempPathFactory) -> Build:
 @pytest.fixture(scope="module")
 def relu_chip(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """A chip with four times the heaters, a higher current, and a network that tolerates less."""
-    return build(NETWORKS / f"{NAME}_relu.npz", tmp_path_factory.mktemp("relu_chip"))
+    return build(NETWORKS / f"{NAME}_relu.npz", tmp_path_factory.mktemp("relu_chip"), accept=("rate",))
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +102,8 @@ def test_a_chip_whose_outputs_end_in_neurons_passes_and_is_checked_by_the_comman
 def test_the_relu_chip_passes_with_a_smaller_margin(relu_chip: Build) -> None:
     report = relu_chip.report
     assert relu_chip.passed, relu_chip.findings
+    # a network of ReLUs tolerates so little noise that no useful rate is left
+    assert report.verdict_text == "pass, accepted: rate 0 Bd of at least 1 MBd"
     assert report.lvs is not None and report.lvs.match and report.lvs.devices > 700
     assert report.function is not None and report.function.inputs == 65_536 == report.function.exact
     assert report.function.margin > 0.02
