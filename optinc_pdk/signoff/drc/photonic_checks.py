@@ -243,17 +243,19 @@ def _contains_square(design: Design, metal: str, pad: kdb.Polygon, side: int) ->
         design: Layout.
         metal: Layer of the pad.
         pad: The pad. Shrinking and growing metal fills cut corners, so that the metal as drawn is measured.
-        side: Side of the square in database units. A rectangle with closer sides counts as large enough here.
+        side: Side of the square in database units.
     """
     drawn = design.near(metal, pad.bbox()).merged().interacting(kdb.Region(pad))
-    if pad.is_box() and (kdb.Region(pad) - drawn).is_empty():
-        return True
+    to_origin = kdb.ICplxTrans(kdb.Trans(-pad.bbox().left, -pad.bbox().bottom))
+    if pad.is_rectilinear() and (kdb.Region(pad) - drawn).is_empty():
+        # shrinking keeps right angles; where the square fits exactly, half a database unit less leaves an area
+        enlarged = kdb.Region(pad).transformed(kdb.ICplxTrans(ENLARGED) * to_origin)
+        return not enlarged.sized(1 - ENLARGED * side // 2).is_empty()
     sides = kdb.Region(pad).edges().with_length(side // 2, None, False)
     turns = {round(math.degrees(math.atan2(edge.dy(), edge.dx())) % 90.0, 3) for edge in sides.each()}
-    at_origin = drawn.moved(-pad.bbox().left, -pad.bbox().bottom)
     return any(
         _leaves_room(
-            at_origin.transformed(kdb.ICplxTrans(ENLARGED, -turn, False, 0, 0)),
+            drawn.transformed(kdb.ICplxTrans(ENLARGED, -turn, False, 0, 0) * to_origin),
             ENLARGED * (side - (TURNED_SLACK if turn else 0)),
         )
         for turn in sorted({0.0} | turns)

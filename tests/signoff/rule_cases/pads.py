@@ -59,6 +59,11 @@ def pad_size(rule: PadSizeRule, process: Process) -> Iterator[Scene]:
         wide, inner = 2 * size + 40_000, size + delta
         return [polygon(metal, (0, 0), (wide, 0), (wide, inner), (inner, inner), (inner, wide), (0, wide))]
 
+    def nicked(delta: int) -> list[Shape]:
+        # the corner of the square would be in the nick
+        wide, inner = size + 1_000, size + delta
+        return [polygon(metal, (0, 0), (wide, 0), (wide, inner), (inner, inner), (inner, wide), (0, wide))]
+
     def eight_sides(delta: int) -> list[Shape]:
         # the square has its corners on the slanted sides
         cut = size // 4
@@ -72,6 +77,7 @@ def pad_size(rule: PadSizeRule, process: Process) -> Iterator[Scene]:
     yield Scene("octagon as wide as a pad", lambda _: [octagon(metal, size)], {-1: 1})
     yield Scene("corner cut", chamfered, {-1: 1, 0: 0, 1: 0}, slack=(9, 9))
     yield Scene("L", notched, LIMIT)
+    yield Scene("nick in a corner", nicked, LIMIT)
     yield Scene("labelled metal", labelled, {-1: 1, 0: 0})
     yield Scene("wide wire", recognized, {-1: 0, 2: 1})
 

@@ -207,13 +207,17 @@ module Checks
   # Whether a square lies within a pad, parallel to the axes or to a side of the pad of at least half its length.
   def contains_square?(design, metal, pad, side)
     drawn = design.near(metal, pad.bbox).merged.interacting(RBA::Region::new(pad))
-    return true if pad.is_box? && (RBA::Region::new(pad) - drawn).is_empty?
+    to_origin = RBA::ICplxTrans::new(RBA::Trans::new(-pad.bbox.left, -pad.bbox.bottom))
+    if pad.is_rectilinear? && (RBA::Region::new(pad) - drawn).is_empty?
+      # shrinking keeps right angles; where the square fits exactly, half a database unit less leaves an area
+      enlarged = RBA::Region::new(pad).transformed(RBA::ICplxTrans::new(ENLARGED) * to_origin)
+      return !enlarged.sized(1 - (ENLARGED * side).div(2)).is_empty?
+    end
     turns = RBA::Region::new(pad).edges.each.select { |edge| edge.length >= side.div(2) }.map { |edge|
       (Math.atan2(edge.dy, edge.dx) * 180 / Math::PI % 90).round(3)
     }
-    at_origin = drawn.moved(-pad.bbox.left, -pad.bbox.bottom)
     ([0.0] + turns).uniq.any? do |turn|
-      enlarged = at_origin.transformed(RBA::ICplxTrans::new(ENLARGED, -turn, false, 0, 0))
+      enlarged = drawn.transformed(RBA::ICplxTrans::new(ENLARGED, -turn, false, 0, 0) * to_origin)
       leaves_room?(enlarged, ENLARGED * (side - (turn == 0.0 ? 0 : TURNED_SLACK)))
     end
   end
