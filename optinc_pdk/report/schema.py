@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from optinc_pdk.json_io import json_text
 from optinc_pdk.report.formatting import format_percent
 
 SCHEMA: Final = 1
@@ -619,7 +619,7 @@ class Report(StrictModel):
             if self.kind != other:
                 del data[other]
         data["files"] = dict(sorted(self.files.items()))
-        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+        return json_text(data)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
