@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from optinc_pdk.errors import InputError, printable_line
+from optinc_pdk.errors import InputError, printable
 
 FORMULA = "=+-@"
 """Characters at the start of a cell by which spreadsheets recognise a formula."""
@@ -58,7 +58,7 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """Return a table as text of a CSV file: a line with the names of the columns, then a line for each row.
 
     Text that a spreadsheet would calculate as a formula begins with ``QUOTE``, also text that begins with it already,
-    so that :func:`csv_value` returns the text. Characters that are not printable are escaped.
+    so that :func:`csv_value` returns the text. Characters that are not printable are escaped, except newlines.
 
     Args:
         columns: Names of the columns.
@@ -79,7 +79,7 @@ def csv_value(cell: str) -> str:
 def _csv_cell(value: object) -> object:
     if not isinstance(value, str):
         return value
-    text = printable_line(value)
+    text = printable(value)
     if _is_number(text):
         return text
     return QUOTE + text if text.startswith((*FORMULA, QUOTE)) else text
