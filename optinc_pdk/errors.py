@@ -1,10 +1,10 @@
-"""Base class of all errors that an unusable input causes."""
+"""Base class of all errors that an unusable input causes, and the form in which text of files is shown."""
+
+import json
 
 MAX_MESSAGE = 2000
 """Largest number of characters of a message. Names in an input may be as long as the input."""
 _KEPT_END = 500
-# Escape sequences and direction marks in a name would act on the terminal.
-_NEWLINE = "\n"
 
 
 class InputError(ValueError):
@@ -16,7 +16,7 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(_shortened(_printable(message)))
+        super().__init__(_shortened(printable(message)))
 
 
 class ArgumentError(InputError):
@@ -35,14 +35,23 @@ class ArgumentError(InputError):
         self.option_message = str(InputError(f"--{name.replace('_', '-')} {text}"))
 
 
-def _printable(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c == _NEWLINE else c.encode("unicode_escape").decode() for c in text)
-
-
 def _shortened(text: str) -> str:
     if len(text) <= MAX_MESSAGE:
         return text
     gap = f" … {len(text) - MAX_MESSAGE:,} characters … "
     return text[: MAX_MESSAGE - _KEPT_END - len(gap)] + gap + text[-_KEPT_END:]
+
+
+def printable(text: str) -> str:
+    """Return text in which every character that is not printable is replaced by its escape in JSON; newlines remain.
+
+    Escape sequences and direction marks in a name would act on a terminal. JSON has the same meaning afterwards.
+    """
+    return "\n".join(map(printable_line, text.split("\n")))
+
+
+def printable_line(text: str) -> str:
+    """Return text as :func:`printable` does, but escape newlines, so that a name never looks like a line."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)

@@ -1,4 +1,4 @@
-"""Writing of files: atomic replacement of regular files, writing in place to devices and pipes.
+"""Writing of files: atomic replacement of regular files, writing in place to devices and pipes; text of CSV files.
 
 A file is written under the hidden name ``.<name>.new`` beside its target, synchronised with the disk and renamed. Who
 writes it holds a lock on it, so two writers of one target wait for each other, and the hidden file of a writer that was
@@ -7,18 +7,24 @@ killed is overwritten by the next one. Symbolic links are followed: the file tha
 
 from __future__ import annotations
 
+import csv
 import errno
 import fcntl
+import io
 import os
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from optinc_pdk.errors import InputError
+from optinc_pdk.errors import InputError, printable
 
+FORMULA = "=+-@"
+"""Characters at the start of a cell by which spreadsheets recognise a formula."""
+QUOTE = "'"
+"""Character that marks a cell of a CSV file as text."""
 MAX_LINKS = 40
 """Largest number of symbolic links in a row, as in Linux."""
 _DESCRIPTORS = "/proc/self/fd"
@@ -46,6 +52,45 @@ def write_atomic(path: Path, data: bytes) -> None:
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             _replace(target, data)
+
+
+def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table as text of a CSV file: a line with the names of the columns, then a line for each row.
+
+    Text that a spreadsheet would calculate as a formula begins with ``QUOTE``, also text that begins with it already,
+    so that :func:`csv_value` returns the text. Characters that are not printable are escaped, except newlines.
+
+    Args:
+        columns: Names of the columns.
+        rows: Cells of each row; numbers, also formatted ones, are written as they are.
+    """
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(map(_csv_cell, row) for row in rows)
+    return stream.getvalue()
+
+
+def csv_value(cell: str) -> str:
+    """Return the text of a cell that :func:`csv_text` wrote."""
+    return cell.removeprefix(QUOTE)
+
+
+def _csv_cell(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    if _is_number(text):
+        return text
+    return QUOTE + text if text.startswith((*FORMULA, QUOTE)) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def output_target(path: Path, in_place: bool = True) -> Path:

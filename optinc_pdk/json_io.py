@@ -1,9 +1,11 @@
-"""Reading of JSON text: duplicate keys, NaN and infinity are refused."""
+"""JSON text: read without duplicate keys, NaN and infinity; written without characters that act on a terminal."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
+
+from optinc_pdk.errors import printable
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -22,6 +24,16 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def json_text(data: Any, indent: int = 2) -> str:
+    """Return data as JSON text that ends in a newline; characters that are not printable are escaped.
+
+    Args:
+        data: Dicts, lists, text, numbers, bools and None.
+        indent: Number of spaces by which a level is indented.
+    """
+    return printable(json.dumps(data, indent=indent, ensure_ascii=False)) + "\n"
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1222,15 +1222,41 @@ def test_compare_lists_and_draws_what_only_one_layout_has(chip: Path, tmp_path: 
     assert lines[-1] == "different: 1 of 7 layers, 1 label"
     numbers = json.loads((out / f"{gds.stem}.compare.json").read_text())
     assert numbers == json.loads(run("compare", gds, tmp_path / "b.oas", "-o", out, "--json").stdout)
-    assert (numbers["schema"], numbers["equal"]) == (1, False)
-    core = next(layer for layer in numbers["layers"] if layer["name"] == "core")
+    assert (numbers["schema"], numbers["equal"]) == (2, False)
+    (top,) = numbers["tops"]
+    assert top["a"] == top["b"] and not top["equal"]
+    core = next(layer for layer in top["layers"] if layer["name"] == "core")
     assert core["only_b"] == {"area_um2": 2.0, "polygons": 1, "boxes_um": [[100.0, 100.0, 101.0, 102.0]]}
-    assert numbers["labels"]["only_b"] == [{"layer": [200, 0], "text": "new", "place_um": [5.0, 6.0]}]
+    assert top["labels"]["only_b"] == [{"layer": [200, 0], "text": "new", "place_um": [5.0, 6.0]}]
     assert numbers["cells"]["only_a"] and not numbers["cells"]["only_b"]
     assert (out / f"{gds.stem}.compare.png").read_bytes().startswith(b"\x89PNG")
     (tmp_path / "not.gds").write_text("text")
     refused = run("compare", gds, tmp_path / "not.gds", "-o", tmp_path / "never")
     assert refused.returncode == 2 and "not.gds" in refused.stderr and not (tmp_path / "never").exists()
+
+
+def test_compare_names_the_top_cells(tmp_path: Path) -> None:
+    def tops(path: Path, **boxes: kdb.DBox) -> Path:
+        layout = kdb.Layout()
+        for name, box in boxes.items():
+            layout.create_cell(name).shapes(layout.layer(3, 0)).insert(box)
+        layout.write(str(path))
+        return path
+
+    large, small = kdb.DBox(0, 0, 10, 10), kdb.DBox(0, 0, 5, 5)
+    a = tops(tmp_path / "a.gds", P=large, Q=small)
+    changed = run("compare", a, tops(tmp_path / "b.gds", P=large, Q=small.moved(1, 0)))
+    assert changed.returncode == 1
+    assert changed.stdout.splitlines()[:2] == [
+        "Q: core (3/0): 5 µm² in 1 polygon only in a.gds, at (0.000, 0.000)–(1.000, 5.000) µm",
+        "Q: core (3/0): 5 µm² in 1 polygon only in b.gds, at (5.000, 0.000)–(6.000, 5.000) µm",
+    ]
+    missing = run("compare", a, tops(tmp_path / "c.gds", P=large))
+    assert missing.returncode == 1
+    assert missing.stdout.splitlines()[0] == "top cell only in a.gds: Q"
+    assert "1 of 2 top cells without counterpart" in missing.stdout.splitlines()[-1]
+    equal = run("compare", a, tops(tmp_path / "d.gds", Q=small, P=large))
+    assert equal.returncode == 0 and equal.stdout.splitlines()[-1].endswith("all labels of 2 top cells")
 
 
 def test_a_hidden_layer_that_is_always_zero_exits_2(tmp_path: Path) -> None:

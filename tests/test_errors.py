@@ -10,7 +10,14 @@ from optinc_pdk.errors import MAX_MESSAGE, InputError
 
 @pytest.mark.parametrize(
     ("name", "shown"),
-    [("\x1b[31m", "\\x1b[31m"), ("\u202eabc", "\\u202eabc"), ("\ud800", "\\ud800"), ("a\rb", "a\\rb"), ("µ é", "µ é")],
+    [
+        ("\x1b[31m", "\\u001b[31m"),
+        ("\x9b31m\x7f", "\\u009b31m\\u007f"),
+        ("\u202eabc", "\\u202eabc"),
+        ("\ud800", "\\ud800"),
+        ("a\rb", "a\\rb"),
+        ("µ é", "µ é"),
+    ],
 )
 def test_characters_that_act_on_a_terminal_are_escaped(name: str, shown: str) -> None:
     assert str(InputError(f"file.yml: {name} is wrong")) == f"file.yml: {shown} is wrong"
@@ -26,4 +33,4 @@ def test_a_long_message_keeps_file_and_remedy() -> None:
 
 
 def test_an_error_is_passed_between_processes() -> None:
-    assert str(pickle.loads(pickle.dumps(NetlistError("a.yml: \x07")))) == "a.yml: \\x07"
+    assert str(pickle.loads(pickle.dumps(NetlistError("a.yml: \x07")))) == "a.yml: \\u0007"

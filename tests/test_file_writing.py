@@ -1,5 +1,7 @@
 """Writing of files: atomic, whatever fails; links are followed; devices and pipes are written in place."""
 
+import csv
+import io
 import os
 import socket
 import subprocess
@@ -7,10 +9,13 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from optinc_pdk.errors import InputError
-from optinc_pdk.file_writing import locked_file, output_target, saved_bytes, write_atomic
+from optinc_pdk.errors import InputError, printable
+from optinc_pdk.file_writing import csv_text, csv_value, locked_file, output_target, saved_bytes, write_atomic
 
 
 def test_saved_bytes_are_what_is_written() -> None:
@@ -151,3 +156,29 @@ def test_open_files_of_the_process_are_written_in_order(name: str, kind: str, tm
         target = subprocess.PIPE if kind == "pipe" else stream
         done = subprocess.run([sys.executable, "-c", code], stdout=target, check=True)
     assert (done.stdout if kind == "pipe" else out.read_bytes()) == b"before\ndata\nafter\n"
+
+
+CELLS = st.text(max_size=12) | st.sampled_from(
+    ["=1+1", "+x", "-x", "@x", "'x", "''=", "\t=x", "\r=x", "-1.5", "+2", "nan"]
+)
+
+
+@given(cells=st.lists(CELLS, min_size=2, max_size=5))
+def test_no_cell_of_a_csv_file_is_a_formula_and_every_cell_is_read_back(cells: list[str]) -> None:
+    text = csv_text([f"column{n}" for n in range(len(cells))], [cells])
+    (row,) = csv.DictReader(io.StringIO(text, newline=""))
+    for cell, written in zip(cells, row.values(), strict=True):
+        assert csv_value(written) == printable(cell)
+        assert is_number(written) or written[:1] not in {"=", "+", "-", "@", "\t", "\r"}
+
+
+def is_number(text: str) -> bool:
+    try:
+        return isinstance(float(text), float)
+    except ValueError:
+        return False
+
+
+def test_numbers_in_csv_files_stay_numbers() -> None:
+    rows = [(-1.5, "-0.250", np.float64(-2.0), np.int64(-3)), (0, "", "1e-05", "-1e+09")]
+    assert csv_text("abcd", rows) == "a,b,c,d\n-1.5,-0.250,-2.0,-3\n0,,1e-05,-1e+09\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from optinc_pdk.json_io import parse_json
+from optinc_pdk.json_io import json_text, parse_json
 
 
 def test_plain_values_are_read() -> None:
@@ -25,3 +25,10 @@ def test_plain_values_are_read() -> None:
 def test_other_text_is_refused(text: str | bytes, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         parse_json(text)
+
+
+def test_written_text_is_read_back_and_has_no_character_that_acts_on_a_terminal() -> None:
+    data = {"\x9b\x7f": ["\x1b[31m µ\u202e\n", 1.5, None, "\U000e0001"]}
+    text = json_text(data)
+    assert parse_json(text) == data
+    assert all(line.isprintable() for line in text.split("\n")) and "µ" in text and text.endswith("}\n")

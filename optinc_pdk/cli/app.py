@@ -6,11 +6,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from optinc_pdk.cli.command_groups import GroupedCommands
+from optinc_pdk.errors import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Counter = Callable[[str, int, int | None], None]
 """Called with the name of the task, how many of its steps are done, and their total; None where it is unknown."""
@@ -52,9 +56,28 @@ def application(
 
 def print_table(table: Any) -> None:
     """Print a rich table on stdout, 110 characters wide if stdout is not a terminal."""
-    from rich.console import Console
+    _console(sys.stdout, None if sys.stdout.isatty() else 110).print(table)
 
-    Console(width=None if sys.stdout.isatty() else 110).print(table)
+
+def _console(stream: TextIO, width: int | None = None) -> Console:
+    """Return a rich console that shows text of files as it is: without markup, and without characters that act."""
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+    from rich.text import Text
+
+    class PrintableConsole(Console):
+        # before the widths of columns are measured
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(printable(text), **options)
+
+        # what reaches the console as rich's own text, such as prints beside a progress bar
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+    # the stream itself would replace the console's own colours
+    styled = getattr(stream, "styled", stream)
+    return PrintableConsole(file=styled, width=width, markup=False, emoji=False)
 
 
 @contextmanager
@@ -67,7 +90,6 @@ def progress_counter(remaining: bool = False) -> Iterator[Counter]:
     Yields:
         Function that updates the bar. Its arguments are the task name, the number of steps done, and the total or None.
     """
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -80,14 +102,14 @@ def progress_counter(remaining: bool = False) -> Iterator[Counter]:
 
     # the bar, not the text, becomes shorter where the terminal is narrow
     elastic = BarColumn(bar_width=None, table_column=Column(max_width=BAR_WIDTH))
-    columns = (TextColumn("{task.description:>14}"), elastic, MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description:>14}", markup=False), elastic, MofNCompleteColumn(), TimeElapsedColumn())
     estimate = (TimeRemainingColumn(),) if remaining else ()
-    console = Console(stderr=True)
+    console = _console(sys.stderr)
     with Progress(*columns, *estimate, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
 
         def update(name: str, done: int, total: int | None) -> None:
-            bar.update(task, description=name, completed=done, total=total)
+            bar.update(task, description=printable(name), completed=done, total=total)
 
         yield update
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,8 @@ from optinc_pdk.cli.app import app, progress_counter
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.options import DEFAULT, Json, ProcessName, parse_output
 from optinc_pdk.cli.paths import output_folder, output_path
+from optinc_pdk.errors import printable_line
+from optinc_pdk.json_io import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +44,9 @@ def compare(
 ) -> None:
     """Compare two layouts; writes a picture of what only one of them has, .compare.png, and .compare.json.
 
-    Masks and labels are compared, in whatever shapes and cells they are drawn. Cells that only one layout has are
-    listed as well and do not count. The process names the layers. Exit code 1 if masks or labels differ.
+    Masks and labels are compared, in whatever shapes and cells they are drawn; of several top cells, those of the same
+    name. Cells that only one layout has are listed as well and do not count. The process names the layers. Exit code 1
+    if masks or labels differ.
     """
     folder = output_folder(output) if output is not None else a.parent
     picture, numbers = (output_path(folder / f"{a.stem}.compare{ending}", a, b) for ending in (".png", ".json"))
@@ -64,7 +66,7 @@ def compare(
 
         content = difference_png(a, b, difference, card)
     found = _numbers(a, b, difference, card)
-    text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    text = json_text(found)
     write_files({picture: content, numbers: text.encode()})
     if as_json:
         print(text, end="")
@@ -75,27 +77,27 @@ def compare(
 
 def _numbers(a: Path, b: Path, difference: LayoutDifference, card: Process) -> dict[str, Any]:
     names = {pair: name for name, pair in card.gds_layers.items()}
-    layers = [
+    tops = [
         {
-            "layer": list(one.layer),
-            "name": names.get(one.layer),
-            "equal": one.equal,
-            "only_a": _side(one.only_a),
-            "only_b": _side(one.only_b),
+            "a": top.name_a,
+            "b": top.name_b,
+            "equal": top.equal,
+            "layers": [
+                {
+                    "layer": list(one.layer),
+                    "name": names.get(one.layer),
+                    "equal": one.equal,
+                    "only_a": _side(one.only_a),
+                    "only_b": _side(one.only_b),
+                }
+                for one in top.layers
+            ],
+            "labels": {"only_a": _labels(top.labels_a), "only_b": _labels(top.labels_b)},
         }
-        for one in difference.layers
+        for top in difference.tops
     ]
-    labels = {"only_a": _labels(difference.labels_a), "only_b": _labels(difference.labels_b)}
     cells = {"only_a": difference.cells_a, "only_b": difference.cells_b}
-    return {
-        "schema": 1,
-        "a": str(a),
-        "b": str(b),
-        "equal": difference.equal,
-        "layers": layers,
-        "labels": labels,
-        "cells": cells,
-    }
+    return {"schema": 2, "a": str(a), "b": str(b), "equal": difference.equal, "tops": tops, "cells": cells}
 
 
 def _side(side: OneSided) -> dict[str, Any]:
@@ -115,30 +117,51 @@ def _print(found: dict[str, Any], files: tuple[str, str], picture: Path) -> None
     from optinc_pdk.report.formatting import count_text
 
     sides = tuple(zip(("only_a", "only_b"), files, strict=True))
-    for layer in found["layers"]:
-        number = "/".join(map(str, layer["layer"]))
-        name = f"{layer['name']} ({number})" if layer["name"] else number
+    for top in found["tops"]:
+        for file, other in zip(files, (top["b"], top["a"]), strict=True):
+            if other is None:
+                print(f"top cell only in {file}: {printable_line(top['a'] or top['b'])}")
+        where = f"{_pair_text(top)}: " if len(found["tops"]) > 1 else ""
+        for layer in top["layers"]:
+            number = "/".join(map(str, layer["layer"]))
+            name = f"{layer['name']} ({number})" if layer["name"] else number
+            for side, file in sides:
+                if count := layer[side]["polygons"]:
+                    boxes = [
+                        f"({box[0]:.3f}, {box[1]:.3f})–({box[2]:.3f}, {box[3]:.3f})" for box in layer[side]["boxes_um"]
+                    ]
+                    area = f"{layer[side]['area_um2']:,.6g} µm² in {count_text(count, 'polygon')}"
+                    print(f"{where}{name}: {area} only in {file}, at {_first(boxes, count)} µm")
         for side, file in sides:
-            if count := layer[side]["polygons"]:
-                boxes = [
-                    f"({box[0]:.3f}, {box[1]:.3f})–({box[2]:.3f}, {box[3]:.3f})" for box in layer[side]["boxes_um"]
-                ]
-                area = f"{layer[side]['area_um2']:,.6g} µm² in {count_text(count, 'polygon')}"
-                print(f"{name}: {area} only in {file}, at {_first(boxes, count)} µm")
+            texts = [
+                f"{one['text']} ({one['place_um'][0]:.3f}, {one['place_um'][1]:.3f})" for one in top["labels"][side]
+            ]
+            if texts:
+                print(f"{where}{count_text(len(texts), 'label')} only in {file}: {_first(texts, len(texts))} µm")
     for side, file in sides:
-        texts = [f"{one['text']} ({one['place_um'][0]:.3f}, {one['place_um'][1]:.3f})" for one in found["labels"][side]]
-        if texts:
-            print(f"{count_text(len(texts), 'label')} only in {file}: {_first(texts, len(texts))} µm")
         if cells := found["cells"][side]:
             print(f"{count_text(len(cells), 'cell')} only in {file}: {_first(cells, len(cells))}")
     print(f"picture: {picture}")
-    differing = sum(not layer["equal"] for layer in found["layers"])
-    labels = sum(len(found["labels"][side]) for side, _ in sides)
-    if found["equal"]:
-        print(f"equal: masks of {count_text(len(found['layers']), 'layer')} and all labels")
-    else:
-        print(f"different: {differing} of {count_text(len(found['layers']), 'layer')}, {count_text(labels, 'label')}")
+    print(_summary(found["tops"]))
+
+
+def _summary(tops: Sequence[dict[str, Any]]) -> str:
+    from optinc_pdk.report.formatting import count_text
+
+    of_tops = f" of {count_text(len(tops), 'top cell')}" if len(tops) > 1 else ""
+    layers = count_text(sum(len(top["layers"]) for top in tops), "layer")
+    if all(top["equal"] for top in tops):
+        return f"equal: masks of {layers} and all labels{of_tops}"
+    alone = sum(top["a"] is None or top["b"] is None for top in tops)
+    differing = sum(not layer["equal"] for top in tops for layer in top["layers"])
+    labels = count_text(sum(len(labels) for top in tops for labels in top["labels"].values()), "label")
+    return f"different: {f'{alone}{of_tops} without counterpart, ' * bool(alone)}{differing} of {layers}, {labels}"
+
+
+def _pair_text(top: dict[str, Any]) -> str:
+    names = [printable_line(top[side]) for side in ("a", "b") if top[side] is not None]
+    return " / ".join(dict.fromkeys(names))
 
 
 def _first(texts: Sequence[str], count: int) -> str:
-    return ", ".join(texts[:SHOWN]) + (", …" if count > SHOWN else "")
+    return ", ".join(map(printable_line, texts[:SHOWN])) + (", …" if count > SHOWN else "")

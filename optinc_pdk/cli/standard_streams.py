@@ -1,4 +1,7 @@
-"""Standard output and error that never interrupt a command: closed, broken, full, or unable to encode a character."""
+"""Standard output and error that never interrupt a command: closed, broken, full, or unable to encode a character.
+
+Everything that a command prints passes :class:`PrintableStream`, so that text of files never acts on a terminal.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import sys
 from typing import Any, TextIO
 
 from optinc_pdk.cli.exit_codes import SIGNALLED, UNUSABLE
+from optinc_pdk.errors import printable
 
 SIGPIPE = 13
 """Number of the signal; Windows has none."""
@@ -55,6 +59,35 @@ class SinkStream(io.RawIOBase):
         return self.raw.isatty()
 
 
+class PrintableStream(io.TextIOWrapper):
+    """Text stream that writes characters which are not printable as their escapes, see ``printable``."""
+
+    def write(self, text: str) -> int:
+        """Write text; return its number of characters."""
+        super().write(printable(text))
+        return len(text)
+
+    @property
+    def styled(self) -> StyledStream:
+        """The stream for text with styles of our own."""
+        return StyledStream(self)
+
+
+class StyledStream:
+    """The same stream without replacement of characters, for escape sequences that set colours or move the cursor."""
+
+    def __init__(self, stream: PrintableStream) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write text as it is; return its number of characters."""
+        return io.TextIOWrapper.write(self._stream, text)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the attribute of the stream."""
+        return getattr(self._stream, name)
+
+
 def json_escape(fault: UnicodeError) -> tuple[str, int]:
     """Replace characters that an encoding lacks by ``\\uXXXX``, which JSON reads back; a handler of codec errors."""
     if not isinstance(fault, UnicodeEncodeError):
@@ -80,7 +113,7 @@ def protect_standard_streams() -> None:
 
 
 def protected(stream: TextIO) -> TextIO:
-    """Return a text stream that writes to the raw stream of another one and keeps its errors.
+    """Return a text stream that writes printable characters to the raw stream of another one and keeps its errors.
 
     It writes every line at once if the other stream is unbuffered or buffers lines.
     """
@@ -88,7 +121,7 @@ def protected(stream: TextIO) -> TextIO:
     raw: Any = stream.buffer
     # with PYTHONUNBUFFERED, streams write through instead of line by line
     by_line = bool(getattr(stream, "line_buffering", False) or getattr(stream, "write_through", False))
-    return io.TextIOWrapper(
+    return PrintableStream(
         io.BufferedWriter(SinkStream(getattr(raw, "raw", raw))),
         encoding=stream.encoding,
         errors="optinc.json_escape",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from optinc_pdk.cli.options import DEFAULT, Gds, Json, PadSettings, ProcessName,
 from optinc_pdk.cli.paths import output_path, read_layout_netlist, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.cli.process_hints import errors_hinting_at_process, hint_at_process
 from optinc_pdk.errors import InputError
+from optinc_pdk.json_io import json_text
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
@@ -109,7 +109,7 @@ def verify(
             f"optinc: {gds}: fibre couplers without a label are named {', '.join(result.drawn.named)}", file=sys.stderr
         )
     if as_json:
-        print(json.dumps(numbers, indent=2, ensure_ascii=False))
+        print(json_text(numbers), end="")
     else:
         _print(result)
         print(f"report: {paths['.html']}")
@@ -134,7 +134,7 @@ def _write(result: Verification, verified: VerifiedFiles, card: Process, paths: 
         if result.scattering is not None:
             write_scattering(result.scattering.wavelengths_nm, [result.scattering], staged.path(paths[".s.npz"].name))
         files = [name for name in staged.names() if not name.endswith(".json")]
-        text = json.dumps(numbers, indent=1, ensure_ascii=False) + "\n"
+        text = json_text(numbers, indent=1)
         write_atomic(staged.path(paths[".json"].name), text.encode())
         html = render_verification(result, verified, card, [*files, paths[".json"].name])
         write_atomic(staged.path(paths[".html"].name), html.encode())

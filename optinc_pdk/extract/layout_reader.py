@@ -20,6 +20,8 @@ from optinc_pdk.file_reading import LAYOUT, read_bytes
 # read DXF, CIF, LEF and other formats, which are not mask data.
 GDS, OASIS = b"\x00\x06\x00\x02", b"%SEMI-OASIS"
 GZIP = b"\x1f\x8b"
+CONTEXT = "$$$CONTEXT_INFO$$$"
+"""Cell in which KLayout keeps parameters of cells; it places all of them, and is not part of a mask."""
 # Compressed blocks of an OASIS file can expand by a factor of 1,000. Reading the largest network takes 20 MB.
 MAX_MEMORY = 2**30
 MAX_LAYERS = 1_000
@@ -35,7 +37,7 @@ OTHER_PROCESS = "no bundled process has these layers; give the folder of the lay
 
 
 def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
-    """Read a GDS2 or OASIS file with one top cell.
+    """Read a GDS2 or OASIS file with one top cell; other top cells without shapes and labels are left out.
 
     Args:
         path: Layout file.
@@ -47,6 +49,10 @@ def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
         GdsError: The file has no or several top cells, or :func:`read_cells` refuses it.
     """
     layout = read_cells(path)
+    empty = [cell for cell in layout.top_cells() if cell.bbox().empty()]
+    # of a layout that is empty as a whole, the only top cell remains
+    for cell in empty if len(empty) < len(layout.top_cells()) else ():
+        layout.prune_cell(cell.cell_index(), -1)
     tops = layout.top_cells()
     if len(tops) != 1:
         listed = f": {', '.join(cell.name for cell in tops[:MAX_LISTED])}" if tops else ""
@@ -202,6 +208,9 @@ def _load(layout: kdb.Layout, data: bytes, path: Path) -> None:
     # UnicodeDecodeError: KLayout's own message contains a damaged name
     except (RuntimeError, UnicodeDecodeError) as fault:
         raise GdsError(f"{path}: {_reason(' '.join(str(fault).split()))}") from fault
+    # KLayout removes it only where it is the first cell of the file
+    if layout.has_cell(CONTEXT):
+        layout.delete_cell(layout.cell(CONTEXT).cell_index())
 
 
 def _reason(fault: str) -> str:

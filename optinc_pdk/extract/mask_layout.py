@@ -10,6 +10,7 @@ from pathlib import Path
 import klayout.db as kdb
 import numpy as np
 
+from optinc_pdk.errors import printable_line
 from optinc_pdk.extract.cell_placements import CellPlacements, find_cell_placements
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.layout_reader import check_layers, check_unit, read_layout
@@ -27,7 +28,7 @@ class Label:
     """A text of a layout.
 
     Attributes:
-        text: Text.
+        text: Text, with escapes in place of characters that are not printable.
         x: Position in nm.
         y: Position in nm.
     """
@@ -102,7 +103,7 @@ class MaskLayout:
     def labels(self, layer: str) -> list[Label]:
         """Return the texts of a layer, given its name, sorted by text and position."""
         texts = kdb.Texts(self.top.begin_shapes_rec(self.layout.layer(*self.layers[layer])))
-        labels = [Label(text.string, text.x, text.y) for text in texts.each()]
+        labels = [Label(printable_line(text.string), text.x, text.y) for text in texts.each()]
         return sorted(labels, key=lambda label: (label.text, label.x, label.y))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-import json
 from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from optinc_pdk.json_io import json_text
 from optinc_pdk.report.formatting import format_errors
 from optinc_pdk.report.schema import (
     Count,
@@ -163,7 +164,7 @@ class CascadeReport(StrictModel):
 
     def to_json(self) -> str:
         """Return the text of `cascade.json`."""
-        return json.dumps(self.model_dump(by_alias=True), indent=2, ensure_ascii=False) + "\n"
+        return json_text(self.model_dump(by_alias=True))
 
 
 def cascade_table(report: CascadeReport) -> Table:
@@ -183,14 +184,14 @@ def cascade_table(report: CascadeReport) -> Table:
     if report.words is not None:
         table.add_row("fields", _fields(report.words))
     table.add_row("time", f"{sum(report.seconds.values()):.1f} s")
-    table.add_row("verdict", f"[{'green' if report.verdict == 'pass' else 'red'} bold]{report.verdict_text}[/]")
+    table.add_row("verdict", Text(report.verdict_text, style=f"{'green' if report.verdict == 'pass' else 'red'} bold"))
     return table
 
 
 def cascade_text(report: CascadeReport) -> str:
     """Return the summary with findings and assumptions as plain text."""
     stream = io.StringIO()
-    Console(file=stream, width=120, color_system=None).print(cascade_table(report))
+    Console(file=stream, width=120, color_system=None, markup=False, emoji=False).print(cascade_table(report))
     lines = [line.rstrip() for line in stream.getvalue().splitlines()]
     for title, entries in (("Findings", report.findings), ("Assumptions", report.assumptions)):
         if entries:

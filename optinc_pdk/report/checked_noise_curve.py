@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
 from optinc_pdk.cards import Process
+from optinc_pdk.file_writing import csv_text
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.tolerance.checked_noise import CheckedCurve
 
@@ -19,17 +19,16 @@ _COLOUR, _INK = "#2f6fb0", "#444c54"
 
 def checked_csv(curve: CheckedCurve) -> bytes:
     """Format a curve as CSV with one row per symbol rate."""
-    stream = io.StringIO()
-    table = csv.writer(stream, lineterminator="\n")
     keys = [quantity.key for quantity in curve.quantities]
     passed = ["passed"] if curve.limited else []
-    table.writerow(["symbol_rate_bd", "integration_s", "laser_w", "receiver_oscillator_w", "sent", *passed, *keys])
+    columns = ["symbol_rate_bd", "integration_s", "laser_w", "receiver_oscillator_w", "sent", *passed, *keys]
+    rows = []
     for point in curve.points:
         values = [point.symbol_rate_bd, point.integration_s, curve.laser_w, curve.receiver_oscillator_w]
         row = ["" if value is None else f"{value:.6g}" for value in values] + [str(curve.sent)]
         row += [str(int(point.passed))] if curve.limited else []
-        table.writerow([*row, *(f"{point.values[key]:.6g}" for key in keys)])
-    return stream.getvalue().encode()
+        rows.append([*row, *(f"{point.values[key]:.6g}" for key in keys)])
+    return csv_text(columns, rows).encode()
 
 
 def checked_png(curve: CheckedCurve, name: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Picture of the difference of two layouts: the whole layout, and details of the places that differ."""
+"""Picture of the difference of two layouts: a whole top cell, and details of the places that differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.layout_reader import drawn_layers, read_cells
 from optinc_pdk.report.layout_pictures import draw_windows, whole_window
-from optinc_pdk.signoff.layout_difference import Label, LayoutDifference
+from optinc_pdk.signoff.layout_difference import Label, LayoutDifference, TopDifference
 
 MOST_DETAILS = 4
 MOST_LABELS = 20
@@ -59,28 +59,41 @@ def difference_png(path_a: Path, path_b: Path, difference: LayoutDifference, pro
         process: Process whose names of layers say which of them are drawn as contours.
 
     Returns:
-        Content of the PNG file: what only the first layout has, what only the second one has, and what both have.
+        Content of the PNG file: what only the first layout has, what only the second one has, and what both have. Of
+        several top cells, it shows :func:`drawn_top`.
     """
-    layout, layers, colors = _drawn(path_a, difference, process)
-    places = difference_places(difference)
+    top = drawn_top(difference)
+    layout, layers, colors = _drawn(path_a, top, process)
+    places = difference_places(top)
     box = whole_window(layout)
     whole = (box.left, box.bottom, box.right, box.top)
-    corners = _corners(difference)
+    corners = _corners(top)
     details = [detail_window(place, corners, whole) for place in places[:MOST_DETAILS]]
     pictures = list(draw_windows(layout, layers, colors, [None, *details], wide=_SIDES))
-    return _composed(pictures, [whole, *details], places, difference, (path_a.name, path_b.name))
+    return _composed(pictures, [whole, *details], places, top, (path_a.name, path_b.name))
+
+
+def drawn_top(difference: LayoutDifference) -> TopDifference:
+    """Return the top cell that the picture shows: the first one whose areas differ, else whose labels differ."""
+
+    def order(top: TopDifference) -> tuple[bool, bool, bool]:
+        return all(layer.equal for layer in top.layers), top.name_a is None, top.equal
+
+    return min(difference.tops, key=order)
 
 
 def _drawn(
-    path_a: Path, difference: LayoutDifference, process: Process
+    path_a: Path, difference: TopDifference, process: Process
 ) -> tuple[kdb.Layout, dict[str, tuple[int, int]], dict[str, str]]:
     """The first layout with the differences on layers of their own, and its layers and their colours by name."""
     layout = read_cells(path_a)
-    pairs = sorted(drawn_layers(layout))
     top = layout.create_cell("difference")
     for cell in layout.top_cells():
-        if cell.cell_index() != top.cell_index():
+        if cell.name == difference.name_a:
             top.insert(kdb.CellInstArray(cell.cell_index(), kdb.Trans()))
+        elif cell.cell_index() != top.cell_index():
+            layout.prune_cell(cell.cell_index(), -1)
+    pairs = sorted(drawn_layers(layout))
     names = {pair: name for name, pair in process.gds_layers.items() if name in _HOLLOW}
     layers = {names.get(pair, f"{pair[0]}/{pair[1]}"): pair for pair in pairs}
     colors = dict.fromkeys(sorted(layers, key=lambda name: name not in _HOLLOW), BOTH)
@@ -95,8 +108,8 @@ def _drawn(
     return layout, layers, colors
 
 
-def difference_places(difference: LayoutDifference) -> list[Box]:
-    """Return the places that differ as left, bottom, right and top in µm, the largest first.
+def difference_places(difference: TopDifference) -> list[Box]:
+    """Return the places of a top cell that differ as left, bottom, right and top in µm, the largest first.
 
     Polygons and labels that are close to each other are one place.
     """
@@ -135,7 +148,7 @@ def detail_window(place: Box, corners: Floats, whole: Box) -> Box:
     return x - height * _ASPECT / 2, y - height / 2, x + height * _ASPECT / 2, y + height / 2
 
 
-def _corners(difference: LayoutDifference) -> Floats:
+def _corners(difference: TopDifference) -> Floats:
     """Return the (n, 2) corners in µm of all polygons that only one layout has, and the places of labels."""
     sides = [side for layer in difference.layers for side in (layer.only_a, layer.only_b)]
     points = [
@@ -152,7 +165,7 @@ def _composed(
     pictures: Sequence[bytes],
     windows: Sequence[Box],
     places: Sequence[Box],
-    difference: LayoutDifference,
+    difference: TopDifference,
     names: tuple[str, str],
 ) -> bytes:
     """Put the picture of the whole layout above those of the details, with axes in µm and a legend."""
@@ -171,7 +184,8 @@ def _composed(
         detail.set_title(f"place {number + 1}", fontsize=8)
         for labels, color in ((difference.labels_a, ONLY_A), (difference.labels_b, ONLY_B)):
             _write_labels(detail, labels, color, window)
-    texts = (*(f"only in {name}" for name in names), "in both")
+    # a pair of dollar signs in the name of a file would be a formula
+    texts = (*("only in " + name.replace("$", r"\$") for name in names), "in both")
     patches = [Patch(color=color, label=text) for color, text in zip((ONLY_A, ONLY_B, BOTH), texts, strict=True)]
     figure.legend(handles=patches, loc="outside upper center", ncols=3, frameon=False, fontsize=8)
     content = io.BytesIO()

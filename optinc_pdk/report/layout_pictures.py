@@ -50,7 +50,8 @@ def whole_window(layout: kdb.Layout) -> kdb.DBox:
         ValueError: The layout is empty.
     """
     everything = _top_box(layout)
-    margin = 0.01 * everything.width()
+    # labels alone may have no width
+    margin = 0.01 * everything.width() or 1.0
     return everything.enlarged(margin, margin)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import io
 
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from optinc_pdk.file_writing import csv_text
 from optinc_pdk.report.formatting import error_numbers, format_errors, format_si, light_text
 from optinc_pdk.tolerance.error_rates import NoiseCurve, RatePoint
 from optinc_pdk.tolerance.highest_rates import RateLimits
@@ -34,15 +34,13 @@ LOWEST_RATE = 1e-15
 
 def curve_csv(curve: NoiseCurve) -> bytes:
     """Format a noise curve as CSV with the header ``COLUMNS`` and one row per symbol rate."""
-    stream = io.StringIO()
-    table = csv.writer(stream, lineterminator="\n")
-    table.writerow(COLUMNS)
+    rows = []
     for point in curve.points:
         counted = (point.sent, point.words, point.wrong)
         shares = (point.word_error_rate, point.low, point.high, point.gaussian_estimate)
         row = (point.symbol_rate_bd, point.integration_s, curve.laser_w, *counted, *shares, curve.oscillator_w)
-        table.writerow(f"{value:.6g}" if isinstance(value, float) else value for value in row)
-    return stream.getvalue().encode()
+        rows.append([f"{value:.6g}" if isinstance(value, float) else value for value in row])
+    return csv_text(COLUMNS, rows).encode()
 
 
 def curve_png(curve: NoiseCurve, name: str) -> bytes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import astuple, dataclass, fields
+
+from optinc_pdk.file_writing import csv_text
 
 FIBRE = "fibre"
 EDGES = ("left", "bottom", "right", "top")
@@ -77,11 +77,7 @@ class Pinout:
 
     def to_csv(self) -> str:
         """Return the pinout as CSV: a line with the names of the columns, then a line for each pin."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(field.name for field in fields(Pin))
-        writer.writerows([_cell(value) for value in astuple(pin)] for pin in self.pins)
-        return text.getvalue()
+        return csv_text([field.name for field in fields(Pin)], (map(_cell, astuple(pin)) for pin in self.pins))
 
 
 def _cell(value: object) -> str:

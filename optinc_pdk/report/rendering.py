@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from optinc_pdk.errors import printable
 from optinc_pdk.report.formatting import count_text, format_si
 
 
@@ -33,6 +34,8 @@ def _environment() -> Environment:
         loader=FileSystemLoader(Path(__file__).with_name("templates")),
         # included files such as page.css are part of an HTML page too
         autoescape=lambda name: name is None or not name.endswith(".md.j2"),
+        # text of files; what is inserted as markup has no such characters
+        finalize=lambda value: printable(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

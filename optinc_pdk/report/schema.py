@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from optinc_pdk.json_io import json_text
 from optinc_pdk.report.formatting import format_percent, format_short, format_si
 
 SCHEMA: Final = 1
@@ -670,7 +670,7 @@ class Report(StrictModel):
             if self.kind != other:
                 del data[other]
         data["files"] = dict(sorted(self.files.items()))
-        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+        return json_text(data)
 
     @classmethod
     def from_json(cls, text: str) -> Self:

@@ -1,13 +1,17 @@
-"""Difference of two layout files: areas that only one of them has, by layer, labels, and names of cells.
+"""Difference of two layout files: areas that only one of them has, by top cell and layer, labels, and names of cells.
 
-Layouts are equal if their masks and labels are: the same areas are drawn on every layer, in whatever shapes and cells.
-The areas are compared by KLayout's hierarchical Boolean operations, which calculate what repeats in cells once.
+Layouts are equal if their masks and labels are: the same areas are drawn on every layer of every top cell, in whatever
+shapes and cells. The areas are compared by KLayout's hierarchical Boolean operations, which calculate what repeats in
+cells once. What is placed at other angles than multiples of 90° is flattened before, because its corners are rounded to
+the database unit: each corner is rounded once, as in a flattened copy, so that rounding causes no difference and every
+difference is a change. A change of one unit that rounding hides is found in steps of a fraction of the unit, if both
+layouts have cells at such angles; a flat layout that is equal to a flattened copy states no more.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +21,21 @@ from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract.geometry_faults import refusing_geometry
-from optinc_pdk.extract.layout_reader import drawn_layers, read_cells
+from optinc_pdk.extract.layout_reader import read_cells
 
 LayerPair = tuple[int, int]
 """GDS layer and datatype."""
 THREADS = 2
-_ROUNDING = 1e-6
+_SHARP = 5
+"""KLayout's mode of sizing that keeps acute corners."""
+_ROUNDING = 1e-9
 """Largest deviation of the ratio of two database units from a whole number, relative to the ratio."""
+_STEPS = 32
+"""Steps of a database unit in which layouts with cells at other angles are compared, if they reach to 67 mm at most."""
+_ROUNDED = 27
+"""Distance in steps that rounding may move an edge, half a unit in x and y; a change of one unit moves it by 32."""
+_MAX_COORDINATE = 2**31 - 1
+"""Largest coordinate in database units; KLayout wraps larger ones around."""
 
 
 @dataclass(frozen=True)
@@ -74,27 +86,48 @@ class Label:
 
 
 @dataclass(frozen=True)
+class TopDifference:
+    """Difference of a top cell of one layout and a top cell of the other.
+
+    Attributes:
+        name_a: Name of the first layout's top cell; None if only the second layout has this top cell.
+        name_b: Name of the second layout's top cell; None if only the first layout has this top cell.
+        layers: Difference of every layer that one of the cells has, in the order of their numbers.
+        labels_a: Labels that only the first cell has, as often as it has more of them.
+        labels_b: Labels that only the second cell has.
+    """
+
+    name_a: str | None
+    name_b: str | None
+    layers: tuple[LayerDifference, ...]
+    labels_a: tuple[Label, ...]
+    labels_b: tuple[Label, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether masks and labels of the two cells are the same."""
+        alone = self.name_a is None or self.name_b is None
+        return not alone and all(layer.equal for layer in self.layers) and not self.labels_a and not self.labels_b
+
+
+@dataclass(frozen=True)
 class LayoutDifference:
     """Difference of two layouts.
 
     Attributes:
-        layers: Difference of every layer that one of the layouts has, in the order of their numbers.
-        labels_a: Labels that only the first layout has, as often as it has more of them.
-        labels_b: Labels that only the second layout has.
+        tops: Difference of each pair of top cells, and of each top cell that only one of the layouts has, by name.
         cells_a: Names of cells that only the first layout has.
         cells_b: Names of cells that only the second layout has.
     """
 
-    layers: tuple[LayerDifference, ...]
-    labels_a: tuple[Label, ...]
-    labels_b: tuple[Label, ...]
+    tops: tuple[TopDifference, ...]
     cells_a: tuple[str, ...]
     cells_b: tuple[str, ...]
 
     @property
     def equal(self) -> bool:
-        """Whether masks and labels are the same; names of cells do not count."""
-        return all(layer.equal for layer in self.layers) and not self.labels_a and not self.labels_b
+        """Whether all top cells have a counterpart with the same masks and labels; names of cells do not count."""
+        return all(top.equal for top in self.tops)
 
 
 @refusing_geometry
@@ -102,6 +135,10 @@ def compare_layouts(
     path_a: Path, path_b: Path, on_layer: Callable[[str, int, int], None] | None = None
 ) -> LayoutDifference:
     """Compare the masks, labels and names of cells of two layout files.
+
+    Top cells of the same name are compared with each other. If one top cell of each file then remains, these are
+    compared, whatever their names; several that remain are top cells that only one file has. Top cells without shapes
+    and labels do not count.
 
     Args:
         path_a: First file, GDS2 or OASIS with any number of top cells.
@@ -113,65 +150,148 @@ def compare_layouts(
 
     Raises:
         GdsError: A file cannot be used, as for :func:`optinc_pdk.extract.layout_reader.read_cells`.
-        InputError: One database unit is not a multiple of the other, or both layouts are empty.
+        InputError: One database unit is not a multiple of the other, the larger layout exceeds the range of
+            coordinates in the smaller unit, or both layouts are empty.
     """
     a, b = read_cells(path_a), read_cells(path_b)
     names_a, names_b = _cell_names(a), _cell_names(b)
-    _to_one_unit(a, b, path_b)
-    top_a, top_b = _joined_top(a), _joined_top(b)
-    if top_a.bbox().area() == top_b.bbox().area() == 0:
+    _to_one_unit((a, path_a), (b, path_b))
+    tops_a, tops_b = _tops(a), _tops(b)
+    if all(top.bbox().area() == 0 for top in (*tops_a.values(), *tops_b.values())):
         raise InputError(f"{path_a}, {path_b}: no layer of them has an area; were they written to their end?")
-    layers = sorted(drawn_layers(a) | drawn_layers(b))
+    fine = all(_has_other_angles(layout) and _reach(layout) * _STEPS <= _MAX_COORDINATE for layout in (a, b))
+    in_steps = (_in_steps(a), _in_steps(b)) if fine else None
+    for layout, tops in ((a, tops_a), (b, tops_b)):
+        _flatten_rounded(layout, tops.values())
+    pairs = _pairs(tops_a, tops_b)
+    # a top cell without counterpart is compared with an empty cell
+    cells = [
+        (
+            a.create_cell("missing") if one is None else tops_a[one],
+            b.create_cell("missing") if other is None else tops_b[other],
+        )
+        for one, other in pairs
+    ]
+    layers = [sorted(_layers(top_a) | _layers(top_b)) for top_a, top_b in cells]
+    done, total = 0, sum(map(len, layers))
     found = []
-    for done, layer in enumerate(layers):
-        if on_layer is not None:
-            on_layer(f"{layer[0]}/{layer[1]}", done, len(layers))
-        found.append(_layer_difference(top_a, top_b, layer))
-    labels_a, labels_b = _labels(top_a), _labels(top_b)
-    return LayoutDifference(
-        tuple(found),
-        tuple(sorted((labels_a - labels_b).elements())),
-        tuple(sorted((labels_b - labels_a).elements())),
-        tuple(sorted(names_a - names_b)),
-        tuple(sorted(names_b - names_a)),
-    )
+    for (one, other), (top_a, top_b), numbers in zip(pairs, cells, layers, strict=True):
+        differences = []
+        for layer in numbers:
+            if on_layer is not None:
+                on_layer(f"{layer[0]}/{layer[1]}", done, total)
+            difference = _layer_difference(top_a, top_b, layer)
+            if difference.equal and in_steps is not None and one is not None and other is not None:
+                difference = _layer_difference(in_steps[0].cell(one), in_steps[1].cell(other), layer, _ROUNDED)
+            differences.append(difference)
+            done += 1
+        labels_a, labels_b = _labels(top_a, numbers), _labels(top_b, numbers)
+        only_a, only_b = (_placed(labels, a.dbu) for labels in (labels_a - labels_b, labels_b - labels_a))
+        found.append(TopDifference(one, other, tuple(differences), only_a, only_b))
+    return LayoutDifference(tuple(found), tuple(sorted(names_a - names_b)), tuple(sorted(names_b - names_a)))
 
 
 def _cell_names(layout: kdb.Layout) -> set[str]:
     return {cell.name for cell in layout.each_cell()}
 
 
-def _to_one_unit(a: kdb.Layout, b: kdb.Layout, path_b: Path) -> None:
+def _to_one_unit(*files: tuple[kdb.Layout, Path]) -> None:
     """Express the layout with the larger database unit in that of the other."""
-    coarse, fine = (a, b) if a.dbu > b.dbu else (b, a)
+    (coarse, path), (fine, other) = sorted(files, key=lambda file: -file[0].dbu)
     ratio = coarse.dbu / fine.dbu
     if abs(ratio - round(ratio)) > _ROUNDING * ratio:
         raise InputError(
-            f"{path_b}: its database unit is {b.dbu:g} µm, that of the other layout {a.dbu:g} µm; one must be a "
+            f"{path}: its database unit is {coarse.dbu:.12g} µm, that of {other} {fine.dbu:.12g} µm; one must be a "
             "multiple of the other: write both layouts with the same unit"
         )
     if round(ratio) > 1:
+        if _reach(coarse) * round(ratio) > _MAX_COORDINATE:
+            raise InputError(
+                f"{path}: reaches to {_reach(coarse) * coarse.dbu:,.0f} µm; in the database unit of {other}, "
+                f"{fine.dbu:g} µm, the limit is {_MAX_COORDINATE * fine.dbu:,.0f} µm: write both with the same unit"
+            )
         coarse.transform(kdb.ICplxTrans(float(round(ratio))))
-        coarse.dbu = fine.dbu
+    # units that differ by rounding are the same
+    coarse.dbu = fine.dbu
 
 
-def _joined_top(layout: kdb.Layout) -> kdb.Cell:
-    """Return the top cell; a new one with all of them where a layout has several, or none."""
-    tops = layout.top_cells()
-    if len(tops) == 1:
-        return tops[0]
-    joined = layout.create_cell("joined_top")
+def _reach(layout: kdb.Layout) -> int:
+    """Return the largest coordinate in any cell, in database units."""
+    boxes = [box for cell in layout.each_cell() if not (box := cell.bbox()).empty()]
+    return max((abs(edge) for box in boxes for edge in (box.left, box.bottom, box.right, box.top)), default=0)
+
+
+def _tops(layout: kdb.Layout) -> dict[str, kdb.Cell]:
+    """Return the top cells that have shapes or labels by name; all of them if none has."""
+    tops = {cell.name: cell for cell in layout.top_cells()}
+    return {name: cell for name, cell in tops.items() if not cell.bbox().empty()} or tops
+
+
+def _pairs(tops_a: Collection[str], tops_b: Collection[str]) -> list[tuple[str | None, str | None]]:
+    """Return the names of the top cells to compare; None where a top cell has no counterpart."""
+    rest_a, rest_b = sorted(set(tops_a) - set(tops_b)), sorted(set(tops_b) - set(tops_a))
+    both: list[tuple[str | None, str | None]] = [(name, name) for name in set(tops_a) & set(tops_b)]
+    if len(rest_a) == len(rest_b) == 1:
+        both += [(rest_a[0], rest_b[0])]
+    else:
+        both += [(name, None) for name in rest_a] + [(None, name) for name in rest_b]
+    return sorted(both, key=lambda pair: pair[0] or pair[1] or "")
+
+
+def _has_other_angles(layout: kdb.Layout) -> bool:
+    return any(instance.is_complex() for cell in layout.each_cell() for instance in cell.each_inst())
+
+
+def _in_steps(layout: kdb.Layout) -> kdb.Layout:
+    """Return a copy in steps of the database unit, with what is rounded flattened in its top cells."""
+    copy = layout.dup()
+    copy.transform(kdb.ICplxTrans(float(_STEPS)))
+    copy.dbu = layout.dbu / _STEPS
+    _flatten_rounded(copy, copy.top_cells())
+    return copy
+
+
+def _flatten_rounded(layout: kdb.Layout, tops: Collection[kdb.Cell]) -> None:
+    """Flatten the instances in top cells in which the corners of a shape depend on where they are rounded.
+
+    These are instances at angles that are not a multiple of 90°, magnified ones, and paths whose width is an odd number
+    of database units, which lie on half of a unit.
+    """
+    layers = layout.layer_indexes()
+    rounded: set[int] = set()
+    for index in layout.each_cell_bottom_up():
+        cell = layout.cell(index)
+        paths = (path for layer in layers for path in cell.shapes(layer).each(kdb.Shapes.SPaths))
+        placed = any(_is_rounded(instance, rounded) for instance in cell.each_inst())
+        if placed or any(path.path_width % 2 for path in paths):
+            rounded.add(index)
     for top in tops:
-        joined.insert(kdb.CellInstArray(top.cell_index(), kdb.Trans()))
-    return joined
+        for instance in [instance for instance in top.each_inst() if _is_rounded(instance, rounded)]:
+            instance.flatten()
 
 
-def _layer_difference(top_a: kdb.Cell, top_b: kdb.Cell, layer: LayerPair) -> LayerDifference:
+def _is_rounded(instance: kdb.Instance, cells: Collection[int]) -> bool:
+    return instance.is_complex() or instance.cell_index in cells
+
+
+def _layers(top: kdb.Cell) -> set[LayerPair]:
+    """Return the layers on which a cell or a cell in it has shapes or labels."""
+    layout = top.layout()
+    infos = {index: layout.get_info(index) for index in layout.layer_indexes() if not top.bbox(index).empty()}
+    return {(info.layer, info.datatype) for info in infos.values()}
+
+
+def _layer_difference(top_a: kdb.Cell, top_b: kdb.Cell, layer: LayerPair, tolerance: int = 0) -> LayerDifference:
+    """Return the areas that only one of two cells has, without those that are nowhere wider than a tolerance."""
     store = kdb.DeepShapeStore()
     store.threads = THREADS
     a, b = (kdb.Region(top.begin_shapes_rec(top.layout().layer(*layer)), store) for top in (top_a, top_b))
     unit_um = top_a.layout().dbu
-    return LayerDifference(layer, _one_sided(a - b, unit_um), _one_sided(b - a, unit_um))
+    only_a, only_b = a - b, b - a
+    if tolerance:
+        only_a = only_a.merged().interacting(a - b.sized(tolerance, _SHARP))
+        only_b = only_b.merged().interacting(b - a.sized(tolerance, _SHARP))
+    return LayerDifference(layer, _one_sided(only_a, unit_um), _one_sided(only_b, unit_um))
 
 
 def _one_sided(region: kdb.Region, unit_um: float) -> OneSided:
@@ -185,15 +305,19 @@ def _order(polygon: kdb.Polygon) -> tuple[float, ...]:
     return -box.area(), box.left, box.bottom, box.right, polygon.area(), polygon.num_points()
 
 
-def _labels(top: kdb.Cell) -> Counter[Label]:
-    """Number of each of the labels, with their places in the top cell."""
+def _labels(top: kdb.Cell, layers: Sequence[LayerPair]) -> Counter[tuple[LayerPair, str, int, int]]:
+    """Return the number of each label, given by layer, text, and place in the top cell in database units."""
     layout = top.layout()
-    labels: Counter[Label] = Counter()
-    for layer in drawn_layers(layout):
+    labels: Counter[tuple[LayerPair, str, int, int]] = Counter()
+    for layer in layers:
         shapes = top.begin_shapes_rec(layout.layer(*layer))
         shapes.shape_flags = kdb.Shapes.STexts
         for one in shapes.each():
             text = one.shape().text
             place = one.trans() * kdb.Point(text.x, text.y)
-            labels[Label(layer, text.string, place.x * layout.dbu, place.y * layout.dbu)] += 1
+            labels[layer, text.string, place.x, place.y] += 1
     return labels
+
+
+def _placed(labels: Counter[tuple[LayerPair, str, int, int]], unit_um: float) -> tuple[Label, ...]:
+    return tuple(sorted(Label(layer, text, x * unit_um, y * unit_um) for layer, text, x, y in labels.elements()))

@@ -12,7 +12,15 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.report.difference_picture import BOTH, ONLY_A, ONLY_B, detail_window, difference_places, difference_png
+from optinc_pdk.report.difference_picture import (
+    BOTH,
+    ONLY_A,
+    ONLY_B,
+    detail_window,
+    difference_places,
+    difference_png,
+    drawn_top,
+)
 from optinc_pdk.signoff.layout_difference import compare_layouts
 
 
@@ -61,11 +69,11 @@ def test_a_difference_much_smaller_than_a_pixel_is_seen(tmp_path: Path) -> None:
 def test_places_that_are_close_are_one_and_the_largest_comes_first(tmp_path: Path) -> None:
     a = layout(tmp_path / "a.gds", [*FRAME, kdb.DBox(100, 100, 101, 101), kdb.DBox(105, 100, 106, 101)])
     b = layout(tmp_path / "b.gds", [*FRAME, kdb.DBox(700, 700, 800, 750)], label="x")
-    places = difference_places(compare_layouts(a, b))
+    places = difference_places(drawn_top(compare_layouts(a, b)))
     assert np.array(places) == pytest.approx(
         np.array([(700, 700, 800, 750), (100, 100, 106, 101), (500, 500, 500, 500)], float)
     )
-    assert difference_places(compare_layouts(a, a)) == []
+    assert difference_places(drawn_top(compare_layouts(a, a))) == []
 
 
 def test_labels_with_letters_that_the_font_lacks_are_drawn(tmp_path: Path) -> None:
@@ -89,6 +97,51 @@ def test_a_detail_of_a_long_row_of_labels_shows_one(tmp_path: Path) -> None:
     for x in range(0, 1000, 5):
         drawn.top_cell().shapes(drawn.layer(100, 0)).insert(kdb.DText("x", x, 500))
     drawn.write(str(tmp_path / "b.gds"))
-    (place,) = difference_places(compare_layouts(a, tmp_path / "b.gds"))
+    (place,) = difference_places(drawn_top(compare_layouts(a, tmp_path / "b.gds")))
     assert place == pytest.approx((0.0, 500.0, 995.0, 500.0))
     assert pixels(picture(a, tmp_path / "b.gds"), ONLY_B) > pixels(picture(a, a), ONLY_B)
+
+
+def test_of_several_top_cells_the_first_one_with_other_areas_is_drawn(tmp_path: Path) -> None:
+    def tops(path: Path, **boxes: kdb.DBox) -> Path:
+        drawn = kdb.Layout()
+        for name, box in boxes.items():
+            drawn.create_cell(name).shapes(drawn.layer(3, 0)).insert(box)
+            drawn.cell(name).shapes(drawn.layer(100, 0)).insert(kdb.DText(path.stem if name == "p" else "", 0, 0))
+        drawn.write(str(path))
+        return path
+
+    square, other = kdb.DBox(0, 0, 100, 100), kdb.DBox(0, 0, 100, 50)
+    a = tops(tmp_path / "a.gds", p=square, q=square, r=square)
+    for b, name in (
+        (tops(tmp_path / "b.gds", p=square, q=square, r=other), "r"),
+        (tops(tmp_path / "d.gds", p=square, q=square, r=square), "p"),
+        (a, "p"),
+    ):
+        assert drawn_top(compare_layouts(a, b)).name_a == name
+        assert picture(a, b).startswith(b"\x89PNG")
+    # a top cell that only the second layout has
+    more = compare_layouts(tops(tmp_path / "c.gds", p=square), a)
+    assert (drawn_top(more).name_a, drawn_top(more).name_b) == (None, "q")
+    png = picture(tmp_path / "c.gds", a)
+    assert pixels(png, ONLY_B) > 10 * pixels(png, BOTH)
+
+
+def test_a_top_cell_of_labels_is_drawn(tmp_path: Path) -> None:
+    def labelled(path: Path, *texts: str) -> Path:
+        drawn = kdb.Layout()
+        drawn.create_cell("p").shapes(drawn.layer(3, 0)).insert(FRAME[0])
+        for number, text in enumerate(texts):
+            drawn.create_cell(f"q{number}").shapes(drawn.layer(100, 0)).insert(kdb.DText(text, 5, 5))
+        drawn.write(str(path))
+        return path
+
+    a, b = labelled(tmp_path / "a.gds", "x"), labelled(tmp_path / "b.gds", "y", "z")
+    for one, other in ((a, b), (b, a)):
+        assert not compare_layouts(one, other).equal
+        assert picture(one, other).startswith(b"\x89PNG")
+
+
+def test_names_of_files_are_no_formulas(tmp_path: Path) -> None:
+    same = layout(tmp_path / "a$\\nothing_$.gds", FRAME)
+    assert picture(same, same).startswith(b"\x89PNG")

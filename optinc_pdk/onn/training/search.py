@@ -7,9 +7,7 @@ passes. Every network of the search is a point of MZIs against tolerated ε.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +17,7 @@ import numpy as np
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import csv_text
 from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
 from optinc_pdk.onn.closed_form.unary import unary_chain
 from optinc_pdk.onn.network import Onn
@@ -227,11 +226,10 @@ def pareto_front(candidates: list[SearchCandidate]) -> list[SearchCandidate]:
 def candidates_csv(candidates: list[SearchCandidate]) -> bytes:
     """Returns all candidates as CSV; the column ``on_front`` is 1 for those on the Pareto front."""
     on_front = {id(candidate) for candidate in pareto_front(candidates)}
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["name", "structure", "mzis", "margin", "exact_share", "tolerated_epsilon", "passed", "on_front"])
+    columns = ["name", "structure", "mzis", "margin", "exact_share", "tolerated_epsilon", "passed", "on_front"]
+    rows = []
     for one in sorted(candidates, key=lambda one: (one.mzis, one.name)):
         structure = "-".join(map(str, one.onn.structure))
         numbers = (f"{one.margin:.4f}", f"{one.share:.6f}", f"{one.tolerated:.3e}")
-        table.writerow([one.name, structure, one.mzis, *numbers, int(one.passed), int(id(one) in on_front)])
-    return text.getvalue().encode()
+        rows.append([one.name, structure, one.mzis, *numbers, int(one.passed), int(id(one) in on_front)])
+    return csv_text(columns, rows).encode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.golden_devices import device_symmetries
 from optinc_pdk.file_writing import saved_bytes, write_atomic
 from optinc_pdk.gc_control import gc_paused
+from optinc_pdk.json_io import json_text
 from optinc_pdk.signoff.lvs import coupler_settings, differences, guide_lengths, padless_nets, path_lengths
 from optinc_pdk.signoff.lvs.device_matching import Ints
 from optinc_pdk.signoff.lvs.differences import Difference
@@ -138,7 +138,7 @@ def write_lvs(result: LvsResult, path: Path) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    write_atomic(path, (json.dumps(result.to_json(), indent=1, ensure_ascii=False) + "\n").encode())
+    write_atomic(path, json_text(result.to_json(), indent=1).encode())
 
 
 def write_lvs_lyrdb(result: LvsResult, gds_path: str | Path, path: Path) -> None:

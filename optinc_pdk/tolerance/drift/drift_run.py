@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +13,7 @@ from typing import Any, Protocol
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_sets import output_targets, write_files
+from optinc_pdk.file_writing import csv_text
 from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.tolerance.drift.check_drift import CheckDrift, checked_lines
 from optinc_pdk.tolerance.drift.drift_points import DriftPoint
@@ -216,11 +215,8 @@ def _tracks(study: DriftStudy, points: Sequence[DriftPoint[Any]]) -> Iterator[Dr
 
 
 def _table(study: DriftStudy, points: Sequence[DriftPoint[Any]], hours: float) -> bytes:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["scenario", "tracked", "sample", "hours", *study.columns])
-    for one in points:
-        writer.writerow(
-            [one.scenario, int(one.tracked), one.sample, f"{one.share * hours:.9g}", *study.row(one.outcome)]
-        )
-    return stream.getvalue().encode()
+    rows = (
+        [one.scenario, int(one.tracked), one.sample, f"{one.share * hours:.9g}", *study.row(one.outcome)]
+        for one in points
+    )
+    return csv_text(["scenario", "tracked", "sample", "hours", *study.columns], rows).encode()

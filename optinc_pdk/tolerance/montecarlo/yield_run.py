@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +17,7 @@ from optinc_pdk.chip_files import ChipFiles
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_reading import LAYOUT, NETLIST, read_bytes
 from optinc_pdk.file_sets import output_targets, write_files
+from optinc_pdk.file_writing import csv_text
 from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.tolerance.montecarlo.evaluation import MAX_OCTAVE, MIN_OCTAVE
 from optinc_pdk.tolerance.montecarlo.records import TOLERANCE, Records, Result, SampleJob
@@ -246,7 +245,7 @@ class YieldResults:
             for (study, kind, stage), values in self.outcomes.items()
             for sample, outcome in enumerate(values)
         ]
-        return _csv(["study", "imperfection", "stage", "sample", *self.summary.columns, "fault"], rows)
+        return csv_text(["study", "imperfection", "stage", "sample", *self.summary.columns, "fault"], rows).encode()
 
     def _factors(self) -> bytes:
         rows = [
@@ -254,7 +253,7 @@ class YieldResults:
             for kind, values in self.factors.items()
             for sample, factor in enumerate(values)
         ]
-        return _csv(["imperfection", "sample", "largest_factor"], rows)
+        return csv_text(["imperfection", "sample", "largest_factor"], rows).encode()
 
 
 def _tolerance(kind: str, factors: Sequence[float | None], header: Mapping[str, Any]) -> dict[str, Any]:
@@ -278,11 +277,3 @@ def _tolerance(kind: str, factors: Sequence[float | None], header: Mapping[str, 
     if kind == "dac" and 0.0 < least < math.inf:
         row["effective_bits"] = header["dac_bits"] - math.log2(least)
     return row
-
-
-def _csv(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(rows)
-    return stream.getvalue().encode()

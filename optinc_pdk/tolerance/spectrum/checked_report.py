@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from optinc_pdk.file_writing import csv_text
 from optinc_pdk.tolerance.montecarlo.check_outcome import Quantity
 from optinc_pdk.tolerance.spectrum.checked_sweep import CheckedPoint, CheckedSweep
 from optinc_pdk.tolerance.spectrum.sweep_report import PM_PER_NM, REACH, close_text, limit_text, window_numbers
@@ -24,16 +24,14 @@ _FIXED, _ANEW, _INK = "#d3302f", "#2f6fb0", "#444c54"
 
 def checked_csv(result: CheckedSweep) -> str:
     """Return a CSV table with one line for each bias and wavelength, and for each channel of the link."""
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
     keys = [quantity.key for quantity in result.quantities]
-    lines.writerow(["bias", "wavelength_nm", "passed", *keys, "fault"])
+    rows = []
     for bias, points in (("fixed", result.fixed), ("rebiased", result.rebiased), ("channel", result.channels)):
         for point in points:
             values = [_rounded(point, key) for key in keys]
             shown = ["" if value is None else value for value in values]
-            lines.writerow([bias, point.wavelength_nm, int(point.passed), *shown, point.fault])
-    return text.getvalue()
+            rows.append([bias, point.wavelength_nm, int(point.passed), *shown, point.fault])
+    return csv_text(["bias", "wavelength_nm", "passed", *keys, "fault"], rows)
 
 
 def _rounded(point: CheckedPoint, key: str) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from optinc_pdk.file_writing import csv_text
 from optinc_pdk.tolerance.spectrum import LIGHT_NM_GHZ, WavelengthPoint, WavelengthSweep, WavelengthWindow
 
 SCHEMA = 1
@@ -23,9 +23,7 @@ PM_PER_NM = 1e3
 
 def spectrum_csv(result: WavelengthSweep) -> str:
     """Return a CSV table with one line for each bias and wavelength, and for each channel of the link."""
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(COLUMNS)
+    rows = []
     for bias, points in (
         ("fixed", result.fixed),
         ("matched", result.matched),
@@ -34,8 +32,8 @@ def spectrum_csv(result: WavelengthSweep) -> str:
     ):
         for point in points:
             numbers = _numbers(point)
-            lines.writerow([bias, *("" if numbers[key] is None else numbers[key] for key in COLUMNS[1:])])
-    return text.getvalue()
+            rows.append([bias, *("" if numbers[key] is None else numbers[key] for key in COLUMNS[1:])])
+    return csv_text(COLUMNS, rows)
 
 
 def spectrum_json(result: WavelengthSweep) -> dict[str, Any]:
