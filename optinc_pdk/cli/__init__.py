@@ -11,7 +11,7 @@ import os
 import sys
 
 from optinc_pdk.cli.exit_codes import INTERNAL, INTERRUPTED, UNUSABLE
-from optinc_pdk.cli.interrupts import run_supervised, signals_interrupt
+from optinc_pdk.cli.interrupts import Interrupts, run_supervised, signals_interrupt
 from optinc_pdk.cli.standard_streams import delivered, protect_standard_streams
 from optinc_pdk.errors import ArgumentError, InputError
 
@@ -28,15 +28,18 @@ def main() -> None:
     gc.set_threshold(*GARBAGE_COLLECTION)
     with signals_interrupt() as received:
         try:
-            code = run_supervised(lambda: delivered(_run()), received)
+            code = run_supervised(lambda: delivered(_run(received)), received)
         except KeyboardInterrupt:
             received.ended = True
-            print(f"optinc: {received.message}", file=sys.stderr)
+            print(f"optinc: {received.message}", file=sys.stderr, flush=True)
             code = received.code
+            if received.forked:
+                # threads that still compute, and the cleaning up of libraries, would last beyond the grace period
+                os._exit(code)
     sys.exit(code)
 
 
-def _run() -> int:
+def _run(received: Interrupts) -> int:
     """Run the command and return its exit code.
 
     Raises:
@@ -44,9 +47,10 @@ def _run() -> int:
     """
     try:
         _check_arguments()
-        from optinc_pdk.cli.commands import app
+        with received.unwrapped():
+            from optinc_pdk.cli.commands import app
 
-        app(prog_name="optinc", standalone_mode=True)
+            app(prog_name="optinc", standalone_mode=True)
     except ArgumentError as fault:
         return _refused(fault.option_message)
     except InputError as fault:

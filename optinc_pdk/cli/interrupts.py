@@ -36,11 +36,14 @@ class Interrupts:
     Attributes:
         number: Number of the signal; SIGINT if none was received.
         ended: Whether the command has ended; further signals are then ignored.
+        forked: Whether this process is the one that :func:`run_supervised` has forked.
     """
 
     def __init__(self) -> None:
         self.number = signal.SIGINT
         self.ended = False
+        self.forked = False
+        self._raised = False
         self._received_s = -REPEATED_S
 
     @property
@@ -54,11 +57,25 @@ class Interrupts:
         words = "interrupted" if self.number == signal.SIGINT else f"ended by {self.number.name}"
         return f"{words}; every file is complete, or as it was before"
 
+    @contextmanager
+    def unwrapped(self) -> Iterator[None]:
+        """Raise KeyboardInterrupt for an error within a ``with`` block that a library has made of it.
+
+        Raises:
+            KeyboardInterrupt: A signal was received before an error was raised.
+        """
+        try:
+            yield
+        except Exception as fault:
+            if self._raised:
+                raise KeyboardInterrupt from fault
+            raise
+
     def receive(self, number: int, _: FrameType | None) -> None:
         """Raise KeyboardInterrupt in the main thread; a handler of signals."""
         now = time.monotonic()
         if not self.ended and now - self._received_s >= REPEATED_S:
-            self.number, self._received_s = signal.Signals(number), now
+            self.number, self._received_s, self._raised = signal.Signals(number), now, True
             raise KeyboardInterrupt
 
 
@@ -109,6 +126,7 @@ def run_supervised(work: Callable[[], int], received: Interrupts) -> int:
     if worker == 0:
         os.close(lifeline)
         _end_with_parent(alive)
+        received.forked = True
         sys.unraisablehook = _report_unraisable
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return work()

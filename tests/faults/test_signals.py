@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 from test_terminals import small_runs
 
+from optinc_pdk.cli.interrupts import signals_interrupt
 from optinc_pdk.report.build_files import changed_files
 
 LIMIT_S = 2.0
@@ -181,6 +182,18 @@ def test_a_crash_of_a_command_is_seen_by_the_caller(tmp_path: Path) -> None:
         command = [sys.executable, "-c", crash + "from optinc_pdk.cli import main; main()"]
         ended = subprocess.run([*command, "synth", "--bits", "2", "--servers", "2", "-o", tmp_path / "x.npz"])
         assert ended.returncode == -number
+
+
+def test_an_interrupt_that_a_library_wraps_is_no_internal_error() -> None:
+    with signals_interrupt() as received:
+        with pytest.raises(ValueError, match="own"), received.unwrapped():
+            raise ValueError("own")
+        with pytest.raises(KeyboardInterrupt), received.unwrapped():
+            try:
+                received.receive(signal.SIGTERM, None)
+            except KeyboardInterrupt as fault:
+                raise ValueError("wrapped") from fault
+    assert received.code == 143
 
 
 def test_signals_at_random_instants_leave_whole_files(tmp_path: Path) -> None:
