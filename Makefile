@@ -72,6 +72,8 @@ faults: $(VENV)/.dev
 	PYTHONPATH=tests/faults $(BIN)/python -m file_faults
 	$(BIN)/python tests/faults/test_threads.py 50
 	$(BIN)/python tests/faults/test_terminals.py
+	$(BIN)/python tests/faults/test_paths.py
+	$(BIN)/python tests/faults/test_signals.py
 # What it finds is kept in fuzz_out/: the input and the traceback.
 fuzz: $(VENV)/.dev
 	PYTHONPATH=tests/fuzz $(BIN)/python -m fuzzing --table docs/fuzzing.md

@@ -77,6 +77,15 @@ _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NO
 _CHUNK = 2**16
 
 
+def real_path(path: str | Path) -> Path:
+    """Return the absolute path of a file without symbolic links, also of a missing one.
+
+    Links that lead in a circle stay as they are, so that the function that opens the file names it. ``Path.resolve``
+    raises RuntimeError for them.
+    """
+    return Path(os.path.realpath(path))
+
+
 def read_bytes(path: str | Path, kind: FileKind, error: type[ValueError] = InputError) -> bytes:
     """Read a regular file of limited size.
 

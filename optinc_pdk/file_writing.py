@@ -106,9 +106,11 @@ def output_target(path: Path, in_place: bool = True) -> Path:
 
     Raises:
         InputError: The path leads to something that is no file, or to too many links.
+        OSError: The name is too long.
     """
     target = _followed(path)
     mode = _mode(target)
+    _mode(_temporary(target))  # its name is longer, and may be too long
     if mode is None or stat.S_ISREG(mode) or (in_place and _written_in_place(target)):
         return target
     if stat.S_ISDIR(mode):
@@ -174,8 +176,13 @@ def _write_in_place(path: Path, target: Path, data: bytes) -> None:
         os.close(descriptor)
 
 
+def _temporary(target: Path) -> Path:
+    """Path of the hidden file that becomes a file when it is complete."""
+    return target.with_name(f".{target.name}.new")
+
+
 def _replace(target: Path, data: bytes) -> None:
-    temporary = target.with_name(f".{target.name}.new")
+    temporary = _temporary(target)
     with locked_file(temporary) as descriptor:
         os.ftruncate(descriptor, 0)
         write_all(descriptor, data)

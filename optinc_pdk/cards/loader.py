@@ -19,7 +19,7 @@ from optinc_pdk.cards.quantity import StrictModel
 from optinc_pdk.cards.rules import GuideSpaceRule, Polygons, Rule, load_rules
 from optinc_pdk.cards.sources import quantities
 from optinc_pdk.cards.technology import LayerCard
-from optinc_pdk.file_reading import CARD
+from optinc_pdk.file_reading import CARD, real_path
 from optinc_pdk.yaml_io import load_yaml
 
 DEFAULT_PROCESS = "soi220"
@@ -32,7 +32,7 @@ def components_folder() -> Path:
     Raises:
         CardError: There is no such folder.
     """
-    package = Path(__file__).resolve().parent.parent
+    package = real_path(__file__).parent.parent
     for folder in (package / "components", package.parent / "components"):
         if folder.is_dir():
             return folder
@@ -54,7 +54,7 @@ def load_process(name: str | Path = DEFAULT_PROCESS) -> Process:
         CardError: There is no such process, or one of its cards is unusable.
     """
     # the resolved path is a part of the key only: the current folder may change
-    return _loaded_process(str(name), Path(name).resolve())
+    return _loaded_process(str(name), real_path(name))
 
 
 @cache

@@ -67,9 +67,11 @@ def homodyne_mixer() -> gf.Component:
     half, port = half_pitches_um(process)
     upper, lower, high, low = 0.0, -2 * half, -half + port, -half - port
     trim = place_cell(c, phase_shifter(), (f.shifter, lower), rotation=180, mirror=True)
-    add_straight_guide(c, 0.0, f.shifter, upper)
-    add_s_guide(c, (f.shifter, upper), (f.first, high))
-    add_s_guide(c, (f.shifter, lower), (f.first, low))
+    before = f.first - f.bend
+    add_straight_guide(c, 0.0, before, upper)
+    add_straight_guide(c, f.shifter, before, lower)
+    add_s_guide(c, (before, upper), (f.first, high))
+    add_s_guide(c, (before, lower), (f.first, low))
     place_cell(c, mmi2x2(), (f.first, -half))
     # a straight behind these bends: directly after them, the bend of another cell would be too tight
     end = f.theta + float(process.floorplan.guide_space_um)

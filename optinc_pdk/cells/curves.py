@@ -69,8 +69,8 @@ def s_bend(length_um: float, offset_um: float, radius_um: float, segments: float
     """
     height = abs(offset_um)
     sign = math.copysign(1.0, offset_um)
-    angle = math.pi / 2 if height >= 2 * radius_um else math.acos(1 - height / (2 * radius_um))
-    reach = 2 * radius_um * math.sin(angle)
+    angle = _s_angle(height, radius_um)
+    reach = s_bend_reach(offset_um, radius_um)
     # the arcs of an S with an offset of a few nm may have a radius of kilometres: rounding errors scale with it
     if reach > length_um + 1e-9 + 1e-12 * radius_um:
         raise ValueError(
@@ -83,6 +83,21 @@ def s_bend(length_um: float, offset_um: float, radius_um: float, segments: float
     start = first[-1] + np.array([0.0, sign * rise])
     second = _arc(start, direction, -sign * angle, radius_um, segments)
     return _distinct(np.concatenate([first, second, [[length_um, offset_um]]]))
+
+
+def s_bend_reach(offset_um: float, radius_um: float) -> float:
+    """Return the smallest length in µm along x of an S-bend.
+
+    Args:
+        offset_um: Extent along y in µm.
+        radius_um: Bend radius in µm.
+    """
+    return 2 * radius_um * math.sin(_s_angle(abs(offset_um), radius_um))
+
+
+def _s_angle(height: float, radius: float) -> float:
+    """Return the angle in rad by which each arc of an S-bend turns."""
+    return math.pi / 2 if height >= 2 * radius else math.acos(1 - height / (2 * radius))
 
 
 def circular_arc(radius_um: float, angle_deg: float, chords: int) -> Points:

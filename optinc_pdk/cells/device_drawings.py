@@ -22,6 +22,7 @@ from optinc_pdk.cards.device_cell import NM_PER_UM, PYTHON_FILE, CellCard
 from optinc_pdk.extract.geometry_faults import refusing_geometry
 from optinc_pdk.extract.layout_reader import check_unit, read_cells
 from optinc_pdk.extract.size_limits import GdsError
+from optinc_pdk.file_reading import real_path
 from optinc_pdk.tech import activated
 
 GRID_UM = 0.001
@@ -185,7 +186,7 @@ def _attribute(text: str, where: str) -> Any:
 
 def _file_module(file: Path) -> Any:
     """Return the module of a Python file, which is run once; the name is that of its path, which no package has."""
-    name = f"optinc_device_cells.{file.resolve()}"
+    name = f"optinc_device_cells.{real_path(file)}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, file)
         if spec is None or spec.loader is None:

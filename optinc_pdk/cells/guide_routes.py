@@ -81,7 +81,7 @@ def add_s_guide_reversed(c: gf.Component, start: tuple[float, float], end: tuple
 
 
 def add_straight_guide(c: gf.Component, x0: float, x1: float, y: float) -> None:
-    """Add a horizontal guide.
+    """Add a horizontal guide; one without length is not drawn.
 
     Args:
         c: Component to draw in.
@@ -89,7 +89,8 @@ def add_straight_guide(c: gf.Component, x0: float, x1: float, y: float) -> None:
         x1: End in µm.
         y: Height of the centreline in µm.
     """
-    place_cell(c, straight(length=round(x1 - x0, 3)), (x0, y))
+    if length := round(x1 - x0, 3):
+        place_cell(c, straight(length=length), (x0, y))
 
 
 def add_bent_guide(c: gf.Component, *corners: tuple[float, float]) -> None:

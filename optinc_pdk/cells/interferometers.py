@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import gdsfactory as gf
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.cell_cache import cell
+from optinc_pdk.cells.curves import GRID_PER_UM, s_bend_reach
 from optinc_pdk.cells.devices import mmi2x2, phase_shifter, terminator
 from optinc_pdk.cells.drawing import add_optical, check_length, place_cell
 from optinc_pdk.cells.guide_routes import add_bent_guide, add_s_guide, add_s_guide_reversed, add_straight_guide
@@ -53,11 +55,40 @@ def mzi_positions(process: Process, stretch_um: float = 0.0) -> MziPositions:
     heater, mmi = process.device("phase_shifter"), process.device("mmi2x2")
     shifter = heater.size("length_um") + 2 * heater.size("contact_width_um")
     coupler = mmi.size("length_um") + 2 * mmi.size("taper_length_um")
-    bend = 2 * float(process.guide.radius_um)
-    first = shifter + stretch_um + bend
+    half, _ = half_pitches_um(process)
+    bend = _bend_um(process, half)
+    # a dummy's guide from the unused port ends in front of the coupler
+    first = max(shifter, _dark_um(process)) + stretch_um + bend
     theta = first + coupler + bend
     second = theta + shifter + bend
     return MziPositions(0.0, first, theta, second, second + coupler + bend, shifter, bend, coupler)
+
+
+def _bend_um(process: Process, offset_um: float) -> float:
+    """Return the length in µm of S-bends between modes and the ports of a coupler.
+
+    Twice the radius suffices for any offset. Large bends need less for a small one, and guides must not run side by
+    side in front of a coupler over more than the space of guides.
+    """
+    radius, space = float(process.guide.radius_um), float(process.floorplan.guide_space_um)
+    return min(2 * radius, _on_grid(s_bend_reach(offset_um, radius)) + space)
+
+
+def _on_grid(length_um: float) -> float:
+    return math.ceil(length_um * GRID_PER_UM) / GRID_PER_UM
+
+
+def _turns_down(process: Process) -> bool:
+    """Whether the guide from a dummy's unused port can turn down by 90° and end within half a pitch of the mode."""
+    half, port = half_pitches_um(process)
+    drop = float(process.guide.radius_um) + process.device("terminator").size("length_um")
+    return half - 2 * port - drop >= -half
+
+
+def _dark_um(process: Process) -> float:
+    """Return the length in µm in front of a dummy's coupler beside the guide from its unused port."""
+    space, bend = float(process.floorplan.guide_space_um), 2 * float(process.guide.radius_um)
+    return bend + space + (0.0 if _turns_down(process) else process.device("terminator").size("length_um") + space)
 
 
 def half_pitches_um(process: Process) -> tuple[float, float]:
@@ -86,8 +117,7 @@ def mzi_unit(stretch_um: float = 0.0) -> gf.Component:
     phi = place_cell(c, heater, (0.0, upper))
     before = f.first - f.bend
     add_straight_guide(c, 0.0, before, lower)
-    if stretch_um:
-        add_straight_guide(c, f.shifter, before, upper)
+    add_straight_guide(c, f.shifter, before, upper)
     add_s_guide(c, (before, upper), (f.first, high))
     add_s_guide(c, (before, lower), (f.first, low))
     place_cell(c, coupler, (f.first, -half))
@@ -137,12 +167,17 @@ def mzi_dummy(stretch_um: float = 0.0, narrow: bool = False) -> gf.Component:
     # Arms that are nearer together have shorter S-bends, and those at the ends are longer by as much
     middle = 2 * half - port - arm
     high, low, top, bottom = middle + port, middle - port, middle + arm, middle - arm
-    # the mode rises so far before the coupler that the guide from the unused port can turn down in between
-    turn = f.first - f.bend - 2 * r - float(process.floorplan.guide_space_um)
+    # the mode rises so far before the coupler that the guide from the unused port ends in between
+    turn = f.first - f.bend - _dark_um(process)
     add_straight_guide(c, 0.0, turn, 0.0)
     add_s_guide(c, (turn, 0.0), (f.first, high))
-    add_bent_guide(c, (f.first, low), (f.first - r, low), (f.first - r, low - r))
-    place_cell(c, absorber, (f.first - r, low - r), rotation=270)
+    if _turns_down(process):
+        add_bent_guide(c, (f.first, low), (f.first - r, low), (f.first - r, low - r))
+        place_cell(c, absorber, (f.first - r, low - r), rotation=270)
+    else:
+        end = f.first - f.bend
+        add_s_guide_reversed(c, (end, low / 2), (f.first, low))
+        place_cell(c, absorber, (end, low / 2), rotation=180)
     place_cell(c, coupler, (f.first, middle))
     for y, at in ((high, top), (low, bottom)):
         add_s_guide(c, (f.first + f.coupler, y), (f.theta, at))
@@ -216,7 +251,12 @@ def attenuator_positions(process: Process) -> MziPositions:
         process: Process that states the dimensions.
     """
     f = mzi_positions(process)
-    margin = process.device("terminator").size("length_um") + 3 * float(process.floorplan.guide_space_um)
-    theta = margin + f.coupler + f.bend
-    second = theta + f.shifter + f.bend
-    return MziPositions(0.0, margin, theta, second, second + f.coupler + margin, f.shifter, f.bend, f.coupler)
+    # beside a terminator and its spaces, an S-bend leads from a mode to a port of the coupler
+    absorber = process.device("terminator").size("length_um") + 3 * float(process.floorplan.guide_space_um)
+    half, port = half_pitches_um(process)
+    reach = s_bend_reach(half / 2 - port, float(process.guide.radius_um))
+    margin = max(absorber, _on_grid(reach))
+    bend = _bend_um(process, half / 2)
+    theta = margin + f.coupler + bend
+    second = theta + f.shifter + bend
+    return MziPositions(0.0, margin, theta, second, second + f.coupler + margin, f.shifter, bend, f.coupler)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import gdsfactory as gf
 import numpy as np
 from gdsfactory.typings import CrossSectionSpec, LayerSpec
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import DeviceCard
 from optinc_pdk.cells.cell_cache import cell
-from optinc_pdk.cells.curves import GRID_PER_UM, ribbon, s_bend
+from optinc_pdk.cells.curves import GRID_PER_UM, ribbon, s_bend, s_bend_reach
 from optinc_pdk.cells.drawing import add_optical, add_polygon, add_polygon_on, add_rectangle, check_length
 from optinc_pdk.cells.sections import layer_index, plain_section
 from optinc_pdk.tech import active_process
@@ -44,7 +42,7 @@ def _coupled_guide(card: DeviceCard) -> tuple[NDArray[np.int64], float]:
     strip = active_process().guide
     radius, width = float(strip.radius_um), float(strip.width_um)
     rise = (card.size("port_pitch_um") - card.size("gap_um") - width) / 2
-    reach = 2 * radius * math.sin(math.acos(1 - rise / (2 * radius)))
+    reach = s_bend_reach(rise, radius)
     arm = s_bend(reach, rise, radius, int(strip.arc_segments)) - [0.0, card.size("port_pitch_um") / 2]
     middle = arm[-1] + [card.size("length_um") / 2, 0.0]
     sides = ribbon(np.concatenate([arm, middle[None]]), width)

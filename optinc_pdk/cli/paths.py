@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optinc_pdk.errors import InputError
+from optinc_pdk.file_reading import real_path
 from optinc_pdk.file_writing import output_target
 from optinc_pdk.report.build_files import changed_files, claiming_report, stated_cards
 
@@ -38,9 +39,10 @@ def output_path(path: Path, *inputs: Path | None, option: str = "-o", in_place: 
     Raises:
         InputError: The path is one of the inputs, belongs to a report, leads to something that is no file, or its
             folder cannot be created or written.
+        OSError: The path is too long, or leads through a circle of links.
     """
     for one in inputs:
-        if one is not None and path.resolve() == one.resolve():
+        if one is not None and real_path(path) == real_path(one):
             raise InputError(
                 f"{path}: this command reads the file, so it does not overwrite it; give another with {option}"
             )
@@ -128,6 +130,7 @@ def output_folder(path: Path, option: str = "-o") -> Path:
 
     Raises:
         InputError: The path is a file, or the folder cannot be created or written.
+        OSError: The path is too long, or leads through a circle of links.
     """
     if os.path.exists(path) and not path.is_dir():
         raise InputError(f"{path}: is a file; give a folder with {option}")
@@ -137,6 +140,8 @@ def output_folder(path: Path, option: str = "-o") -> Path:
 
 def _check_folder(path: Path, folder: Path, option: str) -> None:
     """Check that a folder is writable, or can be created; ``path`` is the path that the user gave."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        os.lstat(folder)  # raises for names that are too long, and links that lead in a circle
     # a link to a missing folder exists for lstat only, and mkdir refuses it
     existing = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
     if not existing.is_dir():

@@ -21,6 +21,7 @@ from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.golden_devices import GoldenVariant, bounding_box, renewal
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
 from optinc_pdk.extract.spatial_index import region_polygons
+from optinc_pdk.file_reading import real_path
 
 # Least share of a device's edges that must vote for a position. Each half of a stretched device has nearly half.
 MIN_SHARE = 0.3
@@ -155,7 +156,7 @@ def _fault(miss: _Miss, process: Process) -> Fault:
         text = f"{_parameter(miss, process)}: its part around {centre} lies ({miss.off[0]:+d}, {miss.off[1]:+d}) nm off"
     # the layout may be right, and the polygons those of an earlier cell; those of the package's processes are tested
     remedy = (
-        "" if process.folder.resolve().parent == components_folder() else f"; if it was changed, {renewal(process)}"
+        "" if real_path(process.folder).parent == components_folder() else f"; if it was changed, {renewal(process)}"
     )
     fact = f"{name} differs from its recognition polygon: {text}{remedy}"
     return Fault("nearly", fact, (x, y), name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -142,6 +143,22 @@ class Canvas:
 def guide_track(process: Process) -> float:
     """Return the pitch of parallel guides in µm, with a margin for the rounding of bends to the grid."""
     return snap(float(process.floorplan.guide_space_um + process.guide.width_um) + 0.05)
+
+
+def fibre_row_pitch(process: Process) -> float:
+    """Return the pitch in µm of the rows that begin or end at fibres: the smallest multiple of the fibres' pitch.
+
+    Trees join these rows: two bends lead to the middle between two rows, and meanders between rows match path lengths.
+    With large bends, fibres of an array remain unused in between.
+    """
+    r, fibre, splitter = (
+        float(process.guide.radius_um),
+        float(process.floorplan.fibre_pitch_um),
+        process.device("mmi1x2"),
+    )
+    port = (splitter.size("gap_um") + splitter.size("taper_width_um")) / 2
+    joined, meander = 2 * (2 * r + port), math.pi * r + guide_track(process)
+    return snap(fibre * math.ceil(max(joined, meander) / fibre))
 
 
 def snap(value: float) -> float:

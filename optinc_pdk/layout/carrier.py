@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optinc_pdk.cards import Process
-from optinc_pdk.layout.canvas import Canvas, snap
+from optinc_pdk.layout.canvas import Canvas, fibre_row_pitch, snap
 from optinc_pdk.layout.cell_frames import Point
 from optinc_pdk.layout.placement_view import PlacementView
 from optinc_pdk.layout.trees import TreePlacer
@@ -23,7 +23,7 @@ def carrier_block(canvas: Canvas, netlist: PlacementView, process: Process) -> P
         Position at which the guide to the local-oscillator tree leaves the block to the right, in µm; None if fibres
         feed the local oscillators.
     """
-    pitch, r = float(process.floorplan.fibre_pitch_um), float(process.guide.radius_um)
+    pitch, r = fibre_row_pitch(process), float(process.guide.radius_um)
     coupler = process.fibres.coupler
     fibres = [n for n in netlist.section("carrier") if netlist.component[n] == coupler]
     leaves: dict[str, list[Point]] = {}

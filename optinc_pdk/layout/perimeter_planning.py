@@ -185,8 +185,9 @@ def _balanced(process: Process, canvases: Sequence[Canvas]) -> dict[int, HalfDie
 
 
 def _halves(process: Process, frames: CellFrames) -> dict[int, HalfDie]:
-    # gratings of neighbouring strips keep their pitch
-    gap = max(GAP_UM, float(process.floorplan.fibre_pitch_um))
+    # gratings of neighbouring strips keep their pitch, and the guide to the oscillators' tree turns down beside the
+    # carrier block
+    gap = max(GAP_UM, float(process.floorplan.fibre_pitch_um), 4 * float(process.guide.radius_um))
     return {side: HalfDie(Canvas(frames), side, gap) for side in (+1, -1)}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from optinc_pdk.cards import Process
-from optinc_pdk.layout.canvas import Canvas, guide_track, snap
+from optinc_pdk.layout.canvas import Canvas, fibre_row_pitch, guide_track, snap
 from optinc_pdk.layout.cell_frames import CellFrames, Point
 from optinc_pdk.layout.copies_and_sums import place_copies_or_sums
 from optinc_pdk.layout.fanout import draw_fanout, fan_length
@@ -53,7 +53,7 @@ class StripBuilder:
         # without preprocessing, the chip is a matrix between fibres, whose paths shall lose equal light
         self.matched = not netlist.section("p")
         self.coupler = process.fibres.coupler
-        self.fibre = float(process.floorplan.fibre_pitch_um)
+        self.fibre = fibre_row_pitch(process)
         self.r, self.track = float(process.guide.radius_um), guide_track(process)
         self.space, self.clear = float(process.metal.space_um), float(process.floorplan.guide_space_um)
 

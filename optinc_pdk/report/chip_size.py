@@ -18,6 +18,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.interferometers import attenuator_positions, mzi_positions
 from optinc_pdk.factor.counts import block_trees, svd_mzis, unitary_diagonal_mzis, unitary_mzis
+from optinc_pdk.layout.canvas import fibre_row_pitch
 from optinc_pdk.onn import (
     FactorMethod,
     Network,
@@ -304,7 +305,7 @@ def beside_mm2(fibres: int, heaters: int, process: Process) -> float:
         length = coupler.size("taper_length_um") + coupler.size("periods") * coupler.size("period_um")
     else:
         length = coupler.size("length_um")
-    area_um2 = fibres * float(process.floorplan.fibre_pitch_um) * length
+    area_um2 = fibres * fibre_row_pitch(process) * length
     if process.pads.wiring == "perimeter":
         area_um2 += heaters * float(process.pads.pitch_um) ** 2
     return area_um2 / 1e6

@@ -22,6 +22,7 @@ import klayout.db as kdb
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.errors import InputError
+from optinc_pdk.file_reading import real_path
 from optinc_pdk.file_sets import write_files
 from optinc_pdk.file_writing import errors_of
 from optinc_pdk.report.layout_viewer import layer_properties
@@ -135,7 +136,7 @@ def technology(process: Process) -> kdb.Technology:
 def verify_macro(process: Process) -> bytes:
     """Return the menu entry that runs ``optinc verify``, with the Python of this process, on the layout shown."""
     bundled = process.folders[0].parent == components_folder()
-    settings = {"python": sys.executable, "process": process.name if bundled else str(process.folders[0].resolve())}
+    settings = {"python": sys.executable, "process": process.name if bundled else str(real_path(process.folders[0]))}
     script = Path(__file__).with_name("klayout_verify.rb").read_text(encoding="utf-8")
     fields = {
         "description": f"Verify ({process.name})",

@@ -14,6 +14,7 @@ import klayout.lay as lay
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract.layout_reader import check_layers, read_layout
+from optinc_pdk.file_reading import real_path
 from optinc_pdk.file_sets import write_files
 from optinc_pdk.file_writing import saved_bytes, write_atomic
 from optinc_pdk.report.layout_pictures import COLORS, draw_windows
@@ -47,7 +48,9 @@ def open_page(page: Path, environment: Mapping[str, str] | None = None) -> bool:
         Whether there is a display and a browser that could be started.
     """
     # without a display, a browser of the terminal would be started, which cannot show layouts
-    return _has_display(os.environ if environment is None else environment) and webbrowser.open(page.resolve().as_uri())
+    return _has_display(os.environ if environment is None else environment) and webbrowser.open(
+        real_path(page).as_uri()
+    )
 
 
 def _has_display(environment: Mapping[str, str]) -> bool:
