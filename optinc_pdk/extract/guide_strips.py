@@ -44,11 +44,17 @@ class StripRule:
         width: Width.
         tolerance: Allowed deviation of the width, for rounding.
         body: Distance of an erosion and dilation that removes guides and leaves the bodies of devices.
+        space: Distance at which guides are uncoupled; 0 if it is not known.
+        arm_space: Distance that arms of one device must keep from each other and from the device.
+        joined: Distance from a device within which silicon is joined to it, so that it may be as near as an arm.
     """
 
     width: int
     tolerance: int
     body: int
+    space: int = 0
+    arm_space: int = 0
+    joined: int = 0
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import klayout.db as kdb
+import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import FacetRule
@@ -12,8 +14,10 @@ from optinc_pdk.extract.device_matching import DevicePlacement
 from optinc_pdk.extract.faults import Fault, center_um
 from optinc_pdk.extract.golden_devices import GoldenVariant
 from optinc_pdk.extract.guide_couplers import NO_COUPLER
+from optinc_pdk.extract.guide_strips import StripRule
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
 from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
+from optinc_pdk.models.coupled_guides import distances_um
 
 
 def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[Fault]:
@@ -123,21 +127,92 @@ def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:
     ]
 
 
-def check_foreign(placements: Sequence[DevicePlacement], guides: Sequence[kdb.Polygon]) -> list[Fault]:
-    """Return a fault for every piece of silicon that lies within the bounding box of a device but is not part of it.
+def check_foreign(
+    placements: Sequence[DevicePlacement], silicon: Sequence[kdb.Polygon], rule: StripRule
+) -> list[Fault]:
+    """Return a fault for every piece of silicon that is too close to a device and does not lie in front of its ports.
+
+    Design rules exempt the surroundings of devices from the space between guides, because arms are coupled there. Only
+    silicon that is joined to the device near by may be within this space, and no other than the device's own within the
+    space of its arms.
 
     Args:
         placements: Recognised devices.
-        guides: Polygons of all silicon outside devices.
+        silicon: Polygons of all silicon, with that of the devices; they may touch but not overlap.
+        rule: Dimensions of a guide and of its surroundings.
     """
-    index = PolygonIndex(guides)
+    around = [surroundings(p.variant, rule.space).moved(p.shift) for p in placements]
+    everywhere = kdb.Region()
+    for region in around:
+        everywhere += region
+    pieces = sorted(region_polygons((everywhere & kdb.Region(list(silicon))).merged())) if silicon else []
+    near = PolygonIndex(pieces).overlapping(box_array(region.bbox() for region in around))
+    suspect = [number for number, found in enumerate(near) if found]
+    if not suspect:
+        return []
+    windows = [placements[number].box.enlarged(max(rule.joined, rule.space)) for number in suspect]
+    together = PolygonIndex(silicon).overlapping(box_array(windows))
     faults: list[Fault] = []
-    boxes = [placement.box for placement in placements]
-    for placement, box, near in zip(placements, boxes, index.overlapping(box_array(boxes)), strict=True):
-        for piece in sorted((kdb.Region(near) & kdb.Region(box)).each()) if near else ():
-            text = f"{piece.area()} nm² of other silicon within the box of a {placement.variant.name}"
+    for number, window, parts in zip(suspect, windows, together, strict=True):
+        placement, own = placements[number], kdb.Region(list(placements[number].core))
+        joined = (kdb.Region(parts) & kdb.Region(window)).merged().interacting(own)
+        for piece in sorted(region_polygons((kdb.Region(near[number]) & around[number]).merged())):
+            least = rule.space if (kdb.Region(piece) & joined).is_empty() else rule.arm_space
+            name, gap = placement.variant.name, _distance_nm(piece, placement.core)
+            if not (kdb.Region(piece) & kdb.Region(placement.box)).is_empty():
+                text = f"{piece.area()} nm² of other silicon within the box of a {name}"
+            elif gap < least:
+                text = (
+                    f"other silicon {gap / NM_PER_UM:.3f} µm beside a {name}, needed are {least / NM_PER_UM:g} µm, "
+                    "except for guides in front of its ports; move it away"
+                )
+            else:
+                continue
             faults.append(Fault("foreign", text, center_um(piece.bbox())))
     return faults
+
+
+def surroundings(variant: GoldenVariant, space_nm: int) -> kdb.Region:
+    """Return the places about the origin of a device's cell at which other silicon may be too close to it.
+
+    These are its bounding box and what is within a distance of its silicon, without the silicon itself and without the
+    places in front of its guide ports. Corners are included that are farther away.
+
+    Args:
+        variant: Golden device.
+        space_nm: The distance in nm.
+    """
+    if space_nm not in variant.surroundings:
+        variant.surroundings[space_nm] = _surroundings(variant, space_nm)
+    return variant.surroundings[space_nm]
+
+
+def _surroundings(variant: GoldenVariant, space_nm: int) -> kdb.Region:
+    silicon = kdb.Region(list(variant.core))
+    in_front = kdb.Region()
+    for edge in variant.port_edges.values():
+        start, end = variant.points[edge].astype(float), variant.ends[edge].astype(float)
+        along = (end - start) / np.hypot(*(end - start)) * space_nm
+        # silicon is on the right of an edge
+        outward = 2 * np.array([-along[1], along[0]])
+        corners = (start - along, start - along + outward, end + along + outward, end + along)
+        in_front.insert(kdb.Polygon([kdb.Point(round(x), round(y)) for x, y in (c.tolist() for c in corners)]))
+    box = kdb.Region(silicon.bbox())
+    # rounding moves corners of a drawn device by less than 1 nm
+    return (silicon.sized(space_nm) - in_front + box - silicon.sized(1)).merged()
+
+
+def _distance_nm(piece: kdb.Polygon, core: Sequence[kdb.Polygon]) -> float:
+    """Return the distance in nm of a polygon from others that it does not overlap."""
+    one = _ring(piece)
+    rings = [_ring(polygon) for polygon in core]
+    return min(float(min(distances_um(one, ring).min(), distances_um(ring, one).min())) for ring in rings)
+
+
+def _ring(polygon: kdb.Polygon) -> NDArray[np.float64]:
+    """Return the closed hull (n + 1, 2) of a polygon in nm."""
+    points = [(point.x, point.y) for point in polygon.each_point_hull()]
+    return np.array([*points, points[0]], dtype=np.float64)
 
 
 _OTHER_REMEDY = "draw a device of the process, or add this one (docs/own_devices.md)"
