@@ -113,7 +113,7 @@ def extract(
     metal_nets = [*pin_nets, *wiring.ends, *(() for _ in couplers.devices), *((pad.net,) for pad in pads)]
     circuit = build_circuit(path.stem, process, all_devices, nets, metal_nets, dict(sorted(names.items())))
     faults = [*nets.faults, *silicon_faults, *wiring.faults, *fibres.faults, *pin_faults]
-    faults += [*couplers.faults, *check_layers(mask, silicon.core, placements, silicon.marks, process)]
+    faults += [*couplers.faults, *check_layers(mask, placements, silicon.marks, process)]
     faults += check_tips(mask, placements, process)
     faults += find_near_misses(mask, [*nets.faults, *silicon_faults], placements, variants, process)
     couplers_to_fibres = fibre_couplers(placements, fibres.devices)

@@ -1,15 +1,17 @@
-"""Checks of silicon, grating etch, slab and coupled-guide markers in and around the recognised devices."""
+"""Checks of silicon, grating etch, coupled-guide markers, and other layers that light in silicon reaches."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import FacetRule
+from optinc_pdk.extract.box_pairs import touching_pairs
+from optinc_pdk.extract.contours import Ints, contours
 from optinc_pdk.extract.device_matching import DevicePlacement
 from optinc_pdk.extract.faults import Fault, center_um
 from optinc_pdk.extract.golden_devices import GoldenVariant
@@ -17,7 +19,9 @@ from optinc_pdk.extract.guide_couplers import NO_COUPLER
 from optinc_pdk.extract.guide_strips import StripRule
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
 from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
-from optinc_pdk.models.coupled_guides import distances_um
+
+# Corners whose distances from all edges are computed at a time, which limits the memory used.
+CORNERS = 256
 
 
 def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[Fault]:
@@ -43,26 +47,61 @@ def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[
 
 def check_layers(
     mask: MaskLayout,
-    core: kdb.Region,
     placements: Sequence[DevicePlacement],
     marks: Sequence[kdb.Polygon],
     process: Process,
 ) -> list[Fault]:
-    """Return the faults of the grating etch, of slab shapes over silicon, and of coupled-guide markers.
+    """Return the faults of the grating etch, of other layers near silicon, and of coupled-guide markers.
 
     Args:
         mask: Layout.
-        core: Merged silicon outside blocks.
         placements: Recognised golden devices.
         marks: Marks of coupled guides that were examined as couplers of any gap and length.
         process: Process of the layout.
     """
     faults = check_etch(placements, mask.region(process.grating.layer))
-    slab = mask.region("slab") if "slab" in mask.layers else kdb.Region()
-    if not slab.is_empty():
-        text = "slab over silicon: the process has no rib devices"
-        faults += [Fault("slab", text, center_um(shape.bbox())) for shape in region_polygons(slab & core)]
+    for name in process.layers:
+        faults += check_reach(mask, placements, name, process)
     return faults + check_coupled(mask, placements, marks)
+
+
+def check_reach(mask: MaskLayout, placements: Sequence[DevicePlacement], layer: str, process: Process) -> list[Fault]:
+    """Return a fault for every place where shapes of a layer are within reach of light in silicon.
+
+    Such a layer changes the index of guides, or absorbs, not only where it lies over silicon but also beside it. No
+    device of a process has such shapes, except metal at pins.
+
+    Args:
+        mask: Layout.
+        placements: Recognised golden devices.
+        layer: Name of the layer. Nothing is checked unless its card states a reach.
+        process: Process of the layout.
+    """
+    reach = process.reach_um(layer)
+    shapes = mask.region(layer) if reach is not None else kdb.Region()
+    if reach is None or shapes.is_empty():
+        return []
+    shapes, reach_nm = shapes.merged(), round(reach * NM_PER_UM)
+    silicon = mask.silicon(near=shapes.sized(reach_nm).merged())
+    if layer in process.contact.metals:
+        silicon -= kdb.Region([polygon for each in placements if each.pins for polygon in each.core])
+    kind, act = "slab" if layer == "slab" else "layer", "it changes the light in them; move it"
+    over = (shapes & silicon).merged()
+    text = f"{layer} over silicon: the process has no such guides, and {act} at least {reach:g} µm away"
+    faults = [Fault(kind, text, center_um(place.bbox())) for place in sorted(region_polygons(over))]
+    near = sorted(region_polygons((shapes & silicon.sized(reach_nm)).merged().not_interacting(over)))
+    outline = contours(region_polygons(silicon))
+    edges = np.hstack([np.minimum(outline.points, outline.ends), np.maximum(outline.points, outline.ends)])
+    place, edge = touching_pairs(box_array(shape.bbox().enlarged(reach_nm) for shape in near), edges).T
+    split = np.searchsorted(place, np.arange(1, len(near)))
+    for shape, numbers in zip(near, np.split(edge, split) if near else (), strict=True):
+        one = contours([shape])
+        gap = _gap_nm(one.points, one.ends, outline.points[numbers], outline.ends[numbers])
+        # corners of the enlarged silicon are farther away than its sides
+        if gap < reach_nm:
+            text = f"{layer} {gap / NM_PER_UM:.3f} µm beside guides or devices: {act} at least {reach:g} µm away"
+            faults.append(Fault(kind, text, center_um(shape.bbox())))
+    return faults
 
 
 def check_coupled(mask: MaskLayout, placements: Sequence[DevicePlacement], marks: Sequence[kdb.Polygon]) -> list[Fault]:
@@ -158,7 +197,8 @@ def check_foreign(
         joined = (kdb.Region(parts) & kdb.Region(window)).merged().interacting(own)
         for piece in sorted(region_polygons((kdb.Region(near[number]) & around[number]).merged())):
             least = rule.space if (kdb.Region(piece) & joined).is_empty() else rule.arm_space
-            name, gap = placement.variant.name, _distance_nm(piece, placement.core)
+            one, device = contours([piece]), contours(placement.core)
+            name, gap = placement.variant.name, _gap_nm(one.points, one.ends, device.points, device.ends)
             if not (kdb.Region(piece) & kdb.Region(placement.box)).is_empty():
                 text = f"{piece.area()} nm² of other silicon within the box of a {name}"
             elif gap < least:
@@ -202,17 +242,24 @@ def _surroundings(variant: GoldenVariant, space_nm: int) -> kdb.Region:
     return (silicon.sized(space_nm) - in_front + box - silicon.sized(1)).merged()
 
 
-def _distance_nm(piece: kdb.Polygon, core: Sequence[kdb.Polygon]) -> float:
-    """Return the distance in nm of a polygon from others that it does not overlap."""
-    one = _ring(piece)
-    rings = [_ring(polygon) for polygon in core]
-    return min(float(min(distances_um(one, ring).min(), distances_um(ring, one).min())) for ring in rings)
+def _gap_nm(points: Ints, ends: Ints, other_points: Ints, other_ends: Ints) -> float:
+    """Return the distance in nm of two outlines that do not cross, given their edges (n, 2) and (m, 2)."""
+    if not len(points) or not len(other_points):
+        return math.inf
+    return min(_nearest_nm(points, other_points, other_ends), _nearest_nm(other_points, points, ends))
 
 
-def _ring(polygon: kdb.Polygon) -> NDArray[np.float64]:
-    """Return the closed hull (n + 1, 2) of a polygon in nm."""
-    points = [(point.x, point.y) for point in polygon.each_point_hull()]
-    return np.array([*points, points[0]], dtype=np.float64)
+def _nearest_nm(corners: Ints, points: Ints, ends: Ints) -> float:
+    """Return the least distance in nm of corners (n, 2) from edges (m, 2)."""
+    leg = (ends - points).astype(float)
+    square = np.sum(leg**2, axis=1)
+    nearest = math.inf
+    for first in range(0, len(corners), CORNERS):
+        away = (corners[first : first + CORNERS, None] - points).astype(float)
+        share = np.clip(np.sum(away * leg, axis=2) / square, 0.0, 1.0)
+        off = away - share[..., None] * leg
+        nearest = min(nearest, float(np.sqrt(np.min(np.sum(off**2, axis=2)))))
+    return nearest
 
 
 _OTHER_REMEDY = "draw a device of the process, or add this one (docs/own_devices.md)"
