@@ -200,7 +200,7 @@ class _Detection:
 
     def _beyond(self, places: Ints) -> Ints:
         """Return the boxes (n, 4) of placements (n,), enlarged by the distance at which other silicon matters."""
-        return self.places.boxes[places] + self.reach * np.array([-1, -1, 1, 1])
+        return np.asarray(self.places.boxes[places] + self.reach * np.array([-1, -1, 1, 1]))
 
     def _loose_fits(self, place: int, block: int) -> bool:
         """Whether the shapes outside cells touch a block at its openings only."""

@@ -75,6 +75,11 @@ class GoldenVariant:
     surroundings: dict[int, kdb.Region] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
+    def polygons(self) -> Ints:
+        """Number of the silicon polygon of each edge."""
+        return np.repeat(np.arange(len(self.core)), [polygon.num_points() for polygon in self.core])
+
+    @cached_property
     def sides(self) -> Ints:
         """Numbers of the edges that are neither at guide ports nor along their guides, longest first."""
         ports = {*self.port_edges.values(), *self.along_ports}
