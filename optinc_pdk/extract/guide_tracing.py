@@ -15,7 +15,7 @@ from optinc_pdk.extract.device_matching import ExtractedDevice
 from optinc_pdk.extract.faults import Fault, center_um, point_um
 from optinc_pdk.extract.golden_devices import GoldenVariant
 from optinc_pdk.extract.guide_chains import GuideStrip, PlacedStrips, join_strips, read_strip
-from optinc_pdk.extract.guide_strips import StripRule, strip_length_um, turns_deg
+from optinc_pdk.extract.guide_strips import StripRule, split_sides, strip_length_um, turns_deg
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.silicon_checks import describe_bodies
 from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
@@ -229,12 +229,14 @@ def _ends_faults(outline: Contours, number: int, ends: Ints, piece: kdb.Polygon,
     far = _opposite(ring, end)
     text = "guide with one end: cut, or not aligned to a port"
     faults = [Fault("dangling", text, point_um(ring[far]))]
-    # a guide of another width fits no port of a device, so the step is named, too; the sides to a free end are as long
-    strips = [read_strip(piece, ring, (end, free), rule)[0] for free in ((far - 1) % len(ring), far) if free != end]
-    sides = min((strip.sides for strip in strips), key=lambda sides: abs(sides.turned), default=None)
-    wrong = sides and sides.width_fault(rule)
-    if wrong:
-        faults.append(wrong)
+    # a guide of another width fits no port of a device, so its step is named, too; the two sides of a guide to its free
+    # end have about the same length
+    split = [split_sides(ring, *sorted((end, free))) for free in ((far - 1) % len(ring), far)]
+    strips = [sides for sides in split if min(len(sides.left), len(sides.right)) > 1]
+    sides = min(strips, key=lambda sides: abs(sides.turned), default=None)
+    step = None if sides is None else sides.width_fault(rule)
+    if step is not None:
+        faults.append(step)
     return faults
 
 
