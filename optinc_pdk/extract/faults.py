@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import klayout.db as kdb
 import numpy as np
@@ -46,6 +46,12 @@ def center_um(box: kdb.Box) -> tuple[float, float]:
     """Return the centre (x, y) in µm of a box given in nm."""
     x, y = box_center(box)
     return x / NM_PER_UM, y / NM_PER_UM
+
+
+def moved_fault(fault: Fault, by: kdb.Vector | kdb.Point) -> Fault:
+    """Return a fault at another place, given the displacement in nm."""
+    x, y = fault.position_um
+    return replace(fault, position_um=(x + by.x / NM_PER_UM, y + by.y / NM_PER_UM))
 
 
 def point_um(point: Ints | NDArray[np.float64]) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from optinc_pdk.cards.rules import FacetRule
 from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.contours import Ints, contours
 from optinc_pdk.extract.device_matching import DevicePlacement
-from optinc_pdk.extract.faults import Fault, center_um
+from optinc_pdk.extract.faults import Fault, center_um, moved_fault
 from optinc_pdk.extract.golden_devices import GoldenVariant
 from optinc_pdk.extract.guide_couplers import NO_COUPLER
 from optinc_pdk.extract.guide_strips import StripRule
@@ -85,10 +85,10 @@ def check_reach(mask: MaskLayout, placements: Sequence[DevicePlacement], layer: 
     silicon = mask.silicon(near=shapes.sized(reach_nm).merged())
     if layer in process.contact.metals:
         silicon -= kdb.Region([polygon for each in placements if each.pins for polygon in each.core])
-    kind, act = "slab" if layer == "slab" else "layer", "it changes the light in them; move it"
+    act = "it changes the light in them; move it"
     over = (shapes & silicon).merged()
     text = f"{layer} over silicon: the process has no such guides, and {act} at least {reach:g} µm away"
-    faults = [Fault(kind, text, center_um(place.bbox())) for place in sorted(region_polygons(over))]
+    faults = [_reach_fault(layer, text, place) for place in sorted(region_polygons(over))]
     near = sorted(region_polygons((shapes & silicon.sized(reach_nm)).merged().not_interacting(over)))
     outline = contours(region_polygons(silicon))
     edges = np.hstack([np.minimum(outline.points, outline.ends), np.maximum(outline.points, outline.ends)])
@@ -100,8 +100,14 @@ def check_reach(mask: MaskLayout, placements: Sequence[DevicePlacement], layer: 
         # corners of the enlarged silicon are farther away than its sides
         if gap < reach_nm:
             text = f"{layer} {gap / NM_PER_UM:.3f} µm beside guides or devices: {act} at least {reach:g} µm away"
-            faults.append(Fault(kind, text, center_um(shape.bbox())))
+            faults.append(_reach_fault(layer, text, shape))
     return faults
+
+
+def _reach_fault(layer: str, text: str, place: kdb.Polygon) -> Fault:
+    """Return the fault of a shape that is within reach of silicon."""
+    at = center_um(place.bbox())
+    return Fault("slab", text, at) if layer == "slab" else Fault("layer", text, at)
 
 
 def check_coupled(mask: MaskLayout, placements: Sequence[DevicePlacement], marks: Sequence[kdb.Polygon]) -> list[Fault]:
@@ -180,35 +186,55 @@ def check_foreign(
         silicon: Polygons of all silicon, with that of the devices; they may touch but not overlap.
         rule: Dimensions of a guide and of its surroundings.
     """
-    around = [surroundings(p.variant, rule.space).moved(p.shift) for p in placements]
-    everywhere = kdb.Region()
-    for region in around:
-        everywhere += region
-    pieces = sorted(region_polygons((everywhere & kdb.Region(list(silicon))).merged())) if silicon else []
-    near = PolygonIndex(pieces).overlapping(box_array(region.bbox() for region in around))
-    suspect = [number for number, found in enumerate(near) if found]
-    if not suspect:
-        return []
-    windows = [placements[number].box.enlarged(max(rule.joined, rule.space)) for number in suspect]
-    together = PolygonIndex(silicon).overlapping(box_array(windows))
+    suspect = [placements[number] for number in _suspects(placements, silicon, rule.space)] if placements else []
+    windows = [placement.box.enlarged(max(rule.joined, rule.space)) for placement in suspect]
+    # equal devices with equal silicon around them are checked once
+    known: dict[tuple[object, ...], list[Fault]] = {}
     faults: list[Fault] = []
-    for number, window, parts in zip(suspect, windows, together, strict=True):
-        placement, own = placements[number], kdb.Region(list(placements[number].core))
-        joined = (kdb.Region(parts) & kdb.Region(window)).merged().interacting(own)
-        for piece in sorted(region_polygons((kdb.Region(near[number]) & around[number]).merged())):
-            least = rule.space if (kdb.Region(piece) & joined).is_empty() else rule.arm_space
-            one, device = contours([piece]), contours(placement.core)
-            name, gap = placement.variant.name, _gap_nm(one.points, one.ends, device.points, device.ends)
-            if not (kdb.Region(piece) & kdb.Region(placement.box)).is_empty():
-                text = f"{piece.area()} nm² of other silicon within the box of a {name}"
-            elif gap < least:
-                text = (
-                    f"other silicon {gap / NM_PER_UM:.3f} µm beside a {name}, needed are {least / NM_PER_UM:g} µm, "
-                    "except for guides in front of its ports; move it away"
-                )
-            else:
-                continue
-            faults.append(Fault("foreign", text, center_um(piece.bbox())))
+    together = PolygonIndex(silicon).overlapping(box_array(windows))
+    for placement, window, parts in zip(suspect, windows, together, strict=True):
+        near = (kdb.Region(parts) & kdb.Region(window)).merged().moved(-placement.shift)
+        key = (id(placement.variant), *sorted(str(polygon) for polygon in near.each()))
+        if key not in known:
+            known[key] = _foreign_to(placement.variant, near, rule)
+        faults += [moved_fault(fault, placement.shift) for fault in known[key]]
+    return faults
+
+
+def _suspects(placements: Sequence[DevicePlacement], silicon: Sequence[kdb.Polygon], space_nm: int) -> list[int]:
+    """Return the numbers of the devices with other silicon in the boxes of their surroundings."""
+    local = {id(p.variant): surroundings(p.variant, space_nm) for p in placements}
+    sides = {key: box_array(polygon.bbox() for polygon in region_polygons(region)) for key, region in local.items()}
+    around = kdb.Region()
+    for placement in placements:
+        around += local[id(placement.variant)].moved(placement.shift)
+    pieces = box_array(piece.bbox() for piece in region_polygons(around & kdb.Region(list(silicon))))
+    boxes = [sides[id(p.variant)] + np.tile([p.shift.x, p.shift.y], 2) for p in placements]
+    owner = np.repeat(np.arange(len(placements)), [len(each) for each in boxes])
+    found: list[int] = np.unique(owner[touching_pairs(pieces, np.concatenate(boxes))[:, 1]]).tolist()
+    return found
+
+
+def _foreign_to(variant: GoldenVariant, silicon: kdb.Region, rule: StripRule) -> list[Fault]:
+    """Return the faults of merged silicon around a device that lies at the origin of its cell."""
+    own = kdb.Region(list(variant.core))
+    box, joined = own.bbox(), silicon.interacting(own)
+    device = contours(variant.core)
+    faults: list[Fault] = []
+    for piece in sorted(region_polygons((silicon & surroundings(variant, rule.space)).merged())):
+        least = rule.space if (kdb.Region(piece) & joined).is_empty() else rule.arm_space
+        one = contours([piece])
+        gap = _gap_nm(one.points, one.ends, device.points, device.ends)
+        if not (kdb.Region(piece) & kdb.Region(box)).is_empty():
+            text = f"{piece.area()} nm² of other silicon within the box of a {variant.name}"
+        elif gap < least:
+            text = (
+                f"other silicon {gap / NM_PER_UM:.3f} µm beside a {variant.name}, needed are {least / NM_PER_UM:g} µm, "
+                "except for guides in front of its ports; move it away"
+            )
+        else:
+            continue
+        faults.append(Fault("foreign", text, center_um(piece.bbox())))
     return faults
 
 
