@@ -231,7 +231,8 @@ def _ends_faults(outline: Contours, number: int, ends: Ints, piece: kdb.Polygon,
     faults = [Fault("dangling", text, point_um(ring[far]))]
     # a guide of another width fits no port of a device, so its step is named, too; the two sides of a guide to its free
     # end have about the same length
-    split = [split_sides(ring, *sorted((end, free))) for free in ((far - 1) % len(ring), far)]
+    candidates = (far - 1) % len(ring), far
+    split = [split_sides(ring, end, f) if end < f else split_sides(ring, f, end).back for f in candidates]
     strips = [sides for sides in split if min(len(sides.left), len(sides.right)) > 1]
     sides = min(strips, key=lambda sides: abs(sides.turned), default=None)
     step = None if sides is None else sides.width_fault(rule)
