@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -180,6 +181,30 @@ class Process(StrictModel):
         shifter = self.devices.get("phase_shifter")
         tapered = shifter is not None and "heater_taper_um" in shifter.geometry
         return tapered or self.contact.heater_via is not None
+
+    def reach_um(self, layer: str) -> float | None:
+        """Return the distance in µm, in the plane, within which shapes of a layer change the light in silicon.
+
+        For a film above or below the core it is shorter than the card's ``reach_um``, by their distance in height. A
+        layer named ``slab`` without it reaches as far as guides couple, ``floorplan.guide_space_um``.
+
+        Args:
+            layer: Name of the layer.
+
+        Returns:
+            The distance; None if the layer does not reach light in silicon, or is that of gratings, whose shapes are
+            compared with those of the devices.
+        """
+        film, core = self.layers[layer].film_um, self.layers["core"].film_um
+        reach = self.layers[layer].reach_um
+        if layer == "slab" and reach is None:
+            reach = self.floorplan.guide_space_um
+        if reach is None or layer == self.grating.layer:
+            return None
+        apart = 0.0 if film is None or core is None else max(film[0] - core[1], core[0] - film[1], 0.0)
+        # a film exactly at the limit is out of reach, whatever the rounding
+        square = round(float(reach) ** 2 - apart**2, 9)
+        return math.sqrt(square) if square > 0 else None
 
     @property
     def gds_layers(self) -> dict[str, tuple[int, int]]:

@@ -19,6 +19,8 @@ class LayerCard(StrictModel):
         thickness_um: Thickness of the film, for the layer stack.
         bottom_um: Height of the film's lower face, for the layer stack.
         material: Name of the material, for the layer stack.
+        reach_um: Distance from silicon within which shapes of the layer change the light in it, in space if the layer
+            and the core state their heights; None if they do not, or if devices and design rules cover it.
     """
 
     gds: tuple[StrictInt, StrictInt]
@@ -27,6 +29,14 @@ class LayerCard(StrictModel):
     thickness_um: NonNegative | None = None
     bottom_um: AnyQuantity | None = None
     material: Text | None = None
+    reach_um: Positive | None = None
+
+    @property
+    def film_um(self) -> tuple[float, float] | None:
+        """Heights of the film's lower and upper face; None if the card does not state them."""
+        if self.bottom_um is None or self.thickness_um is None:
+            return None
+        return float(self.bottom_um), float(self.bottom_um) + float(self.thickness_um)
 
 
 class GuideCard(StrictModel):

@@ -50,7 +50,7 @@ def find_blocks(
     places = mask.places
     if places is None:
         return NO_BLOCKS, every_heater, mask.silicon()
-    detection = _Detection(mask.layout, layer, places, heaters, marks)
+    detection = _Detection(mask.layout, layer, places, heaters, marks, rule.space + 1)
     block = detection.blocks(variants, rule)
     detected = np.flatnonzero(block >= 0)
     inside = {number for place, numbers in detection.inside.items() if block[place] >= 0 for number in numbers}
@@ -69,6 +69,7 @@ class _Detection:
         extracted: The distinct blocks found so far.
         inside: Numbers of the heaters inside a placed cell, by the number of the placement.
         astride: Placements with a heater across their border, or that touch the mark of a coupler.
+        reach: Distance in nm from a cell within which other silicon can prevent it from being a block.
     """
 
     def __init__(
@@ -78,9 +79,11 @@ class _Detection:
         places: CellPlacements,
         heaters: Sequence[ExtractedHeater],
         marks: Sequence[kdb.Polygon],
+        reach: int,
     ) -> None:
         self.layout, self.layer, self.places, self.heaters = layout, layer, places, heaters
         self.extracted: list[ExtractedBlock] = []
+        self.reach = reach
         self.cells: dict[tuple[int, int], kdb.Region] = {}
         self.inside, self.astride = self._heaters_inside()
         if marks:
@@ -154,7 +157,7 @@ class _Detection:
         """Return the placements of blocks that other silicon touches elsewhere than at their openings."""
         detected = np.flatnonzero(block >= 0)
         bad = self._touched_by_loose(block)
-        near, other = touching_pairs(self.places.boxes[detected], self.places.boxes).T
+        near, other = touching_pairs(self._beyond(detected), self.places.boxes).T
         one = detected[near]
         one, other = one[one != other], other[one != other]
         cells = self.places.cells
@@ -176,9 +179,9 @@ class _Detection:
         """Return the placements of blocks that shapes outside cells touch elsewhere than at their openings."""
         detected = np.flatnonzero(block >= 0)
         shapes = self.places.loose_boxes(self.layer)
-        near, loose = touching_pairs(self.places.boxes[detected], shapes).T
-        # the part of each shape within 1 nm of the block's box, relative to the block
-        beyond = self.places.boxes[detected[near]] + np.array([-1, -1, 1, 1])
+        near, loose = touching_pairs(self._beyond(detected), shapes).T
+        # the part of each shape within reach of the block's box, relative to the block
+        beyond = self._beyond(detected[near])
         cut = np.hstack([np.maximum(beyond[:, :2], shapes[loose, :2]), np.minimum(beyond[:, 2:], shapes[loose, 2:])])
         cut -= np.tile(self.places.cells[detected[near], 2:], 2)
         are_boxes = self.places.loose_are_boxes(self.layer)[loose]
@@ -195,10 +198,14 @@ class _Detection:
                 bad.add(place)
         return bad
 
+    def _beyond(self, places: Ints) -> Ints:
+        """Return the boxes (n, 4) of placements (n,), enlarged by the distance at which other silicon matters."""
+        return np.asarray(self.places.boxes[places] + self.reach * np.array([-1, -1, 1, 1]))
+
     def _loose_fits(self, place: int, block: int) -> bool:
         """Whether the shapes outside cells touch a block at its openings only."""
         box, (x, y) = self.places.box(place), self.places.cells[place, 2:].tolist()
-        loose = self.places.loose_near(self.layer, box.enlarged(1)).merged()
+        loose = self.places.loose_near(self.layer, box.enlarged(self.reach)).merged()
         return touches_openings_only(loose.moved(-x, -y), self.extracted[block])
 
     def _cell_fits(self, block: int, cell: int, code: int, x: int, y: int) -> bool:

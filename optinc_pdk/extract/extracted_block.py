@@ -15,7 +15,7 @@ from optinc_pdk.extract.device_matching import DevicePlacement, match_devices
 from optinc_pdk.extract.golden_devices import GoldenVariant
 from optinc_pdk.extract.guide_chains import GuideStrip, read_strip
 from optinc_pdk.extract.guide_strips import StripRule, strip_length_um
-from optinc_pdk.extract.silicon_checks import check_foreign
+from optinc_pdk.extract.silicon_checks import check_foreign, surroundings
 from optinc_pdk.extract.spatial_index import region_polygons
 
 
@@ -31,6 +31,7 @@ class ExtractedBlock:
         length_um: (n,) lengths of these guides in µm.
         strips: Guides from a port to a free end, or from one free end to another.
         free: (f, 2, 2) edges at the free ends.
+        space: Distance in nm that other silicon must keep from the devices, except in front of their ports.
     """
 
     silicon: kdb.Region
@@ -40,6 +41,7 @@ class ExtractedBlock:
     length_um: NDArray[np.float64]
     strips: tuple[GuideStrip, ...]
     free: Ints
+    space: int
 
     @cached_property
     def edges(self) -> kdb.Edges:
@@ -48,8 +50,11 @@ class ExtractedBlock:
 
     @cached_property
     def keepout(self) -> kdb.Region:
-        """Region in which no other silicon is allowed: the block's silicon and the bounding boxes of its devices."""
-        return self.silicon + kdb.Region([kdb.Polygon(p.box) for p in self.placements])
+        """Region in which no other silicon is allowed: the block's silicon and the surroundings of its devices."""
+        region = self.silicon.dup()
+        for placement in self.placements:
+            region += surroundings(placement.variant, self.space).moved(placement.shift)
+        return region
 
     @cached_property
     def openings(self) -> frozenset[tuple[tuple[int, int], ...]]:
@@ -82,14 +87,14 @@ def extract_block(
     whole = contours(region_polygons(silicon))
     placements = match_devices(whole, variants)
     bodies = [polygon for p in placements for polygon in p.core]
-    taken = kdb.Region(bodies + [kdb.Polygon(box) for box, _ in heaters]).merged()
-    left = silicon - taken
+    merged = kdb.Region(bodies + [kdb.Polygon(box) for box, _ in heaters]).merged()
+    left, taken = silicon - merged, region_polygons(merged)
     left.min_coherence = True
     pieces = region_polygons(left)
     outline = contours(pieces)
-    if whole.double_area != outline.double_area + contours(region_polygons(taken)).double_area:
+    if whole.double_area != outline.double_area + contours(taken).double_area:
         return None
-    if check_foreign(placements, pieces):
+    if check_foreign(placements, [*pieces, *taken], rule):
         return None
     ports = np.concatenate([np.zeros((0, 2, 2), dtype=np.int64), *map(_ports, placements), *(e for _, e in heaters)])
     strips = _strips(pieces, outline, ports, rule)
@@ -106,6 +111,7 @@ def extract_block(
         np.array([strip_length_um(strip.fine_length) for strip in joined], dtype=np.float64),
         tuple(strip for strip, inner in strips if inner < 2),
         np.array(free, dtype=np.int64).reshape(-1, 2, 2),
+        rule.space,
     )
 
 

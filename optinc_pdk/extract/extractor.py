@@ -113,7 +113,7 @@ def extract(
     metal_nets = [*pin_nets, *wiring.ends, *(() for _ in couplers.devices), *((pad.net,) for pad in pads)]
     circuit = build_circuit(path.stem, process, all_devices, nets, metal_nets, dict(sorted(names.items())))
     faults = [*nets.faults, *silicon_faults, *wiring.faults, *fibres.faults, *pin_faults]
-    faults += [*couplers.faults, *check_layers(mask, silicon.core, placements, silicon.marks, process)]
+    faults += [*couplers.faults, *check_layers(mask, placements, silicon.marks, process)]
     faults += check_tips(mask, placements, process)
     faults += find_near_misses(mask, [*nets.faults, *silicon_faults], placements, variants, process)
     couplers_to_fibres = fibre_couplers(placements, fibres.devices)
@@ -140,6 +140,9 @@ def _strip_rule(process: Process) -> StripRule:
         width=round(float(process.guide.width_um) * NM_PER_UM),
         tolerance=round(widths[0].angled_tolerance_um * NM_PER_UM),
         body=round(spaces[0].body_um * NM_PER_UM),
+        space=round(max(rule.value_um for rule in spaces) * NM_PER_UM),
+        arm_space=round(min(rule.value_um for rule in spaces) * NM_PER_UM),
+        joined=round(max(rule.exempt_um for rule in spaces) * NM_PER_UM),
     )
 
 
@@ -180,8 +183,8 @@ def _silicon(
     placed, heated, core = find_blocks(mask, heaters, variants, rule, marks)
     outline = contours(region_polygons(core))
     loose = match_devices(outline, variants)
-    if placed.overlap_devices(loose):
-        # silicon of a block within a device's bounding box is a fault, which only extraction without blocks reports
+    if placed.overlap_surroundings(loose, rule.space):
+        # silicon of a block that is too close to a device is a fault, which only extraction without blocks reports
         heated, core = list(range(len(heaters))), mask.silicon()
         placed, outline = NO_BLOCKS, contours(region_polygons(core))
         loose = match_devices(outline, variants)
@@ -203,9 +206,10 @@ def _trace(
     # sorted, because KLayout's order of polygons depends on other shapes
     pieces = sorted(region_polygons(rest))
     outline = contours(pieces)
-    faults = check_foreign(silicon.loose, pieces)
+    taken = region_polygons(silicon.taken)
+    faults = check_foreign(silicon.loose, [*pieces, *taken], rule)
     # devices lie completely in silicon exactly if the areas of the rest and of the devices add up to the whole area
-    if silicon.outline.double_area != outline.double_area + contours(region_polygons(silicon.taken)).double_area:
+    if silicon.outline.double_area != outline.double_area + contours(taken).double_area:
         faults += check_inside(silicon.taken, silicon.core)
     nets = trace_guides(pieces, outline, silicon.placed.outgoing_guides(), devices, rule, variants)
     return nets.joined_by(devices, *silicon.placed.inner_guides()), faults

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import klayout.db as kdb
 import numpy as np
@@ -19,12 +19,13 @@ class Fault:
     Attributes:
         kind: Silicon: ``"dangling"`` (guide with one end), ``"branch"`` (not exactly two ends), ``"width"`` (wrong
             width or a kink), ``"body"`` (damaged device), ``"stray"`` (part of no device or guide), ``"foreign"``
-            (inside the bounding box of a device), ``"nearly"`` (resembles a golden device), ``"facet"`` (edge coupler
-            away from the die's edge). Other layers: ``"etch"`` (differs from the golden devices), ``"slab"`` (slab over
-            silicon), ``"coupled"`` (mark without a coupler), ``"coupled_guides"`` (mark over other than two guides),
-            ``"coupled_end"`` (guide ends under a mark), ``"heater"`` (not part of a phase shifter), ``"pin"`` (no
-            metal), ``"via"`` (not completely on its metals), ``"short"`` (nets joined in metal), ``"bump"`` (wrong or
-            missing opening), ``"label"`` (misplaced or used twice).
+            (too close to a device), ``"nearly"`` (resembles a golden device), ``"facet"`` (edge coupler away from the
+            die's edge). Other layers: ``"etch"`` (differs from the golden devices), ``"slab"`` (slab over or beside
+            silicon), ``"layer"`` (another layer within reach of silicon), ``"coupled"`` (mark without a coupler),
+            ``"coupled_guides"`` (mark over other than two guides), ``"coupled_end"`` (guide ends under a mark),
+            ``"heater"`` (not part of a phase shifter), ``"pin"`` (no metal), ``"via"`` (not completely on its metals),
+            ``"short"`` (nets joined in metal), ``"bump"`` (wrong or missing opening), ``"label"`` (misplaced or used
+            twice).
         message: Description with measured values.
         position_um: Position (x, y) in µm.
         device: Name of the golden device that the silicon resembles, empty if there is none.
@@ -45,6 +46,12 @@ def center_um(box: kdb.Box) -> tuple[float, float]:
     """Return the centre (x, y) in µm of a box given in nm."""
     x, y = box_center(box)
     return x / NM_PER_UM, y / NM_PER_UM
+
+
+def moved_fault(fault: Fault, by: kdb.Vector | kdb.Point) -> Fault:
+    """Return a fault at another place, given the displacement in nm."""
+    x, y = fault.position_um
+    return replace(fault, position_um=(x + by.x / NM_PER_UM, y + by.y / NM_PER_UM))
 
 
 def point_um(point: Ints | NDArray[np.float64]) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -60,6 +60,7 @@ class GoldenVariant:
             guide are one edge of a layout's outline.
         pins: Position of each electrical port, at which metal is required, in the order of the card.
         fibre: The device's first port to a fibre; None if it has none.
+        surroundings: Cache of the places near the device that are checked for other silicon, by distance in nm.
     """
 
     name: str
@@ -71,6 +72,12 @@ class GoldenVariant:
     along_ports: frozenset[int]
     pins: tuple[kdb.Point, ...]
     fibre: FibrePort | None
+    surroundings: dict[int, kdb.Region] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def polygons(self) -> Ints:
+        """Number of the silicon polygon of each edge."""
+        return np.repeat(np.arange(len(self.core)), [polygon.num_points() for polygon in self.core])
 
     @cached_property
     def sides(self) -> Ints:

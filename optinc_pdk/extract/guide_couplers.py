@@ -16,7 +16,7 @@ from optinc_pdk.cards import DeviceCard, Process
 from optinc_pdk.cards.device_models import PATH_DIFFERENCE
 from optinc_pdk.extract.contours import Ints, contours
 from optinc_pdk.extract.device_matching import ExtractedDevice
-from optinc_pdk.extract.faults import Fault, box_center, center_um
+from optinc_pdk.extract.faults import Fault, box_center, center_um, moved_fault
 from optinc_pdk.extract.golden_devices import GoldenVariant, bounding_box
 from optinc_pdk.extract.guide_chains import GuideStrip, read_strip
 from optinc_pdk.extract.guide_strips import FAR_CHORDS, StripRule, nearest, strip_length_um
@@ -114,7 +114,7 @@ def find_couplers(
         if key not in known:
             known[key] = _measured(local, box, rule, card)
         device, wrong = known[key]
-        faults += [replace(fault, position_um=_moved_um(fault.position_um, corner)) for fault in wrong]
+        faults += [moved_fault(fault, corner) for fault in wrong]
         if device is not None:
             devices.append(_moved(device, corner))
             silicon += pieces
@@ -133,11 +133,6 @@ def _moved(device: ExtractedDevice, by: kdb.Point) -> ExtractedDevice:
     """Return a device displaced by a vector in nm."""
     center = device.center[0] + by.x, device.center[1] + by.y
     return replace(device, center=center, edges=device.edges + np.array([by.x, by.y]))
-
-
-def _moved_um(position_um: tuple[float, float], by: kdb.Point) -> tuple[float, float]:
-    """Return a position in µm displaced by a vector in nm."""
-    return position_um[0] + by.x / NM_PER_UM, position_um[1] + by.y / NM_PER_UM
 
 
 def _strips(pieces: Sequence[kdb.Polygon], mark: kdb.Box, rule: StripRule) -> tuple[list[GuideStrip], list[Fault]]:

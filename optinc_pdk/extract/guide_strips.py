@@ -44,11 +44,17 @@ class StripRule:
         width: Width.
         tolerance: Allowed deviation of the width, for rounding.
         body: Distance of an erosion and dilation that removes guides and leaves the bodies of devices.
+        space: Distance at which guides are uncoupled; 0 if it is not known.
+        arm_space: Distance that arms of one device must keep from each other and from the device.
+        joined: Distance from a device within which silicon is joined to it, so that it may be as near as an arm.
     """
 
     width: int
     tolerance: int
     body: int
+    space: int = 0
+    arm_space: int = 0
+    joined: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,14 @@ class StripSides:
         """Sum of the lengths of both sides in units of 1 nm / ``UNITS_PER_NM``."""
         return sum(_fine_length(side) for side in (self.left, self.right))
 
+    @property
+    def turned(self) -> float:
+        """Length of the left side minus that of the right side in nm."""
+        left, right = (
+            float(np.sum(np.hypot(*np.diff(side, axis=0).astype(float).T))) for side in (self.left, self.right)
+        )
+        return left - right
+
     def width_errors(self, rule: StripRule) -> tuple[WidthErrors, WidthErrors]:
         """Return the width errors along the left side and along the right side."""
         return _width_errors(self.left, self.right, rule), _width_errors(self.right, self.left, rule)
@@ -103,11 +117,15 @@ class StripSides:
         """
         if self._is_box(rule):
             return None
-        fault = _width_fault(self.left, self.right, rule)
+        fault = self.width_fault(rule)
         # the sides must leave the ends at right angles
         start, stop = _inward(self.right[-1], self.left[0]), _inward(self.left[-1], self.right[0])
         fault = fault or _turn_fault(self.left, start, -stop) or _turn_fault(self.right, stop, -start)
         return fault or mean_width_fault([self.width_errors(rule)], rule)
+
+    def width_fault(self, rule: StripRule) -> Fault | None:
+        """Return a fault where the width begins to differ from that of a guide, with the worst width, or None."""
+        return _width_fault(self.left, self.right, rule)
 
     def _is_box(self, rule: StripRule) -> bool:
         """Whether the strip is a box along an axis with the width of a guide."""
@@ -220,12 +238,14 @@ def _width_fault(left: Ints, right: Ints, rule: StripRule) -> Fault | None:
     for side, other in ((left, right), (right, left)):
         for reach in (NEAR_CHORDS, FAR_CHORDS):
             distance, _, _ = nearest(side, other[::-1], reach)
-            worst = int(np.argmax(np.abs(distance - rule.width)))
-            if abs(distance[worst] - rule.width) <= rule.tolerance:
+            error = np.abs(distance - rule.width)
+            worst, first = int(np.argmax(error)), int(np.argmax(error > rule.tolerance))
+            if error[worst] <= rule.tolerance:
                 break
         else:
             text = f"guide is {distance[worst]:.1f} nm wide, allowed is {rule.width} ± {rule.tolerance}"
-            return Fault("width", text, point_um(side[worst]))
+            # where a step begins, whichever place behind it is measured
+            return Fault("width", text, point_um(side[first]))
     return None
 
 

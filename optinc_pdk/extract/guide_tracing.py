@@ -15,7 +15,7 @@ from optinc_pdk.extract.device_matching import ExtractedDevice
 from optinc_pdk.extract.faults import Fault, center_um, point_um
 from optinc_pdk.extract.golden_devices import GoldenVariant
 from optinc_pdk.extract.guide_chains import GuideStrip, PlacedStrips, join_strips, read_strip
-from optinc_pdk.extract.guide_strips import StripRule, strip_length_um, turns_deg
+from optinc_pdk.extract.guide_strips import StripRule, split_sides, strip_length_um, turns_deg
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.silicon_checks import describe_bodies
 from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
@@ -207,7 +207,7 @@ def _describe_faults(
         near = index.overlapping(box_array([piece.bbox()]))[0]
         if near and not (kdb.Region(near) & kdb.Region(piece)).is_empty():
             continue
-        other_faults.append(_ends_fault(outline, number, ends, piece))
+        other_faults += _ends_faults(outline, number, ends, piece, rule)
     return body_faults + other_faults
 
 
@@ -217,17 +217,28 @@ def _inside_any(fault: Fault, bodies: Sequence[kdb.Polygon]) -> bool:
     return any(body.inside(kdb.Point(x, y)) for body in bodies)
 
 
-def _ends_fault(outline: Contours, number: int, ends: Ints, piece: kdb.Polygon) -> Fault:
-    """Return the fault of a piece with holes or without exactly two ends."""
+def _ends_faults(outline: Contours, number: int, ends: Ints, piece: kdb.Polygon, rule: StripRule) -> list[Fault]:
+    """Return the faults of a piece with holes or without exactly two ends."""
     if piece.holes() or len(ends) > 2:
         text = f"guides are joined: a piece of silicon with {len(ends)} ends and {piece.holes()} holes"
-        return Fault("branch", text, point_um(_corner(outline, number, ends)))
+        return [Fault("branch", text, point_um(_corner(outline, number, ends)))]
     if not len(ends):
         text = f"silicon of {piece.area() / NM_PER_UM**2:.3f} µm² belongs to no device"
-        return Fault("stray", text, center_um(piece.bbox()))
-    ring = outline.ring(number)
-    free = _opposite(ring, int(ends[0]) - int(outline.first[number]))
-    return Fault("dangling", "guide with one end: cut, or not aligned to a port", point_um(free))
+        return [Fault("stray", text, center_um(piece.bbox()))]
+    ring, end = outline.ring(number), int(ends[0]) - int(outline.first[number])
+    far = _opposite(ring, end)
+    text = "guide with one end: cut, or not aligned to a port"
+    faults = [Fault("dangling", text, point_um(ring[far]))]
+    # a guide of another width fits no port of a device, so its step is named, too; the two sides of a guide to its free
+    # end have about the same length
+    candidates = (far - 1) % len(ring), far
+    split = [split_sides(ring, end, f) if end < f else split_sides(ring, f, end).back for f in candidates]
+    strips = [sides for sides in split if min(len(sides.left), len(sides.right)) > 1]
+    sides = min(strips, key=lambda sides: abs(sides.turned), default=None)
+    step = None if sides is None else sides.width_fault(rule)
+    if step is not None:
+        faults.append(step)
+    return faults
 
 
 def _corner(outline: Contours, number: int, ends: Ints) -> Ints:
@@ -241,8 +252,8 @@ def _corner(outline: Contours, number: int, ends: Ints) -> Ints:
     return np.asarray(outline.points[edges[int(np.argmax(turn))]], dtype=np.int64)
 
 
-def _opposite(ring: Ints, edge: int) -> Ints:
-    """Return the vertex of a ring that is closest to half the ring's length away from an edge."""
+def _opposite(ring: Ints, edge: int) -> int:
+    """Return the number of the vertex of a ring that is closest to half the ring's length away from an edge."""
     away = np.roll(ring, -edge - 1, axis=0)
     along = np.cumsum(np.hypot(*np.diff(away, axis=0).astype(float).T))
-    return np.asarray(away[1 + int(np.argmin(np.abs(along - along[-1] / 2)))], dtype=np.int64)
+    return (edge + 2 + int(np.argmin(np.abs(along - along[-1] / 2)))) % len(ring)

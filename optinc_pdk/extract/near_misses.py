@@ -26,7 +26,7 @@ from optinc_pdk.file_reading import real_path
 # Least share of a device's edges that must vote for a position. Each half of a stretched device has nearly half.
 MIN_SHARE = 0.3
 MIN_EDGES = 4
-# Parts that are further apart than this belong to two devices.
+# Parts that are further apart than this belong to two devices, unless they are different guides of one.
 MAX_OFFSET_NM = 1000
 # Faults examined. Many faults have few causes, which are among the first.
 MAX_FAULTS = 40
@@ -49,6 +49,12 @@ class _Miss:
     off: Ints
     first: Ints
     second: Ints
+
+    @property
+    def missing(self) -> int:
+        """Number of the device's polygons of which no edge is found."""
+        found = self.variant.polygons[np.concatenate([self.first, self.second])]
+        return len(self.variant.core) - len(np.unique(found))
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -114,6 +120,7 @@ def _misses(outline: Contours, variant: GoldenVariant) -> list[_Miss]:
 
     misses: list[_Miss] = []
     strong = shifts[counts >= least]
+    extent = int(np.max(np.ptp(variant.points, axis=0)))
     for shift in strong:
         first = matching(shift)
         if len(first) == len(variant.sides):
@@ -121,12 +128,14 @@ def _misses(outline: Contours, variant: GoldenVariant) -> list[_Miss]:
         best = _Miss(variant, shift, np.zeros(2, dtype=np.int64), first, first[:0])
         for other in strong:
             off = other - shift
-            if np.any(off) and np.abs(off).max() <= MAX_OFFSET_NM:
+            if np.any(off) and np.abs(off).max() <= extent:
                 second = np.setdiff1d(matching(other), first)
                 miss = _Miss(variant, shift, off, first, second)
-                best = min(best, miss, key=lambda m: m.rank)
+                apart = len(np.intersect1d(variant.polygons[first], variant.polygons[second])) == 0
+                if np.abs(off).max() <= MAX_OFFSET_NM or (len(second) and apart):
+                    best = min(best, miss, key=lambda m: m.rank)
         # each pair of parts is found twice; keep it where the larger part is first
-        if len(best.second) <= len(best.first):
+        if (len(best.second), np.min(first)) <= (len(best.first), np.min(best.second, initial=np.iinfo(np.int64).max)):
             misses.append(best)
     return misses
 
@@ -150,6 +159,10 @@ def _fault(miss: _Miss, process: Process) -> Fault:
     x, y = box.center().x / NM_PER_UM, box.center().y / NM_PER_UM
     unmatched = np.setdiff1d(miss.variant.sides, np.concatenate([miss.first, miss.second]))
     centre = _centre_text(miss, miss.second if len(miss.second) else unmatched)
+    if miss.missing:
+        there = len(miss.variant.core) - miss.missing
+        fact = f"{there} of the {len(miss.variant.core)} guides of a {name}, without the other: no light is coupled"
+        return Fault("nearly", fact, (x, y), name)
     if not len(miss.second):
         text = f"{len(unmatched)} of its {len(miss.variant.sides)} edges differ, around {centre}"
     else:

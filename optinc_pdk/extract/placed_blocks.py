@@ -14,6 +14,7 @@ from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.device_matching import DevicePlacement
 from optinc_pdk.extract.extracted_block import ExtractedBlock
 from optinc_pdk.extract.guide_chains import PlacedStrips
+from optinc_pdk.extract.silicon_checks import surroundings
 from optinc_pdk.extract.spatial_index import box_array
 
 
@@ -39,17 +40,23 @@ class PlacedBlocks:
             for p in self.blocks[number].placements
         ]
 
-    def overlap_devices(self, placements: Sequence[DevicePlacement]) -> bool:
-        """Return whether silicon of a placed block lies within the bounding box of one of the given devices."""
-        boxes = box_array(block.silicon.bbox() for block in self.blocks)[self.block] + np.tile(self.shift, 2)
-        others = [placement.box for placement in placements]
-        pairs = touching_pairs(boxes, box_array(others)).tolist()
-        return any(self._overlaps(place, others[other]) for place, other in pairs)
+    def overlap_surroundings(self, placements: Sequence[DevicePlacement], space_nm: int) -> bool:
+        """Return whether silicon of a placed block lies within the surroundings of one of the given devices.
 
-    def _overlaps(self, place: int, box: kdb.Box) -> bool:
+        Args:
+            placements: Devices outside blocks.
+            space_nm: Distance in nm that other silicon must keep from them.
+        """
+        boxes = box_array(block.silicon.bbox() for block in self.blocks)[self.block] + np.tile(self.shift, 2)
+        others = box_array(placement.box.enlarged(space_nm) for placement in placements)
+        return any(
+            self._overlaps(place, surroundings(placements[other].variant, space_nm).moved(placements[other].shift))
+            for place, other in touching_pairs(boxes, others).tolist()
+        )
+
+    def _overlaps(self, place: int, around: kdb.Region) -> bool:
         x, y = self.shift[place].tolist()
-        local = kdb.Region(box.moved(-x, -y))
-        return not (self.blocks[int(self.block[place])].silicon & local).is_empty()
+        return not (self.blocks[int(self.block[place])].silicon & around.moved(-x, -y)).is_empty()
 
     def inner_guides(self) -> tuple[Ints, NDArray[np.float64]]:
         """Return the guides that connect two device ports within a block, for all placed blocks.

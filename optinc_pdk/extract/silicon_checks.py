@@ -1,19 +1,27 @@
-"""Checks of silicon, grating etch, slab and coupled-guide markers in and around the recognised devices."""
+"""Checks of silicon, grating etch, coupled-guide markers, and other layers that light in silicon reaches."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import klayout.db as kdb
+import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import FacetRule
+from optinc_pdk.extract.box_pairs import touching_pairs
+from optinc_pdk.extract.contours import Ints, contours
 from optinc_pdk.extract.device_matching import DevicePlacement
-from optinc_pdk.extract.faults import Fault, center_um
+from optinc_pdk.extract.faults import Fault, center_um, moved_fault
 from optinc_pdk.extract.golden_devices import GoldenVariant
 from optinc_pdk.extract.guide_couplers import NO_COUPLER
+from optinc_pdk.extract.guide_strips import StripRule
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
 from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
+
+# Corners whose distances from all edges are computed at a time, which limits the memory used.
+CORNERS = 256
 
 
 def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[Fault]:
@@ -39,26 +47,67 @@ def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[
 
 def check_layers(
     mask: MaskLayout,
-    core: kdb.Region,
     placements: Sequence[DevicePlacement],
     marks: Sequence[kdb.Polygon],
     process: Process,
 ) -> list[Fault]:
-    """Return the faults of the grating etch, of slab shapes over silicon, and of coupled-guide markers.
+    """Return the faults of the grating etch, of other layers near silicon, and of coupled-guide markers.
 
     Args:
         mask: Layout.
-        core: Merged silicon outside blocks.
         placements: Recognised golden devices.
         marks: Marks of coupled guides that were examined as couplers of any gap and length.
         process: Process of the layout.
     """
     faults = check_etch(placements, mask.region(process.grating.layer))
-    slab = mask.region("slab") if "slab" in mask.layers else kdb.Region()
-    if not slab.is_empty():
-        text = "slab over silicon: the process has no rib devices"
-        faults += [Fault("slab", text, center_um(shape.bbox())) for shape in region_polygons(slab & core)]
+    for name in process.layers:
+        faults += check_reach(mask, placements, name, process)
     return faults + check_coupled(mask, placements, marks)
+
+
+def check_reach(mask: MaskLayout, placements: Sequence[DevicePlacement], layer: str, process: Process) -> list[Fault]:
+    """Return a fault for every place where shapes of a layer are within reach of light in silicon.
+
+    Such a layer changes the index of guides, or absorbs, not only where it lies over silicon but also beside it. No
+    device of a process has such shapes, except metal at pins.
+
+    Args:
+        mask: Layout.
+        placements: Recognised golden devices.
+        layer: Name of the layer. Nothing is checked unless its card states a reach.
+        process: Process of the layout.
+    """
+    reach = process.reach_um(layer)
+    shapes = mask.region(layer) if reach is not None else kdb.Region()
+    if reach is None or shapes.is_empty():
+        return []
+    shapes, reach_nm = shapes.merged(), round(reach * NM_PER_UM)
+    silicon = mask.silicon(near=shapes.sized(reach_nm).merged())
+    if layer in process.contact.metals:
+        silicon -= kdb.Region([polygon for each in placements if each.pins for polygon in each.core])
+    act = "it changes the light in them; move it"
+    over = (shapes & silicon).merged()
+    text = f"{layer} over silicon: the process has no such guides, and {act} at least {reach:g} µm away"
+    faults = [_reach_fault(layer, text, place) for place in sorted(region_polygons(over))]
+    near = sorted(region_polygons((shapes & silicon.sized(reach_nm)).merged().not_interacting(over)))
+    outline = contours(region_polygons(silicon))
+    edges = np.hstack([np.minimum(outline.points, outline.ends), np.maximum(outline.points, outline.ends)])
+    place, edge = touching_pairs(box_array(shape.bbox().enlarged(reach_nm) for shape in near), edges).T
+    split = np.searchsorted(place, np.arange(1, len(near)))
+    for shape, numbers in zip(near, np.split(edge, split) if near else (), strict=True):
+        one = contours([shape])
+        gap = _gap_nm(one.points, one.ends, outline.points[numbers], outline.ends[numbers])
+        # corners of the enlarged silicon are farther away than its sides
+        if gap < reach_nm:
+            text = f"{layer} {gap / NM_PER_UM:.3f} µm beside guides or devices: {act} at least {reach:g} µm away"
+            faults.append(_reach_fault(layer, text, shape))
+    return faults
+
+
+def _reach_fault(layer: str, text: str, place: kdb.Polygon) -> Fault:
+    """Return the fault of a shape that is within reach of silicon."""
+    at = center_um(place.bbox())
+    return Fault("slab", text, at) if layer == "slab" else Fault("layer", text, at)
 
 
 def check_coupled(mask: MaskLayout, placements: Sequence[DevicePlacement], marks: Sequence[kdb.Polygon]) -> list[Fault]:
@@ -123,21 +172,120 @@ def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:
     ]
 
 
-def check_foreign(placements: Sequence[DevicePlacement], guides: Sequence[kdb.Polygon]) -> list[Fault]:
-    """Return a fault for every piece of silicon that lies within the bounding box of a device but is not part of it.
+def check_foreign(
+    placements: Sequence[DevicePlacement], silicon: Sequence[kdb.Polygon], rule: StripRule
+) -> list[Fault]:
+    """Return a fault for every piece of silicon that is too close to a device and does not lie in front of its ports.
+
+    Design rules exempt the surroundings of devices from the space between guides, because arms are coupled there. Only
+    silicon that is joined to the device near by may be within this space, and no other than the device's own within the
+    space of its arms.
 
     Args:
         placements: Recognised devices.
-        guides: Polygons of all silicon outside devices.
+        silicon: Polygons of all silicon, with that of the devices; they may touch but not overlap.
+        rule: Dimensions of a guide and of its surroundings.
     """
-    index = PolygonIndex(guides)
+    suspect = [placements[number] for number in _suspects(placements, silicon, rule.space)] if placements else []
+    windows = [placement.box.enlarged(max(rule.joined, rule.space)) for placement in suspect]
+    # equal devices with equal silicon around them are checked once
+    known: dict[tuple[object, ...], list[Fault]] = {}
     faults: list[Fault] = []
-    boxes = [placement.box for placement in placements]
-    for placement, box, near in zip(placements, boxes, index.overlapping(box_array(boxes)), strict=True):
-        for piece in sorted((kdb.Region(near) & kdb.Region(box)).each()) if near else ():
-            text = f"{piece.area()} nm² of other silicon within the box of a {placement.variant.name}"
-            faults.append(Fault("foreign", text, center_um(piece.bbox())))
+    together = PolygonIndex(silicon).overlapping(box_array(windows))
+    for placement, window, parts in zip(suspect, windows, together, strict=True):
+        near = (kdb.Region(parts) & kdb.Region(window)).merged().moved(-placement.shift)
+        key = (id(placement.variant), *sorted(str(polygon) for polygon in near.each()))
+        if key not in known:
+            known[key] = _foreign_to(placement.variant, near, rule)
+        faults += [moved_fault(fault, placement.shift) for fault in known[key]]
     return faults
+
+
+def _suspects(placements: Sequence[DevicePlacement], silicon: Sequence[kdb.Polygon], space_nm: int) -> list[int]:
+    """Return the numbers of the devices with other silicon in the boxes of their surroundings."""
+    local = {id(p.variant): surroundings(p.variant, space_nm) for p in placements}
+    sides = {key: box_array(polygon.bbox() for polygon in region_polygons(region)) for key, region in local.items()}
+    around = kdb.Region()
+    for placement in placements:
+        around += local[id(placement.variant)].moved(placement.shift)
+    pieces = box_array(piece.bbox() for piece in region_polygons(around & kdb.Region(list(silicon))))
+    boxes = [sides[id(p.variant)] + np.tile([p.shift.x, p.shift.y], 2) for p in placements]
+    owner = np.repeat(np.arange(len(placements)), [len(each) for each in boxes])
+    found: list[int] = np.unique(owner[touching_pairs(pieces, np.concatenate(boxes))[:, 1]]).tolist()
+    return found
+
+
+def _foreign_to(variant: GoldenVariant, silicon: kdb.Region, rule: StripRule) -> list[Fault]:
+    """Return the faults of merged silicon around a device that lies at the origin of its cell."""
+    own = kdb.Region(list(variant.core))
+    box, joined = own.bbox(), silicon.interacting(own)
+    device = contours(variant.core)
+    faults: list[Fault] = []
+    for piece in sorted(region_polygons((silicon & surroundings(variant, rule.space)).merged())):
+        least = rule.space if (kdb.Region(piece) & joined).is_empty() else rule.arm_space
+        one = contours([piece])
+        gap = _gap_nm(one.points, one.ends, device.points, device.ends)
+        if not (kdb.Region(piece) & kdb.Region(box)).is_empty():
+            text = f"{piece.area()} nm² of other silicon within the box of a {variant.name}"
+        elif gap < least:
+            text = (
+                f"other silicon {gap / NM_PER_UM:.3f} µm beside a {variant.name}, needed are {least / NM_PER_UM:g} µm, "
+                "except for guides in front of its ports; move it away"
+            )
+        else:
+            continue
+        faults.append(Fault("foreign", text, center_um(piece.bbox())))
+    return faults
+
+
+def surroundings(variant: GoldenVariant, space_nm: int) -> kdb.Region:
+    """Return the places about the origin of a device's cell at which other silicon may be too close to it.
+
+    These are its bounding box and what is within a distance of its silicon, without the silicon itself and without the
+    places in front of its guide ports. Corners are included that are farther away.
+
+    Args:
+        variant: Golden device.
+        space_nm: The distance in nm.
+    """
+    if space_nm not in variant.surroundings:
+        variant.surroundings[space_nm] = _surroundings(variant, space_nm)
+    return variant.surroundings[space_nm]
+
+
+def _surroundings(variant: GoldenVariant, space_nm: int) -> kdb.Region:
+    silicon = kdb.Region(list(variant.core))
+    in_front = kdb.Region()
+    for edge in variant.port_edges.values():
+        start, end = variant.points[edge].astype(float), variant.ends[edge].astype(float)
+        along = (end - start) / np.hypot(*(end - start)) * space_nm
+        # silicon is on the right of an edge
+        outward = 2 * np.array([-along[1], along[0]])
+        corners = (start - along, start - along + outward, end + along + outward, end + along)
+        in_front.insert(kdb.Polygon([kdb.Point(round(x), round(y)) for x, y in (c.tolist() for c in corners)]))
+    box = kdb.Region(silicon.bbox())
+    # rounding moves corners of a drawn device by less than 1 nm
+    return (silicon.sized(space_nm) - in_front + box - silicon.sized(1)).merged()
+
+
+def _gap_nm(points: Ints, ends: Ints, other_points: Ints, other_ends: Ints) -> float:
+    """Return the distance in nm of two outlines that do not cross, given their edges (n, 2) and (m, 2)."""
+    if not len(points) or not len(other_points):
+        return math.inf
+    return min(_nearest_nm(points, other_points, other_ends), _nearest_nm(other_points, points, ends))
+
+
+def _nearest_nm(corners: Ints, points: Ints, ends: Ints) -> float:
+    """Return the least distance in nm of corners (n, 2) from edges (m, 2)."""
+    leg = (ends - points).astype(float)
+    square = np.sum(leg**2, axis=1)
+    nearest = math.inf
+    for first in range(0, len(corners), CORNERS):
+        away = (corners[first : first + CORNERS, None] - points).astype(float)
+        share = np.clip(np.sum(away * leg, axis=2) / square, 0.0, 1.0)
+        off = away - share[..., None] * leg
+        nearest = min(nearest, float(np.sqrt(np.min(np.sum(off**2, axis=2)))))
+    return nearest
 
 
 _OTHER_REMEDY = "draw a device of the process, or add this one (docs/own_devices.md)"

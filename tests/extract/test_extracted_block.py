@@ -113,6 +113,14 @@ DAMAGE: dict[str, tuple[Callable[[kdb.Layout], object], str]] = {
         lambda layout: box(layout.top_cell(), "core", 150_000, -23_700, 151_000, -23_500),
         "foreign",
     ),
+    "silicon beside a coupler": (
+        lambda layout: box(layout.top_cell(), "core", 150_000, -21_900, 190_000, -21_400),
+        "foreign",
+    ),
+    "silicon beside the cell of a coupler": (
+        lambda layout: box(layout.top_cell(), "core", 20_000, 306_500, 60_000, 307_000),
+        "foreign",
+    ),
     "a hole": (lambda layout: box(layout.top_cell(), "holes", 20_000, -100, 20_200, 100), "heater"),
     "a slab": (lambda layout: box(layout.top_cell(), "slab", 20_000, -10_000, 30_000, 10_000), "slab"),
 }

@@ -80,3 +80,15 @@ def test_a_longer_body_is_a_near_miss_and_other_shapes_are_not(tmp_path: Path) -
 def test_without_golden_devices_there_are_no_near_misses() -> None:
     fault = Fault("silicon", "", (0.0, 0.0))
     assert find_near_misses(MaskLayout, [fault], (), (), PROCESS) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("by", [1_100, 5_000, 20_000])
+def test_guides_far_apart_are_one_coupler_with_their_gap(by: int, tmp_path: Path) -> None:
+    low, high = sorted(golden("directional_coupler", 0).core, key=lambda p: p.bbox().bottom)
+    (message,) = near_miss_messages(tmp_path, [low, high.moved(0, by)])
+    assert re.search(rf"gap is {0.2 + by / 1000:.3f} µm.* 0\.200", message)
+
+
+def test_one_guide_of_a_coupler_is_not_called_a_coupler(tmp_path: Path) -> None:
+    (message,) = near_miss_messages(tmp_path, [golden("directional_coupler", 0).core[0]])
+    assert message.startswith("1 of the 2 guides of a directional_coupler")

@@ -97,3 +97,22 @@ def test_a_tapered_guide_between_devices_is_a_fault(length: int, tmp_path: Path)
     extraction = extract(tmp_path / "guide.gds", PROCESS)
     assert [found.kind for found in extraction.faults] == (["width"] if length > 2_000 else [])
     assert len(extraction.circuit.nets) == 1
+
+
+@pytest.mark.parametrize("width", [500, 430])
+def test_a_step_in_width_before_a_port_is_named_with_its_place(width: int, tmp_path: Path) -> None:
+    grating = next(variant for variant in read_golden(PROCESS) if variant.name == "grating_coupler")
+    (edge,) = grating.port_edges.values()
+    x, y = ((grating.points[edge] + grating.ends[edge]) // 2).tolist()
+    assert (x, y) == (0, 0)
+    layout = kdb.Layout()
+    core = layout.create_cell("TOP").shapes(layout.layer(*PROCESS.gds_layers["core"]))
+    for polygon in grating.core:
+        core.insert(polygon)
+        core.insert(polygon.transformed(kdb.Trans(2, False, -40_000, 0)))
+    core.insert(kdb.Box(-20_000, -225, 0, 225))
+    core.insert(kdb.Box(-40_000, -width // 2, -20_000, width // 2))
+    layout.write(str(tmp_path / "drawn.gds"))
+    (fault,) = [fault for fault in extract(tmp_path / "drawn.gds", PROCESS).faults if fault.kind == "width"]
+    assert f"{width}.0 nm" in fault.message
+    assert fault.position_um[0] == pytest.approx(-20.0)

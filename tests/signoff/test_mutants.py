@@ -63,7 +63,7 @@ SYMMETRIC = {
     "phase shifter mirrored about its width",
 }
 # Families of kinds that differ in a number or in the device only; every eighth of their kinds is in the sample.
-FAMILIES = ("mutants.instances", "mutants.widths", "mutants.couplings")
+FAMILIES = ("mutants.instances", "mutants.widths", "mutants.couplings", "mutants.layers")
 MEMBERS = [name for name, function in KINDS.items() if function.__module__ in FAMILIES]
 SAMPLED = [name for name in KINDS if name not in MEMBERS or MEMBERS.index(name) % 8 == 0]
 

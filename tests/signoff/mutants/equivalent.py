@@ -20,6 +20,12 @@ MARGIN_LEVELS = 0.005
 ROUNDING_UM = 1e-3
 # Least change of the area of guides, in nm µm, that is measured.
 LEAST_NM_UM = 0.01
+# Phase per length of a strip beside which a slab begins, which makes it a rib on one side; solved for 450 × 220 nm.
+RIB_RAD_PER_UM = 0.4
+# Index of oxide at 1550 nm (Malitson, J. Opt. Soc. Am. 55, 1205, 1965).
+OXIDE = 1.444
+# Distances in nm at which shapes beside silicon are searched for.
+STEPS_NM = (0, 50, 100, 200, 500, 1000, 1500, 2000, 3000, 4000, 5000)
 
 
 def reason(
@@ -29,7 +35,8 @@ def reason(
 
     An equivalent mutant has the same devices in the same nets, and heaters and wires that carry the same current. Its
     guides have the same lengths within the tolerance of the process, or its function does not change. Their widths
-    shift no phase by more than the static error that the process card states for every guide.
+    shift no phase by more than the static error that the process card states for every guide, nor do shapes of slab and
+    drawn labels beside them.
     """
     original = compare(base.circuit, base.extraction, base.process)
     faults: list[str] = []
@@ -48,6 +55,11 @@ def reason(
         changes.append(f"area of guides changed by {wider:+.2f} nm µm, a phase of {abs(phase):.4f} rad")
         if abs(phase) > float(base.process.imperfections.phase.rms_rad):
             faults.append("the width of a guide shifts the phase")
+    beside = _beside(base, path)
+    if beside > 0:
+        changes.append(f"layers beside silicon shift the phase by up to {beside:.2g} rad")
+    if beside > float(base.process.imperfections.phase.rms_rad):
+        faults.append("a layer beside silicon shifts the phase")
     if longer > ROUNDING_UM:
         changes.append(f"guides differ by up to {longer * 1000:.0f} nm")
     for key in base.extraction.circuit.settings:
@@ -93,6 +105,27 @@ def _wider(base: Base, path: Path, longer_um: float) -> float:
     key = base.process.gds_layers["core"]
     gained = _shapes(path).get(key, kdb.Region()).area() - base.region("core").area()
     return gained / 1000 - longer_um * 1000 * float(base.process.guide.width_um)
+
+
+def _beside(base: Base, path: Path) -> float:
+    """Bound in rad of the phase by shapes of slab and drawn labels that were added beside silicon.
+
+    The index changes in proportion to the intensity at the shape, which falls by exp(-2 γ d) in oxide, γ from the
+    effective index. The shape counts with half of its perimeter, as if it were a strip along a guide.
+    """
+    guide, core = base.process.guide, base.region("core")
+    gamma = 2000 * np.pi / float(guide.wavelength_nm) * np.sqrt(float(guide.index) ** 2 - OXIDE**2)
+    phase = 0.0
+    for name in ("slab", "label"):
+        key = base.process.gds_layers[name]
+        added = _shapes(path).get(key, kdb.Region()) - base.region(name)
+        for shape in added.merged().each():
+            # it is at least as far as the last distance at which nothing is met
+            met = [step for step in STEPS_NM if not (kdb.Region(shape).sized(step) & core).is_empty()]
+            if met:
+                away = STEPS_NM[max(STEPS_NM.index(met[0]) - 1, 0)] / 1000
+                phase += RIB_RAD_PER_UM * shape.perimeter() / 2000 * float(np.exp(-2 * gamma * away))
+    return phase
 
 
 def _layers(base: Base, path: Path) -> str:

@@ -17,6 +17,7 @@ from mutants import (  # noqa: F401  (they register their kinds)
     guides,
     heaters,
     instances,
+    layers,
     pads,
     widths,
     wires,
