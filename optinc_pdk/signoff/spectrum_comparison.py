@@ -36,7 +36,8 @@ FEWEST_POINTS = 1001
 """Wavelengths for circuits with short guides: steps of 0.01 nm over the default range, which resolve rings."""
 MOST_POINTS = 4001
 MOST_CASES = 100_000
-"""Wavelengths times instances that are simulated, if this leaves the wavelengths that were asked for."""
+"""Wavelengths times instances that are simulated, if this leaves ``LEAST_POINTS`` wavelengths."""
+LEAST_POINTS = 11
 MOST_NUMBERS = 4_000_000
 """Wavelengths times pairs of ports."""
 
@@ -178,8 +179,8 @@ def comparison_wavelengths(circuit: Circuit, asked_nm: Floats, process: Process)
     """Return wavelengths over a range that resolve the finest fringe of a circuit and the resonances of its rings.
 
     The finest fringe is that of the longest guide against light that does not pass through it, λ² / (n_g L) wide.
-    There are ``POINTS_PER_FRINGE`` wavelengths for it and at least ``FEWEST_POINTS``, but no more than a bounded effort
-    allows, unless more were asked for.
+    There are ``POINTS_PER_FRINGE`` wavelengths for it, at least ``FEWEST_POINTS`` and those that were asked for, but no
+    more than a bounded effort allows.
 
     Args:
         circuit: Extracted circuit.
@@ -192,5 +193,6 @@ def comparison_wavelengths(circuit: Circuit, asked_nm: Floats, process: Process)
     most = min(
         MOST_POINTS, MOST_CASES // max(len(circuit.instances), 1), MOST_NUMBERS // max(len(circuit.ports), 1) ** 2
     )
-    points = min(max(math.ceil(POINTS_PER_FRINGE * fringes), FEWEST_POINTS), most)
-    return asked_nm if first == last or points <= len(asked_nm) else np.linspace(first, last, points)
+    points = max(math.ceil(POINTS_PER_FRINGE * fringes), FEWEST_POINTS, len(asked_nm))
+    points = min(points, max(most, LEAST_POINTS))
+    return asked_nm if first == last or points == len(asked_nm) else np.linspace(first, last, points)

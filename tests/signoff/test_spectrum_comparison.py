@@ -23,6 +23,7 @@ from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.lvs.guide_lengths import guide_phase_rad_per_um, length_tolerance_um
 from optinc_pdk.signoff.spectrum_comparison import (
     FEWEST_POINTS,
+    LEAST_POINTS,
     MOST_CASES,
     TOLERANCE,
     SpectrumComparison,
@@ -198,7 +199,9 @@ def test_wavelengths_resolve_the_longest_guide_and_are_bounded() -> None:
     assert (many[0], many[-1]) == (1545.0, 1555.0)
     circuit = link((5_000.0,) * 300)
     bounded = comparison_wavelengths(circuit, BAND, process)
-    assert len(bounded) <= max(MOST_CASES // len(circuit.instances), len(BAND))
+    assert LEAST_POINTS <= len(bounded) <= max(MOST_CASES // len(circuit.instances), LEAST_POINTS)
+    assert (bounded[0], bounded[-1]) == (1545.0, 1555.0)
+    assert comparison_wavelengths(circuit, np.array([1550.0]), process).tolist() == [1550.0]
 
 
 def test_the_command_prints_and_bounds_the_deviation(
