@@ -226,8 +226,9 @@ def arms(draft: Draft, span: int) -> list[kdb.Box]:
     return found
 
 
-for nanometres in (5, 10, 20, 50, 100):
+for nanometres in (5, 10, 20, 50, 60, 100):
     lengthen(f"arm {nanometres} nm longer", nanometres / 1000, True)
+for nanometres in (5, 10, 20):
     lengthen(f"guide {nanometres} nm longer", nanometres / 1000, False)
 lengthen("arm 1 um longer", 1.0, True)
 lengthen("guide 200 nm longer", 0.200, False)
