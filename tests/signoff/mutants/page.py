@@ -46,7 +46,7 @@ INTRODUCTION = """# Mutation tests of sign-off
    widths, `imperfections.width.rad_per_nm` times width error times length, is at most the static phase error that the
    card states for every guide (`imperfections.phase.rms_rad`). Any other survivor is a hole in sign-off.
 
-Arms and trees whose lengths differ by less than `guide.length_match_um`, 10 nm, pass LVS by design. The netlist of a
+Arms and trees whose lengths differ by less than `guide.length_match_um`, 20 nm, pass LVS by design. The netlist of a
 build states no lengths of other guides; their phases are programmed with the lengths of the layout, and calibration of
 the chip compensates for it. The change of the margin at the original's bias is listed for every such survivor.
 """
