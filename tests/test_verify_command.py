@@ -71,7 +71,11 @@ def test_the_report_says_what_the_netlist_does_not_state(gds: Path, tmp_path: Pa
     assert code == 0
     assert text in out
     assert text in (tmp_path / "link.verify.html").read_text()
-    lvs = json.loads((tmp_path / "link.verify.json").read_text())["lvs"]
+    assert "function  not compared: link: the netlist does not state the length" in out
+    assert "verdict   pass (function not compared with the netlist)" in out
+    numbers = json.loads((tmp_path / "link.verify.json").read_text())
+    assert "does not state the length" in numbers["function"]["not_compared"]
+    lvs = numbers["lvs"]
     assert (lvs["guides_of_unstated_length"], lvs["unstated_settings"], lvs["match"]) == (2, 0, True)
 
 

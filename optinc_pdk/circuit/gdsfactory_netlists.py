@@ -29,7 +29,7 @@ from optinc_pdk.circuit.stated_lengths import argument_settings, check_contradic
 
 FRAMES = frozenset({"die_frame"})
 """Cells that draw no part of a circuit and have no ports."""
-PHASE_SHIFTER = "phase_shifter"
+PHASE_SHIFTER, STRAIGHT = "phase_shifter", "straight"
 ALIASES = dict.fromkeys(("coupler_straight", "coupler_ring", "coupler_ring_bend"), "coupler")
 """Cells that are drawn as another device."""
 PDK_CELLS = ARGUMENTS.keys() | CIRCUIT_CELLS
@@ -136,6 +136,7 @@ class _Expansion:
         self.settings: dict[str, dict[str, float]] = {}
         self.transforms: dict[str, InstanceTransform | None] = {}
         self.lengths: dict[str, float] = {}
+        self.bends: set[str] = set()
         self.parts: dict[str, GuidePart] = {}
         self.partner: dict[Port, Port] = {}
         self.wires: list[tuple[Port, Port]] = []
@@ -148,13 +149,17 @@ class _Expansion:
         builder = CircuitBuilder(name, self.library)
         for instance, kind in self.kinds.items():
             builder.add(instance, kind, None, **self.settings[instance])
-        lengths = self._connect_guides(builder)
+        lengths, bends = self._connect_guides(builder)
         ends = self._connect_wires(builder)
         for label, port in ports.items():
             device = self._behind(label, port, ends)
             if device is not None:
                 builder.ports[label] = ",".join(device)
-        circuit = replace(builder.build(), net_length_um=np.array(lengths, dtype=np.float64))
+        circuit = replace(
+            builder.build(),
+            net_length_um=np.array(lengths, dtype=np.float64),
+            net_bends=np.array(bends, dtype=np.int64),
+        )
         wired = {port[0] for pair in self.wires for port in pair}
         parts = {
             each: part
@@ -218,6 +223,8 @@ class _Expansion:
             elif part.component in self.guides:
                 self.lengths[full] = _length(full, part.info, part.settings)
                 self.parts[full] = GuidePart(part, placed)
+                if part.component != STRAIGHT:
+                    self.bends.add(full)
             elif part.component in FRAMES:
                 inner[instance] = {}
             else:
@@ -318,41 +325,49 @@ class _Expansion:
                 raise NetlistError(f"{text}; join guides with a splitter or coupler")
             self.partner[one] = other
 
-    def _follow(self, port: Port) -> tuple[Port | None, float]:
+    def _follow(self, port: Port) -> tuple[Port | None, float, int]:
         """Follow guides from a device's or cell's port to the next port of a device.
 
         Args:
             port: Port that the guides begin at: what is connected to it comes next.
 
         Returns:
-            The port of the device, None if a guide ends without one, and the length of the guides in µm.
+            The port of the device, None if a guide ends without one; the length of the guides in µm; and the number of
+            them that are no straights.
         """
-        length = 0.0
+        length, bends = 0.0, 0
         for _ in range(len(self.lengths) + 1):
             beyond = self.partner.get(port)
             length += float("nan") if port in self.routed else 0.0
             if beyond is None or beyond[0] in self.kinds:
-                return beyond, length
+                return beyond, length, bends
             length += self.lengths[beyond[0]]
+            bends += beyond[0] in self.bends
             port = _other_end(beyond)
-        return None, length
+        return None, length, bends
 
-    def _connect_guides(self, builder: CircuitBuilder) -> list[float]:
-        """Add an optical net for every chain of guides between two devices, and return the lengths of all in µm."""
+    def _connect_guides(self, builder: CircuitBuilder) -> tuple[list[float], list[int]]:
+        """Add an optical net for every chain of guides between two devices.
+
+        Returns:
+            The lengths of all in µm, and the numbers of their parts that are no straights.
+        """
         lengths: list[float] = []
+        bends: list[int] = []
         seen: set[Port] = set()
         for instance, kind in self.kinds.items():
             for name in self.library[kind].optical:
                 port = (instance, name)
                 if port in seen:
                     continue
-                end, length = self._follow(port)
+                end, length, count = self._follow(port)
                 if end is None:
                     continue
                 seen |= {port, end}
                 builder.connect(",".join(port), ",".join(end))
                 lengths.append(length + self._lead_um(port) + self._lead_um(end))
-        return lengths
+                bends.append(count)
+        return lengths, bends
 
     def _lead_um(self, port: Port) -> float:
         """Return the length of guide in µm between a port of a device's cell and the device as extracted."""

@@ -68,6 +68,8 @@ class Circuit:
         ports: External label (fibre or pad) to global port number.
         settings: Name of a setting, which ends in its unit, to (I,) values, NaN where an instance lacks the setting.
         net_length_um: (n,) guide length of each optical net in µm; empty for a circuit without geometry.
+        net_bends: (n,) number of parts of each net's guide that are no straights, whose lengths a netlist rounds; empty
+            if it is not known.
         position_um: (I, 2) positions (x, y) in µm; empty for a circuit without geometry.
         sections: Names of the sections of the floorplan.
         grid: (I, 3) section index, column and row of each instance, -1 for instances without a place; empty for a
@@ -85,6 +87,7 @@ class Circuit:
     ports: Mapping[str, int]
     settings: Mapping[str, Floats] = field(default_factory=dict)
     net_length_um: Floats = field(default_factory=lambda: np.zeros(0))
+    net_bends: Ints = field(default_factory=lambda: _no_ints((0,)))
     position_um: Floats = field(default_factory=lambda: np.zeros((0, 2)))
     sections: tuple[str, ...] = ()
     grid: Ints = field(default_factory=lambda: _no_ints((0, 3)))

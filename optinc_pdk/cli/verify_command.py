@@ -48,6 +48,15 @@ def verify(
             f"Default: {HALF_RANGE_NM:g} nm to both sides of the process's wavelength, in steps of {STEP_NM:g}."
         ),
     ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="Largest accepted deviation of the layout's S-parameters from those of the netlist: of the "
+            "transmitted power, as a share of the largest one between two ports, and of the phase in rad. Default: "
+            "0.3, or more where guides within the tolerance of LVS cause more.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -61,7 +70,7 @@ def verify(
     process: ProcessName = DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Check a layout: design rules, layout against netlist, and S-parameters; writes one report.
+    """Check a layout: design rules, layout against netlist in parts and in function; writes one report.
 
     Works on layouts that are drawn by hand in gdsfactory or KLayout with the devices of the process. Writes
     .verify.html, .verify.json, .verify.drc.lyrdb and .verify.lvs.lyrdb for KLayout's marker browser, and .verify.s.npz.
@@ -101,7 +110,7 @@ def verify(
     from optinc_pdk.signoff.verification import verify as run
 
     with errors_hinting_at_process(gds, card), stage_progress((*STAGES, "report")) as stage:
-        result = run(gds, reference, drive, wavelengths_nm, card, stage, partial(stage.within, "simulate"))
+        result = run(gds, reference, drive, wavelengths_nm, card, stage, partial(stage.within, "simulate"), tolerance)
         stage("report")
         numbers = _write(result, VerifiedFiles(gds, netlist, drive), card, paths)
     if result.drawn.named:
@@ -144,10 +153,10 @@ def _write(result: Verification, verified: VerifiedFiles, card: Process, paths: 
 
 def _print(result: Verification) -> None:
     """Print the findings, a line for every check, and the verdict."""
-    from optinc_pdk.report.build_numbers import not_compared_text
+    from optinc_pdk.report.build_numbers import length_lines, not_compared_text
     from optinc_pdk.report.formatting import count_text
     from optinc_pdk.report.rule_results import violation_line
-    from optinc_pdk.report.verification_page import circuit_findings, verdict_text
+    from optinc_pdk.report.verification_page import circuit_findings, function_text, verdict_text
 
     # first what is wrong with the circuit, which is often the cause of violations of design rules
     listed = circuit_findings(result)
@@ -171,12 +180,14 @@ def _print(result: Verification) -> None:
         differing = count_text(lvs.total_differences, "difference")
         verdict = "match:" if lvs.match else f"{differing}; the other"
         print(f"lvs       {verdict} {count_text(lvs.devices, 'device')} and {count_text(lvs.nets, 'net')} agree")
-        if text := not_compared_text(lvs):
+        for text in filter(None, (not_compared_text(lvs), *length_lines(lvs))):
             print(f"          {text}")
     if s is None:
         print(f"simulate  not run: {result.not_simulated}")
     else:
         print(f"simulate  {count_text(len(s.labels), 'port')} at {count_text(len(s.wavelengths_nm), 'wavelength')}")
+    if result.drawn.reference is not None:
+        print("function  " + function_text(result).replace("; ", "\n          "))
     print(f"verdict   {verdict_text(result)}")
 
 

@@ -14,7 +14,7 @@ from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours
 from optinc_pdk.extract.device_matching import DevicePlacement, match_devices
 from optinc_pdk.extract.golden_devices import GoldenVariant
 from optinc_pdk.extract.guide_chains import GuideStrip, read_strip
-from optinc_pdk.extract.guide_strips import StripRule, strip_length_um
+from optinc_pdk.extract.guide_strips import StripRule
 from optinc_pdk.extract.silicon_checks import check_foreign, surroundings
 from optinc_pdk.extract.spatial_index import region_polygons
 
@@ -108,7 +108,7 @@ def extract_block(
         ports,
         # the edge of a device's port has the opposite direction
         np.array([strip.ends[:, ::-1] for strip in joined], dtype=np.int64).reshape(-1, 2, 2, 2),
-        np.array([strip_length_um(strip.fine_length) for strip in joined], dtype=np.float64),
+        np.array([strip.sides.length_um for strip in joined], dtype=np.float64),
         tuple(strip for strip, inner in strips if inner < 2),
         np.array(free, dtype=np.int64).reshape(-1, 2, 2),
         rule.space,

@@ -22,7 +22,6 @@ from optinc_pdk.extract.guide_strips import (
     WidthErrors,
     mean_width_fault,
     split_sides,
-    strip_length_um,
 )
 
 NOT_FOUND = -1
@@ -38,13 +37,11 @@ class GuideStrip:
         polygon: Polygon of the piece.
         ends: (2, 2, 2) end edges in nm: end, point, coordinate; clockwise around the polygon.
         sides: The two sides in nm: from the first end to the second, and back.
-        fine_length: Sum of the lengths of both sides in units of 1 nm / ``UNITS_PER_NM``.
     """
 
     polygon: kdb.Polygon
     ends: Ints
     sides: StripSides
-    fine_length: int
 
     def entered(self, end: int) -> StripSides:
         """Return the sides in the direction in which a guide passes the strip.
@@ -107,7 +104,7 @@ def read_strip(
     sides = split_sides(ring, low, high)
     edges = np.array([(ring[end], ring[(end + 1) % len(ring)]) for end in ends], dtype=np.int64)
     ordered = sides if ends[0] == low else sides.back
-    return GuideStrip(polygon, edges, ordered, sides.fine_length), sides.fault(rule)
+    return GuideStrip(polygon, edges, ordered), sides.fault(rule)
 
 
 @dataclass(frozen=True)
@@ -172,7 +169,7 @@ def _check(entered: Sequence[tuple[int, int]], segments: PlacedStrips, joints: _
         there, back = joints.width_errors(strip)
         errors.append((back, there) if end else (there, back))
     valid = joints.are_smooth(entered) and mean_width_fault(errors, joints.rule) is None
-    return valid, strip_length_um(sum(segments.strips[strip].fine_length for strip, _ in entered))
+    return valid, _joined([segments.strips[strip].entered(end) for strip, end in entered]).length_um
 
 
 def _mates(ends: Ints, at_port: NDArray[np.bool_]) -> Ints:
@@ -287,12 +284,12 @@ def _cut(sides: StripSides, reach: int) -> StripSides:
 
 def _joined(parts: Sequence[StripSides]) -> StripSides:
     """Concatenate strips, each moved to the end of the one before."""
-    left, right = parts[0].left, parts[0].right
-    for part in parts[1:]:
-        shift = left[-1] - part.left[0]
-        left = np.concatenate([left, part.left[1:] + shift])
-        right = np.concatenate([part.right[:-1] + shift, right])
-    return StripSides(left, right)
+    start = np.cumsum([parts[0].left[0], *(part.left[-1] - part.left[0] for part in parts)], axis=0)
+    placed = [(part, at - part.left[0]) for part, at in zip(parts, start[:-1], strict=True)]
+    first, shift = placed[-1]
+    left = [parts[0].left[:1], *(part.left[1:] + by for part, by in placed)]
+    right = [first.right[:1] + shift, *(part.right[1:] + by for part, by in reversed(placed))]
+    return StripSides(np.concatenate(left), np.concatenate(right))
 
 
 def _continues(before: Ints, after: Ints) -> bool:

@@ -19,7 +19,7 @@ from optinc_pdk.extract.device_matching import ExtractedDevice
 from optinc_pdk.extract.faults import Fault, box_center, center_um, moved_fault
 from optinc_pdk.extract.golden_devices import GoldenVariant, bounding_box
 from optinc_pdk.extract.guide_chains import GuideStrip, read_strip
-from optinc_pdk.extract.guide_strips import FAR_CHORDS, StripRule, nearest, strip_length_um
+from optinc_pdk.extract.guide_strips import FAR_CHORDS, StripRule, nearest
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
 from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
 from optinc_pdk.models.coupled_guides import coupled_length_um, distances_um, path_difference_um
@@ -186,8 +186,8 @@ def _device(one: GuideStrip, two: GuideStrip, mark: kdb.Box, rule: StripRule, ca
             lines[0], lines[1], rule.width / NM_PER_UM, *(card.parameter(key) for key in keys)
         ),
         PATH_DIFFERENCE: path_difference_um(lines[0], lines[1], card.parameter("decay_um")),
-        "guide_1_um": strip_length_um(strips[0].fine_length),
-        "guide_2_um": strip_length_um(strips[1].fine_length),
+        "guide_1_um": strips[0].sides.length_um,
+        "guide_2_um": strips[1].sides.length_um,
     }
     return ExtractedDevice(card.name, box_center(mark), edges[clockwise], (True,) * 4, settings)
 

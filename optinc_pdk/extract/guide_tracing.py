@@ -15,7 +15,7 @@ from optinc_pdk.extract.device_matching import ExtractedDevice
 from optinc_pdk.extract.faults import Fault, center_um, point_um
 from optinc_pdk.extract.golden_devices import GoldenVariant
 from optinc_pdk.extract.guide_chains import GuideStrip, PlacedStrips, join_strips, read_strip
-from optinc_pdk.extract.guide_strips import StripRule, split_sides, strip_length_um, turns_deg
+from optinc_pdk.extract.guide_strips import StripRule, split_sides, turns_deg
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.silicon_checks import describe_bodies
 from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
@@ -163,7 +163,7 @@ def _piecewise(
             continue
         strip, fault = _read_cached(pieces[number], outline, number, ends, rule, cache)
         joined.append((int(guided[meets[ends[0]]]), int(guided[meets[ends[1]]])))
-        lengths.append(strip_length_um(strip.fine_length))
+        lengths.append(strip.sides.length_um)
         if fault is not None:
             faulty.append(number)
             x, y = (np.array(fault.position_um) + outline.points[outline.first[number]] / NM_PER_UM).tolist()

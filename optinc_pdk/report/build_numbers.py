@@ -421,6 +421,21 @@ def not_compared_text(lvs: LvsResult) -> str:
     return f"not stated by the netlist, and not compared: {listed}"
 
 
+def length_lines(lvs: LvsResult) -> list[str]:
+    """Say for each kind of lengths that LVS compared how many there are, the tolerance and the largest deviation."""
+    lines = []
+    for each in lvs.lengths:
+        low, high = each.tolerance_um
+        limits = f"{high * 1e3:.0f} nm" if low == high else f"{low * 1e3:.0f} to {high * 1e3:.0f} nm"
+        deviation = f"{each.deviation_um * 1e3:+.1f} nm ({abs(each.deviation_um) * each.rad_per_um:.3f} rad)"
+        at = f" at {each.place}" if each.deviation_um else ""
+        lines.append(
+            f"lengths of {each.count} {each.what}: tolerance {limits} (at most {high * each.rad_per_um:.3f} rad), "
+            f"largest deviation {deviation}{at}"
+        )
+    return lines
+
+
 def difference_line(difference: Difference) -> str:
     """Format one LVS difference as text: kind, position in µm, message and names on both sides."""
     where = "" if difference.position_um is None else " at ({:.3f}, {:.3f}) µm".format(*difference.position_um)

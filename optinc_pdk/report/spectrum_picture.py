@@ -6,8 +6,10 @@ import io
 import math
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from optinc_pdk.signoff.spectrum_comparison import SpectrumComparison
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 
 MOST_PANELS = 8
@@ -51,16 +53,43 @@ def spectra_png(s: Scattering, name: str) -> bytes | None:
                 s.wavelengths_nm, power[:, out, source], linewidth=1.0, marker=marker, markersize=4, label=s.labels[out]
             )
         panel.set_title(f"from {s.labels[source]} to", fontsize=9, loc="left")
-        panel.set_xlabel("wavelength / nm", fontsize=8)
-        panel.set_ylabel("transmission / dB", fontsize=8)
-        panel.tick_params(labelsize=7)
-        panel.grid(linewidth=0.3)
-        panel.legend(fontsize=7, frameon=False, loc="best")
-        panel.spines[["top", "right"]].set_visible(False)
+        _label(panel)
     for panel in axes[len(shown) :]:
         panel.set_visible(False)
     more = f"; {len(inputs) - len(shown)} more inputs are in the file" if len(inputs) > len(shown) else ""
     figure.suptitle(f"{name}: S-parameters of the extracted circuit{more}", fontsize=10)
+    return _png(figure)
+
+
+def comparison_png(spectra: SpectrumComparison) -> bytes:
+    """Draw the power that netlist and layout transmit between the two ports at which they deviate most, in dB.
+
+    Returns:
+        Content of the PNG file.
+    """
+    figure = Figure(figsize=(10.0, 3.0), dpi=120, layout="constrained", facecolor="white")
+    panel = figure.subplots()
+    marker = "o" if len(spectra.wavelengths_nm) == 1 else None
+    for power, name, style in ((spectra.netlist_power, "netlist", "-"), (spectra.layout_power, "layout", "--")):
+        decibel = 10.0 * np.log10(np.maximum(power, 10.0 ** (FLOOR_DB / 10.0)))
+        panel.plot(spectra.wavelengths_nm, decibel, style, linewidth=1.0, marker=marker, markersize=4, label=name)
+    panel.set_title(f"from {spectra.power.source} to {spectra.power.output}", fontsize=9, loc="left")
+    _label(panel)
+    return _png(figure)
+
+
+def _label(panel: Axes) -> None:
+    """Label the axes of a panel of transmissions against wavelength, and add its legend."""
+    panel.set_xlabel("wavelength / nm", fontsize=8)
+    panel.set_ylabel("transmission / dB", fontsize=8)
+    panel.tick_params(labelsize=7)
+    panel.grid(linewidth=0.3)
+    panel.legend(fontsize=7, frameon=False, loc="best")
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _png(figure: Figure) -> bytes:
+    """Return the content of a PNG file of a figure."""
     picture = io.BytesIO()
     figure.savefig(picture, format="png", metadata={"Software": None})
     return picture.getvalue()

@@ -14,12 +14,13 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.report.build_files import file_digest
-from optinc_pdk.report.build_numbers import difference_line, not_compared_text
+from optinc_pdk.report.build_numbers import difference_line, length_lines, not_compared_text
+from optinc_pdk.report.formatting import count_text
 from optinc_pdk.report.layout_application import application_parts
 from optinc_pdk.report.layout_pictures import COLORS, draw_windows
 from optinc_pdk.report.rendering import render
 from optinc_pdk.report.rule_results import drc_rows, page_rows, violation_line
-from optinc_pdk.report.spectrum_picture import spectra_png
+from optinc_pdk.report.spectrum_picture import comparison_png, spectra_png
 from optinc_pdk.report.verification_layout import verification_layout
 from optinc_pdk.signoff.verification import Verification
 from optinc_pdk.simulate.heater_drive.pad_settings import PadSetting
@@ -59,7 +60,23 @@ def circuit_findings(result: Verification) -> list[tuple[str, Box | None]]:
     found: list[tuple[str, Box | None]] = []
     if result.lvs is not None:
         found += [(difference_line(each), _around(each.position_um)) for each in result.lvs.differences]
-    return found + [(str(fault), _around(fault.place_um)) for fault in result.separate_faults]
+    found += [(str(fault), _around(fault.place_um)) for fault in result.separate_faults]
+    if result.spectra is not None and not result.spectra.within:
+        found.append((f"function: {function_text(result)}", None))
+    return found
+
+
+def function_text(result: Verification) -> str:
+    """Say how far the S-parameters of the layout deviate from those of its netlist, or why they are not compared."""
+    spectra = result.spectra
+    if spectra is None:
+        return f"not compared: {result.not_compared}"
+    (power, phase), (most, rad) = (spectra.power, spectra.phase), spectra.tolerance
+    return (
+        f"power deviates by {power.value:.1%} of the largest ({power}), allowed are {most:.1%}; "
+        f"phase by {phase.value:.3f} rad ({phase}), allowed are {rad:.3f}; "
+        f"{count_text(len(spectra.wavelengths_nm), 'wavelength')}, heaters off"
+    )
 
 
 def verdict_lines(result: Verification) -> list[str]:
@@ -80,6 +97,8 @@ def verdict_text(result: Verification) -> str:
         left_out.append("no netlist: LVS not run")
     if result.scattering is None:
         left_out.append("a device without model: not simulated")
+    elif result.lvs is not None and result.spectra is None:
+        left_out.append("function not compared with the netlist")
     return f"pass ({'; '.join(left_out)})" if left_out else "pass"
 
 
@@ -149,9 +168,11 @@ def verification_numbers(result: Verification, files: VerifiedFiles, process: Pr
             "devices": result.lvs.devices,
             "nets": result.lvs.nets,
             **result.lvs.not_compared(),
+            "lengths": [each.to_json() for each in result.lvs.lengths],
             "total_differences": result.lvs.total_differences,
             "differences": [asdict(each) for each in result.lvs.differences],
         },
+        "function": {"not_compared": result.not_compared} if result.spectra is None else result.spectra.to_json(),
         "faults": [fault.to_json() for fault in result.faults],
         "warnings": [warning.to_json() for warning in result.warnings],
         "simulation": {"not_run": result.not_simulated}
@@ -184,11 +205,15 @@ def render_verification(result: Verification, verified: VerifiedFiles, process: 
         result=result,
         verdict_text=verdict_text(result),
         process=process,
-        not_compared="" if result.lvs is None else not_compared_text(result.lvs),
+        lvs_notes=[]
+        if result.lvs is None
+        else [*filter(None, [not_compared_text(result.lvs)]), *length_lines(result.lvs)],
         numbers=verification_numbers(result, verified, process),
         layout=b64encode(whole).decode(),
         pictures=[(text, b64encode(png).decode()) for (text, _), png in zip(placed, parts, strict=False)],
         spectra=None if spectra is None else b64encode(spectra).decode(),
+        function_text=function_text(result),
+        comparison=None if result.spectra is None else b64encode(comparison_png(result.spectra)).decode(),
         lines=listed[:MOST_LINES],
         more=max(len(listed) - MOST_LINES, 0),
         mark=_MARK_COLOR,

@@ -17,6 +17,7 @@ from optinc_pdk.signoff.drawn_circuit import DrawnCircuit, read_drawn_circuit
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult, check_chip
 from optinc_pdk.signoff.layout_faults import LayoutFault, affect_function, unused_labels
 from optinc_pdk.signoff.lvs.comparison import LvsResult
+from optinc_pdk.signoff.spectrum_comparison import SpectrumComparison, compare_spectra
 from optinc_pdk.simulate.heater_drive.pad_settings import PadSetting
 from optinc_pdk.simulate.s_parameters.scattering import Progress, Scattering
 from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
@@ -35,6 +36,8 @@ class Verification:
         scattering: S-parameters of the extracted circuit; None if it cannot be simulated.
         not_simulated: Reason why there are no S-parameters; empty if there are.
         without_model: Whether the reason is that a device of the circuit has no model, which is no fault of the layout.
+        spectra: S-parameters of the netlist beside those of the layout; None if they cannot be compared.
+        not_compared: Reason why they are not compared; empty if they are.
     """
 
     drc: DrcResult
@@ -42,6 +45,8 @@ class Verification:
     scattering: Scattering | None
     not_simulated: str
     without_model: bool = False
+    spectra: SpectrumComparison | None = None
+    not_compared: str = ""
 
     @property
     def lvs(self) -> LvsResult | None:
@@ -70,7 +75,7 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether no rule is violated, and the layout matches its netlist, has no fault and can be simulated.
+        """Whether no rule is violated, and the layout matches its netlist in parts and function, and has no fault.
 
         A circuit with a device without a model passes without simulation: such a device is only drawn and compared.
         """
@@ -79,6 +84,7 @@ class Verification:
             and (self.lvs is None or self.lvs.match)
             and not affect_function(self.faults)
             and (self.scattering is not None or self.without_model)
+            and (self.spectra is None or self.spectra.within)
         )
 
 
@@ -90,6 +96,7 @@ def verify(
     process: Process,
     on_stage: Callable[[str], None],
     on_wavelength: Progress | None = None,
+    tolerance: float | None = None,
 ) -> Verification:
     """Run every check that applies to a layout.
 
@@ -101,6 +108,8 @@ def verify(
         process: Process of the layout.
         on_stage: Called with the name of every stage when it begins.
         on_wavelength: Called with the numbers of finished and of all wavelengths.
+        tolerance: Largest accepted deviation of the layout's power and phase from the netlist's; see
+            `spectrum_comparison.compare_spectra`.
 
     Raises:
         InputError: A file cannot be used, the netlist is of another chip or process, or a setting names no heater.
@@ -124,4 +133,13 @@ def verify(
             if not affect_function(drawn.faults):
                 raise
             reason = str(error)
-    return Verification(drc, drawn, scattering, reason, without_model)
+    spectra, not_compared = None, reason
+    if drawn.reference is None:
+        not_compared = "no netlist was given"
+    elif scattering is not None:
+        try:
+            spectra = compare_spectra(drawn.reference, circuit, wavelengths_nm, process, tolerance)
+        except InputError as error:
+            # the netlist states no lengths, or LVS reports what is different
+            not_compared = str(error)
+    return Verification(drc, drawn, scattering, reason, without_model, spectra, not_compared)

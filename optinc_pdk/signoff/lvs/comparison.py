@@ -21,6 +21,7 @@ from optinc_pdk.json_io import json_text
 from optinc_pdk.signoff.lvs import coupler_settings, differences, guide_lengths, padless_nets, path_lengths
 from optinc_pdk.signoff.lvs.device_matching import Ints
 from optinc_pdk.signoff.lvs.differences import Difference
+from optinc_pdk.signoff.lvs.guide_lengths import ComparedLengths
 from optinc_pdk.validation import validate_api
 
 __all__ = ["Difference", "LvsResult", "compare", "write_lvs", "write_lvs_lyrdb"]
@@ -50,6 +51,7 @@ class LvsResult:
         unstated_settings: Number of settings of couplers that the netlist does not state, so that they are not
             compared.
         unstated_lengths: Number of guides whose length the netlist does not state, so that it is not compared.
+        lengths: The lengths that were compared, a summary for each kind.
     """
 
     match: bool
@@ -62,6 +64,7 @@ class LvsResult:
     unstated: tuple[int, ...] = ()
     unstated_settings: int = 0
     unstated_lengths: int = 0
+    lengths: tuple[ComparedLengths, ...] = ()
 
     def not_compared(self) -> dict[str, int]:
         """Return what the netlist does not state, so that it is not compared, for JSON: names and numbers."""
@@ -79,6 +82,7 @@ class LvsResult:
             "devices": self.devices,
             "nets": self.nets,
             **self.not_compared(),
+            "lengths": [each.to_json() for each in self.lengths],
             "total_differences": self.total_differences,
             "differences": [asdict(difference) for difference in self.differences],
         }
@@ -113,11 +117,13 @@ def compare(
         differences.nets,
         differences.parameters,
         coupler_settings.couplers,
-        # the arms of a drawn interferometer may differ on purpose; its netlist states their lengths
-        guide_lengths.guide_lengths if pair.ref.circuit.net_length_um.size else path_lengths.arms,
-        path_lengths.trees,
     ):
         found += check(pair)
+    # the arms of a drawn interferometer may differ on purpose; its netlist states their lengths
+    of_guides = guide_lengths.guide_lengths if pair.ref.circuit.net_length_um.size else path_lengths.arms
+    checks = [of_guides(pair), path_lengths.trees(pair)]
+    found += [difference for check in checks for difference in check.differences]
+    lengths = [*(check.compared for check in checks), coupler_settings.coupler_lengths(pair)]
     return LvsResult(
         match=not found,
         devices=int(np.sum(pair.map.device != UNCONNECTED)),
@@ -129,6 +135,7 @@ def compare(
         unstated=tuple(sorted(pair.unstated)),
         unstated_settings=coupler_settings.unstated_settings(pair),
         unstated_lengths=guide_lengths.unstated_lengths(pair),
+        lengths=tuple(filter(None, lengths)),
     )
 
 

@@ -10,17 +10,18 @@ from optinc_pdk.cards.device_models import PATH_DIFFERENCE, SETTINGS
 from optinc_pdk.circuit import UNCONNECTED
 from optinc_pdk.signoff.lvs.device_matching import Permutation
 from optinc_pdk.signoff.lvs.differences import Difference, MatchedCircuits
+from optinc_pdk.signoff.lvs.guide_lengths import ComparedLengths, compared_lengths
 
 MODEL = "coupled_guides"
 # Ports o1 … o4 are numbered clockwise. Two coupled guides are the same device if the ends of both are exchanged, if the
 # guides are exchanged, or both; the lengths of the guides are compared by their ports.
 EXCHANGES: tuple[Permutation, ...] = ((0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2), (2, 3, 0, 1))
+GUIDES = ("guide_1_um", "guide_2_um")
 KINDS = {
     "gap_um": "gap",
     "coupled_length_um": "coupled_length",
     PATH_DIFFERENCE: "path_difference",
-    "guide_1_um": "guide_length",
-    "guide_2_um": "guide_length",
+    **dict.fromkeys(GUIDES, "guide_length"),
 }
 """Kind of the difference of each setting."""
 
@@ -37,6 +38,24 @@ def couplers(pair: MatchedCircuits) -> Iterator[Difference]:
     """
     for card, i, j in _matched(pair):
         yield from _differences(pair, card, i, j)
+
+
+def coupler_lengths(pair: MatchedCircuits) -> ComparedLengths | None:
+    """Summarise the lengths of both guides of all matched couplers; None if the reference states none."""
+    found = [
+        (_found(pair, key, i, j) - expected, _tolerance(card, key, expected), i)
+        for card, i, j in _matched(pair)
+        for key in GUIDES
+        if not math.isnan(expected := _expected(pair, key, i))
+    ]
+    deviation, tolerance = ([each[column] for each in found] for column in (0, 1))
+    return compared_lengths(
+        "guides of couplers",
+        deviation,
+        tolerance,
+        lambda number: pair.ref.circuit.instances[found[number][2]],
+        pair.process,
+    )
 
 
 def unstated_settings(pair: MatchedCircuits) -> int:

@@ -318,6 +318,11 @@ def _pad_names(pads: Sequence[tuple[str, ...]]) -> str:
     return " and ".join(nets)
 
 
+def grid_um(process: Process) -> float:
+    """Return the step of a process's grid in µm."""
+    return next(float(rule.value_um) for rule in process.rules if isinstance(rule, GridRule))
+
+
 def parameters(pair: MatchedCircuits) -> Iterator[Difference]:
     """Yield a difference for each heater with another length, width or resistance than in the reference.
 
@@ -325,7 +330,7 @@ def parameters(pair: MatchedCircuits) -> Iterator[Difference]:
     reference states them. Heaters have edges parallel to the axes and on the grid, so lengths are exact; half a grid
     step covers rounding.
     """
-    grid = next(float(rule.value_um) for rule in pair.process.rules if isinstance(rule, GridRule))
+    half_step = grid_um(pair.process) / 2
     card = pair.process.device(PHASE_SHIFTER)
     for key in ("length_um", "heater_width_um"):
         standard, column = card.size(key), pair.ref.circuit.settings.get(key)
@@ -333,7 +338,7 @@ def parameters(pair: MatchedCircuits) -> Iterator[Difference]:
             stated = np.nan if column is None else float(column[i])
             expected = standard if math.isnan(stated) else stated
             found = float(pair.ext.circuit.settings[key][j])
-            if abs(found - expected) > grid / 2:
+            if abs(found - expected) > half_step:
                 text = f"{key} is {found:.3f}, in the reference {expected:.3f}"
                 names = pair.ref.circuit.instances[i], pair.ext.circuit.instances[j]
                 yield Difference("parameter", text, *names, pair.position(j))

@@ -12,6 +12,7 @@ from optinc_pdk.extract.golden_devices import read_golden
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.signoff.lvs.device_matching import IndexedCircuit
 from optinc_pdk.signoff.lvs.differences import PHASE_SHIFTER, Difference, MatchedCircuits
+from optinc_pdk.signoff.lvs.guide_lengths import LengthCheck, compared_lengths, phase_text
 
 SPLITTER = "mmi1x2"
 CROSSING = "crossing"
@@ -20,10 +21,11 @@ TERMINATOR = "terminator"
 PREPROCESSING, MIXERS, SUMS = "p", "_mix", "_sum"
 
 
-def arms(pair: MatchedCircuits) -> Iterator[Difference]:
-    """Yield a difference for each interferometer whose arms differ in length by more than ``guide.length_match_um``."""
+def arms(pair: MatchedCircuits) -> LengthCheck:
+    """Report interferometers whose arms differ in length by more than ``guide.length_match_um``."""
     limit = float(pair.process.guide.length_match_um)
     ext, back = pair.ext, pair.map.back
+    found: list[tuple[float, int, int]] = []
     for j, ports in enumerate(ext.optical):
         # ports of a 2×2 coupler are in the order left pair, right pair
         for a, b in ((0, 1), (2, 3)) if ports == 4 else ():
@@ -32,17 +34,27 @@ def arms(pair: MatchedCircuits) -> Iterator[Difference]:
                 continue
             (k, first), (m, second) = ext.local(paths[0][0]), ext.local(paths[1][0])
             delta = abs(paths[0][1] - paths[1][1])
-            if k != m or k < j or ext.optical[k] != 4 or first // 2 != second // 2 or delta <= limit:
-                continue
-            names = " - ".join(ext.circuit.instances[n] for n in (j, k))
-            origin = " - ".join(pair.ref.circuit.instances[back[n]] for n in (j, k) if back[n] != UNCONNECTED)
-            text = f"arms differ by {delta:.4f} µm, allowed are {limit:g}"
+            if k == m and k >= j and ext.optical[k] == 4 and first // 2 == second // 2:
+                found.append((delta, j, k))
+
+    def origin(number: int) -> str:
+        pair_of = found[number][1:]
+        return " - ".join(pair.ref.circuit.instances[back[n]] for n in pair_of if back[n] != UNCONNECTED)
+
+    differences = []
+    for number, (delta, j, k) in enumerate(found):
+        if delta > limit:
+            text = f"arms differ by {delta:.4f} µm ({phase_text(delta, pair.process)}), allowed are {limit:g}"
             x, y = np.mean(ext.circuit.position_um[[j, k]], axis=0).tolist()
-            yield Difference("arms", text, origin, names, (x, y))
+            names = " - ".join(ext.circuit.instances[n] for n in (j, k))
+            differences.append(Difference("arms", text, origin(number), names, (x, y)))
+    return LengthCheck(
+        differences, compared_lengths("arms", [delta for delta, _, _ in found], limit, origin, pair.process)
+    )
 
 
-def trees(pair: MatchedCircuits) -> Iterator[Difference]:
-    """Yield a difference for each tree whose paths differ in length by more than ``guide.length_match_um``.
+def trees(pair: MatchedCircuits) -> LengthCheck:
+    """Report trees whose paths differ in length by more than ``guide.length_match_um``.
 
     Only trees whose fields interfere are checked. A path leads from the tree's root through splitters, crossings and
     phase shifters to the first other device. In sums over several blocks it ends at the phase shifter before that
@@ -53,21 +65,28 @@ def trees(pair: MatchedCircuits) -> Iterator[Difference]:
     roots = [(i, int(pair.map.device[i])) for i in _roots(pair.ref)]
     roots = [(i, j) for i, j in roots if j != UNCONNECTED]
     if not roots:
-        return
+        return LengthCheck((), None)
+    differences, spread = [], []
     sizes = _lengths(pair.process)
     for i, j in roots:
         summed = _section(pair.ref, i).endswith(SUMS)
         paths = sorted((way, k) for way, k in _paths(ext, sizes, j, summed) if ext.kind[k] != TERMINATOR)
-        if not paths or paths[-1][0] - paths[0][0] <= limit:
+        spread.append(paths[-1][0] - paths[0][0] if paths else 0.0)
+        if spread[-1] <= limit:
             continue
         ends = paths[0], paths[-1]
         names = [f"{ext.circuit.instances[j]} - {ext.circuit.instances[k]}" for _, k in ends]
         origin = [f"{ref[i]} - {ref[back[k]]}" if back[k] != UNCONNECTED else ref[i] for _, k in ends]
         described = " and ".join(f"{name} ({way:.4f} µm)" for (way, _), name in zip(ends, origin, strict=True))
-        text = f"paths {described} differ by {ends[1][0] - ends[0][0]:.4f} µm, allowed are {limit:g}"
+        text = (
+            f"paths {described} differ by {spread[-1]:.4f} µm ({phase_text(spread[-1], pair.process)}), "
+            f"allowed are {limit:g}"
+        )
         median = paths[len(paths) // 2][0]
         odd = max(ends, key=lambda end: abs(end[0] - median))[1]
-        yield Difference("lengths", text, ", ".join(origin), ", ".join(names), pair.position(odd))
+        differences.append(Difference("lengths", text, ", ".join(origin), ", ".join(names), pair.position(odd)))
+    compared = compared_lengths("trees", spread, limit, lambda number: ref[roots[number][0]], pair.process)
+    return LengthCheck(differences, compared)
 
 
 def _roots(side: IndexedCircuit) -> list[int]:

@@ -515,7 +515,7 @@ def test_mutant_is_reported_at_its_position(name: str, tmp_path: Path) -> None:
 
 def test_arm_within_the_limit_matches(tmp_path: Path) -> None:
     chip = original().copy()
-    arm(40)(chip)
+    arm(18)(chip)
     assert lvs(chip, tmp_path).differences == ()
 
 

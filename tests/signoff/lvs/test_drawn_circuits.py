@@ -136,13 +136,6 @@ def test_another_length_is_found_between_its_devices(tmp_path: Path) -> None:
     assert f"{LENGTH_UM + contact + 0.1:.3f}" in difference.message
 
 
-def test_lengths_are_compared_to_the_tolerance_of_the_card(tmp_path: Path) -> None:
-    gds = draw(tmp_path)
-    allowed = float(PROCESS.guide.length_match_um)
-    assert check(gds, netlist(LENGTH_UM + allowed)).match
-    assert not check(gds, netlist(LENGTH_UM + allowed + 0.02)).match
-
-
 def test_a_missing_device_is_named_as_in_the_netlist(tmp_path: Path) -> None:
     data = netlist()
     data["instances"]["split"] = {"component": "mmi1x2"}

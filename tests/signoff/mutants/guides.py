@@ -226,10 +226,11 @@ def arms(draft: Draft, span: int) -> list[kdb.Box]:
     return found
 
 
-lengthen("arm 20 nm longer", 0.020, True)
-lengthen("arm 60 nm longer", 0.060, True)
+for nanometres in (5, 10, 20, 50, 60, 100):
+    lengthen(f"arm {nanometres} nm longer", nanometres / 1000, True)
+for nanometres in (5, 10, 20):
+    lengthen(f"guide {nanometres} nm longer", nanometres / 1000, False)
 lengthen("arm 1 um longer", 1.0, True)
-lengthen("guide 20 nm longer", 0.020, False)
 lengthen("guide 200 nm longer", 0.200, False)
 lengthen("guide 1 um longer", 1.0, False)
 

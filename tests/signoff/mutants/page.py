@@ -42,13 +42,14 @@ INTRODUCTION = """# Mutation tests of sign-off
    compared with the ideal average.
 5. *Equivalent*: a mutant that passes all checks must be equivalent by measurement: it has the same devices in the same
    nets and the same heaters, its wires are not narrower than the process's wires, and its guides have the same lengths
-   within `guide.length_match_um` of the process card, or do not change the margin. The phase by changed widths,
-   `imperfections.width.rad_per_nm` times width error times length, is at most the static phase error that the card
-   states for every guide (`imperfections.phase.rms_rad`), and so is that by slab and drawn labels beside guides, 0.4 rad
-   per µm at contact, which falls as the intensity in oxide. Any other survivor is a hole in sign-off.
+   within 50 nm, whose phase of 0.5 rad the heaters compensate, or do not change the margin. The phase by changed
+   widths, `imperfections.width.rad_per_nm` times width error times length, is at most the static phase error that the
+   card states for every guide (`imperfections.phase.rms_rad`), and so is that by slab and drawn labels beside guides,
+   0.4 rad per µm at contact, which falls as the intensity in oxide. Any other survivor is a hole in sign-off.
 
-A path length that differs by less than `guide.length_match_um` passes LVS by design, and calibration of the chip
-compensates for it. The change of the margin at the original's bias is listed for every such survivor.
+Arms and trees whose lengths differ by less than `guide.length_match_um`, 20 nm, pass LVS by design. The netlist of a
+build states no lengths of other guides; their phases are programmed with the lengths of the layout, and calibration of
+the chip compensates for it. The change of the margin at the original's bias is listed for every such survivor.
 """
 
 
