@@ -6,7 +6,7 @@ from optinc_pdk import yaml_io
 from optinc_pdk.circuit import hierarchy
 from optinc_pdk.extract import layout_reader, size_limits, trial_reading
 from optinc_pdk.file_reading import FILE_KINDS, MIB
-from optinc_pdk.signoff.drc import shape_checks
+from optinc_pdk.signoff.drc import design_rule_check, shape_checks
 from optinc_pdk.signoff.electrical import resistive_sheet
 
 PAGE = (Path(__file__).parents[1] / "docs" / "limits.md").read_text()
@@ -33,6 +33,7 @@ def test_contents_of_files() -> None:
 
 
 def test_work() -> None:
-    limits = [f"{shape_checks.MAX_MARKERS:,}", f"{resistive_sheet.MAX_CELLS:,}"]
+    limits = [f"{design_rule_check.MAX_MARKED:,}", f"{resistive_sheet.MAX_CELLS:,}"]
     assert [row[2] for row in rows("Work on a file")][:2] == limits
     assert f"more than {shape_checks.MAX_CORNERS:,} corners" in PAGE
+    assert f"more than {shape_checks.MAX_PAIRS:,} pairs" in PAGE

@@ -14,9 +14,9 @@ import klayout.db as kdb
 
 from optinc_pdk.cards.rules import AngleRule, BendRadiusRule, BooleanRule, GuideSpaceRule, PairRule, Rule
 from optinc_pdk.signoff.drc.coarse_spacing import guide_space_coarse
-from optinc_pdk.signoff.drc.condensed_layout import MANY, CheckDistances, CondensedLayout, condense
+from optinc_pdk.signoff.drc.condensed_layout import CheckDistances, CondensedLayout, condense
 from optinc_pdk.signoff.drc.design import Design
-from optinc_pdk.signoff.drc.shape_checks import MAX_MARKERS, flat, flattened, line_edges
+from optinc_pdk.signoff.drc.shape_checks import MAX_PAIRS, flattened, line_edges, unmerged
 
 Check = Callable[[Design, Any], kdb.Region]
 # Kinds of local rules: they measure between edges near each other, or exempt shapes near a body.
@@ -89,14 +89,13 @@ class CondensedChecks:
             return result
         condensed = self.condensed(rule)
         if condensed is None:
-            return _flat(check(design, rule))
+            return flattened(check(design, rule))
         suspects = _suspects(condensed, rule, check)
         if suspects.is_empty():
             return kdb.Region()
         # keep a reference to the layout, because its regions refer to it
         part = condensed.near(suspects)
-        found = _flat(check(part, rule))
-        return found if found.count() > MAX_MARKERS else found.interacting(suspects)
+        return flattened(check(part, rule)).interacting(suspects)
 
     def suspects(self, rule: Rule, check: Check) -> kdb.Region:
         """Find the places of the whole layout where a rule may be violated according to its condensed layout.
@@ -109,20 +108,19 @@ class CondensedChecks:
 
 
 def _suspects(condensed: CondensedLayout, rule: Rule, check: Check) -> kdb.Region:
-    violations = _flat(STRICTER.get(rule.kind, check)(condensed.design, rule))
+    violations = flattened(STRICTER.get(rule.kind, check)(condensed.design, rule))
+    if violations.count() > MAX_PAIRS:
+        # the check has ended early: the places of those that are missing are not known
+        return kdb.Region(condensed.source.top.bbox())
+    violations = unmerged(condensed.counting(violations))
     if violations.is_empty():
         return kdb.Region()
-    if rule.kind in STRICTER and violations.count() <= MANY:
+    if rule.kind in STRICTER:
         # a piece of the condensed layout may stand for thousands of places, so it is checked exactly before they are
         pieces, possible = condensed.pieces(violations)
-        certain = kdb.Region() if possible.is_empty() else _flat(check(pieces, rule)).interacting(possible)
+        certain = kdb.Region() if possible.is_empty() else flattened(check(pieces, rule)).interacting(possible)
         violations = violations.interacting(condensed.rest) + certain
     return condensed.suspects(violations)
-
-
-def _flat(violations: kdb.Region) -> kdb.Region:
-    """Flatten violations and merge them; more than `MAX_MARKERS` are not merged, because that takes minutes."""
-    return flattened(violations) if violations.count() > MAX_MARKERS else flat(violations)
 
 
 def prepare_condensed(design: Design, rules: Sequence[Rule]) -> CondensedChecks | None:

@@ -76,6 +76,20 @@ class CondensedLayout:
     layers: tuple[str, ...]
     around: int
 
+    def counting(self, violations: kdb.Region) -> kdb.Region:
+        """Leave out violations outside the windows and away from the rest: shapes are cut off there.
+
+        Args:
+            violations: Violations in the condensed layout.
+        """
+        polygons = list(violations.each())
+        boxes = box_array([polygon.bbox() for polygon in polygons])
+        counted = np.zeros(len(boxes), dtype=np.bool_)
+        counted[touching_pairs(boxes, self.windows, self.around)[:, 0]] = True
+        if not self.rest.is_empty():
+            counted[touching_pairs(boxes, box_array([shape.bbox() for shape in self.rest.each()]))[:, 0]] = True
+        return kdb.Region([polygons[number] for number in np.flatnonzero(counted).tolist()])
+
     def suspects(self, violations: kdb.Region) -> kdb.Region:
         """Find the boxes of the whole layout that may have violations.
 
@@ -85,8 +99,6 @@ class CondensedLayout:
         Returns:
             Merged boxes in coordinates of the whole layout.
         """
-        if violations.count() > MANY:
-            violations = _boxes(violations, self.around)
         boxes = box_array([violation.bbox() for violation in violations.each()])
         boxes_found = kdb.Region([kdb.Polygon(box.bbox()) for box in _meeting(violations, self.rest).each()])
         for number in np.unique(touching_pairs(boxes, self.windows, self.around)[:, 1]).tolist():

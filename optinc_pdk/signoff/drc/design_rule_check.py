@@ -24,6 +24,7 @@ from optinc_pdk.signoff.drc.condensed_checks import CondensedChecks, prepare_con
 from optinc_pdk.signoff.drc.design import Design, read_design
 from optinc_pdk.signoff.drc.device_marks import with_valid_marks
 from optinc_pdk.signoff.drc.violation_grouping import Hierarchy, ViolationGroup, group_violations
+from optinc_pdk.signoff.drc.violation_markers import merged_markers
 from optinc_pdk.validation import validate_api
 
 __all__ = ["CHECKS", "ELECTRICAL_KINDS", "DrcResult", "RuleResult", "check_chip", "run_drc"]
@@ -62,13 +63,15 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
 ELECTRICAL_KINDS = ("current", "ir_drop")
 # Kinds of rules about whole dies.
 DIE_KINDS = ("outline", "die_size", "edge", "density")
+# Violations of one rule that are marked one by one.
+MAX_MARKED = 10_000
 
 
 @dataclass(frozen=True)
 class RuleResult:
     """Violations of one rule.
 
-    Violations that touch are merged into one marker, and more than `shape_checks.MAX_MARKERS` as well.
+    Violations that touch are merged into one marker, and more than `MAX_MARKED` into one box.
 
     Attributes:
         rule: The rule.
@@ -76,6 +79,8 @@ class RuleResult:
         notes: One text per marker with what was measured there; empty for rules that measure nothing.
         run: Whether the rule was checked; False for an electrical rule without a bias.
         groups: The violations grouped by cell; None where all of them are reported in the top cell.
+        found: Number of places that were found before the search ended, where there are more than are marked one by one
+            or more than `shape_checks.MAX_PAIRS` pairs of edges; else 0.
     """
 
     rule: Rule
@@ -83,6 +88,7 @@ class RuleResult:
     notes: tuple[str, ...] = ()
     run: bool = True
     groups: tuple[ViolationGroup, ...] | None = None
+    found: int = 0
 
     @property
     def id(self) -> str:
@@ -92,12 +98,12 @@ class RuleResult:
     @property
     def violations(self) -> int:
         """Number of violations, of either severity."""
-        return len(self.markers)
+        return self.found or len(self.markers)
 
     @property
     def distinct(self) -> int:
         """Number of distinct violations; a violation that all instances of a cell have counts once."""
-        return len(self.markers if self.groups is None else self.groups)
+        return self.found or len(self.markers if self.groups is None else self.groups)
 
     @cached_property
     def boxes_um(self) -> NDArray[np.float64]:
@@ -244,15 +250,17 @@ def _violations(design: Design, rule: Rule, condensed: CondensedChecks | None) -
 
 
 def _result(design: Design, hierarchy: Hierarchy, rule: Rule, violations: kdb.Region) -> RuleResult:
-    if violations.count() > shape_checks.MAX_MARKERS:
-        note = f"more than {shape_checks.MAX_MARKERS:,} violations; this box contains all that were found"
-        return RuleResult(rule, (kdb.DPolygon(violations.bbox().to_dtype(design.layout.dbu)),), notes=(note,))
-    merged = _merged(violations)
-    markers = tuple(polygon.to_dtype(design.layout.dbu) for polygon in merged)
+    dbu, found = design.layout.dbu, violations.count()
+    found = found if found > shape_checks.MAX_PAIRS else 0
+    merged = merged_markers(violations)
+    if len(merged) > MAX_MARKED:
+        note = f"at least {len(merged):,} violations; this box contains those that were found"
+        return RuleResult(rule, (kdb.DPolygon(violations.bbox().to_dtype(dbu)),), notes=(note,), found=len(merged))
+    markers = tuple(polygon.to_dtype(dbu) for polygon in merged)
     if isinstance(rule, OutlineRule) and not shape_checks.dies(design, rule.layers[0]):
         return RuleResult(rule, markers, notes=(_missing_outline(design, rule),))
     notes = _stray_layers(design, merged) if merged and rule.kind == "known_layers" else ()
-    return RuleResult(rule, markers, notes, groups=group_violations(hierarchy, merged))
+    return RuleResult(rule, markers, notes, groups=group_violations(hierarchy, merged), found=found)
 
 
 def _stray_layers(design: Design, violations: Sequence[kdb.Polygon]) -> tuple[str, ...]:
@@ -276,12 +284,6 @@ def _missing_outline(design: Design, rule: OutlineRule) -> str:
     if len(empty) < len(design.layers):
         return f"nothing on layer {name}: draw an outline for each die"
     return f"the chip is empty: nothing on any layer of the process ({', '.join(empty)})"
-
-
-def _merged(violations: kdb.Region) -> list[kdb.Polygon]:
-    """Violations merged and sorted, so that the result depends on neither the hierarchy nor the number of threads."""
-    violations.flatten()
-    return sorted(kdb.Region(list(violations.each())).merged().each())
 
 
 validate_api(__name__)

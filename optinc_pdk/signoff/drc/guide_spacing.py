@@ -7,56 +7,61 @@ from __future__ import annotations
 
 import klayout.db as kdb
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.cards.rules import GuideSpaceRule
 from optinc_pdk.extract.box_pairs import touching_pairs
-from optinc_pdk.extract.spatial_index import box_array
+from optinc_pdk.extract.contours import Ints, contours
+from optinc_pdk.extract.spatial_index import region_polygons
 from optinc_pdk.signoff.drc.design import Design
-from optinc_pdk.signoff.drc.shape_checks import CROWD, flat_edges, merged, violating_edge_pairs, with_merged_crowd
+from optinc_pdk.signoff.drc.shape_checks import corners, facing_pairs, flat, merged, unmerged, violating_edge_pairs
 
-MANY_CORNERS = 5_000
-"""Corners of a polygon of guides above which its pairs of edges are counted first."""
+MAX_CLOSE = 5_000
+"""Gaps that are examined one by one for guides in between, or cut off where they are exempt."""
+ROUNDING = 3
+"""Distance in database units from an edge within which a line that ends there does not cross it."""
 
 
 def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
-    """Find gaps between guides that are too narrow, except near bodies and under marks, all of which count as valid."""
+    """Find gaps between guides that are too narrow, except near bodies and under marks, all of which count as valid.
+
+    If there are more than `shape_checks.MAX_PAIRS` violations, some may be missing.
+
+    Returns:
+        Gaps, not merged.
+    """
     guides, metric = _uncoupled(design, rule), (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
-    if any(shape.num_points() > MANY_CORNERS for shape in merged(design, rule.layers[0]).each()):
-        # of a crowd of pairs, separate edges are compared faster; :func:`_open` keeps none with a guide in between
-        edges = flat_edges(guides)
-        pairs = violating_edge_pairs(design, rule, lambda value: edges.space_check(value, *metric))
-        if pairs.count() > CROWD:
-            return _not_exempt(design, rule, _open(design, rule, pairs))
-    pairs = violating_edge_pairs(design, rule, lambda value: guides.space_check(value, *metric))
-    if _not_exempt(design, rule, pairs).is_empty():
+    check = facing_pairs(guides, "space", corners(design, rule.layers[0]))
+    pairs = violating_edge_pairs(design, rule, lambda value: check(value, *metric))
+    if pairs.is_empty():
         return kdb.Region()
-    return _not_exempt(design, rule, _open(design, rule, pairs))
-
-
-def _not_exempt(design: Design, rule: GuideSpaceRule, pairs: kdb.EdgePairs) -> kdb.Region:
-    gaps = pairs.polygons(0)
-    for marker in rule.layers[1:]:
-        gaps = _outside_marks(gaps, design.region(marker))
+    exempt = _exempt(design, rule)
+    gaps = unmerged(pairs.polygons(0)).not_inside(exempt)
     if gaps.is_empty():
         return gaps
-    return with_merged_crowd(gaps) - design.bodies(rule.layers[0], rule.body_um).sized(design.dbu(rule.exempt_um))
+    if gaps.count() < pairs.count():
+        kept = {str(gap) for gap in region_polygons(gaps)}
+        pairs = kdb.EdgePairs([pair for pair in pairs.each() if str(pair.polygon(0)) in kept])
+    return _not_exempt(unmerged(_open(design, rule, pairs).polygons(0)), exempt)
 
 
-def _outside_marks(gaps: kdb.Region, marks: kdb.Region) -> kdb.Region:
-    """Gaps without their parts under marks.
+def _exempt(design: Design, rule: GuideSpaceRule) -> kdb.Region:
+    """Where guides may be coupled: around bodies and under marks."""
+    exempt = flat(design.bodies(rule.layers[0], rule.body_um).sized(design.dbu(rule.exempt_um)))
+    for marker in rule.layers[1:]:
+        exempt += flat(design.region(marker))
+    return exempt.merged()
 
-    Gaps inside one mark are left out before, because a device has thousands of pairs of chords that face each other,
-    and the boolean operation takes a time quadratic in their number.
-    """
-    if marks.is_empty():
+
+def _not_exempt(gaps: kdb.Region, exempt: kdb.Region) -> kdb.Region:
+    """The parts of gaps that are not exempt; gaps that overlap each other stay separate."""
+    partly = unmerged(gaps.interacting(exempt))
+    if partly.is_empty() or partly.count() > MAX_CLOSE:
         return gaps
-    polygons = list(gaps.each())
-    boxes = box_array([gap.bbox() for gap in polygons])
-    marked = box_array([mark.bbox() for mark in marks.each() if mark.is_box()])
-    gap, mark = touching_pairs(boxes, marked).T
-    inside = np.all(marked[mark, :2] <= boxes[gap, :2], axis=1) & np.all(boxes[gap, 2:] <= marked[mark, 2:], axis=1)
-    settled = set(gap[inside].tolist())
-    return kdb.Region([one for number, one in enumerate(polygons) if number not in settled]) - marks
+    result = unmerged(gaps.not_interacting(exempt))
+    for gap in partly.each():
+        result += kdb.Region(gap) - exempt
+    return unmerged(result)
 
 
 def _open(design: Design, rule: GuideSpaceRule, pairs: kdb.EdgePairs) -> kdb.EdgePairs:
@@ -64,14 +69,53 @@ def _open(design: Design, rule: GuideSpaceRule, pairs: kdb.EdgePairs) -> kdb.Edg
 
     The two sides of a guide that bends left, then right, face each other through the guide's own silicon.
     """
-    result = kdb.EdgePairs()
-    for pair in pairs.each():
-        gap = pair.polygon(0)
+    if pairs.is_empty():
+        return pairs
+    found = list(pairs.each())
+    across = np.array([[*_middle(pair.first), *_middle(pair.second)] for pair in found])
+    clear = ~_crossed(across, design.derived(f"contours of {rule.layers[0]}", lambda: _edges(design, rule.layers[0])))
+    result = kdb.EdgePairs([found[k] for k in np.flatnonzero(clear).tolist()])
+    # of thousands of violations, those in doubt say nothing new
+    for k in np.flatnonzero(~clear).tolist() if result.count() < MAX_CLOSE else ():
+        gap = found[k].polygon(0)
         free = kdb.Region(gap) - design.near(rule.layers[0], gap.bbox())
-        ends = [kdb.Edges([edge]) for edge in (pair.first, pair.second)]
+        ends = [kdb.Edges([edge]) for edge in (found[k].first, found[k].second)]
         if gap.area() == 0 or not free.interacting(ends[0]).interacting(ends[1]).is_empty():
-            result.insert(pair)
+            result.insert(found[k])
     return result
+
+
+def _middle(edge: kdb.Edge) -> tuple[int, int]:
+    return (edge.x1 + edge.x2) // 2, (edge.y1 + edge.y2) // 2
+
+
+def _edges(design: Design, layer: str) -> Ints:
+    """(n, 4) the ends of all edges of a layer's merged shapes."""
+    shapes = contours(region_polygons(merged(design, layer)))
+    return np.concatenate([shapes.points, shapes.ends], axis=1)
+
+
+def _extents(lines: Ints) -> Ints:
+    """(n, 4) bounding boxes of lines."""
+    return np.concatenate([np.minimum(lines[:, :2], lines[:, 2:]), np.maximum(lines[:, :2], lines[:, 2:])], axis=1)
+
+
+def _crossed(lines: Ints, edges: Ints) -> NDArray[np.bool_]:
+    """Whether lines (n, 4) cross any of some edges (m, 4), more than `ROUNDING` away from their ends."""
+    line, edge = touching_pairs(_extents(lines), _extents(edges)).T
+    start, end = lines[line, :2], lines[line, 2:]
+    along, wall, between = end - start, edges[edge, 2:] - edges[edge, :2], edges[edge, :2] - start
+
+    def cross(a: Ints, b: Ints) -> NDArray[np.float64]:
+        return np.asarray(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0], dtype=np.float64)
+
+    turn, length = cross(along, wall), np.hypot(*along.T)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at, beside = cross(between, wall) / turn * length, cross(between, along) / turn
+    inner = (at > ROUNDING) & (at < length - ROUNDING) & (beside >= 0) & (beside <= 1)
+    crossed = np.zeros(len(lines), dtype=np.bool_)
+    crossed[line[inner]] = True
+    return crossed
 
 
 def _uncoupled(design: Design, rule: GuideSpaceRule) -> kdb.Region:

@@ -35,7 +35,7 @@ from optinc_pdk.signoff.drc.repeated_regions import (
     repeated_box_groups,
     repeated_regions,
 )
-from optinc_pdk.signoff.drc.shape_checks import MARKER_UM
+from optinc_pdk.signoff.drc.shape_checks import MARKER_UM, MAX_PAIRS
 
 # Sides of a pad that form a larger angle are not opposite: sides of an octagon, or edges where rounding cuts a corner.
 OPPOSITE_DEG = 40.0
@@ -43,6 +43,8 @@ OPPOSITE_DEG = 40.0
 TURNED_SLACK = 4
 # Factor by which pads are enlarged to find room for squares, so that less than a database unit counts.
 ENLARGED = 4
+# Metal that vanishes when it is shrunk by these fractions of half a pad's width is no pad.
+THIN = 16, 4
 
 
 def bend_radius(design: Design, rule: BendRadiusRule) -> kdb.Region:
@@ -156,6 +158,8 @@ def foreign_guide(design: Design, rule: ForeignGuideRule) -> kdb.Region:
         for hot in (design.touching(heater, box) - design.touching(metal, box)).merged().each():
             silicon = design.near(core, hot.bbox().enlarged(reach)).merged()
             violations += _foreign(design, rule, kdb.Region(hot), silicon)
+            if violations.count() > MAX_PAIRS:
+                break
         return violations
 
     return check_repeated(repeated_regions(design, heater, 1, (metal, core), reach), check)
@@ -208,6 +212,9 @@ def _pads(design: Design, layer: str, size: int) -> Iterator[PadShapes]:
         else repeated_box_groups(*wide)
     )
     for metal, where in parts:
+        # shrinking a thin ring by more than its width takes a time quadratic in its corners
+        for part in THIN:
+            metal = metal.interacting(metal.sized(-(size // part)))
         cores = metal.sized(-size).merged()
         if not cores.is_empty():
             yield PadShapes(cores, cores.sized(size).merged(), where)

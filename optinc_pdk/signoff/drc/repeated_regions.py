@@ -15,6 +15,7 @@ from optinc_pdk.extract.spatial_index import box_array
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.layer_connectivity import STRIP
 from optinc_pdk.signoff.drc.placed_shapes import OUTWARDS, placed_shapes
+from optinc_pdk.signoff.drc.shape_checks import MAX_PAIRS
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,8 @@ def surroundings(design: Design, layer: str, boxes: Ints, reach: int) -> list[ob
 def check_repeated(parts: Sequence[RepeatedRegion], check: Callable[[kdb.Box], kdb.Region]) -> kdb.Region:
     """Run a check on one box of each region, and repeat its violations in all equal boxes.
 
+    It ends when there are more than `MAX_PAIRS` violations.
+
     Args:
         parts: Regions with equal contents.
         check: Function that returns the violations within a box.
@@ -171,6 +174,8 @@ def check_repeated(parts: Sequence[RepeatedRegion], check: Callable[[kdb.Box], k
     for part in parts:
         for polygon in part.copies(check(part.box)):
             violations.insert(polygon)
+        if violations.count() > MAX_PAIRS:
+            break
     return violations
 
 

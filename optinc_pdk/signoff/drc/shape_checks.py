@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import klayout.db as kdb
@@ -22,18 +24,19 @@ from optinc_pdk.cards.rules import (
 )
 from optinc_pdk.signoff.drc.design import Design, simple
 
+# A check of distances: the distance in database units and KLayout's arguments after it.
+DistanceCheck = Callable[..., kdb.EdgePairs]
 # Half the size of markers of points.
 MARKER_UM = 0.1
-# Violations of one rule that are marked one by one.
-MAX_MARKERS = 100_000
-# A polygon with more corners is compared edge by edge: KLayout takes a time quadratic in the corners of a polygon.
-MAX_CORNERS = 10_000
-# A layer with more edges is checked at these fractions of a rule's value first. The number of close pairs grows at most
-# with the square of the distance, so that a crowd of shapes is found before there are billions of pairs.
-MAX_EDGES = 50_000
+# Pairs of edges that violate one rule; a check stops at a fraction of the distance that has more.
+MAX_PAIRS = 10_000
+# Shapes with more corners are checked at these fractions of a rule's value first. The number of close pairs grows at
+# most with the square of the distance, so that a crowd of shapes is found before there are billions of pairs.
+MAX_CORNERS = 2_000
 FRACTIONS = 64, 16, 4
-# More shapes than this are merged so many at a time first.
-CROWD, PART = 20_000, 32
+# KLayout leaves out pairs with another edge in between in a time that grows with the square of an edge's pairs. Up to
+# so many pairs, that takes at most seconds.
+MAX_SHIELDED = 5_000
 
 
 def violating_edge_pairs(
@@ -60,75 +63,95 @@ def violating_edge_pairs(
 
 
 def line(design: Design, rule: LineRule) -> kdb.Region:
-    """Find violations of a width, space or notch rule of one layer.
+    """Find violations of a width, space or notch rule of one layer, see `facing_pairs`."""
+    name = rule.layers[0]
+    return _line(design, rule, facing_pairs(design.region(name), rule.kind, corners(design, name)))
 
-    Polygons with more than `MAX_CORNERS` corners are compared edge by edge, see `line_edges`. If there are more than
-    `MAX_MARKERS` violations, some may be missing.
-    """
-    shapes, corners = design.region(rule.layers[0]), 0
-    large = kdb.Region()
-    for shape in merged(design, rule.layers[0]).each():
-        corners += shape.num_points()
-        if shape.num_points() > MAX_CORNERS:
-            large.insert(shape)
-    if rule.kind == "notch":
-        notches = _line(design, rule, _bounded((shapes - large if large.count() else shapes).notch_check, corners))
-        for shape in large.each():
-            notches += _line(design, rule, _bounded(kdb.Region(shape).edges().space_check, shape.num_points()))
-        return notches
-    if large.count():
-        return line_edges(design, rule)
-    return _line(design, rule, _bounded(shapes.width_check if rule.kind == "width" else shapes.space_check, corners))
+
+def _line(design: Design, rule: LineRule, check: DistanceCheck) -> kdb.Region:
+    metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
+    return violating_edge_pairs(design, rule, lambda value: check(value, *metric)).polygons(1)
 
 
 def line_edges(design: Design, rule: LineRule) -> kdb.Region:
-    """Find violations of a width or space rule of one layer, as `line` does, on separate edges.
+    """Find violations of a width or space rule of one layer on separate edges, faster than `line`.
 
-    This is faster for long shapes and for polygons with many corners. It also reports pairs of edges with a third shape
-    between them; then another pair between these edges violates the rule. If there are more than `MAX_MARKERS`
-    violations, some may be missing.
+    It also reports pairs of edges with a third one between them; then another pair between these edges violates the
+    rule.
     """
-    contour = edges(design, rule.layers[0])
-    check = contour.width_check if rule.kind == "width" else contour.space_check
-    return _line(design, rule, _bounded(check, contour.count()))
+    name, contour = rule.layers[0], edges(design, rule.layers[0])
+    check = bounded(contour.width_check if rule.kind == "width" else contour.space_check, corners(design, name))
+    return _line(design, rule, check)
 
 
-def _bounded(check: Callable[..., kdb.EdgePairs], corners: int) -> Callable[..., kdb.EdgePairs]:
-    """Return a check that stops at a fraction of its distance if that leads to more than `MAX_MARKERS` pairs.
+def corners(design: Design, *layers: str) -> int:
+    """Return the number of corners of the merged shapes of some layers."""
+    return sum(edges(design, name).count() for name in layers)
+
+
+def facing_pairs(shapes: kdb.Region, kind: str, corners: int, other: kdb.Region | None = None) -> DistanceCheck:
+    """Return KLayout's check of distances between edges of regions in a form that takes a bounded time, see `bounded`.
+
+    Pairs of edges with a third edge between them are left out, unless there are so many pairs that this takes minutes.
 
     Args:
-        check: A check of a region or of edges.
-        corners: Number of their corners; up to `MAX_EDGES` the check stays as it is.
+        shapes: Shapes to check.
+        kind: Name of the check without ``_check``: ``width``, ``space``, ``notch``, ``separation``, ...
+        corners: Number of corners of all shapes.
+        other: Shapes of the second layer of a check that has one.
     """
-    if corners <= MAX_EDGES:
-        return check
+    seconds = () if other is None else (other,)
+    exact = partial(getattr(shapes, f"{kind}_check"), *seconds)
+    if kind == "notch":
+        return bounded(lambda *arguments: exact(*arguments, None, None, False), corners, exact)
+    # separate edges are compared several times as fast as those of polygons
+    return bounded(
+        partial(getattr(shapes.edges(), f"{kind}_check"), *(each.edges() for each in seconds)), corners, exact
+    )
 
-    def bounded(value: int, *metric: Any) -> kdb.EdgePairs:
-        for fraction in FRACTIONS:
-            pairs = check(max(value // fraction, 1), *metric)
-            if pairs.count() > MAX_MARKERS:
-                return pairs
-        return check(value, *metric)
 
-    return bounded
+def bounded(fast: DistanceCheck, corners: int, exact: DistanceCheck | None = None) -> DistanceCheck:
+    """Return a check of distances that stops at a fraction of its distance that has more than `MAX_PAIRS` pairs.
+
+    Args:
+        fast: Check that finds at least one pair where there is one, and may find more of them.
+        corners: Number of corners of all shapes.
+        exact: Check that leaves out the pairs with another edge in between; None if the first one is exact.
+
+    Returns:
+        Function of a distance in database units and of the arguments of the check after it. If it finds more than
+        `MAX_PAIRS` pairs, some may be missing.
+    """
+
+    def check(value: int, *metric: Any) -> kdb.EdgePairs:
+        for fraction in FRACTIONS if corners > MAX_CORNERS else ():
+            pairs = fast(max(value // fraction, 1), *metric)
+            if pairs.count() > MAX_PAIRS:
+                return _some(pairs)
+        pairs = fast(value, *metric)
+        few = 0 < pairs.count() <= MAX_SHIELDED
+        return _some(exact(value, *metric) if exact is not None and few else pairs)
+
+    return check
+
+
+def _some(pairs: kdb.EdgePairs) -> kdb.EdgePairs:
+    """Pairs of edges, or one more than `MAX_PAIRS` of them; those of cells are kept, as they may be of any order."""
+    if pairs.count() <= MAX_PAIRS or pairs.hier_count() < pairs.count():
+        return pairs
+    return kdb.EdgePairs(list(islice(pairs.each(), MAX_PAIRS + 1)))
 
 
 def narrow_places(polygon: kdb.Polygon, value: int, ignore_angle_deg: float) -> kdb.EdgePairs:
-    """Find opposite sides of a polygon that are closer than a value; with more than `MAX_MARKERS`, some may be missing.
+    """Find opposite sides of a polygon that are closer than a value; with more than `MAX_PAIRS`, some may be missing.
 
     Args:
         polygon: A polygon of any number of corners.
         value: Width in database units.
         ignore_angle_deg: Two edges at this angle or a larger one do not count as opposite sides.
     """
-    corners, region = polygon.num_points(), kdb.Region(polygon)
-    check = region.edges().width_check if corners > MAX_CORNERS else region.width_check
-    return _bounded(check, corners)(value, False, kdb.Metrics.Euclidian, ignore_angle_deg)
-
-
-def _line(design: Design, rule: LineRule, check: Callable[..., kdb.EdgePairs]) -> kdb.Region:
-    metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
-    return violating_edge_pairs(design, rule, lambda value: check(value, *metric)).polygons(1)
+    check = facing_pairs(kdb.Region(polygon), "width", polygon.num_points())
+    return check(value, False, kdb.Metrics.Euclidian, ignore_angle_deg)
 
 
 def pair(design: Design, rule: PairRule) -> kdb.Region:
@@ -137,23 +160,24 @@ def pair(design: Design, rule: PairRule) -> kdb.Region:
     if first.is_empty() or second.is_empty():
         return first.dup() if rule.kind == "overlap" else kdb.Region()
     metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
+    number = corners(design, *rule.layers)
     violations = kdb.Region()
-    if rule.kind == "overlap":
-        violations += first.outside(second)
-    elif rule.kind == "separation":
-        violations += first & second
+    if rule.kind in ("overlap", "separation"):
+        violations += first.outside(second) if rule.kind == "overlap" else first & second
+        checks = [facing_pairs(first, rule.kind, number, second)]
+    else:
+        ends = flat_edges(second).inside_part(first)
+        target = flat_edges(first if rule.kind == "enclosure" else first & second)
+        checks = [bounded(partial(ends.overlap_check, target), number)]
+        if rule.kind == "enclosure":
+            # it misses ends of the second shape that lie inside the first and parallel to its edge
+            checks.append(facing_pairs(first, "enclosed", number, second))
 
     def check(value: int) -> kdb.EdgePairs:
-        if rule.kind == "overlap":
-            return first.overlap_check(second, value, *metric)
-        if rule.kind == "separation":
-            return first.separation_check(second, value, *metric)
-        ends = flat_edges(second).inside_part(first)
-        if rule.kind == "enclosure":
-            # the enclosure check misses ends of the second shape that lie inside the first and parallel to its edge
-            along = ends.overlap_check(flat_edges(first), value, *metric)
-            return first.enclosed_check(second, value, *metric) + along
-        return ends.overlap_check(flat_edges(first & second), value, *metric)
+        pairs = kdb.EdgePairs()
+        for one in checks:
+            pairs += one(value, *metric)
+        return pairs
 
     return violations + violating_edge_pairs(design, rule, check).polygons(1)
 
@@ -163,28 +187,17 @@ def flat(region: kdb.Region) -> kdb.Region:
     return flattened(region).merged()
 
 
-def with_merged_crowd(region: kdb.Region) -> kdb.Region:
-    """Merge the shapes of a flat region with their neighbours if there is a crowd of them; else return it as it is.
-
-    KLayout takes a time quadratic in the number of shapes that lie on top of each other, such as the gaps between the
-    chords of two bends.
-    """
-    if region.count() <= CROWD:
-        return region
-    polygons = list(region.each())
-    fewer = 2 * len(polygons)
-    while CROWD < len(polygons) <= fewer // 2:
-        fewer = len(polygons)
-        parts = [kdb.Region(polygons[i : i + PART]).merged() for i in range(0, fewer, PART)]
-        polygons = [polygon for part in parts for polygon in part.each()]
-    return kdb.Region(polygons)
-
-
 def flattened(region: kdb.Region) -> kdb.Region:
-    """Return a flat copy of a region, which does not depend on the layout of a hierarchical region."""
+    """Return a flat copy of a region, not merged, which does not depend on the layout of a hierarchical region."""
     copy = region.dup()
     copy.flatten()
-    return kdb.Region(list(copy.each()))
+    return unmerged(kdb.Region(list(copy.each())) if region.is_deep() else copy)
+
+
+def unmerged(region: kdb.Region) -> kdb.Region:
+    """Let later operations take a region's shapes one by one, as merging many that overlap takes minutes; return it."""
+    region.merged_semantics = False
+    return region
 
 
 def merged(design: Design, layer: str) -> kdb.Region:

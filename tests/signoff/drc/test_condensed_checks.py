@@ -12,7 +12,8 @@ from optinc_pdk.layout.gds_writer import _copy
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.condensed_checks import prepare_condensed
 from optinc_pdk.signoff.drc.design import read_design
-from optinc_pdk.signoff.drc.design_rule_check import CHECKS, DrcResult, RuleResult, _merged, _violations, run_drc
+from optinc_pdk.signoff.drc.design_rule_check import CHECKS, DrcResult, RuleResult, _violations, run_drc
+from optinc_pdk.signoff.drc.violation_markers import merged_markers
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
@@ -235,8 +236,8 @@ def test_violations_among_irregular_shapes_equal_those_of_checks_of_the_whole(
     violated = set()
     for rule in RULES:
         if condensed.condensed(rule) is not None:
-            proved = _merged(_violations(design, rule, condensed))
-            assert proved == _merged(_violations(design, rule, None)), rule.id
+            proved = merged_markers(_violations(design, rule, condensed))
+            assert proved == merged_markers(_violations(design, rule, None)), rule.id
             violated |= {rule.id} if proved else set()
     assert violated >= (set() if damage is None else IRREGULAR[damage])
     assert (damage is None) == (not violated)
@@ -258,11 +259,11 @@ def test_wires_closer_than_another_layers_rule_are_condensed(shift: int, tmp_pat
     assert condensed.others is not None
     assert condensed.others.design.region("metal").count() < 40
     proved = {
-        rule.id: _merged(_violations(design, rule, condensed))
+        rule.id: merged_markers(_violations(design, rule, condensed))
         for rule in rules
         if condensed.condensed(rule) is not None
     }
-    assert proved == {rule.id: _merged(_violations(design, rule, None)) for rule in rules if rule.id in proved}
+    assert proved == {rule.id: merged_markers(_violations(design, rule, None)) for rule in rules if rule.id in proved}
     assert bool(proved["metal.space"]) == bool(shift)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.cards.rules import LineRule
-from optinc_pdk.signoff.drc import condensed_layout, placed_shapes, shape_checks
+from optinc_pdk.signoff.drc import condensed_layout, design_rule_check, placed_shapes, shape_checks
 from optinc_pdk.signoff.drc.condensed_checks import prepare_condensed
 from optinc_pdk.signoff.drc.design import read_design
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult, run_drc
@@ -115,19 +115,54 @@ def test_boxes_of_many_violations_are_merged_on_a_grid(tmp_path: Path, monkeypat
         assert one.markers == other.markers, one.id
 
 
-def test_more_violations_than_can_be_marked_are_one_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shape_checks, "MAX_MARKERS", 1000)
-    monkeypatch.setattr(shape_checks, "MAX_EDGES", 1000)
+def test_a_check_ends_at_a_fraction_of_the_distance_that_has_many_violations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shape_checks, "MAX_PAIRS", 1000)
     polygon = comb(2600, 100, 100, 100, 100)
     layout = guides()
     layout.top_cell().shapes(layout.layer(*LAYERS["metal"])).insert(polygon)
     result = check(layout, tmp_path / "fine.gds")
-    assert found(result) == {"metal.width": 1, "metal.wire_width": 1, "metal.space": 1}
-    for rule in (rule for rule in result.rules if rule.violations):
-        assert rule.notes == ("more than 1,000 violations; this box contains all that were found",)
-        # teeth, or the gaps between them
-        assert rule.markers[0].bbox().left < 1.0
-        assert rule.markers[0].bbox().right > polygon.bbox().right / 1000 - 1.0
+    assert found(result) == {"metal.width": 1001, "metal.wire_width": 1001, "metal.space": 1001}
+    violated = [rule for rule in result.rules if rule.violations]
+    assert all(0 < len(rule.markers) <= 1001 and rule.notes == () for rule in violated)
+
+
+def test_more_violations_than_are_marked_are_one_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(design_rule_check, "MAX_MARKED", 10)
+    layout = dots(1000, np.random.default_rng(5))
+    (narrow,) = (rule for rule in check(layout, tmp_path / "crowd.gds").rules if rule.id == "metal.width")
+    assert narrow.violations > 10
+    assert narrow.notes == (f"at least {narrow.violations:,} violations; this box contains those that were found",)
+    assert len(narrow.markers) == 1
+
+
+def facing_chords(radius_um: float, width_um: float, points: int) -> kdb.Polygon:
+    """A ring of so many chords on each side, in which every chord faces most others."""
+    angle = np.linspace(0.0, 2 * np.pi, points, endpoint=False)
+    outer, inner = (
+        [kdb.DPoint(r * np.cos(a), r * np.sin(a)) for a in angle.tolist()] for r in (radius_um, radius_um - width_um)
+    )
+    ring = kdb.DPolygon(outer)
+    ring.insert_hole(inner)
+    return ring.to_itype(0.001).moved(0, BELOW)
+
+
+@pytest.mark.parametrize(("layer", "radius_um", "width_um"), [("metal", 5.0, 0.5), ("core", 2.3, 0.45)])
+def test_a_small_ring_of_short_chords_is_checked_in_a_moment(
+    layer: str, radius_um: float, width_um: float, tmp_path: Path
+) -> None:
+    layout = guides()
+    layout.top_cell().shapes(layout.layer(*LAYERS[layer])).insert(facing_chords(radius_um, width_um, 512))
+    rules = [rule for rule in PROCESS.rules if layer in rule.layers[:1]]
+    layout.write(str(tmp_path / "ring.gds"))
+    result = run_drc(tmp_path / "ring.gds", rules, LAYERS)
+    # 512 chords have more than 100,000 pairs; the test would take hours if their markers were merged
+    expected = {"metal": {"metal.width", "metal.wire_width", "metal.space"}, "core": {"core.guide_space"}}[layer]
+    assert set(found(result)) >= expected
+    for rule in result.rules:
+        if rule.id in expected:
+            assert len(rule.markers) == 1
 
 
 def pile() -> kdb.Layout:
@@ -150,15 +185,6 @@ def test_a_pile_of_guides_is_not_condensed_and_its_gaps_are_found(tmp_path: Path
     assert condensed is not None
     assert condensed.guides is None
     assert set(found(run_drc(tmp_path / "pile.gds", RULES, LAYERS))) >= {"core.guide_space", "core.arm_space"}
-
-
-def test_a_crowd_is_merged_to_the_same_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    boxes = kdb.Region([kdb.Box(7 * i, i % 13, 7 * i + 40, 50 + i % 7) for i in range(1000)])
-    assert shape_checks.with_merged_crowd(boxes).count() == 1000
-    monkeypatch.setattr(shape_checks, "CROWD", 10)
-    fewer = shape_checks.with_merged_crowd(boxes)
-    assert fewer.count() <= 10
-    assert (fewer ^ boxes).is_empty()
 
 
 @pytest.mark.parametrize(("gap", "violations"), [(5000, {}), (4999, {"core.guide_space": 1})])

@@ -137,7 +137,8 @@ def test_kinds_are_independent_and_errors_are_proportional_to_the_amount() -> No
     both = errors(SOME.scaled("coupler", 2.0))
     np.testing.assert_allclose(both[0], 2.0 * coupler, rtol=1e-9)
     np.testing.assert_array_equal(both[1], errors(CARD.only("phase"))[1])
-    assert np.all(errors(CARD.only("phase"))[0] == 0.0)
+    # the arcsine differs by one rounding between processors
+    np.testing.assert_allclose(errors(CARD.only("phase"))[0], 0.0, atol=4 * np.finfo(float).eps)
 
 
 def test_couplers_have_the_rms_of_the_card_and_blocks_differ() -> None:
