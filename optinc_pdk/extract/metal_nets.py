@@ -215,6 +215,21 @@ def inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
     return box.center().x, box.center().y
 
 
+def shrunk(metal: kdb.Region, size: int) -> kdb.Region:
+    """Shrink metal on every side, where wires are narrower than twice the size.
+
+    Shapes that vanish on the way are left out first: shrinking a thin ring by more than its width takes a time that
+    grows with the square of its corners.
+
+    Args:
+        metal: Shapes.
+        size: Distance in database units.
+    """
+    for part in (16, 4):
+        metal = metal.interacting(metal.sized(-(size // part)))
+    return metal.sized(-size)
+
+
 def find_pads(metal: MetalNets, labels: Sequence[Label], size_nm: int) -> tuple[list[LabelledPad], list[Fault]]:
     """Find the pads of a layout: places where a label lies on metal at least as wide and as high as a pad.
 
@@ -231,7 +246,7 @@ def find_pads(metal: MetalNets, labels: Sequence[Label], size_nm: int) -> tuple[
     """
     # 1 nm less, so that metal exactly as wide as a pad is not removed
     shrink = size_nm // 2 - 1
-    squares = region_polygons(metal.wires.sized(-shrink).sized(shrink).merged())
+    squares = region_polygons(shrunk(metal.wires, shrink).sized(shrink).merged())
     index = PolygonIndex(squares)
     pads: list[LabelledPad] = []
     faults: list[Fault] = []

@@ -22,6 +22,8 @@ from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_pol
 
 # Corners whose distances from all edges are computed at a time, which limits the memory used.
 CORNERS = 256
+# Bodies that are compared with all devices of the process, which takes milliseconds each.
+MAX_DESCRIBED = 100
 
 
 def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[Fault]:
@@ -35,14 +37,16 @@ def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[
     # usually all polygons are equal, and the boolean operation is not needed
     if set(golden) == set(region_polygons(etch)):
         return []
-    wrong = kdb.Region(golden) ^ etch
-    faults: list[Fault] = []
+    wrong = region_polygons(kdb.Region(golden) ^ etch)
     # one fault per place: differences less than 1 µm apart have the same cause
-    for place in region_polygons(wrong.sized(NM_PER_UM // 2).merged()):
-        area = (wrong & kdb.Region(place)).area()
-        text = f"grating etch differs from the golden devices by {area} nm²"
-        faults.append(Fault("etch", text, center_um(place.bbox())))
-    return faults
+    places = region_polygons(kdb.Region(wrong).sized(NM_PER_UM // 2).merged())
+    corners = np.array([(point.x, point.y) for point in (next(shape.each_point_hull()) for shape in wrong)])
+    area = np.zeros(len(places), dtype=np.int64)
+    np.add.at(area, PolygonIndex(places).at(corners), [shape.area() for shape in wrong])
+    return [
+        Fault("etch", f"grating etch differs from the golden devices by {size} nm²", center_um(place.bbox()))
+        for place, size in zip(places, area.tolist(), strict=True)
+    ]
 
 
 def check_layers(
@@ -311,23 +315,45 @@ def describe_bodies(
         body's own area, and says what to do about it; and the polygons of the bodies.
     """
     bodies = sorted(region_polygons(morphological_opening(silicon, body_nm)))
+    described = bodies[:MAX_DESCRIBED]
+    golden = [_GoldenBody(variant, body_nm) for variant in variants] if bodies else []
+    reach = max((max(one.box.width(), one.box.height()) for one in golden), default=0) + 2 * body_nm
+    windows = [body.bbox().enlarged(reach) for body in described]
+    around = PolygonIndex(region_polygons(silicon)).overlapping(box_array(windows))
     faults: list[Fault] = []
-    for body in bodies:
+    for body, window, near in zip(described, windows, around, strict=True):
+        place = kdb.Region(near) & kdb.Region(window)
         name, area = min(
-            ((variant.name, _difference(silicon, body, variant, body_nm)) for variant in variants),
-            key=lambda match: match[1],
-            default=("", 0),
+            ((one.name, one.difference(place, body)) for one in golden), key=lambda match: match[1], default=("", 0)
         )
-        x, y = center_um(body.bbox())
         # a device that differs by more than the whole body has nothing in common with it
         if name and area <= body.area():
             likeness = f"it is most like {name}, and differs from it by {area / NM_PER_UM**2:.4g} µm²"
             remedy = _OTHER_REMEDY
         else:
             likeness = "it resembles no device of the process"
-            remedy = _REMEDIES.get(_guide_count(silicon, body, body_nm), _OTHER_REMEDY)
-        faults.append(Fault("body", f"unrecognized silicon body: {likeness}; {remedy}", (x, y)))
-    return faults, bodies
+            remedy = _REMEDIES.get(_guide_count(place, body, body_nm), _OTHER_REMEDY)
+        faults.append(Fault("body", f"unrecognized silicon body: {likeness}; {remedy}", center_um(body.bbox())))
+    rest = f"unrecognized silicon body; {_OTHER_REMEDY}"
+    return faults + [Fault("body", rest, center_um(body.bbox())) for body in bodies[MAX_DESCRIBED:]], bodies
+
+
+class _GoldenBody:
+    """The silicon of a golden device, with the box of its body, for the comparison with bodies of a layout."""
+
+    def __init__(self, variant: GoldenVariant, body_nm: int) -> None:
+        self.name = variant.name
+        self.drawn = kdb.Region(list(variant.core))
+        self.box = self.drawn.bbox()
+        self.body = morphological_opening(self.drawn, body_nm).bbox()
+
+    def difference(self, silicon: kdb.Region, body: kdb.Polygon) -> int:
+        """Return the area in nm² in which silicon around a body differs from the device with its body at its centre."""
+        if self.body.empty():
+            return int(self.drawn.area() + body.area())
+        golden = self.drawn.moved(body.bbox().center() - self.body.center())
+        near = kdb.Region(golden.bbox() + body.bbox())
+        return int(((silicon & near) ^ golden).area())
 
 
 def _guide_count(silicon: kdb.Region, body: kdb.Polygon, body_nm: int) -> int:
@@ -340,15 +366,3 @@ def _guide_count(silicon: kdb.Region, body: kdb.Polygon, body_nm: int) -> int:
 def morphological_opening(region: kdb.Region, size: int) -> kdb.Region:
     """Return a region shrunk and then grown by ``size`` nm, which removes parts narrower than 2 ``size``."""
     return region.sized(-size).sized(size).merged()
-
-
-def _difference(silicon: kdb.Region, body: kdb.Polygon, variant: GoldenVariant, body_nm: int) -> int:
-    """Return the area in nm² in which silicon around a body differs from a variant with its body at the same centre."""
-    drawn = kdb.Region(list(variant.core))
-    variant_body = morphological_opening(drawn, body_nm)
-    if variant_body.is_empty():
-        return int(drawn.area() + body.area())
-    shift = body.bbox().center() - variant_body.bbox().center()
-    golden = drawn.moved(shift)
-    near = kdb.Region(golden.bbox() + body.bbox())
-    return int(((silicon & near) ^ golden).area())

@@ -25,6 +25,7 @@ from optinc_pdk.cards.rules import (
 )
 from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.contours import Ints
+from optinc_pdk.extract.metal_nets import shrunk
 from optinc_pdk.extract.spatial_index import box_array
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.layer_connectivity import layer_pieces, regions_for_squares
@@ -43,8 +44,6 @@ OPPOSITE_DEG = 40.0
 TURNED_SLACK = 4
 # Factor by which pads are enlarged to find room for squares, so that less than a database unit counts.
 ENLARGED = 4
-# Metal that vanishes when it is shrunk by these fractions of half a pad's width is no pad.
-THIN = 16, 4
 
 
 def bend_radius(design: Design, rule: BendRadiusRule) -> kdb.Region:
@@ -212,10 +211,7 @@ def _pads(design: Design, layer: str, size: int) -> Iterator[PadShapes]:
         else repeated_box_groups(*wide)
     )
     for metal, where in parts:
-        # shrinking a thin ring by more than its width takes a time quadratic in its corners
-        for part in THIN:
-            metal = metal.interacting(metal.sized(-(size // part)))
-        cores = metal.sized(-size).merged()
+        cores = shrunk(metal, size).merged()
         if not cores.is_empty():
             yield PadShapes(cores, cores.sized(size).merged(), where)
 
