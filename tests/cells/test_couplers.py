@@ -59,6 +59,11 @@ def chip(name: str, turn: float = 0, **settings: object) -> gf.Component:
     if turn:
         inside.rotate(turn)
     for number, port in enumerate(sorted(inside.ports, key=lambda port: str(port.name))):
+        if name == "coupler_straight":
+            # its ports are too close for two edge couplers side by side
+            bend = c << CELLS["bend_s"](size=(30.0, 6.0 if port.name in ("o1", "o3") else -6.0))
+            bend.connect("o1", port)
+            port = bend["o2"]
         coupler = c << CELLS["edge_coupler"]()
         coupler.connect("o1", port)
         at = coupler.dbbox().center()

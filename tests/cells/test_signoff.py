@@ -49,6 +49,10 @@ def with_guides(name: str, guide: str = "straight", process: Process = PROCESS) 
     c = gf.Component()
     inside = c << CELLS[name]()
     for port in inside.ports:
+        if name == CLOSE_PORTS and guide != "straight":
+            bend = c << CELLS["bend_s"](size=(30.0, 6.0 if port.name in ("o1", "o3") else -6.0))
+            bend.connect("o1", port)
+            port = bend["o2"]
         if port.port_type == "optical" and port.width == process.guide.width_um:
             (c << CELLS[guide]()).connect("o1", port)
         # a corner alone is smaller than the smallest metal shape
