@@ -5,6 +5,8 @@ A body is silicon that is wider than a guide: couplers, splitters, gratings.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +14,12 @@ from numpy.typing import NDArray
 from optinc_pdk.cards.rules import GuideSpaceRule
 from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.contours import Ints, contours
-from optinc_pdk.extract.spatial_index import region_polygons
+from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
 from optinc_pdk.signoff.drc.design import Design
-from optinc_pdk.signoff.drc.shape_checks import corners, facing_pairs, flat, merged, unmerged, violating_edge_pairs
+from optinc_pdk.signoff.drc.shape_checks import facing_pairs, flat, flat_edges, merged, unmerged, violating_edge_pairs
 
 MAX_CLOSE = 5_000
-"""Gaps that are examined one by one for guides in between, or cut off where they are exempt."""
+"""Violations beyond which gaps are no longer examined one by one for guides in between and for exempt parts."""
 ROUNDING = 3
 """Distance in database units from an edge within which a line that ends there does not cross it."""
 
@@ -31,18 +33,23 @@ def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
         Gaps, not merged.
     """
     guides, metric = _uncoupled(design, rule), (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
-    check = facing_pairs(guides, "space", corners(design, rule.layers[0]))
+    check = facing_pairs(guides, "space", [flat_edges(guides)])
     pairs = violating_edge_pairs(design, rule, lambda value: check(value, *metric))
     if pairs.is_empty():
         return kdb.Region()
-    exempt = _exempt(design, rule)
-    gaps = unmerged(pairs.polygons(0)).not_inside(exempt)
-    if gaps.is_empty():
-        return gaps
-    if gaps.count() < pairs.count():
-        kept = {str(gap) for gap in region_polygons(gaps)}
-        pairs = kdb.EdgePairs([pair for pair in pairs.each() if str(pair.polygon(0)) in kept])
-    return _not_exempt(unmerged(_open(design, rule, pairs).polygons(0)), exempt)
+    found = list(pairs.each())
+    gaps = [pair.polygon(0) for pair in found]
+    exempt = region_polygons(_exempt(design, rule))
+    covered, partly = _coverage(box_array([gap.bbox() for gap in gaps]), exempt)
+    kept = np.flatnonzero(~covered)
+    kept = kept[_open(design, rule, [found[k] for k in kept.tolist()])]
+    result = kdb.Region([gaps[k] for k in kept[~partly[kept]].tolist()])
+    for k, near in zip(*_near(gaps, kept[partly[kept]], exempt), strict=True):
+        # of thousands of violations, those at the border of what is exempt say nothing new
+        if result.count() > MAX_CLOSE:
+            break
+        result += kdb.Region(gaps[k]) - kdb.Region(near)
+    return unmerged(result)
 
 
 def _exempt(design: Design, rule: GuideSpaceRule) -> kdb.Region:
@@ -53,36 +60,38 @@ def _exempt(design: Design, rule: GuideSpaceRule) -> kdb.Region:
     return exempt.merged()
 
 
-def _not_exempt(gaps: kdb.Region, exempt: kdb.Region) -> kdb.Region:
-    """The parts of gaps that are not exempt; gaps that overlap each other stay separate."""
-    partly = unmerged(gaps.interacting(exempt))
-    if partly.is_empty() or partly.count() > MAX_CLOSE:
-        return gaps
-    result = unmerged(gaps.not_interacting(exempt))
-    for gap in partly.each():
-        result += kdb.Region(gap) - exempt
-    return unmerged(result)
+def _coverage(boxes: Ints, exempt: Sequence[kdb.Polygon]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether boxes (n, 4) lie inside one of some polygons that do not overlap; and whether they touch its contour."""
+    partly, shapes = np.zeros(len(boxes), dtype=np.bool_), contours(exempt)
+    border = _extents(np.concatenate([shapes.points, shapes.ends], axis=1))
+    partly[touching_pairs(boxes, border)[:, 0]] = True
+    return (PolygonIndex(exempt).at(boxes[:, :2]) >= 0) & ~partly, partly
 
 
-def _open(design: Design, rule: GuideSpaceRule, pairs: kdb.EdgePairs) -> kdb.EdgePairs:
-    """Pairs of edges with a path between them that crosses no guide.
+def _near(
+    gaps: Sequence[kdb.Polygon], numbers: Ints, exempt: Sequence[kdb.Polygon]
+) -> tuple[list[int], list[list[kdb.Polygon]]]:
+    """Some of the gaps, by number, each with the exempt polygons whose bounding boxes overlap it."""
+    boxes = box_array([gaps[k].bbox() for k in numbers.tolist()])
+    return numbers.tolist(), PolygonIndex(exempt).overlapping(boxes)
+
+
+def _open(design: Design, rule: GuideSpaceRule, pairs: Sequence[kdb.EdgePair]) -> Ints:
+    """Numbers of the pairs of edges with a path between them that crosses no guide.
 
     The two sides of a guide that bends left, then right, face each other through the guide's own silicon.
     """
-    if pairs.is_empty():
-        return pairs
-    found = list(pairs.each())
-    across = np.array([[*_middle(pair.first), *_middle(pair.second)] for pair in found])
+    if not pairs:
+        return np.zeros(0, dtype=np.int64)
+    across = np.array([[*_middle(pair.first), *_middle(pair.second)] for pair in pairs])
     clear = ~_crossed(across, design.derived(f"contours of {rule.layers[0]}", lambda: _edges(design, rule.layers[0])))
-    result = kdb.EdgePairs([found[k] for k in np.flatnonzero(clear).tolist()])
     # of thousands of violations, those in doubt say nothing new
-    for k in np.flatnonzero(~clear).tolist() if result.count() < MAX_CLOSE else ():
-        gap = found[k].polygon(0)
+    for k in np.flatnonzero(~clear).tolist() if np.count_nonzero(clear) < MAX_CLOSE else ():
+        gap = pairs[k].polygon(0)
         free = kdb.Region(gap) - design.near(rule.layers[0], gap.bbox())
-        ends = [kdb.Edges([edge]) for edge in (found[k].first, found[k].second)]
-        if gap.area() == 0 or not free.interacting(ends[0]).interacting(ends[1]).is_empty():
-            result.insert(found[k])
-    return result
+        ends = [kdb.Edges([edge]) for edge in (pairs[k].first, pairs[k].second)]
+        clear[k] = gap.area() == 0 or not free.interacting(ends[0]).interacting(ends[1]).is_empty()
+    return np.flatnonzero(clear)
 
 
 def _middle(edge: kdb.Edge) -> tuple[int, int]:

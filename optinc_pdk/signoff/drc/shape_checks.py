@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -65,7 +65,7 @@ def violating_edge_pairs(
 def line(design: Design, rule: LineRule) -> kdb.Region:
     """Find violations of a width, space or notch rule of one layer, see `facing_pairs`."""
     name = rule.layers[0]
-    return _line(design, rule, facing_pairs(design.region(name), rule.kind, corners(design, name)))
+    return _line(design, rule, facing_pairs(design.region(name), rule.kind, [edges(design, name)]))
 
 
 def _line(design: Design, rule: LineRule, check: DistanceCheck) -> kdb.Region:
@@ -79,17 +79,14 @@ def line_edges(design: Design, rule: LineRule) -> kdb.Region:
     It also reports pairs of edges with a third one between them; then another pair between these edges violates the
     rule.
     """
-    name, contour = rule.layers[0], edges(design, rule.layers[0])
-    check = bounded(contour.width_check if rule.kind == "width" else contour.space_check, corners(design, name))
+    contour = edges(design, rule.layers[0])
+    check = bounded(contour.width_check if rule.kind == "width" else contour.space_check, contour.count())
     return _line(design, rule, check)
 
 
-def corners(design: Design, *layers: str) -> int:
-    """Return the number of corners of the merged shapes of some layers."""
-    return sum(edges(design, name).count() for name in layers)
-
-
-def facing_pairs(shapes: kdb.Region, kind: str, corners: int, other: kdb.Region | None = None) -> DistanceCheck:
+def facing_pairs(
+    shapes: kdb.Region, kind: str, contours: Sequence[kdb.Edges], other: kdb.Region | None = None
+) -> DistanceCheck:
     """Return KLayout's check of distances between edges of regions in a form that takes a bounded time, see `bounded`.
 
     Pairs of edges with a third edge between them are left out, unless there are so many pairs that this takes minutes.
@@ -97,17 +94,15 @@ def facing_pairs(shapes: kdb.Region, kind: str, corners: int, other: kdb.Region 
     Args:
         shapes: Shapes to check.
         kind: Name of the check without ``_check``: ``width``, ``space``, ``notch``, ``separation``, ...
-        corners: Number of corners of all shapes.
-        other: Shapes of the second layer of a check that has one.
+        contours: Flat edges of the shapes, and those of the second layer of a check that has one.
+        other: Shapes of the second layer.
     """
-    seconds = () if other is None else (other,)
-    exact = partial(getattr(shapes, f"{kind}_check"), *seconds)
+    exact = partial(getattr(shapes, f"{kind}_check"), *(() if other is None else (other,)))
+    number = sum(contour.count() for contour in contours)
     if kind == "notch":
-        return bounded(lambda *arguments: exact(*arguments, None, None, False), corners, exact)
+        return bounded(lambda *arguments: exact(*arguments, None, None, False), number, exact)
     # separate edges are compared several times as fast as those of polygons
-    return bounded(
-        partial(getattr(shapes.edges(), f"{kind}_check"), *(each.edges() for each in seconds)), corners, exact
-    )
+    return bounded(partial(getattr(contours[0], f"{kind}_check"), *contours[1:]), number, exact)
 
 
 def bounded(fast: DistanceCheck, corners: int, exact: DistanceCheck | None = None) -> DistanceCheck:
@@ -150,7 +145,8 @@ def narrow_places(polygon: kdb.Polygon, value: int, ignore_angle_deg: float) -> 
         value: Width in database units.
         ignore_angle_deg: Two edges at this angle or a larger one do not count as opposite sides.
     """
-    check = facing_pairs(kdb.Region(polygon), "width", polygon.num_points())
+    region = kdb.Region(polygon)
+    check = facing_pairs(region, "width", [region.edges()])
     return check(value, False, kdb.Metrics.Euclidian, ignore_angle_deg)
 
 
@@ -160,18 +156,18 @@ def pair(design: Design, rule: PairRule) -> kdb.Region:
     if first.is_empty() or second.is_empty():
         return first.dup() if rule.kind == "overlap" else kdb.Region()
     metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
-    number = corners(design, *rule.layers)
+    contours = [edges(design, name) for name in rule.layers]
     violations = kdb.Region()
     if rule.kind in ("overlap", "separation"):
         violations += first.outside(second) if rule.kind == "overlap" else first & second
-        checks = [facing_pairs(first, rule.kind, number, second)]
+        checks = [facing_pairs(first, rule.kind, contours, second)]
     else:
-        ends = flat_edges(second).inside_part(first)
-        target = flat_edges(first if rule.kind == "enclosure" else first & second)
-        checks = [bounded(partial(ends.overlap_check, target), number)]
+        ends = contours[1].inside_part(first)
+        target = contours[0] if rule.kind == "enclosure" else flat_edges(first & second)
+        checks = [bounded(partial(ends.overlap_check, target), ends.count() + target.count())]
         if rule.kind == "enclosure":
             # it misses ends of the second shape that lie inside the first and parallel to its edge
-            checks.append(facing_pairs(first, "enclosed", number, second))
+            checks.append(facing_pairs(first, "enclosed", contours, second))
 
     def check(value: int) -> kdb.EdgePairs:
         pairs = kdb.EdgePairs()
