@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from optinc_pdk.cli.app import print_table, stage_progress
-from optinc_pdk.cli.chip_targets import WordTarget, read_target_chip
+from optinc_pdk.cli.chip_targets import WordTarget, chip_light, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
     from optinc_pdk.chip_files import ChipFiles
     from optinc_pdk.chip_tasks.sources import CheckedNetwork
-    from optinc_pdk.circuit import Bias, Board
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
-    from optinc_pdk.simulate import Scattering
     from optinc_pdk.simulate.transmission.noise import Noise
     from optinc_pdk.tolerance.eye_diagram import Eye
 
@@ -84,23 +82,6 @@ class EyeRun:
             print_faults(faults)
         raise typer.Exit(exit_code(True, faults))
 
-    def light(self, chip: ExtractedChip) -> tuple[Scattering, Board, Bias]:
-        """Return S-parameters, board and electronics of a chip, with the power of the local oscillators as given.
-
-        Raises:
-            InputError: The power is out of range.
-        """
-        from optinc_pdk.simulate import scattering
-        from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
-        from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
-
-        card, ratio = self.card, self.ratio
-        check_oscillator_power(card, self.laser_w, chip.board.oscillator_power if ratio is None else ratio)
-        s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
-        if ratio is None:
-            return s, chip.board, chip.bias
-        return s, *with_oscillator_power(s, chip.board, chip.bias, card, ratio)
-
 
 @dataclass(frozen=True, eq=False)
 class _FoundEyes:
@@ -147,7 +128,7 @@ def _word_eyes(run: EyeRun, target: WordTarget, chip: ExtractedChip, stage: Call
 
     check_board(chip.board, target.task)
     stage("light")
-    s, board, bias = run.light(chip)
+    s, board, bias = chip_light(chip, run.card, run.laser_w, run.ratio)
     stage("words")
     inputs = function_inputs(target.task)
     margins = error_margins(s, inputs, board, bias)
@@ -167,7 +148,7 @@ def _class_eyes(run: EyeRun, target: CheckedNetwork, chip: ExtractedChip, stage:
     from optinc_pdk.tolerance.noisy_outputs import NoisyNetwork
 
     stage("light")
-    s, board, bias = run.light(chip)
+    s, board, bias = chip_light(chip, run.card, run.laser_w, run.ratio)
     stage("samples")
     noise = operating_noise(run.card, run.laser_w, run.symbol_rate)
     found = class_eyes(NoisyNetwork(s, board, bias, target.network, target.data, target.limits), noise, run.seed)

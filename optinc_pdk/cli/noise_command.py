@@ -13,7 +13,7 @@ import typer
 
 from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli.app import app, print_table, stage_progress
-from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, process_of, read_target, read_target_chip
+from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, chip_light, process_of, read_target, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.matrix_options import refuse_for_matrix
 from optinc_pdk.cli.options import (
@@ -172,11 +172,8 @@ def _noise_of_words(run: _Run, target: WordTarget) -> NoReturn:
     """Count wrong words at symbol rates, estimate the highest rate, and end with the exit code."""
     from optinc_pdk.report.formatting import format_si
     from optinc_pdk.signoff.function import check_board, function_inputs
-    from optinc_pdk.simulate import scattering
-    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
     from optinc_pdk.tolerance.error_rates import word_error_curve
     from optinc_pdk.tolerance.link_energy import link_energy
-    from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
     from optinc_pdk.tolerance.oscillator_rates import oscillator_rates
 
     card = run.card
@@ -193,12 +190,8 @@ def _noise_of_words(run: _Run, target: WordTarget) -> NoReturn:
         chip = read_target_chip(run.files, target, card, run.weights)
         faults += chip.faults
         check_board(chip.board, task)
-        check_oscillator_power(card, run.laser_w, chip.board.oscillator_power if run.ratio is None else run.ratio)
         report_stage("light")
-        s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
-        board, electronics = chip.board, chip.bias
-        if run.ratio is not None:
-            board, electronics = with_oscillator_power(s, board, electronics, card, run.ratio)
+        s, board, electronics = chip_light(chip, card, run.laser_w, run.ratio)
         curve = word_error_curve(
             s,
             board,
@@ -260,10 +253,8 @@ def _noise_of_check(run: _Run, target: CheckedNetwork | MatrixTarget) -> NoRetur
     from optinc_pdk.report.checked_noise_curve import checked_csv, checked_lines, checked_png
     from optinc_pdk.report.formatting import format_si
     from optinc_pdk.simulate import scattering
-    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
     from optinc_pdk.tolerance.checked_noise import NoisyOutputs, checked_noise_curve
     from optinc_pdk.tolerance.noisy_outputs import NoisyMatrix, NoisyNetwork
-    from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
 
     card = run.card
     names = tuple(format_si(rate, "Bd") for rate in sorted(set(run.rates)))
@@ -272,16 +263,13 @@ def _noise_of_check(run: _Run, target: CheckedNetwork | MatrixTarget) -> NoRetur
         chip = read_target_chip(run.files, target, card, run.weights)
         faults += chip.faults
         stages("light")
-        s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
         outputs: NoisyOutputs
         if isinstance(target, MatrixTarget):
+            s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
             outputs = NoisyMatrix.of(s, target)
         else:
-            check_oscillator_power(card, run.laser_w, chip.board.oscillator_power if run.ratio is None else run.ratio)
-            board, bias = chip.board, chip.bias
-            if run.ratio is not None:
-                board, bias = with_oscillator_power(s, board, bias, card, run.ratio)
-            outputs = NoisyNetwork(s, board, bias, target.network, target.data, target.limits)
+            light = chip_light(chip, card, run.laser_w, run.ratio)
+            outputs = NoisyNetwork(*light, target.network, target.data, target.limits)
         curve = checked_noise_curve(
             outputs, card, run.rates, run.laser_w, run.passes, run.seed, lambda bd: stages(format_si(bd, "Bd"))
         )

@@ -196,7 +196,7 @@ def lvs(
         netlist_circuit = read_layout_netlist(netlist, gds, card, top)
 
     from optinc_pdk.file_sets import StagedFiles
-    from optinc_pdk.report.build_numbers import difference_line, length_lines, not_compared_text
+    from optinc_pdk.report.build_numbers import difference_line, lvs_lines
     from optinc_pdk.report.formatting import count_text
     from optinc_pdk.signoff.layout_faults import unused_labels
     from optinc_pdk.signoff.lvs import klayout_comparer
@@ -228,7 +228,7 @@ def lvs(
     if as_json:
         opinion = {"second_opinion": asdict(other)} if other else {}
         warnings = {"warnings": [warning.to_json() for warning in unused]}
-        print(json.dumps(result.to_json() | warnings | opinion, indent=2))
+        print(json.dumps({"schema": 1} | result.to_json() | warnings | opinion, indent=2))
     else:
         for difference in result.differences:
             print(difference_line(difference))
@@ -237,7 +237,7 @@ def lvs(
         verdict = "match" if result.match else "no match"
         agree = f"{count_text(result.devices, 'device')} and {count_text(result.nets, 'net')} agree"
         print(f"{verdict}: {agree}, {count_text(result.total_differences, 'difference')}")
-        for text in filter(None, (not_compared_text(result), *length_lines(result))):
+        for text in lvs_lines(result):
             print(text)
         if other:
             print(other)

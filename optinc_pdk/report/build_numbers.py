@@ -399,8 +399,8 @@ def fault_lines(faults: Sequence[LayoutFault]) -> list[str]:
     return lines
 
 
-def not_compared_text(lvs: LvsResult) -> str:
-    """Say what LVS did not compare because the netlist does not state it; empty if it states all."""
+def lvs_lines(lvs: LvsResult) -> list[str]:
+    """Say what LVS did not compare because the netlist does not state it, and how well the lengths agree."""
     parts = [
         text
         for count, text in (
@@ -410,10 +410,9 @@ def not_compared_text(lvs: LvsResult) -> str:
         )
         if count
     ]
-    if not parts:
-        return ""
-    listed = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
-    return f"not stated by the netlist, and not compared: {listed}"
+    listed = " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+    not_compared = [f"not stated by the netlist, and not compared: {listed}"] if parts else []
+    return not_compared + length_lines(lvs)
 
 
 def length_lines(lvs: LvsResult) -> list[str]:
