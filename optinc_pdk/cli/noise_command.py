@@ -12,33 +12,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from optinc_pdk.chip_files import chip_files, chip_paths
+from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, chip_light, process_of, read_target, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.matrix_options import refuse_for_matrix
-from optinc_pdk.cli.options import (
-    DEFAULT,
-    MOST,
-    Accuracy,
-    ActivationName,
-    Agreement,
-    Bits,
-    ChipBias,
-    ChipNetlist,
-    DataFile,
-    Gds,
-    Groups,
-    Json,
-    LaserW,
-    OscillatorW,
-    Out,
-    ProcessName,
-    Reading,
-    Seed,
-    Servers,
-    TargetFile,
-    Tolerance,
-)
 from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
@@ -55,21 +33,21 @@ if TYPE_CHECKING:
 
 @app.command()
 def noise(
-    gds: Gds,
-    netlist: ChipNetlist = None,
-    bias: ChipBias = None,
-    weights: TargetFile = None,
-    bits: Bits = None,
-    servers: Servers = None,
-    groups: Groups = None,
-    activation: ActivationName = None,
-    data: DataFile = None,
-    agreement: Agreement = None,
-    accuracy: Accuracy = None,
-    tolerance: Tolerance = None,
-    read: Reading = None,
-    laser_w: LaserW = None,
-    oscillator_w: OscillatorW = None,
+    gds: opt.Gds,
+    netlist: opt.ChipNetlist = None,
+    bias: opt.ChipBias = None,
+    weights: opt.TargetFile = None,
+    bits: opt.Bits = None,
+    servers: opt.Servers = None,
+    groups: opt.Groups = None,
+    activation: opt.ActivationName = None,
+    data: opt.DataFile = None,
+    agreement: opt.Agreement = None,
+    accuracy: opt.Accuracy = None,
+    tolerance: opt.Tolerance = None,
+    read: opt.Reading = None,
+    laser_w: opt.LaserW = None,
+    oscillator_w: opt.OscillatorW = None,
     symbol_rates: Annotated[
         str | None,
         typer.Option(
@@ -77,11 +55,11 @@ def noise(
             "1e5:1e9:17. Default: 13 rates from the lowest useful one of the process card to the highest."
         ),
     ] = None,
-    passes: Annotated[int, typer.Option(min=1, max=MOST, help="Number of times that every input is sent.")] = 1,
-    seed: Seed = 0,
-    output: Out = None,
-    process: ProcessName = DEFAULT,
-    as_json: Json = False,
+    passes: Annotated[int, typer.Option(min=1, max=opt.MOST, help="Number of times that every input is sent.")] = 1,
+    seed: opt.Seed = 0,
+    output: opt.Out = None,
+    process: opt.ProcessName = opt.DEFAULT,
+    as_json: opt.Json = False,
 ) -> None:
     """Measure the word-error rate of the extracted layout against the symbol rate; writes .noise.csv and .noise.png.
 

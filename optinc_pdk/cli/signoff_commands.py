@@ -11,19 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from optinc_pdk.chip_files import chip_paths
+from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.layout_faults import faults_json
-from optinc_pdk.cli.options import (
-    DEFAULT,
-    ChipNetlist,
-    Gds,
-    Json,
-    Out,
-    ProcessName,
-    TopNetlist,
-    parse_output,
-)
 from optinc_pdk.cli.paths import (
     default_output,
     errors_naming,
@@ -45,16 +36,16 @@ SHOWN = 20
 
 @app.command()
 def drc(
-    gds: Gds,
+    gds: opt.Gds,
     bias: Annotated[
         Path | None, typer.Option(help="Bias file, .bias.yml. Default: none, and the rules on currents are not run.")
     ] = None,
-    output: Out = None,
-    process: ProcessName = DEFAULT,
+    output: opt.Out = None,
+    process: opt.ProcessName = opt.DEFAULT,
     rules: Annotated[
         bool, typer.Option("--rules", help="Also print a table of all rules; --json lists them always.")
     ] = False,
-    as_json: Json = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Check the design rules of a layout; writes a marker database, .drc.lyrdb, which KLayout opens.
 
@@ -138,9 +129,9 @@ def _print_drc(
 @app.command()
 def deck(
     output: Annotated[
-        Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Script to write, .lydrc.")
+        Path, typer.Option("-o", "--output", parser=opt.parse_output, metavar="PATH", help="Script to write, .lydrc.")
     ] = Path("optinc.lydrc"),
-    process: ProcessName = DEFAULT,
+    process: opt.ProcessName = opt.DEFAULT,
 ) -> None:
     """Write a process's design rules as a DRC script for the KLayout application."""
     if output_path(output).suffix.lower() != ".lydrc":
@@ -165,16 +156,16 @@ def deck(
 
 @app.command()
 def lvs(
-    gds: Gds,
-    netlist: ChipNetlist = None,
-    top: TopNetlist = "",
-    output: Out = None,
-    process: ProcessName = DEFAULT,
+    gds: opt.Gds,
+    netlist: opt.ChipNetlist = None,
+    top: opt.TopNetlist = "",
+    output: opt.Out = None,
+    process: opt.ProcessName = opt.DEFAULT,
     second_opinion: Annotated[
         bool,
         typer.Option("--second-opinion", help="Also compare with KLayout's netlist comparer; slow on large chips."),
     ] = False,
-    as_json: Json = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Compare the circuit extracted from a layout with the netlist; writes .lvs.json and .lvs.lyrdb.
 
