@@ -61,8 +61,8 @@ def write_atomic(path: Path, data: bytes) -> None:
 def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """Return a table as text of a CSV file: a line with the names of the columns, then a line for each row.
 
-    Text that a spreadsheet would calculate as a formula begins with ``QUOTE``, also text that begins with it already,
-    so that :func:`csv_value` returns the text. Characters that are not printable are escaped, except newlines.
+    Text that a spreadsheet would calculate as a formula gets ``QUOTE`` in front, and so does text that begins with it
+    already, so that the text is known again. Characters that are not printable are escaped, except newlines.
 
     Args:
         columns: Names of the columns.
@@ -73,11 +73,6 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     writer.writerow(columns)
     writer.writerows(map(_csv_cell, row) for row in rows)
     return stream.getvalue()
-
-
-def csv_value(cell: str) -> str:
-    """Return the text of a cell that :func:`csv_text` wrote."""
-    return cell.removeprefix(QUOTE)
 
 
 def _csv_cell(value: object) -> object:

@@ -188,29 +188,46 @@ def read_target_chip(
     return chip
 
 
-def chip_light(
-    chip: ExtractedChip, card: Process, laser_w: float | None, ratio: float | None
-) -> tuple[Scattering, Board, Bias]:
-    """Return S-parameters, board and electronics of a network's chip, with the power of the local oscillators as given.
+@dataclass(frozen=True)
+class LightRun:
+    """Inputs of a command that sends light of given powers through an extracted chip, and the picture that it writes.
 
-    Args:
-        chip: The extracted chip.
-        card: Process.
+    Attributes:
+        files: Files of the chip.
+        card: Process as the target uses it.
+        weights: File of the target, or None.
         laser_w: Power launched into every guide, in W; None for the card's.
         ratio: Power of the local oscillators relative to that of a guide; None for that of the netlist.
-
-    Raises:
-        InputError: The power is out of range.
+        seed: Seed of the noise.
+        picture: The picture to write.
+        as_json: Whether JSON is printed.
     """
-    from optinc_pdk.simulate import scattering
-    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
-    from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
 
-    check_oscillator_power(card, laser_w, chip.board.oscillator_power if ratio is None else ratio)
-    s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
-    if ratio is None:
-        return s, chip.board, chip.bias
-    return s, *with_oscillator_power(s, chip.board, chip.bias, card, ratio)
+    files: ChipFiles
+    card: Process
+    weights: Path | None
+    laser_w: float | None
+    ratio: float | None
+    seed: int
+    picture: Path
+    as_json: bool
+
+    def light(self, chip: ExtractedChip) -> tuple[Scattering, Board, Bias]:
+        """Return S-parameters, board and electronics of a network's chip, with the power of its local oscillators.
+
+        Raises:
+            InputError: The power is out of range.
+        """
+        from optinc_pdk.simulate import scattering
+        from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
+        from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
+
+        card, ratio = self.card, self.ratio
+        check_oscillator_power(card, self.laser_w, chip.board.oscillator_power if ratio is None else ratio)
+        s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
+        if ratio is None:
+            return s, chip.board, chip.bias
+        return s, *with_oscillator_power(s, chip.board, chip.bias, card, ratio)
 
 
 def process_of(target: WordTarget | CheckedNetwork | MatrixTarget, card: Process) -> Process:

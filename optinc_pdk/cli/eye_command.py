@@ -78,7 +78,7 @@ def eye(
             f"process {card.name!r} states no bandwidth of its {missing[0]}, without which symbols have no shape: add "
             f"model.parameters.bandwidth_hz to devices/{missing[0]}.yml"
         )
-    run = EyeRun(files, process_of(target, card), weights, symbol_rate, laser_w, ratio, seed, picture, as_json)
+    run = EyeRun(files, process_of(target, card), weights, laser_w, ratio, seed, picture, as_json, symbol_rate)
     run.draw(target)
 
 

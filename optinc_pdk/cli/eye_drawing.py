@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from optinc_pdk.cli.app import print_table, stage_progress
-from optinc_pdk.cli.chip_targets import WordTarget, chip_light, read_target_chip
+from optinc_pdk.cli.chip_targets import LightRun, WordTarget, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 
 if TYPE_CHECKING:
-    from optinc_pdk.cards import Process
-    from optinc_pdk.chip_files import ChipFiles
     from optinc_pdk.chip_tasks.sources import CheckedNetwork
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
     from optinc_pdk.simulate.transmission.noise import Noise
@@ -24,30 +21,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class EyeRun:
+class EyeRun(LightRun):
     """Inputs and output of eye diagrams.
 
     Attributes:
-        files: Files of the chip.
-        card: Process as the target uses it.
-        weights: File of the target, or None.
         symbol_rate: Symbols per second.
-        laser_w: Power launched into every guide, in W; None for the card's.
-        ratio: Power of the local oscillators relative to that of a guide; None for that of the netlist.
-        seed: Seed of the noise.
-        picture: The picture to write.
-        as_json: Whether JSON is printed.
     """
 
-    files: ChipFiles
-    card: Process
-    weights: Path | None
     symbol_rate: float
-    laser_w: float | None
-    ratio: float | None
-    seed: int
-    picture: Path
-    as_json: bool
 
     def draw(self, target: WordTarget | CheckedNetwork) -> NoReturn:
         """Draw the eyes of a chip, print their openings, and end with the exit code."""
@@ -128,7 +109,7 @@ def _word_eyes(run: EyeRun, target: WordTarget, chip: ExtractedChip, stage: Call
 
     check_board(chip.board, target.task)
     stage("light")
-    s, board, bias = chip_light(chip, run.card, run.laser_w, run.ratio)
+    s, board, bias = run.light(chip)
     stage("words")
     inputs = function_inputs(target.task)
     margins = error_margins(s, inputs, board, bias)
@@ -148,7 +129,7 @@ def _class_eyes(run: EyeRun, target: CheckedNetwork, chip: ExtractedChip, stage:
     from optinc_pdk.tolerance.noisy_outputs import NoisyNetwork
 
     stage("light")
-    s, board, bias = chip_light(chip, run.card, run.laser_w, run.ratio)
+    s, board, bias = run.light(chip)
     stage("samples")
     noise = operating_noise(run.card, run.laser_w, run.symbol_rate)
     found = class_eyes(NoisyNetwork(s, board, bias, target.network, target.data, target.limits), noise, run.seed)

@@ -14,7 +14,7 @@ import typer
 from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, stage_progress
-from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, chip_light, process_of, read_target, read_target_chip
+from optinc_pdk.cli.chip_targets import LightRun, TaskOptions, WordTarget, process_of, read_target, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.matrix_options import refuse_for_matrix
 from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
@@ -22,8 +22,6 @@ from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
-    from optinc_pdk.cards import Process
-    from optinc_pdk.chip_files import ChipFiles
     from optinc_pdk.chip_tasks.sources import CheckedNetwork
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.tolerance.error_rates import NoiseCurve
@@ -109,41 +107,25 @@ def noise(
             f"devices/{device}.yml), which is taken as unlimited: the rates are too high",
             file=sys.stderr,
         )
-    run = _Run(files, process_of(target, card), weights, rates, laser_w, ratio, passes, seed, table, picture, as_json)
+    run = _Run(files, process_of(target, card), weights, laser_w, ratio, seed, picture, as_json, rates, passes, table)
     if isinstance(target, WordTarget):
         _noise_of_words(run, target)
     _noise_of_check(run, target)
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Run(LightRun):
     """Inputs and output of a curve.
 
     Attributes:
-        files: Files of the chip.
-        card: Process as the target uses it.
-        weights: File of the target, or None.
         rates: Symbols per second.
-        laser_w: Power launched into every guide, in W; None for the card's.
-        ratio: Power of the local oscillators relative to that of a guide; None for that of the netlist.
         passes: Number of times that every input is sent.
-        seed: Seed of the noise.
         table: The table to write.
-        picture: The picture to write.
-        as_json: Whether JSON is printed.
     """
 
-    files: ChipFiles
-    card: Process
-    weights: Path | None
     rates: Sequence[float]
-    laser_w: float | None
-    ratio: float | None
     passes: int
-    seed: int
     table: Path
-    picture: Path
-    as_json: bool
 
 
 def _noise_of_words(run: _Run, target: WordTarget) -> NoReturn:
@@ -169,7 +151,7 @@ def _noise_of_words(run: _Run, target: WordTarget) -> NoReturn:
         faults += chip.faults
         check_board(chip.board, task)
         report_stage("light")
-        s, board, electronics = chip_light(chip, card, run.laser_w, run.ratio)
+        s, board, electronics = run.light(chip)
         curve = word_error_curve(
             s,
             board,
@@ -246,7 +228,7 @@ def _noise_of_check(run: _Run, target: CheckedNetwork | MatrixTarget) -> NoRetur
             s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
             outputs = NoisyMatrix.of(s, target)
         else:
-            light = chip_light(chip, card, run.laser_w, run.ratio)
+            light = run.light(chip)
             outputs = NoisyNetwork(*light, target.network, target.data, target.limits)
         curve = checked_noise_curve(
             outputs, card, run.rates, run.laser_w, run.passes, run.seed, lambda bd: stages(format_si(bd, "Bd"))
