@@ -154,7 +154,7 @@ def compare_layouts(
             coordinates in the smaller unit, or both layouts are empty.
     """
     a, b = read_cells(path_a), read_cells(path_b)
-    names_a, names_b = _cell_names(a), _cell_names(b)
+    names_a, names_b = ({cell.name for cell in layout.each_cell()} for layout in (a, b))
     _to_one_unit((a, path_a), (b, path_b))
     tops_a, tops_b = ({cell.name: cell for cell in drawn_tops(layout)} for layout in (a, b))
     if all(top.bbox().area() == 0 for top in (*tops_a.values(), *tops_b.values())):
@@ -189,10 +189,6 @@ def compare_layouts(
         only_a, only_b = (_placed(labels, a.dbu) for labels in (labels_a - labels_b, labels_b - labels_a))
         found.append(TopDifference(one, other, tuple(differences), only_a, only_b))
     return LayoutDifference(tuple(found), tuple(sorted(names_a - names_b)), tuple(sorted(names_b - names_a)))
-
-
-def _cell_names(layout: kdb.Layout) -> set[str]:
-    return {cell.name for cell in layout.each_cell()}
 
 
 def _to_one_unit(*files: tuple[kdb.Layout, Path]) -> None:
