@@ -1,4 +1,4 @@
-"""Writing of files: atomic replacement of regular files, writing in place to devices and pipes; text of CSV files.
+"""Writing of files: atomic replacement, writing in place to devices and pipes; content of CSV and PNG files.
 
 A file is written under the hidden name ``.<name>.new`` beside its target, synchronised with the disk and renamed. Who
 writes it holds a lock on it, so two writers of one target wait for each other, and the hidden file of a writer that was
@@ -18,8 +18,12 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from optinc_pdk.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMULA = "=+-@"
 """Characters at the start of a cell by which spreadsheets recognise a formula."""
@@ -57,8 +61,8 @@ def write_atomic(path: Path, data: bytes) -> None:
 def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """Return a table as text of a CSV file: a line with the names of the columns, then a line for each row.
 
-    Text that a spreadsheet would calculate as a formula begins with ``QUOTE``, also text that begins with it already,
-    so that :func:`csv_value` returns the text. Characters that are not printable are escaped, except newlines.
+    Text that a spreadsheet would calculate as a formula gets ``QUOTE`` in front, and so does text that begins with it
+    already, so that the text is known again. Characters that are not printable are escaped, except newlines.
 
     Args:
         columns: Names of the columns.
@@ -69,11 +73,6 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     writer.writerow(columns)
     writer.writerows(map(_csv_cell, row) for row in rows)
     return stream.getvalue()
-
-
-def csv_value(cell: str) -> str:
-    """Return the text of a cell that :func:`csv_text` wrote."""
-    return cell.removeprefix(QUOTE)
 
 
 def _csv_cell(value: object) -> object:
@@ -302,6 +301,18 @@ def errors_of(path: Path) -> Iterator[None]:
         if fault.errno is None:
             raise
         raise OSError(fault.errno, fault.strerror, str(path)) from fault
+
+
+def png_bytes(figure: Figure, dpi: float | Literal["figure"] = "figure") -> bytes:
+    """Return the content of a PNG file of a figure of matplotlib; equal figures give equal bytes.
+
+    Args:
+        figure: The figure.
+        dpi: Resolution; by default that of the figure.
+    """
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=dpi, metadata={"Software": None})
+    return picture.getvalue()
 
 
 def saved_bytes(save: Callable[[str], object]) -> bytes:

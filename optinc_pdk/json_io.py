@@ -1,4 +1,4 @@
-"""JSON text: read without duplicate keys, NaN and infinity; written without characters that act on a terminal."""
+"""JSON text: read without duplicate keys, NaN and infinity; written with control characters escaped."""
 
 from __future__ import annotations
 

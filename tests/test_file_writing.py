@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optinc_pdk.errors import InputError, printable
-from optinc_pdk.file_writing import csv_text, csv_value, locked_file, output_target, saved_bytes, write_atomic
+from optinc_pdk.file_writing import QUOTE, csv_text, locked_file, output_target, saved_bytes, write_atomic
 
 
 def test_saved_bytes_are_what_is_written() -> None:
@@ -168,7 +168,7 @@ def test_no_cell_of_a_csv_file_is_a_formula_and_every_cell_is_read_back(cells: l
     text = csv_text([f"column{n}" for n in range(len(cells))], [cells])
     (row,) = csv.DictReader(io.StringIO(text, newline=""))
     for cell, written in zip(cells, row.values(), strict=True):
-        assert csv_value(written) == printable(cell)
+        assert written.removeprefix(QUOTE) == printable(cell)
         assert is_number(written) or written[:1] not in {"=", "+", "-", "@", "\t", "\r"}
 
 

@@ -14,7 +14,15 @@ from optinc_pdk.assemble import CircuitDraft, draft_circuit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.averaging.score import Score
 from optinc_pdk.cards import Process
-from optinc_pdk.chip_tasks.chip_task import MOST_SAMPLES, SizeEstimate, Stages, board_of
+from optinc_pdk.chip_tasks.chip_task import (
+    MOST_SAMPLES,
+    NetworkTask,
+    SizeEstimate,
+    Stages,
+    board_of,
+    driven_errors,
+    network_estimate,
+)
 from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.onn import LayerFactor, Onn, factorise, lattice_score, linked_network, output_notes
@@ -25,7 +33,6 @@ from optinc_pdk.onn.network import ACTIVATIONS
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
     from optinc_pdk.report.eye_maps import RateEyes
-    from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.signoff.function import FunctionResult
     from optinc_pdk.simulate import Programming, Scattering
     from optinc_pdk.simulate.transmission.light_samples import LightSamples
@@ -49,7 +56,7 @@ class AveragingResult:
 
 
 @dataclass(frozen=True, eq=False)
-class AveragingTask:
+class AveragingTask(NetworkTask):
     """The average of words, computed by a network.
 
     Attributes:
@@ -92,11 +99,7 @@ class AveragingTask:
 
     def estimate(self) -> SizeEstimate:
         """Estimate the memory of the build."""
-        return SizeEstimate(
-            estimated_memory_gb(self.onn),
-            f"a chip of {self.onn.mzis:,} MZIs",
-            "use a machine with more memory, fewer or narrower layers, or 'factor' with smaller blocks",
-        )
+        return network_estimate(estimated_memory_gb(self.onn), self.onn.mzis)
 
     def factor(self) -> tuple[LayerFactor, ...]:
         """Factor the layers, and check that the electronics reach the gains that they need."""
@@ -109,9 +112,6 @@ class AveragingTask:
     def draft(self, factors: tuple[LayerFactor, ...], name: str) -> CircuitDraft:
         """Assemble the circuit, which the shapes of the layers determine."""
         return draft_circuit(self.onn, self.process, name)
-
-    def check_layout(self, chip: ChipLayout) -> None:
-        """Accept every layout: networks beyond the dies are drawn, and the design rules refuse them."""
 
     def program(
         self, reference: Circuit, extracted: Circuit, factors: tuple[LayerFactor, ...], ground: SharedGround
@@ -181,10 +181,7 @@ class AveragingTask:
         from optinc_pdk.report.build_numbers import function_findings
 
         lines = [] if result is None else function_findings(result.function, self.onn.activation)
-        if programming is not None:
-            errors = ", ".join(f"{error:.1e}" for error in programming.driven_error)
-            lines.append(f"matrix error as driven, rms over the 2-norm, by layer: {errors}")
-        return lines
+        return lines + driven_errors(programming)
 
     def pictures(self, result: AveragingResult) -> dict[str, bytes]:
         """Return the picture of the outputs against their ideal levels."""
@@ -202,12 +199,6 @@ class AveragingTask:
     def eyes(self, result: AveragingResult) -> RateEyes | None:
         """Return the eye diagrams at the highest symbol rate."""
         return result.eyes
-
-    def sources(self, reference: Circuit) -> dict[str, tuple[str, ...]]:
-        """Return the labels of the carrier, of the inputs, and of the neurons of each layer."""
-        from optinc_pdk.report.source_spectra import network_sources
-
-        return network_sources(board_of(reference))
 
     def light(self, reference: Circuit, programming: Programming, result: AveragingResult) -> LightSamples:
         """Return the light of words of the check: first, last, that with the smallest margin, and some between."""
@@ -230,12 +221,6 @@ class AveragingTask:
         )
         inputs = server_amplitudes(symbols, board, programming.bias)
         return sample_network(titles, inputs, result.s, board, programming.bias)
-
-    def matrices(self, programming: Programming, result: AveragingResult) -> list[MatrixMap]:
-        """Return the matrix of each layer."""
-        from optinc_pdk.report.matrix_maps import layer_maps
-
-        return layer_maps(programming)
 
 
 def _word_title(number: int, symbols: Any, remark: str | None) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
     from optinc_pdk.report.eye_maps import RateEyes
     from optinc_pdk.report.matrix_maps import MatrixMap
+    from optinc_pdk.simulate import Programming as NetworkProgramming
     from optinc_pdk.simulate.transmission.light_samples import LightSamples
 
 MOST_SAMPLES = 8
@@ -72,6 +73,39 @@ def board_of(reference: Circuit) -> Board:
     if reference.board is None:
         raise ValueError(f"circuit {reference.name!r} has no board; a network has one")
     return reference.board
+
+
+def network_estimate(memory_gb: float, mzis: int) -> SizeEstimate:
+    """Return the estimate for the chip of a network, given its peak of memory in GB and its number of MZIs."""
+    remedy = "use a machine with more memory, fewer or narrower layers, or 'factor' with smaller blocks"
+    return SizeEstimate(memory_gb, f"a chip of {mzis:,} MZIs", remedy)
+
+
+def driven_errors(programming: NetworkProgramming | None) -> list[str]:
+    """Return a line with the matrix errors of a network's layers; none if its chip was not programmed."""
+    if programming is None:
+        return []
+    errors = ", ".join(f"{error:.1e}" for error in programming.driven_error)
+    return [f"matrix error as driven, rms over the 2-norm, by layer: {errors}"]
+
+
+class NetworkTask:
+    """What the tasks of all networks have in common."""
+
+    def check_layout(self, chip: ChipLayout) -> None:
+        """Accept every layout: networks beyond the dies are drawn, and the design rules refuse them."""
+
+    def sources(self, reference: Circuit) -> dict[str, tuple[str, ...]]:
+        """Return the labels of the carrier, of the inputs, and of the neurons of each layer."""
+        from optinc_pdk.report.source_spectra import network_sources
+
+        return network_sources(board_of(reference))
+
+    def matrices(self, programming: NetworkProgramming, result: Any) -> list[MatrixMap]:
+        """Return the matrix of each layer."""
+        from optinc_pdk.report.matrix_maps import layer_maps
+
+        return layer_maps(programming)
 
 
 Factors = TypeVar("Factors")

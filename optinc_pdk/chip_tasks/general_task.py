@@ -12,7 +12,15 @@ import numpy as np
 
 from optinc_pdk.assemble import CircuitDraft, draft_circuit
 from optinc_pdk.cards import Process, with_field_outputs
-from optinc_pdk.chip_tasks.chip_task import MOST_SAMPLES, SizeEstimate, Stages, board_of
+from optinc_pdk.chip_tasks.chip_task import (
+    MOST_SAMPLES,
+    NetworkTask,
+    SizeEstimate,
+    Stages,
+    board_of,
+    driven_errors,
+    network_estimate,
+)
 from optinc_pdk.chip_tasks.sources import CheckedNetwork
 from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
@@ -24,7 +32,6 @@ from optinc_pdk.onn.conditioning import check_gains
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
     from optinc_pdk.report.eye_maps import RateEyes
-    from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.signoff.function import ChipLight
     from optinc_pdk.simulate import Programming, Scattering
     from optinc_pdk.simulate.transmission.light_samples import LightSamples
@@ -52,7 +59,7 @@ class GeneralResult:
 
 
 @dataclass(frozen=True, eq=False)
-class GeneralTask:
+class GeneralTask(NetworkTask):
     """A general network between input fibres and receivers of fields.
 
     Attributes:
@@ -86,11 +93,7 @@ class GeneralTask:
 
     def estimate(self) -> SizeEstimate:
         """Estimate the memory of the build."""
-        return SizeEstimate(
-            circuit_memory_gb(self.given),
-            f"a chip of {self.given.mzis:,} MZIs",
-            "use a machine with more memory, fewer or narrower layers, or 'factor' with smaller blocks",
-        )
+        return network_estimate(circuit_memory_gb(self.given), self.given.mzis)
 
     def factor(self) -> tuple[LayerFactor, ...]:
         """Factor the layers, and check that the electronics reach the gains that they need."""
@@ -106,9 +109,6 @@ class GeneralTask:
     def draft(self, factors: tuple[LayerFactor, ...], name: str) -> CircuitDraft:
         """Assemble the circuit, which the shapes of the layers determine."""
         return draft_circuit(self.given, self.process, name)
-
-    def check_layout(self, chip: ChipLayout) -> None:
-        """Accept every layout: networks beyond the dies are drawn, and the design rules refuse them."""
 
     def program(
         self, reference: Circuit, extracted: Circuit, factors: tuple[LayerFactor, ...], ground: SharedGround
@@ -161,10 +161,7 @@ class GeneralTask:
         lines = []
         if result is not None:
             lines = network_findings(result.comparison, result.saturated, self.given, self._factors)
-        if programming is not None:
-            errors = ", ".join(f"{error:.1e}" for error in programming.driven_error)
-            lines.append(f"matrix error as driven, rms over the 2-norm, by layer: {errors}")
-        return lines
+        return lines + driven_errors(programming)
 
     def pictures(self, result: GeneralResult) -> dict[str, bytes]:
         """Return the picture of the confusion matrix, or of the chip's outputs against the network's."""
@@ -175,18 +172,6 @@ class GeneralTask:
     def eyes(self, result: GeneralResult) -> RateEyes | None:
         """Return no eye diagrams: symbol rates are estimated for averages only."""
         return None
-
-    def matrices(self, programming: Programming, result: GeneralResult) -> list[MatrixMap]:
-        """Return the matrix of each layer."""
-        from optinc_pdk.report.matrix_maps import layer_maps
-
-        return layer_maps(programming)
-
-    def sources(self, reference: Circuit) -> dict[str, tuple[str, ...]]:
-        """Return the labels of the carrier, of the inputs, and of the neurons of each layer."""
-        from optinc_pdk.report.source_spectra import network_sources
-
-        return network_sources(board_of(reference))
 
     def light(self, reference: Circuit, programming: Programming, result: GeneralResult) -> LightSamples:
         """Return the light of samples: first, last, that with the largest deviation, and some between."""

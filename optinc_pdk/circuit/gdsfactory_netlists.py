@@ -333,7 +333,7 @@ class _Expansion:
 
         Returns:
             The port of the device, None if a guide ends without one; the length of the guides in µm; and the number of
-            them that are no straights.
+            them that are not straights.
         """
         length, bends = 0.0, 0
         for _ in range(len(self.lengths) + 1):
@@ -350,7 +350,7 @@ class _Expansion:
         """Add an optical net for every chain of guides between two devices.
 
         Returns:
-            The lengths of all in µm, and the numbers of their parts that are no straights.
+            The lengths of all in µm, and the numbers of their parts that are not straights.
         """
         lengths: list[float] = []
         bends: list[int] = []

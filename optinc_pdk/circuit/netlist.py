@@ -68,7 +68,7 @@ class Circuit:
         ports: External label (fibre or pad) to global port number.
         settings: Name of a setting, which ends in its unit, to (I,) values, NaN where an instance lacks the setting.
         net_length_um: (n,) guide length of each optical net in µm; empty for a circuit without geometry.
-        net_bends: (n,) number of parts of each net's guide that are no straights, whose lengths a netlist rounds; empty
+        net_bends: (n,) number of parts of each net's guide other than straights, whose lengths a netlist rounds; empty
             if it is not known.
         position_um: (I, 2) positions (x, y) in µm; empty for a circuit without geometry.
         sections: Names of the sections of the floorplan.

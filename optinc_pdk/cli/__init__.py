@@ -34,7 +34,7 @@ def main() -> None:
             print(f"optinc: {received.message}", file=sys.stderr, flush=True)
             code = received.code
             if received.forked:
-                # threads that still compute, and the cleaning up of libraries, would last beyond the grace period
+                # threads that still compute, and the exit handlers of libraries, would outlast the grace period
                 os._exit(code)
     sys.exit(code)
 

@@ -60,7 +60,7 @@ def print_table(table: Any) -> None:
 
 
 def _console(stream: TextIO, width: int | None = None) -> Console:
-    """Return a rich console that shows text of files as it is: without markup, and without characters that act."""
+    """Return a rich console that shows text of files as it is: without markup, and with escaped control characters."""
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
     from rich.text import Text

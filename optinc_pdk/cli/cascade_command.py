@@ -8,26 +8,16 @@ from typing import Annotated
 
 import typer
 
+from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.options import (
-    DEFAULT,
-    LARGEST_SEED,
-    MOST,
-    Accept,
-    ActivationName,
-    Json,
-    ProcessName,
-    accepted_budgets,
-    parse_output,
-)
 from optinc_pdk.cli.paths import output_folder
 
 
 @app.command()
 def cascade(
     output: Annotated[
-        Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Folder for all files.")
+        Path, typer.Option("-o", "--output", parser=opt.parse_output, metavar="PATH", help="Folder for all files.")
     ] = Path("gds_out"),
     bits: Annotated[int | None, typer.Option(help="Bits of a word; even. Default: those of .npz weights.")] = None,
     servers: Annotated[
@@ -40,26 +30,26 @@ def cascade(
     second: Annotated[
         Path | None, typer.Option(help="Weight file of level 2. Default: comparators in closed form.")
     ] = None,
-    activation: ActivationName = None,
+    activation: opt.ActivationName = None,
     name: Annotated[
         str | None,
         typer.Option(help="Name: 1 to 25 letters, digits and underscores. Default: it states bits and servers."),
     ] = None,
-    process: ProcessName = DEFAULT,
+    process: opt.ProcessName = opt.DEFAULT,
     words: Annotated[
         int | None,
         typer.Option(
             min=0,
-            max=MOST,
+            max=opt.MOST,
             help="Number of random sets of N² words that are checked beside the corner cases. Default: 100,000.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the random words, from 0.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=opt.LARGEST_SEED, help="Seed of the random words, from 0.")] = 0,
     loss: Annotated[
         float, typer.Option(min=0.0, help="Loss of a fibre between the levels in dB, with its connectors.")
     ] = 0.0,
-    accept: Accept = "",
-    as_json: Json = False,
+    accept: opt.Accept = "",
+    as_json: opt.Json = False,
 ) -> None:
     """Build the chips of both levels of a cascade and check words of N² servers against their average.
 
@@ -67,7 +57,7 @@ def cascade(
     .cascade.json, .cascade.txt and .cascade.png. Exit code 1 if a check fails, or if a chip misses a budget of the
     process that --accept does not name.
     """
-    budgets = accepted_budgets(accept)
+    budgets = opt.accepted_budgets(accept)
     output_folder(output)
 
     from optinc_pdk.cascade_build import CASCADE_STAGES, RANDOM_SETS, build_cascade

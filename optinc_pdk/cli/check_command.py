@@ -10,28 +10,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from optinc_pdk.chip_files import chip_files, chip_paths
+from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, stage_progress
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.matrix_options import is_matrix
 from optinc_pdk.cli.network_files import read_any_network
-from optinc_pdk.cli.options import (
-    DEFAULT,
-    Accuracy,
-    ActivationName,
-    Agreement,
-    Bits,
-    ChipBias,
-    ChipNetlist,
-    DataFile,
-    Gds,
-    Groups,
-    Json,
-    Out,
-    ProcessName,
-    Servers,
-    Tolerance,
-    Weights,
-)
 from optinc_pdk.cli.paths import default_output, output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.errors import InputError
 
@@ -46,21 +29,21 @@ STAGES = ("extract", "function")
 
 @app.command()
 def check(
-    weights: Weights,
-    gds: Gds,
-    netlist: ChipNetlist = None,
-    bias: ChipBias = None,
-    bits: Bits = None,
-    servers: Servers = None,
-    groups: Groups = None,
-    activation: ActivationName = None,
-    data: DataFile = None,
-    agreement: Agreement = None,
-    accuracy: Accuracy = None,
-    tolerance: Tolerance = None,
-    output: Out = None,
-    process: ProcessName = DEFAULT,
-    as_json: Json = False,
+    weights: opt.Weights,
+    gds: opt.Gds,
+    netlist: opt.ChipNetlist = None,
+    bias: opt.ChipBias = None,
+    bits: opt.Bits = None,
+    servers: opt.Servers = None,
+    groups: opt.Groups = None,
+    activation: opt.ActivationName = None,
+    data: opt.DataFile = None,
+    agreement: opt.Agreement = None,
+    accuracy: opt.Accuracy = None,
+    tolerance: opt.Tolerance = None,
+    output: opt.Out = None,
+    process: opt.ProcessName = opt.DEFAULT,
+    as_json: opt.Json = False,
 ) -> None:
     """Check that the extracted layout computes every word exactly; writes .function.npz.
 

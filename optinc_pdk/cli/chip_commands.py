@@ -9,32 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progress
 from optinc_pdk.cli.chip_builds import described_network, end_build
 from optinc_pdk.cli.matrix_options import is_matrix, refuse_for_matrix, refuse_for_network
 from optinc_pdk.cli.network_files import read_any_network
-from optinc_pdk.cli.options import (
-    DEFAULT,
-    Accept,
-    Accuracy,
-    ActivationName,
-    Agreement,
-    Bits,
-    DataFile,
-    ExtraColumns,
-    Gds,
-    Groups,
-    Json,
-    LinkName,
-    MeshName,
-    ProcessName,
-    Reading,
-    ReceiversName,
-    Servers,
-    Tolerance,
-    accepted_budgets,
-    parse_output,
-)
 from optinc_pdk.cli.paths import errors_naming, output_folder, output_path
 from optinc_pdk.errors import InputError
 
@@ -54,19 +33,20 @@ def build(
         ),
     ] = None,
     output: Annotated[
-        Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Folder for the chip's files.")
+        Path,
+        typer.Option("-o", "--output", parser=opt.parse_output, metavar="PATH", help="Folder for the chip's files."),
     ] = Path("gds_out"),
     name: Annotated[
         str | None,
         typer.Option(help="Chip name: 1 to 32 letters, digits and underscores. Default: the weight file's stem."),
     ] = None,
-    process: ProcessName = DEFAULT,
-    bits: Bits = None,
-    servers: Servers = None,
-    groups: Groups = None,
-    activation: ActivationName = None,
-    link: LinkName = None,
-    receivers: ReceiversName = None,
+    process: opt.ProcessName = opt.DEFAULT,
+    bits: opt.Bits = None,
+    servers: opt.Servers = None,
+    groups: opt.Groups = None,
+    activation: opt.ActivationName = None,
+    link: opt.LinkName = None,
+    receivers: opt.ReceiversName = None,
     port_metadata: Annotated[
         bool,
         typer.Option(
@@ -75,22 +55,22 @@ def build(
             "reads it.",
         ),
     ] = False,
-    read: Reading = None,
-    tolerance: Tolerance = None,
-    data: DataFile = None,
-    agreement: Agreement = None,
-    accuracy: Accuracy = None,
-    mesh: MeshName = None,
-    extra_columns: ExtraColumns = None,
-    accept: Accept = "",
-    as_json: Json = False,
+    read: opt.Reading = None,
+    tolerance: opt.Tolerance = None,
+    data: opt.DataFile = None,
+    agreement: opt.Agreement = None,
+    accuracy: opt.Accuracy = None,
+    mesh: opt.MeshName = None,
+    extra_columns: opt.ExtraColumns = None,
+    accept: opt.Accept = "",
+    as_json: opt.Json = False,
 ) -> None:
     """Build a chip from trained weights or from a matrix and check it: design rules, netlist and function.
 
     Writes the layout, netlist, bias and report into the output folder. Exit code 1 if a check fails, or if the chip
     misses a budget of the process that --accept does not name.
     """
-    budgets = accepted_budgets(accept)
+    budgets = opt.accepted_budgets(accept)
     output_folder(output)
     described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
     if weights is not None and is_matrix(weights):
@@ -140,24 +120,24 @@ def factor(
         Path,
         typer.Argument(help="Weight file: .npz, .safetensors or .onnx; or matrix: .npy, or .npz with one array."),
     ],
-    process: ProcessName = DEFAULT,
-    bits: Bits = None,
-    servers: Servers = None,
-    groups: Groups = None,
-    activation: ActivationName = None,
-    link: LinkName = None,
-    mesh: MeshName = None,
-    extra_columns: ExtraColumns = None,
+    process: opt.ProcessName = opt.DEFAULT,
+    bits: opt.Bits = None,
+    servers: opt.Servers = None,
+    groups: opt.Groups = None,
+    activation: opt.ActivationName = None,
+    link: opt.LinkName = None,
+    mesh: opt.MeshName = None,
+    extra_columns: opt.ExtraColumns = None,
     picture: Annotated[
         Path | None,
         typer.Option(
-            parser=parse_output,
+            parser=opt.parse_output,
             metavar="PATH",
             help="Diagram of a matrix's meshes to write, .svg, .pdf or .png: MZIs as crossings in the colour of theta; "
             "up to 16 modes with phi and output phases as text.",
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Factor the weight matrices of a network, or a matrix, into meshes; prints MZIs, phase shifters and errors.
 
@@ -236,15 +216,15 @@ def size(
         list[Path],
         typer.Argument(help="Weight files: .npz, .safetensors or .onnx; or matrices: .npy, or .npz with one array."),
     ],
-    process: ProcessName = DEFAULT,
-    bits: Bits = None,
-    servers: Servers = None,
-    groups: Groups = None,
-    activation: ActivationName = None,
-    link: LinkName = None,
-    mesh: MeshName = None,
-    extra_columns: ExtraColumns = None,
-    as_json: Json = False,
+    process: opt.ProcessName = opt.DEFAULT,
+    bits: opt.Bits = None,
+    servers: opt.Servers = None,
+    groups: opt.Groups = None,
+    activation: opt.ActivationName = None,
+    link: opt.LinkName = None,
+    mesh: opt.MeshName = None,
+    extra_columns: opt.ExtraColumns = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Estimate the chip size of networks and matrices without a layout: area, pads, heater power and optical power.
 
@@ -300,19 +280,19 @@ def size(
 
 @app.command()
 def view(
-    gds: Gds,
+    gds: opt.Gds,
     output: Annotated[
         Path | None,
         typer.Option(
             "-o",
             "--output",
-            parser=parse_output,
+            parser=opt.parse_output,
             metavar="PATH",
             help="Folder for the pictures, or for the layer properties for KLayout. Default: the layout's folder.",
         ),
     ] = None,
     png: Annotated[bool, typer.Option("--png", help="Write pictures, and open no application.")] = False,
-    process: ProcessName = DEFAULT,
+    process: opt.ProcessName = opt.DEFAULT,
 ) -> None:
     """Open a layout in KLayout with the process's layer names and colours, or else its report page in the browser.
 
@@ -349,9 +329,9 @@ def view(
 @app.command()
 def cells(
     output: Annotated[
-        Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Page to write, .md.")
+        Path, typer.Option("-o", "--output", parser=opt.parse_output, metavar="PATH", help="Page to write, .md.")
     ] = Path("docs/cells.md"),
-    process: ProcessName = DEFAULT,
+    process: opt.ProcessName = opt.DEFAULT,
 ) -> None:
     """Write a Markdown page of a process's cells: picture, ports, device card and model of each.
 

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from optinc_pdk.cards import Process
     from optinc_pdk.chip_files import ChipFiles
     from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions
+    from optinc_pdk.circuit import Bias, Board
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.onn import Activation, Onn
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
+    from optinc_pdk.simulate import Scattering
     from optinc_pdk.tolerance import NominalChip
     from optinc_pdk.tolerance.montecarlo.matrix_check import MatrixCheck
     from optinc_pdk.tolerance.montecarlo.network_check import NetworkCheck
@@ -184,6 +186,48 @@ def read_target_chip(
         with errors_naming(weights or files.gds):
             check_vector_board(chip.board, target.network.task)
     return chip
+
+
+@dataclass(frozen=True)
+class LightRun:
+    """Inputs of a command that sends light of given powers through an extracted chip, and the picture that it writes.
+
+    Attributes:
+        files: Files of the chip.
+        card: Process as the target uses it.
+        weights: File of the target, or None.
+        laser_w: Power launched into every guide, in W; None for the card's.
+        ratio: Power of the local oscillators relative to that of a guide; None for that of the netlist.
+        seed: Seed of the noise.
+        picture: The picture to write.
+        as_json: Whether JSON is printed.
+    """
+
+    files: ChipFiles
+    card: Process
+    weights: Path | None
+    laser_w: float | None
+    ratio: float | None
+    seed: int
+    picture: Path
+    as_json: bool
+
+    def light(self, chip: ExtractedChip) -> tuple[Scattering, Board, Bias]:
+        """Return S-parameters, board and electronics of a network's chip, with the power of its local oscillators.
+
+        Raises:
+            InputError: The power is out of range.
+        """
+        from optinc_pdk.simulate import scattering
+        from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
+        from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
+
+        card, ratio = self.card, self.ratio
+        check_oscillator_power(card, self.laser_w, chip.board.oscillator_power if ratio is None else ratio)
+        s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
+        if ratio is None:
+            return s, chip.board, chip.bias
+        return s, *with_oscillator_power(s, chip.board, chip.bias, card, ratio)
 
 
 def process_of(target: WordTarget | CheckedNetwork | MatrixTarget, card: Process) -> Process:

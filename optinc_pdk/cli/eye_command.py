@@ -8,28 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from optinc_pdk.chip_files import chip_files, chip_paths
+from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app
 from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, process_of, read_target
 from optinc_pdk.cli.eye_drawing import EyeRun
-from optinc_pdk.cli.options import (
-    DEFAULT,
-    ActivationName,
-    Agreement,
-    Bits,
-    ChipBias,
-    ChipNetlist,
-    DataFile,
-    Gds,
-    Groups,
-    Json,
-    LaserW,
-    OscillatorW,
-    Out,
-    ProcessName,
-    Seed,
-    Servers,
-    TargetFile,
-)
 from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
@@ -41,23 +23,23 @@ if TYPE_CHECKING:
 
 @app.command()
 def eye(
-    gds: Gds,
+    gds: opt.Gds,
     symbol_rate: Annotated[float, typer.Option(help="Symbols per second.")],
-    netlist: ChipNetlist = None,
-    bias: ChipBias = None,
-    weights: TargetFile = None,
-    bits: Bits = None,
-    servers: Servers = None,
-    groups: Groups = None,
-    activation: ActivationName = None,
-    data: DataFile = None,
-    agreement: Agreement = None,
-    laser_w: LaserW = None,
-    oscillator_w: OscillatorW = None,
-    seed: Seed = 0,
-    output: Out = None,
-    process: ProcessName = DEFAULT,
-    as_json: Json = False,
+    netlist: opt.ChipNetlist = None,
+    bias: opt.ChipBias = None,
+    weights: opt.TargetFile = None,
+    bits: opt.Bits = None,
+    servers: opt.Servers = None,
+    groups: opt.Groups = None,
+    activation: opt.ActivationName = None,
+    data: opt.DataFile = None,
+    agreement: opt.Agreement = None,
+    laser_w: opt.LaserW = None,
+    oscillator_w: opt.OscillatorW = None,
+    seed: opt.Seed = 0,
+    output: opt.Out = None,
+    process: opt.ProcessName = opt.DEFAULT,
+    as_json: opt.Json = False,
 ) -> None:
     """Draw eye diagrams of the extracted layout at a symbol rate; writes .eye.png.
 
@@ -96,7 +78,7 @@ def eye(
             f"process {card.name!r} states no bandwidth of its {missing[0]}, without which symbols have no shape: add "
             f"model.parameters.bandwidth_hz to devices/{missing[0]}.yml"
         )
-    run = EyeRun(files, process_of(target, card), weights, symbol_rate, laser_w, ratio, seed, picture, as_json)
+    run = EyeRun(files, process_of(target, card), weights, laser_w, ratio, seed, picture, as_json, symbol_rate)
     run.draw(target)
 
 

@@ -5,51 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from optinc_pdk.cli.app import print_table, stage_progress
-from optinc_pdk.cli.chip_targets import WordTarget, read_target_chip
+from optinc_pdk.cli.chip_targets import LightRun, WordTarget, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 
 if TYPE_CHECKING:
-    from optinc_pdk.cards import Process
-    from optinc_pdk.chip_files import ChipFiles
     from optinc_pdk.chip_tasks.sources import CheckedNetwork
-    from optinc_pdk.circuit import Bias, Board
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
-    from optinc_pdk.simulate import Scattering
     from optinc_pdk.simulate.transmission.noise import Noise
     from optinc_pdk.tolerance.eye_diagram import Eye
 
 
 @dataclass(frozen=True)
-class EyeRun:
+class EyeRun(LightRun):
     """Inputs and output of eye diagrams.
 
     Attributes:
-        files: Files of the chip.
-        card: Process as the target uses it.
-        weights: File of the target, or None.
         symbol_rate: Symbols per second.
-        laser_w: Power launched into every guide, in W; None for the card's.
-        ratio: Power of the local oscillators relative to that of a guide; None for that of the netlist.
-        seed: Seed of the noise.
-        picture: The picture to write.
-        as_json: Whether JSON is printed.
     """
 
-    files: ChipFiles
-    card: Process
-    weights: Path | None
     symbol_rate: float
-    laser_w: float | None
-    ratio: float | None
-    seed: int
-    picture: Path
-    as_json: bool
 
     def draw(self, target: WordTarget | CheckedNetwork) -> NoReturn:
         """Draw the eyes of a chip, print their openings, and end with the exit code."""
@@ -83,23 +62,6 @@ class EyeRun:
             print(self.picture)
             print_faults(faults)
         raise typer.Exit(exit_code(True, faults))
-
-    def light(self, chip: ExtractedChip) -> tuple[Scattering, Board, Bias]:
-        """Return S-parameters, board and electronics of a chip, with the power of the local oscillators as given.
-
-        Raises:
-            InputError: The power is out of range.
-        """
-        from optinc_pdk.simulate import scattering
-        from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
-        from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
-
-        card, ratio = self.card, self.ratio
-        check_oscillator_power(card, self.laser_w, chip.board.oscillator_power if ratio is None else ratio)
-        s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
-        if ratio is None:
-            return s, chip.board, chip.bias
-        return s, *with_oscillator_power(s, chip.board, chip.bias, card, ratio)
 
 
 @dataclass(frozen=True, eq=False)

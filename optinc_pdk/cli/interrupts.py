@@ -133,14 +133,14 @@ def run_supervised(work: Callable[[], int], received: Interrupts) -> int:
     os.close(alive)
     status, number = _wait(worker, ending)
     if os.WIFEXITED(status):
-        # without the cleaning up of an interpreter that has done nothing
+        # this interpreter has nothing to clean up
         os._exit(os.WEXITSTATUS(status))
     if number:
         received.number = number
         if sys.stderr.isatty():
             print(_SHOW_CURSOR, end="", file=sys.stderr)
         raise KeyboardInterrupt
-    # a crash, or a system that needs memory: this process ends in the same way
+    # a crash, or the system was out of memory: this process ends in the same way
     crash = os.WTERMSIG(status)
     if crash != signal.SIGKILL:
         signal.signal(crash, signal.SIG_DFL)

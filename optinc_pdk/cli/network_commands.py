@@ -11,24 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
+from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.network_choice import chosen_network
-from optinc_pdk.cli.options import (
-    DEFAULT,
-    MOST,
-    MOST_UNITS,
-    ActivationName,
-    FinerInput,
-    Json,
-    Remainder,
-    Seed,
-    TaskBits,
-    TaskGroups,
-    TaskServers,
-    WeightsOut,
-    parse_output,
-)
 from optinc_pdk.cli.paths import output_folder, output_path
 from optinc_pdk.errors import InputError
 
@@ -42,12 +28,12 @@ if TYPE_CHECKING:
 
 @app.command()
 def synth(
-    bits: TaskBits,
-    servers: TaskServers,
-    output: WeightsOut,
-    groups: TaskGroups = None,
-    remainder: Remainder = False,
-    finer_input: FinerInput = False,
+    bits: opt.TaskBits,
+    servers: opt.TaskServers,
+    output: opt.WeightsOut,
+    groups: opt.TaskGroups = None,
+    remainder: opt.Remainder = False,
+    finer_input: opt.FinerInput = False,
     activation: Annotated[
         str | None,
         typer.Option(
@@ -75,7 +61,8 @@ def synth(
     process: Annotated[
         str | None,
         typer.Option(
-            help=f"With --for rate: process of the chip, its name or a folder with process cards. Default: {DEFAULT}."
+            help="With --for rate: process of the chip, its name or a folder with process cards. "
+            f"Default: {opt.DEFAULT}."
         ),
     ] = None,
     gain: Annotated[
@@ -88,7 +75,7 @@ def synth(
     copies: Annotated[
         int | None,
         typer.Option(
-            max=MOST_UNITS,
+            max=opt.MOST_UNITS,
             help="ReLU: regenerate signals; each signal that waits is carried by this many units, 1 or more. "
             "Default with --amplifiers: 1.",
         ),
@@ -96,13 +83,13 @@ def synth(
     amplifiers: Annotated[
         int | None,
         typer.Option(
-            max=MOST_UNITS,
+            max=opt.MOST_UNITS,
             help="ReLU: regenerate signals; the gain of a staircase is spread over this many layers, 1 or more. "
             "Default with --copies or --unary: 3.",
         ),
     ] = None,
     unary: Annotated[bool, typer.Option(help="ReLU: carry every signal as single bits, the largest network.")] = False,
-    as_json: Json = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Write an exact network in closed form, and prove that it is exact on its whole lattice of inputs.
 
@@ -171,12 +158,12 @@ def _print_exact_network(
 
 @app.command()
 def train(
-    bits: TaskBits,
-    servers: TaskServers,
-    output: WeightsOut,
-    groups: TaskGroups = None,
-    remainder: Remainder = False,
-    finer_input: FinerInput = False,
+    bits: opt.TaskBits,
+    servers: opt.TaskServers,
+    output: opt.WeightsOut,
+    groups: opt.TaskGroups = None,
+    remainder: opt.Remainder = False,
+    finer_input: opt.FinerInput = False,
     start: Annotated[
         Path | None, typer.Option(help="Weight file to start from. Default: the smallest network in closed form.")
     ] = None,
@@ -191,7 +178,7 @@ def train(
             "of --start, otherwise relu."
         ),
     ] = None,
-    steps: Annotated[int, typer.Option(max=MOST, help="Optimizer steps.")] = 20_000,
+    steps: Annotated[int, typer.Option(max=opt.MOST, help="Optimizer steps.")] = 20_000,
     noise: Annotated[
         float, typer.Option(help="Matrix error ε during training, relative to the 2-norm of each matrix.")
     ] = 3e-3,
@@ -235,7 +222,7 @@ def train(
     ramp: Annotated[
         float, typer.Option(help="Share of the steps during which the matrix error grows from 0 to --noise.")
     ] = 0.2,
-    seed: Seed = 0,
+    seed: opt.Seed = 0,
     stop: Annotated[
         bool, typer.Option(help="End as soon as every word is exact, also under the errors of the training.")
     ] = True,
@@ -292,31 +279,31 @@ def train(
 
 @app.command()
 def search(
-    bits: TaskBits,
-    servers: TaskServers,
+    bits: opt.TaskBits,
+    servers: opt.TaskServers,
     output: Annotated[
         Path,
         typer.Option(
             "-o",
             "--output",
-            parser=parse_output,
+            parser=opt.parse_output,
             metavar="PATH",
             help="Folder for the networks, front.csv and front.png.",
         ),
     ],
-    groups: TaskGroups = None,
-    remainder: Remainder = False,
-    finer_input: FinerInput = False,
+    groups: opt.TaskGroups = None,
+    remainder: opt.Remainder = False,
+    finer_input: opt.FinerInput = False,
     epsilon: Annotated[
         float, typer.Option(help="Matrix error ε to tolerate, relative to the 2-norm: 1e-6 to 0.1.")
     ] = 1e-3,
-    steps: Annotated[int, typer.Option(max=MOST, help="Optimizer steps of each training.")] = 60_000,
-    seed: Seed = 0,
+    steps: Annotated[int, typer.Option(max=opt.MOST, help="Optimizer steps of each training.")] = 60_000,
+    seed: opt.Seed = 0,
     also: Annotated[
         list[Path] | None,
         typer.Option(help="Weight file to compare with the networks found; may be given several times."),
     ] = None,
-    activation: ActivationName = None,
+    activation: opt.ActivationName = None,
 ) -> None:
     """Search for the network with the fewest MZIs that tolerates a matrix error; needs the extra 'train' (PyTorch).
 

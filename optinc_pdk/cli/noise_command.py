@@ -12,40 +12,16 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from optinc_pdk.chip_files import chip_files, chip_paths
+from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, stage_progress
-from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, process_of, read_target, read_target_chip
+from optinc_pdk.cli.chip_targets import LightRun, TaskOptions, WordTarget, process_of, read_target, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.matrix_options import refuse_for_matrix
-from optinc_pdk.cli.options import (
-    DEFAULT,
-    MOST,
-    Accuracy,
-    ActivationName,
-    Agreement,
-    Bits,
-    ChipBias,
-    ChipNetlist,
-    DataFile,
-    Gds,
-    Groups,
-    Json,
-    LaserW,
-    OscillatorW,
-    Out,
-    ProcessName,
-    Reading,
-    Seed,
-    Servers,
-    TargetFile,
-    Tolerance,
-)
 from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
-    from optinc_pdk.cards import Process
-    from optinc_pdk.chip_files import ChipFiles
     from optinc_pdk.chip_tasks.sources import CheckedNetwork
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.tolerance.error_rates import NoiseCurve
@@ -55,21 +31,21 @@ if TYPE_CHECKING:
 
 @app.command()
 def noise(
-    gds: Gds,
-    netlist: ChipNetlist = None,
-    bias: ChipBias = None,
-    weights: TargetFile = None,
-    bits: Bits = None,
-    servers: Servers = None,
-    groups: Groups = None,
-    activation: ActivationName = None,
-    data: DataFile = None,
-    agreement: Agreement = None,
-    accuracy: Accuracy = None,
-    tolerance: Tolerance = None,
-    read: Reading = None,
-    laser_w: LaserW = None,
-    oscillator_w: OscillatorW = None,
+    gds: opt.Gds,
+    netlist: opt.ChipNetlist = None,
+    bias: opt.ChipBias = None,
+    weights: opt.TargetFile = None,
+    bits: opt.Bits = None,
+    servers: opt.Servers = None,
+    groups: opt.Groups = None,
+    activation: opt.ActivationName = None,
+    data: opt.DataFile = None,
+    agreement: opt.Agreement = None,
+    accuracy: opt.Accuracy = None,
+    tolerance: opt.Tolerance = None,
+    read: opt.Reading = None,
+    laser_w: opt.LaserW = None,
+    oscillator_w: opt.OscillatorW = None,
     symbol_rates: Annotated[
         str | None,
         typer.Option(
@@ -77,11 +53,11 @@ def noise(
             "1e5:1e9:17. Default: 13 rates from the lowest useful one of the process card to the highest."
         ),
     ] = None,
-    passes: Annotated[int, typer.Option(min=1, max=MOST, help="Number of times that every input is sent.")] = 1,
-    seed: Seed = 0,
-    output: Out = None,
-    process: ProcessName = DEFAULT,
-    as_json: Json = False,
+    passes: Annotated[int, typer.Option(min=1, max=opt.MOST, help="Number of times that every input is sent.")] = 1,
+    seed: opt.Seed = 0,
+    output: opt.Out = None,
+    process: opt.ProcessName = opt.DEFAULT,
+    as_json: opt.Json = False,
 ) -> None:
     """Measure the word-error rate of the extracted layout against the symbol rate; writes .noise.csv and .noise.png.
 
@@ -131,52 +107,33 @@ def noise(
             f"devices/{device}.yml), which is taken as unlimited: the rates are too high",
             file=sys.stderr,
         )
-    run = _Run(files, process_of(target, card), weights, rates, laser_w, ratio, passes, seed, table, picture, as_json)
+    run = _Run(files, process_of(target, card), weights, laser_w, ratio, seed, picture, as_json, rates, passes, table)
     if isinstance(target, WordTarget):
         _noise_of_words(run, target)
     _noise_of_check(run, target)
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Run(LightRun):
     """Inputs and output of a curve.
 
     Attributes:
-        files: Files of the chip.
-        card: Process as the target uses it.
-        weights: File of the target, or None.
         rates: Symbols per second.
-        laser_w: Power launched into every guide, in W; None for the card's.
-        ratio: Power of the local oscillators relative to that of a guide; None for that of the netlist.
         passes: Number of times that every input is sent.
-        seed: Seed of the noise.
         table: The table to write.
-        picture: The picture to write.
-        as_json: Whether JSON is printed.
     """
 
-    files: ChipFiles
-    card: Process
-    weights: Path | None
     rates: Sequence[float]
-    laser_w: float | None
-    ratio: float | None
     passes: int
-    seed: int
     table: Path
-    picture: Path
-    as_json: bool
 
 
 def _noise_of_words(run: _Run, target: WordTarget) -> NoReturn:
     """Count wrong words at symbol rates, estimate the highest rate, and end with the exit code."""
     from optinc_pdk.report.formatting import format_si
     from optinc_pdk.signoff.function import check_board, function_inputs
-    from optinc_pdk.simulate import scattering
-    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
     from optinc_pdk.tolerance.error_rates import word_error_curve
     from optinc_pdk.tolerance.link_energy import link_energy
-    from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
     from optinc_pdk.tolerance.oscillator_rates import oscillator_rates
 
     card = run.card
@@ -193,12 +150,8 @@ def _noise_of_words(run: _Run, target: WordTarget) -> NoReturn:
         chip = read_target_chip(run.files, target, card, run.weights)
         faults += chip.faults
         check_board(chip.board, task)
-        check_oscillator_power(card, run.laser_w, chip.board.oscillator_power if run.ratio is None else run.ratio)
         report_stage("light")
-        s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
-        board, electronics = chip.board, chip.bias
-        if run.ratio is not None:
-            board, electronics = with_oscillator_power(s, board, electronics, card, run.ratio)
+        s, board, electronics = run.light(chip)
         curve = word_error_curve(
             s,
             board,
@@ -260,10 +213,8 @@ def _noise_of_check(run: _Run, target: CheckedNetwork | MatrixTarget) -> NoRetur
     from optinc_pdk.report.checked_noise_curve import checked_csv, checked_lines, checked_png
     from optinc_pdk.report.formatting import format_si
     from optinc_pdk.simulate import scattering
-    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
     from optinc_pdk.tolerance.checked_noise import NoisyOutputs, checked_noise_curve
     from optinc_pdk.tolerance.noisy_outputs import NoisyMatrix, NoisyNetwork
-    from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
 
     card = run.card
     names = tuple(format_si(rate, "Bd") for rate in sorted(set(run.rates)))
@@ -272,16 +223,13 @@ def _noise_of_check(run: _Run, target: CheckedNetwork | MatrixTarget) -> NoRetur
         chip = read_target_chip(run.files, target, card, run.weights)
         faults += chip.faults
         stages("light")
-        s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
         outputs: NoisyOutputs
         if isinstance(target, MatrixTarget):
+            s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
             outputs = NoisyMatrix.of(s, target)
         else:
-            check_oscillator_power(card, run.laser_w, chip.board.oscillator_power if run.ratio is None else run.ratio)
-            board, bias = chip.board, chip.bias
-            if run.ratio is not None:
-                board, bias = with_oscillator_power(s, board, bias, card, run.ratio)
-            outputs = NoisyNetwork(s, board, bias, target.network, target.data, target.limits)
+            light = run.light(chip)
+            outputs = NoisyNetwork(*light, target.network, target.data, target.limits)
         curve = checked_noise_curve(
             outputs, card, run.rates, run.laser_w, run.passes, run.seed, lambda bd: stages(format_si(bd, "Bd"))
         )

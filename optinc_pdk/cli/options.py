@@ -62,19 +62,12 @@ Target = Annotated[
     typer.Argument(help="Weight file: .npz, .safetensors or .onnx; or matrix: .npy, or .npz with one array."),
 ]
 Gds = Annotated[Path, typer.Argument(dir_okay=False, help="Layout file, GDS2 or OASIS.")]
-BiasFile = Annotated[Path, typer.Option("--bias", help="Bias file, .bias.yml: the DAC code of every heater.")]
 ChipNetlist = Annotated[
     Path | None, typer.Argument(dir_okay=False, help="Netlist file, .pic.yml. Default: beside the layout.")
 ]
 ChipBias = Annotated[
     Path | None,
     typer.Option("--bias", help="Bias file, .bias.yml: the DAC code of every heater. Default: beside the layout."),
-]
-ChipWeights = Annotated[
-    Path | None,
-    typer.Option(
-        "--weights", help="Weight file, which states the task. Default: the task of the report beside the layout."
-    ),
 ]
 TargetFile = Annotated[
     Path | None,

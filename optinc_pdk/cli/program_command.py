@@ -7,28 +7,10 @@ from typing import Annotated
 
 import typer
 
+from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, stage_progress
 from optinc_pdk.cli.chip_builds import described_network, end_build
 from optinc_pdk.cli.matrix_options import is_matrix, refuse_for_matrix
-from optinc_pdk.cli.options import (
-    DEFAULT,
-    Accept,
-    Accuracy,
-    ActivationName,
-    Agreement,
-    Bits,
-    DataFile,
-    Groups,
-    Json,
-    LinkName,
-    ProcessName,
-    Reading,
-    ReceiversName,
-    Servers,
-    Tolerance,
-    accepted_budgets,
-    parse_output,
-)
 from optinc_pdk.cli.paths import output_folder, warn_of_changes
 
 
@@ -46,33 +28,33 @@ def program(
         ),
     ],
     output: Annotated[
-        Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Folder for the files.")
+        Path, typer.Option("-o", "--output", parser=opt.parse_output, metavar="PATH", help="Folder for the files.")
     ] = Path("gds_out"),
     name: Annotated[
         str | None,
         typer.Option(help="Name of the files: 1 to 32 letters, digits and underscores. Default: the target's stem."),
     ] = None,
-    process: ProcessName = DEFAULT,
-    bits: Bits = None,
-    servers: Servers = None,
-    groups: Groups = None,
-    activation: ActivationName = None,
-    link: LinkName = None,
-    receivers: ReceiversName = None,
-    read: Reading = None,
-    tolerance: Tolerance = None,
-    data: DataFile = None,
-    agreement: Agreement = None,
-    accuracy: Accuracy = None,
-    accept: Accept = "",
-    as_json: Json = False,
+    process: opt.ProcessName = opt.DEFAULT,
+    bits: opt.Bits = None,
+    servers: opt.Servers = None,
+    groups: opt.Groups = None,
+    activation: opt.ActivationName = None,
+    link: opt.LinkName = None,
+    receivers: opt.ReceiversName = None,
+    read: opt.Reading = None,
+    tolerance: opt.Tolerance = None,
+    data: opt.DataFile = None,
+    agreement: opt.Agreement = None,
+    accuracy: opt.Accuracy = None,
+    accept: opt.Accept = "",
+    as_json: opt.Json = False,
 ) -> None:
     """Program an existing chip for other weights or another matrix of the same shape, and check it.
 
     Writes the files of a build with a new bias; layout and netlist are copies of the chip's. Exit code 1 if a check
     fails, or if the chip misses a budget of the process that --accept does not name.
     """
-    budgets = accepted_budgets(accept)
+    budgets = opt.accepted_budgets(accept)
     output_folder(output)
     described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
     if is_matrix(target):

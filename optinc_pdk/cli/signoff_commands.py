@@ -11,19 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from optinc_pdk.chip_files import chip_paths
+from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.layout_faults import faults_json
-from optinc_pdk.cli.options import (
-    DEFAULT,
-    ChipNetlist,
-    Gds,
-    Json,
-    Out,
-    ProcessName,
-    TopNetlist,
-    parse_output,
-)
 from optinc_pdk.cli.paths import (
     default_output,
     errors_naming,
@@ -45,16 +36,16 @@ SHOWN = 20
 
 @app.command()
 def drc(
-    gds: Gds,
+    gds: opt.Gds,
     bias: Annotated[
         Path | None, typer.Option(help="Bias file, .bias.yml. Default: none, and the rules on currents are not run.")
     ] = None,
-    output: Out = None,
-    process: ProcessName = DEFAULT,
+    output: opt.Out = None,
+    process: opt.ProcessName = opt.DEFAULT,
     rules: Annotated[
         bool, typer.Option("--rules", help="Also print a table of all rules; --json lists them always.")
     ] = False,
-    as_json: Json = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Check the design rules of a layout; writes a marker database, .drc.lyrdb, which KLayout opens.
 
@@ -138,9 +129,9 @@ def _print_drc(
 @app.command()
 def deck(
     output: Annotated[
-        Path, typer.Option("-o", "--output", parser=parse_output, metavar="PATH", help="Script to write, .lydrc.")
+        Path, typer.Option("-o", "--output", parser=opt.parse_output, metavar="PATH", help="Script to write, .lydrc.")
     ] = Path("optinc.lydrc"),
-    process: ProcessName = DEFAULT,
+    process: opt.ProcessName = opt.DEFAULT,
 ) -> None:
     """Write a process's design rules as a DRC script for the KLayout application."""
     if output_path(output).suffix.lower() != ".lydrc":
@@ -165,16 +156,16 @@ def deck(
 
 @app.command()
 def lvs(
-    gds: Gds,
-    netlist: ChipNetlist = None,
-    top: TopNetlist = "",
-    output: Out = None,
-    process: ProcessName = DEFAULT,
+    gds: opt.Gds,
+    netlist: opt.ChipNetlist = None,
+    top: opt.TopNetlist = "",
+    output: opt.Out = None,
+    process: opt.ProcessName = opt.DEFAULT,
     second_opinion: Annotated[
         bool,
         typer.Option("--second-opinion", help="Also compare with KLayout's netlist comparer; slow on large chips."),
     ] = False,
-    as_json: Json = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Compare the circuit extracted from a layout with the netlist; writes .lvs.json and .lvs.lyrdb.
 
@@ -196,7 +187,7 @@ def lvs(
         netlist_circuit = read_layout_netlist(netlist, gds, card, top)
 
     from optinc_pdk.file_sets import StagedFiles
-    from optinc_pdk.report.build_numbers import difference_line, length_lines, not_compared_text
+    from optinc_pdk.report.build_numbers import difference_line, lvs_lines
     from optinc_pdk.report.formatting import count_text
     from optinc_pdk.signoff.layout_faults import unused_labels
     from optinc_pdk.signoff.lvs import klayout_comparer
@@ -228,7 +219,7 @@ def lvs(
     if as_json:
         opinion = {"second_opinion": asdict(other)} if other else {}
         warnings = {"warnings": [warning.to_json() for warning in unused]}
-        print(json.dumps(result.to_json() | warnings | opinion, indent=2))
+        print(json.dumps({"schema": 1} | result.to_json() | warnings | opinion, indent=2))
     else:
         for difference in result.differences:
             print(difference_line(difference))
@@ -237,7 +228,7 @@ def lvs(
         verdict = "match" if result.match else "no match"
         agree = f"{count_text(result.devices, 'device')} and {count_text(result.nets, 'net')} agree"
         print(f"{verdict}: {agree}, {count_text(result.total_differences, 'difference')}")
-        for text in filter(None, (not_compared_text(result), *length_lines(result))):
+        for text in lvs_lines(result):
             print(text)
         if other:
             print(other)

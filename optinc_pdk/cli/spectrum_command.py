@@ -12,29 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from optinc_pdk.chip_files import chip_files, chip_paths
+from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter
 from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, check_of, process_of, read_target, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.options import (
-    DEFAULT,
-    MOST_UNITS,
-    Accuracy,
-    ActivationName,
-    Agreement,
-    Bits,
-    ChipBias,
-    ChipNetlist,
-    DataFile,
-    Gds,
-    Groups,
-    Json,
-    Out,
-    ProcessName,
-    Reading,
-    Servers,
-    Target,
-    Tolerance,
-)
 from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.errors import InputError
 
@@ -55,19 +36,19 @@ FINEST_PM = 1e-6
 
 @app.command()
 def spectrum(
-    weights: Target,
-    gds: Gds,
-    netlist: ChipNetlist = None,
-    bias: ChipBias = None,
-    bits: Bits = None,
-    servers: Servers = None,
-    groups: Groups = None,
-    activation: ActivationName = None,
-    data: DataFile = None,
-    agreement: Agreement = None,
-    accuracy: Accuracy = None,
-    tolerance: Tolerance = None,
-    read: Reading = None,
+    weights: opt.Target,
+    gds: opt.Gds,
+    netlist: opt.ChipNetlist = None,
+    bias: opt.ChipBias = None,
+    bits: opt.Bits = None,
+    servers: opt.Servers = None,
+    groups: opt.Groups = None,
+    activation: opt.ActivationName = None,
+    data: opt.DataFile = None,
+    agreement: opt.Agreement = None,
+    accuracy: opt.Accuracy = None,
+    tolerance: opt.Tolerance = None,
+    read: opt.Reading = None,
     wavelengths: Annotated[
         str,
         typer.Option(
@@ -80,14 +61,14 @@ def spectrum(
         typer.Option(help="Accuracy in pm, 1e-6 or more, of the ends of the window with the bias unchanged."),
     ] = 0.001,
     channels: Annotated[
-        int, typer.Option(min=1, max=MOST_UNITS, help="Number of channels of a wavelength-division link.")
+        int, typer.Option(min=1, max=opt.MOST_UNITS, help="Number of channels of a wavelength-division link.")
     ] = 8,
     spacing: Annotated[
         float, typer.Option(help="Distance of two channels in GHz, above 0; ITU-T G.694.1 uses 100.")
     ] = 100.0,
-    output: Out = None,
-    process: ProcessName = DEFAULT,
-    as_json: Json = False,
+    output: opt.Out = None,
+    process: opt.ProcessName = opt.DEFAULT,
+    as_json: opt.Json = False,
 ) -> None:
     """Find the carrier wavelengths at which the extracted layout computes exactly; writes .spectrum.csv and .png.
 

@@ -153,7 +153,7 @@ def _write(result: Verification, verified: VerifiedFiles, card: Process, paths: 
 
 def _print(result: Verification) -> None:
     """Print the findings, a line for every check, and the verdict."""
-    from optinc_pdk.report.build_numbers import length_lines, not_compared_text
+    from optinc_pdk.report.build_numbers import lvs_lines
     from optinc_pdk.report.formatting import count_text
     from optinc_pdk.report.rule_results import violation_line
     from optinc_pdk.report.verification_page import circuit_findings, function_text, verdict_text
@@ -180,7 +180,7 @@ def _print(result: Verification) -> None:
         differing = count_text(lvs.total_differences, "difference")
         verdict = "match:" if lvs.match else f"{differing}; the other"
         print(f"lvs       {verdict} {count_text(lvs.devices, 'device')} and {count_text(lvs.nets, 'net')} agree")
-        for text in filter(None, (not_compared_text(lvs), *length_lines(lvs))):
+        for text in lvs_lines(lvs):
             print(f"          {text}")
     if s is None:
         print(f"simulate  not run: {result.not_simulated}")

@@ -9,33 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from click.core import ParameterSource
 
+from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, stage_progress
 from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, process_of, read_target, read_target_chip
 from optinc_pdk.cli.drift_options import check_drift
 from optinc_pdk.cli.imperfection_options import sampled_amounts
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors
 from optinc_pdk.cli.network_files import REPLACE_REPORT, parse_report, report_path
-from optinc_pdk.cli.options import (
-    DEFAULT,
-    LARGEST_SEED,
-    MOST,
-    MOST_UNITS,
-    Accuracy,
-    ActivationName,
-    Agreement,
-    Bits,
-    ChipBias,
-    DataFile,
-    Groups,
-    Json,
-    OscillatorW,
-    ProcessName,
-    Reading,
-    Servers,
-    TargetFile,
-    Tolerance,
-    parse_output,
-)
 from optinc_pdk.cli.paths import output_folder, warn_of_changed_cards
 from optinc_pdk.cli.yield_run import YieldRun
 from optinc_pdk.cli.yield_studies import LaserOptions, SampleOptions, study_of
@@ -59,22 +39,22 @@ def yield_(
     netlist: Annotated[
         Path | None, typer.Option(help="Netlist file with the board, .pic.yml. Default: beside the layout.")
     ] = None,
-    bias: ChipBias = None,
-    weights: TargetFile = None,
-    bits: Bits = None,
-    servers: Servers = None,
-    groups: Groups = None,
-    activation: ActivationName = None,
-    data: DataFile = None,
-    agreement: Agreement = None,
-    accuracy: Accuracy = None,
-    tolerance: Tolerance = None,
-    read: Reading = None,
-    samples: Annotated[int, typer.Option(max=MOST, help="Number of sampled chips, 1 or more.")] = 1000,
+    bias: opt.ChipBias = None,
+    weights: opt.TargetFile = None,
+    bits: opt.Bits = None,
+    servers: opt.Servers = None,
+    groups: opt.Groups = None,
+    activation: opt.ActivationName = None,
+    data: opt.DataFile = None,
+    agreement: opt.Agreement = None,
+    accuracy: opt.Accuracy = None,
+    tolerance: opt.Tolerance = None,
+    read: opt.Reading = None,
+    samples: Annotated[int, typer.Option(max=opt.MOST, help="Number of sampled chips, 1 or more.")] = 1000,
     seed: Annotated[
         int,
         typer.Option(
-            max=LARGEST_SEED, help="Seed of the random numbers, from 0; sample i depends on the seed and i only."
+            max=opt.LARGEST_SEED, help="Seed of the random numbers, from 0; sample i depends on the seed and i only."
         ),
     ] = 0,
     target: Annotated[
@@ -121,7 +101,7 @@ def yield_(
             "--noise. Default: the process card's."
         ),
     ] = None,
-    oscillator_w: OscillatorW = None,
+    oscillator_w: opt.OscillatorW = None,
     symbol_rate: Annotated[
         float | None, typer.Option(help="Symbols per second; with --noise. Default: the process card's.")
     ] = None,
@@ -137,7 +117,7 @@ def yield_(
         typer.Option(
             "-o",
             "--output",
-            parser=parse_output,
+            parser=opt.parse_output,
             metavar="PATH",
             help="Folder for the results. Default: the layout's folder.",
         ),
@@ -152,12 +132,12 @@ def yield_(
     workers: Annotated[
         int | None,
         typer.Option(
-            max=MOST_UNITS, help="Number of processes with --scheduler local. Default: one for each processor."
+            max=opt.MOST_UNITS, help="Number of processes with --scheduler local. Default: one for each processor."
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an earlier run with the same options.")] = False,
-    process: ProcessName = DEFAULT,
-    as_json: Json = False,
+    process: opt.ProcessName = opt.DEFAULT,
+    as_json: opt.Json = False,
 ) -> None:
     """Sample the yield of the extracted chip under its process's imperfections; writes tables, numbers and plots.
 

@@ -49,11 +49,10 @@ def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
         GdsError: The file has no or several top cells, or :func:`read_cells` refuses it.
     """
     layout = read_cells(path)
-    empty = [cell for cell in layout.top_cells() if cell.bbox().empty()]
-    # of a layout that is empty as a whole, the only top cell remains
-    for cell in empty if len(empty) < len(layout.top_cells()) else ():
-        layout.prune_cell(cell.cell_index(), -1)
-    tops = layout.top_cells()
+    tops = drawn_tops(layout)
+    for cell in layout.top_cells():
+        if cell not in tops:
+            layout.prune_cell(cell.cell_index(), -1)
     if len(tops) != 1:
         listed = f": {', '.join(cell.name for cell in tops[:MAX_LISTED])}" if tops else ""
         raise GdsError(f"{path}: has {len(tops)} top cells{listed}; write it with exactly one")
@@ -172,6 +171,12 @@ def _layers_text(layers: set[tuple[int, int]]) -> str:
     """List some GDS layers."""
     listed = [f"{layer}/{datatype}" for layer, datatype in sorted(layers)]
     return ", ".join(listed if len(listed) <= MAX_LISTED else [*listed[:MAX_LISTED], "..."])
+
+
+def drawn_tops(layout: kdb.Layout) -> list[kdb.Cell]:
+    """Return the top cells of a layout that have shapes or labels; all of them if none has."""
+    tops = layout.top_cells()
+    return [cell for cell in tops if not cell.bbox().empty()] or tops
 
 
 def drawn_layers(layout: kdb.Layout) -> set[tuple[int, int]]:

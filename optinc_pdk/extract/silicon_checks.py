@@ -19,9 +19,8 @@ from optinc_pdk.extract.guide_couplers import NO_COUPLER
 from optinc_pdk.extract.guide_strips import StripRule
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
 from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
+from optinc_pdk.models.coupled_guides import nearest_edges
 
-# Corners whose distances from all edges are computed at a time, which limits the memory used.
-CORNERS = 256
 # Bodies that are compared with all devices of the process, which takes milliseconds each.
 MAX_DESCRIBED = 100
 
@@ -82,17 +81,19 @@ def check_reach(mask: MaskLayout, placements: Sequence[DevicePlacement], layer: 
         process: Process of the layout.
     """
     reach = process.reach_um(layer)
-    shapes = mask.region(layer) if reach is not None else kdb.Region()
-    if reach is None or shapes.is_empty():
+    if reach is None:
         return []
-    shapes, reach_nm = shapes.merged(), round(reach * NM_PER_UM)
+    shapes, reach_nm = mask.region(layer).merged(), round(reach * NM_PER_UM)
+    if shapes.is_empty():
+        return []
     silicon = mask.silicon(near=shapes.sized(reach_nm).merged())
     if layer in process.contact.metals:
         silicon -= kdb.Region([polygon for each in placements if each.pins for polygon in each.core])
     act = "it changes the light in them; move it"
     over = (shapes & silicon).merged()
     text = f"{layer} over silicon: the process has no such guides, and {act} at least {reach:g} µm away"
-    faults = [_reach_fault(layer, text, place) for place in sorted(region_polygons(over))]
+    kind = "slab" if layer == "slab" else "layer"
+    faults = [Fault(kind, text, center_um(place.bbox())) for place in sorted(region_polygons(over))]
     near = sorted(region_polygons((shapes & silicon.sized(reach_nm)).merged().not_interacting(over)))
     outline = contours(region_polygons(silicon))
     edges = np.hstack([np.minimum(outline.points, outline.ends), np.maximum(outline.points, outline.ends)])
@@ -104,14 +105,8 @@ def check_reach(mask: MaskLayout, placements: Sequence[DevicePlacement], layer: 
         # corners of the enlarged silicon are farther away than its sides
         if gap < reach_nm:
             text = f"{layer} {gap / NM_PER_UM:.3f} µm beside guides or devices: {act} at least {reach:g} µm away"
-            faults.append(_reach_fault(layer, text, shape))
+            faults.append(Fault(kind, text, center_um(shape.bbox())))
     return faults
-
-
-def _reach_fault(layer: str, text: str, place: kdb.Polygon) -> Fault:
-    """Return the fault of a shape that is within reach of silicon."""
-    at = center_um(place.bbox())
-    return Fault("slab", text, at) if layer == "slab" else Fault("layer", text, at)
 
 
 def check_coupled(mask: MaskLayout, placements: Sequence[DevicePlacement], marks: Sequence[kdb.Polygon]) -> list[Fault]:
@@ -276,20 +271,9 @@ def _gap_nm(points: Ints, ends: Ints, other_points: Ints, other_ends: Ints) -> f
     """Return the distance in nm of two outlines that do not cross, given their edges (n, 2) and (m, 2)."""
     if not len(points) or not len(other_points):
         return math.inf
-    return min(_nearest_nm(points, other_points, other_ends), _nearest_nm(other_points, points, ends))
-
-
-def _nearest_nm(corners: Ints, points: Ints, ends: Ints) -> float:
-    """Return the least distance in nm of corners (n, 2) from edges (m, 2)."""
-    leg = (ends - points).astype(float)
-    square = np.sum(leg**2, axis=1)
-    nearest = math.inf
-    for first in range(0, len(corners), CORNERS):
-        away = (corners[first : first + CORNERS, None] - points).astype(float)
-        share = np.clip(np.sum(away * leg, axis=2) / square, 0.0, 1.0)
-        off = away - share[..., None] * leg
-        nearest = min(nearest, float(np.sqrt(np.min(np.sum(off**2, axis=2)))))
-    return nearest
+    start, other = points.astype(float), other_points.astype(float)
+    both = nearest_edges(start, other, other_ends - other), nearest_edges(other, start, ends - start)
+    return min(float(distances.min()) for distances, _, _ in both)
 
 
 _OTHER_REMEDY = "draw a device of the process, or add this one (docs/own_devices.md)"

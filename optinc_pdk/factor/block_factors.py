@@ -63,11 +63,6 @@ class BlockFactor:
         return unitary_diagonal_mzis(*self.shape, self.block)
 
     @property
-    def saved_mzis(self) -> int:
-        """Number of MZIs counted by ``mzis`` that are not needed, including those of modes beyond W's edges."""
-        return self.mzis - int(self.needed_mzis.sum())
-
-    @property
     def mzis_saved_by_structure(self) -> int:
         """Number of MZIs saved by zeros, permutations and orthogonality, relative to dense blocks of equal shape.
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.factor.checks import as_matrix
-from optinc_pdk.factor.counts import dense_mzis, svd_mzis
+from optinc_pdk.factor.counts import dense_mzis
 from optinc_pdk.factor.isometry_mesh import mesh_of_columns, mesh_of_rows
 from optinc_pdk.factor.matrix_structure import RELATIVE_ZERO, MatrixPart, find_structure
 from optinc_pdk.factor.mesh import Mesh
@@ -60,11 +60,6 @@ class StructuredFactor:
     def mzis(self) -> int:
         """Number of MZIs of all parts. An attenuator with transmission 1 is not needed and not counted."""
         return sum(part.mzis for part in self.parts)
-
-    @property
-    def saved_mzis(self) -> int:
-        """MZIs saved relative to :func:`optinc_pdk.factor.counts.svd_mzis`, which also counts unused modes."""
-        return svd_mzis(*self.shape) - self.mzis
 
     @property
     def mzis_saved_by_structure(self) -> int:

@@ -64,11 +64,6 @@ class MatrixComparison:
         """(m, n) matrix of the chip in units of the target: its fields divided by the scale."""
         return np.asarray(self.fields / self.scale)
 
-    @property
-    def scale_db(self) -> float:
-        """The common scale as a gain of power in dB; below 0 for a matrix of 2-norm 1."""
-        return 20.0 * math.log10(self.scale)
-
 
 def compare_matrices(matrix: Complexes, target: MatrixTarget) -> MatrixComparison:
     """Compare the matrix of a chip with its target.

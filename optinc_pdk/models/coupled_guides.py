@@ -16,8 +16,8 @@ Floats = NDArray[np.float64]
 # factor e per decay length, which is about 0.1 µm, and a bend of 10 µm changes the gap by 3 nm over this length.
 PART_UM = 0.25
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(4)
-# Points whose distances to a line are calculated at once.
-BATCH = 1024
+# Distances between points and edges that are calculated at once, which limits the memory used.
+PAIRS = 2**20
 
 
 def coupled_length_um(
@@ -111,18 +111,33 @@ def nearest_um(points_um: Floats, line_um: Floats) -> tuple[Floats, Floats]:
     start, leg = line_um[:-1], np.diff(line_um, axis=0)
     # points of a line may coincide
     start, leg = start[np.any(leg, axis=1)], leg[np.any(leg, axis=1)]
-    square = np.sum(leg**2, axis=1)
-    length = np.sqrt(square)
+    length = np.sqrt(np.sum(leg**2, axis=1))
     before = np.cumsum(length) - length
-    distances, places = [], []
-    for first in range(0, len(points_um), BATCH):
-        away = points_um[first : first + BATCH, None] - start
+    distances, edges, along = nearest_edges(points_um, start, leg)
+    return distances, before[edges] + along * length[edges]
+
+
+def nearest_edges(points: Floats, start: Floats, leg: Floats) -> tuple[Floats, NDArray[np.int64], Floats]:
+    """Return how far each of n points is from the nearest of some edges, the number of this edge, and where on it.
+
+    Args:
+        points: (n, 2) points.
+        start: (m, 2) starts of the edges.
+        leg: (m, 2) vectors from start to end, not zero.
+
+    Returns:
+        (n,) distances in the unit of the points, (n,) numbers of edges, and (n,) shares of their lengths.
+    """
+    square, batch = np.sum(leg**2, axis=1), max(PAIRS // len(leg), 1)
+    found = []
+    for first in range(0, len(points), batch):
+        away = points[first : first + batch, None] - start
         along = np.clip(np.sum(away * leg, axis=2) / square, 0.0, 1.0)
         apart = np.hypot(*np.moveaxis(away - along[:, :, None] * leg, 2, 0))
         best = np.arange(len(apart)), np.argmin(apart, axis=1)
-        distances.append(apart[best])
-        places.append(before[best[1]] + along[best] * length[best[1]])
-    return np.concatenate(distances), np.concatenate(places)
+        found.append((apart[best], best[1], along[best]))
+    distances, edges, shares = (np.concatenate(each) for each in zip(*found, strict=True))
+    return distances, edges, shares
 
 
 def coupled_guides(

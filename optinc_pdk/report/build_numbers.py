@@ -19,7 +19,7 @@ from optinc_pdk.report.formatting import count_text, error_numbers, format_error
 from optinc_pdk.report.light_budget import light_budget, light_numbers
 from optinc_pdk.report.rule_results import violation_line
 from optinc_pdk.report.schema import LimitNumbers
-from optinc_pdk.report.size_limits import DieSize, Limit, area_mm2, chip_limits, loss_limit, rate_limit
+from optinc_pdk.report.size_limits import DieSize, area_mm2, chip_limits, loss_limit, rate_limit
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult
 from optinc_pdk.signoff.electrical.electrical_check import Currents, ElectricalResult, densest_ma_per_um
 from optinc_pdk.signoff.function import Certificate, FunctionResult
@@ -163,7 +163,7 @@ def crosstalk_numbers(process: Process) -> dict[str, float] | None:
 def budget_numbers(
     onn: Onn,
     process: Process,
-    limits: Mapping[str, Limit],
+    limits: Mapping[str, LimitNumbers],
     function: FunctionResult,
     speed: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def budget_numbers(
         speed: Section ``speed`` of the report; None if the rate was not estimated, which is then no budget.
 
     Returns:
-        ``limits``: `LimitNumbers` as dicts, by name; and ``light``: `LightNumbers` as a dict, None if the network
+        ``limits``: budgets by name; and ``light``: `LightNumbers` as a dict, None if the network
         tolerates no noise or the card has no budget.
     """
     noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
@@ -186,28 +186,23 @@ def budget_numbers(
         limits["rate"] = rate_limit(process, speed)
     light = (function.hop_loss_db, function.oscillator_powers)
     budget = light_budget(process, noise, *light) if noise > 0.0 else None
-    return {
-        "limits": {name: asdict(limit) for name, limit in limits.items()},
-        "light": None if budget is None else light_numbers(budget),
-    }
+    return {"limits": limits, "light": None if budget is None else light_numbers(budget)}
 
 
-def accept_limits(limits: dict[str, dict[str, Any]], accept: Collection[str]) -> list[str]:
+def accept_limits(limits: dict[str, LimitNumbers], accept: Collection[str]) -> list[str]:
     """State in each budget whether it is accepted, and list those that are missed without being accepted, as text.
 
     Args:
-        limits: `LimitNumbers` as dicts, by name; ``accepted`` is set in each.
+        limits: Budgets by name; replaced by budgets that state whether they are accepted.
         accept: Names of the budgets that may be missed.
     """
     lines = []
-    for name, numbers in limits.items():
-        numbers["accepted"] = numbers["holds"] is False and name in accept
-        if numbers["holds"] is False and not numbers["accepted"]:
-            text = LimitNumbers.model_validate(numbers).text(name)
-            lines.append(
-                f"budget {text}: {numbers['assumption']}; change the chip or the process, or accept it by name "
-                f"(--accept {name})"
-            )
+    for name, limit in limits.items():
+        missed = limit.holds is False
+        limits[name] = limit.model_copy(update={"accepted": missed and name in accept})
+        if missed and name not in accept:
+            remedy = f"change the chip or the process, or accept it by name (--accept {name})"
+            lines.append(f"budget {limit.text(name)}: {limit.assumption}; {remedy}")
     return lines
 
 
@@ -404,8 +399,8 @@ def fault_lines(faults: Sequence[LayoutFault]) -> list[str]:
     return lines
 
 
-def not_compared_text(lvs: LvsResult) -> str:
-    """Say what LVS did not compare because the netlist does not state it; empty if it states all."""
+def lvs_lines(lvs: LvsResult) -> list[str]:
+    """Say what LVS did not compare because the netlist does not state it, and how well the lengths agree."""
     parts = [
         text
         for count, text in (
@@ -415,10 +410,9 @@ def not_compared_text(lvs: LvsResult) -> str:
         )
         if count
     ]
-    if not parts:
-        return ""
-    listed = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
-    return f"not stated by the netlist, and not compared: {listed}"
+    listed = " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+    not_compared = [f"not stated by the netlist, and not compared: {listed}"] if parts else []
+    return not_compared + length_lines(lvs)
 
 
 def length_lines(lvs: LvsResult) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
 from optinc_pdk.cards import Process
-from optinc_pdk.file_writing import csv_text
+from optinc_pdk.file_writing import csv_text, png_bytes
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.tolerance.checked_noise import CheckedCurve
 
@@ -51,9 +50,7 @@ def checked_png(curve: CheckedCurve, name: str) -> bytes:
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[-1].set_xlabel("symbols per second")
     figure.axes[0].set_title(f"{name}: {format_si(curve.laser_w, 'W')} into every guide", fontsize=10)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
-    return picture.getvalue()
+    return png_bytes(figure, 120)
 
 
 def checked_lines(curve: CheckedCurve, process: Process) -> Iterator[str]:

@@ -28,7 +28,8 @@ from optinc_pdk.onn import (
 )
 from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
 from optinc_pdk.report.light_budget import LightBudget, light_budget
-from optinc_pdk.report.size_limits import DieSize, Limit, largest_die, loss_limit, pad_capacity, pads_limit, power_limit
+from optinc_pdk.report.schema import LimitNumbers
+from optinc_pdk.report.size_limits import DieSize, largest_die, loss_limit, pad_capacity, pads_limit, power_limit
 
 PAPER_NETWORKS = {
     (8, 4): ((4, 64, 128, 256, 128, 64, 4), (1, 2, 3, 4, 5, 6)),
@@ -88,7 +89,7 @@ class NetworkSize:
     mzi_loss_db: float
     dies: int
     fit: str
-    limits: dict[str, Limit]
+    limits: dict[str, LimitNumbers]
     light: LightBudget | None
 
     @property
@@ -374,7 +375,7 @@ def _pads(layers: Sequence[LayerSize], process: Process) -> int:
     return grounds + sum(layer.heaters for layer in layers)
 
 
-def _limits(dies: list[list[LayerSize]], size: DieSize, fit: str, process: Process) -> dict[str, Limit]:
+def _limits(dies: list[list[LayerSize]], size: DieSize, fit: str, process: Process) -> dict[str, LimitNumbers]:
     """Limits on the area of all dies, of which one is allowed, and on pads and power of the fullest die."""
     capacity = size[0] * size[1] / 1e6
     area = sum(layer.area_mm2 for die in dies for layer in die)
@@ -388,7 +389,14 @@ def _limits(dies: list[list[LayerSize]], size: DieSize, fit: str, process: Proce
     pads = pads_limit(process, max(_pads(die, process) for die in dies), [size])
     drive = "every heater at the middle of its range"
     return {
-        "size": Limit(area, capacity, "mm²", not several and area <= capacity, text, several),
-        "pads": replace(pads, assumption=scope + pads.assumption),
+        "size": LimitNumbers(
+            value=area,
+            limit=capacity,
+            unit="mm²",
+            holds=not several and area <= capacity,
+            assumption=text,
+            detail=several,
+        ),
+        "pads": pads.model_copy(update={"assumption": scope + pads.assumption}),
         "power": power_limit(process, power, capacity, scope + drive),
     }

@@ -34,7 +34,7 @@ def size_rows(sizes: Sequence[NetworkSize]) -> list[dict[str, Any]]:
             "dies": size.dies,
             "fit": size.fit,
             "missed": list(size.exceeded_limits),
-            "limits": {name: asdict(limit) for name, limit in size.limits.items()},
+            "limits": {name: limit.model_dump(exclude={"accepted"}) for name, limit in size.limits.items()},
             "light": None if size.light is None else light_numbers(size.light),
             "layers": [asdict(layer) for layer in size.layers],
         }

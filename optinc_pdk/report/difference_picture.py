@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.layout_reader import drawn_layers, read_cells
+from optinc_pdk.file_writing import png_bytes
 from optinc_pdk.report.layout_pictures import draw_windows, whole_window
 from optinc_pdk.signoff.layout_difference import Label, LayoutDifference, TopDifference
 
@@ -188,9 +189,7 @@ def _composed(
     texts = (*("only in " + name.replace("$", r"\$") for name in names), "in both")
     patches = [Patch(color=color, label=text) for color, text in zip((ONLY_A, ONLY_B, BOTH), texts, strict=True)]
     figure.legend(handles=patches, loc="outside upper center", ncols=3, frameon=False, fontsize=8)
-    content = io.BytesIO()
-    figure.savefig(content, format="png", metadata={"Software": None})
-    return content.getvalue()
+    return png_bytes(figure)
 
 
 def _mark_places(axes: Axes, places: Sequence[Box], least_um: float) -> None:

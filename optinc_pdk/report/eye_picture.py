@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 
@@ -10,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from optinc_pdk.file_writing import png_bytes
 from optinc_pdk.report.formatting import format_si, light_text
 from optinc_pdk.simulate.transmission.noise import Noise
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
@@ -99,6 +99,4 @@ def eyes_png(eyes: Sequence[Eye], noise: Noise, oscillator_w: float, name: str) 
         panel.set_visible(False)
     rate, power = format_si(noise.symbol_rate_bd, "Bd"), light_text(noise.laser_w, oscillator_w)
     figure.suptitle(f"{name} at {rate}, {power}; readings are means over the shaded windows", fontsize=10)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
-    return picture.getvalue()
+    return png_bytes(figure, 120)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from optinc_pdk.cards import Process
@@ -84,7 +83,7 @@ def matrix_chip_numbers(
             detectors: target.outputs,
             "heater DAC channels": len(programming.bias.labels),
         },
-        "limits": {name: asdict(limit) for name, limit in chip_limits(process, dies, pads, power).items()},
+        "limits": chip_limits(process, dies, pads, power),
         "crosstalk": crosstalk_numbers(process),
     }
 

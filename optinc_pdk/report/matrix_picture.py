@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 from matplotlib.figure import Figure
 
+from optinc_pdk.file_writing import png_bytes
 from optinc_pdk.matrices import MatrixComparison
 
 WIDTH_IN, HEIGHT_IN = 4.0, 6.0
@@ -46,6 +45,4 @@ def matrix_png(result: MatrixComparison) -> bytes:
         figure.colorbar(image, ax=axes, shrink=0.85)
     row, column = result.worst_entry
     axes.plot(column, row, "o", ms=9, mfc="none", mec="#30c0ff", mew=1.6)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", metadata={"Software": None})
-    return picture.getvalue()
+    return png_bytes(figure)

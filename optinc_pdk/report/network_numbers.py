@@ -62,11 +62,10 @@ def general_chip_numbers(
         return None
     ends = ("input modulators", "receivers of fields")
     parts = network_parts(circuit, circuit.board, chip, process, programming, ends)
-    limits = chip_limits(process, chip_dies(chip), parts["pads"], parts["power_w"])
     return {
         **parts,
         "loss_db": light.loss_db,
-        "limits": {name: asdict(limit) for name, limit in limits.items()},
+        "limits": chip_limits(process, chip_dies(chip), parts["pads"], parts["power_w"]),
         "oscillators": oscillator_numbers(process, circuit.board, light.oscillator_powers),
     }
 

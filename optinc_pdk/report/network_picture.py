@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from optinc_pdk.file_writing import png_bytes
 from optinc_pdk.onn import NetworkComparison
 
 MOST_NUMBERED = 20
@@ -33,9 +32,7 @@ def network_png(found: NetworkComparison) -> bytes:
     if confusion is not None:
         _draw_confusion(axes[0], confusion)
     _draw_outputs(axes[-1], found)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", metadata={"Software": None})
-    return picture.getvalue()
+    return png_bytes(figure)
 
 
 def _draw_confusion(axes: Axes, confusion: np.ndarray) -> None:

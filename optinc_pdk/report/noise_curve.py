@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
-
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from optinc_pdk.file_writing import csv_text
+from optinc_pdk.file_writing import csv_text, png_bytes
 from optinc_pdk.report.formatting import error_numbers, format_errors, format_si, light_text
 from optinc_pdk.tolerance.error_rates import NoiseCurve, RatePoint
 from optinc_pdk.tolerance.highest_rates import RateLimits
@@ -76,9 +74,7 @@ def curve_png(curve: NoiseCurve, name: str) -> bytes:
     axes.grid(which="major", linewidth=0.3, color=_INK)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
-    return picture.getvalue()
+    return png_bytes(figure, 120)
 
 
 def point_line(point: RatePoint) -> str:

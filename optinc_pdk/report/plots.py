@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from optinc_pdk.averaging import decide_steps
+from optinc_pdk.file_writing import png_bytes
 
 MAX_POINTS = 2**19
 """Largest number of points that a plot of outputs draws."""
@@ -42,9 +41,7 @@ def pareto_front_png(rows: list[tuple[str, int, float, bool]], epsilon: float) -
     )
     axes.grid(which="both", linewidth=0.3)
     axes.legend(frameon=False)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", metadata={"Software": None})
-    return picture.getvalue()
+    return png_bytes(figure)
 
 
 def _draw_output(
@@ -119,6 +116,4 @@ def outputs_png(
             axes.set_axis_off()
     for axes in grid[::columns]:
         axes.set_ylabel("output / levels")
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=150, metadata={"Software": None})
-    return picture.getvalue()
+    return png_bytes(figure, 150)

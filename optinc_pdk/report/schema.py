@@ -156,7 +156,7 @@ class FactorNumbers(StrictModel):
 
 
 class LimitNumbers(StrictModel):
-    """A budget: a quantity and its limit, see `optinc_pdk.report.size_limits.Limit`.
+    """A budget: a quantity and its limit, see :mod:`optinc_pdk.report.size_limits`.
 
     Attributes:
         value: Amount that the chip needs.

@@ -7,39 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from optinc_pdk.cards import Process
 from optinc_pdk.report.formatting import format_short, format_si
 from optinc_pdk.report.light_budget import loss_limit_db
+from optinc_pdk.report.schema import LimitNumbers
 
 DieSize = tuple[float, float]
 """Width and height in µm."""
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A quantity and its limit.
-
-    Attributes:
-        value: Amount that the chip needs.
-        limit: Amount available, or required of a minimum; None where the process card states none, or no amount is
-            enough.
-        unit: Unit of both.
-        holds: Whether the value is within the limit; None where this is unknown.
-        assumption: Assumptions behind value and limit.
-        detail: Why the limit does not hold, if the numbers do not say it.
-        minimum: Whether the value must be at least the limit, instead of at most.
-    """
-
-    value: float
-    limit: float | None
-    unit: str
-    holds: bool | None
-    assumption: str
-    detail: str = ""
-    minimum: bool = False
 
 
 def largest_die(process: Process) -> DieSize:
@@ -88,7 +64,7 @@ def pad_capacity(process: Process, die: DieSize) -> int:
     return 2 * max(count * math.floor(width / process.pad_pitch_um(count)) for count in rows)
 
 
-def chip_limits(process: Process, dies: Sequence[DieSize], pads: int, power_w: float) -> dict[str, Limit]:
+def chip_limits(process: Process, dies: Sequence[DieSize], pads: int, power_w: float) -> dict[str, LimitNumbers]:
     """Compare size, pads and heater power of a finished chip with the limits of its process.
 
     Args:
@@ -112,7 +88,7 @@ def area_mm2(dies: Sequence[DieSize]) -> float:
     return sum(width * height for width, height in dies) / 1e6
 
 
-def size_limit(process: Process, dies: Sequence[DieSize]) -> Limit:
+def size_limit(process: Process, dies: Sequence[DieSize]) -> LimitNumbers:
     """Compare the area of all dies with the largest outline of the process, in mm².
 
     The limit holds if there is one die, and this outline contains it.
@@ -125,10 +101,11 @@ def size_limit(process: Process, dies: Sequence[DieSize]) -> Limit:
     holds = len(dies) == 1 and _contains((wide, high), dies[0])
     reason = f"{len(dies)} dies" if len(dies) > 1 else f"{dies[0][0] / 1e3:.2f} × {dies[0][1] / 1e3:.2f} mm"
     text = f"one die; limit: the largest outline of the process, {wide / 1e3:g} × {high / 1e3:g} mm"
-    return Limit(area_mm2(dies), wide * high / 1e6, "mm²", holds, text, "" if holds else reason)
+    limit = _compared(area_mm2(dies), wide * high / 1e6, "mm²", text)
+    return limit.model_copy(update={"holds": holds, "detail": "" if holds else reason})
 
 
-def pads_limit(process: Process, pads: int, dies: Sequence[DieSize]) -> Limit:
+def pads_limit(process: Process, pads: int, dies: Sequence[DieSize]) -> LimitNumbers:
     """Compare the number of pads or bumps with the capacity of the dies.
 
     Args:
@@ -143,10 +120,10 @@ def pads_limit(process: Process, pads: int, dies: Sequence[DieSize]) -> Limit:
     else:
         text = f"pads along both long edges, up to {int(process.pads.rows_max)} rows, at least {pitch:g} µm apart"
     unit = "bumps" if process.pads.wiring == "flipchip" else "pads"
-    return Limit(float(pads), float(capacity), unit, pads <= capacity, text)
+    return _compared(pads, capacity, unit, text)
 
 
-def power_limit(process: Process, power_w: float, area_mm2: float, drive: str) -> Limit:
+def power_limit(process: Process, power_w: float, area_mm2: float, drive: str) -> LimitNumbers:
     """Compare the power per area, in W/mm², with the cooling that the process card states.
 
     Args:
@@ -157,16 +134,15 @@ def power_limit(process: Process, power_w: float, area_mm2: float, drive: str) -
     """
     value = power_w / area_mm2
     if process.budget is None:
-        return Limit(
-            value, None, "W/mm²", None, f"{format_short(power_w)} W, {drive}; the process card gives no cooling"
-        )
+        text = f"{format_short(power_w)} W, {drive}; the process card gives no cooling"
+        return _compared(value, None, "W/mm²", text)
     cooling = process.budget.cooling_w_per_mm2
     spread = f"{format_short(power_w)} W, {drive}, spread evenly over {format_short(area_mm2)} mm²"
     text = f"{spread}; limit: {process.sources[cooling.source]}"
-    return Limit(value, float(cooling), "W/mm²", bool(value <= cooling), text)
+    return _compared(value, float(cooling), "W/mm²", text)
 
 
-def loss_limit(process: Process, hop_loss_db: Sequence[float], field_noise: float) -> Limit:
+def loss_limit(process: Process, hop_loss_db: Sequence[float], field_noise: float) -> LimitNumbers:
     """Compare the largest loss of a layer, in dB, with the loss that the light budget allows.
 
     Args:
@@ -178,20 +154,19 @@ def loss_limit(process: Process, hop_loss_db: Sequence[float], field_noise: floa
     value, budget = max(hop_loss_db), process.budget
     hop = "from modulator to detector of the worst layer, of what full scale loses"
     if budget is None:
-        return Limit(value, None, "dB", None, f"{hop}; the process card gives no light budget")
+        return _compared(value, None, "dB", f"{hop}; the process card gives no light budget")
     if field_noise <= 0.0:
         wrong = "no light is enough, a symbol is wrong without noise"
-        return Limit(value, None, "dB", False, hop, wrong)
-    limit = loss_limit_db(process, field_noise)
+        return _compared(value, None, "dB", hop).model_copy(update={"holds": False, "detail": wrong})
     text = (
         f"{hop}; limit: {format_si(budget.symbol_rate_min_bd, 'Bd')} at {format_si(budget.laser_w, 'W')} a guide, shot "
         f"noise of {field_noise:.2g} of full scale, which leaves decisions {float(budget.margin_sigmas):g} standard "
         "deviations"
     )
-    return Limit(value, limit, "dB", limit is not None and value <= limit, text)
+    return _compared(value, loss_limit_db(process, field_noise), "dB", text)
 
 
-def rate_limit(process: Process, speed: Mapping[str, Any]) -> Limit:
+def rate_limit(process: Process, speed: Mapping[str, Any]) -> LimitNumbers:
     """Compare the highest symbol rate of a chip with the lowest useful one of the process, in Bd.
 
     Args:
@@ -202,7 +177,13 @@ def rate_limit(process: Process, speed: Mapping[str, Any]) -> Limit:
     rate = speed["symbol_rate_bd"] or 0.0
     text = f"the highest rate with an estimated word-error rate of {speed['word_error_rate']:g}"
     if process.budget is None:
-        return Limit(rate, None, "Bd", None, f"{text}; the process card gives no lowest rate", minimum=True)
+        return _compared(rate, None, "Bd", f"{text}; the process card gives no lowest rate", minimum=True)
     least = process.budget.symbol_rate_min_bd
     text += f"; limit: {process.sources[least.source]}"
-    return Limit(rate, float(least), "Bd", bool(rate >= least), text, minimum=True)
+    return _compared(rate, float(least), "Bd", text, minimum=True)
+
+
+def _compared(value: float, limit: float | None, unit: str, assumption: str, minimum: bool = False) -> LimitNumbers:
+    """Return a budget; without a limit it is unknown whether the value is within."""
+    holds = None if limit is None else bool(value >= limit if minimum else value <= limit)
+    return LimitNumbers(value=float(value), limit=limit, unit=unit, holds=holds, assumption=assumption, minimum=minimum)

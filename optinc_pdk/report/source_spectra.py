@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -13,6 +12,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, label_tuple
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import png_bytes
 from optinc_pdk.report.schema import SpectrumCurveNumbers, SpectrumNumbers
 from optinc_pdk.simulate import CircuitOptics, heater_phases, prepare, s_matrices
 from optinc_pdk.tolerance.spectrum import model_range
@@ -123,9 +123,7 @@ def spectrum_png(spectrum: SpectrumNumbers) -> bytes:
     axes.spines[["top", "right"]].set_visible(False)
     # below the curves, which fill the axes
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=FONT_PT)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=DPI, metadata={"Software": None})
-    return picture.getvalue()
+    return png_bytes(figure, DPI)
 
 
 def _left_out(carrier_nm: float, reason: str) -> SpectrumNumbers:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import math
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from optinc_pdk.file_writing import png_bytes
 from optinc_pdk.signoff.spectrum_comparison import SpectrumComparison
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 
@@ -58,7 +58,7 @@ def spectra_png(s: Scattering, name: str) -> bytes | None:
         panel.set_visible(False)
     more = f"; {len(inputs) - len(shown)} more inputs are in the file" if len(inputs) > len(shown) else ""
     figure.suptitle(f"{name}: S-parameters of the extracted circuit{more}", fontsize=10)
-    return _png(figure)
+    return png_bytes(figure)
 
 
 def comparison_png(spectra: SpectrumComparison) -> bytes:
@@ -75,7 +75,7 @@ def comparison_png(spectra: SpectrumComparison) -> bytes:
         panel.plot(spectra.wavelengths_nm, decibel, style, linewidth=1.0, marker=marker, markersize=4, label=name)
     panel.set_title(f"from {spectra.power.source} to {spectra.power.output}", fontsize=9, loc="left")
     _label(panel)
-    return _png(figure)
+    return png_bytes(figure)
 
 
 def _label(panel: Axes) -> None:
@@ -86,10 +86,3 @@ def _label(panel: Axes) -> None:
     panel.grid(linewidth=0.3)
     panel.legend(fontsize=7, frameon=False, loc="best")
     panel.spines[["top", "right"]].set_visible(False)
-
-
-def _png(figure: Figure) -> bytes:
-    """Return the content of a PNG file of a figure."""
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", metadata={"Software": None})
-    return picture.getvalue()

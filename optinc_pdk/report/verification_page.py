@@ -14,7 +14,7 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.report.build_files import file_digest
-from optinc_pdk.report.build_numbers import difference_line, length_lines, not_compared_text
+from optinc_pdk.report.build_numbers import difference_line, lvs_lines
 from optinc_pdk.report.formatting import count_text
 from optinc_pdk.report.layout_application import application_parts
 from optinc_pdk.report.layout_pictures import COLORS, draw_windows
@@ -161,17 +161,7 @@ def verification_numbers(result: Verification, files: VerifiedFiles, process: Pr
             "guides": len(circuit.nets),
             "labels": list(circuit.ports),
         },
-        "lvs": None
-        if result.lvs is None
-        else {
-            "match": result.lvs.match,
-            "devices": result.lvs.devices,
-            "nets": result.lvs.nets,
-            **result.lvs.not_compared(),
-            "lengths": [each.to_json() for each in result.lvs.lengths],
-            "total_differences": result.lvs.total_differences,
-            "differences": [asdict(each) for each in result.lvs.differences],
-        },
+        "lvs": None if result.lvs is None else result.lvs.to_json(),
         "function": {"not_compared": result.not_compared} if result.spectra is None else result.spectra.to_json(),
         "faults": [fault.to_json() for fault in result.faults],
         "warnings": [warning.to_json() for warning in result.warnings],
@@ -205,9 +195,7 @@ def render_verification(result: Verification, verified: VerifiedFiles, process: 
         result=result,
         verdict_text=verdict_text(result),
         process=process,
-        lvs_notes=[]
-        if result.lvs is None
-        else [*filter(None, [not_compared_text(result.lvs)]), *length_lines(result.lvs)],
+        lvs_notes=[] if result.lvs is None else lvs_lines(result.lvs),
         numbers=verification_numbers(result, verified, process),
         layout=b64encode(whole).decode(),
         pictures=[(text, b64encode(png).decode()) for (text, _), png in zip(placed, parts, strict=False)],

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract.geometry_faults import refusing_geometry
-from optinc_pdk.extract.layout_reader import read_cells
+from optinc_pdk.extract.layout_reader import drawn_tops, read_cells
 
 LayerPair = tuple[int, int]
 """GDS layer and datatype."""
@@ -154,9 +154,9 @@ def compare_layouts(
             coordinates in the smaller unit, or both layouts are empty.
     """
     a, b = read_cells(path_a), read_cells(path_b)
-    names_a, names_b = _cell_names(a), _cell_names(b)
+    names_a, names_b = ({cell.name for cell in layout.each_cell()} for layout in (a, b))
     _to_one_unit((a, path_a), (b, path_b))
-    tops_a, tops_b = _tops(a), _tops(b)
+    tops_a, tops_b = ({cell.name: cell for cell in drawn_tops(layout)} for layout in (a, b))
     if all(top.bbox().area() == 0 for top in (*tops_a.values(), *tops_b.values())):
         raise InputError(f"{path_a}, {path_b}: no layer of them has an area; were they written to their end?")
     fine = all(_has_other_angles(layout) and _reach(layout) * _STEPS <= _MAX_COORDINATE for layout in (a, b))
@@ -191,10 +191,6 @@ def compare_layouts(
     return LayoutDifference(tuple(found), tuple(sorted(names_a - names_b)), tuple(sorted(names_b - names_a)))
 
 
-def _cell_names(layout: kdb.Layout) -> set[str]:
-    return {cell.name for cell in layout.each_cell()}
-
-
 def _to_one_unit(*files: tuple[kdb.Layout, Path]) -> None:
     """Express the layout with the larger database unit in that of the other."""
     (coarse, path), (fine, other) = sorted(files, key=lambda file: -file[0].dbu)
@@ -219,12 +215,6 @@ def _reach(layout: kdb.Layout) -> int:
     """Return the largest coordinate in any cell, in database units."""
     boxes = [box for cell in layout.each_cell() if not (box := cell.bbox()).empty()]
     return max((abs(edge) for box in boxes for edge in (box.left, box.bottom, box.right, box.top)), default=0)
-
-
-def _tops(layout: kdb.Layout) -> dict[str, kdb.Cell]:
-    """Return the top cells that have shapes or labels by name; all of them if none has."""
-    tops = {cell.name: cell for cell in layout.top_cells()}
-    return {name: cell for name, cell in tops.items() if not cell.bbox().empty()} or tops
 
 
 def _pairs(tops_a: Collection[str], tops_b: Collection[str]) -> list[tuple[str | None, str | None]]:

@@ -22,7 +22,7 @@ def test_any_shape_and_rank(rows: int, columns: int, rank: int, is_complex: bool
     assert find_structure(matrix).rank == expected
     # One MZI per parameter; the largest singular value needs no attenuator.
     assert factor.mzis == expected * (rows + columns - expected) - 1
-    assert factor.saved_mzis == svd_mzis(rows, columns) - factor.mzis >= 0
+    assert svd_mzis(rows, columns) >= factor.mzis
     assert factor.mzis_saved_by_structure == (rows - expected) * (columns - expected)
 
 
@@ -50,7 +50,6 @@ def test_permutations_need_no_mzis(order: list[int], weights: list[float]) -> No
     assert matrix_parts.zero_columns.size == matrix_parts.zero_rows.size
     factor = factor_by_parts(matrix)
     assert factor.mzis == 0
-    assert factor.saved_mzis == 49
     np.testing.assert_allclose(factor.matrix(), matrix, atol=1e-15)
 
 
@@ -128,7 +127,6 @@ def test_blocks_report_the_mzis_they_need() -> None:
     needed = factor.needed_mzis.reshape(3, 3)
     assert np.count_nonzero(needed[:2, 2]) == np.count_nonzero(needed[2, 1:]) == 0
     assert needed[2, 0] == 3 or factor.attenuation[6].max() == 1.0
-    assert factor.saved_mzis == 27 - needed.sum()
 
 
 @pytest.mark.parametrize(

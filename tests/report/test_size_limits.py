@@ -1,7 +1,5 @@
 """Each limit holds at a value calculated by hand and fails just beyond it."""
 
-from dataclasses import asdict
-
 import pytest
 
 from optinc_pdk.cards import load_process
@@ -63,11 +61,11 @@ def test_missed_budgets_are_accepted_by_name_alone() -> None:
     assert tuple(limits) == BUDGETS
     choices: list[tuple[Budget, ...]] = [(), ("size",), ("loss", "rate"), BUDGETS]
     for accept in choices:
-        numbers = {name: asdict(limit) for name, limit in limits.items()}
+        numbers = dict(limits)
         lines = accept_limits(numbers, accept)
         missed = [name for name, limit in limits.items() if limit.holds is False]
         assert missed == ["size", "pads", "loss", "rate"]
-        assert [name for name, one in numbers.items() if one["accepted"]] == [name for name in missed if name in accept]
+        assert [name for name, one in numbers.items() if one.accepted] == [name for name in missed if name in accept]
         left = [name for name in missed if name not in accept]
         assert [line.split()[1] for line in lines] == left
         assert all(f"--accept {name}" in line for name, line in zip(left, lines, strict=True))

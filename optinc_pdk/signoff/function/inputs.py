@@ -60,11 +60,6 @@ class FunctionInputs:
     coverage: Coverage
 
     @property
-    def exhaustive(self) -> bool:
-        """Whether the inputs are all combinations of symbols at the fibres."""
-        return self.coverage == "combinations"
-
-    @property
     def assignments(self) -> int:
         """Number of assignments of symbols to servers that are tried for each input.
 

@@ -81,11 +81,6 @@ class FunctionResult:
     no_certificate: str = ""
 
     @property
-    def exhaustive(self) -> bool:
-        """Whether the inputs are all combinations of symbols at the fibres."""
-        return self.coverage == "combinations"
-
-    @property
     def certified(self) -> bool:
         """Whether the certificate proves that every server reads the ideal average of all words."""
         return self.certificate is not None and self.certificate.holds

@@ -66,22 +66,16 @@ class LvsResult:
     unstated_lengths: int = 0
     lengths: tuple[ComparedLengths, ...] = ()
 
-    def not_compared(self) -> dict[str, int]:
-        """Return what the netlist does not state, so that it is not compared, for JSON: names and numbers."""
-        return {
-            "heaters_of_unstated_wiring": len(self.unstated),
-            "unstated_settings": self.unstated_settings,
-            "guides_of_unstated_length": self.unstated_lengths,
-        }
-
     def to_json(self) -> dict[str, Any]:
         """Return the result as dicts and lists, as written to ``.lvs.json``."""
         return {
-            "schema": SCHEMA,
             "match": self.match,
             "devices": self.devices,
             "nets": self.nets,
-            **self.not_compared(),
+            # what the netlist does not state, so that it is not compared
+            "heaters_of_unstated_wiring": len(self.unstated),
+            "unstated_settings": self.unstated_settings,
+            "guides_of_unstated_length": self.unstated_lengths,
             "lengths": [each.to_json() for each in self.lengths],
             "total_differences": self.total_differences,
             "differences": [asdict(difference) for difference in self.differences],
@@ -145,7 +139,7 @@ def write_lvs(result: LvsResult, path: Path) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    write_atomic(path, json_text(result.to_json(), indent=1).encode())
+    write_atomic(path, json_text({"schema": SCHEMA} | result.to_json(), indent=1).encode())
 
 
 def write_lvs_lyrdb(result: LvsResult, gds_path: str | Path, path: Path) -> None:

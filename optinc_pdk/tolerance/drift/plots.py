@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
+
+from optinc_pdk.file_writing import png_bytes
 
 _LOST, _KEPT, _INK = "#d3302f", "#2f6fb0", "#444c54"
 
@@ -65,11 +66,7 @@ def drift_png(
     Returns:
         Contents of a PNG file.
     """
-    picture = io.BytesIO()
-    drift_figure(tracks, panels, tracking, hours, caption).savefig(
-        picture, format="png", dpi=120, metadata={"Software": None}
-    )
-    return picture.getvalue()
+    return png_bytes(drift_figure(tracks, panels, tracking, hours, caption), 120)
 
 
 def drift_figure(

@@ -57,7 +57,6 @@ class ServiceEffort:
         learnt: Number of times that the linear model was measured again.
         turns: Number of whole turns of heaters.
         processor_s: Processor time of all steps, without the simulation of the chip.
-        learning_s: Processor time of the measurements of the linear model, without the simulation of the chip.
     """
 
     sample: int
@@ -69,7 +68,6 @@ class ServiceEffort:
     learnt: int
     turns: int
     processor_s: float
-    learning_s: float
 
 
 class TimedBench:
@@ -237,7 +235,7 @@ def drift_points(
 
     setting, model = service.setting, service.model
     rounds = learnt = turns = 0
-    spent = learning = 0.0
+    spent = 0.0
     add(0, [service.words(service.sample, setting, 0)])
     for step, state in enumerate(states, start=1):
         before = [service.words(state, setting, step)] if step in checks else []
@@ -245,12 +243,10 @@ def drift_points(
             service.bench.bench.hold(state)
             start, simulated = time.process_time(), service.bench.simulated_s
             setting, effort = track(service.bench, model, setting)
-            middle, middle_simulated = time.process_time(), service.bench.simulated_s
-            spent += middle - start - (middle_simulated - simulated)
+            spent += time.process_time() - start - (service.bench.simulated_s - simulated)
             rounds, turns = rounds + effort.rounds, turns + effort.turns
             if not effort.settled and not effort.turns:
                 model, learnt = learn_again(service.bench, model, setting), learnt + 1
-                learning += time.process_time() - middle - (service.bench.simulated_s - middle_simulated)
             if before:
                 before.append(service.words(state, setting, step))
         if before:
@@ -259,6 +255,4 @@ def drift_points(
     pilots = len(model.pilots.amplitude)
     sent = (pilots, len(model.references)) if tracked else (0, 0)
     steps = len(states) if tracked else 0
-    return points, ServiceEffort(
-        service.index, scenario.name, steps, *sent, rounds, learnt, turns, max(spent, 0.0), max(learning, 0.0)
-    )
+    return points, ServiceEffort(service.index, scenario.name, steps, *sent, rounds, learnt, turns, max(spent, 0.0))

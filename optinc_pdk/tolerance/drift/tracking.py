@@ -38,13 +38,11 @@ class TrackingEffort:
     Attributes:
         rounds: Number of times that the pilots were sent at all of their settings.
         turns: Number of heaters that moved by a whole turn.
-        largest_rad: Largest phase by which a heater moved in one round, whole turns excluded.
         settled: Whether the heaters hardly moved in the last round. If they did, the linear model is out of date.
     """
 
     rounds: int
     turns: int
-    largest_rad: float
     settled: bool
 
 
@@ -61,7 +59,7 @@ def track(
     Returns:
         The new setting, and the effort.
     """
-    heaters, rounds, turns, largest, settled = model.heaters, 0, 0, 0.0, False
+    heaters, rounds, turns, settled = model.heaters, 0, 0, False
     electronics, rate, total = setting.electronics, setting.rate_rad, np.zeros_like(setting.rate_rad)
     design_phase, settled_rad = heaters.phases(setting.voltage_v), model.settled_rad
     laboratory.averages = PILOT_AVERAGES
@@ -73,14 +71,13 @@ def track(
         design_phase, turned = _moved(model, design_phase - phase)
         electronics = _followed(model, rest)
         total, turns = total + phase, turns + turned
-        largest = max(largest, float(np.abs(phase).max(initial=0.0)))
         settled = not turned and bool((np.abs(phase) <= settled_rad).all())
     # half the change until the next step is expected by now, and half by then
     if not turns:
         # what follows a whole turn is its error, not a drift
         rate = rate - RATE_GAIN * (total + 0.5 * rate)
     voltage_v = heaters.voltages(np.maximum(design_phase + 0.5 * rate, 0.0))
-    return ServiceSetting(voltage_v, electronics, rate), TrackingEffort(rounds, turns, largest, settled)
+    return ServiceSetting(voltage_v, electronics, rate), TrackingEffort(rounds, turns, settled)
 
 
 def _moved(model: TrackingModel, wanted: Floats) -> tuple[Floats, int]:

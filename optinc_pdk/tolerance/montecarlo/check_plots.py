@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from optinc_pdk.file_writing import png_bytes
 from optinc_pdk.tolerance.montecarlo.check_outcome import CheckOutcome, Quantity, values_of
 
 _COLORS = ("#2f6fb0", "#d98c21", "#3a9a5f", "#8c6bb1")
@@ -49,6 +49,4 @@ def quantities_png(quantities: Sequence[Quantity], stages: Mapping[str, Sequence
         axes.set(ylim=(-0.02, 1.02), xlabel=f"{quantity.text}{unit}, {bound}", ylabel="share of the samples")
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize=8)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
-    return picture.getvalue()
+    return png_bytes(figure, 120)

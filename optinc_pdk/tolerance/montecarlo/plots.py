@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from optinc_pdk.file_writing import png_bytes
 from optinc_pdk.tolerance.montecarlo.evaluation import MAX_OCTAVE, MIN_OCTAVE
 from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
 
@@ -157,6 +157,4 @@ def _png(figure: Figure, all_axes: Sequence[Axes], caption: str) -> bytes:
     figure.suptitle(caption, fontsize=8, color=_INK)
     for axes in all_axes:
         axes.spines[["top", "right"]].set_visible(False)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
-    return picture.getvalue()
+    return png_bytes(figure, 120)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from optinc_pdk.file_writing import csv_text
+from optinc_pdk.file_writing import csv_text, png_bytes
 from optinc_pdk.tolerance.montecarlo.check_outcome import Quantity
 from optinc_pdk.tolerance.spectrum.checked_sweep import CheckedPoint, CheckedSweep
 from optinc_pdk.tolerance.spectrum.sweep_report import PM_PER_NM, REACH, close_text, limit_text, window_numbers
@@ -113,9 +112,7 @@ def checked_png(result: CheckedSweep, title: str) -> bytes:
     axes[-1, 1].set_xlabel(f"carrier - {result.carrier_nm:g} nm, pm")
     for one in axes[0]:
         one.legend(frameon=False)
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", metadata={"Software": None})
-    return picture.getvalue()
+    return png_bytes(figure)
 
 
 def _draw(

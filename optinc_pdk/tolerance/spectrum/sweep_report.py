@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from optinc_pdk.file_writing import csv_text
+from optinc_pdk.file_writing import csv_text, png_bytes
 from optinc_pdk.tolerance.spectrum import LIGHT_NM_GHZ, WavelengthPoint, WavelengthSweep, WavelengthWindow
 
 SCHEMA = 1
@@ -171,9 +170,7 @@ def spectrum_png(result: WavelengthSweep, title: str) -> bytes:
         axes[0, column].legend(frameon=False, loc="lower center")
         if column:
             axes[1, column].set_xlabel(f"carrier - {result.carrier_nm:g} nm, pm")
-    picture = io.BytesIO()
-    figure.savefig(picture, format="png", metadata={"Software": None})
-    return picture.getvalue()
+    return png_bytes(figure)
 
 
 def _draw(
