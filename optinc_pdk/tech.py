@@ -265,7 +265,7 @@ def bend_points_distance_um(process: Process) -> float:
 
     gdsfactory draws a bend with the integer part of angle / 360° · radius / (2 · setting) points.
     """
-    points = int(process.guide.arc_segments) + 1.5
+    points = process.guide.chords + 1.5
     return float(process.guide.radius_um) / (8 * points)
 
 

@@ -11,12 +11,11 @@ from optinc_pdk.cards.errors import CardError
 from optinc_pdk.cards.facet_consistency import check_facets
 from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.cards.rules import BendRadiusRule, CurrentRule, DieSizeRule
+from optinc_pdk.cards.technology import GRID_UM
 
 if TYPE_CHECKING:
     from optinc_pdk.cards.process import Process
 
-# Database unit of all layouts; golden polygons are integers in this unit.
-GRID_UM = 0.001
 # One metre; KLayout's 32-bit coordinates in nm end at 2.1 m and overflow silently.
 LIMIT_UM = 1e6
 # Numbers of a process card in µm that are not drawn: layer heights, a tolerance, and variations.

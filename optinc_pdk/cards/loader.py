@@ -16,6 +16,7 @@ from optinc_pdk.cards.device import DeviceCard
 from optinc_pdk.cards.errors import CardError, describe_fault
 from optinc_pdk.cards.process import Process, inherited_files
 from optinc_pdk.cards.quantity import StrictModel
+from optinc_pdk.cards.radius_rules import with_radius_lengths
 from optinc_pdk.cards.rules import GuideSpaceRule, Polygons, Rule, load_rules
 from optinc_pdk.cards.sources import quantities
 from optinc_pdk.cards.technology import LayerCard
@@ -68,6 +69,8 @@ def _loaded_process(name: str, _: Path) -> Process:
     rules = _rules(folders, {key: layer.gds for key, layer in layers.items()})
     data["rules"] = tuple(_with_silicon(rule, folders, data["devices"]) for rule in rules)
     process = _parse(Process, data, path)
+    rules = tuple(with_radius_lengths(rule, process) for rule in process.rules)
+    process = process.model_copy(update={"rules": rules})
     check_lengths(((key, value) for key, value in quantities(process, "") if key.endswith("_um")), path)
     check_rules(process)
     return process

@@ -99,10 +99,10 @@ class GuideSpaceRule(_Measured):
     """Minimum space between uncoupled guides.
 
     A body, such as that of a coupler, is a shape that remains after erosion and dilation by `body_um`. The rule does
-    not apply within `exempt_um` of a body, nor under valid marks on the second layer if one is given. A mark is valid
-    if it is the bounding box of one of `devices` and covers exactly the silicon of this device, or, with
-    `coupled_width_um`, if it is a rectangle whose silicon consists of two guides of this width that cross its border at
-    right angles, each twice, and no other silicon touches it.
+    not apply within `exempt_um` of a body, or as far as arms of the process's bend radius need to part; nor under valid
+    marks on the second layer if one is given. A mark is valid if it is the bounding box of one of `devices` and covers
+    exactly the silicon of this device, or, with `coupled_width_um`, if it is a rectangle whose silicon consists of two
+    guides of this width that cross its border at right angles, each twice, and no other silicon touches it.
 
     Without a second layer, the rule does not apply within the bounding boxes of `devices` either, wherever such a box
     contains exactly the device's silicon: cells of other PDKs carry no marks. The device has an edge inside the box.
@@ -136,8 +136,9 @@ class BendRadiusRule(_Rule):
 
     The measured radius is that of the circle through three points of the guide's concave edge, plus half of
     `guide_width_um`. Each pair in `arms_um` is a distance between these points and the tolerance of a radius that is
-    measured at this distance. Short distances detect short bends and kinks, long distances measure precisely. Edges
-    within `exempt_um` of a body (see `GuideSpaceRule`) are not measured.
+    measured at this distance, or that which rounding to the grid makes of it, if this is larger. Short distances detect
+    short bends and kinks, long distances measure precisely. Edges within `exempt_um` of a body (see `GuideSpaceRule`)
+    are not measured.
     """
 
     kind: Literal["bend_radius"]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from optinc_pdk.cards.quantity import AnyQuantity, Chords, NonNegative, Positive, Rows, StrictModel, Text
+
+# Database unit of all layouts; golden polygons are integers in this unit.
+GRID_UM = 0.001
 
 
 class LayerCard(StrictModel):
@@ -45,7 +49,7 @@ class GuideCard(StrictModel):
     Attributes:
         width_um: Width.
         radius_um: Bend radius of the centreline.
-        arc_segments: Number of chords by which a 90° bend is drawn.
+        arc_segments: Smallest number of chords by which a 90° bend is drawn; see ``chords``.
         index: Effective index at ``wavelength_nm``.
         group_index: Group index at ``wavelength_nm``.
         wavelength_nm: Design wavelength.
@@ -63,6 +67,11 @@ class GuideCard(StrictModel):
     loss_db_per_cm: NonNegative
     length_match_um: Positive
     index_per_k: AnyQuantity | None = None
+
+    @property
+    def chords(self) -> int:
+        """Number of chords of a 90° bend: ``arc_segments``, or as many as keep chords within a grid step of the arc."""
+        return max(int(self.arc_segments), math.ceil(math.pi / 4 / math.acos(1 - GRID_UM / float(self.radius_um))))
 
 
 class GratingCard(StrictModel):

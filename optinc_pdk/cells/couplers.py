@@ -98,7 +98,7 @@ def coupler(
             f"{name}: dx is {dx:g} µm; S-bends with the process's radius of {strip.radius_um:g} µm need "
             f"{least:.3f} µm; enlarge it"
         )
-    lower, upper = (_arms(length, dx, rise, int(strip.arc_segments)) for rise in rises)
+    lower, upper = (_arms(length, dx, rise, strip.chords) for rise in rises)
     return _side_by_side(lower * [1, -1], upper + np.array([0.0, pitch]))
 
 
@@ -337,7 +337,7 @@ def _half_ring(name: str, bend: Any, radius: float | None, length_x: float) -> P
     """Return the lower half of a ring from left to right, with its straight part from (0, 0) to (length_x, 0)."""
     strip = active_process().guide
     radius = check_length("radius", float(strip.radius_um) if radius is None else radius, 0.001, name)
-    segments = int(strip.arc_segments)
+    segments = strip.chords
     if bend == "bend_euler":
         # as the cell bend_euler draws it
         quarter, _ = euler_bend(radius, chords_per_quarter(radius), 90.0, EULER_SHARE)

@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 
 Points = NDArray[np.float64]
 GRID_PER_UM = 1000
+# Slope to an axis below which both sides of a ribbon are rounded together. Apart, their distance may be wrong by 1 nm
+# over a chord that is almost parallel to an axis, like that of a taper. Extraction takes chords below 0.5° for such
+# ones; the corners at their ends have slopes of at most twice that.
+SHALLOW = math.sin(math.radians(1.0))
 
 
 def round_corners(corners: Points, radius_um: float, segments: int) -> Points:
@@ -82,6 +86,9 @@ def s_bend(length_um: float, offset_um: float, radius_um: float, segments: float
     direction = np.array([math.cos(angle), sign * math.sin(angle)])
     start = first[-1] + np.array([0.0, sign * rise])
     second = _arc(start, direction, -sign * angle, radius_um, segments)
+    if length_um - reach < 1 / GRID_PER_UM:
+        # a straight of less than the grid would turn the end of the ribbon
+        second = second[:-1]
     return _distinct(np.concatenate([first, second, [[length_um, offset_um]]]))
 
 
@@ -175,8 +182,13 @@ def ribbon(centreline: Points, width_um: float) -> NDArray[np.int64]:
     normal = np.stack([-(before + after)[:, 1], (before + after)[:, 0]], axis=1)
     # mitre joint: both sides of every chord are exactly `width_um` apart
     normal *= (width_um / np.sum(normal**2, axis=1))[:, None]
-    sides = np.concatenate([centreline + normal, (centreline - normal)[::-1]])
-    return np.asarray(np.rint(sides * GRID_PER_UM), dtype=np.int64)
+    left, right, across = (
+        np.rint(each * GRID_PER_UM) for each in (centreline + normal, centreline - normal, 2 * normal)
+    )
+    # the coordinate across a chord that is nearly parallel to an axis
+    shallow = np.abs(normal[:, ::-1]) < SHALLOW * np.abs(normal)
+    right[shallow] = (left - across)[shallow]
+    return np.concatenate([left, right[::-1]]).astype(np.int64)
 
 
 def polyline_length_um(centreline: Points) -> float:

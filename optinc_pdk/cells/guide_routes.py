@@ -24,7 +24,7 @@ def s_guide(length: float, offset: float) -> gf.Component:
     """
     strip = active_process().guide
     c = gf.Component()
-    _draw(c, s_bend(length, offset, float(strip.radius_um), int(strip.arc_segments)), 180, 0)
+    _draw(c, s_bend(length, offset, float(strip.radius_um), strip.chords), 180, 0)
     return c
 
 
@@ -38,7 +38,7 @@ def bent_guide(corners: tuple[tuple[float, float], ...]) -> gf.Component:
     strip = active_process().guide
     c = gf.Component()
     points = np.array(corners)
-    line = round_corners(points, float(strip.radius_um), int(strip.arc_segments))
+    line = round_corners(points, float(strip.radius_um), strip.chords)
     _draw(c, line, _direction(points[1], points[0]), _direction(points[-2], points[-1]))
     return c
 

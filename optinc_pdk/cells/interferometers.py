@@ -55,8 +55,8 @@ def mzi_positions(process: Process, stretch_um: float = 0.0) -> MziPositions:
     heater, mmi = process.device("phase_shifter"), process.device("mmi2x2")
     shifter = heater.size("length_um") + 2 * heater.size("contact_width_um")
     coupler = mmi.size("length_um") + 2 * mmi.size("taper_length_um")
-    half, _ = half_pitches_um(process)
-    bend = _bend_um(process, half)
+    half, port = half_pitches_um(process)
+    bend = _bend_um(process, half - port)
     # a dummy's guide from the unused port ends in front of the coupler
     first = max(shifter, _dark_um(process)) + stretch_um + bend
     theta = first + coupler + bend
@@ -67,11 +67,11 @@ def mzi_positions(process: Process, stretch_um: float = 0.0) -> MziPositions:
 def _bend_um(process: Process, offset_um: float) -> float:
     """Return the length in µm of S-bends between modes and the ports of a coupler.
 
-    Twice the radius suffices for any offset. Large bends need less for a small one, and guides must not run side by
-    side in front of a coupler over more than the space of guides.
+    Twice the radius suffices for any offset. Large bends need less, and a longer S-bend would lead to a coupler with
+    guides side by side.
     """
-    radius, space = float(process.guide.radius_um), float(process.floorplan.guide_space_um)
-    return min(2 * radius, _on_grid(s_bend_reach(offset_um, radius)) + space)
+    radius = float(process.guide.radius_um)
+    return min(2 * radius, _on_grid(s_bend_reach(offset_um, radius)))
 
 
 def _on_grid(length_um: float) -> float:
@@ -256,7 +256,6 @@ def attenuator_positions(process: Process) -> MziPositions:
     half, port = half_pitches_um(process)
     reach = s_bend_reach(half / 2 - port, float(process.guide.radius_um))
     margin = max(absorber, _on_grid(reach))
-    bend = _bend_um(process, half / 2)
-    theta = margin + f.coupler + bend
-    second = theta + f.shifter + bend
-    return MziPositions(0.0, margin, theta, second, second + f.coupler + margin, f.shifter, bend, f.coupler)
+    theta = margin + f.coupler + f.bend
+    second = theta + f.shifter + f.bend
+    return MziPositions(0.0, margin, theta, second, second + f.coupler + margin, f.shifter, f.bend, f.coupler)

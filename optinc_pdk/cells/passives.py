@@ -43,7 +43,7 @@ def _coupled_guide(card: DeviceCard) -> tuple[NDArray[np.int64], float]:
     radius, width = float(strip.radius_um), float(strip.width_um)
     rise = (card.size("port_pitch_um") - card.size("gap_um") - width) / 2
     reach = s_bend_reach(rise, radius)
-    arm = s_bend(reach, rise, radius, int(strip.arc_segments)) - [0.0, card.size("port_pitch_um") / 2]
+    arm = s_bend(reach, rise, radius, strip.chords) - [0.0, card.size("port_pitch_um") / 2]
     middle = arm[-1] + [card.size("length_um") / 2, 0.0]
     sides = ribbon(np.concatenate([arm, middle[None]]), width)
     total = round((2 * reach + card.size("length_um")) * GRID_PER_UM)

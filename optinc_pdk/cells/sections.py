@@ -124,7 +124,7 @@ def chords_per_quarter(radius: float) -> int:
     The distance between arc and chord grows with the radius and falls with the square of the number of chords.
     """
     guide = active_process().guide
-    return math.ceil(int(guide.arc_segments) * math.sqrt(max(radius / float(guide.radius_um), 1.0)) - 1e-9)
+    return math.ceil(guide.chords * math.sqrt(max(radius / float(guide.radius_um), 1.0)) - 1e-9)
 
 
 def draw_along(c: gf.Component, section: CrossSection, centreline: Points) -> None:

@@ -162,7 +162,7 @@ def _fold(length: float, folds: int, step: float) -> Points:
         ValueError: The folds would be lower than two bends.
     """
     strip = active_process().guide
-    radius, segments = float(strip.radius_um), int(strip.arc_segments)
+    radius, segments = float(strip.radius_um), strip.chords
 
     def line(height: float) -> Points:
         left, right = step / 2, 3 * step / 2

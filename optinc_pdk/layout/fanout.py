@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
+from optinc_pdk.cards.radius_rules import LEAD_UM
+from optinc_pdk.cells.curves import s_bend_reach
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
 from optinc_pdk.layout.cell_frames import Point
 from optinc_pdk.layout.meander import path_length
@@ -33,12 +35,12 @@ def draw_fanout(canvas: Canvas, process: Process, pairs: list[tuple[Point, Point
     steepest = min(2 * r + straight_between_bends(process), 3 * r)
     levels = _levels([a[1] for a, _ in pairs], [b[1] for _, b in pairs], r)
     for (a, b), level in zip(pairs, levels.tolist(), strict=True):
-        turn = x + r + 0.5 + level * track
+        turn = x + r + LEAD_UM + level * track
         if 0 < abs(a[1] - b[1]) < steepest:
-            # a shorter S-bend is so steep that its concave sides face each other and fail spacing checks
+            end = turn - r + _s_length(abs(a[1] - b[1]), r)
             canvas.guide(a, (turn - r, a[1]))
-            canvas.s_bend((turn - r, a[1]), (turn + 2 * r, b[1]))
-            canvas.guide((turn + 2 * r, b[1]), b)
+            canvas.s_bend((turn - r, a[1]), (end, b[1]))
+            canvas.guide((end, b[1]), b)
         else:
             canvas.guide(a, (turn, a[1]), (turn, b[1]), b)
     return _end(process, levels, x)
@@ -62,9 +64,20 @@ def fan_length(process: Process, a: Point, b: Point) -> float:
     if height >= min(2 * r + straight_between_bends(process), 3 * r) or not height:
         middle = (a[0] + b[0]) / 2
         return path_length([a, (middle, a[1]), (middle, b[1]), b], r)
-    # two arcs that are together 3r long and one height high
-    widest = ((3 * r) ** 2 + height**2) / (4 * height)
-    return b[0] - a[0] - 3 * r + 2 * widest * math.acos(1 - height / (2 * widest))
+    # two arcs that are together one length long and one height high
+    length = _s_length(height, r)
+    widest = (length**2 + height**2) / (4 * height)
+    return b[0] - a[0] - length + 2 * widest * math.acos(1 - height / (2 * widest))
+
+
+def _s_length(height: float, r: float) -> float:
+    """Return the length in µm of the S-bend of a bundle that rises by ``height``, which is above 0.
+
+    With the bend radius r itself, an S-bend that rises by nearly 2r is so steep that its concave sides face each other
+    and fail spacing checks. Twice the least length for a small rise has a radius of nearly 4r. Still larger ones would
+    have long chords almost parallel to an axis, whose rounding changes the guide's mean width.
+    """
+    return min(3 * r, math.ceil(2 * s_bend_reach(height, r)))
 
 
 def straight_between_bends(process: Process) -> float:

@@ -218,7 +218,7 @@ def _guide(
 def _bends(bends: Iterable[tuple[Point, Point]], process: Process) -> Iterator[kdb.Polygon]:
     guide = process.guide
     for start, end in bends:
-        line = _s(start, end, float(guide.radius_um), int(guide.arc_segments))
+        line = _s(start, end, float(guide.radius_um), guide.chords)
         yield kdb.Polygon([kdb.Point(x, y) for x, y in ribbon(line, float(guide.width_um)).tolist()])
 
 

@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import yaml
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, Quantity, load_process
+from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.layout import ChipLayout, lay_out_network, to_layout, write_gds
@@ -20,6 +22,25 @@ from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 from optinc_pdk.signoff.lvs.comparison import compare
+
+
+@pytest.fixture
+def process_with(tmp_path: Path) -> Callable[[str, float], Process]:
+    """A function for a process with another bend radius, in its card and in the rule of bends."""
+
+    def make(base: str, radius_um: float) -> Process:
+        rules = yaml.safe_load((components_folder() / base / "rules.yml").read_text())
+        rule = next(each for each in rules["rules"] if each["id"] == "core.bend_radius")
+        rule["value_um"] = radius_um
+        path = tmp_path / f"{base}_{radius_um:g}"
+        path.mkdir()
+        radius = {"value": radius_um, "source": "default"}
+        card = {"schema": 1, "name": path.name, "title": path.name, "base": base, "guide": {"radius_um": radius}}
+        (path / "process.yml").write_text(yaml.safe_dump(card))
+        (path / "rules.yml").write_text(yaml.safe_dump(rules | {"process": path.name, "rules": [rule]}))
+        return load_process(path)
+
+    return make
 
 
 class WrittenChip(NamedTuple):

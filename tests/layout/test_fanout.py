@@ -1,11 +1,12 @@
 """Bundles of guides: lengths as predicted, and no concave sides of one guide closer than the guide space."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from optinc_pdk.cards import load_process
+from optinc_pdk.cards import Process, load_process
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, to_layout, write_gds
 from optinc_pdk.layout.canvas import Canvas
@@ -15,15 +16,18 @@ from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 
 # around 2R the leg of an S-bend is so short that its concave sides are close to each other
-RISES = (0.0, 0.01, 3.0, 12.0, 19.9, 20.0, 20.5, 21.0, 22.6, 23.0, 40.0, 60.0)
+RISES = (0.0, 0.01, 0.3, 0.7, 1.0, 1.7, 3.0, 12.0, 19.9, 20.0, 20.5, 21.0, 22.6, 23.0, 40.0, 60.0)
 # gratings are so far away that their bodies exempt nothing from the guide space rule
 PITCH, START, STUB = 127.0, 100.0, 40.0
 
 
 @pytest.mark.parametrize("name", ["soi220", "soi220_two_metal"])
-def test_guides_of_every_rise_keep_their_space_and_have_the_predicted_length(name: str, tmp_path: Path) -> None:
-    process = load_process(name)
-    get_pdk(name).activate()
+@pytest.mark.parametrize("radius_um", [None, 80.0, 200.0])
+def test_guides_of_every_rise_keep_their_space_and_have_the_predicted_length(
+    name: str, radius_um: float | None, process_with: Callable[[str, float], Process], tmp_path: Path
+) -> None:
+    process = load_process(name) if radius_um is None else process_with(name, radius_um)
+    get_pdk(process.folder).activate()
     canvas, x = Canvas(CellFrames()), START + STUB
     rows = [START + PITCH * (i + 1) for i in range(len(RISES))]
     target = [row + rise for row, rise in zip(rows, RISES, strict=True)]
