@@ -16,7 +16,8 @@ from optinc_pdk.cards.rules import AngleRule, BendRadiusRule, BooleanRule, Guide
 from optinc_pdk.signoff.drc.coarse_spacing import guide_space_coarse
 from optinc_pdk.signoff.drc.condensed_layout import CheckDistances, CondensedLayout, condense
 from optinc_pdk.signoff.drc.design import Design
-from optinc_pdk.signoff.drc.shape_checks import MAX_PAIRS, flattened, line_edges, unmerged
+from optinc_pdk.signoff.drc.shape_checks import MAX_PAIRS, flattened, line_edges
+from optinc_pdk.signoff.drc.violation_markers import merged_markers
 
 Check = Callable[[Design, Any], kdb.Region]
 # Kinds of local rules: they measure between edges near each other, or exempt shapes near a body.
@@ -95,7 +96,8 @@ class CondensedChecks:
             return kdb.Region()
         # keep a reference to the layout, because its regions refer to it
         part = condensed.near(suspects)
-        return flattened(check(part, rule)).interacting(suspects)
+        found = flattened(check(part, rule))
+        return found if found.count() > MAX_PAIRS else _merged(found).interacting(suspects)
 
     def suspects(self, rule: Rule, check: Check) -> kdb.Region:
         """Find the places of the whole layout where a rule may be violated according to its condensed layout.
@@ -112,15 +114,20 @@ def _suspects(condensed: CondensedLayout, rule: Rule, check: Check) -> kdb.Regio
     if violations.count() > MAX_PAIRS:
         # the check has ended early: the places of those that are missing are not known
         return kdb.Region(condensed.source.top.bbox())
-    violations = unmerged(condensed.counting(violations))
+    violations = _merged(condensed.counting(violations))
     if violations.is_empty():
         return kdb.Region()
     if rule.kind in STRICTER:
         # a piece of the condensed layout may stand for thousands of places, so it is checked exactly before they are
         pieces, possible = condensed.pieces(violations)
-        certain = kdb.Region() if possible.is_empty() else flattened(check(pieces, rule)).interacting(possible)
+        certain = kdb.Region() if possible.is_empty() else _merged(flattened(check(pieces, rule))).interacting(possible)
         violations = violations.interacting(condensed.rest) + certain
     return condensed.suspects(violations)
+
+
+def _merged(violations: kdb.Region) -> kdb.Region:
+    """Merge violations that touch: KLayout selects among shapes that overlap in a time quadratic in their number."""
+    return kdb.Region(merged_markers(violations))
 
 
 def prepare_condensed(design: Design, rules: Sequence[Rule]) -> CondensedChecks | None:
