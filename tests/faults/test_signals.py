@@ -139,6 +139,15 @@ WORKS_IN_C = (
 )
 
 
+def all_end(group: int) -> bool:
+    """Whether the processes of a group end; the system may list one for a moment after its parent has ended."""
+    for _ in range(100):
+        if not members(group):
+            return True
+        time.sleep(0.1)
+    return False
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("repeated", [False, True])
 def test_a_signal_ends_a_command_that_runs_no_python(number: signal.Signals, repeated: bool, tmp_path: Path) -> None:
@@ -159,7 +168,7 @@ def test_a_signal_ends_a_command_that_runs_no_python(number: signal.Signals, rep
     errors = process.communicate()[1]
     assert process.returncode == 128 + number
     assert "as it was before" in errors and errors.count("optinc:") == 1 and "Traceback" not in errors
-    assert not (tmp_path / "x.npz").exists() and members(process.pid) == []
+    assert not (tmp_path / "x.npz").exists() and all_end(process.pid)
 
 
 def test_a_command_ends_with_its_supervisor(tmp_path: Path) -> None:
@@ -173,7 +182,7 @@ def test_a_command_ends_with_its_supervisor(tmp_path: Path) -> None:
     assert len(members(process.pid)) == 2
     process.kill()
     # standard output is closed by the end of the other process
-    assert process.communicate()[0] == "" and members(process.pid) == []
+    assert process.communicate()[0] == "" and all_end(process.pid)
 
 
 def test_a_crash_of_a_command_is_seen_by_the_caller(tmp_path: Path) -> None:
