@@ -1,4 +1,4 @@
-"""The budgets of a process that a chip shall meet: size, pads or bumps, power, loss and symbol rate.
+"""The budgets of a process that a chip has to meet: size, pads or bumps, power, loss and symbol rate.
 
 Each is a quantity with its limit and the assumptions behind both. The verdict on a chip depends on them.
 """

@@ -16,7 +16,16 @@ from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.contours import Ints, contours
 from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
 from optinc_pdk.signoff.drc.design import Design
-from optinc_pdk.signoff.drc.shape_checks import facing_pairs, flat, flat_edges, merged, unmerged, violating_edge_pairs
+from optinc_pdk.signoff.drc.shape_checks import (
+    MAX_PAIRS,
+    DistanceCheck,
+    facing_pairs,
+    flat,
+    flat_edges,
+    merged,
+    unmerged,
+    violating_edge_pairs,
+)
 
 MAX_CLOSE = 5_000
 """Violations beyond which gaps are no longer examined one by one for guides in between and for exempt parts."""
@@ -32,11 +41,20 @@ def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
     Returns:
         Gaps, not merged.
     """
-    guides, metric = _uncoupled(design, rule), (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
-    check = facing_pairs(guides, "space", [flat_edges(guides)])
+    guides = _uncoupled(design, rule)
+    gaps, found = _gaps(design, rule, facing_pairs(guides, "space", [flat_edges(guides)]))
+    if found > MAX_PAIRS and gaps.is_empty():
+        # the check has ended early, among pairs that are all exempt
+        gaps, _ = _gaps(design, rule, guides.space_check)
+    return gaps
+
+
+def _gaps(design: Design, rule: GuideSpaceRule, check: DistanceCheck) -> tuple[kdb.Region, int]:
+    """Gaps that are not exempt, and the number of pairs of edges that a check found, exempt ones included."""
+    metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
     pairs = violating_edge_pairs(design, rule, lambda value: check(value, *metric))
     if pairs.is_empty():
-        return kdb.Region()
+        return kdb.Region(), 0
     found = list(pairs.each())
     gaps = [pair.polygon(0) for pair in found]
     exempt = region_polygons(_exempt(design, rule))
@@ -49,7 +67,7 @@ def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
         if result.count() > MAX_CLOSE:
             break
         result += kdb.Region(gaps[k]) - kdb.Region(near)
-    return unmerged(result)
+    return unmerged(result), len(found)
 
 
 def _exempt(design: Design, rule: GuideSpaceRule) -> kdb.Region:

@@ -125,7 +125,8 @@ def bounded(fast: DistanceCheck, corners: int, exact: DistanceCheck | None = Non
                 return _some(pairs)
         pairs = fast(value, *metric)
         few = 0 < pairs.count() <= MAX_SHIELDED
-        return _some(exact(value, *metric) if exact is not None and few else pairs)
+        # all of them: those within the tolerance of slanted edges are no violations
+        return exact(value, *metric) if exact is not None and few else pairs
 
     return check
 
