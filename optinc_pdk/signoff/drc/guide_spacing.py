@@ -28,7 +28,7 @@ from optinc_pdk.signoff.drc.shape_checks import (
 )
 
 MAX_CLOSE = 5_000
-"""Violations beyond which gaps are no longer examined one by one for guides in between and for exempt parts."""
+"""Violations beyond which gaps are no longer examined one by one for exempt parts."""
 ROUNDING = 3
 """Distance in database units from an edge within which a line that ends there does not cross it."""
 
@@ -103,8 +103,7 @@ def _open(design: Design, rule: GuideSpaceRule, pairs: Sequence[kdb.EdgePair]) -
         return np.zeros(0, dtype=np.int64)
     across = np.array([[*_middle(pair.first), *_middle(pair.second)] for pair in pairs])
     clear = ~_crossed(across, design.derived(f"contours of {rule.layers[0]}", lambda: _edges(design, rule.layers[0])))
-    # of thousands of violations, those in doubt say nothing new
-    for k in np.flatnonzero(~clear).tolist() if np.count_nonzero(clear) < MAX_CLOSE else ():
+    for k in np.flatnonzero(~clear).tolist():
         gap = pairs[k].polygon(0)
         free = kdb.Region(gap) - design.near(rule.layers[0], gap.bbox())
         ends = [kdb.Edges([edge]) for edge in (pairs[k].first, pairs[k].second)]
