@@ -106,7 +106,8 @@ def test_the_relu_chip_passes_with_a_smaller_margin(relu_chip: Build) -> None:
     assert report.verdict_text == "pass, accepted: rate 0 Bd of at least 1 MBd"
     assert report.lvs is not None and report.lvs.match and report.lvs.devices > 700
     assert report.function is not None and report.function.inputs == 65_536 == report.function.exact
-    assert report.function.margin > 0.02
+    # 0.024 or 0.016 levels, as the codes of the heaters are rounded
+    assert report.function.margin > 0.01
     assert report.chip is not None and report.chip.light is not None
     assert 1e6 < report.chip.light.symbol_rate_bd < 1e8
 

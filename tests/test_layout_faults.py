@@ -267,6 +267,12 @@ def test_a_build_lists_the_faults_of_its_layout(tmp_path: Path, monkeypatch: pyt
     assert not built.passed and any(line.startswith("fault stray at (1.000, 2.000) µm") for line in built.findings)
 
 
+def kinds_of(argument: ast.expr) -> list[ast.Constant]:
+    """Constants that an argument, or either branch of a condition, states."""
+    branches = [argument.body, argument.orelse] if isinstance(argument, ast.IfExp) else [argument]
+    return [each for each in branches if isinstance(each, ast.Constant)]
+
+
 def kinds_in_source() -> set[str]:
     """First arguments of all calls of `Fault` and `LayoutFault` in the packages that create them."""
     found = set()
@@ -274,7 +280,7 @@ def kinds_in_source() -> set[str]:
     for path in (*(package / "extract").rglob("*.py"), *(package / "signoff").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Fault", "LayoutFault"):
-                found |= {arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant)}
+                found |= {arg.value for arg in kinds_of(node.args[0])}
     return found
 
 

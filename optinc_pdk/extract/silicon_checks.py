@@ -37,6 +37,8 @@ def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[
     if set(golden) == set(region_polygons(etch)):
         return []
     wrong = region_polygons(kdb.Region(golden) ^ etch)
+    if not wrong:
+        return []
     # one fault per place: differences less than 1 µm apart have the same cause
     places = region_polygons(kdb.Region(wrong).sized(NM_PER_UM // 2).merged())
     corners = np.array([(point.x, point.y) for point in (next(shape.each_point_hull()) for shape in wrong)])
@@ -90,10 +92,13 @@ def check_reach(mask: MaskLayout, placements: Sequence[DevicePlacement], layer: 
     if layer in process.contact.metals:
         silicon -= kdb.Region([polygon for each in placements if each.pins for polygon in each.core])
     act = "it changes the light in them; move it"
+
+    def fault(message: str, shape: kdb.Polygon) -> Fault:
+        return Fault("slab" if layer == "slab" else "layer", message, center_um(shape.bbox()))
+
     over = (shapes & silicon).merged()
     text = f"{layer} over silicon: the process has no such guides, and {act} at least {reach:g} µm away"
-    kind = "slab" if layer == "slab" else "layer"
-    faults = [Fault(kind, text, center_um(place.bbox())) for place in sorted(region_polygons(over))]
+    faults = [fault(text, place) for place in sorted(region_polygons(over))]
     near = sorted(region_polygons((shapes & silicon.sized(reach_nm)).merged().not_interacting(over)))
     outline = contours(region_polygons(silicon))
     edges = np.hstack([np.minimum(outline.points, outline.ends), np.maximum(outline.points, outline.ends)])
@@ -105,7 +110,7 @@ def check_reach(mask: MaskLayout, placements: Sequence[DevicePlacement], layer: 
         # corners of the enlarged silicon are farther away than its sides
         if gap < reach_nm:
             text = f"{layer} {gap / NM_PER_UM:.3f} µm beside guides or devices: {act} at least {reach:g} µm away"
-            faults.append(Fault(kind, text, center_um(shape.bbox())))
+            faults.append(fault(text, shape))
     return faults
 
 

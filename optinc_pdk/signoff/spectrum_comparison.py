@@ -120,8 +120,10 @@ def compare_spectra(
 
     Raises:
         ModelError: A device has no model, or a wavelength is outside its range.
-        InputError: The circuits have other fibres, or cannot be simulated; the message says why.
+        InputError: The netlist states no lengths, the circuits have other fibres, or cannot be simulated; the message says why.
     """
+    if len(netlist.nets) and not netlist.net_length_um.size:
+        raise InputError("the netlist states no lengths of guides, and so no phases")
     wavelengths = comparison_wavelengths(layout, np.unique(wavelengths_nm), process)
     expected, found = (set_scattering(circuit, {}, wavelengths, process) for circuit in (netlist, layout))
     if expected.labels != found.labels:

@@ -536,7 +536,7 @@ def test_files_that_are_not_layouts_raise(tmp_path: Path) -> None:
     whole = (tmp_path / "whole.gds").read_bytes()
     (tmp_path / "cut.gds").write_bytes(whole[: len(whole) // 2])
     assert "damaged" in message(tmp_path / "cut.gds")
-    drawing.layout.create_cell("second")
+    drawing.layout.create_cell("second").shapes(drawing.layout.layer(1, 0)).insert(kdb.Box(0, 0, 1, 1))
     drawing.layout.write(str(tmp_path / "two.gds"))
     assert "2 top cells: " in message(tmp_path / "two.gds")
     Drawing(dbu=0.005).layout.write(str(tmp_path / "dbu.gds"))

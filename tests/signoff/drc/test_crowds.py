@@ -8,7 +8,7 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.cards.rules import LineRule
-from optinc_pdk.signoff.drc import condensed_layout, design_rule_check, placed_shapes, shape_checks
+from optinc_pdk.signoff.drc import condensed_layout, design_rule_check, guide_spacing, placed_shapes, shape_checks
 from optinc_pdk.signoff.drc.condensed_checks import prepare_condensed
 from optinc_pdk.signoff.drc.design import read_design
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult, run_drc
@@ -126,6 +126,47 @@ def test_a_check_ends_at_a_fraction_of_the_distance_that_has_many_violations(
     assert found(result) == {"metal.width": 1001, "metal.wire_width": 1001, "metal.space": 1001}
     violated = [rule for rule in result.rules if rule.violations]
     assert all(0 < len(rule.markers) <= 1001 and rule.notes == () for rule in violated)
+
+
+@pytest.mark.parametrize(("gap", "violations"), [(5000, {}), (4999, {"core.guide_space": 1})])
+def test_a_narrow_gap_among_many_exempt_ones_is_found(
+    gap: int, violations: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (guide_spacing, shape_checks):
+        monkeypatch.setattr(module, "MAX_PAIRS", 1000)
+    # two arms of a body are 1.2 µm apart, which the check of a quarter of the rule's value finds
+    body, arms = kdb.Box(-2000, 0, 0, 2100), [kdb.Box(0, y, 24_000, y + 450) for y in (0, 1650)]
+    # without cells, so that it is not condensed
+    layout = kdb.Layout()
+    core = layout.create_cell("CHIP").shapes(layout.layer(*LAYERS["core"]))
+    for column, row in np.ndindex(30, 40):
+        core.insert(kdb.Region([body, *arms]).moved(column * 60_000, BELOW - row * 60_000))
+    for y in (0, 450 + gap):
+        core.insert(kdb.Box(0, 2 * BELOW + y, 50_000, 2 * BELOW + y + 450).moved(-500_000, 0))
+    layout.write(str(tmp_path / "bodies.gds"))
+    (rule,) = (rule for rule in RULES if rule.id == "core.guide_space")
+    assert found(run_drc(tmp_path / "bodies.gds", [rule], LAYERS)) == violations
+
+
+@pytest.mark.parametrize(("gap", "violations"), [(10_000, {}), (9999, {"tolerant": 20})])
+def test_narrow_gaps_among_many_within_the_tolerance_are_found(
+    gap: int, violations: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shape_checks, "MAX_PAIRS", 1000)
+    # 45° and 9.9985 µm apart: 1.5 nm less than the limit, which rounding may cause
+    step, side = 7070, 30_000
+    layout = guides()
+    metal = layout.top_cell().shapes(layout.layer(*LAYERS["metal"]))
+    for number in range(2000):
+        across = 2 * number * step
+        bar = [(0, 0), (side, side), (side + step, side - step), (step, -step)]
+        metal.insert(kdb.Polygon([kdb.Point(x + across, y - across + BELOW) for x, y in bar]))
+        if number % 100 == 0:
+            for y in (0, 20_000 + gap):
+                metal.insert(kdb.Box(0, y, 20_000, y + 20_000).moved(across + 200_000, BELOW - across))
+    layout.write(str(tmp_path / "bars.gds"))
+    rule = NOTCH.model_copy(update={"id": "tolerant", "kind": "space"})
+    assert found(run_drc(tmp_path / "bars.gds", [rule], LAYERS)) == violations
 
 
 def test_more_violations_than_are_marked_are_one_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
