@@ -120,7 +120,8 @@ def compare_spectra(
 
     Raises:
         ModelError: A device has no model, or a wavelength is outside its range.
-        InputError: The netlist states no lengths, the circuits have other fibres, or cannot be simulated; the message says why.
+        InputError: The netlist states no lengths, the circuits have other fibres, or cannot be simulated; the message
+            says why.
     """
     if len(netlist.nets) and not netlist.net_length_um.size:
         raise InputError("the netlist states no lengths of guides, and so no phases")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -36,6 +37,13 @@ COMMANDS = sorted(
     command.name or command.callback.__name__ for command in app.registered_commands if command.callback is not None
 )
 BROKEN_PIPE, FULL = 141, 2
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_streams_are_left() -> Iterator[None]:
+    """Free the streams of this module, whose warnings would be errors of a later test."""
+    yield
+    gc.collect()
 
 
 def broken_pipe() -> io.FileIO:

@@ -53,9 +53,10 @@ def _gaps(design: Design, rule: GuideSpaceRule, check: DistanceCheck) -> tuple[k
     """Gaps that are not exempt, and the number of pairs of edges that a check found, exempt ones included."""
     metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
     pairs = violating_edge_pairs(design, rule, lambda value: check(value, *metric))
-    if pairs.is_empty():
-        return kdb.Region(), 0
-    found = list(pairs.each())
+    # edges that touch have no gap, and other edges of the same guides have one
+    found = [pair for pair in pairs.each() if pair.area()]
+    if not found:
+        return kdb.Region(), pairs.count()
     gaps = [pair.polygon(0) for pair in found]
     exempt = region_polygons(_exempt(design, rule))
     covered, partly = _coverage(box_array([gap.bbox() for gap in gaps]), exempt)
@@ -67,7 +68,7 @@ def _gaps(design: Design, rule: GuideSpaceRule, check: DistanceCheck) -> tuple[k
         if result.count() > MAX_CLOSE:
             break
         result += kdb.Region(gaps[k]) - kdb.Region(near)
-    return unmerged(result), len(found)
+    return unmerged(result), pairs.count()
 
 
 def _exempt(design: Design, rule: GuideSpaceRule) -> kdb.Region:
@@ -107,7 +108,7 @@ def _open(design: Design, rule: GuideSpaceRule, pairs: Sequence[kdb.EdgePair]) -
         gap = pairs[k].polygon(0)
         free = kdb.Region(gap) - design.near(rule.layers[0], gap.bbox())
         ends = [kdb.Edges([edge]) for edge in (pairs[k].first, pairs[k].second)]
-        clear[k] = gap.area() == 0 or not free.interacting(ends[0]).interacting(ends[1]).is_empty()
+        clear[k] = not free.interacting(ends[0]).interacting(ends[1]).is_empty()
     return np.flatnonzero(clear)
 
 

@@ -10,15 +10,14 @@ from mutants.guides import straights
 from mutants.kinds import kind
 
 Rng = np.random.Generator
+# Devices that a chip has; tests/extract/test_silicon_checks.py tries all devices of all processes.
 DEVICES = (
     "crossing",
-    "directional_coupler",
     "edge_coupler",
     "grating_coupler",
     "mmi1x2",
     "mmi2x2",
     "modulator",
-    "monitor_tap",
     "phase_shifter",
     "photodiode",
     "terminator",

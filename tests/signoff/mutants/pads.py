@@ -11,6 +11,11 @@ from mutants.kinds import kind
 Rng = np.random.Generator
 
 
+def are_alike(one: str, other: str) -> bool:
+    """Whether two labels name the same output of two servers, which all receive the same average."""
+    return one.startswith("out_") and other.startswith("out_") and one.rpartition("_")[2] == other.rpartition("_")[2]
+
+
 def swap_labels(name: str, metal: bool) -> None:
     """Register an exchange of two labels, which is equal to swapped wires or fibres."""
 
@@ -19,7 +24,11 @@ def swap_labels(name: str, metal: bool) -> None:
         found = [pair for pair in draft.texts(metal) if not pair[0].string.startswith("GND")]
         first = int(rng.integers(len(found)))
         one = found[first]
-        others = [pair for number, pair in enumerate(found) if number != first]
+        others = [
+            pair
+            for number, pair in enumerate(found)
+            if number != first and not are_alike(pair[0].string, one[0].string)
+        ]
         other = min(others, key=lambda p: abs(p[0].x - one[0].x) + abs(p[0].y - one[0].y))
         one[1].text, other[1].text = (
             kdb.Text(other[0].string, one[0].trans),
