@@ -28,7 +28,7 @@ from optinc_pdk.signoff.drc.shape_checks import (
 )
 
 MAX_CLOSE = 5_000
-"""Violations beyond which gaps are no longer examined one by one for exempt parts."""
+"""Violations beyond which gaps are no longer examined one by one for guides in between and for exempt parts."""
 ROUNDING = 3
 """Distance in database units from an edge within which a line that ends there does not cross it."""
 
@@ -61,13 +61,19 @@ def _gaps(design: Design, rule: GuideSpaceRule, check: DistanceCheck) -> tuple[k
     exempt = region_polygons(_exempt(design, rule))
     covered, partly = _coverage(box_array([gap.bbox() for gap in gaps]), exempt)
     kept = np.flatnonzero(~covered)
-    kept = kept[_open(design, rule, [found[k] for k in kept.tolist()])]
-    result = kdb.Region([gaps[k] for k in kept[~partly[kept]].tolist()])
-    for k, near in zip(*_near(gaps, kept[partly[kept]], exempt), strict=True):
-        # of thousands of violations, those at the border of what is exempt say nothing new
+    across = [[*_middle(found[k].first), *_middle(found[k].second)] for k in kept.tolist()]
+    edges = design.derived(f"contours of {rule.layers[0]}", lambda: _edges(design, rule.layers[0]))
+    crossed = _crossed(np.array(across, dtype=np.int64).reshape(-1, 4), edges)
+    doubtful = crossed | partly[kept]
+    result = kdb.Region([gaps[k] for k in kept[~doubtful].tolist()])
+    examined = kept[doubtful].tolist()
+    near = PolygonIndex(exempt).overlapping(box_array([gaps[k].bbox() for k in examined]))
+    for k, doubt, around in zip(examined, crossed[doubtful].tolist(), near, strict=True):
+        # of thousands of violations, more say nothing new
         if result.count() > MAX_CLOSE:
             break
-        result += kdb.Region(gaps[k]) - kdb.Region(near)
+        if not doubt or _is_open(design, rule, found[k]):
+            result += kdb.Region(gaps[k]) - kdb.Region(around)
     return unmerged(result), pairs.count()
 
 
@@ -87,29 +93,15 @@ def _coverage(boxes: Ints, exempt: Sequence[kdb.Polygon]) -> tuple[NDArray[np.bo
     return (PolygonIndex(exempt).at(boxes[:, :2]) >= 0) & ~partly, partly
 
 
-def _near(
-    gaps: Sequence[kdb.Polygon], numbers: Ints, exempt: Sequence[kdb.Polygon]
-) -> tuple[list[int], list[list[kdb.Polygon]]]:
-    """Some of the gaps, by number, each with the exempt polygons whose bounding boxes overlap it."""
-    boxes = box_array([gaps[k].bbox() for k in numbers.tolist()])
-    return numbers.tolist(), PolygonIndex(exempt).overlapping(boxes)
-
-
-def _open(design: Design, rule: GuideSpaceRule, pairs: Sequence[kdb.EdgePair]) -> Ints:
-    """Numbers of the pairs of edges with a path between them that crosses no guide.
+def _is_open(design: Design, rule: GuideSpaceRule, pair: kdb.EdgePair) -> bool:
+    """Whether there is a path between two edges that crosses no guide.
 
     The two sides of a guide that bends left, then right, face each other through the guide's own silicon.
     """
-    if not pairs:
-        return np.zeros(0, dtype=np.int64)
-    across = np.array([[*_middle(pair.first), *_middle(pair.second)] for pair in pairs])
-    clear = ~_crossed(across, design.derived(f"contours of {rule.layers[0]}", lambda: _edges(design, rule.layers[0])))
-    for k in np.flatnonzero(~clear).tolist():
-        gap = pairs[k].polygon(0)
-        free = kdb.Region(gap) - design.near(rule.layers[0], gap.bbox())
-        ends = [kdb.Edges([edge]) for edge in (pairs[k].first, pairs[k].second)]
-        clear[k] = not free.interacting(ends[0]).interacting(ends[1]).is_empty()
-    return np.flatnonzero(clear)
+    gap = pair.polygon(0)
+    free = kdb.Region(gap) - design.near(rule.layers[0], gap.bbox())
+    ends = [kdb.Edges([edge]) for edge in (pair.first, pair.second)]
+    return not free.interacting(ends[0]).interacting(ends[1]).is_empty()
 
 
 def _middle(edge: kdb.Edge) -> tuple[int, int]:
