@@ -72,10 +72,12 @@ def function_text(result: Verification) -> str:
     if spectra is None:
         return f"not compared: {result.not_compared}"
     (power, phase), (most, rad) = (spectra.power, spectra.phase), spectra.tolerance
+    fewer = spectra.resolving > len(spectra.wavelengths_nm)
+    few = f" of {spectra.resolving:,} that resolve its fringes" if fewer else ""
     return (
         f"power deviates by {power.value:.1%} of the largest ({power}), allowed are {most:.1%}; "
         f"phase by {phase.value:.3f} rad ({phase}), allowed are {rad:.3f}; "
-        f"{count_text(len(spectra.wavelengths_nm), 'wavelength')}, heaters off"
+        f"{count_text(len(spectra.wavelengths_nm), 'wavelength')}{few}, heaters off"
     )
 
 

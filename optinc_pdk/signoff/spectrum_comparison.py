@@ -76,6 +76,7 @@ class SpectrumComparison:
 
     Attributes:
         wavelengths_nm: (W,) wavelengths.
+        resolving: Number of wavelengths that resolve the fringes of the circuit; W may be smaller.
         power: Largest change of the transmitted power, as a share of the largest one between the two ports.
         phase: Largest change of the phase in rad at wavelengths at which at least half of the largest power passes.
         tolerance: Largest accepted values of both.
@@ -84,6 +85,7 @@ class SpectrumComparison:
     """
 
     wavelengths_nm: Floats
+    resolving: int
     power: Deviation
     phase: Deviation
     tolerance: tuple[float, float]
@@ -102,6 +104,7 @@ class SpectrumComparison:
             "power": self.power.to_json() | {"tolerance": round(self.tolerance[0], 6)},
             "phase_rad": self.phase.to_json() | {"tolerance": round(self.tolerance[1], 6)},
             "wavelengths": len(self.wavelengths_nm),
+            "resolving_wavelengths": self.resolving,
         }
 
 
@@ -125,7 +128,7 @@ def compare_spectra(
     """
     if len(netlist.nets) and not netlist.net_length_um.size:
         raise InputError("the netlist states no lengths of guides, and so no phases")
-    wavelengths = comparison_wavelengths(layout, np.unique(wavelengths_nm), process)
+    wavelengths, resolving = comparison_wavelengths(layout, np.unique(wavelengths_nm), process)
     expected, found = (set_scattering(circuit, {}, wavelengths, process) for circuit in (netlist, layout))
     if expected.labels != found.labels:
         single = sorted(set(expected.labels) ^ set(found.labels))[0]
@@ -146,7 +149,7 @@ def compare_spectra(
     )
     _, out, source = places[0]
     curves = (np.abs(each.s[:, out, source]) ** 2 for each in (expected, found))
-    return SpectrumComparison(wavelengths, power, phase, (allowed[0], allowed[1]), *curves)
+    return SpectrumComparison(wavelengths, resolving, power, phase, (allowed[0], allowed[1]), *curves)
 
 
 def _deviations(expected: Complexes, found: Complexes) -> tuple[Floats, Floats]:
@@ -178,7 +181,7 @@ def _within_tolerance(netlist: Circuit, process: Process) -> Iterator[Circuit]:
         yield replace(netlist, net_length_um=lengths, settings={**netlist.settings, **of_couplers})
 
 
-def comparison_wavelengths(circuit: Circuit, asked_nm: Floats, process: Process) -> Floats:
+def comparison_wavelengths(circuit: Circuit, asked_nm: Floats, process: Process) -> tuple[Floats, int]:
     """Return wavelengths over a range that resolve the finest fringe of a circuit and the resonances of its rings.
 
     The finest fringe is that of the longest guide against light that does not pass through it, λ² / (n_g L) wide.
@@ -189,6 +192,9 @@ def comparison_wavelengths(circuit: Circuit, asked_nm: Floats, process: Process)
         circuit: Extracted circuit.
         asked_nm: (W,) wavelengths, ascending.
         process: Process of the circuit.
+
+    Returns:
+        (W,) wavelengths, and the number that resolves the fringes, which is larger if the effort bounds W.
     """
     first, last = float(asked_nm[0]), float(asked_nm[-1])
     longest_um = float(np.max(circuit.net_length_um, initial=0.0))
@@ -196,6 +202,8 @@ def comparison_wavelengths(circuit: Circuit, asked_nm: Floats, process: Process)
     most = min(
         MOST_POINTS, MOST_CASES // max(len(circuit.instances), 1), MOST_NUMBERS // max(len(circuit.ports), 1) ** 2
     )
-    points = max(math.ceil(POINTS_PER_FRINGE * fringes), FEWEST_POINTS, len(asked_nm))
-    points = min(points, max(most, LEAST_POINTS))
-    return asked_nm if first == last or points == len(asked_nm) else np.linspace(first, last, points)
+    if first == last:
+        return asked_nm, 1
+    resolving = max(math.ceil(POINTS_PER_FRINGE * fringes), FEWEST_POINTS, len(asked_nm))
+    points = min(resolving, max(most, LEAST_POINTS))
+    return asked_nm if points == len(asked_nm) else np.linspace(first, last, points), resolving

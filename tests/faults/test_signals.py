@@ -19,11 +19,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_terminals import small_runs
 
-from optinc_pdk.cli.interrupts import signals_interrupt
+from optinc_pdk.cli.interrupts import ENDING, signals_interrupt
 from optinc_pdk.report.build_files import changed_files
 
 LIMIT_S = 2.0
@@ -51,16 +52,17 @@ class Outcome:
     violations: list[str] = field(default_factory=list)
 
 
-def start(arguments: Sequence[str]) -> subprocess.Popen[str]:
-    """Start a command in a session of its own, in which Ctrl-C is not ignored, as it is in background jobs."""
-    return subprocess.Popen(
-        [*COMMAND, *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+def start(arguments: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+    """Start a program in a session of its own, in which no signal is ignored, as Ctrl-C is in background jobs.
+
+    It inherits what this process ignores. A function to run before it would need a fork, which JAX refuses.
+    """
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in ENDING}
+    try:
+        return subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, start_new_session=True, **options)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def members(session: int) -> list[int]:
@@ -102,7 +104,7 @@ def end_at(
     Returns:
         Exit code, time in s between the signal and the end, whether a hidden file is left, and what is wrong.
     """
-    process = start(arguments)
+    process = start([*COMMAND, *arguments], stdout=subprocess.DEVNULL)
     with suppress(subprocess.TimeoutExpired):
         process.communicate(timeout=instant_s)
     began = time.perf_counter()
@@ -148,18 +150,11 @@ def all_end(group: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", ENDING)
 @pytest.mark.parametrize("repeated", [False, True])
 def test_a_signal_ends_a_command_that_runs_no_python(number: signal.Signals, repeated: bool, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", WORKS_IN_C, "synth", "--bits", "2", "--servers", "2", "-o", "x.npz"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        start_new_session=True,
-        preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, signal.SIGHUP)],
-    )
+    arguments = ("synth", "--bits", "2", "--servers", "2", "-o", "x.npz")
+    process = start([sys.executable, "-c", WORKS_IN_C, *arguments], stdout=subprocess.PIPE, cwd=tmp_path)
     assert process.stdout is not None and process.stdout.readline() == "working\n"
     # as a terminal does, and timeout(1)
     os.killpg(process.pid, number)
@@ -223,7 +218,7 @@ def try_command(arguments: Sequence[str], folder: Path, count: int, generator: r
     outcome = Outcome()
     empty(folder)
     began = time.perf_counter()
-    process = start(arguments)
+    process = start([*COMMAND, *arguments], stdout=subprocess.DEVNULL)
     errors = process.communicate()[1]
     duration = time.perf_counter() - began
     if process.returncode != 0:

@@ -188,20 +188,22 @@ def test_other_fibres_and_unknown_lengths_cannot_be_compared() -> None:
         compare_spectra(link(), link((60.0, 60.0)), BAND, process)
     with pytest.raises(InputError):
         compare_spectra(replace(link(), net_length_um=np.array([np.nan])), link(), BAND, process)
+    with pytest.raises(InputError, match="states no lengths"):
+        compare_spectra(replace(link(), net_length_um=np.zeros(0)), link(), BAND, process)
 
 
 def test_wavelengths_resolve_the_longest_guide_and_are_bounded() -> None:
     process = load_process()
-    few, many = (comparison_wavelengths(link((length,)), BAND, process) for length in (100.0, 5_000.0))
+    few, many = (comparison_wavelengths(link((length,)), BAND, process)[0] for length in (100.0, 5_000.0))
     assert len(few) == FEWEST_POINTS
     fringe = 1550.0**2 / (float(process.guide.group_index) * 5e6)
     assert np.diff(many).max() < fringe / 15
     assert (many[0], many[-1]) == (1545.0, 1555.0)
     circuit = link((5_000.0,) * 300)
-    bounded = comparison_wavelengths(circuit, BAND, process)
+    bounded, resolving = comparison_wavelengths(circuit, BAND, process)
     assert LEAST_POINTS <= len(bounded) <= max(MOST_CASES // len(circuit.instances), LEAST_POINTS)
-    assert (bounded[0], bounded[-1]) == (1545.0, 1555.0)
-    assert comparison_wavelengths(circuit, np.array([1550.0]), process).tolist() == [1550.0]
+    assert (bounded[0], bounded[-1]) == (1545.0, 1555.0) and resolving == len(many) > len(bounded)
+    assert comparison_wavelengths(circuit, np.array([1550.0]), process)[0].tolist() == [1550.0]
 
 
 def test_the_command_prints_and_bounds_the_deviation(
