@@ -29,6 +29,8 @@ from optinc_pdk.signoff.drc.shape_checks import (
 
 MAX_CLOSE = 5_000
 """Violations beyond which gaps are no longer examined one by one for guides in between and for exempt parts."""
+GROWTH = (0.1, 0.3, 0.6)
+"""Shares of a distance by which bodies grow one after another."""
 ROUNDING = 3
 """Distance in database units from an edge within which a line that ends there does not cross it."""
 
@@ -145,4 +147,8 @@ def _uncoupled(design: Design, rule: GuideSpaceRule) -> kdb.Region:
     """
     name = rule.layers[0]
     deep = design.dbu(rule.exempt_um) - design.dbu(rule.value_um)
-    return design.region(name) - design.bodies(name, rule.body_um).sized(deep)
+    bodies = design.bodies(name, rule.body_um)
+    # in steps, because many bodies that are close together are soon one
+    for share in GROWTH:
+        bodies = bodies.sized(round(deep * share))
+    return design.region(name) - bodies
