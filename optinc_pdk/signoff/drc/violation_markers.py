@@ -15,6 +15,8 @@ from optinc_pdk.extract.spatial_index import box_array
 # bends, each touches a few; where every edge of a ring faces every other, each touches all. KLayout's merging takes a
 # time that grows with the number of crossings.
 MAX_TOUCHING = 16
+# Violations up to which connected ones are merged exactly; of more, nobody reads the outlines.
+MAX_MERGED = 20_000
 # Boxes whose neighbours are counted to estimate how many pairs there are.
 SAMPLE = 64
 
@@ -26,8 +28,8 @@ def merged_markers(violations: kdb.Region) -> list[kdb.Polygon]:
         violations: Markers of single violations, flat and not merged.
 
     Returns:
-        Polygons, sorted: the union of the markers that are connected, or one box around them where they overlap too
-        often to be merged.
+        Polygons, sorted: the union of the markers that are connected, or one box around them if they overlap too often
+        to be merged, or if there are more than `MAX_MERGED` violations.
     """
     polygons = list(violations.each())
     if not polygons:
@@ -36,11 +38,15 @@ def merged_markers(violations: kdb.Region) -> list[kdb.Polygon]:
     cluster, touching = _clusters(boxes)
     size = np.bincount(cluster, minlength=len(touching))
     crowded = touching > MAX_TOUCHING * size
+    if len(polygons) > MAX_MERGED:
+        crowded = size > 1
     result: list[kdb.Polygon] = []
     result += kdb.Region([polygons[k] for k in np.flatnonzero(~crowded[cluster]).tolist()]).merged().each()
-    for number in np.flatnonzero(crowded).tolist():
-        members = boxes[cluster == number]
-        result.append(kdb.Polygon(kdb.Box(*members[:, :2].min(axis=0).tolist(), *members[:, 2:].max(axis=0).tolist())))
+    members = np.flatnonzero(crowded[cluster])
+    members = members[np.argsort(cluster[members], kind="stable")]
+    first = np.flatnonzero(np.diff(cluster[members], prepend=-1))
+    low, high = np.minimum.reduceat(boxes[members, :2], first), np.maximum.reduceat(boxes[members, 2:], first)
+    result += [kdb.Polygon(kdb.Box(*extent)) for extent in np.concatenate([low, high], axis=1).tolist()]
     return sorted(result)
 
 

@@ -6,6 +6,7 @@ import klayout.db as kdb
 import numpy as np
 import pytest
 
+from optinc_pdk.signoff.drc import violation_markers
 from optinc_pdk.signoff.drc.violation_markers import MAX_TOUCHING, SAMPLE, merged_markers
 
 
@@ -51,3 +52,14 @@ def test_a_chain_of_thousands_of_markers_is_one_polygon() -> None:
         for a, b in pairwise(points)
     ]
     assert merged_markers(unmerged(chain)) == list(kdb.Region(chain).merged().each())
+
+
+def test_of_more_violations_than_are_read_connected_ones_become_one_box(monkeypatch: pytest.MonkeyPatch) -> None:
+    triangle = kdb.Polygon([kdb.Point(0, 0), kdb.Point(0, 100), kdb.Point(100, 0)])
+    pairs = [triangle.moved(1000 * k + x, 0) for k in range(10) for x in (0, 50)]
+    alone = triangle.moved(-1000, 0)
+    monkeypatch.setattr(violation_markers, "MAX_MERGED", 20)
+    boxes = [kdb.Polygon(kdb.Box(1000 * k, 0, 1000 * k + 150, 100)) for k in range(10)]
+    assert merged_markers(unmerged([alone, *pairs])) == sorted([alone, *boxes])
+    monkeypatch.setattr(violation_markers, "MAX_MERGED", 21)
+    assert merged_markers(unmerged([alone, *pairs])) == sorted(kdb.Region([alone, *pairs]).merged().each())
