@@ -12,6 +12,11 @@ from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 
 
+def area_text(area_nm2: float) -> str:
+    """Format an area as text in µm², also if it is a few nm²."""
+    return f"{area_nm2 / NM_PER_UM**2:.4g} µm²"
+
+
 @dataclass(frozen=True)
 class Fault:
     """A part of the layout that cannot be part of a circuit.

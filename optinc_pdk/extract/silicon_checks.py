@@ -13,7 +13,7 @@ from optinc_pdk.cards.rules import FacetRule
 from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.contours import Ints, contours
 from optinc_pdk.extract.device_matching import DevicePlacement
-from optinc_pdk.extract.faults import Fault, center_um, moved_fault
+from optinc_pdk.extract.faults import Fault, area_text, center_um, moved_fault
 from optinc_pdk.extract.golden_devices import GoldenVariant
 from optinc_pdk.extract.guide_couplers import NO_COUPLER
 from optinc_pdk.extract.guide_strips import StripRule
@@ -45,7 +45,7 @@ def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[
     area = np.zeros(len(places), dtype=np.int64)
     np.add.at(area, PolygonIndex(places).at(corners), [shape.area() for shape in wrong])
     return [
-        Fault("etch", f"grating etch differs from the golden devices by {size} nm²", center_um(place.bbox()))
+        Fault("etch", f"grating etch differs from the golden devices by {area_text(size)}", center_um(place.bbox()))
         for place, size in zip(places, area.tolist(), strict=True)
     ]
 
@@ -171,7 +171,7 @@ def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:
         core: Merged silicon of the layout.
     """
     return [
-        Fault("body", f"{shape.area()} nm² of silicon is missing inside a device", center_um(shape.bbox()))
+        Fault("body", f"{area_text(shape.area())} of silicon is missing inside a device", center_um(shape.bbox()))
         for shape in sorted(region_polygons(taken - core))
     ]
 
@@ -230,7 +230,7 @@ def _foreign_to(variant: GoldenVariant, silicon: kdb.Region, rule: StripRule) ->
         one = contours([piece])
         gap = _gap_nm(one.points, one.ends, device.points, device.ends)
         if not (kdb.Region(piece) & kdb.Region(box)).is_empty():
-            text = f"{piece.area()} nm² of other silicon within the box of a {variant.name}"
+            text = f"{area_text(piece.area())} of other silicon within the box of a {variant.name}"
         elif gap < least:
             text = (
                 f"other silicon {gap / NM_PER_UM:.3f} µm beside a {variant.name}, needed are {least / NM_PER_UM:g} µm, "
@@ -317,7 +317,7 @@ def describe_bodies(
         )
         # a device that differs by more than the whole body has nothing in common with it
         if name and area <= body.area():
-            likeness = f"it is most like {name}, and differs from it by {area / NM_PER_UM**2:.4g} µm²"
+            likeness = f"it is most like {name}, and differs from it by {area_text(area)}"
             remedy = _OTHER_REMEDY
         else:
             likeness = "it resembles no device of the process"

@@ -101,7 +101,7 @@ def limits_line(limits: RateLimits) -> str:
     """Format the highest symbol rate, and where errors arise, as one line of text."""
     accepted = f"an estimated word-error rate of {limits.word_error_rate:g}"
     if limits.symbol_rate_bd is None:
-        return f"no symbol rate of at least budget.symbol_rate_min_bd has {accepted}"
+        return f"no symbol rate of at least the smallest useful one (budget.symbol_rate_min_bd) has {accepted}"
     places = {f"layer {index}": share for index, share in enumerate(limits.layers)} | {"receivers": limits.receivers}
     worst = max(places, key=lambda place: places[place])
     bound = ", the limit of the process" if limits.symbol_rate_bd >= limits.highest_bd else ""

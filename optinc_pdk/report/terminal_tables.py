@@ -147,7 +147,8 @@ def speed_line(speed: SpeedNumbers) -> str:
     """Format the highest symbol rate, what limits it, latency and energy as one line of text."""
     accepted = f"an estimated word-error rate of {speed.word_error_rate:g}"
     if speed.symbol_rate_bd is None:
-        return f"no useful symbol rate has {accepted}"
+        lowest = f"; it would be lowest without {speed.main_limit}" if speed.main_limit else ""
+        return f"no useful symbol rate has {accepted}{lowest}"
     line = f"{format_si(speed.symbol_rate_bd, 'Bd')} at {accepted}, limited by {limit_text(speed)}"
     if speed.latency_s is None or speed.word_j is None or speed.bit_j is None:
         return line

@@ -74,10 +74,12 @@ def function_text(result: Verification) -> str:
     (power, phase), (most, rad) = (spectra.power, spectra.phase), spectra.tolerance
     fewer = spectra.resolving > len(spectra.wavelengths_nm)
     few = f" of {spectra.resolving:,} that resolve its fringes" if fewer else ""
+    faults = sum(fault.affects_function for fault in result.faults)
+    left_out = f"; without the effect of {count_text(faults, 'fault')} of the layout" if faults else ""
     return (
         f"power deviates by {power.value:.1%} of the largest ({power}), allowed are {most:.1%}; "
         f"phase by {phase.value:.3f} rad ({phase}), allowed are {rad:.3f}; "
-        f"{count_text(len(spectra.wavelengths_nm), 'wavelength')}{few}, heaters off"
+        f"{count_text(len(spectra.wavelengths_nm), 'wavelength')}{few}, heaters off{left_out}"
     )
 
 

@@ -18,6 +18,7 @@ from optinc_pdk.extract.golden_devices import device_symmetries
 from optinc_pdk.file_writing import saved_bytes, write_atomic
 from optinc_pdk.gc_control import gc_paused
 from optinc_pdk.json_io import json_text
+from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.signoff.lvs import coupler_settings, differences, guide_lengths, padless_nets, path_lengths
 from optinc_pdk.signoff.lvs.device_matching import Ints
 from optinc_pdk.signoff.lvs.differences import Difference
@@ -142,10 +143,18 @@ def write_lvs(result: LvsResult, path: Path) -> None:
     write_atomic(path, json_text({"schema": SCHEMA} | result.to_json(), indent=1).encode())
 
 
-def write_lvs_lyrdb(result: LvsResult, gds_path: str | Path, path: Path) -> None:
+def write_lvs_lyrdb(
+    result: LvsResult | None, gds_path: str | Path, path: Path, faults: Sequence[LayoutFault] = ()
+) -> None:
     """Write the differences as a marker database for KLayout's browser, atomically.
 
-    A difference without a position has texts and no marker.
+    A difference or fault without a position has texts and no marker.
+
+    Args:
+        result: Result of the comparison; None without a netlist.
+        gds_path: Layout file.
+        path: File to write.
+        faults: Faults of the layout besides the differences.
 
     Raises:
         OSError: The file cannot be written.
@@ -156,15 +165,22 @@ def write_lvs_lyrdb(result: LvsResult, gds_path: str | Path, path: Path) -> None
     report.top_cell_name = Path(gds_path).stem
     cell = report.create_cell(report.top_cell_name)
     categories: dict[str, rdb.RdbCategory] = {}
-    for difference in result.differences:
-        if difference.kind not in categories:
-            categories[difference.kind] = report.create_category(difference.kind)
-        item = report.create_item(cell, categories[difference.kind])
-        item.add_value(difference.message)
-        item.add_value(f"reference: {difference.reference or 'nothing'}; layout: {difference.extracted or 'nothing'}")
-        if difference.position_um is not None:
-            x, y = difference.position_um
+
+    def mark(kind: str, position_um: tuple[float, float] | None, *texts: str) -> None:
+        if kind not in categories:
+            categories[kind] = report.create_category(kind)
+        item = report.create_item(cell, categories[kind])
+        for text in texts:
+            item.add_value(text)
+        if position_um is not None:
+            x, y = position_um
             item.add_value(kdb.DBox(x - MARKER_UM, y - MARKER_UM, x + MARKER_UM, y + MARKER_UM))
+
+    for each in () if result is None else result.differences:
+        names = f"reference: {each.reference or 'nothing'}; layout: {each.extracted or 'nothing'}"
+        mark(each.kind, each.position_um, each.message, names)
+    for fault in faults:
+        mark(fault.kind, fault.place_um, fault.text)
     write_atomic(path, saved_bytes(report.save))
 
 

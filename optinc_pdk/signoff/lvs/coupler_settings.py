@@ -17,6 +17,8 @@ MODEL = "coupled_guides"
 # guides are exchanged, or both; the lengths of the guides are compared by their ports.
 EXCHANGES: tuple[Permutation, ...] = ((0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2), (2, 3, 0, 1))
 GUIDES = ("guide_1_um", "guide_2_um")
+STATED_UM = 0.000501
+"""Rounding of a setting in a netlist, in µm: gdsfactory states nanometres."""
 KINDS = {
     "gap_um": "gap",
     "coupled_length_um": "coupled_length",
@@ -85,7 +87,7 @@ def _differences(pair: MatchedCircuits, card: DeviceCard, i: int, j: int) -> Ite
         tolerance = _tolerance(card, key, expected)
         # a setting that the reference does not state is NaN
         if abs(found - expected) > tolerance:
-            text = f"{key} is {found:.3f}, in the reference {expected:.3f}, allowed are ±{tolerance:.3f}"
+            text = f"{key} is {found:.4f}, in the reference {expected:.4f}, allowed are ±{tolerance:.4f}"
             yield Difference(KINDS[key], text, *names, pair.position(j))
 
 
@@ -102,7 +104,7 @@ def _tolerance(card: DeviceCard, key: str, expected: float) -> float:
     if key == "gap_um":
         return card.size("gap_tolerance_um")
     if key == "coupled_length_um":
-        return card.size("coupled_length_tolerance") * abs(expected)
+        return card.size("coupled_length_tolerance") * abs(expected) + STATED_UM
     if key == PATH_DIFFERENCE:
         return card.size("path_difference_tolerance_um")
     return card.size("guide_tolerance_um")

@@ -21,6 +21,7 @@ from optinc_pdk.circuit import Circuit, CircuitBuilder, flatten
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.report.build_numbers import difference_line
+from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.signoff.lvs.comparison import MAX_DIFFERENCES, LvsResult, compare, write_lvs, write_lvs_lyrdb
 
 PROCESS = load_process()
@@ -590,11 +591,13 @@ def test_files(tmp_path: Path) -> None:
     assert data["total_differences"] == result.total_differences == len(data["differences"])
     assert data["differences"][0]["kind"] == "extraction.dangling"
     assert data["differences"][0]["position_um"] == pytest.approx([-10, 0], abs=0.3)
-    write_lvs_lyrdb(result, tmp_path / "chip.gds", tmp_path / "chip.lvs.lyrdb")
+    faults = [LayoutFault("open_port", "leads nowhere", (1.0, 2.0)), LayoutFault("label", "is missing")]
+    write_lvs_lyrdb(result, tmp_path / "chip.gds", tmp_path / "chip.lvs.lyrdb", faults)
     report = rdb.ReportDatabase("")
     report.load(str(tmp_path / "chip.lvs.lyrdb"))
-    assert report.num_items() == len(result.differences)
-    assert {category.name() for category in report.each_category()} == {d.kind for d in result.differences}
+    assert report.num_items() == len(result.differences) + 2
+    kinds = {d.kind for d in result.differences} | {"open_port", "label"}
+    assert {category.name() for category in report.each_category()} == kinds
 
 
 def test_a_coupler_that_is_nearly_golden_is_reported_with_the_names_of_both_sides(tmp_path: Path) -> None:
