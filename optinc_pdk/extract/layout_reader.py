@@ -188,6 +188,17 @@ def drawn_layers(layout: kdb.Layout) -> set[tuple[int, int]]:
     }
 
 
+def read_checked(path: str | os.PathLike[str]) -> kdb.Layout:
+    """Read a layout that a check has read before, without KLayout's messages on standard output.
+
+    Raises:
+        GdsError: The file cannot be read.
+    """
+    layout = kdb.Layout()
+    _load(layout, _checked_bytes(Path(path)), Path(path))
+    return layout
+
+
 def _checked_bytes(path: Path) -> bytes:
     """Return the content of a file that starts as GDS2 or OASIS does."""
     data = read_bytes(path, LAYOUT, GdsError)

@@ -8,6 +8,8 @@ from os import PathLike
 import klayout.db as kdb
 import klayout.lay as lay
 
+from optinc_pdk.extract.layout_reader import read_checked
+
 WIDTH_PX = 1800
 BACKGROUND = "#0e1318"
 # in the order of drawing, the last on top: guides and heaters are much thinner than the metal
@@ -55,15 +57,6 @@ def whole_window(layout: kdb.Layout) -> kdb.DBox:
     return everything.enlarged(margin, margin)
 
 
-def _read(gds_path: str | PathLike[str]) -> kdb.Layout:
-    layout = kdb.Layout()
-    try:
-        layout.read(str(gds_path))
-    except RuntimeError as fault:
-        raise ValueError(f"gds_path: {gds_path} can't be read as a layout: {fault}") from fault
-    return layout
-
-
 def _add_layer(view: lay.LayoutView, name: str, layer: tuple[int, int], color: str, contour_px: int) -> None:
     properties = lay.LayerPropertiesNode()
     properties.source = f"{layer[0]}/{layer[1]}@1"
@@ -98,7 +91,7 @@ def layout_png(
     Raises:
         ValueError: The file can't be read, is empty, or the window has no area.
     """
-    return next(draw_windows(_read(gds_path), layers, colors, [window_um], width_px))
+    return next(draw_windows(read_checked(gds_path), layers, colors, [window_um], width_px))
 
 
 def draw_windows(
@@ -169,7 +162,7 @@ def detail_window(
     Raises:
         ValueError: The file can't be read, or has nothing on this layer.
     """
-    layout = _read(gds_path)
+    layout = read_checked(gds_path)
     middle = _top_box(layout).center()
     centers: list[kdb.DPoint] = []
     for cell in layout.top_cells():

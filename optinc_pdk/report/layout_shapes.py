@@ -13,6 +13,8 @@ import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.extract.layout_reader import read_checked
+
 Ints: TypeAlias = NDArray[np.int64]
 Matrix: TypeAlias = tuple[float, float, float, float]
 
@@ -81,11 +83,7 @@ def read_shapes(gds_path: str | PathLike[str], layers: Mapping[str, tuple[int, i
     Raises:
         ValueError: The file cannot be read, or has no polygon on these layers or several top cells.
     """
-    layout = kdb.Layout()
-    try:
-        layout.read(str(gds_path))
-    except RuntimeError as fault:
-        raise ValueError(f"gds_path: {gds_path} cannot be read as a layout: {fault}") from fault
+    layout = read_checked(gds_path)
     if len(layout.top_cells()) != 1:
         raise ValueError(f"gds_path: {gds_path} has {len(layout.top_cells())} top cells; give a layout with one")
     top = layout.top_cell()

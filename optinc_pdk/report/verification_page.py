@@ -13,6 +13,7 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.cards import Process
+from optinc_pdk.extract.layout_reader import read_checked
 from optinc_pdk.report.build_files import file_digest
 from optinc_pdk.report.build_numbers import difference_line, lvs_lines
 from optinc_pdk.report.formatting import count_text
@@ -217,8 +218,7 @@ def render_verification(result: Verification, verified: VerifiedFiles, process: 
 
 def _pictures(gds: Path, process: Process, boxes: Sequence[Box]) -> list[bytes]:
     """Draw the whole layout, and the surroundings of the first findings, with a mark around every finding."""
-    layout = kdb.Layout()
-    layout.read(str(gds))
+    layout = read_checked(gds)
     layers = dict(process.gds_layers)
     # a layer that no process uses
     layers[_MARK] = (32767, 0)

@@ -15,7 +15,7 @@ import pytest
 import optinc_pdk.extract.layout_reader as reader
 from optinc_pdk.cards import load_process
 from optinc_pdk.extract import GdsError
-from optinc_pdk.extract.layout_reader import check_layers, read_layout
+from optinc_pdk.extract.layout_reader import check_layers, read_checked, read_layout
 from optinc_pdk.signoff.drc.design_rule_check import check_chip, run_drc
 
 PROCESS = load_process()
@@ -301,3 +301,18 @@ def test_layouts_of_another_process_or_database_unit_raise(tmp_path: Path) -> No
     # without a process, it violates the grid rule
     found = {found.id for found in run_drc(gds, PROCESS.rules, layers).rules if found.violations}
     assert "chip.grid" in found
+
+
+def test_reading_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """KLayout writes polygons of more than 4,090 points, and warns of them on standard output when it reads them."""
+    layout = kdb.Layout()
+    teeth = [kdb.Point(x, y) for k in range(2500) for x, y in ((20 * k, 100), (20 * k + 10, 50))]
+    polygon = kdb.Polygon([kdb.Point(0, 0), *teeth, kdb.Point(50_000, 0)])
+    layout.create_cell("\x1b[31mRED\a").shapes(layout.layer(3, 0)).insert(polygon)
+    options = kdb.SaveLayoutOptions()
+    options.format, options.gds2_max_vertex_count = "GDS2", 8000
+    layout.write(str(tmp_path / "long.gds"), options)
+    kdb.Layout().read(str(tmp_path / "long.gds"))
+    assert "Warning" in capfd.readouterr().out
+    assert read_checked(tmp_path / "long.gds").cells() == 1
+    assert capfd.readouterr() == ("", "")

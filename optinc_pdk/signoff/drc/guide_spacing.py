@@ -100,10 +100,18 @@ def _is_open(design: Design, rule: GuideSpaceRule, pair: kdb.EdgePair) -> bool:
 
     The two sides of a guide that bends left, then right, face each other through the guide's own silicon.
     """
-    gap = pair.polygon(0)
-    free = kdb.Region(gap) - design.near(rule.layers[0], gap.bbox())
+    gap, name = pair.polygon(0), rule.layers[0]
+    silicon = design.derived(f"trapezoids of {name}", lambda: _trapezoids(design, name))
+    free = kdb.Region(gap) - kdb.Region([shape.polygon for shape in silicon.each_touching(gap.bbox())])
     ends = [kdb.Edges([edge]) for edge in (pair.first, pair.second)]
     return not free.interacting(ends[0]).interacting(ends[1]).is_empty()
+
+
+def _trapezoids(design: Design, layer: str) -> kdb.Shapes:
+    """A layer in small pieces, of which those near a box are found at once, however large its polygons are."""
+    shapes = kdb.Shapes()
+    shapes.insert(merged(design, layer).decompose_trapezoids_to_region())
+    return shapes
 
 
 def _middle(edge: kdb.Edge) -> tuple[int, int]:
