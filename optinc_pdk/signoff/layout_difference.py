@@ -159,6 +159,8 @@ def compare_layouts(
     tops_a, tops_b = ({cell.name: cell for cell in drawn_tops(layout)} for layout in (a, b))
     if all(top.bbox().area() == 0 for top in (*tops_a.values(), *tops_b.values())):
         raise InputError(f"{path_a}, {path_b}: no layer of them has an area; were they written to their end?")
+    if path_a.read_bytes() == path_b.read_bytes():
+        return LayoutDifference(tuple(_equal(tops_a[name]) for name in sorted(tops_a)), (), ())
     fine = all(_has_other_angles(layout) and _reach(layout) * _STEPS <= _MAX_COORDINATE for layout in (a, b))
     in_steps = (_in_steps(a), _in_steps(b)) if fine else None
     for layout, tops in ((a, tops_a), (b, tops_b)):
@@ -189,6 +191,13 @@ def compare_layouts(
         only_a, only_b = (_placed(labels, a.dbu) for labels in (labels_a - labels_b, labels_b - labels_a))
         found.append(TopDifference(one, other, tuple(differences), only_a, only_b))
     return LayoutDifference(tuple(found), tuple(sorted(names_a - names_b)), tuple(sorted(names_b - names_a)))
+
+
+def _equal(top: kdb.Cell) -> TopDifference:
+    """Return the difference of a top cell and a copy of it."""
+    nothing = OneSided((), top.layout().dbu)
+    layers = (LayerDifference(layer, nothing, nothing) for layer in sorted(_layers(top)))
+    return TopDifference(top.name, top.name, tuple(layers), (), ())
 
 
 def _to_one_unit(*files: tuple[kdb.Layout, Path]) -> None:
@@ -256,8 +265,24 @@ def _flatten_rounded(layout: kdb.Layout, tops: Collection[kdb.Cell]) -> None:
         if placed or any(path.path_width % 2 for path in paths):
             rounded.add(index)
     for top in tops:
-        for instance in [instance for instance in top.each_inst() if _is_rounded(instance, rounded)]:
-            instance.flatten()
+        _flatten_instances(top, [instance for instance in top.each_inst() if _is_rounded(instance, rounded)])
+
+
+def _flatten_instances(top: kdb.Cell, instances: Sequence[kdb.Instance]) -> None:
+    """Flatten instances of a cell in a cell of their own, in a time proportional to the number of placed shapes.
+
+    KLayout's method to flatten one instance of an array takes a time that grows with the square of the array's size.
+    """
+    layout = top.layout()
+    layout.start_changes()
+    flat = layout.create_cell("flattened")
+    for instance in instances:
+        flat.insert(instance)
+        instance.delete()
+    layout.end_changes()
+    flat.flatten(False)
+    top.move_shapes(flat)
+    flat.delete()
 
 
 def _is_rounded(instance: kdb.Instance, cells: Collection[int]) -> bool:
@@ -278,8 +303,10 @@ def _layer_difference(top_a: kdb.Cell, top_b: kdb.Cell, layer: LayerPair, tolera
     a, b = (kdb.Region(top.begin_shapes_rec(top.layout().layer(*layer)), store) for top in (top_a, top_b))
     unit_um = top_a.layout().dbu
     only_a, only_b = a - b, b - a
-    if tolerance:
+    # to size the areas takes several times as long as to subtract them
+    if tolerance and not only_a.is_empty():
         only_a = only_a.merged().interacting(a - b.sized(tolerance, _SHARP))
+    if tolerance and not only_b.is_empty():
         only_b = only_b.merged().interacting(b - a.sized(tolerance, _SHARP))
     return LayerDifference(layer, _one_sided(only_a, unit_um), _one_sided(only_b, unit_um))
 

@@ -292,6 +292,28 @@ def test_touching_polygons_off_axis_are_equal_in_a_flattened_copy(tmp_path: Path
     assert compare_layouts(tmp_path / "a.gds", tmp_path / "b.gds").equal
 
 
+def test_one_moved_box_of_an_array_at_an_angle_is_found(tmp_path: Path) -> None:
+    layout = kdb.Layout()
+    top, cell = layout.create_cell("top"), layout.create_cell("cell")
+    for y in range(0, 4_000, 1_000):
+        cell.shapes(layout.layer(3, 0)).insert(kdb.Box(0, y, 5_000, y + 450))
+    place, columns, rows = kdb.ICplxTrans(1.0, 5.0, False, 1003, 707), kdb.Vector(8_000, 0), kdb.Vector(0, 8_000)
+    top.insert(kdb.CellInstArray(cell.cell_index(), place, columns, rows, 60, 60))
+    array, flat, moved = tmp_path / "array.gds", tmp_path / "flat.gds", tmp_path / "moved.gds"
+    layout.write(str(array))
+    copy = rewritten(layout, flat, flat=True)
+    shapes = copy.cell("top").shapes(copy.layer(3, 0))
+    shape = list(shapes.each())[7_000]
+    before = kdb.Region(shape.polygon)
+    shape.transform(kdb.Trans(0, 200))
+    after = kdb.Region(shape.polygon)
+    copy.write(str(moved))
+    assert compare_layouts(array, flat).equal and compare_layouts(flat, array).equal
+    expected = [1e-6 * region.area() for region in (before - after, after - before)]
+    assert min(expected) > 0.9
+    assert areas(compare_layouts(array, moved)) == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("units", [(0.001, 0.0010000000000000002), (0.001, 0.0005), (1e-3, 2e-3 / 7 * 3.5)])
 def test_labels_are_compared_in_whole_units(units: tuple[float, float], tmp_path: Path) -> None:
     for name, unit_um in zip(("a", "b"), units, strict=True):
