@@ -47,6 +47,8 @@ def test_limits_and_speed_have_a_line_each(numbers: dict[str, Any]) -> None:
     unknown = dict.fromkeys(("symbol_rate_bd", "latency_s", "power_w", "missing", "word_j", "bit_j"))
     none = _speed_line(numbers | {"speed": numbers["speed"] | unknown})
     assert none == "no useful symbol rate has an estimated word-error rate of 1e-09"
+    named = _speed_line(numbers | {"speed": numbers["speed"] | unknown | {"main_limit": "amplifiers"}})
+    assert named == f"{none}; it would be lowest without amplifiers"
 
 
 def test_a_verdict_on_sampled_words_says_so(numbers: dict[str, Any]) -> None:
