@@ -17,6 +17,7 @@ from optinc_pdk.extract.contours import Ints, contours
 from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.shape_checks import (
+    MAX_CORNERS,
     MAX_PAIRS,
     DistanceCheck,
     facing_pairs,
@@ -101,16 +102,24 @@ def _is_open(design: Design, rule: GuideSpaceRule, pair: kdb.EdgePair) -> bool:
     The two sides of a guide that bends left, then right, face each other through the guide's own silicon.
     """
     gap, name = pair.polygon(0), rule.layers[0]
-    silicon = design.derived(f"trapezoids of {name}", lambda: _trapezoids(design, name))
+    silicon = design.derived(f"pieces of {name}", lambda: _pieces(design, name))
     free = kdb.Region(gap) - kdb.Region([shape.polygon for shape in silicon.each_touching(gap.bbox())])
     ends = [kdb.Edges([edge]) for edge in (pair.first, pair.second)]
     return not free.interacting(ends[0]).interacting(ends[1]).is_empty()
 
 
-def _trapezoids(design: Design, layer: str) -> kdb.Shapes:
-    """A layer in small pieces, of which those near a box are found at once, however large its polygons are."""
+def _pieces(design: Design, layer: str) -> kdb.Shapes:
+    """The polygons of a layer, of which those near a box are found at once; large ones are cut up.
+
+    To subtract a polygon from thousands of gaps takes a time that grows with its corners. Cutting rounds the ends of
+    slanted edges to the grid.
+    """
     shapes = kdb.Shapes()
-    shapes.insert(merged(design, layer).decompose_trapezoids_to_region())
+    for polygon in region_polygons(merged(design, layer)):
+        if polygon.num_points() <= MAX_CORNERS:
+            shapes.insert(polygon)
+        else:
+            shapes.insert(kdb.Region(polygon).decompose_trapezoids_to_region())
     return shapes
 
 

@@ -97,19 +97,10 @@ def facing_pairs(
         contours: Flat edges of the shapes, and those of the second layer of a check that has one.
         other: Shapes of the second layer.
     """
-    regions = [shapes] if other is None else [shapes, other]
-
-    def exact(pairs: kdb.EdgePairs, *arguments: Any) -> kdb.EdgePairs:
-        # an edge in between is one of a shape that the pair's box touches
-        boxes = kdb.Region([kdb.Polygon(pair.bbox()) for pair in pairs.each()])
-        first, *second = (region.interacting(boxes) for region in regions)
-        found: kdb.EdgePairs = getattr(first, f"{kind}_check")(*second, *arguments)
-        return found
-
+    exact = partial(getattr(shapes, f"{kind}_check"), *(() if other is None else (other,)))
     number = sum(contour.count() for contour in contours)
     if kind == "notch":
-        fast = partial(shapes.notch_check, min_projection=None, max_projection=None, shielded=False)
-        return bounded(fast, number, exact)
+        return bounded(lambda *arguments: exact(*arguments, None, None, False), number, exact)
     # separate edges are compared several times as fast as those of polygons
     return bounded(partial(getattr(contours[0], f"{kind}_check"), *contours[1:]), number, exact)
 
@@ -120,8 +111,7 @@ def bounded(fast: DistanceCheck, corners: int, exact: DistanceCheck | None = Non
     Args:
         fast: Check that finds at least one pair where there is one, and may find more of them.
         corners: Number of corners of all shapes.
-        exact: Check that leaves out those pairs of the first one that have another edge in between; None if the first
-            one is exact.
+        exact: Check that leaves out the pairs with another edge in between; None if the first one is exact.
 
     Returns:
         Function of a distance in database units and of the arguments of the check after it. If it finds more than
@@ -136,7 +126,7 @@ def bounded(fast: DistanceCheck, corners: int, exact: DistanceCheck | None = Non
         pairs = fast(value, *metric)
         few = 0 < pairs.count() <= MAX_SHIELDED
         # all of them: those within the tolerance of slanted edges are no violations
-        return exact(pairs, value, *metric) if exact is not None and few else pairs
+        return exact(value, *metric) if exact is not None and few else pairs
 
     return check
 
