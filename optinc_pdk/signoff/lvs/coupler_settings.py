@@ -18,7 +18,7 @@ MODEL = "coupled_guides"
 EXCHANGES: tuple[Permutation, ...] = ((0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2), (2, 3, 0, 1))
 GUIDES = ("guide_1_um", "guide_2_um")
 STATED_UM = 0.000501
-"""Rounding of a setting in a netlist, in µm: gdsfactory states nanometres."""
+"""Largest rounding of a setting in a netlist, in µm: gdsfactory states whole nanometres. The rest is that of floats."""
 KINDS = {
     "gap_um": "gap",
     "coupled_length_um": "coupled_length",
