@@ -17,6 +17,8 @@ from optinc_pdk.extract.contours import Ints
 LONG_STRIPS = 16
 # Candidate pairs compared at a time, which limits the memory used.
 MAX_CANDIDATES = 4_000_000
+# Distance from an edge within which a line that ends there does not cross it.
+ROUNDING = 3
 # Columns of boxes with x and y exchanged.
 SWAPPED_AXES = [1, 0, 3, 2]
 
@@ -62,6 +64,29 @@ def close_pairs(boxes: Ints, distance: int, strip: int) -> Ints:
     grown = boxes + np.array([0, 0, distance - 1, distance - 1])
     pairs = touching_pairs(grown, grown, strip)
     return pairs[pairs[:, 0] < pairs[:, 1]]
+
+
+def line_boxes(lines: Ints) -> Ints:
+    """Return the bounding boxes (n, 4) of lines (n, 4) between two points."""
+    return np.concatenate([np.minimum(lines[:, :2], lines[:, 2:]), np.maximum(lines[:, :2], lines[:, 2:])], axis=1)
+
+
+def crossed_lines(lines: Ints, edges: Ints) -> NDArray[np.bool_]:
+    """Return whether lines (n, 4) cross any of some edges (m, 4), more than `ROUNDING` away from their ends."""
+    line, edge = touching_pairs(line_boxes(lines), line_boxes(edges)).T
+    start, end = lines[line, :2], lines[line, 2:]
+    along, wall, between = end - start, edges[edge, 2:] - edges[edge, :2], edges[edge, :2] - start
+
+    def cross(a: Ints, b: Ints) -> NDArray[np.float64]:
+        return np.asarray(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0], dtype=np.float64)
+
+    turn, length = cross(along, wall), np.hypot(*along.T)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at, beside = cross(between, wall) / turn * length, cross(between, along) / turn
+    inner = (at > ROUNDING) & (at < length - ROUNDING) & (beside >= 0) & (beside <= 1)
+    crossed = np.zeros(len(lines), dtype=np.bool_)
+    crossed[line[inner]] = True
+    return crossed
 
 
 def _median_size(boxes: Ints) -> int:

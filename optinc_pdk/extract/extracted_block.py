@@ -27,8 +27,7 @@ class ExtractedBlock:
         silicon: Merged silicon.
         placements: Devices other than phase shifters.
         ports: (p, 2, 2) edges of the guide ports of all devices, including phase shifters.
-        joined: (n, 2, 2, 2) edges of the two ports that each guide inside the block joins.
-        length_um: (n,) lengths of these guides in µm.
+        joined: Guides from port to port inside the block.
         strips: Guides from a port to a free end, or from one free end to another.
         free: (f, 2, 2) edges at the free ends.
         space: Distance in nm that other silicon must keep from the devices, except in front of their ports.
@@ -37,11 +36,16 @@ class ExtractedBlock:
     silicon: kdb.Region
     placements: tuple[DevicePlacement, ...]
     ports: Ints
-    joined: Ints
-    length_um: NDArray[np.float64]
+    joined: tuple[GuideStrip, ...]
     strips: tuple[GuideStrip, ...]
     free: Ints
     space: int
+
+    @cached_property
+    def outline(self) -> Ints:
+        """(n, 2, 2) edges of the block's silicon in nm, with silicon to the right."""
+        outline = contours(region_polygons(self.silicon))
+        return np.stack([outline.points, outline.ends], axis=1)
 
     @cached_property
     def edges(self) -> kdb.Edges:
@@ -100,15 +104,12 @@ def extract_block(
     strips = _strips(pieces, outline, ports, rule)
     if strips is None:
         return None
-    joined = [strip for strip, inner in strips if inner == 2]
     free = [end for strip, inner in strips for end in strip.ends[inner:]]
     return ExtractedBlock(
         silicon,
         tuple(placements),
         ports,
-        # the edge of a device's port has the opposite direction
-        np.array([strip.ends[:, ::-1] for strip in joined], dtype=np.int64).reshape(-1, 2, 2, 2),
-        np.array([strip.sides.length_um for strip in joined], dtype=np.float64),
+        tuple(strip for strip, inner in strips if inner == 2),
         tuple(strip for strip, inner in strips if inner < 2),
         np.array(free, dtype=np.int64).reshape(-1, 2, 2),
         rule.space,

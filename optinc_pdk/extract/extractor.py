@@ -27,6 +27,7 @@ from optinc_pdk.extract.fibre_couplers import FibreCoupler, fibre_couplers, find
 from optinc_pdk.extract.geometry_faults import refusing_geometry
 from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
 from optinc_pdk.extract.guide_couplers import GuideCouplers, coupler_marks, find_couplers
+from optinc_pdk.extract.guide_separation import check_separation
 from optinc_pdk.extract.guide_strips import StripRule
 from optinc_pdk.extract.guide_tracing import OpticalNets, trace_guides
 from optinc_pdk.extract.heater_wiring import DrawnHeaters, HeaterWiring
@@ -106,6 +107,7 @@ def extract(
     couplers = silicon.couplers
     devices = [*devices_from_placements(placements, process), *wiring.devices, *couplers.devices]
     nets, silicon_faults = _trace(silicon, devices, rule, variants)
+    silicon_faults += check_separation(nets, devices, placements, silicon.outline, silicon.placed, rule)
     all_devices = [*devices, *(pad.device for pad in pads)]
     # a label that is used twice is a fault; it stays with the first device
     names = {pad.label: len(devices) + i for i, pad in reversed(list(enumerate(pads)))} | fibres.devices
@@ -212,7 +214,7 @@ def _trace(
     if silicon.outline.double_area != outline.double_area + contours(taken).double_area:
         faults += check_inside(silicon.taken, silicon.core)
     nets = trace_guides(pieces, outline, silicon.placed.outgoing_guides(), devices, rule, variants)
-    return nets.joined_by(devices, *silicon.placed.inner_guides()), faults
+    return nets.joined_by(devices, silicon.placed.inner_guides()), faults
 
 
 def _unused(labels: Sequence[Label], metal: MetalNets, mask: MaskLayout, process: Process) -> Iterator[Label]:

@@ -24,13 +24,13 @@ class Fault:
     Attributes:
         kind: Silicon: ``"dangling"`` (guide with one end), ``"branch"`` (not exactly two ends), ``"width"`` (wrong
             width or a kink), ``"body"`` (damaged device), ``"stray"`` (part of no device or guide), ``"foreign"``
-            (too close to a device), ``"nearly"`` (resembles a golden device), ``"facet"`` (edge coupler away from the
-            die's edge). Other layers: ``"etch"`` (differs from the golden devices), ``"slab"`` (slab over or beside
-            silicon), ``"layer"`` (another layer within reach of silicon), ``"coupled"`` (mark without a coupler),
-            ``"coupled_guides"`` (mark over other than two guides), ``"coupled_end"`` (guide ends under a mark),
-            ``"heater"`` (not part of a phase shifter), ``"pin"`` (no metal), ``"via"`` (not completely on its metals),
-            ``"short"`` (nets joined in metal), ``"bump"`` (wrong or missing opening), ``"label"`` (misplaced or used
-            twice).
+            (too close to a device or guide), ``"nearly"`` (resembles a golden device), ``"facet"`` (edge coupler away
+            from the die's edge). Other layers: ``"etch"`` (differs from the golden devices), ``"slab"`` (slab over or
+            beside silicon), ``"layer"`` (another layer within reach of silicon), ``"coupled"`` (mark without a
+            coupler), ``"coupled_guides"`` (mark over other than two guides), ``"coupled_end"`` (guide ends under a
+            mark), ``"heater"`` (not part of a phase shifter), ``"pin"`` (no metal), ``"via"`` (not completely on its
+            metals), ``"short"`` (nets joined in metal), ``"bump"`` (wrong or missing opening), ``"label"`` (misplaced
+            or used twice).
         message: Description with measured values.
         position_um: Position (x, y) in µm.
         device: Name of the golden device that the silicon resembles, empty if there is none.

@@ -23,6 +23,7 @@ from optinc_pdk.extract.guide_strips import (
     mean_width_fault,
     split_sides,
 )
+from optinc_pdk.extract.spatial_index import box_array
 
 NOT_FOUND = -1
 # Length of guide that is checked on both sides of a joint, in widths of a guide.
@@ -80,6 +81,21 @@ class PlacedStrips:
             np.concatenate([self.shift, other.shift]),
         )
 
+    @property
+    def length_um(self) -> NDArray[np.float64]:
+        """(s,) lengths of the segments in µm."""
+        return np.array([strip.sides.length_um for strip in self.strips], dtype=np.float64)[self.strip]
+
+    @cached_property
+    def boxes(self) -> Ints:
+        """(s, 4) left, bottom, right and top of the segments in nm."""
+        boxes = box_array(strip.polygon.bbox() for strip in self.strips)
+        return np.asarray(boxes[self.strip] + np.tile(self.shift, 2))
+
+    def __getitem__(self, numbers: Ints) -> PlacedStrips:
+        """Return some of the segments, given their numbers (n,)."""
+        return PlacedStrips(self.strips, self.strip[numbers], self.shift[numbers])
+
     def polygons(self, numbers: Ints) -> list[kdb.Polygon]:
         """Return the polygons of segments at their positions, given the numbers (n,) of the segments."""
         places = zip(self.strip[numbers].tolist(), self.shift[numbers].tolist(), strict=True)
@@ -114,12 +130,12 @@ class GuideChains:
     Attributes:
         ports: (n, 2) numbers of the two ports that each guide joins.
         length_um: (n,) lengths of the guides in µm.
-        used: (s,) whether each segment is part of one of these guides.
+        guide: (s,) number of the guide that each segment is part of, -1 if it is part of none.
     """
 
     ports: Ints
     length_um: NDArray[np.float64]
-    used: NDArray[np.bool_]
+    guide: Ints
 
 
 def join_strips(segments: PlacedStrips, ports: Ints, index: EdgeIndex, rule: StripRule) -> GuideChains:
@@ -132,8 +148,8 @@ def join_strips(segments: PlacedStrips, ports: Ints, index: EdgeIndex, rule: Str
         rule: Dimensions of a guide.
 
     Returns:
-        The guides from port to port whose joints have no step or kink. Segments that are part of no such guide are not
-        used; they may belong to other silicon.
+        The guides from port to port whose joints have no step or kink. Segments that are part of no such guide may
+        belong to other silicon.
     """
     ends = segments.ends
     # an edge of adjacent silicon has the opposite direction
@@ -156,10 +172,10 @@ def join_strips(segments: PlacedStrips, ports: Ints, index: EdgeIndex, rule: Str
         valid[number], length = checked[key]
         if valid[number]:
             lengths.append(length)
-    used = np.zeros(len(ends), dtype=bool)
-    used[passed[np.repeat(valid, np.diff(offset))] >> 1] = True
+    guide, path = np.full(len(ends), NOT_FOUND, dtype=np.int64), np.repeat(np.arange(len(start)), np.diff(offset))
+    guide[passed[valid[path]] >> 1] = (np.cumsum(valid) - 1)[path[valid[path]]]
     pairs = np.stack([port[start[valid]], port[end[valid]]], axis=1)
-    return GuideChains(ports[pairs] if len(pairs) else pairs, np.array(lengths), used)
+    return GuideChains(ports[pairs] if len(pairs) else pairs, np.array(lengths), guide)
 
 
 def _check(entered: Sequence[tuple[int, int]], segments: PlacedStrips, joints: _Joints) -> tuple[bool, float]:

@@ -31,26 +31,38 @@ class OpticalNets:
     Attributes:
         ports: (n, 2) numbers of the joined ports. Optical ports are numbered consecutively, device by device.
         length_um: (n,) lengths of the guides in µm, 0 where two devices touch.
+        segments: Segments of the guides.
+        net: (s,) number of the net of each segment.
         faults: Faults of silicon that is neither a device nor a guide.
     """
 
     ports: Ints
     length_um: NDArray[np.float64]
+    segments: PlacedStrips
+    net: Ints
     faults: list[Fault]
 
-    def joined_by(self, devices: Sequence[ExtractedDevice], edges: Ints, length_um: NDArray[np.float64]) -> OpticalNets:
-        """Return these nets together with further nets, sorted by the number of their first port.
+    def joined_by(self, devices: Sequence[ExtractedDevice], guides: PlacedStrips) -> OpticalNets:
+        """Return these nets together with further ones, sorted by the number of their first port.
 
         Args:
             devices: All devices, in the order in which their ports are numbered.
-            edges: (n, 2, 2, 2) edges of the two ports that each further net joins, in nm: net, port, point, coordinate.
-            length_um: (n,) lengths of the further nets in µm.
+            guides: Guides from port to port.
         """
         _, guided, index = _port_index(devices)
-        further = guided[index.find(edges[..., 0, :], edges[..., 1, :])] if len(edges) else edges[:, :, 0, 0]
+        ends = guides.ends
+        # the edge of a device's port has the opposite direction
+        further = guided[index.find(ends[..., 1, :], ends[..., 0, :])] if len(ends) else ends[:, :, 0, 0]
         ports = np.sort(np.concatenate([self.ports, further.reshape(-1, 2)]), axis=1)
         order = np.argsort(ports[:, 0], kind="stable")
-        return OpticalNets(ports[order], np.concatenate([self.length_um, length_um])[order], self.faults)
+        net = np.concatenate([self.net, np.arange(len(self.ports), len(ports))])
+        return OpticalNets(
+            ports[order],
+            np.concatenate([self.length_um, guides.length_um])[order],
+            self.segments + guides,
+            np.argsort(order)[net],
+            self.faults,
+        )
 
 
 def _port_index(devices: Sequence[ExtractedDevice]) -> tuple[Ints, Ints, EdgeIndex]:
@@ -90,18 +102,21 @@ def trace_guides(
     segments = blocks + loose
     chains = join_strips(segments, guided, index, rule)
     # strips in no chain are merged with other silicon and checked piece by piece
-    rest = kdb.Region(segments.polygons(np.flatnonzero(~chains.used[: len(blocks.strip)])))
+    chained = chains.guide >= 0
+    rest = kdb.Region(segments.polygons(np.flatnonzero(~chained[: len(blocks.strip)])))
     used = np.zeros(len(pieces), dtype=bool)
-    used[number] = chains.used[len(blocks.strip) :]
+    used[number] = chained[len(blocks.strip) :]
     remaining = [pieces[i] for i in np.flatnonzero(~used).tolist()]
     if not rest.is_empty():
         rest += kdb.Region(remaining)
         rest.min_coherence = True
         remaining = sorted(region_polygons(rest.merged()))
-    ports, lengths, faults = _piecewise(remaining, guided, index, rule, variants, cache)
+    ports, whole, faults = _piecewise(remaining, guided, index, rule, variants, cache)
     return OpticalNets(
         np.concatenate([chains.ports, ports, np.array(direct, dtype=np.int64).reshape(-1, 2)]),
-        np.concatenate([chains.length_um, lengths, np.zeros(len(direct))]),
+        np.concatenate([chains.length_um, whole.length_um, np.zeros(len(direct))]),
+        segments[np.flatnonzero(chained)] + whole,
+        np.concatenate([chains.guide[chained], len(chains.ports) + np.arange(len(ports))]),
         faults,
     )
 
@@ -148,13 +163,14 @@ def _piecewise(
     rule: StripRule,
     variants: Sequence[GoldenVariant],
     cache: StripCache,
-) -> tuple[Ints, NDArray[np.float64], list[Fault]]:
-    """Return the ports (n, 2) that pieces of silicon join, the lengths of these guides in µm, and faults."""
+) -> tuple[Ints, PlacedStrips, list[Fault]]:
+    """Return the ports (n, 2) that pieces of silicon join, these pieces, and faults."""
     outline = contours(pieces)
     meets = index.find(outline.ends, outline.points)
     by_piece = _ends_by_piece(outline, meets >= 0)
     joined: list[tuple[int, int]] = []
-    lengths: list[float] = []
+    strips: list[GuideStrip] = []
+    shift: list[Ints] = []
     faults: list[Fault] = []
     faulty: list[int] = []
     for number, ends in enumerate(by_piece):
@@ -163,14 +179,16 @@ def _piecewise(
             continue
         strip, fault = _read_cached(pieces[number], outline, number, ends, rule, cache)
         joined.append((int(guided[meets[ends[0]]]), int(guided[meets[ends[1]]])))
-        lengths.append(strip.sides.length_um)
+        strips.append(strip)
+        shift.append(outline.points[outline.first[number]])
         if fault is not None:
             faulty.append(number)
-            x, y = (np.array(fault.position_um) + outline.points[outline.first[number]] / NM_PER_UM).tolist()
+            x, y = (np.array(fault.position_um) + shift[-1] / NM_PER_UM).tolist()
             faults.append(Fault(fault.kind, fault.message, (x, y)))
     if faulty:
         faults = _describe_faults(faults, faulty, by_piece, pieces, outline, rule, variants)
-    return np.array(joined, dtype=np.int64).reshape(-1, 2), np.array(lengths), faults
+    placed = PlacedStrips(strips, np.arange(len(strips)), np.array(shift, dtype=np.int64).reshape(-1, 2))
+    return np.array(joined, dtype=np.int64).reshape(-1, 2), placed, faults
 
 
 def _read_cached(

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
 from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.device_matching import DevicePlacement
 from optinc_pdk.extract.extracted_block import ExtractedBlock
-from optinc_pdk.extract.guide_chains import PlacedStrips
+from optinc_pdk.extract.guide_chains import GuideStrip, PlacedStrips
 from optinc_pdk.extract.silicon_checks import surroundings
 from optinc_pdk.extract.spatial_index import box_array
 
@@ -58,28 +57,32 @@ class PlacedBlocks:
         x, y = self.shift[place].tolist()
         return not (self.blocks[int(self.block[place])].silicon & around.moved(-x, -y)).is_empty()
 
-    def inner_guides(self) -> tuple[Ints, NDArray[np.float64]]:
-        """Return the guides that connect two device ports within a block, for all placed blocks.
-
-        Returns:
-            (k, 2, 2, 2) edges of the two ports of each guide in nm, indexed [guide, port, point, xy], and (k,)
-            lengths of the guides in µm.
-        """
-        edges, lengths = [np.zeros((0, 2, 2, 2), dtype=np.int64)], [np.zeros(0)]
+    def edges_near(self, boxes: Ints) -> list[Ints]:
+        """Return the edges (n, 2, 2) in nm of the placed blocks that touch any of some boxes (m, 4)."""
+        extents = box_array(block.silicon.bbox() for block in self.blocks)[self.block] + np.tile(self.shift, 2)
+        near = np.unique(touching_pairs(extents, boxes)[:, 0])
+        edges = []
         for number, block in enumerate(self.blocks):
-            shift = self.shift[self.block == number][:, None, None, None, :]
-            edges.append((block.joined[None] + shift).reshape(-1, 2, 2, 2))
-            lengths.append(np.tile(block.length_um, len(shift)))
-        return np.concatenate(edges), np.concatenate(lengths)
+            shift = self.shift[near[self.block[near] == number]]
+            edges.append((block.outline + shift[:, None, None]).reshape(-1, 2, 2))
+        return edges
+
+    def inner_guides(self) -> PlacedStrips:
+        """Return the guides that connect two device ports within a block, for all placed blocks."""
+        return self._placed([block.joined for block in self.blocks])
 
     def outgoing_guides(self) -> PlacedStrips:
         """Return the guides that leave their block, which have at least one end that is not on a port of the block."""
-        count = np.array([len(block.strips) for block in self.blocks], dtype=np.int64)
+        return self._placed([block.strips for block in self.blocks])
+
+    def _placed(self, strips: Sequence[tuple[GuideStrip, ...]]) -> PlacedStrips:
+        """Return the strips of each block at all of its placements."""
+        count = np.array([len(each) for each in strips], dtype=np.int64)
         first = np.cumsum(count) - count
         counts = count[self.block]
         step = np.arange(int(np.sum(counts))) - np.repeat(np.cumsum(counts) - counts, counts)
-        strips = [strip for block in self.blocks for strip in block.strips]
-        return PlacedStrips(strips, np.repeat(first[self.block], counts) + step, np.repeat(self.shift, counts, axis=0))
+        every = [strip for each in strips for strip in each]
+        return PlacedStrips(every, np.repeat(first[self.block], counts) + step, np.repeat(self.shift, counts, axis=0))
 
 
 NO_BLOCKS = PlacedBlocks((), np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64))

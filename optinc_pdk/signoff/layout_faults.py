@@ -33,7 +33,7 @@ FAULT_KINDS: Mapping[str, FaultKind] = {
     "width": FaultKind(True, "guide of another width, tapered or kinked; simulated with the nominal width"),
     "body": FaultKind(True, "damaged or unknown device; simulated as if undamaged, or missing"),
     "stray": FaultKind(True, "silicon that is part of nothing, and may couple to guides; it is not simulated"),
-    "foreign": FaultKind(True, "silicon too close to a device, other than its guides; it is not simulated"),
+    "foreign": FaultKind(True, "silicon too close to a device, or to a guide that passes one; it is not simulated"),
     "nearly": FaultKind(True, "device that differs from its golden polygons; it is missing in the simulation"),
     "etch": FaultKind(True, "grating etch missing, altered or elsewhere; simulated as in the golden devices"),
     "facet": FaultKind(True, "edge coupler away from the edge of the die; simulated with the loss of its card"),

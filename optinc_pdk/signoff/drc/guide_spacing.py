@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards.rules import GuideSpaceRule
-from optinc_pdk.extract.box_pairs import touching_pairs
+from optinc_pdk.extract.box_pairs import crossed_lines, line_boxes, touching_pairs
 from optinc_pdk.extract.contours import Ints, contours
 from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
 from optinc_pdk.signoff.drc.design import Design
@@ -32,8 +32,6 @@ MAX_CLOSE = 5_000
 """Violations beyond which gaps are no longer examined one by one for guides in between and for exempt parts."""
 GROWTH = (0.1, 0.3, 0.6)
 """Shares of a distance by which bodies grow one after another."""
-ROUNDING = 3
-"""Distance in database units from an edge within which a line that ends there does not cross it."""
 
 
 def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
@@ -66,7 +64,7 @@ def _gaps(design: Design, rule: GuideSpaceRule, check: DistanceCheck) -> tuple[k
     kept = np.flatnonzero(~covered)
     across = [[*_middle(found[k].first), *_middle(found[k].second)] for k in kept.tolist()]
     edges = design.derived(f"contours of {rule.layers[0]}", lambda: _edges(design, rule.layers[0]))
-    crossed = _crossed(np.array(across, dtype=np.int64).reshape(-1, 4), edges)
+    crossed = crossed_lines(np.array(across, dtype=np.int64).reshape(-1, 4), edges)
     doubtful = crossed | partly[kept]
     result = kdb.Region([gaps[k] for k in kept[~doubtful].tolist()])
     examined = kept[doubtful].tolist()
@@ -91,7 +89,7 @@ def _exempt(design: Design, rule: GuideSpaceRule) -> kdb.Region:
 def _coverage(boxes: Ints, exempt: Sequence[kdb.Polygon]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Whether boxes (n, 4) lie inside one of some polygons that do not overlap; and whether they touch its contour."""
     partly, shapes = np.zeros(len(boxes), dtype=np.bool_), contours(exempt)
-    border = _extents(np.concatenate([shapes.points, shapes.ends], axis=1))
+    border = line_boxes(np.concatenate([shapes.points, shapes.ends], axis=1))
     partly[touching_pairs(boxes, border)[:, 0]] = True
     return (PolygonIndex(exempt).at(boxes[:, :2]) >= 0) & ~partly, partly
 
@@ -131,29 +129,6 @@ def _edges(design: Design, layer: str) -> Ints:
     """(n, 4) the ends of all edges of a layer's merged shapes."""
     shapes = contours(region_polygons(merged(design, layer)))
     return np.concatenate([shapes.points, shapes.ends], axis=1)
-
-
-def _extents(lines: Ints) -> Ints:
-    """(n, 4) bounding boxes of lines."""
-    return np.concatenate([np.minimum(lines[:, :2], lines[:, 2:]), np.maximum(lines[:, :2], lines[:, 2:])], axis=1)
-
-
-def _crossed(lines: Ints, edges: Ints) -> NDArray[np.bool_]:
-    """Whether lines (n, 4) cross any of some edges (m, 4), more than `ROUNDING` away from their ends."""
-    line, edge = touching_pairs(_extents(lines), _extents(edges)).T
-    start, end = lines[line, :2], lines[line, 2:]
-    along, wall, between = end - start, edges[edge, 2:] - edges[edge, :2], edges[edge, :2] - start
-
-    def cross(a: Ints, b: Ints) -> NDArray[np.float64]:
-        return np.asarray(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0], dtype=np.float64)
-
-    turn, length = cross(along, wall), np.hypot(*along.T)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        at, beside = cross(between, wall) / turn * length, cross(between, along) / turn
-    inner = (at > ROUNDING) & (at < length - ROUNDING) & (beside >= 0) & (beside <= 1)
-    crossed = np.zeros(len(lines), dtype=np.bool_)
-    crossed[line[inner]] = True
-    return crossed
 
 
 def _uncoupled(design: Design, rule: GuideSpaceRule) -> kdb.Region:

@@ -1,0 +1,152 @@
+"""Check of guides that pass a device which they do not join, where design rules let guides be close together.
+
+Within some distance of a device, design rules exempt guides from their usual space, because its arms are coupled there.
+Other guides may pass there, side by side, for as long as such places follow each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optinc_pdk.extract.box_pairs import crossed_lines, touching_pairs
+from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints
+from optinc_pdk.extract.device_matching import DevicePlacement, ExtractedDevice
+from optinc_pdk.extract.faults import Fault, point_um
+from optinc_pdk.extract.guide_chains import GuideStrip, PlacedStrips
+from optinc_pdk.extract.guide_strips import StripRule
+from optinc_pdk.extract.guide_tracing import OpticalNets
+from optinc_pdk.extract.mask_layout import NM_PER_UM
+from optinc_pdk.extract.placed_blocks import PlacedBlocks
+from optinc_pdk.extract.spatial_index import NOT_FOUND, box_array
+
+OUTWARDS = np.array([-1, -1, 1, 1])
+# Sides are measured at places that are at most this far apart.
+PART_NM = 2000
+# Sides at a larger angle are not opposite, as in the design rules of guides.
+OPPOSITE_DEG = 80.0
+
+
+def check_separation(
+    nets: OpticalNets,
+    devices: Sequence[ExtractedDevice],
+    placements: Sequence[DevicePlacement],
+    outline: Contours,
+    blocks: PlacedBlocks,
+    rule: StripRule,
+) -> list[Fault]:
+    """Return a fault for every guide that is too close to other silicon where it passes a device that it does not join.
+
+    Args:
+        nets: Guides between devices.
+        devices: All devices; the first ones are the golden devices, as in ``placements``.
+        placements: Golden devices.
+        outline: Contours of the merged silicon outside blocks, with devices.
+        blocks: Placed blocks.
+        rule: Dimensions of a guide and of its surroundings.
+    """
+    windows = box_array(placement.box.enlarged(rule.joined) for placement in placements)
+    owner = np.repeat(np.arange(len(devices)), [len(device.edges) for device in devices])
+    ends = owner[nets.ports]
+    # a guide behind a small device, such as a crossing, is still joined to the device before it
+    short = ends[nets.length_um * NM_PER_UM <= rule.joined]
+    near = np.concatenate([short, short[:, ::-1], np.tile(np.arange(len(devices))[:, None], 2)])
+    together = np.unique(near @ [len(devices), 1])
+
+    def joins(net: Ints, window: Ints) -> NDArray[np.bool_]:
+        codes: Ints = window[:, None] * len(devices) + ends[net]
+        return np.asarray(np.any(np.isin(codes, together), axis=1))
+
+    segment, window = touching_pairs(nets.segments.boxes, windows).T
+    passing = np.unique(segment[~joins(nets.net[segment], window)])
+    if not len(passing):
+        return []
+    number, points, outward = _sides(nets.segments[passing])
+    net = nets.net[passing[number]]
+    point, window = touching_pairs(np.tile(points, 2), windows).T
+    beside = np.full(len(points), NOT_FOUND, dtype=np.int64)
+    beside[point] = window
+    beside[point[joins(net[point], window)]] = NOT_FOUND
+    chosen = np.flatnonzero(beside != NOT_FOUND)
+    if not len(chosen):
+        return []
+    around = np.tile(points[chosen], 2) + rule.space * OUTWARDS
+    edges = np.concatenate([np.stack([outline.points, outline.ends], axis=1), *blocks.edges_near(around)])
+    # where two blocks meet, each has an edge across the guide
+    seam = EdgeIndex(edges[:, 0], edges[:, 1]).find(edges[:, 1], edges[:, 0]) >= 0
+    gap = _gaps(points[chosen], outward[chosen], edges[~seam], rule)
+    faults: list[Fault] = []
+    for guide in np.unique(net[chosen[gap < np.inf]]).tolist():
+        among = np.flatnonzero(net[chosen] == guide)
+        worst = among[int(np.argmin(gap[among]))]
+        device = placements[int(beside[chosen[worst]])].variant.name
+        text = (
+            f"guide {gap[worst] / NM_PER_UM:.3f} µm beside other silicon, needed are {rule.space / NM_PER_UM:g} µm; "
+            f"only arms of the {device} near by may be closer, and the guide is none; move it away"
+        )
+        faults.append(Fault("foreign", text, point_um(points[chosen[worst]])))
+    return faults
+
+
+def _sides(segments: PlacedStrips) -> tuple[Ints, Ints, NDArray[np.float64]]:
+    """Return places on the sides of segments: the number of the segment, the place in nm, the outward normal."""
+    numbers, points, outward = [], [], []
+    order = np.argsort(segments.strip, kind="stable")
+    present, first = np.unique(segments.strip[order], return_index=True)
+    for strip, members in zip(present.tolist(), np.split(order, first[1:]), strict=True):
+        middle, normal = _places(segments.strips[strip])
+        numbers.append(np.repeat(members, len(middle)))
+        points.append((middle + segments.shift[members][:, None]).reshape(-1, 2))
+        outward.append(np.tile(normal, (len(members), 1)))
+    return np.concatenate(numbers), np.concatenate(points), np.concatenate(outward)
+
+
+def _places(strip: GuideStrip) -> tuple[Ints, NDArray[np.float64]]:
+    """Return places (n, 2) in nm on both sides of a strip, at regular distances, and the outward normals there."""
+    points, outward = [], []
+    for side in (strip.sides.left, strip.sides.right):
+        leg = np.diff(side, axis=0).astype(float)
+        length = np.hypot(*leg.T)
+        end = np.cumsum(length)
+        count = math.ceil(end[-1] / PART_NM)
+        at = (np.arange(count) + 0.5) / count * end[-1]
+        edge = np.searchsorted(end, at)
+        share = 1 - (end[edge] - at) / length[edge]
+        points.append(np.round(side[edge] + share[:, None] * leg[edge]).astype(np.int64))
+        outward.append(np.stack([-leg[edge, 1], leg[edge, 0]], axis=1) / length[edge, None])
+    return np.concatenate(points), np.concatenate(outward)
+
+
+def _gaps(points: Ints, outward: NDArray[np.float64], silicon: Ints, rule: StripRule) -> NDArray[np.float64]:
+    """Return the distance (n,) in nm to the nearest edge that faces a side; infinite if it is not too close.
+
+    Args:
+        points: (n, 2) points on sides of guides in nm.
+        outward: (n, 2) normals of the sides.
+        silicon: (m, 2, 2) edges in nm.
+        rule: Dimensions of a guide and of its surroundings.
+    """
+    edges = np.concatenate([silicon.min(axis=1), silicon.max(axis=1)], axis=1)
+    point, edge = touching_pairs(np.tile(points, 2) + rule.space * OUTWARDS, edges).T
+    start, leg = silicon[edge, 0].astype(float), (silicon[edge, 1] - silicon[edge, 0]).astype(float)
+    away = points[point] - start
+    length = np.hypot(*leg.T)
+    share = np.clip(np.sum(away * leg, axis=1) / length**2, 0.0, 1.0)
+    across = share[:, None] * leg - away
+    gap = np.hypot(*across.T)
+    normal = np.stack([-leg[:, 1], leg[:, 0]], axis=1) / length[:, None]
+    least = np.cos(np.radians(OPPOSITE_DEG))
+    opposite = -np.sum(outward[point] * normal, axis=1) >= least
+    before = np.minimum(np.sum(across * outward[point], axis=1), -np.sum(across * normal, axis=1)) >= least * gap
+    # rounding moves slanted sides
+    most = rule.space - rule.tolerance * np.all(leg != 0, axis=1)
+    close = np.flatnonzero(opposite & before & (gap > 0) & (gap < most))
+    # the two sides of a guide that bends left, then right, face each other through the guide's own silicon
+    lines = np.concatenate([points[point], np.round(points[point] + across).astype(np.int64)], axis=1)[close]
+    close = close[~crossed_lines(lines, silicon.reshape(-1, 4))]
+    nearest = np.full(len(points), np.inf)
+    np.minimum.at(nearest, point[close], gap[close])
+    return nearest
