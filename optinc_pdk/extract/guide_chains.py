@@ -38,11 +38,18 @@ class GuideStrip:
         polygon: Polygon of the piece.
         ends: (2, 2, 2) end edges in nm: end, point, coordinate; clockwise around the polygon.
         sides: The two sides in nm: from the first end to the second, and back.
+        rule: Dimensions of a guide.
     """
 
     polygon: kdb.Polygon
     ends: Ints
     sides: StripSides
+    rule: StripRule
+
+    @cached_property
+    def width_errors(self) -> tuple[WidthErrors, WidthErrors]:
+        """Width errors along both sides, from the first end to the second and back."""
+        return self.sides.width_errors(self.rule)
 
     def entered(self, end: int) -> StripSides:
         """Return the sides in the direction in which a guide passes the strip.
@@ -119,8 +126,11 @@ def read_strip(
     low, high = sorted(ends)
     sides = split_sides(ring, low, high)
     edges = np.array([(ring[end], ring[(end + 1) % len(ring)]) for end in ends], dtype=np.int64)
-    ordered = sides if ends[0] == low else sides.back
-    return GuideStrip(polygon, edges, ordered), sides.fault(rule)
+    if ends[0] == low:
+        strip = GuideStrip(polygon, edges, sides, rule)
+        return strip, sides.fault(rule, lambda: strip.width_errors)
+    strip = GuideStrip(polygon, edges, sides.back, rule)
+    return strip, sides.fault(rule, lambda: strip.width_errors[::-1])
 
 
 @dataclass(frozen=True)
@@ -182,7 +192,7 @@ def _check(entered: Sequence[tuple[int, int]], segments: PlacedStrips, joints: _
     """Return whether all joints of a guide are smooth and its mean width is right, and its length in µm."""
     errors = []
     for strip, end in entered:
-        there, back = joints.width_errors(strip)
+        there, back = segments.strips[strip].width_errors
         errors.append((back, there) if end else (there, back))
     valid = joints.are_smooth(entered) and mean_width_fault(errors, joints.rule) is None
     return valid, _joined([segments.strips[strip].entered(end) for strip, end in entered]).length_um
@@ -237,19 +247,16 @@ class _Joints:
         self.short: list[bool] = []
         self.numbers: dict[tuple[bytes, bytes], int] = {}
         self.shape_of: dict[tuple[int, int], int] = {}
-        self.errors: dict[int, tuple[WidthErrors, WidthErrors]] = {}
         self.smooth: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
-
-    def width_errors(self, strip: int) -> tuple[WidthErrors, WidthErrors]:
-        """Return the width errors along both sides of a strip, from its first end to its second and back."""
-        if strip not in self.errors:
-            self.errors[strip] = self.strips[strip].sides.width_errors(self.rule)
-        return self.errors[strip]
 
     def are_smooth(self, entered: Sequence[tuple[int, int]]) -> bool:
         """Whether a guide, given by strips and the ends at which it enters them, has no step or kink at its joints."""
         ahead = [self._shape(strip, end) for strip, end in entered]
         behind = [self._shape(strip, 1 - end) for strip, end in reversed(entered)]
+        if not any(self.short[shape] for shape in {*ahead, *behind}):
+            return all(
+                self._is_smooth((one,), (other,)) for one, other in set(zip(behind[:0:-1], ahead[1:], strict=True))
+            )
         count = len(entered)
         return all(self._is_smooth(self._within(behind, count - at), self._within(ahead, at)) for at in range(1, count))
 

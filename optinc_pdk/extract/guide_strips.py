@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,8 +18,9 @@ from optinc_pdk.extract.mask_layout import NM_PER_UM
 # A bend of 64 chords per 90° turns by 1.4° per corner, and rounding to 1 nm adds up to 45° at the shortest chords. A
 # lateral step of any height turns by 90° twice.
 SHARPEST_TURN_DEG = 60.0
-# Chords searched on the opposite side, before and behind the same share of the length of the middle line. A guide whose
-# width is not found among the smaller number is measured again with the larger one.
+# Chords searched on the opposite side, before and behind the same share of the length of the middle line: few at first,
+# more where the last one is the nearest. A guide whose width is not found is measured again with the largest number.
+FEW_CHORDS = 4
 NEAR_CHORDS = 16
 FAR_CHORDS = 256
 # Rounding of corners to the grid changes the mean width of a curve: by up to 0.14 nm with short chords, and along a few
@@ -114,13 +115,19 @@ class StripSides:
 
     def width_errors(self, rule: StripRule) -> tuple[WidthErrors, WidthErrors]:
         """Return the width errors along the left side and along the right side."""
+        if self._is_box(rule):
+            left, right = (np.mean(side, axis=0, keepdims=True) for side in (self.left, self.right))
+            return WidthErrors(np.zeros(1), np.zeros(1), left), WidthErrors(np.zeros(1), np.zeros(1), right)
         return _width_errors(self.left, self.right, rule), _width_errors(self.right, self.left, rule)
 
-    def fault(self, rule: StripRule) -> Fault | None:
+    def fault(
+        self, rule: StripRule, errors: Callable[[], tuple[WidthErrors, WidthErrors]] | None = None
+    ) -> Fault | None:
         """Check that the strip has the width of a guide everywhere and on average, and no sharp corners.
 
         Args:
             rule: Dimensions of a guide.
+            errors: Function that returns ``width_errors`` of this rule, where the caller keeps them.
 
         Returns:
             The first fault found, or None.
@@ -131,7 +138,7 @@ class StripSides:
         # the sides must leave the ends at right angles
         start, stop = _inward(self.right[-1], self.left[0]), _inward(self.left[-1], self.right[0])
         fault = fault or _turn_fault(self.left, start, -stop) or _turn_fault(self.right, stop, -start)
-        return fault or mean_width_fault([self.width_errors(rule)], rule)
+        return fault or mean_width_fault([errors() if errors else self.width_errors(rule)], rule)
 
     def width_fault(self, rule: StripRule) -> Fault | None:
         """Return a fault where the width begins to differ from that of a guide, with the worst width, or None."""
@@ -332,10 +339,25 @@ def nearest(
     away = points[0] - line[0]
     half = math.copysign(np.hypot(*away) / 2, leg[0, 0] * away[1] - leg[0, 1] * away[0])
     share = np.searchsorted(_share(line, -half), _share(points, half))
-    near = np.clip(share[:, None] + np.arange(-reach, reach + 1), 0, len(leg) - 1)
-    away, leg = points[:, None, :] - start[near], leg[near]
-    along = np.clip(np.sum(away * leg, axis=2) / np.sum(leg**2, axis=2), 0.0, 1.0)
-    square = np.sum((away - along[:, :, None] * leg) ** 2, axis=2)
+    if reach > NEAR_CHORDS:
+        return _nearest_chords(points, start, leg, share, reach)
+    distance, chord, along = _nearest_chords(points, start, leg, share, FEW_CHORDS)
+    # the distance may fall further beyond the last chord that was searched
+    further = np.flatnonzero(np.abs(chord - share) >= FEW_CHORDS)
+    distance[further], chord[further], along[further] = _nearest_chords(
+        points[further], start, leg, share[further], reach
+    )
+    return distance, chord, along
+
+
+def _nearest_chords(
+    points: NDArray[Any], start: NDArray[np.float64], leg: NDArray[np.float64], middle: Ints, reach: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    """Find the nearest places to points on chords, given by their starts and legs, around one chord for each point."""
+    near = np.clip(middle[:, None] + np.arange(-reach, reach + 1), 0, len(leg) - 1)
+    (x, y), (u, v) = (points[:, None, :] - start[near]).transpose(2, 0, 1), leg.T[:, near]
+    along = np.clip((x * u + y * v) / (leg[:, 0] ** 2 + leg[:, 1] ** 2)[near], 0.0, 1.0)
+    square = (x - along * u) ** 2 + (y - along * v) ** 2
     best = np.arange(len(points)), np.argmin(square, axis=1)
     return np.sqrt(square[best]), near[best], along[best]
 

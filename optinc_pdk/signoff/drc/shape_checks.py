@@ -33,7 +33,7 @@ MAX_PAIRS = 10_000
 # Shapes with more corners are checked at these fractions of a rule's value first. The number of close pairs grows at
 # most with the square of the distance, so that a crowd of shapes is found before there are billions of pairs.
 MAX_CORNERS = 2_000
-FRACTIONS = 64, 16, 4
+FRACTIONS = 64, 8
 # KLayout leaves out pairs with another edge in between in a time that grows with the square of an edge's pairs. Up to
 # so many pairs, that takes at most seconds.
 MAX_SHIELDED = 5_000
@@ -118,11 +118,15 @@ def bounded(fast: DistanceCheck, corners: int, exact: DistanceCheck | None = Non
         `MAX_PAIRS` pairs, some may be missing.
     """
 
+    uncrowded = 0
+
     def check(value: int, *metric: Any) -> kdb.EdgePairs:
-        for fraction in FRACTIONS if corners > MAX_CORNERS else ():
+        nonlocal uncrowded
+        for fraction in FRACTIONS if corners > MAX_CORNERS and value > uncrowded else ():
             pairs = fast(max(value // fraction, 1), *metric)
             if pairs.count() > MAX_PAIRS:
                 return _some(pairs)
+        uncrowded = max(uncrowded, value)
         pairs = fast(value, *metric)
         few = 0 < pairs.count() <= MAX_SHIELDED
         # all of them: those within the tolerance of slanted edges are no violations
