@@ -1,7 +1,7 @@
-"""Check of guides that pass a device which they do not join, where design rules let guides be close together.
+"""Check of guides that pass a device, where design rules let guides be close together.
 
 Within some distance of a device, design rules exempt guides from their usual space, because its arms are coupled there.
-Other guides may pass there, side by side, for as long as such places follow each other.
+Other guides, and arms that return, may pass there side by side, for as long as the device or a row of devices is.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from optinc_pdk.extract.guide_strips import StripRule
 from optinc_pdk.extract.guide_tracing import OpticalNets
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.placed_blocks import PlacedBlocks
-from optinc_pdk.extract.spatial_index import NOT_FOUND, box_array
+from optinc_pdk.extract.spatial_index import box_array
 
 OUTWARDS = np.array([-1, -1, 1, 1])
 # Sides are measured at places that are at most this far apart.
-PART_NM = 2000
+PART_NM = 5000
 # Sides at a larger angle are not opposite, as in the design rules of guides.
 OPPOSITE_DEG = 80.0
 
@@ -38,7 +38,9 @@ def check_separation(
     blocks: PlacedBlocks,
     rule: StripRule,
 ) -> list[Fault]:
-    """Return a fault for every guide that is too close to other silicon where it passes a device that it does not join.
+    """Return a fault for every guide that is too close to other silicon where it passes a device.
+
+    A guide may be closer within ``rule.joined`` of the ports at its two ends.
 
     Args:
         nets: Guides between devices.
@@ -49,46 +51,47 @@ def check_separation(
         rule: Dimensions of a guide and of its surroundings.
     """
     windows = box_array(placement.box.enlarged(rule.joined) for placement in placements)
-    owner = np.repeat(np.arange(len(devices)), [len(device.edges) for device in devices])
-    ends = owner[nets.ports]
-    # a guide behind a small device, such as a crossing, is still joined to the device before it
-    short = ends[nets.length_um * NM_PER_UM <= rule.joined]
-    near = np.concatenate([short, short[:, ::-1], np.tile(np.arange(len(devices))[:, None], 2)])
-    together = np.unique(near @ [len(devices), 1])
-
-    def joins(net: Ints, window: Ints) -> NDArray[np.bool_]:
-        codes: Ints = window[:, None] * len(devices) + ends[net]
-        return np.asarray(np.any(np.isin(codes, together), axis=1))
-
-    segment, window = touching_pairs(nets.segments.boxes, windows).T
-    passing = np.unique(segment[~joins(nets.net[segment], window)])
-    if not len(passing):
+    ports = np.concatenate([np.zeros((0, 2, 2), dtype=np.int64), *(device.edges for device in devices)])[nets.ports]
+    # (n, 2, 4) boxes around the port edges at both ends of the nets
+    arms = np.concatenate([ports.min(axis=2), ports.max(axis=2)], axis=2) + rule.joined * OUTWARDS
+    beyond = np.flatnonzero(~_inside(nets.segments.boxes, arms[nets.net]))
+    segment = beyond[np.unique(touching_pairs(nets.segments.boxes[beyond], windows)[:, 0])]
+    if not len(segment):
         return []
-    number, points, outward = _sides(nets.segments[passing])
-    net = nets.net[passing[number]]
-    point, window = touching_pairs(np.tile(points, 2), windows).T
-    beside = np.full(len(points), NOT_FOUND, dtype=np.int64)
-    beside[point] = window
-    beside[point[joins(net[point], window)]] = NOT_FOUND
-    chosen = np.flatnonzero(beside != NOT_FOUND)
+    number, points, outward = _sides(nets.segments[segment])
+    net = nets.net[segment[number]]
+    passing = np.flatnonzero(~_inside(np.tile(points, 2), arms[net]))
+    point, window = touching_pairs(np.tile(points[passing], 2), windows).T
+    chosen, first = np.unique(passing[point], return_index=True)
     if not len(chosen):
         return []
+    beside = window[first]
     around = np.tile(points[chosen], 2) + rule.space * OUTWARDS
-    edges = np.concatenate([np.stack([outline.points, outline.ends], axis=1), *blocks.edges_near(around)])
-    # where two blocks meet, each has an edge across the guide
-    seam = EdgeIndex(edges[:, 0], edges[:, 1]).find(edges[:, 1], edges[:, 0]) >= 0
-    gap = _gaps(points[chosen], outward[chosen], edges[~seam], rule)
+    edges = np.stack([outline.points, outline.ends], axis=1)
+    inner = blocks.edges_near(around)
+    if inner:
+        edges = np.concatenate([edges, *inner])
+        # where two blocks meet, each has an edge across the guide
+        edges = edges[EdgeIndex(edges[:, 0], edges[:, 1]).find(edges[:, 1], edges[:, 0]) < 0]
+    gap = _gaps(points[chosen], outward[chosen], edges, rule)
     faults: list[Fault] = []
     for guide in np.unique(net[chosen[gap < np.inf]]).tolist():
         among = np.flatnonzero(net[chosen] == guide)
         worst = among[int(np.argmin(gap[among]))]
-        device = placements[int(beside[chosen[worst]])].variant.name
+        device = placements[int(beside[worst])].variant.name
         text = (
             f"guide {gap[worst] / NM_PER_UM:.3f} µm beside other silicon, needed are {rule.space / NM_PER_UM:g} µm; "
-            f"only arms of the {device} near by may be closer, and the guide is none; move it away"
+            f"only arms of a device, here {device}, may be closer, up to {rule.joined / NM_PER_UM:g} µm from its port; "
+            "move the guide away"
         )
         faults.append(Fault("foreign", text, point_um(points[chosen[worst]])))
     return faults
+
+
+def _inside(boxes: Ints, others: Ints) -> NDArray[np.bool_]:
+    """Return (n,) whether a box (n, 4) lies in any of some others (n, m, 4)."""
+    inside = (boxes[:, None, :2] >= others[..., :2]) & (boxes[:, None, 2:] <= others[..., 2:])
+    return np.asarray(np.any(np.all(inside, axis=2), axis=1))
 
 
 def _sides(segments: PlacedStrips) -> tuple[Ints, Ints, NDArray[np.float64]]:

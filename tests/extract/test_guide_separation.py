@@ -65,3 +65,23 @@ def test_guides_side_by_side_beside_a_circuit_keep_the_space(
     faults = [fault for fault in read(circuit(gap_um, cells), tmp_path, flat).faults]
     assert [fault.kind for fault in faults] == ["foreign"] * 2 * faulty
     assert all(f"guide {gap_um:.3f} µm beside other silicon" in fault.message for fault in faults)
+
+
+@pytest.mark.parametrize(("gap_um", "faulty"), [(0.8, True), (5.0, False)])
+def test_arms_that_return_beside_their_devices_keep_the_space(gap_um: float, faulty: bool, tmp_path: Path) -> None:
+    """The guides at both ends of a splitter and a combiner return over them, one above the other."""
+    op.PDK.activate()
+    top = gf.Component()
+    split, join = top << gf.get_component("mmi1x2"), top << gf.get_component("mmi1x2")
+    join.connect("o3", split["o2"])
+    for port, angle, rise, length in ((join["o1"], 90, 1.0, 100.0), (split["o1"], -90, 1.45 + gap_um, 200.0)):
+        for _ in range(2):
+            bend = top << gf.get_component("bend_circular", radius=10.0, angle=angle)
+            bend.connect("o1", port)
+            straight = top << gf.get_component("straight", length=rise)
+            straight.connect("o1", bend["o2"])
+            port, rise = straight["o2"], length
+        (top << gf.get_component("terminator")).connect("o1", port)
+    faults = [fault for fault in read(top, tmp_path).faults if "beside other silicon" in fault.message]
+    assert len(faults) == 2 * faulty
+    assert all("up to 25 µm from its port" in fault.message for fault in faults)

@@ -31,8 +31,8 @@ LIMIT_S = 2.0
 """Largest time between a signal and the end of the command, in s."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 COMMAND = [sys.executable, "-c", "from optinc_pdk.cli import main; main()"]
-TAIL = 8
-"""Bytes at the end of a file that show whether it is complete."""
+TAIL = 5
+"""Bytes at the end of a file that show whether it is complete; a report has its last measured second before them."""
 
 
 @dataclass
