@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,6 +103,23 @@ def read_bytes(path: str | Path, kind: FileKind, error: type[ValueError] = Input
         error: The file is missing, unreadable, no regular file, or larger than ``kind.max_bytes``; the message states
             the file, the limit and the remedy.
     """
+    with _opened(path, error) as (handle, size):
+        return _content(path, handle, size, kind, error)
+
+
+def check_readable(path: str | Path) -> None:
+    """Check that a file can be read, before the packages that read it are imported.
+
+    Raises:
+        InputError: The file is missing, unreadable, or no regular file.
+    """
+    with _opened(path, InputError):
+        pass
+
+
+@contextmanager
+def _opened(path: str | Path, error: type[ValueError]) -> Iterator[tuple[int, int]]:
+    """Open a regular file; the descriptor, and the size that the file states."""
     try:
         handle = os.open(path, _FLAGS)
     # ValueError: the path contains a zero byte
@@ -111,7 +130,7 @@ def read_bytes(path: str | Path, kind: FileKind, error: type[ValueError] = Input
         for matches, reason, remedy in _IRREGULAR:
             if matches(state.st_mode):
                 raise error(f"{path}: cannot be read ({reason}); {remedy}")
-        return _content(path, handle, state.st_size, kind, error)
+        yield handle, state.st_size
     except OSError as fault:
         raise _unreadable(path, fault, error) from fault
     finally:

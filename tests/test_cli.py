@@ -365,15 +365,17 @@ def test_numbers_of_the_spectrum_are_refused_before_files_are_read(option: str, 
 
 
 def test_simulate_and_spectrum_refuse_what_is_known_without_the_circuit(chip: Path, tmp_path: Path) -> None:
-    gds, bias = tmp_path / "none.gds", chip.with_suffix(".bias.yml")
+    gds, netlist, bias = tmp_path / "empty.gds", tmp_path / "empty.pic.yml", chip.with_suffix(".bias.yml")
+    for path in (gds, netlist):
+        path.touch()
     simulate = ("simulate", gds, "--bias", bias)
     result = run(*simulate, "--ports", "a,b,c", "-o", tmp_path / "q.s2p")
     assert result.returncode == 2 and "q.s2p: " in result.stderr and ".s3p" in result.stderr
-    spectrum = ("spectrum", bundled_weights(), gds, tmp_path / "none.pic.yml", "--bias", bias)
+    spectrum = ("spectrum", bundled_weights(), gds, netlist, "--bias", bias)
     for command in (simulate, spectrum):
         result = run(*command, "--wavelengths", "1550,3000")
         assert result.returncode == 2 and "3000 nm" in result.stderr and "1500 … 1600 nm" in result.stderr
-    assert not list(tmp_path.iterdir())
+    assert sorted(tmp_path.iterdir()) == [gds, netlist]
 
 
 def test_drc_prints_violated_rules_with_first_places_and_all_rules_on_request(tmp_path: Path) -> None:
@@ -686,6 +688,7 @@ def test_a_process_without_recognition_polygons_or_devices_exits_2(
     folder = tmp_path / "p1"
     copytree(components_folder() / "soi220", folder, ignore=ignore_patterns(part))
     weights, gds = tmp_path / "w.npz", tmp_path / "c.gds"
+    gds.touch()
     assert run("synth", "--bits", 2, "--servers", 2, "-o", weights).returncode == 0
     netlist = NETLISTS / "average_4bit_4servers.pic.yml"
     commands = [("build", weights, "-o", tmp_path / "out"), ("lvs", gds, netlist)]

@@ -12,6 +12,7 @@ from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.options import DEFAULT, Json, ProcessName, parse_output
 from optinc_pdk.cli.paths import output_folder, output_path
 from optinc_pdk.errors import printable_line
+from optinc_pdk.file_reading import check_readable
 from optinc_pdk.json_io import json_text
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def compare(
     """
     folder = output_folder(output) if output is not None else a.parent
     picture, numbers = (output_path(folder / f"{a.stem}.compare{ending}", a, b) for ending in (".png", ".json"))
+    for layout in (a, b):
+        check_readable(layout)
 
     from optinc_pdk.cards import load_process
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_reading import real_path
+from optinc_pdk.file_reading import check_readable, real_path
 from optinc_pdk.file_writing import output_target
 from optinc_pdk.report.build_files import changed_files, claiming_report, stated_cards
 
@@ -81,8 +81,14 @@ def warn_of_changes(*inputs: Path | None) -> None:
 
     Args:
         inputs: Files that the command reads; None stands for an option that was not given.
+
+    Raises:
+        InputError: A file cannot be read.
     """
-    for path, report in changed_files(path for path in inputs if path is not None):
+    given = [path for path in inputs if path is not None]
+    for path in given:
+        check_readable(path)
+    for path, report in changed_files(given):
         print(
             f"optinc: {path}: is not the file that {report} describes (another SHA-256), so that report does not hold "
             "for it; build the chip again, or move the report away",
