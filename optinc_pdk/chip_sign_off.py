@@ -115,7 +115,8 @@ def finish(
         notes: Remarks so far.
         accept: Names of the budgets of the process that the chip may miss.
     """
-    from optinc_pdk.report.build_numbers import accept_limits, drc_numbers, layout_findings
+    from optinc_pdk.report.build_numbers import accept_limits
+    from optinc_pdk.report.sign_off_lines import drc_numbers, layout_findings
 
     gds = out.path(".gds")
     signed = _sign_off(task, circuit, factors, out, clock)

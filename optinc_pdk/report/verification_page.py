@@ -15,12 +15,12 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.layout_reader import read_checked
 from optinc_pdk.report.build_files import file_digest
-from optinc_pdk.report.build_numbers import difference_line, lvs_lines
 from optinc_pdk.report.formatting import count_text
 from optinc_pdk.report.layout_application import application_parts
 from optinc_pdk.report.layout_pictures import COLORS, draw_windows
 from optinc_pdk.report.rendering import render
 from optinc_pdk.report.rule_results import drc_rows, page_rows, violation_line
+from optinc_pdk.report.sign_off_lines import difference_line, lvs_lines
 from optinc_pdk.report.spectrum_picture import comparison_png, spectra_png
 from optinc_pdk.report.verification_layout import verification_layout
 from optinc_pdk.signoff.verification import Verification

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from optinc_pdk.cards.rules import (
     BendRadiusRule,
@@ -23,7 +22,7 @@ from optinc_pdk.cards.rules import (
     PadPitchRule,
     PadSizeRule,
 )
-from optinc_pdk.extract.box_pairs import touching_pairs
+from optinc_pdk.extract.box_pairs import close_pairs, touching_pairs
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.metal_nets import shrunk
 from optinc_pdk.extract.spatial_index import box_array
@@ -323,8 +322,10 @@ def too_close(groups: Sequence[Ints], margin: int, least: int) -> kdb.Region:
     boxes = np.concatenate([np.zeros((0, 4), dtype=np.int64), *groups])
     if len(boxes) < 2:
         return kdb.Region()
-    # query_pairs includes pairs at exactly this distance; centres lie on half units, so 1e-3 only covers rounding
-    near = cKDTree((boxes[:, :2] + boxes[:, 2:]) / 2).query_pairs(least - 1e-3, output_type="ndarray")
+    # centres lie on half units
+    centers = boxes[:, :2] + boxes[:, 2:]
+    near = close_pairs(np.tile(centers, 2), 2 * least, 2 * least)
+    near = near[np.sum((centers[near[:, 0]] - centers[near[:, 1]]) ** 2, axis=1) < (2 * least) ** 2]
     one, two = boxes[near[:, 0]], boxes[near[:, 1]]
     both = np.concatenate([np.minimum(one, two)[:, :2], np.maximum(one, two)[:, 2:]], axis=1) + margin * OUTWARDS
     return kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in both.tolist()])
