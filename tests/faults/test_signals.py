@@ -82,7 +82,9 @@ def tails(folder: Path) -> dict[str, bytes]:
     """End of every file in a folder and the folders in it, without hidden ones, by its path."""
     files = (path for path in folder.rglob("*") if path.is_file())
     names = {str(path.relative_to(folder)): path for path in files}
-    return {name: path.read_bytes()[-TAIL:] for name, path in names.items() if not is_hidden(name)}
+    # finished samples are added line by line
+    size = {name: 2 if path.suffix == ".jsonl" else TAIL for name, path in names.items()}
+    return {name: path.read_bytes()[-size[name] :] for name, path in names.items() if not is_hidden(name)}
 
 
 def is_hidden(name: str) -> bool:

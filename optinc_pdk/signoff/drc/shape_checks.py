@@ -33,7 +33,7 @@ MAX_PAIRS = 10_000
 # Shapes with more corners are checked at these fractions of a rule's value first. The number of close pairs grows at
 # most with the square of the distance, so that a crowd of shapes is found before there are billions of pairs.
 MAX_CORNERS = 2_000
-FRACTIONS = 64, 8
+FRACTIONS = 64, 16, 4
 # KLayout leaves out pairs with another edge in between in a time that grows with the square of an edge's pairs. Up to
 # so many pairs, that takes at most seconds.
 MAX_SHIELDED = 5_000
