@@ -6,6 +6,7 @@ A body is silicon that is wider than a guide: couplers, splitters, gratings.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 import klayout.db as kdb
 import numpy as np
@@ -54,12 +55,22 @@ def _gaps(design: Design, rule: GuideSpaceRule, check: DistanceCheck) -> tuple[k
     """Gaps that are not exempt, and the number of pairs of edges that a check found, exempt ones included."""
     metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
     pairs = violating_edge_pairs(design, rule, lambda value: check(value, *metric))
+    if pairs.is_empty():
+        return kdb.Region(), 0
+    exempt, each, gaps = region_polygons(_exempt(design, rule)), pairs.each(), kdb.Region()
+    # in parts, because a crowd has hundreds of thousands of pairs
+    while gaps.count() <= MAX_PAIRS and (some := list(islice(each, MAX_PAIRS))):
+        gaps += _open_gaps(design, rule, some, exempt)
+    return unmerged(gaps), pairs.count()
+
+
+def _open_gaps(
+    design: Design, rule: GuideSpaceRule, pairs: Sequence[kdb.EdgePair], exempt: Sequence[kdb.Polygon]
+) -> kdb.Region:
+    """Gaps of pairs of edges, without their parts in exempt polygons, and without those that cross a guide."""
     # edges that touch have no gap, and other edges of the same guides have one
-    found = [pair for pair in pairs.each() if pair.area()]
-    if not found:
-        return kdb.Region(), pairs.count()
+    found = [pair for pair in pairs if pair.area()]
     gaps = [pair.polygon(0) for pair in found]
-    exempt = region_polygons(_exempt(design, rule))
     covered, partly = _coverage(box_array([gap.bbox() for gap in gaps]), exempt)
     kept = np.flatnonzero(~covered)
     across = [[*_middle(found[k].first), *_middle(found[k].second)] for k in kept.tolist()]
@@ -75,7 +86,7 @@ def _gaps(design: Design, rule: GuideSpaceRule, check: DistanceCheck) -> tuple[k
             break
         if not doubt or _is_open(design, rule, found[k]):
             result += kdb.Region(gaps[k]) - kdb.Region(around)
-    return unmerged(result), pairs.count()
+    return result
 
 
 def _exempt(design: Design, rule: GuideSpaceRule) -> kdb.Region:
