@@ -60,6 +60,13 @@ def test_a_sound_circuit_passes_and_states_what_was_not_run(gds: Path, tmp_path:
     assert "<strong>pass</strong>" in page
 
 
+def test_the_netlist_of_another_circuit_is_named_as_such(gds: Path, tmp_path: Path, run: Run) -> None:
+    dump_yaml(tmp_path / "other.pic.yml", {"instances": {"guide": {"component": "crossing"}}, "name": "other"})
+    code, out, _ = run(gds, tmp_path / "other.pic.yml")
+    assert code == 1 and "no net agrees: this may be the netlist of another circuit" in out
+    assert "no net agrees" not in run(gds)[1]
+
+
 def test_the_report_says_what_the_netlist_does_not_state(gds: Path, tmp_path: Path, run: Run) -> None:
     text = "not stated by the netlist, and not compared: the lengths of 2 guides"
     assert "not stated" not in run(gds)[1]

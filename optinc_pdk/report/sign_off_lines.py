@@ -110,7 +110,7 @@ def fault_lines(faults: Sequence[LayoutFault]) -> list[str]:
 
 
 def lvs_lines(lvs: LvsResult) -> list[str]:
-    """Say what LVS did not compare because the netlist does not state it, and how well the lengths agree."""
+    """Say if nothing agrees, what was not compared because the netlist does not state it, and how lengths agree."""
     parts = [
         text
         for count, text in (
@@ -122,7 +122,10 @@ def lvs_lines(lvs: LvsResult) -> list[str]:
     ]
     listed = " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
     not_compared = [f"not stated by the netlist, and not compared: {listed}"] if parts else []
-    return not_compared + length_lines(lvs)
+    other = (
+        ["no net agrees: this may be the netlist of another circuit"] if lvs.total_differences and not lvs.nets else []
+    )
+    return other + not_compared + length_lines(lvs)
 
 
 def length_lines(lvs: LvsResult) -> list[str]:
