@@ -673,6 +673,12 @@ def test_unusable_names_exit_2(name: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_lvs_asks_for_the_netlist_that_is_not_beside_the_layout(tmp_path: Path) -> None:
+    (tmp_path / "c.gds").touch()
+    result = run("lvs", tmp_path / "c.gds")
+    assert result.returncode == 2 and "c.pic.yml beside it; give the netlist as the second argument" in result.stderr
+
+
 def test_an_unknown_process_exits_2(tmp_path: Path) -> None:
     result = run("build", "-o", tmp_path / "out", "--process", "nowhere")
     assert result.returncode == 2

@@ -175,7 +175,9 @@ def lvs(
     The netlist is that of a build, or one in gdsfactory's format: what Component.get_netlist() or
     get_netlist(recursive=True) returns, or a schematic. Exit code 1 if they differ.
     """
-    netlist = chip_paths(gds, netlist).netlist
+    given, netlist = netlist, chip_paths(gds, netlist).netlist
+    if given is None and gds.is_file() and not netlist.exists():
+        raise InputError(f"{gds}: there is no {netlist.name} beside it; give the netlist as the second argument")
     path = output_path(output or default_output(gds, ".lvs.json"), gds, netlist)
     if path.suffix.lower() == ".lyrdb":
         raise InputError(f"{path}: the marker database gets this name; give the result the ending .json")
