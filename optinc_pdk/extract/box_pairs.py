@@ -19,6 +19,8 @@ LONG_STRIPS = 16
 MAX_CANDIDATES = 4_000_000
 # Distance from an edge within which a line that ends there does not cross it.
 ROUNDING = 3
+# Direction in which the edges of a box move when it grows.
+OUTWARDS = np.array([-1, -1, 1, 1])
 # Columns of boxes with x and y exchanged.
 SWAPPED_AXES = [1, 0, 3, 2]
 

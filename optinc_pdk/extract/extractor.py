@@ -145,6 +145,7 @@ def _strip_rule(process: Process) -> StripRule:
         space=round(max(rule.value_um for rule in spaces) * NM_PER_UM),
         arm_space=round(min(rule.value_um for rule in spaces) * NM_PER_UM),
         joined=round(max(rule.exempt_um for rule in spaces) * NM_PER_UM),
+        opposite_deg=max(rule.ignore_angle_deg for rule in spaces),
     )
 
 

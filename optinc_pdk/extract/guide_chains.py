@@ -126,11 +126,9 @@ def read_strip(
     low, high = sorted(ends)
     sides = split_sides(ring, low, high)
     edges = np.array([(ring[end], ring[(end + 1) % len(ring)]) for end in ends], dtype=np.int64)
-    if ends[0] == low:
-        strip = GuideStrip(polygon, edges, sides, rule)
-        return strip, sides.fault(rule, lambda: strip.width_errors)
-    strip = GuideStrip(polygon, edges, sides.back, rule)
-    return strip, sides.fault(rule, lambda: strip.width_errors[::-1])
+    turned = ends[0] != low
+    strip = GuideStrip(polygon, edges, sides.back if turned else sides, rule)
+    return strip, sides.fault(rule, lambda: strip.width_errors[::-1] if turned else strip.width_errors)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.extract.box_pairs import crossed_lines, touching_pairs
+from optinc_pdk.extract.box_pairs import OUTWARDS, crossed_lines, line_boxes, touching_pairs
 from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints
 from optinc_pdk.extract.device_matching import DevicePlacement, ExtractedDevice
 from optinc_pdk.extract.faults import Fault, point_um
@@ -23,11 +23,8 @@ from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.placed_blocks import PlacedBlocks
 from optinc_pdk.extract.spatial_index import box_array
 
-OUTWARDS = np.array([-1, -1, 1, 1])
 # Sides are measured at places that are at most this far apart.
 PART_NM = 5000
-# Sides at a larger angle are not opposite, as in the design rules of guides.
-OPPOSITE_DEG = 80.0
 
 
 def check_separation(
@@ -132,8 +129,10 @@ def _gaps(points: Ints, outward: NDArray[np.float64], silicon: Ints, rule: Strip
         silicon: (m, 2, 2) edges in nm.
         rule: Dimensions of a guide and of its surroundings.
     """
-    edges = np.concatenate([silicon.min(axis=1), silicon.max(axis=1)], axis=1)
-    point, edge = touching_pairs(np.tile(points, 2) + rule.space * OUTWARDS, edges).T
+    around = np.tile(points, 2) + rule.space * OUTWARDS
+    point, edge = touching_pairs(around, line_boxes(silicon.reshape(-1, 4))).T
+    near, edge = np.unique(edge, return_inverse=True)
+    silicon = silicon[near]
     start, leg = silicon[edge, 0].astype(float), (silicon[edge, 1] - silicon[edge, 0]).astype(float)
     away = points[point] - start
     length = np.hypot(*leg.T)
@@ -141,7 +140,7 @@ def _gaps(points: Ints, outward: NDArray[np.float64], silicon: Ints, rule: Strip
     across = share[:, None] * leg - away
     gap = np.hypot(*across.T)
     normal = np.stack([-leg[:, 1], leg[:, 0]], axis=1) / length[:, None]
-    least = np.cos(np.radians(OPPOSITE_DEG))
+    least = np.cos(np.radians(rule.opposite_deg))
     opposite = -np.sum(outward[point] * normal, axis=1) >= least
     before = np.minimum(np.sum(across * outward[point], axis=1), -np.sum(across * normal, axis=1)) >= least * gap
     # rounding moves slanted sides

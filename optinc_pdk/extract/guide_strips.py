@@ -51,6 +51,7 @@ class StripRule:
         space: Distance at which guides are uncoupled; 0 if it is not known.
         arm_space: Distance that arms of one device must keep from each other and from the device.
         joined: Distance from a device within which silicon is joined to it, so that it may be as near as an arm.
+        opposite_deg: Angle in degrees between two sides up to which they face each other, as in the design rules.
     """
 
     width: int
@@ -59,6 +60,7 @@ class StripRule:
     space: int = 0
     arm_space: int = 0
     joined: int = 0
+    opposite_deg: float = 0.0
 
 
 @dataclass(frozen=True)

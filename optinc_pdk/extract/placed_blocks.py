@@ -62,9 +62,9 @@ class PlacedBlocks:
         extents = box_array(block.silicon.bbox() for block in self.blocks)[self.block] + np.tile(self.shift, 2)
         near = np.unique(touching_pairs(extents, boxes)[:, 0])
         edges = []
-        for number, block in enumerate(self.blocks):
+        for number in np.unique(self.block[near]).tolist():
             shift = self.shift[near[self.block[near] == number]]
-            edges.append((block.outline + shift[:, None, None]).reshape(-1, 2, 2))
+            edges.append((self.blocks[number].outline + shift[:, None, None]).reshape(-1, 2, 2))
         return edges
 
     def inner_guides(self) -> PlacedStrips:

@@ -62,7 +62,7 @@ def test_guides_side_by_side_beside_a_circuit_keep_the_space(
     gap_um: float, faulty: bool, cells: int, flat: bool, tmp_path: Path
 ) -> None:
     """Cells that are placed several times are read once; their ends are no ends of guides."""
-    faults = [fault for fault in read(circuit(gap_um, cells), tmp_path, flat).faults]
+    faults = read(circuit(gap_um, cells), tmp_path, flat).faults
     assert [fault.kind for fault in faults] == ["foreign"] * 2 * faulty
     assert all(f"guide {gap_um:.3f} µm beside other silicon" in fault.message for fault in faults)
 

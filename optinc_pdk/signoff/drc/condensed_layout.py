@@ -16,13 +16,13 @@ import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.extract.box_pairs import close_pairs, touching_pairs
+from optinc_pdk.extract.box_pairs import OUTWARDS, close_pairs, touching_pairs
 from optinc_pdk.extract.cell_placements import transformation
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.spatial_index import box_array
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.layer_connectivity import STRIP
-from optinc_pdk.signoff.drc.placed_shapes import OUTWARDS, PlacedShapes, kinds, placed_shapes, shapes_of, without_crowds
+from optinc_pdk.signoff.drc.placed_shapes import PlacedShapes, kinds, placed_shapes, shapes_of, without_crowds
 
 # Number of meetings that are compared at a time; it limits the memory.
 AT_ONCE = 200_000

@@ -9,7 +9,7 @@ import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.extract.box_pairs import touching_pairs
+from optinc_pdk.extract.box_pairs import OUTWARDS, touching_pairs
 from optinc_pdk.extract.cell_placements import CellPlacements, transformation
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.spatial_index import box_array
@@ -18,7 +18,6 @@ from optinc_pdk.signoff.drc.layer_connectivity import STRIP
 
 # More items than this that begin or end in one square form a crowd: nearly every pair of them is different.
 MAX_CROWD = 20
-OUTWARDS = np.array([-1, -1, 1, 1])
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.circuit.connectivity import component_labels
-from optinc_pdk.extract.box_pairs import close_pairs, touching_pairs
+from optinc_pdk.extract.box_pairs import OUTWARDS, close_pairs, touching_pairs
 from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.spatial_index import box_array
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.layer_connectivity import STRIP
-from optinc_pdk.signoff.drc.placed_shapes import OUTWARDS, placed_shapes
+from optinc_pdk.signoff.drc.placed_shapes import placed_shapes
 from optinc_pdk.signoff.drc.shape_checks import MAX_PAIRS
 
 

@@ -118,6 +118,7 @@ def bounded(fast: DistanceCheck, corners: int, exact: DistanceCheck | None = Non
         `MAX_PAIRS` pairs, some may be missing.
     """
 
+    # the largest distance at whose fractions there was no crowd; a smaller one has none either
     uncrowded = 0
 
     def check(value: int, *metric: Any) -> kdb.EdgePairs:
