@@ -187,13 +187,22 @@ def activated(pdk: gf.Pdk) -> Iterator[None]:
             pdk.activate(force=pdk is not before)
             yield
         finally:
-            if before is None:  # a session that has not activated any
-                gf.pdk._ACTIVE_PDK = None
-            elif before is not pdk:
-                if not isinstance(before, ProcessPdk):
-                    hand_over_cells(before)
-                    _restore_layer_indices(before)
-                before.activate(force=True)
+            try:
+                _activate_again(before, pdk)
+            except BaseException:  # an interrupt that arrives here must not leave the other PDK active
+                _activate_again(before, pdk)
+                raise
+
+
+def _activate_again(before: gf.Pdk | None, pdk: gf.Pdk) -> None:
+    """Activate the PDK that was active before another one."""
+    if before is None:  # a session that has not activated any
+        gf.pdk._ACTIVE_PDK = None
+    elif before is not pdk:
+        if not isinstance(before, ProcessPdk):
+            hand_over_cells(before)
+            _restore_layer_indices(before)
+        before.activate(force=True)
 
 
 def active_process() -> Process:

@@ -158,7 +158,9 @@ def test_wavelengths_ascend_and_occur_once(text):
 
 def test_an_unknown_file_name_ending_is_refused_first(optinc, tmp_path):
     out = tmp_path / "two.txt"
-    code, printed, error = simulate(optinc, tmp_path, "-o", out)  # the netlist does not exist
+    for name in ("c.pic.yml", "c.bias.yml"):
+        (tmp_path / name).write_text("neither is read: {")
+    code, printed, error = simulate(optinc, tmp_path, "-o", out)
     assert (code, printed, error.count("\n")) == (2, "", 1) and not out.exists()
     assert all(word in error for word in ("two.txt", ".npz", ".sNp"))
 
