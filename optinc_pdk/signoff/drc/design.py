@@ -97,13 +97,16 @@ class Design:
     def region(self, layer: str) -> kdb.Region:
         """Return a layer as a hierarchical region, which must not be modified.
 
-        The region is flat in two cases. If a polygon crosses itself, hierarchical checks do not merge it as long as it
-        touches no other. If a cell is rotated by another angle than a multiple of 90°, hierarchical checks measure it
-        before its corners are rounded to the grid.
+        The region is flat in three cases. If a polygon crosses itself, hierarchical checks do not merge it as long as
+        it touches no other. If a cell is rotated by another angle than a multiple of 90°, hierarchical checks measure
+        it before its corners are rounded to the grid. If all shapes are in the top cell, hierarchical operations only
+        take longer: to shrink a spiral of a million corners, 78 s in place of 5 s.
         """
         if layer not in self._regions:
-            cells = list(self.layout.each_cell())
-            deep = not self._tilted and all(simple(cell.shapes(self.index(layer))) for cell in cells)
+            index = self.index(layer)
+            cells = [cell for cell in self.layout.each_cell() if not cell.shapes(index).is_empty()]
+            nested = any(cell.cell_index() != self.top.cell_index() for cell in cells)
+            deep = nested and not self._tilted and all(simple(cell.shapes(index)) for cell in cells)
             self._regions[layer] = (
                 kdb.Region(self.shapes(layer), self._store) if deep else kdb.Region(self.shapes(layer)).merged()
             )

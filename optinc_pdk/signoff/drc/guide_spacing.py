@@ -16,6 +16,7 @@ from optinc_pdk.cards.rules import GuideSpaceRule
 from optinc_pdk.extract.box_pairs import crossed_lines, line_boxes, touching_pairs
 from optinc_pdk.extract.contours import Ints, contours
 from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
+from optinc_pdk.signoff.drc.coarse_spacing import uncoupled
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.shape_checks import (
     MAX_CORNERS,
@@ -31,8 +32,6 @@ from optinc_pdk.signoff.drc.shape_checks import (
 
 MAX_CLOSE = 5_000
 """Violations beyond which gaps are no longer examined one by one for guides in between and for exempt parts."""
-GROWTH = (0.1, 0.3, 0.6)
-"""Shares of a distance by which bodies grow one after another."""
 
 
 def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
@@ -43,7 +42,7 @@ def guide_space(design: Design, rule: GuideSpaceRule) -> kdb.Region:
     Returns:
         Gaps, not merged.
     """
-    guides = _uncoupled(design, rule)
+    guides = uncoupled(design, rule, design.region(rule.layers[0]), 0)
     gaps, found = _gaps(design, rule, facing_pairs(guides, "space", [flat_edges(guides)]))
     if found > MAX_PAIRS and gaps.is_empty():
         # the check has ended early, among pairs that are all exempt
@@ -140,18 +139,3 @@ def _edges(design: Design, layer: str) -> Ints:
     """(n, 4) the ends of all edges of a layer's merged shapes."""
     shapes = contours(region_polygons(merged(design, layer)))
     return np.concatenate([shapes.points, shapes.ends], axis=1)
-
-
-def _uncoupled(design: Design, rule: GuideSpaceRule) -> kdb.Region:
-    """Guides without their parts deep in the exempt region.
-
-    Arms there face each other in thousands of pairs of chords. Cutting them off changes no gap outside the exempt
-    region: an edge made by the cut faces only edges within the rule's value, which are inside it.
-    """
-    name = rule.layers[0]
-    deep = design.dbu(rule.exempt_um) - design.dbu(rule.value_um)
-    bodies = design.bodies(name, rule.body_um)
-    # in steps, because many bodies that are close together are soon one
-    for share in GROWTH:
-        bodies = bodies.sized(round(deep * share))
-    return design.region(name) - bodies

@@ -64,7 +64,22 @@ def bend_radius(design: Design, rule: BendRadiusRule) -> kdb.Region:
     violations = violations.inside(slab) if rule.inside_second else violations.not_inside(slab)
     violations = violations.outside(design.bodies(core, rule.body_um).sized(design.dbu(rule.exempt_um)))
     # one marker per bend, whose vertices are less than an arm apart; shrinking it again would split slanted markers
-    return violations.sized(design.dbu(max(arm for arm, _ in rule.arms_um)) // 2).merged()
+    reach = design.dbu(max(arm for arm, _ in rule.arms_um)) // 2
+    return _thinned(violations, reach).sized(reach).merged()
+
+
+def _thinned(markers: kdb.Region, pitch: int) -> kdb.Region:
+    """Of more than `MAX_PAIRS` markers, keep one in each square of a grid: merging 400,000 that overlap takes a minute.
+
+    Args:
+        markers: Markers that are each grown by `pitch` afterwards, so that those left out still touch the one kept.
+        pitch: Side of the squares in database units.
+    """
+    if markers.count() <= MAX_PAIRS:
+        return markers
+    boxes = box_array([marker.bbox() for marker in markers.each()])
+    _, first = np.unique(boxes[:, :2] // pitch, axis=0, return_index=True)
+    return kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in boxes[np.sort(first)].tolist()])
 
 
 def contours(region: kdb.Region) -> list[NDArray[np.float64]]:

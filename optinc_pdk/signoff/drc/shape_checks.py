@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import klayout.db as kdb
@@ -34,6 +34,8 @@ MAX_PAIRS = 10_000
 # most with the square of the distance, so that a crowd of shapes is found before there are billions of pairs.
 MAX_CORNERS = 2_000
 FRACTIONS = 64, 16, 4
+# Edges that are looked at before all of them. KLayout lists merged shapes from the bottom up, so they are neighbours.
+MAX_FIRST = 20_000
 # KLayout leaves out pairs with another edge in between in a time that grows with the square of an edge's pairs. Up to
 # so many pairs, that takes at most seconds.
 MAX_SHIELDED = 5_000
@@ -70,7 +72,7 @@ def line(design: Design, rule: LineRule) -> kdb.Region:
 
 def _line(design: Design, rule: LineRule, check: DistanceCheck) -> kdb.Region:
     metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
-    return violating_edge_pairs(design, rule, lambda value: check(value, *metric)).polygons(1)
+    return _some(violating_edge_pairs(design, rule, lambda value: check(value, *metric))).polygons(1)
 
 
 def line_edges(design: Design, rule: LineRule) -> kdb.Region:
@@ -80,8 +82,7 @@ def line_edges(design: Design, rule: LineRule) -> kdb.Region:
     rule.
     """
     contour = edges(design, rule.layers[0])
-    check = bounded(contour.width_check if rule.kind == "width" else contour.space_check, contour.count())
-    return _line(design, rule, check)
+    return _line(design, rule, bounded(rule.kind, [contour]))
 
 
 def facing_pairs(
@@ -98,37 +99,45 @@ def facing_pairs(
         other: Shapes of the second layer.
     """
     exact = partial(getattr(shapes, f"{kind}_check"), *(() if other is None else (other,)))
-    number = sum(contour.count() for contour in contours)
     if kind == "notch":
-        return bounded(lambda *arguments: exact(*arguments, None, None, False), number, exact)
-    # separate edges are compared several times as fast as those of polygons
-    return bounded(partial(getattr(contours[0], f"{kind}_check"), *contours[1:]), number, exact)
+        fast: DistanceCheck = lambda *arguments: exact(*arguments, None, None, False)  # noqa: E731
+        return _bounded([fast], sum(contour.count() for contour in contours), exact)
+    return bounded(kind, contours, exact)
 
 
-def bounded(fast: DistanceCheck, corners: int, exact: DistanceCheck | None = None) -> DistanceCheck:
+def bounded(kind: str, contours: Sequence[kdb.Edges], exact: DistanceCheck | None = None) -> DistanceCheck:
     """Return a check of distances that stops at a fraction of its distance that has more than `MAX_PAIRS` pairs.
 
+    Separate edges are compared several times as fast as those of polygons.
+
     Args:
-        fast: Check that finds at least one pair where there is one, and may find more of them.
-        corners: Number of corners of all shapes.
-        exact: Check that leaves out the pairs with another edge in between; None if the first one is exact.
+        kind: Name of the check without ``_check``.
+        contours: Flat edges of the shapes, and those of the second layer of a check that has one.
+        exact: Check that leaves out the pairs with another edge in between; None if that of the edges is exact.
 
     Returns:
         Function of a distance in database units and of the arguments of the check after it. If it finds more than
         `MAX_PAIRS` pairs, some may be missing.
     """
+    looks = [kdb.Edges(list(islice(contours[0].each(), MAX_FIRST)))] if contours[0].count() > MAX_FIRST else []
+    checks = [partial(getattr(edges, f"{kind}_check"), *contours[1:]) for edges in (*looks, contours[0])]
+    return _bounded(checks, sum(contour.count() for contour in contours), exact)
 
+
+def _bounded(checks: Sequence[DistanceCheck], corners: int, exact: DistanceCheck | None) -> DistanceCheck:
+    """See `bounded`; all checks but the last look at a part of the shapes, for a crowd that is soon found."""
     # the largest distance at whose fractions there was no crowd; a smaller one has none either
     uncrowded = 0
 
     def check(value: int, *metric: Any) -> kdb.EdgePairs:
         nonlocal uncrowded
-        for fraction in FRACTIONS if corners > MAX_CORNERS and value > uncrowded else ():
-            pairs = fast(max(value // fraction, 1), *metric)
-            if pairs.count() > MAX_PAIRS:
-                return _some(pairs)
+        if corners > MAX_CORNERS and value > uncrowded:
+            for look, fraction in product(checks, FRACTIONS):
+                pairs = look(max(value // fraction, 1), *metric)
+                if pairs.count() > MAX_PAIRS:
+                    return _some(pairs)
         uncrowded = max(uncrowded, value)
-        pairs = fast(value, *metric)
+        pairs = checks[-1](value, *metric)
         few = 0 < pairs.count() <= MAX_SHIELDED
         # all of them: those within the tolerance of slanted edges are no violations
         return exact(value, *metric) if exact is not None and few else pairs
@@ -170,7 +179,7 @@ def pair(design: Design, rule: PairRule) -> kdb.Region:
     else:
         ends = contours[1].inside_part(first)
         target = contours[0] if rule.kind == "enclosure" else flat_edges(first & second)
-        checks = [bounded(partial(ends.overlap_check, target), ends.count() + target.count())]
+        checks = [bounded("overlap", [ends, target])]
         if rule.kind == "enclosure":
             # it misses ends of the second shape that lie inside the first and parallel to its edge
             checks.append(facing_pairs(first, "enclosed", contours, second))
@@ -181,7 +190,7 @@ def pair(design: Design, rule: PairRule) -> kdb.Region:
             pairs += one(value, *metric)
         return pairs
 
-    return violations + violating_edge_pairs(design, rule, check).polygons(1)
+    return violations + _some(violating_edge_pairs(design, rule, check)).polygons(1)
 
 
 def flat(region: kdb.Region) -> kdb.Region:
