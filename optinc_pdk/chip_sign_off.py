@@ -185,7 +185,7 @@ def _sign_off(
     with clock.stage("lvs"):
         lvs = compare(circuit, extraction, card)
         write_lvs(lvs, out.path(".lvs.json"))
-        write_lvs_lyrdb(lvs, out.target(".gds"), out.path(".lvs.lyrdb"))
+        write_lvs_lyrdb(lvs, out.target(".gds"), rules.top_cell, out.path(".lvs.lyrdb"))
     electrical: ElectricalResult | None = None
     faults = layout_faults_of(extraction.faults)
     programming: Programming | None = None

@@ -110,7 +110,7 @@ def test_a_fault_fails_and_is_reported_with_its_place(gds: Path, tmp_path: Path,
     assert code == 1
     assert "heater,o2" in out
     page = (tmp_path / "link.verify.html").read_text()
-    assert "<strong>fail</strong>" in page
+    assert "<strong>fail: LVS, function</strong>" in page and "verdict   fail: LVS, function\n" in out
     assert "heater,o2" in page
     numbers = json.loads((tmp_path / "link.verify.json").read_text())
     assert [each["kind"] for each in numbers["lvs"]["differences"]] == ["length"]

@@ -212,7 +212,7 @@ def lvs(
         result = compare(reference, extraction, card, bound.differences)
         stage("markers")
         with StagedFiles(path.parent) as staged:
-            write_lvs_lyrdb(result, gds, staged.path(markers.name))
+            write_lvs_lyrdb(result, gds, extraction.top_cell, staged.path(markers.name))
             write_lvs(result, staged.path(path.name))
             staged.publish([path.name])
         # after the files, which are complete without it

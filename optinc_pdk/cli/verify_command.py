@@ -140,7 +140,7 @@ def _write(result: Verification, verified: VerifiedFiles, card: Process, paths: 
         write_lyrdb(result.drc, staged.path(paths[".drc.lyrdb"].name))
         if result.lvs is not None or result.separate_faults:
             path = staged.path(paths[".lvs.lyrdb"].name)
-            write_lvs_lyrdb(result.lvs, verified.layout, path, result.separate_faults)
+            write_lvs_lyrdb(result.lvs, verified.layout, result.drc.top_cell, path, result.separate_faults)
         if result.scattering is not None:
             write_scattering(result.scattering.wavelengths_nm, [result.scattering], staged.path(paths[".s.npz"].name))
         files = [name for name in staged.names() if not name.endswith(".json")]

@@ -58,6 +58,7 @@ class Extraction:
         couplers: Couplers of any gap and length; None if the circuit was not extracted from a layout.
         unused_labels: Labels on no fibre coupler and no metal, which name nothing. Names of dies do not count: texts in
             the lower margin of an outline.
+        top_cell: Name of the layout's top cell; empty if the circuit was not extracted from a layout.
     """
 
     circuit: Circuit
@@ -68,6 +69,7 @@ class Extraction:
     placements: tuple[DevicePlacement, ...] = field(default=(), compare=False, repr=False)
     couplers: GuideCouplers | None = field(default=None, compare=False, repr=False)
     unused_labels: tuple[Label, ...] = field(default=(), compare=False, repr=False)
+    top_cell: str = field(default="", compare=False, repr=False)
 
 
 @refusing_geometry
@@ -128,6 +130,7 @@ def extract(
         tuple(placements),
         couplers,
         tuple(_unused(fibres.others, wiring.metal, mask, process)),
+        mask.top.name,
     )
 
 

@@ -77,9 +77,13 @@ def function_text(result: Verification) -> str:
     few = f" of {spectra.resolving:,} that resolve its fringes" if fewer else ""
     faults = sum(fault.affects_function for fault in result.faults)
     left_out = f"; without the effect of {count_text(faults, 'fault')} of the layout" if faults else ""
+
+    def bound(value: float, limit: float, text: str) -> str:
+        return f"MORE than the {text} allowed" if value > limit else f"up to {text} is allowed"
+
     return (
-        f"power deviates by {power.value:.1%} of the largest ({power}), allowed are {most:.1%}; "
-        f"phase by {phase.value:.3f} rad ({phase}), allowed are {rad:.3f}; "
+        f"power deviates by {power.value:.1%} of the largest ({power}), {bound(power.value, most, f'{most:.1%}')}; "
+        f"phase by {phase.value:.3f} rad ({phase}), {bound(phase.value, rad, f'{rad:.3f} rad')}; "
         f"{count_text(len(spectra.wavelengths_nm), 'wavelength')}{few}, heaters off{left_out}"
     )
 
@@ -94,9 +98,12 @@ def verdict_lines(result: Verification) -> list[str]:
 
 
 def verdict_text(result: Verification) -> str:
-    """Return the verdict, with the checks that a pass does not cover, such as ``pass (no netlist: LVS not run)``."""
+    """Return the verdict, with the checks that failed, or that a pass does not cover.
+
+    Examples: ``fail: design rules, LVS``, and ``pass (no netlist: LVS not run)``.
+    """
     if not result.passed:
-        return "fail"
+        return f"fail: {', '.join(result.failed)}"
     left_out = []
     if result.lvs is None:
         left_out.append("no netlist: LVS not run")

@@ -75,17 +75,23 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether no rule is violated, and the layout matches its netlist in parts and function, and has no fault.
+        """Whether no rule is violated, and the layout matches its netlist in parts and function, and has no fault."""
+        return not self.failed
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The checks that failed.
 
         A circuit with a device without a model passes without simulation: such a device is only drawn and compared.
         """
-        return (
-            self.drc.clean
-            and (self.lvs is None or self.lvs.match)
-            and not affect_function(self.faults)
-            and (self.scattering is not None or self.without_model)
-            and (self.spectra is None or self.spectra.within)
-        )
+        checks = {
+            "design rules": self.drc.clean,
+            "LVS": self.lvs is None or self.lvs.match,
+            "faults of the layout": not affect_function(self.faults),
+            "not simulated": self.scattering is not None or self.without_model,
+            "function": self.spectra is None or self.spectra.within,
+        }
+        return tuple(name for name, passed in checks.items() if not passed)
 
 
 def verify(

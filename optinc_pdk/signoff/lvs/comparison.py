@@ -144,7 +144,7 @@ def write_lvs(result: LvsResult, path: Path) -> None:
 
 
 def write_lvs_lyrdb(
-    result: LvsResult | None, gds_path: str | Path, path: Path, faults: Sequence[LayoutFault] = ()
+    result: LvsResult | None, gds_path: str | Path, top_cell: str, path: Path, faults: Sequence[LayoutFault] = ()
 ) -> None:
     """Write the differences as a marker database for KLayout's browser, atomically.
 
@@ -153,6 +153,7 @@ def write_lvs_lyrdb(
     Args:
         result: Result of the comparison; None without a netlist.
         gds_path: Layout file.
+        top_cell: Name of its top cell.
         path: File to write.
         faults: Faults of the layout besides the differences.
 
@@ -162,8 +163,8 @@ def write_lvs_lyrdb(
     report = rdb.ReportDatabase("LVS")
     report.generator = "optinc lvs"
     report.original_file = str(gds_path)
-    report.top_cell_name = Path(gds_path).stem
-    cell = report.create_cell(report.top_cell_name)
+    report.top_cell_name = top_cell
+    cell = report.create_cell(top_cell)
     categories: dict[str, rdb.RdbCategory] = {}
 
     def mark(kind: str, position_um: tuple[float, float] | None, *texts: str) -> None:

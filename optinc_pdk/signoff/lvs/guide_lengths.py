@@ -128,7 +128,8 @@ def guide_lengths(pair: MatchedCircuits) -> LengthCheck:
         text = (
             f"guide {ends(number)} is {found[number]:.4f} µm long, in the reference {stated[number]:.4f} µm, "
             f"allowed is ±{allowed[number]:.3f} µm; the deviation shifts the phase by "
-            f"{phase_text(found[number] - stated[number], pair.process)}"
+            f"{phase_text(found[number] - stated[number], pair.process)}; correct the guide, or the netlist if the "
+            "layout is right"
         )
         p, q = ports[number].tolist()
         layout = f"{pair.ext_names[p]} - {pair.ext_names[q]}"

@@ -592,10 +592,11 @@ def test_files(tmp_path: Path) -> None:
     assert data["differences"][0]["kind"] == "extraction.dangling"
     assert data["differences"][0]["position_um"] == pytest.approx([-10, 0], abs=0.3)
     faults = [LayoutFault("open_port", "leads nowhere", (1.0, 2.0)), LayoutFault("label", "is missing")]
-    write_lvs_lyrdb(result, tmp_path / "chip.gds", tmp_path / "chip.lvs.lyrdb", faults)
+    write_lvs_lyrdb(result, tmp_path / "chip.gds", "TOP", tmp_path / "chip.lvs.lyrdb", faults)
     report = rdb.ReportDatabase("")
     report.load(str(tmp_path / "chip.lvs.lyrdb"))
     assert report.num_items() == len(result.differences) + 2
+    assert (report.top_cell_name, [cell.name() for cell in report.each_cell()]) == ("TOP", ["TOP"])
     kinds = {d.kind for d in result.differences} | {"open_port", "label"}
     assert {category.name() for category in report.each_category()} == kinds
 
