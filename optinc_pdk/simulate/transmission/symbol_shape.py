@@ -33,8 +33,8 @@ POWERS = 3
 """Powers 0 … 2 of the share of the amplitude that is missing, of which the power of light is a sum."""
 LEVELS = 16
 """Number of levels of a signal by which filters are chosen: a sum of symbols of four servers, with a carry, has 16."""
-REMEMBERED = 64
-"""Number of symbols at the end of a sequence by which its repetition before the first symbol is represented."""
+SMALLEST = 1e-17
+"""Share of a value before at which it changes no output."""
 NEGLIGIBLE = 1e-9
 """Largest share of the symbol before in a reading at which it is neglected."""
 
@@ -78,7 +78,7 @@ class SymbolShape:
         """
         left = math.exp(-self.transmitter)
         # amplitude at the end of every symbol
-        end = _low_pass((1.0 - left, 0.0), left, amplitudes, 1)
+        end = _low_pass((1.0 - left, 0.0), left, amplitudes)
         found: Floats | Complexes = _preceding(end) - amplitudes
         return found
 
@@ -105,7 +105,7 @@ class SymbolShape:
             for each in (weights.reading, weights.end, weights.last)
         )
         before = _preceding(last)
-        output = _low_pass((1.0, 0.0), weights.left, end + weights.end_before * before, 1)
+        output = _low_pass((1.0, 0.0), weights.left, end + weights.end_before * before)
         return np.asarray(reading + weights.reading_before * before + weights.reading_output * _preceding(output))
 
     @cached_property
@@ -146,7 +146,7 @@ class SymbolShape:
         left = math.exp(-step)
         # response to power that is linear between instants
         mean = -math.expm1(-step) / step
-        return np.asarray(_low_pass((1.0 - mean, mean - left), left, power, SAMPLES))
+        return np.asarray(_low_pass((1.0 - mean, mean - left), left, power))
 
     def readings(self, power: Floats) -> Floats:
         """Return the (B, D) readings for the power at all instants."""
@@ -225,21 +225,24 @@ def _preceding(values: Any) -> Any:
     return np.concatenate([values[-1:], values[:-1]])
 
 
-def _low_pass(weights: tuple[float, float], left: float, values: Any, each: int) -> Any:
+def _low_pass(weights: tuple[float, float], left: float, values: Any) -> Any:
     """Filter consecutive values that repeat: y[k] = weights[0] x[k] + weights[1] x[k - 1] + left y[k - 1].
 
     Args:
         weights: Weights of a value and of the one before.
-        left: Share of the output before.
-        values: (n, F) values x, ``each`` of them for a symbol.
-        each: Values of a symbol.
+        left: Share of the output before, below 1.
+        values: (n, F) values x; the last one precedes the first.
     """
-    # not at the top: planning circuits without loops needs no sparse matrices, which scipy.signal imports
-    from scipy.signal import lfilter
-
-    tail = values[-REMEMBERED * each :]
-    last = lfilter(weights, (1.0, -left), tail, axis=0, zi=weights[1] * values[-1:])[0][-1:]
-    return lfilter(weights, (1.0, -left), values, axis=0, zi=weights[1] * values[-1:] + left * last)[0]
+    found = weights[0] * values
+    if weights[1]:
+        found += weights[1] * _preceding(values)
+    # after m steps, a value has its share of 2^m values before it
+    back, share = 1, left
+    while share > SMALLEST:
+        split = len(found) - back % len(found)
+        found = found + share * np.concatenate([found[split:], found[:split]])
+        back, share = 2 * back, share * share
+    return found
 
 
 def time_constants(bandwidths_hz: tuple[float, ...], symbol_rate_bd: float) -> float:
