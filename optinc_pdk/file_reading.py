@@ -16,6 +16,9 @@ from pathlib import Path
 from optinc_pdk.errors import InputError
 
 MIB = 2**20
+# The first record of a GDS2 stream (HEADER, six bytes, integers) and the magic of OASIS: KLayout would also
+# read DXF, CIF, LEF and other formats, which are not mask data.
+GDS, OASIS = b"\x00\x06\x00\x02", b"%SEMI-OASIS"
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Data, So
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.circuit.netlist_files import netlist_dict
 from optinc_pdk.errors import InputError
-from optinc_pdk.extract.layout_reader import GDS, OASIS
-from optinc_pdk.file_reading import LAYOUT, NETLIST, read_bytes
+from optinc_pdk.file_reading import GDS, LAYOUT, NETLIST, OASIS, read_bytes
 from optinc_pdk.file_sets import StagedFiles
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.matrices import READINGS, MatrixReading, MatrixTarget

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from optinc_pdk.file_reading import FileKind, read_bytes
+from optinc_pdk.file_reading import GDS, OASIS, FileKind, read_bytes
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.gc_control import gc_paused
 
@@ -237,6 +237,8 @@ def _located(fault: yaml.YAMLError, text: str) -> str:
 
 def _decoded(path: Path, data: bytes, error: type[ValueError], expected: str) -> str:
     """Return the text of a file."""
+    if data.startswith((GDS, OASIS)):
+        raise error(f"{path}: is a layout, which comes before other files; give {expected}")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as fault:

@@ -14,11 +14,8 @@ from optinc_pdk.cards import load_process, process_names
 from optinc_pdk.extract.gds2_records import read_cell_sizes
 from optinc_pdk.extract.size_limits import CellSizes, GdsError, check_sizes
 from optinc_pdk.extract.trial_reading import check_reading_time
-from optinc_pdk.file_reading import LAYOUT, read_bytes
+from optinc_pdk.file_reading import GDS, LAYOUT, OASIS, read_bytes
 
-# The first record of a GDS2 stream (HEADER, six bytes, integers) and the magic of OASIS: KLayout would also
-# read DXF, CIF, LEF and other formats, which are not mask data.
-GDS, OASIS = b"\x00\x06\x00\x02", b"%SEMI-OASIS"
 GZIP = b"\x1f\x8b"
 CONTEXT = "$$$CONTEXT_INFO$$$"
 """Cell in which KLayout keeps parameters of cells; it places all of them, and is not part of a mask."""

@@ -15,6 +15,7 @@ from pathlib import Path
 import klayout.db as kdb
 import numpy as np
 import pytest
+import yaml
 from circuit_faults.layouts import draw
 
 from optinc_pdk.assemble import draft_matrix
@@ -392,6 +393,26 @@ def test_a_moved_layout_matches_and_is_equal_where_it_was(
         )
         layout.write(str(tmp_path / "back.gds"))
         assert compare_layouts(original.gds, tmp_path / "back.gds").equal
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_labels_that_are_names_of_instances_move_with_the_layout(
+    circuits: list[Original], name: str, tmp_path: Path
+) -> None:
+    netlist = tmp_path / circuits[1].netlist.name
+    netlists = yaml.safe_load(circuits[1].netlist.read_text())
+    netlists[circuits[1].gds.stem]["ports"] = {}
+    netlist.write_text(yaml.safe_dump(netlists))
+    original = labelled(Original(circuits[1].gds, netlist), tmp_path)
+    layout = read(original.gds)
+    layout.transform(MOVES[name])
+    layout.write(str(original.gds))
+    assert matches(original.gds, netlist)
+    texts = layout.top_cell().shapes(layout.layer(*PROCESS.gds_layers["label"]))
+    first, second, *_ = texts.each(kdb.Shapes.STexts)
+    first.text_string, second.text_string = second.text_string, first.text_string
+    layout.write(str(original.gds))
+    assert not matches(original.gds, netlist)
 
 
 @pytest.mark.parametrize("rewrite", REWRITINGS[::3], ids=IDS[::3])

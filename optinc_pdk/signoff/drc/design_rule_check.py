@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.cards import Process
-from optinc_pdk.cards.rules import GridRule, OutlineRule, Rule
+from optinc_pdk.cards.rules import EdgeRule, GridRule, OutlineRule, Rule
 from optinc_pdk.extract.geometry_faults import refusing_geometry
 from optinc_pdk.extract.layout_reader import check_layers, check_unit
 from optinc_pdk.signoff.drc import density, facets, guide_spacing, photonic_checks, shape_checks
@@ -260,7 +260,9 @@ def _result(design: Design, hierarchy: Hierarchy, rule: Rule, violations: kdb.Re
     if isinstance(rule, OutlineRule) and not shape_checks.dies(design, rule.layers[0]):
         return RuleResult(rule, markers, notes=(_missing_outline(design, rule),))
     notes = _stray_layers(design, merged) if merged and rule.kind == "known_layers" else ()
-    return RuleResult(rule, markers, notes, groups=group_violations(hierarchy, merged), found=found)
+    # shapes of any layer violate the distance from the edge of a die
+    layers = () if isinstance(rule, EdgeRule) else tuple(map(design.index, rule.layers))
+    return RuleResult(rule, markers, notes, groups=group_violations(hierarchy, merged, layers), found=found)
 
 
 def _stray_layers(design: Design, violations: Sequence[kdb.Polygon]) -> tuple[str, ...]:

@@ -63,13 +63,14 @@ class Hierarchy:
                 count[instance.cell_index] += count[index] * max(instance.na, 1) * max(instance.nb, 1)
         return dict(count)
 
-    def around(self, box: kdb.Box) -> list[CellPlacement]:
-        """Find the placed cells whose bounding box contains a box to within `BEYOND_UM`.
+    def around(self, box: kdb.Box, layers: Sequence[int]) -> list[CellPlacement]:
+        """Find the placed cells whose shapes' bounding box contains a box to within `BEYOND_UM`.
 
         Once `MAX_SEARCHED` placements have been found for all boxes together, only the top cell is returned.
 
         Args:
             box: Box in database units, in coordinates of the top cell.
+            layers: Indexes of the layers whose shapes count; all layers if there are none.
 
         Returns:
             Placements of cells, the lowest in the hierarchy first.
@@ -82,7 +83,7 @@ class Hierarchy:
         while pending:
             depth, place = pending.pop()
             placements.append((depth, place))
-            for below in self._below(place, box):
+            for below in self._below(place, box, layers):
                 self.searched += 1
                 if self.searched >= MAX_SEARCHED:
                     return [whole]
@@ -90,18 +91,22 @@ class Hierarchy:
         order = sorted(placements, key=lambda entry: (-entry[0], self.layout.cell_name(entry[1][0]), str(entry[1][1])))
         return [place for _, place in order]
 
-    def _below(self, place: CellPlacement, box: kdb.Box) -> Iterator[CellPlacement]:
+    def _below(self, place: CellPlacement, box: kdb.Box, layers: Sequence[int]) -> Iterator[CellPlacement]:
         index, trans = place
         local = box.transformed(trans.inverted())
         for instance in self.layout.cell(index).each_touching_inst(local):
             if instance.is_complex():
                 continue
             code = instance.trans.rot
-            extent = instance.cell.bbox().transformed(transformation(code)).enlarged(self.beyond)
+            extent = self._extent(instance.cell, layers).transformed(transformation(code)).enlarged(self.beyond)
             low = np.array([local.right - extent.right, local.top - extent.top])
             high = np.array([local.left - extent.left, local.bottom - extent.bottom])
             for x, y in members_within(instance, low, high).tolist():
                 yield instance.cell_index, trans * transformation(code, x, y)
+
+    def _extent(self, cell: kdb.Cell, layers: Sequence[int]) -> kdb.Box:
+        """Box around the shapes of a cell on some layers, empty if it has none; on all layers if none are given."""
+        return sum(map(cell.bbox, layers), kdb.Box()) if layers else cell.bbox()
 
 
 def members_within(instance: kdb.Instance, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -134,19 +139,23 @@ def members_within(instance: kdb.Instance, low: NDArray[np.int64], high: NDArray
     return np.asarray(start[row] + member[:, None] * np.array([along.x, along.y]))
 
 
-def group_violations(hierarchy: Hierarchy, markers: Sequence[kdb.Polygon]) -> tuple[ViolationGroup, ...]:
+def group_violations(
+    hierarchy: Hierarchy, markers: Sequence[kdb.Polygon], layers: Sequence[int] = ()
+) -> tuple[ViolationGroup, ...]:
     """Group equal violations that all instances of a cell have.
 
     Args:
         hierarchy: Layout in which the violations were found.
         markers: Polygons around the violations in database units, in coordinates of the top cell.
+        layers: Indexes of the layers whose shapes violate the rule; cells without any are not to blame. All layers if
+            there are none.
 
     Returns:
         One entry per group, those of the top cell first, then sorted by cell name and marker.
     """
     if not markers:
         return ()
-    chains = [hierarchy.around(marker.bbox()) for marker in markers]
+    chains = [hierarchy.around(marker.bbox(), layers) for marker in markers]
     local = [
         [(cell, marker.transformed(trans.inverted())) for cell, trans in chain]
         for marker, chain in zip(markers, chains, strict=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import klayout.db as kdb
+import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, PlacedCircuit
@@ -67,7 +68,8 @@ def bind_labels(placed: PlacedCircuit, labels: Sequence[Label], process: Process
     """Label the fibre couplers and pads of a drawn circuit.
 
     A coupler or pad is called as the layout labels it, else as the port that the netlist exposes there, else by the
-    name of its instance. A label of the layout that is the name of another exposed port does not rename either: the
+    name of its instance. Where the layout as a whole was moved, rotated or mirrored, so are the places that the netlist
+    states. A label of the layout that is the name of another exposed port does not rename either: the
     comparison finds what is connected to the wrong one. Every label that is the name of another coupler or pad, or lies
     on an exposed one without being its name, is a difference besides.
 
@@ -79,6 +81,7 @@ def bind_labels(placed: PlacedCircuit, labels: Sequence[Label], process: Process
     Raises:
         CardError: The process has no golden files, or one of them is not valid.
     """
+    placed = _as_drawn(placed, labels, process)
     terminals = _terminals(placed, process)
     texts = _texts(terminals, labels)
     exposed = {port: label for label, port in placed.circuit.ports.items()}
@@ -164,6 +167,33 @@ def _outline(polygon: kdb.Polygon, transform: InstanceTransform | None) -> kdb.P
         return None
     at = (transform.x_um * NM_PER_UM, transform.y_um * NM_PER_UM)
     return polygon.transformed(kdb.ICplxTrans(1.0, transform.rotation_deg, transform.mirror, *map(round, at)))
+
+
+def _as_drawn(placed: PlacedCircuit, labels: Sequence[Label], process: Process) -> PlacedCircuit:
+    """Return a circuit placed as its layout is drawn: moved, rotated by a multiple of 90° or mirrored as a whole.
+
+    Labels tell so: not all lie where the netlist places the coupler or pad of their name, but all after the transform.
+    Two swapped labels look the same as a rotation, so that labels on any coupler or pad need to be three.
+    """
+    terminals = [each for each in _terminals(placed, process) if each.outline is not None]
+    exposed = {port: label for label, port in placed.circuit.ports.items()}
+    outlines = {exposed.get(each.port, each.instance): each.outline for each in terminals}
+    drawn = {label.text: kdb.Point(label.x, label.y) for label in labels}
+    pairs = [(outline, drawn[name]) for name, outline in outlines.items() if outline is not None and name in drawn]
+    in_place = all(outline.inside(point) for outline, point in pairs)
+    if in_place or (len(pairs) < 3 and _texts(terminals, labels)):
+        return placed
+    # one label does not tell how the layout is turned
+    for code in range(1 if len(pairs) == 1 else 8):
+        turn = kdb.Trans(code % 4, code >= 4, 0, 0)
+        turned = [(outline.transformed(turn), point) for outline, point in pairs]
+        shifts = [np.subtract((point.x, point.y), inner_point(outline)) for outline, point in turned]
+        x, y = np.rint(np.median(shifts, axis=0)).astype(int).tolist()
+        if all(outline.moved(x, y).inside(point) for outline, point in turned):
+            whole = InstanceTransform(x / NM_PER_UM, y / NM_PER_UM, 90.0 * (code % 4), code >= 4)
+            transforms = tuple(None if each is None else whole.after(each) for each in placed.transforms)
+            return replace(placed, transforms=transforms)
+    return placed
 
 
 def _texts(terminals: Sequence[_Terminal], labels: Sequence[Label]) -> Mapping[str, list[Label]]:

@@ -47,6 +47,17 @@ def test_a_violation_of_a_cell_counts_once_in_all_orientations(tmp_path: Path) -
     assert any(seen == marker for marker in width.markers)
 
 
+def test_a_cell_without_shapes_on_the_layers_of_a_rule_is_not_to_blame(tmp_path: Path) -> None:
+    chip = Chip()
+    frame = chip.layout.create_cell("FRAME")
+    frame.shapes(chip.layout.layer(*PROCESS.layers["outline"].gds)).insert(chip.top.bbox().enlarged(STEP))
+    chip.top.insert(kdb.CellInstArray(frame.cell_index(), kdb.Trans()))
+    chip.top.shapes(chip.core).insert(kdb.Box(0, -STEP, 20_000, 300 - STEP))
+    width, _ = chip.check(tmp_path).rules
+    assert width.groups is not None
+    assert [(group.cell, group.instances) for group in width.groups] == [("TOP", 1), ("BAD", 26)]
+
+
 def test_a_violation_of_one_instance_belongs_to_the_top_cell(tmp_path: Path) -> None:
     chip = Chip()
     # beside one of the 26, 100 nm above its broad guide
