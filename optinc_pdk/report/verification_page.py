@@ -229,9 +229,10 @@ def _pictures(gds: Path, process: Process, boxes: Sequence[Box]) -> list[bytes]:
     layers = dict(process.gds_layers)
     # a layer that no process uses
     layers[_MARK] = (32767, 0)
-    mark = layout.layer(*layers[_MARK])
+    # looking the cell up after each of 50,000 shapes takes minutes
+    marks = layout.top_cell().shapes(layout.layer(*layers[_MARK]))
     for box in boxes:
-        layout.top_cell().shapes(mark).insert(kdb.DBox(*box).enlarged(1.0, 1.0))
+        marks.insert(kdb.DBox(*box).enlarged(1.0, 1.0))
     windows = [None, *(_window(box) for box in boxes[:MOST_PICTURES])]
     return list(draw_windows(layout, layers, {**COLORS, _MARK: _MARK_COLOR}, windows, 1200))
 
