@@ -28,6 +28,9 @@ export OMP_NUM_THREADS ?= 1
 
 PEERS := cspdk gplugins sax
 
+# How many of the slowest tests are listed.
+DURATIONS ?= 20
+
 .DELETE_ON_ERROR:
 .PHONY: chip test quick lint unit golden rules mutants circuits docs faults fuzz peers trainings imperfections \
     interconnect scenarios figures
@@ -45,7 +48,7 @@ lint: $(VENV)/.dev
 	$(BIN)/codespell
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=20
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=$(DURATIONS)
 
 # One representative of everything: the first test of every file.
 quick: $(VENV)/.dev
