@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 
 from optinc_pdk.file_writing import csv_text
 
@@ -77,7 +77,8 @@ class Pinout:
 
     def to_csv(self) -> str:
         """Return the pinout as CSV: a line with the names of the columns, then a line for each pin."""
-        return csv_text([field.name for field in fields(Pin)], (map(_cell, astuple(pin)) for pin in self.pins))
+        names = [field.name for field in fields(Pin)]
+        return csv_text(names, ([_cell(getattr(pin, name)) for name in names] for pin in self.pins))
 
 
 def _cell(value: object) -> str:
