@@ -75,15 +75,17 @@ class Extraction:
 @refusing_geometry
 @gc_paused()
 def extract(
-    gds_path: str | Path, process: Process, more_labels: Callable[[Sequence[Label]], Sequence[Label]] | None = None
+    gds_path: str | Path,
+    process: Process,
+    more_labels: Callable[[Sequence[Label], Sequence[kdb.Box]], Sequence[Label]] | None = None,
 ) -> Extraction:
     """Extract the circuit of a layout file from its polygons and labels.
 
     Args:
         gds_path: GDS2 or OASIS file with one top cell and a database unit of 1 nm.
         process: Process of the layout; states layers, golden devices and dimensions.
-        more_labels: Function from the labels of the layout to labels that name further fibre couplers and pads; None
-            for no further labels.
+        more_labels: Function from the labels of the layout and the boxes of its fibre couplers to labels that name
+            further fibre couplers and pads; None for no further labels.
 
     Returns:
         The circuit, all faults, and statistics.
@@ -101,7 +103,8 @@ def extract(
     placements = silicon.placements
     labels = mask.labels("label")
     if more_labels is not None:
-        labels = sorted([*labels, *more_labels(labels)], key=lambda label: (label.text, label.x, label.y))
+        boxes = [placement.box for placement in placements if placement.variant.fibre is not None]
+        labels = sorted([*labels, *more_labels(labels, boxes)], key=lambda label: (label.text, label.x, label.y))
     fibres = find_fibre_labels(labels, placements)
     # the port numbers of a phase shifter depend on which contact is ground, so pads are found before guides are traced
     wiring = drawn.wired(fibres.others, process)

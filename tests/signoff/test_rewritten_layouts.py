@@ -415,6 +415,15 @@ def test_labels_that_are_names_of_instances_move_with_the_layout(
     assert not matches(original.gds, netlist)
 
 
+def test_texts_beside_couplers_do_not_move_a_layout(circuits: list[Original], tmp_path: Path) -> None:
+    layout = read(labelled(circuits[1], tmp_path).gds)
+    texts = layout.top_cell().shapes(layout.layer(*PROCESS.gds_layers["label"]))
+    # all as far, as if the layout were drawn there
+    texts.transform(kdb.Trans(-60_000, 0))
+    layout.write(str(tmp_path / "beside.gds"))
+    assert matches(tmp_path / "beside.gds", circuits[1].netlist)
+
+
 @pytest.mark.parametrize("rewrite", REWRITINGS[::3], ids=IDS[::3])
 def test_a_change_of_1_nm_in_a_rewritten_layout_is_found(
     circuits: list[Original], rewrite: Rewrite, tmp_path: Path

@@ -1,8 +1,8 @@
 """A faster check of the space between guides on smoothed contours with an eighth of the chords.
 
-It reports every violation of the rule, and also gaps that are slightly wider than the rule's value. Smoothing moves no
-edge by more than `COARSE_UM` and joins no guides that are twice as far apart. Edges parallel to the axes do not move,
-so they are checked at the rule's value, and all others at twice `COARSE_UM` more.
+It reports every violation of the rule, and also gaps that are slightly wider than the rule's value, and sharp corners.
+Smoothing moves no edge by more than `COARSE_UM` and joins no guides that are twice as far apart. Edges parallel to the
+axes do not move, so they are checked at the rule's value, and all others at twice `COARSE_UM` more.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from optinc_pdk.signoff.drc.shape_checks import MAX_PAIRS, bounded, merged, unme
 # How far smoothing may move an edge, and by what angle it may turn one: 20 nm is 3.6° at a radius of 10 µm.
 COARSE_UM = 0.02
 COARSE_DEG = 10.0
+# Concave corners from this angle on are checked exactly: smoothing removes notches of up to 20 nm, and their walls. A
+# notch of this depth, on the grid of 1 nm, has no wall of 50° without such a corner.
+CORNER_DEG = 5.0
 GROWTH = (0.1, 0.3, 0.6)
 """Shares of a distance by which bodies grow one after another."""
 
@@ -43,7 +46,8 @@ def guide_space_coarse(design: Design, rule: GuideSpaceRule) -> kdb.Region:
         ("space", [bent], value + 2 * move),
         ("separation", [bent, straight], value + 2 * move),
     )
-    gaps = kdb.Region()
+    # positive angles turn left, away from the silicon
+    gaps = guides.corners(CORNER_DEG, 180.0, move)
     for kind, edges, distance in looks:
         pairs = bounded(kind, edges)(distance, *metric)
         gaps += pairs.polygons(1)

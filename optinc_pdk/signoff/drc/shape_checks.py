@@ -61,7 +61,9 @@ def violating_edge_pairs(
     if violations.count() == pairs.count():
         return violations
     closer = check(design.dbu(rule.value_um - rule.angled_tolerance_um))
-    return violations + closer.with_angle(kdb.Edges.OrthoEdges, True)
+    # both checks may have ended early, with pairs of other angles
+    crowd = max(pairs.count(), closer.count()) > MAX_PAIRS
+    return violations + (closer if crowd else closer.with_angle(kdb.Edges.OrthoEdges, True))
 
 
 def line(design: Design, rule: LineRule) -> kdb.Region:

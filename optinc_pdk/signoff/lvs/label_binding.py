@@ -64,7 +64,9 @@ class _Terminal:
     noun: str
 
 
-def bind_labels(placed: PlacedCircuit, labels: Sequence[Label], process: Process) -> BoundLabels:
+def bind_labels(
+    placed: PlacedCircuit, labels: Sequence[Label], process: Process, couplers: Sequence[kdb.Box] = ()
+) -> BoundLabels:
     """Label the fibre couplers and pads of a drawn circuit.
 
     A coupler or pad is called as the layout labels it, else as the port that the netlist exposes there, else by the
@@ -77,11 +79,12 @@ def bind_labels(placed: PlacedCircuit, labels: Sequence[Label], process: Process
         placed: Circuit of the netlist.
         labels: Labels of the layout.
         process: Process of both.
+        couplers: Boxes of the layout's fibre couplers; without any, the layout counts as not moved.
 
     Raises:
         CardError: The process has no golden files, or one of them is not valid.
     """
-    placed = _as_drawn(placed, labels, process)
+    placed = _as_drawn(placed, labels, couplers, process)
     terminals = _terminals(placed, process)
     texts = _texts(terminals, labels)
     exposed = {port: label for label, port in placed.circuit.ports.items()}
@@ -169,19 +172,27 @@ def _outline(polygon: kdb.Polygon, transform: InstanceTransform | None) -> kdb.P
     return polygon.transformed(kdb.ICplxTrans(1.0, transform.rotation_deg, transform.mirror, *map(round, at)))
 
 
-def _as_drawn(placed: PlacedCircuit, labels: Sequence[Label], process: Process) -> PlacedCircuit:
+def _as_drawn(
+    placed: PlacedCircuit, labels: Sequence[Label], couplers: Sequence[kdb.Box], process: Process
+) -> PlacedCircuit:
     """Return a circuit placed as its layout is drawn: moved, rotated by a multiple of 90° or mirrored as a whole.
 
-    Labels tell so: not all lie where the netlist places the coupler or pad of their name, but all after the transform.
-    Two swapped labels look the same as a rotation, so that labels on any coupler or pad need to be three.
+    That is so if not all fibre couplers are where the netlist places them, but are after a transform that puts every
+    coupler and pad under the label of its name.
     """
-    terminals = [each for each in _terminals(placed, process) if each.outline is not None]
+    terminals = [(each, each.outline) for each in _terminals(placed, process) if each.outline is not None]
     exposed = {port: label for label, port in placed.circuit.ports.items()}
-    outlines = {exposed.get(each.port, each.instance): each.outline for each in terminals}
     drawn = {label.text: kdb.Point(label.x, label.y) for label in labels}
-    pairs = [(outline, drawn[name]) for name, outline in outlines.items() if outline is not None and name in drawn]
-    in_place = all(outline.inside(point) for outline, point in pairs)
-    if in_place or (len(pairs) < 3 and _texts(terminals, labels)):
+    named = [(exposed.get(each.port, each.instance), outline) for each, outline in terminals]
+    pairs = [(outline, drawn[name]) for name, outline in named if name in drawn]
+    fibres = [outline for each, outline in terminals if each.noun == "fibre"]
+    middles = np.array([(box.center().x, box.center().y) for box in couplers], dtype=np.int64).reshape(-1, 2)
+
+    def fits(move: kdb.Trans) -> bool:
+        found = PolygonIndex([outline.transformed(move) for outline in fibres]).at(middles)
+        return len(set(found.tolist()) - {NOT_FOUND}) == len(fibres)
+
+    if not pairs or fits(kdb.Trans()):
         return placed
     # one label does not tell how the layout is turned
     for code in range(1 if len(pairs) == 1 else 8):
@@ -189,7 +200,8 @@ def _as_drawn(placed: PlacedCircuit, labels: Sequence[Label], process: Process) 
         turned = [(outline.transformed(turn), point) for outline, point in pairs]
         shifts = [np.subtract((point.x, point.y), inner_point(outline)) for outline, point in turned]
         x, y = np.rint(np.median(shifts, axis=0)).astype(int).tolist()
-        if all(outline.moved(x, y).inside(point) for outline, point in turned):
+        under = all(outline.moved(x, y).inside(point) for outline, point in turned)
+        if under and fits(kdb.Trans(code % 4, code >= 4, x, y)):
             whole = InstanceTransform(x / NM_PER_UM, y / NM_PER_UM, 90.0 * (code % 4), code >= 4)
             transforms = tuple(None if each is None else whole.after(each) for each in placed.transforms)
             return replace(placed, transforms=transforms)
@@ -253,8 +265,8 @@ def extract_for(
         return BoundLabels(reference), extract(gds_path, process)
     bound: list[BoundLabels] = []
 
-    def more(labels: Sequence[Label]) -> Sequence[Label]:
-        bound.append(bind_labels(reference, labels, process))
+    def more(labels: Sequence[Label], couplers: Sequence[kdb.Box]) -> Sequence[Label]:
+        bound.append(bind_labels(reference, labels, process, couplers))
         return bound[-1].missing
 
     extraction = extract(gds_path, process, more)

@@ -17,8 +17,9 @@ from optinc_pdk.signoff.drc import (
     shape_checks,
 )
 from optinc_pdk.signoff.drc.condensed_checks import prepare_condensed
-from optinc_pdk.signoff.drc.design import read_design
+from optinc_pdk.signoff.drc.design import Design, read_design
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult, run_drc
+from optinc_pdk.signoff.drc.shape_checks import violating_edge_pairs
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers
@@ -245,3 +246,29 @@ def test_the_space_of_guides_with_many_corners_is_exact(gap: int, violations: di
         layout.top_cell().shapes(layout.layer(*LAYERS["core"])).insert(kdb.Polygon([*side, *ends]))
     result = check(layout, tmp_path / "long.gds")
     assert found(result) == violations
+
+
+def test_walls_of_a_notch_that_smoothing_removes_are_compared(tmp_path: Path) -> None:
+    corners = [(0, 0), (15_000, 0), (15_000, 450), (8_300, 450), (8_300, 435), (7_700, 435), (7_700, 450), (0, 450)]
+    layout = kdb.Layout()
+    core = layout.create_cell("CHIP").shapes(layout.layer(*LAYERS["core"]))
+    core.insert(
+        kdb.Polygon([kdb.Point(*corner) for corner in corners]).transformed(kdb.ICplxTrans(1.0, 30.0, False, 0, 0))
+    )
+    layout.write(str(tmp_path / "notch.gds"))
+    rules = [rule for rule in RULES if rule.kind == "guide_space"]
+    assert found(run_drc(tmp_path / "notch.gds", rules, LAYERS)) == {"core.guide_space": 1, "core.arm_space": 1}
+
+
+def test_a_crowd_of_one_angle_does_not_hide_the_pairs_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape_checks, "MAX_PAIRS", 3)
+    (rule,) = (rule for rule in RULES if rule.id == "core.guide_space")
+    design = Design(kdb.Layout(), kdb.Cell(), LAYERS, 1)
+    straight = kdb.EdgePair(kdb.Edge(0, 0, 0, 50), kdb.Edge(40, 50, 40, 0))
+    slanted = kdb.EdgePair(kdb.Edge(0, 0, 30, 50), kdb.Edge(40, 50, 10, 0))
+
+    # as where the check ends at another fraction of either distance
+    def check(value: int) -> kdb.EdgePairs:
+        return kdb.EdgePairs([slanted if value == design.dbu(rule.value_um) else straight] * 4)
+
+    assert violating_edge_pairs(design, rule, check).count() > 3
