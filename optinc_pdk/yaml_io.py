@@ -238,7 +238,7 @@ def _located(fault: yaml.YAMLError, text: str) -> str:
 def _decoded(path: Path, data: bytes, error: type[ValueError], expected: str) -> str:
     """Return the text of a file."""
     if data.startswith((GDS, OASIS)):
-        raise error(f"{path}: is a layout, which comes before other files; give {expected}")
+        raise error(f"{path}: is a layout file, not YAML; give {expected}")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as fault:

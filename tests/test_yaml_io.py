@@ -70,7 +70,7 @@ def test_plain_data_is_read_as_written_in_its_order(tmp_path: Path) -> None:
         ("7", "is a number"),
         ("a: 1\nb: \x01\n", "line 2: .*not valid YAML"),
         (b"a: \xff\xfe", "not a YAML file.* byte 3.* give a .yml file"),
-        (b"\x00\x06\x00\x02", "is a layout, which comes before other files; give a .yml file"),
+        (b"\x00\x06\x00\x02", "is a layout file, not YAML; give a .yml file"),
         (b"%SEMI-OASIS\r\n", "is a layout"),
         (b"\x93NUMPY\x01\x00", "not a YAML file.*byte 0"),
     ],

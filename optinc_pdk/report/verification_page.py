@@ -79,7 +79,7 @@ def function_text(result: Verification) -> str:
     left_out = f"; without the effect of {count_text(faults, 'fault')} of the layout" if faults else ""
 
     def bound(value: float, limit: float, text: str) -> str:
-        return f"MORE than the {text} allowed" if value > limit else f"up to {text} is allowed"
+        return f"more than the {text} allowed" if value > limit else f"up to {text} is allowed"
 
     return (
         f"power deviates by {power.value:.1%} of the largest ({power}), {bound(power.value, most, f'{most:.1%}')}; "

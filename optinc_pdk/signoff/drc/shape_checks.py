@@ -102,8 +102,7 @@ def facing_pairs(
     """
     exact = partial(getattr(shapes, f"{kind}_check"), *(() if other is None else (other,)))
     if kind == "notch":
-        fast: DistanceCheck = lambda *arguments: exact(*arguments, None, None, False)  # noqa: E731
-        return _bounded([fast], sum(contour.count() for contour in contours), exact)
+        return _bounded([lambda *metric: exact(*metric, None, None, False)], contours, exact)
     return bounded(kind, contours, exact)
 
 
@@ -121,13 +120,18 @@ def bounded(kind: str, contours: Sequence[kdb.Edges], exact: DistanceCheck | Non
         Function of a distance in database units and of the arguments of the check after it. If it finds more than
         `MAX_PAIRS` pairs, some may be missing.
     """
-    looks = [kdb.Edges(list(islice(contours[0].each(), MAX_FIRST)))] if contours[0].count() > MAX_FIRST else []
-    checks = [partial(getattr(edges, f"{kind}_check"), *contours[1:]) for edges in (*looks, contours[0])]
-    return _bounded(checks, sum(contour.count() for contour in contours), exact)
+    # worth a look where they are a small part of all
+    many = contours[0].count() > 5 * MAX_FIRST
+    first = [kdb.Edges(list(islice(contours[0].each(), MAX_FIRST)))] if many else []
+    checks = [partial(getattr(edges, f"{kind}_check"), *contours[1:]) for edges in (*first, contours[0])]
+    return _bounded(checks, contours, exact)
 
 
-def _bounded(checks: Sequence[DistanceCheck], corners: int, exact: DistanceCheck | None) -> DistanceCheck:
+def _bounded(
+    checks: Sequence[DistanceCheck], contours: Sequence[kdb.Edges], exact: DistanceCheck | None
+) -> DistanceCheck:
     """See `bounded`; all checks but the last look at a part of the shapes, for a crowd that is soon found."""
+    corners = sum(contour.count() for contour in contours)
     # the largest distance at whose fractions there was no crowd; a smaller one has none either
     uncrowded = 0
 

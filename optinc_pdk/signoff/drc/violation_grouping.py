@@ -140,7 +140,7 @@ def members_within(instance: kdb.Instance, low: NDArray[np.int64], high: NDArray
 
 
 def group_violations(
-    hierarchy: Hierarchy, markers: Sequence[kdb.Polygon], layers: Sequence[int] = ()
+    hierarchy: Hierarchy, markers: Sequence[kdb.Polygon], layers: Sequence[int]
 ) -> tuple[ViolationGroup, ...]:
     """Group equal violations that all instances of a cell have.
 

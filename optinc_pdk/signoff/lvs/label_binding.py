@@ -84,8 +84,12 @@ def bind_labels(
     Raises:
         CardError: The process has no golden files, or one of them is not valid.
     """
-    placed = _as_drawn(placed, labels, couplers, process)
     terminals = _terminals(placed, process)
+    whole = _movement(placed.circuit, terminals, labels, couplers)
+    if whole is not None:
+        transforms = tuple(None if each is None else whole.after(each) for each in placed.transforms)
+        placed = replace(placed, transforms=transforms)
+        terminals = _terminals(placed, process)
     texts = _texts(terminals, labels)
     exposed = {port: label for label, port in placed.circuit.ports.items()}
     ports, known = dict(placed.circuit.ports), {label.text for label in labels}
@@ -172,20 +176,20 @@ def _outline(polygon: kdb.Polygon, transform: InstanceTransform | None) -> kdb.P
     return polygon.transformed(kdb.ICplxTrans(1.0, transform.rotation_deg, transform.mirror, *map(round, at)))
 
 
-def _as_drawn(
-    placed: PlacedCircuit, labels: Sequence[Label], couplers: Sequence[kdb.Box], process: Process
-) -> PlacedCircuit:
-    """Return a circuit placed as its layout is drawn: moved, rotated by a multiple of 90° or mirrored as a whole.
+def _movement(
+    circuit: Circuit, terminals: Sequence[_Terminal], labels: Sequence[Label], couplers: Sequence[kdb.Box]
+) -> InstanceTransform | None:
+    """Return how a layout was moved, rotated by a multiple of 90° or mirrored as a whole; None if it was not.
 
-    That is so if not all fibre couplers are where the netlist places them, but are after a transform that puts every
+    It was if not all fibre couplers are where the netlist places them, but are after a transform that puts every
     coupler and pad under the label of its name.
     """
-    terminals = [(each, each.outline) for each in _terminals(placed, process) if each.outline is not None]
-    exposed = {port: label for label, port in placed.circuit.ports.items()}
+    outlines = [(each, each.outline) for each in terminals if each.outline is not None]
+    exposed = {port: label for label, port in circuit.ports.items()}
     drawn = {label.text: kdb.Point(label.x, label.y) for label in labels}
-    named = [(exposed.get(each.port, each.instance), outline) for each, outline in terminals]
+    named = [(exposed.get(each.port, each.instance), outline) for each, outline in outlines]
     pairs = [(outline, drawn[name]) for name, outline in named if name in drawn]
-    fibres = [outline for each, outline in terminals if each.noun == "fibre"]
+    fibres = [outline for each, outline in outlines if each.noun == "fibre"]
     middles = np.array([(box.center().x, box.center().y) for box in couplers], dtype=np.int64).reshape(-1, 2)
 
     def fits(move: kdb.Trans) -> bool:
@@ -193,7 +197,7 @@ def _as_drawn(
         return len(set(found.tolist()) - {NOT_FOUND}) == len(fibres)
 
     if not pairs or fits(kdb.Trans()):
-        return placed
+        return None
     # one label does not tell how the layout is turned
     for code in range(1 if len(pairs) == 1 else 8):
         turn = kdb.Trans(code % 4, code >= 4, 0, 0)
@@ -202,10 +206,8 @@ def _as_drawn(
         x, y = np.rint(np.median(shifts, axis=0)).astype(int).tolist()
         under = all(outline.moved(x, y).inside(point) for outline, point in turned)
         if under and fits(kdb.Trans(code % 4, code >= 4, x, y)):
-            whole = InstanceTransform(x / NM_PER_UM, y / NM_PER_UM, 90.0 * (code % 4), code >= 4)
-            transforms = tuple(None if each is None else whole.after(each) for each in placed.transforms)
-            return replace(placed, transforms=transforms)
-    return placed
+            return InstanceTransform(x / NM_PER_UM, y / NM_PER_UM, 90.0 * (code % 4), code >= 4)
+    return None
 
 
 def _texts(terminals: Sequence[_Terminal], labels: Sequence[Label]) -> Mapping[str, list[Label]]:

@@ -34,7 +34,7 @@ POWERS = 3
 LEVELS = 16
 """Number of levels of a signal by which filters are chosen: a sum of symbols of four servers, with a carry, has 16."""
 SMALLEST = 1e-17
-"""Share of a value before at which it changes no output."""
+"""Share of an earlier output that is lost in the rounding of a later one."""
 NEGLIGIBLE = 1e-9
 """Largest share of the symbol before in a reading at which it is neglected."""
 
@@ -236,7 +236,7 @@ def _low_pass(weights: tuple[float, float], left: float, values: Any) -> Any:
     found = weights[0] * values
     if weights[1]:
         found += weights[1] * _preceding(values)
-    # after m steps, a value has its share of 2^m values before it
+    # after step m, each output contains the 2^m values up to its own
     back, share = 1, left
     while share > SMALLEST:
         split = len(found) - back % len(found)
