@@ -6,6 +6,7 @@ distinct joint, with enough of the guide on both sides to detect a step or a kin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,17 +18,23 @@ from numpy.typing import NDArray
 from optinc_pdk.extract.contours import EdgeIndex, Ints
 from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.guide_strips import (
+    FREE_ERROR_NM2,
+    MEASURED_NM,
+    STRAIGHT_RATIO,
     StripRule,
     StripSides,
     WidthErrors,
     mean_width_fault,
     split_sides,
 )
+from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.spatial_index import box_array
 
 NOT_FOUND = -1
 # Length of guide that is checked on both sides of a joint, in widths of a guide.
 REACH_WIDTHS = 4
+# Relative error that rounding may cause in a sum of width errors.
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,10 +172,10 @@ def join_strips(segments: PlacedStrips, ports: Ints, index: EdgeIndex, rule: Str
     port = index.find(first, second).reshape(-1)
     start = np.flatnonzero(port >= 0)
     end, offset, passed = _paths(start, _mates(ends.reshape(-1, 2, 2), port >= 0), port)
-    joints = _Joints(segments, rule)
     # code of a strip and the end at which the guide enters it; equal guides are checked once
     entered = segments.strip[passed >> 1] * 2 + (passed & 1)
-    checked: dict[bytes, tuple[bool, float]] = {}
+    guides = _Guides(segments, rule)
+    checked: dict[bytes, float | None] = {}
     valid = np.zeros(len(start), dtype=bool)
     lengths: list[float] = []
     # every guide is found from both of its ends
@@ -176,24 +183,14 @@ def join_strips(segments: PlacedStrips, ports: Ints, index: EdgeIndex, rule: Str
         codes = entered[offset[number] : offset[number + 1]]
         key = codes.tobytes()
         if key not in checked:
-            checked[key] = _check([(code >> 1, code & 1) for code in codes.tolist()], segments, joints)
-        valid[number], length = checked[key]
-        if valid[number]:
+            checked[key] = guides.length_um(codes)
+        if (length := checked[key]) is not None:
+            valid[number] = True
             lengths.append(length)
     guide, path = np.full(len(ends), NOT_FOUND, dtype=np.int64), np.repeat(np.arange(len(start)), np.diff(offset))
     guide[passed[valid[path]] >> 1] = (np.cumsum(valid) - 1)[path[valid[path]]]
     pairs = np.stack([port[start[valid]], port[end[valid]]], axis=1)
     return GuideChains(ports[pairs] if len(pairs) else pairs, np.array(lengths), guide)
-
-
-def _check(entered: Sequence[tuple[int, int]], segments: PlacedStrips, joints: _Joints) -> tuple[bool, float]:
-    """Return whether all joints of a guide are smooth and its mean width is right, and its length in µm."""
-    errors = []
-    for strip, end in entered:
-        there, back = segments.strips[strip].width_errors
-        errors.append((back, there) if end else (there, back))
-    valid = joints.are_smooth(entered) and mean_width_fault(errors, joints.rule) is None
-    return valid, _joined([segments.strips[strip].entered(end) for strip, end in entered]).length_um
 
 
 def _mates(ends: Ints, at_port: NDArray[np.bool_]) -> Ints:
@@ -235,8 +232,11 @@ def _paths(start: Ints, mate: Ints, port: Ints) -> tuple[Ints, Ints, Ints]:
     return last, np.searchsorted(owner[order], np.arange(len(start) + 1)), np.concatenate(passed)[order]
 
 
-class _Joints:
-    """Check of the joints between strips, with a cache by the shapes on both sides."""
+class _Guides:
+    """Checks and lengths of guides, given by codes of their strips: twice the strip's number plus the end it enters.
+
+    Long guides consist of few distinct strips, joints and bends, so each of these is measured once.
+    """
 
     def __init__(self, segments: PlacedStrips, rule: StripRule) -> None:
         self.strips, self.rule = segments.strips, rule
@@ -244,33 +244,131 @@ class _Joints:
         self.shapes: list[StripSides] = []
         self.short: list[bool] = []
         self.numbers: dict[tuple[bytes, bytes], int] = {}
-        self.shape_of: dict[tuple[int, int], int] = {}
         self.smooth: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
+        self.exact: dict[tuple[bytes, int, int], list[float]] = {}
 
-    def are_smooth(self, entered: Sequence[tuple[int, int]]) -> bool:
-        """Whether a guide, given by strips and the ends at which it enters them, has no step or kink at its joints."""
-        ahead = [self._shape(strip, end) for strip, end in entered]
-        behind = [self._shape(strip, 1 - end) for strip, end in reversed(entered)]
-        if not any(self.short[shape] for shape in {*ahead, *behind}):
-            return all(
-                self._is_smooth((one,), (other,)) for one, other in set(zip(behind[:0:-1], ahead[1:], strict=True))
-            )
-        count = len(entered)
-        return all(self._is_smooth(self._within(behind, count - at), self._within(ahead, at)) for at in range(1, count))
+    def length_um(self, codes: Ints) -> float | None:
+        """Return the length of a guide in µm; None if its mean width or one of its joints is wrong.
+
+        Args:
+            codes: (n,) codes of its strips.
+        """
+        if not self.are_smooth(codes) or self.is_wide_or_narrow(codes):
+            return None
+        length = self.straight_nm[codes]
+        straight = length >= MEASURED_NM
+        borders = np.flatnonzero(np.diff(np.concatenate([[False], straight, [False]]).astype(np.int8)))
+        along = np.concatenate([[0.0], np.cumsum(np.where(straight, length, 0.0))])
+        longest = np.concatenate([[0.0], np.cumsum(np.where(straight, 0.0, self.longest_nm[codes]))])
+        # bends between straight runs, the first and the last of which may be missing
+        first, last = np.append(0, borders[1::2]), np.append(borders[::2], len(codes))
+        runs = np.concatenate([[0.0], along[borders[1::2]] - along[borders[::2]], [0.0]])
+        # a straight run counts as straight if it is long compared to the chords beside it, however long it is
+        enough = 2 * STRAIGHT_RATIO * (longest[last] - longest[first] + 3 * MEASURED_NM)
+        ends = np.minimum(np.stack([runs[:-1], runs[1:]]), np.floor(enough)).astype(np.int64)
+        parts, raw, size = [2 * float(along[-1])], codes.tobytes(), codes.itemsize
+        for begin, end, before, after in zip(first.tolist(), last.tolist(), *ends.tolist(), strict=True):
+            if begin < end:
+                key = raw[begin * size : end * size], before, after
+                if key not in self.exact:
+                    self.exact[key] = self._around(codes, begin, end, before, after)
+                parts += self.exact[key]
+        return math.fsum(parts) / (2 * NM_PER_UM)
+
+    def _around(self, codes: Ints, begin: int, end: int, before: int, after: int) -> list[float]:
+        """Return what bent strips of a guide add to the length of both sides in nm, as numbers to add.
+
+        Args:
+            codes: (n,) codes of the guide's strips.
+            begin: Number of the first bent strip.
+            end: Number after that of the last one.
+            before: Length in nm of the straight guide in front of them; 0 if there is none.
+            after: Length in nm of the straight guide behind them; 0 if there is none.
+        """
+        strips = [self.strips[code >> 1].entered(code & 1) for code in codes[max(begin - 1, 0) : end + 1].tolist()]
+        if before:
+            strips[0] = _box(strips[0], before)
+        if after:
+            strips[-1] = _box(strips[-1], after)
+        return [*_exact_sum(_joined(strips).parts_nm), -2.0 * (before + after)]
+
+    @cached_property
+    def longest_nm(self) -> NDArray[np.float64]:
+        """(2 n,) longest chord of each strip in nm, by its code."""
+        return np.repeat(np.array([strip.sides.longest_nm for strip in self.strips], dtype=np.float64), 2)
+
+    @cached_property
+    def straight_nm(self) -> NDArray[np.float64]:
+        """(2 n,) length of each strip in nm, by its code, if it is a box along an axis; else 0."""
+        lengths = [strip.sides.straight_nm(self.rule) for strip in self.strips]
+        return np.repeat(np.array(lengths, dtype=np.float64), 2)
+
+    def is_wide_or_narrow(self, codes: Ints) -> bool:
+        """Whether the mean width of a stretch of a guide is wrong, as `mean_width_fault` finds it."""
+        rises = self.rises[codes]
+        # the right sides are listed from the last strip to the first
+        sides = np.stack([rises[:, 0], rises[::-1, 1]], axis=1)
+        total, highest, lowest, inside = np.moveaxis(sides, 3, 0)
+        before = np.cumsum(total, axis=0) - total
+        lows = np.minimum.accumulate(before + lowest, axis=0)
+        across = (before + highest)[1:] - lows[:-1]
+        rise = max(float(np.max(inside)), float(np.max(across, initial=0.0)))
+        if rise <= FREE_ERROR_NM2 * (1 - ROUNDING):
+            return False
+        return mean_width_fault([self._width_errors(code) for code in codes.tolist()], self.rule) is not None
+
+    @cached_property
+    def rises(self) -> NDArray[np.float64]:
+        """(2 n, 2, 2, 4) sums of width errors by code, side, and too wide or too narrow; see `_rise`."""
+        rises = np.zeros((len(self.strips), 2, 2, 2, 4))
+        # a straight strip along an axis has no errors
+        for number in np.flatnonzero(self.straight_nm[::2] == 0).tolist():
+            sides = np.array([[_rise(side, sign) for sign in (1, -1)] for side in self.strips[number].width_errors])
+            rises[number] = sides, sides[::-1]
+        return rises.reshape(-1, 2, 2, 4)
+
+    def _width_errors(self, code: int) -> tuple[WidthErrors, WidthErrors]:
+        """The width errors along the left and the right side of a strip, given by its code."""
+        there, back = self.strips[code >> 1].width_errors
+        return (back, there) if code & 1 else (there, back)
+
+    def are_smooth(self, codes: Ints) -> bool:
+        """Whether a guide has no step or kink at the joints of its strips."""
+        # leaving a strip, a guide looks back at the end at which it would enter it in the other direction
+        ahead, behind = self.shape_of_code[codes], self.shape_of_code[codes ^ 1]
+        if not np.any(self.is_short[ahead] | self.is_short[behind]):
+            joints = np.unique(behind[:-1] * len(self.shapes) + ahead[1:])
+            return all(self._is_smooth((one,), (other,)) for one, other in map(self._pair, joints.tolist()))
+        count, ahead_of, behind_of = len(codes), ahead.tolist(), behind[::-1].tolist()
+        return all(
+            self._is_smooth(self._within(behind_of, count - at), self._within(ahead_of, at)) for at in range(1, count)
+        )
+
+    def _pair(self, joint: int) -> tuple[int, int]:
+        return divmod(joint, len(self.shapes))
+
+    @cached_property
+    def shape_of_code(self) -> Ints:
+        """(2 n,) number of each strip's shape, by its code, near the end at which a guide enters it."""
+        codes = range(2 * len(self.strips))
+        return np.array([self._shape(code >> 1, code & 1) for code in codes], dtype=np.int64)
+
+    @cached_property
+    def is_short(self) -> NDArray[np.bool_]:
+        """Whether each shape is shorter than the reach of a joint; all shapes are numbered before."""
+        return np.array(self.short, dtype=np.bool_)
 
     def _shape(self, strip: int, end: int) -> int:
         """Return the number of a strip's shape near an end, within the reach of a joint."""
-        if (strip, end) not in self.shape_of:
-            shape = _cut(self.strips[strip].entered(end), self.reach)
-            origin = shape.left[0]
-            shape = StripSides(shape.left - origin, shape.right - origin)
-            key = shape.left.tobytes(), shape.right.tobytes()
-            if key not in self.numbers:
-                self.numbers[key] = len(self.shapes)
-                self.shapes.append(shape)
-                self.short.append(bool(np.max(np.ptp(np.concatenate([shape.left, shape.right]), axis=0)) < self.reach))
-            self.shape_of[strip, end] = self.numbers[key]
-        return self.shape_of[strip, end]
+        shape = _cut(self.strips[strip].entered(end), self.reach)
+        origin = shape.left[0]
+        shape = StripSides(shape.left - origin, shape.right - origin)
+        key = shape.left.tobytes(), shape.right.tobytes()
+        if key not in self.numbers:
+            self.numbers[key] = len(self.shapes)
+            self.shapes.append(shape)
+            self.short.append(bool(np.max(np.ptp(np.concatenate([shape.left, shape.right]), axis=0)) < self.reach))
+        return self.numbers[key]
 
     def _within(self, shapes: Sequence[int], first: int) -> tuple[int, ...]:
         """Return the shapes within reach, starting with one: all up to the first that is not short."""
@@ -299,7 +397,13 @@ def _cut(sides: StripSides, reach: int) -> StripSides:
     length = int(np.max(np.abs(leg)))
     if np.all(leg != 0) or length <= reach or np.any(sides.right[0] - sides.right[1] != leg):
         return sides
-    part = leg // length * reach
+    return _box(sides, reach)
+
+
+def _box(sides: StripSides, length: int) -> StripSides:
+    """Return a strip along an axis with another length in nm."""
+    leg = sides.left[1] - sides.left[0]
+    part = leg // int(np.max(np.abs(leg))) * length
     return StripSides(sides.left[0] + np.array([[0, 0], part]), sides.right[1] + np.array([part, [0, 0]]))
 
 
@@ -311,6 +415,27 @@ def _joined(parts: Sequence[StripSides]) -> StripSides:
     left = [parts[0].left[:1], *(part.left[1:] + by for part, by in placed)]
     right = [first.right[:1] + shift, *(part.right[1:] + by for part, by in reversed(placed))]
     return StripSides(np.concatenate(left), np.concatenate(right))
+
+
+def _rise(errors: WidthErrors, sign: int) -> tuple[float, float, float, float]:
+    """Return sums of the errors that make a strip too wide (sign 1) or too narrow (-1), along one side.
+
+    Returns:
+        The sum over the strip; the largest sum from its start to one of its places; the smallest such sum, at most 0;
+        and the largest sum between two of its places. Those of a guide of many strips follow from them.
+    """
+    sums = np.concatenate([[0.0], np.cumsum(sign * errors.error - errors.allowed)])
+    inside = float(np.max(sums - np.minimum.accumulate(sums)))
+    return float(sums[-1]), float(np.max(sums[1:])), float(np.min(sums)), inside
+
+
+def _exact_sum(parts: NDArray[np.float64]) -> list[float]:
+    """Return a few numbers whose sum is that of many, without any rounding."""
+    rest, result = parts.tolist(), []
+    while (rounded := math.fsum(rest)) != 0.0:
+        result.append(rounded)
+        rest.append(-rounded)
+    return result
 
 
 def _continues(before: Ints, after: Ints) -> bool:

@@ -103,9 +103,21 @@ class StripSides:
         laterally, which changes its length far less than the area. The length depends neither on how the strip is
         divided into polygons nor on its orientation, to the last bit.
         """
+        return math.fsum(self.parts_nm.tolist()) / (2 * NM_PER_UM)
+
+    @property
+    def parts_nm(self) -> NDArray[np.float64]:
+        """Lengths in nm that add up to those of both sides, of which `length_um` is the mean."""
         start, stop = _inward(self.right[-1], self.left[0]), _inward(self.right[0], self.left[-1])
-        parts = [_parts_nm(self.left, start, stop), _parts_nm(self.right, -stop, -start)]
-        return math.fsum(np.concatenate(parts).tolist()) / (2 * NM_PER_UM)
+        return np.concatenate([_parts_nm(self.left, start, stop), _parts_nm(self.right, -stop, -start)])
+
+    @property
+    def longest_nm(self) -> float:
+        """Length of the longest chord of both sides in nm; chords of one line count as one."""
+        return max(
+            float(np.max(np.hypot(*np.diff(_corners(side), axis=0).astype(float).T)))
+            for side in (self.left, self.right)
+        )
 
     @property
     def turned(self) -> float:
@@ -145,6 +157,10 @@ class StripSides:
     def width_fault(self, rule: StripRule) -> Fault | None:
         """Return a fault where the width begins to differ from that of a guide, with the worst width, or None."""
         return _width_fault(self.left, self.right, rule)
+
+    def straight_nm(self, rule: StripRule) -> float:
+        """Return the length of a box along an axis with the width of a guide in nm; 0 for any other strip."""
+        return float(np.max(np.abs(self.left[1] - self.left[0]))) if self._is_box(rule) else 0.0
 
     def _is_box(self, rule: StripRule) -> bool:
         """Whether the strip is a box along an axis with the width of a guide."""
@@ -240,8 +256,7 @@ def _parts_nm(side: Ints, start: Ints, stop: Ints) -> NDArray[np.float64]:
         start: Direction of the strip at the first point.
         stop: Direction at the last point.
     """
-    turns = np.concatenate([[True], _cross(np.diff(side, axis=0)) != 0, [True]])
-    corners = side[turns]
+    corners = _corners(side)
     chord = np.hypot(*np.diff(corners, axis=0).astype(float).T)
     first = _measured_chords(chord)
     leg = np.diff(corners[np.append(first, len(chord))], axis=0).astype(float)
@@ -269,6 +284,11 @@ def _measured_chords(chord: NDArray[np.float64]) -> Ints:
     place = np.round((middle - (middle - chord / 2)[start][run]) / total[run] * parts, 6)
     part = np.where(2 * place < parts, np.floor(place), parts - 1 - np.floor(parts - place))
     return np.flatnonzero(begins | np.append(True, np.diff(part) != 0))
+
+
+def _corners(side: Ints) -> Ints:
+    """Return the points of a side (n, 2) without those between two chords of one line."""
+    return side[np.concatenate([[True], _cross(np.diff(side, axis=0)) != 0, [True]])]
 
 
 def _cross(legs: Ints) -> Ints:

@@ -218,13 +218,14 @@ def inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
 def shrunk(metal: kdb.Region, size: int) -> kdb.Region:
     """Shrink metal on every side, where wires are narrower than twice the size.
 
-    Shapes that vanish on the way are left out first: shrinking a thin ring by more than its width takes a time that
-    grows with the square of its corners.
+    Shapes that vanish are left out first, if their bounding boxes or a smaller distance show it: shrinking a thin ring
+    by more than its width takes a time that grows with the square of its corners.
 
     Args:
         metal: Shapes.
         size: Distance in database units.
     """
+    metal = metal.with_bbox_min(2 * size, None, False)
     for part in (16, 4):
         metal = metal.interacting(metal.sized(-(size // part)))
     return metal.sized(-size)

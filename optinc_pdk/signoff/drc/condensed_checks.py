@@ -179,5 +179,6 @@ def _condensed(design: Design, rules: Sequence[Rule], guide: str, body_um: float
 def _reach_um(rule: Rule) -> float:
     """Largest distance of two shapes that a rule compares."""
     if isinstance(rule, BendRadiusRule):
-        return max(arm for arm, _ in rule.arms_um)
+        # the arms of a corner near one item may end in a third
+        return 2 * max(arm for arm, _ in rule.arms_um)
     return float(getattr(rule, "value_um", 0.0))

@@ -8,7 +8,7 @@ layout contains each of them once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -221,6 +221,8 @@ class _Draft:
         self.top = self.layout.create_cell(design.top.name)
         self.windows: list[kdb.Box] = []
         self.places: list[Ints] = []
+        # items around a window are cut off here; the edges add violations only to shapes narrower than this
+        self.cut = reach.near // 2
         # width of the strips of the spatial search, about the size of a meeting
         self.strip = max(STRIP, 4 * reach.near)
         box = design.top.bbox()
@@ -295,15 +297,15 @@ class _Draft:
         # the window contains every part of one item that is too close to the other
         windows = np.concatenate([np.maximum(one, two)[:, :2], np.minimum(one, two)[:, 2:]], axis=1)
         windows += self.reach.apart * OUTWARDS
-        groups: dict[bytes, tuple[Ints, list[int]]] = {}
+        groups: dict[bytes, tuple[Ints, list[Ints]]] = {}
         for start in range(0, len(windows), AT_ONCE):
-            for number, content in enumerate(self._contents(windows[start : start + AT_ONCE]), start):
-                groups.setdefault(content.tobytes(), (content, []))[1].append(number)
+            for content, members in self._contents(windows[start : start + AT_ONCE]):
+                groups.setdefault(content.tobytes(), (content, []))[1].append(members + start)
         drawn = sum(np.count_nonzero(content[:, 0] == SHAPES) for content, _ in groups.values())
         if drawn > CROWDED * len(boxes):
             return False
         for content, members in groups.values():
-            self._draw(content, windows[members])
+            self._draw(content, windows[np.concatenate(members)])
         return True
 
     def _too_far(self, pairs: Ints) -> NDArray[np.bool_]:
@@ -316,12 +318,14 @@ class _Draft:
             far |= np.all(layer == -1 - self.source.index(name), axis=1) & (gap >= alone)
         return far
 
-    def _contents(self, windows: Ints) -> list[Ints]:
-        """For each window, (k, 6) its size, and items and bodies in and around it, relative to its lower left corner.
+    def _contents(self, windows: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """Yield each different content of windows, (k, 6), and the numbers of the windows that have it.
 
-        Windows with equal contents have equal shapes.
+        A content is the window's size, and the items and the bodies in and around it, relative to its lower left
+        corner. Windows with equal contents have equal shapes. An item that only comes near the window counts as body
+        at most: without its other shapes, a check reports the same violations within the window, and maybe more.
         """
-        window, rows = self.items.in_windows(windows, self.reach.near)
+        window, rows = self.items.in_windows(windows, 1, self.cut)
         numbers, bodies = self.with_bodies
         window_too, body = touching_pairs(windows + self.reach.exempt * OUTWARDS, bodies, self.strip).T
         what = self.items.what[numbers[body]]
@@ -332,14 +336,23 @@ class _Draft:
             [np.zeros((len(windows), 1), dtype=np.int64), windows - np.tile(windows[:, :2], 2)], axis=1
         )
         around = np.concatenate([size, rows, np.concatenate([kinds(what)[:, None], at], axis=1)])
-        rows = np.concatenate([role[:, None], around], axis=1)
-        order = np.argsort(which, kind="stable")
-        return np.split(rows[order], np.cumsum(np.bincount(which))[:-1])
+        rows = np.concatenate([role[:, None], around], axis=1)[np.argsort(which, kind="stable")]
+        counts = np.bincount(which, minlength=len(windows))
+        first = np.cumsum(counts) - counts
+        for count in np.unique(counts).tolist():
+            windows_of_count = np.flatnonzero(counts == count)
+            contents = np.ascontiguousarray(rows[first[windows_of_count, None] + np.arange(count)])
+            # as bytes, rows are compared at once
+            keys = contents.reshape(len(contents), -1).view(np.dtype((np.void, contents[0].nbytes)))[:, 0]
+            _, one, inverse = np.unique(keys, return_index=True, return_inverse=True)
+            order = np.argsort(inverse, kind="stable")
+            members = np.split(windows_of_count[order], np.cumsum(np.bincount(inverse))[:-1])
+            yield from zip(contents[one], members, strict=True)
 
     def _draw(self, rows: Ints, places: Ints) -> None:
-        """Add one window with the shapes around it; edges made by the cut are too far away to cause violations."""
+        """Add one window with the shapes around it."""
         window = kdb.Box(*rows[0, 2:].tolist())
-        around = window.enlarged(self.reach.near)
+        around = window.enlarged(self.cut)
         shapes = {index: kdb.Region() for index in self.indexes}
         for role, kind, *at in rows[1:].tolist():
             if role == BODIES:

@@ -40,22 +40,23 @@ class PlacedShapes:
         """(n,) whether each item is a box."""
         return np.less(self.what[:, 0], 0)
 
-    def in_windows(self, windows: Ints, margin: int) -> tuple[Ints, Ints]:
+    def in_windows(self, windows: Ints, margin: int, shown: int | None = None) -> tuple[Ints, Ints]:
         """Find the items in windows and in a margin around them.
 
         Args:
             windows: (m, 4) boxes in database units.
-            margin: Width of the margin in database units.
+            margin: Width of the margin in database units; at least 1.
+            shown: Distance from the window at which boxes are cut off; None for the margin.
 
         Returns:
             For each of k items found, (k,) the number of its window, and (k, 5) its kind and its position relative to
             the lower left corner of the window: left, bottom, right and top of a box, or the origin of a cell twice.
-            Boxes are cut off at the margin, so windows with equal rows contain equal shapes.
+            Boxes are cut off, so windows with equal rows contain equal shapes.
         """
-        shown, corner = windows + margin * OUTWARDS, np.tile(windows[:, :2], 2)
-        window, item = touching_pairs(shown - OUTWARDS, self.boxes, max(STRIP, 4 * margin)).T
-        low = np.maximum(self.boxes[item, :2], shown[window, :2])
-        high = np.minimum(self.boxes[item, 2:], shown[window, 2:])
+        cut, corner = windows + (margin if shown is None else shown) * OUTWARDS, np.tile(windows[:, :2], 2)
+        window, item = touching_pairs(windows + (margin - 1) * OUTWARDS, self.boxes, max(STRIP, 4 * margin)).T
+        low = np.maximum(self.boxes[item, :2], cut[window, :2])
+        high = np.minimum(self.boxes[item, 2:], cut[window, 2:])
         at = np.where(self.is_box[item, None], np.concatenate([low, high], axis=1), np.tile(self.what[item, 2:], 2))
         return window, np.concatenate([kinds(self.what)[item, None], at - corner[window]], axis=1)
 
