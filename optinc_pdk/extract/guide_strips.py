@@ -288,7 +288,7 @@ def _measured_chords(chord: NDArray[np.float64]) -> Ints:
 
 def _corners(side: Ints) -> Ints:
     """Return the points of a side (n, 2) without those between two chords of one line."""
-    return side[np.concatenate([[True], _cross(np.diff(side, axis=0)) != 0, [True]])]
+    return np.asarray(side[np.concatenate([[True], _cross(np.diff(side, axis=0)) != 0, [True]])])
 
 
 def _cross(legs: Ints) -> Ints:

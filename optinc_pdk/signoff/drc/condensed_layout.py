@@ -304,8 +304,8 @@ class _Draft:
         drawn = sum(np.count_nonzero(content[:, 0] == SHAPES) for content, _ in groups.values())
         if drawn > CROWDED * len(boxes):
             return False
-        for content, members in groups.values():
-            self._draw(content, windows[np.concatenate(members)])
+        for content, parts in groups.values():
+            self._draw(content, windows[np.concatenate(parts)])
         return True
 
     def _too_far(self, pairs: Ints) -> NDArray[np.bool_]:
