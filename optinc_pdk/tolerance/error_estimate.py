@@ -14,6 +14,7 @@ readings at once which none of them sees in full.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,13 @@ from optinc_pdk.signoff.function import FunctionInputs, symbol_assignments
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, network_of
 from optinc_pdk.simulate.transmission.noise import Noise
-from optinc_pdk.simulate.transmission.noise_propagation import TINY, ReadingSpread, reading_spread
+from optinc_pdk.simulate.transmission.noise_propagation import (
+    TINY,
+    NoiseSensitivity,
+    ReadingSpread,
+    noise_sensitivity,
+    reading_spread,
+)
 from optinc_pdk.simulate.transmission.reception import TOP_LEVEL, server_amplitudes, settled_amplitudes
 
 Floats = NDArray[np.float64]
@@ -71,6 +78,11 @@ class ErrorMargins:
     receiver_down: Floats
     wrong: Bools
     servers: int
+
+    @cached_property
+    def sensitivity(self) -> NoiseSensitivity:
+        """What the readings change by, for all noise models."""
+        return noise_sensitivity(self.network, self.light)
 
     def first(self, count: int) -> ErrorMargins:
         """Return the margins of the first words only."""
@@ -152,8 +164,7 @@ def estimate_errors(margins: ErrorMargins, noise: Noise) -> ErrorEstimate:
         margins: Result of :func:`error_margins`.
         noise: Noise of lasers and detectors, and the shape of symbols.
     """
-    network = margins.network
-    spread = reading_spread(network, margins.light, noise)
+    spread = reading_spread(margins.sensitivity, noise)
     moved, received = _moved(margins, noise)
     parts = [
         _beyond(up - shift, deviation) + _beyond(down + shift, deviation)

@@ -13,7 +13,12 @@ from optinc_pdk.circuit.bias import Activation
 from optinc_pdk.simulate import Scattering, noise_of, transmit
 from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.simulate.transmission.noise import KINDS
-from optinc_pdk.simulate.transmission.noise_propagation import ReadingSpread, _slopes, reading_spread
+from optinc_pdk.simulate.transmission.noise_propagation import (
+    ReadingSpread,
+    _slopes,
+    noise_sensitivity,
+    reading_spread,
+)
 from optinc_pdk.simulate.transmission.reception import server_amplitudes, settled_amplitudes
 
 WIDTH, OUTPUTS = 3, 2
@@ -55,7 +60,7 @@ def chip():
 def spread_of(word, chip, bias, noise) -> ReadingSpread:
     network = network_of(chip, BOARD, bias, 0)
     light, _ = settled_amplitudes(server_amplitudes(word, BOARD, bias), network, None, None)
-    return reading_spread(network, light, noise)
+    return reading_spread(noise_sensitivity(network, light), noise)
 
 
 @pytest.mark.parametrize("kinds", [*((kind,) for kind in KINDS), KINDS])
@@ -114,5 +119,5 @@ def test_noise_at_both_thresholds_is_weighted_by_the_probability_that_it_passes(
     layer = replace(first, starts=np.array([0]), row=np.array([0]), **one)
     difference = np.array([-1.0, 0.0, 0.25, 0.5, 1.0])
     power = np.column_stack([1.0 + difference, np.ones(5)])
-    slopes = _slopes(layer, power, np.full((5, 1), 1e-3))
+    slopes = _slopes(layer, layer.difference(power), np.full((5, 1), 1e-3))
     assert slopes[:, 0] == pytest.approx(2.0 * np.array([0.0, 0.5, 1.0, 0.5, 0.0]), abs=1e-12)

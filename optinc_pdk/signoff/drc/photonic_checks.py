@@ -180,12 +180,11 @@ def foreign_guide(design: Design, rule: ForeignGuideRule) -> kdb.Region:
 def _foreign(design: Design, rule: ForeignGuideRule, hot: kdb.Region, silicon: kdb.Region) -> kdb.Region:
     """Violations of one heater and the silicon around it."""
     value, exempt, body = (design.dbu(um) for um in (rule.value_um, rule.exempt_um, rule.body_um))
-    around = silicon & hot.sized(value + exempt)
-    heated = around.overlapping(hot)
-    entered = silicon.sized(-body).sized(body).interacting(heated)
-    guides = heated - entered.sized(exempt)
-    # guides that the exempt region separates from the guide under the heater are other arms
-    foreign = (around - heated) + (guides - guides.overlapping(hot))
+    heated, foreign = (silicon & hot.sized(value + exempt)).split_overlapping(hot)
+    entered = silicon.interacting(heated).sized(-body).sized(body).interacting(heated)
+    if not entered.is_empty():
+        # guides that the exempt region separates from the guide under the heater are other arms
+        foreign += (heated - entered.sized(exempt)).not_overlapping(hot)
     return hot.separation_check(foreign, value).polygons(1)
 
 
