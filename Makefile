@@ -1,6 +1,8 @@
 # make chip      build the bundled network's chip into gds_out/
-# make test      run the linters and every test
+# make test      run the linters and a test of every property, in about eight minutes
+# make full      run the other tests: repetitions over devices, sizes, processes and applications (half an hour)
 # make quick     run a linter and one test of every file, in about a minute
+# make bench     measure the speed of kernels and commands against fixed references, and write docs/speed.md (minutes)
 # make rules     test every design rule on generated layouts and write docs/rules.md
 # make mutants   inject every kind of fault into four chips and write docs/mutants.md (half an hour)
 # make circuits  check faults in the circuits of examples/circuits and write docs/circuits.md (minutes)
@@ -31,8 +33,11 @@ PEERS := cspdk gplugins sax
 # How many of the slowest tests are listed.
 DURATIONS ?= 20
 
+# Tests whose results could depend on the processor.
+NUMBERS := tests/drive tests/factor tests/matrices tests/models tests/onn tests/simulate tests/tolerance tests/test_flow.py
+
 .DELETE_ON_ERROR:
-.PHONY: chip test quick lint unit golden rules mutants circuits docs faults fuzz peers trainings imperfections \
+.PHONY: chip test full portable bench quick lint unit golden rules mutants circuits docs faults fuzz peers trainings imperfections \
     interconnect scenarios figures
 
 chip: $(VENV)/.chip
@@ -48,12 +53,26 @@ lint: $(VENV)/.dev
 	$(BIN)/codespell
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=$(DURATIONS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal --scope test --durations=$(DURATIONS)
+
+full: $(VENV)/.dev portable
+	$(BIN)/python -m pytest -n 2 --dist worksteal --scope full --durations=$(DURATIONS)
+
+# Tests of numbers with the kernels for the oldest processors: NumPy without the instructions that it looks for, OpenBLAS
+# for processors of 2004, and numba for none in particular.
+portable: $(VENV)/.dev
+	NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c 'from numpy._core import _multiarray_umath as kernels; print(*(name \
+	    for name in kernels.__cpu_dispatch__ if kernels.__cpu_features__[name]))')" \
+	OPENBLAS_CORETYPE=Prescott NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES= NUMBA_CACHE_DIR=$(VENV)/generic_kernels \
+	$(BIN)/python -m pytest -n 2 --dist worksteal --scope test $(NUMBERS)
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/speed.py
 
 # One representative of everything: the first test of every file.
 quick: $(VENV)/.dev
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest -n 2 --dist worksteal --quick --durations=20
+	$(BIN)/python -m pytest -n 2 --dist worksteal --scope quick --durations=20
 
 mutants: $(VENV)/.dev
 	PYTHONPATH=tests/signoff $(BIN)/python -m mutants

@@ -1,5 +1,7 @@
-"""Settings that every test shares, and the selection of ``make quick``."""
+"""Settings that every test shares, and which tests ``make test``, ``make full`` and ``make quick`` run."""
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import matplotlib
@@ -13,20 +15,41 @@ settings.register_profile("optinc", derandomize=True, deadline=None)
 settings.load_profile("optinc")
 
 
+SCOPES = {
+    "quick": "the first test of every file that `make test` runs",
+    "test": "the tests that `make test` runs: one for each property",
+    "full": "the others, which `make full` runs: repetitions over devices, sizes, processes and applications",
+    "all": "every test",
+}
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="run the first test of every file, without slow ones")
+    help_of_scopes = "; ".join(f"{name}: {text}" for name, text in SCOPES.items())
+    parser.addoption("--scope", choices=SCOPES, default="all", help=help_of_scopes)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--quick"):
+    scope = config.getoption("--scope")
+    if scope == "all":
         return
-    chosen: dict[str, pytest.Item] = {}
+    full = set(_left_to_full(items))
+    chosen = [item for item in items if (item in full) == (scope == "full")]
+    if scope == "quick":
+        chosen = list({item.nodeid.partition("::")[0]: item for item in reversed(chosen)}.values())
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+def _left_to_full(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield the tests that are marked `full`; of those marked `full(every=n)`, each n-th parameter set is left out."""
+    count: Counter[str] = Counter()
     for item in items:
-        if item.get_closest_marker("slow") is None:
-            chosen.setdefault(item.nodeid.partition("::")[0], item)
-    quick = set(chosen.values())
-    config.hook.pytest_deselected(items=[item for item in items if item not in quick])
-    items[:] = [item for item in items if item in quick]
+        if (mark := item.get_closest_marker("full")) is not None:
+            name, every = item.nodeid.partition("[")[0], mark.kwargs.get("every")
+            if every is None or count[name] % every:
+                yield item
+            count[name] += 1
 
 
 @pytest.fixture(scope="session")

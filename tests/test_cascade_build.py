@@ -40,6 +40,7 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
+@pytest.mark.full
 def test_a_cascade_of_comparators_passes(chips: CascadeBuild) -> None:
     report = chips.report
     assert chips.passed, report.findings
@@ -98,6 +99,7 @@ def test_the_verdict_names_the_accepted_budgets_of_both_chips(chips: CascadeBuil
     assert CascadeReport.model_validate(numbers | {"verdict": "fail"}).verdict_text == "fail"
 
 
+@pytest.mark.full
 def test_the_command_builds_from_weights_and_fails_with_wrong_ones(chips: CascadeBuild, tmp_path: Path) -> None:
     first, second = (comparator_network(task) for task in cascade_tasks(2, 2, 1))
     first.save(tmp_path / "first.npz")

@@ -209,6 +209,7 @@ def test_help_and_usage_errors_import_no_numerical_package() -> None:
     assert not packages & {"numpy", "pydantic", *HEAVY}
 
 
+@pytest.mark.full
 def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: Path) -> None:
     none, out = tmp_path / "none", tmp_path / "out"
     task = ("--bits", 4, "--servers", 4)
@@ -364,6 +365,7 @@ def test_numbers_of_the_spectrum_are_refused_before_files_are_read(option: str, 
     assert sum(name in result.stderr for name in ("spacing", "resolution", "channels")) == 1
 
 
+@pytest.mark.full
 def test_simulate_and_spectrum_refuse_what_is_known_without_the_circuit(chip: Path, tmp_path: Path) -> None:
     gds, netlist, bias = tmp_path / "empty.gds", tmp_path / "empty.pic.yml", chip.with_suffix(".bias.yml")
     for path in (gds, netlist):
@@ -553,6 +555,7 @@ def missing(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
+@pytest.mark.full
 def test_a_file_without_a_task_averages_words_if_options_state_them(tmp_path: Path) -> None:
     weights = tmp_path / "weights.npz"
     without_task(weights)
@@ -582,6 +585,7 @@ def test_commands_for_weights_take_general_networks(tmp_path: Path) -> None:
         assert refused.returncode == 2 and "signed" in refused.stderr
 
 
+@pytest.mark.full
 def test_check_sends_data_through_the_layout_of_a_general_network(tmp_path: Path) -> None:
     weights, data = tmp_path / "weights.npz", tmp_path / "test.npz"
     without_task(weights)
@@ -627,6 +631,7 @@ def test_options_of_general_networks_decide_the_verdict(tmp_path: Path) -> None:
     assert refused.returncode == 2 and "--data has no effect" in refused.stderr
 
 
+@pytest.mark.full
 def test_a_missed_budget_fails_unless_it_is_accepted_by_name(tmp_path: Path) -> None:
     """Accepting a budget that holds changes nothing, and is not listed."""
     weights, card, out, again = (tmp_path / name for name in ("small.npz", "strict", "out", "again"))
@@ -745,6 +750,7 @@ def test_no_check_writes_over_what_it_reads(chip: Path, tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in kept} == kept
 
 
+@pytest.mark.full
 def test_separate_checks_agree_with_the_build(chip: Path, tmp_path: Path) -> None:
     gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
     result = run("drc", gds, "-o", tmp_path / "a.lyrdb", "--json")
@@ -770,6 +776,7 @@ def test_separate_checks_agree_with_the_build(chip: Path, tmp_path: Path) -> Non
     assert table == chip.with_suffix(".function.npz").read_bytes()
 
 
+@pytest.mark.full
 def test_noise_counts_words_and_refuses_powers_beyond_the_card(chip: Path, tmp_path: Path) -> None:
     gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
     command = ("noise", gds, netlist, "--bias", bias, "--weights", bundled_weights(), "-o", tmp_path / "n.csv")
@@ -806,6 +813,7 @@ def test_noise_counts_words_and_refuses_powers_beyond_the_card(chip: Path, tmp_p
     assert (tmp_path / "n.csv").is_file() and (tmp_path / "n.png").is_file()
 
 
+@pytest.mark.full
 def test_rates_above_the_stated_limit_are_results_and_those_beyond_every_bandwidth_are_refused(
     chip: Path, tmp_path: Path
 ) -> None:
@@ -828,6 +836,7 @@ def test_rates_above_the_stated_limit_are_results_and_those_beyond_every_bandwid
     assert done.returncode == 0 and "optinc: 4 GBd: above 1 GBd" in done.stderr
 
 
+@pytest.mark.full
 def test_eyes_need_the_bandwidths_of_both_devices(chip: Path, tmp_path: Path) -> None:
     gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
     folder = tmp_path / "soi220"
@@ -857,6 +866,7 @@ def test_simulate_reads_layouts_and_netlists_and_results_are_passive(chip: Path,
     assert run("simulate", chip.with_suffix(".pic.yml"), "--bias", bias, "-o", tmp_path / "b.npz").returncode == 0
 
 
+@pytest.mark.full
 def test_the_spectrum_is_narrow_with_a_fixed_bias_and_wide_when_reprogrammed(chip: Path, tmp_path: Path) -> None:
     gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
     files, out = (bundled_weights(), gds, netlist, "--bias", bias), tmp_path / "a.csv"
@@ -882,6 +892,7 @@ def test_the_spectrum_is_narrow_with_a_fixed_bias_and_wide_when_reprogrammed(chi
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.png"]
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize(
     ("command", "last"),
     [
@@ -1057,6 +1068,7 @@ def test_factor_prints_the_papers_count(name: str, mzis: int) -> None:
     assert max(layer["error"] for layer in layers) < 1e-12
 
 
+@pytest.mark.full
 def test_search_writes_networks_front_and_picture(tmp_path: Path) -> None:
     out = tmp_path / "found"
     result = run(

@@ -100,6 +100,7 @@ def line(command: str, weights: Path, gds: Path, out: Path) -> tuple[object, ...
     }[command]
 
 
+@pytest.mark.full(every=4)
 @pytest.mark.parametrize("command", ["check", "noise", "spectrum", "yield"])
 def test_a_chip_is_checked_with_the_onnx_file_that_it_was_built_from(
     command: str, network: Path, tiny_chip: Path, bare: Path, tmp_path: Path, run: Run
@@ -125,6 +126,7 @@ def test_options_precede_the_report_and_an_unusable_report_is_refused(
     assert damaged.code == 2 and "not the report of a build" in damaged.err
 
 
+@pytest.mark.full(every=2)
 @pytest.mark.parametrize("command", ["check", "noise"])
 def test_weights_that_are_not_those_of_the_build_are_warned_of(
     command: str, network: Path, tiny_chip: Path, bare: Path, tmp_path: Path, run: Run
@@ -148,6 +150,7 @@ TASK_ONLY = {
 OUTPUTS = {"noise": "a.csv", "eye": "a.png", "yield": ""}
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("command", TASK_ONLY)
 def test_the_files_beside_a_layout_say_what_the_chip_computes(
     command: str, tiny_chip: Path, bare: Path, network: Path, tmp_path: Path, run: Run

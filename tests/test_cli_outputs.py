@@ -95,6 +95,7 @@ def digests_hold(folder: Path) -> bool:
     )
 
 
+@pytest.mark.full
 def test_checks_of_a_build_do_not_overwrite_its_files(chip: Path, run: Run) -> None:
     before = set(os.listdir(chip.parent))
     new = {"drc": ["drc.lyrdb"], "lvs": ["lvs.json", "lvs.lyrdb"], "check": ["function.npz"]}
@@ -128,6 +129,7 @@ def test_outputs_that_belong_to_a_report_are_refused(chip: Path, run: Run) -> No
     assert {path: path.read_bytes() for path in chip.parent.iterdir()} == before
 
 
+@pytest.mark.full
 def test_files_that_are_not_those_of_the_report_are_named(chip: Path, run: Run) -> None:
     # a byte behind the end of a GDS changes its digest only
     chip.write_bytes(chip.read_bytes() + b"\0")
@@ -147,6 +149,7 @@ def test_files_that_are_not_those_of_the_report_are_named(chip: Path, run: Run) 
     assert run(*yields, "--weights", chip.with_name("weights.npz")).returncode == 0
 
 
+@pytest.mark.full
 def test_cards_that_changed_since_the_build_are_named(chip: Path, tmp_path: Path, run: Run) -> None:
     card = tmp_path / "soi220"
     card.mkdir()

@@ -56,6 +56,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_yield_of_a_matrix(built: Path, tmp_path: Path, run: Run) -> None:
     chip = ("yield", built / "matrix.gds", "--weights", built / "matrix.npy", "-o", tmp_path)
     perfect = run(*chip, "--samples", 3, "--scale", "coupler=0", "--imperfection", "coupler", "--json")
@@ -111,6 +112,7 @@ def test_yield_with_noise(built: Path, tmp_path: Path, run: Run) -> None:
     assert worst[0] < worst[1] and worst[2] != worst[1]
 
 
+@pytest.mark.full
 def test_drift_of_a_matrix(built: Path, tmp_path: Path, run: Run) -> None:
     chip = ("yield", built / "matrix.gds", "--weights", built / "matrix.npy", "-o", tmp_path, "--samples", 1)
     done = run(*chip, "--calibrate", "--no-contributions", "--drift", 350)

@@ -101,6 +101,7 @@ def test_stronger_local_oscillators_lower_the_estimate(chip: Path, tmp_path: Pat
     assert 0.0 <= estimates[0.1] < estimates[0.01] and found[0.1]["oscillator_power"] == pytest.approx(10.0)
 
 
+@pytest.mark.full
 def test_an_interrupted_run_keeps_finished_samples_and_resumes(chip: Path, tmp_path: Path, run: Run) -> None:
     options = (chip, "--samples", 12, "--imperfection", "coupler", "--scale", "coupler=0.1")
     records = tmp_path / "broken" / "tiny.yield.jsonl"
@@ -214,6 +215,7 @@ def test_chips_without_their_files_are_refused(chip: Path, tmp_path: Path, run: 
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.full
 def test_two_metals_have_yield_noise_and_spectrum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -241,6 +243,7 @@ def test_two_metals_have_yield_noise_and_spectrum(
     assert swept["fixed"]
 
 
+@pytest.mark.full
 def test_drift_writes_words_against_time(chip: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     # ten steps instead of a thousand, which is too coarse for tracking
     monkeypatch.setattr(scenarios, "KELVIN_PER_STEP", 1.0)

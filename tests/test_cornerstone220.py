@@ -79,7 +79,7 @@ def built(process: str, folder: Path) -> Build:
     return build(bundled_weights(4, 4), folder, "chip", process, link="neurons")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_bundled_network_passes_on_layers_of_the_platform(tmp_path: Path) -> None:
     report = built(NAME, tmp_path).report
     assert report.verdict == "pass"
@@ -94,7 +94,6 @@ def test_the_bundled_network_passes_on_layers_of_the_platform(tmp_path: Path) ->
     assert drawn <= set(PROCESS.gds_layers.values()) - ours
 
 
-@pytest.mark.slow
 def test_the_extinction_of_the_platforms_own_modulator_does_not_suffice(tmp_path: Path) -> None:
     """At 3 dB, geometry and circuit are right, and words are wrong."""
     cards = tmp_path / "cards"

@@ -42,7 +42,7 @@ def test_a_figure_is_what_its_command_draws(figure: str, drawn: Path) -> None:
     assert content(drawn / figure) == committed
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_figures_of_chips_are_what_their_commands_draw(tmp_path: Path) -> None:
     """Letters depend on the fonts, so that some pixels may differ."""
     for drawn in write_chip_figures(tmp_path):

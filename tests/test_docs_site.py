@@ -159,7 +159,7 @@ def test_the_reference_of_the_command_line_has_every_command_and_option(command_
         assert [one for one in options if one.startswith("--") and one not in section] == []
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
 def test_tutorials_run(tutorial: Path, tmp_path: Path) -> None:
     """As `make docs` runs them, without a notebook."""

@@ -13,7 +13,7 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_network_from_pytorch_becomes_a_chip_that_passes(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, EXAMPLES / "pytorch_to_chip.py"], cwd=tmp_path, capture_output=True, text=True, check=False
@@ -24,7 +24,7 @@ def test_a_network_from_pytorch_becomes_a_chip_that_passes(tmp_path: Path) -> No
     assert (tmp_path / "mine_out" / "mine.gds").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_hardtanh_network_with_an_output_bias_becomes_a_chip_that_passes(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, EXAMPLES / "hardtanh_to_chip.py"], cwd=tmp_path, capture_output=True, text=True, check=False
@@ -34,7 +34,7 @@ def test_a_hardtanh_network_with_an_output_bias_becomes_a_chip_that_passes(tmp_p
     assert (tmp_path / "clipped.onnx").is_file() and (tmp_path / "clipped.safetensors").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_handwritten_digits_are_recognised_by_the_chip_as_in_floating_point(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, EXAMPLES / "digits.py"],

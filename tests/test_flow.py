@@ -75,6 +75,7 @@ def test_the_bundled_chip_passes(chip: Build) -> None:
     assert json.loads(file(chip, ".report.json").read_text())["verdict"] == "pass"
 
 
+@pytest.mark.full
 def test_a_chip_whose_outputs_end_in_neurons_passes_and_is_checked_by_the_commands(tmp_path: Path) -> None:
     chip = build(directory=tmp_path, link="neurons", process="soi220_onchip")
     report, process = chip.report, load_process("soi220_onchip")
@@ -99,6 +100,7 @@ def test_a_chip_whose_outputs_end_in_neurons_passes_and_is_checked_by_the_comman
     assert result.passed and result.certificate is not None
 
 
+@pytest.mark.full
 def test_the_relu_chip_passes_with_a_smaller_margin(relu_chip: Build) -> None:
     report = relu_chip.report
     assert relu_chip.passed, relu_chip.findings
@@ -120,6 +122,7 @@ def test_the_table_holds_every_combination_at_the_fibres(chip: Build) -> None:
     assert np.array_equal(words, np.repeat(ideal[:, np.newaxis], 4, axis=1))
 
 
+@pytest.mark.full
 def test_a_second_build_in_another_process_gives_the_same_bytes(chip: Build, tmp_path: Path) -> None:
     code = f"import optinc_pdk as op; op.build(directory={str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 PAGE = (Path(__file__).parent.parent / "docs" / "general_networks.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 def test_the_steps_of_the_page_build_and_program_chips_that_pass(tmp_path: Path) -> None:
     blocks = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
     code = [text for language, text in blocks if language == "python"]

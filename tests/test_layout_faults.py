@@ -153,6 +153,7 @@ def faulty(base: Base, tmp_path_factory: pytest.TempPathFactory) -> Callable[[st
     return written
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("name", FAULTY)
 def test_check_fails_with_the_faults_of_a_layout(
     name: str, faulty: Callable[[str], Path], tiny_chip: Path, tmp_path: Path
@@ -169,6 +170,7 @@ def test_check_fails_with_the_faults_of_a_layout(
     assert all(fault["affects_function"] and fault["text"] for fault in result.json["faults"])
 
 
+@pytest.mark.full(every=4)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", ["second guide", "wire cut"])
 def test_the_other_commands_report_the_same_faults(

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = (Path(__file__).parent.parent / "docs" / "matrices.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 def test_the_steps_of_the_page_build_a_chip_that_passes(tmp_path: Path) -> None:
     blocks = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
     code = "\n".join(text for language, text in blocks if language == "python")

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 COMMANDS = {"optinc": [sys.executable, "-c", "from optinc_pdk.cli import main; main()"], "python": [sys.executable]}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_circuit_of_the_page_passes(tmp_path: Path) -> None:
     section = (ROOT / "docs" / "other_pdks.md").read_text(encoding="utf-8").partition("## 5. Draw and verify")[2]
     drawing, commands = re.findall(r"```(?:python)?\n(.*?)```", section, re.DOTALL)[:2]

@@ -18,7 +18,7 @@ COMMANDS = {"optinc": [sys.executable, "-c", "from optinc_pdk.cli import main; m
 CARD = "mine/devices/short_mmi.yml"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_every_step_of_the_page_passes(tmp_path: Path) -> None:
     said: list[str] = []
     shown: list[str] = []

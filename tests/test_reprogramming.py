@@ -36,6 +36,7 @@ def files(chips: Path, name: str) -> tuple[Path, Path]:
     return chips / f"{name}.gds", chips / f"{name}.pic.yml"
 
 
+@pytest.mark.full
 def test_one_chip_takes_three_other_unitaries(chips: Path, tmp_path: Path) -> None:
     gds, netlist = files(chips, "unitary")
     biases = set()
@@ -48,6 +49,7 @@ def test_one_chip_takes_three_other_unitaries(chips: Path, tmp_path: Path) -> No
     assert len(biases) == 3
 
 
+@pytest.mark.full
 def test_the_files_of_a_chip_that_was_programmed_again_are_those_of_one_chip(chips: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "V.npy", unitary(7))
     np.save(tmp_path / "W.npy", unitary(8))
@@ -77,6 +79,7 @@ def test_a_chip_read_as_powers_takes_another_matrix_read_as_powers(chips: Path, 
     assert done.report.to_json().count('"read": "power"') == 1
 
 
+@pytest.mark.full
 def test_the_outputs_are_read_as_the_report_beside_the_layout_states(chips: Path, tmp_path: Path) -> None:
     assert op.build(REAL, tmp_path, "homodyne", read="real").passed
     gds, netlist = files(tmp_path, "homodyne")

@@ -28,8 +28,9 @@ import train as command  # noqa: E402
 from data import IMAGE_BYTES, Data, cifar, digits, generated_images, text  # noqa: E402
 from loop import TASKS, Run, _Log  # noqa: E402
 from models import Decoder, DecoderSize, rotated  # noqa: E402
-from results import finished, read_result  # noqa: E402
 from schemes import build_chip, words_wrong  # noqa: E402
+
+from results import finished, read_result  # noqa: E402
 
 
 def write_cifar(path: Path, labels: int, classes: list[int]) -> None:
@@ -103,7 +104,7 @@ def test_a_few_steps_learn_the_digits():
     assert accuracy > 0.85
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_chips_of_trainings_are_built(tmp_path):
     assert words_wrong(build_chip("extracted", tmp_path)) == 0
     assert 0.001 < words_wrong(build_chip("imperfect", tmp_path)) < 0.05
@@ -172,6 +173,7 @@ def children(process: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds a rank's process in /proc")
 def test_a_killed_rank_ends_the_job_and_is_named(tmp_path):
     novel = tmp_path / "novel.txt"

@@ -166,6 +166,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 
 
+@pytest.mark.full(every=4)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_labels_of_a_layout_do_not_act(
     command: str, labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

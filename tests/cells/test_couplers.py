@@ -214,6 +214,7 @@ def test_silicon_in_the_marked_region_is_reported(name: str, tmp_path: Path) -> 
     assert "device" in kinds(name, edited(name, unmarked, tmp_path))
 
 
+@pytest.mark.full(every=4)
 @pytest.mark.parametrize("name", CASES)
 def test_spectra_agree_with_sax(name: str, tmp_path: Path) -> None:
     circuit = read(chip(name), tmp_path).circuit

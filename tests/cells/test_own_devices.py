@@ -142,6 +142,7 @@ def link(own: Folder, turn: float, mirror: bool, folder: Path) -> Path:
     return folder / "link.gds"
 
 
+@pytest.mark.full(every=4)
 @pytest.mark.parametrize("mirror", [False, True])
 @pytest.mark.parametrize("turn", [0.0, 90.0, 180.0, 270.0])
 def test_a_device_with_straight_stubs_is_recognised_between_guides(
@@ -272,6 +273,7 @@ def points(*moves: tuple[int, int, int]) -> Shapes:
     return {CORE: [[{n: (x, y) for n, x, y in moves}.get(i, point) for i, point in enumerate(OUTLINE)]]}
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize(
     ("shapes", "options", "words"),
     [
@@ -294,6 +296,7 @@ def test_layouts_that_cannot_be_recognised_are_refused(
     assert str(own.path) in text
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize(
     ("cell", "words"),
     [

@@ -22,6 +22,7 @@ def layers(component: gf.Component) -> set[tuple[int, int]]:
     return {gds for gds, index in indexes.items() if not component.begin_shapes_rec(index).at_end()}
 
 
+@pytest.mark.full(every=6)
 @pytest.mark.parametrize("name", CELLS)
 def test_a_cell_is_drawn_for_the_active_process(name: str) -> None:
     drawn = {}

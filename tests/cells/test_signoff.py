@@ -61,6 +61,7 @@ def with_guides(name: str, guide: str = "straight", process: Process = PROCESS) 
     return c
 
 
+@pytest.mark.full(every=4)
 @pytest.mark.parametrize(("process", "name"), DRAWN)
 def test_a_cell_passes_drc(process: str, name: str, tmp_path: Path) -> None:
     get_pdk(process).activate()

@@ -58,6 +58,7 @@ def chip(tmp_path_factory: pytest.TempPathFactory) -> Build:
     return build(folder / "net.npz", folder / "out", data=folder / "test.npz")
 
 
+@pytest.mark.full
 def test_a_classifier_becomes_a_chip_that_passes(chip: Build) -> None:
     report = chip.report
     assert chip.passed, chip.findings
@@ -97,6 +98,7 @@ def test_the_written_chip_computes_the_written_outputs(chip: Build) -> None:
     assert X.min() < 0.0 < X.max() and received.outputs.min() < 0.0 < received.outputs.max()
 
 
+@pytest.mark.full(every=4)
 @pytest.mark.parametrize(
     ("network", "process"),
     [
@@ -116,6 +118,7 @@ def test_other_shapes_activations_and_processes_pass_on_random_inputs(
     assert done.report.network.network_accuracy is None and done.report.network.confusion is None
 
 
+@pytest.mark.full
 def test_outputs_are_compared_within_the_tolerance(tmp_path: Path) -> None:
     network = random_network(3, 4, 2, seed=6)
     wanted = network.forward(X) + 0.01
@@ -150,6 +153,7 @@ def test_a_network_with_one_weight_flipped_fails_and_is_named_as_the_cause(tmp_p
     assert any("accuracy of the chip" in line for line in done.report.failures())
 
 
+@pytest.mark.full
 def test_the_accuracy_that_the_card_states_is_required(tmp_path: Path) -> None:
     stated = GeneralNetwork.of_layers(NETWORK.layers, card={"accuracy": 1.0})
     right = build(stated, tmp_path, data=(X, LABELS))
@@ -158,6 +162,7 @@ def test_the_accuracy_that_the_card_states_is_required(tmp_path: Path) -> None:
     assert not wrong.passed and any("the network itself is the cause" in line for line in wrong.findings)
 
 
+@pytest.mark.full
 def test_a_file_that_states_the_accuracy_fails_once_a_weight_is_flipped(tmp_path: Path) -> None:
     """The documented way: with_accuracy, save, then a build of the file with data."""
     labels = LABELS.copy()
@@ -197,6 +202,7 @@ def test_a_network_of_low_accuracy_is_mentioned_where_none_is_required() -> None
         assert bool(network_findings(replace(found, limits=limits), 0, NETWORK, ())) is (right == 2)
 
 
+@pytest.mark.full
 def test_a_regressor_that_states_its_error_fails_once_a_weight_is_flipped(tmp_path: Path) -> None:
     y = NETWORK.forward(X) + 0.05 * np.random.default_rng(3).normal(size=(200, 3))
     network = NETWORK.with_accuracy(X, y)
@@ -288,6 +294,7 @@ def wrong_input(bias: Bias) -> Bias:
     return replace(bias, input_scales={**bias.input_scales, "in_s0_m1": 2.0 * bias.input_scales["in_s0_m1"]})
 
 
+@pytest.mark.full(every=5)
 @pytest.mark.parametrize("mutant", [wrong_heater, wrong_offset, wrong_output_bias, wrong_sign, wrong_input])
 def test_a_chip_with_a_wrong_bias_fails_and_the_network_is_not_blamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: Any

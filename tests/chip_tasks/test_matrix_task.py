@@ -52,6 +52,7 @@ def driven(chip: Build, gds: Path, target: MatrixTarget) -> float:
     return compare_matrices(s.between(outputs, inputs)[0], target).worst
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize(("modes", "extra"), [(3, 0), (4, 1), (6, 0)])
 def test_triangular_meshes_are_drawn_and_pass(tmp_path: Path, modes: int, extra: int) -> None:
     """Design rules, LVS and function; all paths lose as much, which the error of the matrix shows."""
@@ -80,6 +81,7 @@ def test_triangular_meshes_are_drawn_and_pass(tmp_path: Path, modes: int, extra:
     assert layer.loss_db == pytest.approx(report.matrix.insertion_loss_db, abs=0.6)
 
 
+@pytest.mark.full
 def test_a_triangle_of_two_meshes_is_programmed_again(tmp_path: Path) -> None:
     done = build(REAL, tmp_path, "real", mesh="triangle")
     assert done.passed, done.report.failures()
@@ -129,6 +131,7 @@ def test_the_written_matrix_and_layout_are_those_of_the_report(chip: Build) -> N
     )
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("read", ["field", "real", "power"])
 def test_a_rectangular_matrix_has_attenuators_and_its_scale_is_reported(tmp_path: Path, read: str) -> None:
     done = build(REAL, tmp_path, read=read)
@@ -142,6 +145,7 @@ def test_a_rectangular_matrix_has_attenuators_and_its_scale_is_reported(tmp_path
     assert report.chip.phase_shifters == 2 * 13 + 3 + (3 if read == "field" else 0)
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("process", ["soi220_flipchip", "soi220_onchip", "cornerstone220"])
 def test_other_processes_build_matrices(tmp_path: Path, process: str) -> None:
     done = build(UNITARY, tmp_path, "chip", process)
@@ -258,6 +262,7 @@ def test_reports_of_matrices_are_refused_by_commands_about_words(chip: Build) ->
         read_report(file(chip, ".report.json"), "build it again")
 
 
+@pytest.mark.full
 def test_a_failed_chip_with_extra_columns_names_the_remedy(tmp_path: Path) -> None:
     # with two more columns, the fit of this one ends at 2 %: five MZIs need splittings beyond their couplers
     permutation = np.eye(6)[[4, 0, 2, 1, 5, 3]]

@@ -38,6 +38,7 @@ def simulated(name: str, folder: Path, wavelengths: NDArray[np.float64]) -> Veri
     return verify(drawn.gds, drawn.reference, {}, wavelengths, PROCESS, lambda _: None)
 
 
+@pytest.mark.full(every=5)
 @pytest.mark.parametrize("circuit", NAMES, indirect=True)
 def test_a_circuit_passes_every_check(circuit: tuple[Drawn, Verdict]) -> None:
     drawn, verdict = circuit
@@ -66,6 +67,7 @@ def spectra_of_sax(netlist: dict[str, Any], labels: Sequence[str]) -> NDArray[np
     )
 
 
+@pytest.mark.full(every=13)
 @pytest.mark.parametrize("circuit", NAMES, indirect=True)
 def test_spectra_are_those_of_sax(circuit: tuple[Drawn, Verdict]) -> None:
     drawn, verdict = circuit
@@ -83,6 +85,7 @@ def test_spectra_are_those_of_sax(circuit: tuple[Drawn, Verdict]) -> None:
     assert np.abs(ours.s - layout.s).max() < 0.05
 
 
+@pytest.mark.full(every=29)
 @pytest.mark.parametrize(
     ("circuit", "number"), [(name, number) for name in FAULTS for number in range(3)], indirect=["circuit"]
 )

@@ -87,6 +87,7 @@ def sound(name: str) -> Verification:
         return check(name, Path(folder))
 
 
+@pytest.mark.full(every=4)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_circuit_passes(name: str) -> None:
     result = sound(name)
@@ -117,6 +118,7 @@ def test_an_example_takes_at_most_55_lines(name: str) -> None:
 # spectra
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("name", NAMES)
 def test_spectra_of_the_layout_agree_with_sax(name: str) -> None:
     result = sound(name)
@@ -154,6 +156,7 @@ def without_length(model: Callable[..., sax.SDict]) -> Callable[..., sax.SDict]:
     return fixed
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("name", NAMES)
 def test_spectra_agree_with_sax_on_the_netlist_of_gdsfactory(name: str) -> None:
     """Netlist, guides and solver are those of gdsfactory and SAX; lengths differ by the rounding of bends to 1 nm."""
@@ -277,6 +280,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.full(every=6)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found_at_its_place(fault: str, tmp_path: Path) -> None:
     name, change, word, (x, y) = FAULTS[fault]

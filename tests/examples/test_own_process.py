@@ -59,7 +59,7 @@ def edit(path: Path, edits: list[tuple[str, str]]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_steps_of_the_page_give_a_process_whose_ring_passes(tmp_path: Path) -> None:
     page = PAGE.read_text(encoding="utf-8")
     shutil.copytree(ROOT / "components" / "soi220", tmp_path / "mine")

@@ -143,6 +143,7 @@ def same(one: Extraction, other: Extraction) -> bool:
     )
 
 
+@pytest.mark.full(every=5)
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_flat_layout_gives_the_same_circuit(name: str, tmp_path: Path) -> None:
     damage, kind = DAMAGE[name]

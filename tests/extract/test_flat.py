@@ -96,6 +96,7 @@ def difference(one: Extraction, other: Extraction) -> str:
     return "" if (one.faults, one.silicon) == (other.faults, other.silicon) else "faults or silicon"
 
 
+@pytest.mark.full(every=18)
 @pytest.mark.parametrize("name", CHIPS)
 def test_extraction_does_not_depend_on_the_hierarchy(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -209,6 +209,7 @@ def drawn(repeated: bytes = b"") -> bytes:
     return number(20) + bytes([0x7F if repeated else 0x7B]) + where + repeated
 
 
+@pytest.mark.full
 def test_oasis_files_that_expand_beyond_the_memory_limit_raise(tmp_path: Path) -> None:
     oas = tmp_path / "bomb.oas"
     oas.write_bytes(oasis(drawn()))

@@ -20,6 +20,7 @@ def run(*line: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *line], capture_output=True, text=True, env=environment)
 
 
+@pytest.mark.full
 def test_a_sample_of_all_faults_leaves_the_earlier_build_the_new_one_or_no_report() -> None:
     done = run("-m", "file_faults", "--sample")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -52,6 +53,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("fault", BROKEN)
 def test_faults_of_the_protocol_are_found(fault: str, tmp_path: Path) -> None:
     change, message = BROKEN[fault]

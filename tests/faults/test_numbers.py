@@ -35,6 +35,7 @@ def options() -> list[tuple[str, click.Parameter]]:
 OPTIONS = options()
 
 
+@pytest.mark.full(every=18)
 @pytest.mark.parametrize(("command", "option"), OPTIONS, ids=[f"{name} {one.opts[0]}" for name, one in OPTIONS])
 def test_odd_numbers_are_refused_by_name(
     command: str, option: click.Parameter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -144,6 +144,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Sequence[o
     return small_runs(tmp_path_factory.mktemp("runs"))
 
 
+@pytest.mark.full(every=9)
 @pytest.mark.parametrize(
     ("number", "command", "parameter"),
     [(number, *each) for number, each in enumerate(PARAMETERS)],

@@ -153,6 +153,7 @@ def all_end(group: int) -> bool:
     return False
 
 
+@pytest.mark.full(every=6)
 @pytest.mark.parametrize("number", ENDING)
 @pytest.mark.parametrize("repeated", [False, True])
 def test_a_signal_ends_a_command_that_runs_no_python(number: signal.Signals, repeated: bool, tmp_path: Path) -> None:
@@ -203,6 +204,7 @@ def test_an_interrupt_that_a_library_wraps_is_no_internal_error() -> None:
     assert received.code == 143
 
 
+@pytest.mark.full
 def test_signals_at_random_instants_leave_whole_files(tmp_path: Path) -> None:
     arguments = ("synth", "--bits", "2", "--servers", "2", "-o", str(tmp_path / "out" / "x.npz"))
     outcome = try_command(arguments, tmp_path / "out", 3, random.Random(0))

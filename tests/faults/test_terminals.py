@@ -152,6 +152,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Sequence[o
     return small_runs(tmp_path_factory.mktemp("runs"))
 
 
+@pytest.mark.full(every=10)
 @pytest.mark.parametrize("terminal", TERMINALS)
 def test_every_help_is_shown_or_ends_quietly(terminal: str) -> None:
     for arguments in [("--help",), *((command, "--help") for command in COMMANDS)]:
@@ -163,6 +164,7 @@ SLOW = ("cells", "cascade", "doctor", "search", "spectrum")
 """Commands whose small runs take seconds; main() runs them."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("number", "command"), list(enumerate(command for command in COMMANDS if command not in SLOW)))
 def test_every_commands_exit_code_is_delivered(
     number: int, command: str, runs: dict[str, tuple[Sequence[object], int]]
@@ -213,6 +215,7 @@ def test_a_pipe_that_does_not_block_gets_everything() -> None:
 SYNTH = "from optinc_pdk.cli import main; main()"
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("closed", ["1>&-", "2>&-", "0<&- 1>&- 2>&-"])
 def test_closed_descriptors_are_not_given_to_files(closed: str, tmp_path: Path) -> None:
     path = tmp_path / "x.npz"

@@ -100,6 +100,7 @@ def layout_bytes(process: str) -> bytes:
     return bytes(to_layout(chip, card, "c").write_bytes(options))
 
 
+@pytest.mark.full
 def test_builds_in_threads_equal_builds_one_after_another(tmp_path: Path) -> None:
     assert wrong_rounds(1, tmp_path, PROCESSES[:2]) == []
 

@@ -32,6 +32,7 @@ def outcomes(target: Target, folder: Path, count: int) -> list[str]:
     return found
 
 
+@pytest.mark.full
 def test_every_reader_accepts_or_refuses(
     all_targets: dict[str, Target], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,6 +45,7 @@ def test_every_reader_accepts_or_refuses(
             assert "refused" in found, name
 
 
+@pytest.mark.full
 def test_commands_end_with_0_1_or_2(all_targets: dict[str, Target], tmp_path: Path) -> None:
     # every command once, with another of its files
     for name in ("drc: .bias.yml", "lvs: .pic.yml", "check: .gds", "compare: .gds", "simulate: .gds"):

@@ -19,6 +19,7 @@ from optinc_pdk.signoff.lvs.comparison import compare
 MakeProcess = Callable[[str, float], Process]
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("base", ["soi220", "soi220_two_metal"])
 @pytest.mark.parametrize("radius_um", [20.0, 80.0, 200.0])
 def test_a_chip_with_large_bends_passes(base: str, radius_um: float, process_with: MakeProcess, tmp_path: Path) -> None:

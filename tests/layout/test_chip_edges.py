@@ -37,6 +37,7 @@ def tips(chip: ChipLayout, process: Process) -> NDArray[np.float64]:
     return np.array(found)
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("chip", CHIPS.values(), ids=CHIPS)
 def test_tips_are_at_the_edges_at_the_fibre_pitch_and_the_chip_passes(
     chip: dict[str, Any], built: Callable[..., Any]

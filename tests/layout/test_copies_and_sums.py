@@ -149,6 +149,7 @@ def shared(circuit: Circuit) -> list[str]:
     return [section for section in circuit.sections if section.endswith(("_split", "_sum"))]
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("shape", NETWORKS.values(), ids=NETWORKS)
 def test_sections_keep_every_rule_of_silicon(shape: Shape, process: Process, tmp_path: Path) -> None:
     circuit = whole(process, shape)

@@ -130,6 +130,7 @@ def test_a_port_is_where_the_drawn_cell_has_it(rotation: int, mirror: bool) -> N
 CHIPS = {"soi220_flipchip": (2, 4, 2), "soi220_flipchip_onchip": (2, 3, 2), "soi220_onchip": (2, 3, 2)}
 
 
+@pytest.mark.full
 def test_the_same_bytes_whatever_the_order_of_sets(tmp_path: Path, built: Callable[..., Any]) -> None:
     """Hashes of names differ between Python processes, and with them the order of every set of names."""
     here = {name: built(name, widths, (2, 2)).path.read_bytes() for name, widths in CHIPS.items()}

@@ -67,6 +67,7 @@ def write(shape: Shape, path: Path) -> kdb.Layout:
     return layout
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_written_chip_keeps_every_rule(shape: Shape, tmp_path: Path) -> None:
     write(shape, tmp_path / "chip.gds")

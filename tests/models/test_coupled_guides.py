@@ -55,6 +55,7 @@ def test_a_ring_over_a_straight_guide_has_the_closed_form(radius: float, gap: fl
     assert found == pytest.approx(np.exp((GAP - gap) / DECAY) * (ring + across) / 2, rel=2e-4)
 
 
+@pytest.mark.full
 def test_concentric_guides_couple_over_the_mean_of_their_lengths() -> None:
     inner, outer = arc(10.0, 0.0), arc(10.0 + WIDTH + GAP, -WIDTH - GAP)
     assert coupled_length_um(inner, outer, WIDTH, GAP, DECAY) == pytest.approx(

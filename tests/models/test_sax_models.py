@@ -88,6 +88,7 @@ def test_a_netlist_that_sax_cannot_simulate_is_refused(net, length, value):
         sax_schematic(netlist, PROCESS)
 
 
+@pytest.mark.full
 def test_sax_simulates_a_netlist_file_unchanged(tmp_path):
     """Wires, pads and cells included; a heater is set through the cell that it is in."""
     circuit = mesh_chip(3, PROCESS, "mesh")

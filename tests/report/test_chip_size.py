@@ -114,6 +114,7 @@ def test_joined_blocks_lose_light_in_their_trees() -> None:
     assert two.layers[1].columns == one.layers[1].columns == 5
 
 
+@pytest.mark.full(every=2)
 @pytest.mark.parametrize("process", ["soi220", "soi220_flipchip"])
 def test_the_documented_tables_are_up_to_date(process: str) -> None:
     card = load_process(process)

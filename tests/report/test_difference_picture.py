@@ -48,6 +48,7 @@ def picture(a: Path, b: Path) -> bytes:
     return difference_png(a, b, compare_layouts(a, b), load_process())
 
 
+@pytest.mark.full
 def test_each_side_has_its_colour(tmp_path: Path) -> None:
     same = layout(tmp_path / "a.gds", FRAME)
     more = layout(tmp_path / "b.oas", [*FRAME, kdb.DBox(400, 400, 600, 600)])
@@ -102,6 +103,7 @@ def test_a_detail_of_a_long_row_of_labels_shows_one(tmp_path: Path) -> None:
     assert pixels(picture(a, tmp_path / "b.gds"), ONLY_B) > pixels(picture(a, a), ONLY_B)
 
 
+@pytest.mark.full
 def test_of_several_top_cells_the_first_one_with_other_areas_is_drawn(tmp_path: Path) -> None:
     def tops(path: Path, **boxes: kdb.DBox) -> Path:
         drawn = kdb.Layout()

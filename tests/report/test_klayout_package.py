@@ -141,7 +141,7 @@ def in_the_application(gds: Path, home: Path) -> dict[str, Any]:
     return dict(json.loads((home / "answers.json").read_text()))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_entry_verifies_the_layout_that_the_application_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def chip(
     return extraction, names, shapes, layout_guides(extraction, names, shapes, process)
 
 
+@pytest.mark.full(every=3)
 def test_guides_are_those_of_a_boolean_operation(
     chip: tuple[Extraction, ExtractedNames, LayoutShapes, LayoutGuides],
 ) -> None:

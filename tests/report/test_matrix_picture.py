@@ -7,6 +7,7 @@ from optinc_pdk.matrices import MatrixTarget, compare_matrices
 from optinc_pdk.report.matrix_picture import matrix_png
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("shape", [(1, 4), (6, 2), (5, 5), (40, 3)])
 def test_pictures_show_the_difference(shape: tuple[int, int]) -> None:
     target = MatrixTarget(np.random.default_rng(0).normal(size=shape))

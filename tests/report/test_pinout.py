@@ -57,6 +57,7 @@ def at(row: dict[str, str]) -> tuple[float, float]:
     return float(row["x_um"]), float(row["y_um"])
 
 
+@pytest.mark.full(every=3)
 def test_every_label_of_the_netlist_has_one_row_at_its_place(chip: tuple[Path, Process]) -> None:
     gds, process = chip
     rows, texts = rows_of(gds), texts_of(gds, process)

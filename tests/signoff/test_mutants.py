@@ -84,6 +84,7 @@ def order(kind: str) -> list[str]:
     return [*list(CHIPS)[first:], *list(CHIPS)[:first]]
 
 
+@pytest.mark.full(every=20)
 @pytest.mark.parametrize("kind", SAMPLED)
 def test_a_mutant_of_every_kind_is_caught_or_shown_equivalent(
     kind: str, base: Callable[[str], Base], tmp_path: Path
@@ -99,6 +100,7 @@ def test_a_mutant_of_every_kind_is_caught_or_shown_equivalent(
         assert verdict.outcome == CAUGHT or "attenuator turned" in verdict.description, verdict.reason
 
 
+@pytest.mark.full(every=6)
 @pytest.mark.parametrize("number", range(6))
 def test_a_clean_chip_is_not_flagged(number: int, tmp_path: Path) -> None:
     found = check_clean(number, tmp_path)

@@ -346,6 +346,7 @@ def written(original: Original, rewrite: Rewrite, folder: Path) -> Path:
 IDS = [rewrite.__name__ for rewrite in REWRITINGS]
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("rewrite", REWRITINGS, ids=IDS)
 def test_a_rewritten_chip_matches_and_is_equal(chip: Original, rewrite: Rewrite, tmp_path: Path) -> None:
     path = written(chip, rewrite, tmp_path)
@@ -353,6 +354,7 @@ def test_a_rewritten_chip_matches_and_is_equal(chip: Original, rewrite: Rewrite,
     assert compare_layouts(chip.gds, path).equal
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize(("number", "rewrite"), list(enumerate(REWRITINGS)), ids=IDS)
 def test_a_rewritten_circuit_matches_and_is_equal(
     circuits: list[Original], number: int, rewrite: Rewrite, tmp_path: Path
@@ -395,6 +397,7 @@ def test_a_moved_layout_matches_and_is_equal_where_it_was(
         assert compare_layouts(original.gds, tmp_path / "back.gds").equal
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("name", MOVES)
 def test_labels_that_are_names_of_instances_move_with_the_layout(
     circuits: list[Original], name: str, tmp_path: Path

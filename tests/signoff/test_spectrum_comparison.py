@@ -100,6 +100,7 @@ def spectra_of(result: Verification) -> SpectrumComparison:
     return result.spectra
 
 
+@pytest.mark.full(every=4)
 @pytest.mark.parametrize("extra_nm", [-100, -20, 6, 10, 20, 50, 100])
 @pytest.mark.parametrize("draw", [mzi, ring, spiral])
 def test_lengths_beyond_the_tolerance_are_found_and_others_change_little(
@@ -118,6 +119,7 @@ def test_lengths_beyond_the_tolerance_are_found_and_others_change_little(
     assert beyond or spectra_of(result).within
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("name", PROCESSES)
 @pytest.mark.parametrize("draw", [mzi, ring])
 def test_an_arm_and_a_ring_that_are_longer_fail_in_every_process(

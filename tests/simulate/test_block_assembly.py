@@ -115,6 +115,7 @@ def with_lengths(circuit):
     return replace(flat, net_length_um=lengths)
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("local", [False, True])
 @pytest.mark.parametrize("realisation", ["offchip", "onchip"])
 @pytest.mark.parametrize("block", ["svd", 1])

@@ -178,6 +178,7 @@ def coherent_bias(phase):
     return replace(bias(), phases={"out": phase})
 
 
+@pytest.mark.full
 def test_coherent_receivers_read_the_field_in_phase_with_their_oscillator():
     symbols = np.arange(4).reshape(-1, 1, 1)
     one = chip({("out", "in"): 0.2 * np.exp(0.7j)})

@@ -124,6 +124,7 @@ def test_agrees_with_sax(full_process, seed, couplers, splitters, heaters, other
             assert found.s[:, j, i] == pytest.approx(np.asarray(theirs[into, out]), abs=1e-9)
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("modes", [2, 3, 7, 16])
 def test_meshes_agree_with_sax(modes):
     """The same netlist and models in SAX; ``benchmarks/bench_simulate.py`` compares all meshes up to 16 modes."""

@@ -18,6 +18,7 @@ from optinc_pdk.tolerance.rate_search import EQUAL, networks_by_rate
 TASK = Averaging(4, 4, 2)
 
 
+@pytest.mark.full
 def test_extracted_rate_is_that_of_a_build_and_below_the_planned_one(tmp_path: Path) -> None:
     process, onn = load_process("soi220_fast"), comparator_network(TASK)
     extracted, planned = chip_rate(onn, process, extracted=True), chip_rate(onn, process)
@@ -28,6 +29,7 @@ def test_extracted_rate_is_that_of_a_build_and_below_the_planned_one(tmp_path: P
     assert extracted == pytest.approx(speed.symbol_rate_bd, rel=0.02)
 
 
+@pytest.mark.full
 def test_search_takes_a_network_that_is_at_least_as_fast_as_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_search, "MOST_RATED", 4)
     monkeypatch.setattr(rate_search, "EXTRACTED", 2)
@@ -46,6 +48,7 @@ def test_search_takes_a_network_that_is_at_least_as_fast_as_the_smallest(monkeyp
         prove(one.onn, samples=100)
 
 
+@pytest.mark.full
 def test_limit_of_mzis_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_search, "MOST_RATED", 3)
     found = networks_by_rate(TASK, load_process("soi220_fast"), 8.0, 22)

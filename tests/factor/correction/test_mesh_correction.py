@@ -120,6 +120,7 @@ BAR_AND_CROSS_TARGETS = {
 }
 
 
+@pytest.mark.full(every=4)
 @pytest.mark.parametrize(
     ("name", "modes", "gain"),
     [

@@ -66,6 +66,7 @@ def test_the_first_level_of_a_cascade_is_built_of_small_parts() -> None:
     assert comparator_network(task).mzis <= 61
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("task", [Averaging(16, 4, 8), Averaging(16, 4, 4), Averaging(32, 4, 8)], ids=str)
 def test_large_lattices_are_proved(task: Averaging) -> None:
     onn = comparator_network(task)

@@ -51,6 +51,7 @@ def test_structures_are_within_their_limits(bits: int, widths: tuple[int, ...], 
     assert all(width <= limit for width, limit in zip(hidden, widths, strict=True))
 
 
+@pytest.mark.full(every=10)
 @pytest.mark.parametrize("name", NAMES)
 def test_cards_contain_the_recipe_and_the_measured_values(name: str) -> None:
     onn = Onn.load(NETWORKS / f"{name}.npz")

@@ -29,7 +29,7 @@ from optinc_pdk.onn.training.search import (
 TASK = Averaging(2, 4, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_search_trains_from_the_smallest_on_prunes_and_continues_after_an_interruption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def test_constant_units_stay_constant() -> None:
     assert not trained.layers[0].weight[4].any()
 
 
+@pytest.mark.full
 def test_clipped_networks_learn_from_a_random_start() -> None:
     start = random_network(Averaging(2, 4, 1), (12, 12), seed=1, activation="clipped_relu")
     points = start.task.lattice() / 3.0

@@ -107,6 +107,7 @@ def check(layout: kdb.Layout, path: Path) -> DrcResult:
     return run_drc(path, RULES, LAYERS)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("damage", CASES, ids=[case.__name__ for case in CASES])
 def test_a_flat_layout_has_the_same_violations(damage: Callable[[kdb.Layout], None], tmp_path: Path) -> None:
     layout = mesh()
@@ -220,6 +221,7 @@ IRREGULAR: dict[Callable[[kdb.Layout], None], set[str]] = {
 }
 
 
+@pytest.mark.full(every=7)
 @pytest.mark.parametrize("damage", [None, *IRREGULAR], ids=["none", *(case.__name__ for case in IRREGULAR)])
 def test_violations_among_irregular_shapes_equal_those_of_checks_of_the_whole(
     damage: Callable[[kdb.Layout], None] | None, tmp_path: Path
@@ -243,6 +245,7 @@ def test_violations_among_irregular_shapes_equal_those_of_checks_of_the_whole(
     assert (damage is None) == (not violated)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shift", [0, 1])
 def test_wires_closer_than_another_layers_rule_are_condensed(shift: int, tmp_path: Path) -> None:
     """Nested wires of as many lengths as wires, 10 µm apart, where heaters keep 25 µm; one may be 1 nm too close."""

@@ -115,7 +115,7 @@ def differences(name: str, path: Path) -> list[str]:
 SUBJECTS = [subject for subject in subjects() if subject.rule.kind not in ELECTRICAL_KINDS]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @needs_klayout
 @pytest.mark.parametrize("process", sorted({subject.process.name for subject in SUBJECTS}))
 def test_both_engines_agree_on_every_test_layout(tmp_path: Path, process: str) -> None:
@@ -156,6 +156,7 @@ def test_engines_agree_where_hierarchical_checks_may_miss_violations(tmp_path: P
         assert markers(path.with_suffix(".lyrdb"))["metal.width"]
 
 
+@pytest.mark.full
 @needs_klayout
 def test_engines_agree_which_marks_of_coupled_guides_are_valid(tmp_path: Path) -> None:
     process = PROCESSES["soi220"]
@@ -187,6 +188,7 @@ def test_engines_agree_which_marks_of_coupled_guides_are_valid(tmp_path: Path) -
     assert [line for label in drawn for line in differences("soi220", tmp_path / f"{label}.gds")] == []
 
 
+@pytest.mark.full
 @needs_klayout
 def test_engines_agree_which_devices_without_marks_are_exempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     process = PROCESSES["soi220"]

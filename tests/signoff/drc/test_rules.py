@@ -42,6 +42,7 @@ def test_every_kind_of_rule_has_cases() -> None:
     assert {subject.rule.kind for subject in RULES} == {*CHECKS, *ELECTRICAL_KINDS} == SCENES.keys()
 
 
+@pytest.mark.full(every=27)
 @pytest.mark.parametrize("subject", RULES, ids=IDS)
 def test_every_case_has_the_expected_number_of_violations(subject: Subject, tmp_path: Path) -> None:
     for sheet in drawn(subject):
@@ -54,6 +55,7 @@ def test_every_case_has_the_expected_number_of_violations(subject: Subject, tmp_
             )
 
 
+@pytest.mark.full(every=9)
 @pytest.mark.parametrize("subject", RULES, ids=IDS)
 def test_every_changed_limit_changes_a_result(subject: Subject, tmp_path: Path) -> None:
     plain = drawn(subject, plain=True)

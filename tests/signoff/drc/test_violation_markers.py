@@ -30,6 +30,7 @@ def test_no_violation_has_no_marker() -> None:
     assert merged_markers(unmerged([])) == []
 
 
+@pytest.mark.full
 def test_markers_that_lie_on_each_other_become_one_box_and_others_stay_apart() -> None:
     rng = np.random.default_rng(0)
     pile = [kdb.Polygon(kdb.Box(x, y, x + 900, y + 900)) for x, y in rng.integers(0, 900, (4000, 2)).tolist()]

@@ -164,6 +164,7 @@ def test_networks_that_are_no_closed_form_have_no_certificate(chip: Chip) -> Non
         certify_closed_form(s, board, bias, comparator_network(Averaging(8, 4, 4)))
 
 
+@pytest.mark.full
 def test_signals_in_units_of_their_maxima_give_the_same_outputs() -> None:
     """For 8 servers, peaks of the closed form exceed what words produce: units are dark or below 1."""
     onn = comparator_network(Averaging(6, 8, 3))

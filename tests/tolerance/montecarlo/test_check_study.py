@@ -126,6 +126,7 @@ def test_calibration_makes_sampled_matrix_chips_work(matrix_study: CheckStudy) -
         assert uncalibrated[job]["before"]["values"] == pytest.approx(one["values"], rel=1e-6)
 
 
+@pytest.mark.full
 def test_twins_of_single_blocks_calibrate_split_layers(block_study: CheckStudy) -> None:
     result = evaluate(changed(block_study, calibrated=True), JOBS[1])
     before, between, after = (result[stage]["values"] for stage in ("before", "between", "after"))
@@ -134,6 +135,7 @@ def test_twins_of_single_blocks_calibrate_split_layers(block_study: CheckStudy) 
     assert after["rms_deviation"] < 0.01 < 0.1 * before["rms_deviation"]
 
 
+@pytest.mark.full
 def test_blocks_of_a_chip_in_service_are_tuned_with_the_electronics_of_their_rows(block_study: CheckStudy) -> None:
     study, check = changed(block_study, calibrated=True), block_study.check
     seed = sample_seed(study.seed, JOBS[1].sample)
@@ -148,12 +150,14 @@ def test_blocks_of_a_chip_in_service_are_tuned_with_the_electronics_of_their_row
     assert found["rms_deviation"] < 0.02 < 0.5 * lost["rms_deviation"]
 
 
+@pytest.mark.full
 def test_blocks_whose_twin_is_not_fitted_are_tuned_in_the_loop(block_study: CheckStudy) -> None:
     result = evaluate(changed(block_study, calibrated=True), JOBS[2])
     between, after = (result[stage]["values"] for stage in ("between", "after"))
     assert after["rms_deviation"] < 0.02 < 0.2 * between["rms_deviation"] and after["agreement"] > 0.97
 
 
+@pytest.mark.full
 def test_blocks_that_are_good_enough_are_not_tuned(block_study: CheckStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*arguments: object) -> None:
         raise AssertionError("every block of this sample is good enough")

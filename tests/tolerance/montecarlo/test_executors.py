@@ -24,6 +24,7 @@ from optinc_pdk.tolerance.montecarlo.records import SampleJob
 JOBS = [SampleJob("all", "", sample) for sample in range(16)]
 
 
+@pytest.mark.full
 def test_results_are_complete_if_a_worker_is_killed(work) -> None:
     expected = dict(run_serially(work, JOBS))
     found: dict[SampleJob, Any] = {}
