@@ -483,7 +483,7 @@ def test_lengths_that_are_not_valid_raise_before_anything_is_drawn(name: str, ar
 def test_a_truth_value_is_no_length() -> None:
     # a cell of length 1.0 that was drawn before would be found in gdsfactory's cache, as True equals 1.0
     gf.clear_cache()
-    with pytest.raises(ValueError, match="^straight: length is True, not a length"):
+    with pytest.raises(ValueError, match=r"^straight: length is True, not a length"):
         CELLS["straight"](length=True)
 
 
