@@ -149,6 +149,7 @@ def test_unusable_input_writes_nothing_and_leaves_an_earlier_build(chips: Cascad
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 def test_a_refusal_during_the_second_build_leaves_an_earlier_build(
     chips: CascadeBuild, monkeypatch: pytest.MonkeyPatch
 ) -> None:

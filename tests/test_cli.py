@@ -400,6 +400,7 @@ def test_drc_prints_violated_rules_with_first_places_and_all_rules_on_request(tm
     assert both.returncode == 2 and "--rules" in both.stderr and "--json" in both.stderr
 
 
+@pytest.mark.full
 def test_drc_counts_warnings_and_violations_alike_in_lines_and_summary(chip: Path, tmp_path: Path) -> None:
     gds, bias = chip.with_suffix(".gds"), chip.with_suffix(".bias.yml")
     result = run("drc", gds, "--bias", bias, "-o", tmp_path / "a.lyrdb")
@@ -613,6 +614,7 @@ def test_check_sends_data_through_the_layout_of_a_general_network(tmp_path: Path
         assert refused.returncode == 2 and "a general network" in refused.stderr
 
 
+@pytest.mark.full
 def test_options_of_general_networks_decide_the_verdict(tmp_path: Path) -> None:
     weights, data = tmp_path / "weights.npz", tmp_path / "test.npz"
     without_task(weights)
@@ -1136,6 +1138,7 @@ def test_networks_without_a_chip_are_written_and_refused_by_name(
     assert not (tmp_path / "chip").exists()
 
 
+@pytest.mark.full
 def test_synth_writes_an_exact_network(tmp_path: Path) -> None:
     out = tmp_path / "w.npz"
     assert run("synth", "--bits", 4, "--servers", 4, "-o", out).returncode == 0
@@ -1224,6 +1227,7 @@ def test_the_bias_file_has_phases_and_codes_within_range(chip: Path) -> None:
     assert np.all(bias.code < 2**16)
 
 
+@pytest.mark.full
 def test_compare_lists_and_draws_what_only_one_layout_has(chip: Path, tmp_path: Path) -> None:
     gds, out = chip.with_suffix(".gds"), tmp_path / "out"
     equal = run("compare", gds, gds, "-o", out)
@@ -1256,6 +1260,7 @@ def test_compare_lists_and_draws_what_only_one_layout_has(chip: Path, tmp_path: 
     assert refused.returncode == 2 and "not.gds" in refused.stderr and not (tmp_path / "never").exists()
 
 
+@pytest.mark.full
 def test_compare_names_the_top_cells(tmp_path: Path) -> None:
     def tops(path: Path, **boxes: kdb.DBox) -> Path:
         layout = kdb.Layout()

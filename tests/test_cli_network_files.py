@@ -203,6 +203,7 @@ def test_netlist_and_bias_are_looked_for_beside_the_layout(
         assert done.code == 0, done.err
 
 
+@pytest.mark.full
 def test_the_report_states_the_activation_and_the_level_of_a_cascade(tmp_path: Path, run: Run) -> None:
     onn = comparator_network(cascade_tasks(2, 2, 1)[0])
     assert onn.task.remainder and onn.activation == "clipped_relu"

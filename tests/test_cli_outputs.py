@@ -111,6 +111,7 @@ def test_checks_of_a_build_do_not_overwrite_its_files(chip: Path, run: Run) -> N
     assert run("drc", alone).returncode == 0 and alone.with_suffix(".drc.lyrdb").exists()
 
 
+@pytest.mark.full
 def test_outputs_that_belong_to_a_report_are_refused(chip: Path, run: Run) -> None:
     link = chip.parent.parent / "link.npz"
     link.symlink_to(chip.with_name("chip.function.npz"))

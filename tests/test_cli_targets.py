@@ -93,6 +93,7 @@ def test_yield_of_a_network(built: Path, tmp_path: Path, run: Run) -> None:
     assert json.loads(strict.stdout)["stages"]["before"]["yield"]["passed"] == 0
 
 
+@pytest.mark.full
 def test_yield_with_noise(built: Path, tmp_path: Path, run: Run) -> None:
     matrix = ("yield", built / "matrix.gds", "--weights", built / "matrix.npy", "-o", tmp_path, "--samples", 1)
     options = ("--noise", "--symbol-rate", 1e6, "--no-contributions")
@@ -181,6 +182,7 @@ def test_spectrum_of_a_matrix(built: Path, tmp_path: Path, run: Run) -> None:
     assert strict.returncode == 1 and "not within the limits at its own carrier" in strict.stdout
 
 
+@pytest.mark.full
 def test_spectrum_of_a_network(built: Path, tmp_path: Path, run: Run) -> None:
     chip = ("spectrum", built / "network.npz", built / "network.gds", "--data", built / "data.npz")
     options = ("--wavelengths", "1549.5,1550.5", "--channels", 1, "--resolution", 0.1, "-o", tmp_path / "n.csv")
@@ -262,6 +264,7 @@ def test_noise_refuses_what_does_not_fit(
     assert not (tmp_path / "no.csv").exists()
 
 
+@pytest.mark.full
 def test_eyes_of_a_classifier(built: Path, tmp_path: Path, run: Run) -> None:
     chip = ("eye", built / "network.gds", "--weights", built / "network.npz", "--data", built / "data.npz")
     options = ("--symbol-rate", 1e5, "-o", tmp_path / "e.png")

@@ -58,6 +58,7 @@ def chip(tiny_chip: Path) -> Path:
     return tiny_chip
 
 
+@pytest.mark.full
 def test_a_run_prints_numbers_and_does_not_import_dask(chip: Path, tmp_path: Path) -> None:
     code = CODE.replace("main()", "\ntry:\n main()\nfinally:\n print('distributed' in sys.modules, file=sys.stderr)")
     options = ("--samples", 3, "--imperfection", "coupler", "--imperfection", "dac", "--dac-bits", 12, "--noise")
@@ -86,6 +87,7 @@ def test_the_summary_states_estimates_beside_the_counts(chip: Path, tmp_path: Pa
     assert run(chip, *options, "--noise", "--symbol-rate", 1e12).returncode == 2
 
 
+@pytest.mark.full
 def test_stronger_local_oscillators_lower_the_estimate(chip: Path, tmp_path: Path, run: Run) -> None:
     kinds = ("--imperfection", "coupler", "--imperfection", "laser", "--imperfection", "detector")
     options = ("--samples", 1, *kinds, "--scale", "coupler=0.1", "--no-contributions", "--noise", "--symbol-rate", 1e9)
@@ -266,6 +268,7 @@ def test_drift_writes_words_against_time(chip: Path, tmp_path: Path, run: Run, m
     assert (walk["tracked"]["wrong_ever"], walk["tracked"]["words_ever"]) == (0, 26 * 4 * 4**4)
 
 
+@pytest.mark.full
 def test_drift_with_noise_counts_words_and_states_estimates(
     chip: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,7 @@ def test_the_bundled_network_passes_on_layers_of_the_platform(tmp_path: Path) ->
     assert drawn <= set(PROCESS.gds_layers.values()) - ours
 
 
+@pytest.mark.full
 def test_the_extinction_of_the_platforms_own_modulator_does_not_suffice(tmp_path: Path) -> None:
     """At 3 dB, geometry and circuit are right, and words are wrong."""
     cards = tmp_path / "cards"

@@ -35,6 +35,7 @@ def content(svg: Path) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("figure", FIGURES)
 def test_a_figure_is_what_its_command_draws(figure: str, drawn: Path) -> None:
     committed = content(DOCS / figure)

@@ -240,6 +240,7 @@ def test_lvs_reports_a_cut_guide_at_its_position(chip: Build, tmp_path: Path) ->
     assert near(result, at[0], 1.0)
 
 
+@pytest.mark.full
 def test_a_narrowed_guide_violates_a_rule_at_its_position(small_chip: Build, tmp_path: Path) -> None:
     at: list[kdb.Point] = []
 
@@ -285,6 +286,7 @@ def cut_wire(currents: Currents) -> kdb.Box:
     raise AssertionError("no wire leaves a pad straight")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("cut", [cut_trunk, cut_bus, cut_wire])
 def test_thin_metal_violates_the_current_rule_at_its_position(
     cut: Callable[[Currents], kdb.Box], relu_chip: Build, tmp_path: Path

@@ -54,6 +54,7 @@ def bundled(name):
     return weight_files.NETWORKS / f"{name}.npz"
 
 
+@pytest.mark.full(every=4)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_estimates_agree_with_measured_peaks(name):
     peak_gb = SCENARIOS[name]["peak_gb"]

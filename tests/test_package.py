@@ -56,6 +56,7 @@ def test_import_of_the_package_loads_no_module_of_it() -> None:
     assert modules == set()
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("package", MATHEMATICS)
 def test_mathematics_starts_without_layout_tools(package: str) -> None:
     loaded = {name.partition(".")[0] for name in modules_loaded_by(f"import optinc_pdk.{package}")}

@@ -53,6 +53,7 @@ def test_names_of_instances_have_a_layer_that_the_process_does_not_have() -> Non
     assert tuple(layer_enum(taken).LABEL_INSTANCE) == (206, 1)
 
 
+@pytest.mark.full
 def test_layers_are_the_cards_after_other_processes_were_active() -> None:
     """The layers of a process are empty when it is left, so those of the third process take their indices."""
     python(
@@ -140,6 +141,7 @@ def test_bends_of_gdsfactory_have_chords_that_the_extractor_reads(tmp_path: Path
     assert extract(tmp_path / "bends.gds", PROCESS).faults == ()
 
 
+@pytest.mark.full
 def test_kfactorys_settings_are_not_changed() -> None:
     python(
         """
@@ -187,6 +189,7 @@ def test_gdsfactory_reads_a_written_netlist(tmp_path: Path) -> None:
     assert {p.name for p in component.ports} == set(circuit.ports)
 
 
+@pytest.mark.full
 def test_cells_refuse_without_an_active_pdk_of_this_package() -> None:
     python(
         """
@@ -207,6 +210,7 @@ for name, cell in CELLS.items():
     )
 
 
+@pytest.mark.full
 def test_the_pdk_neither_needs_nor_loads_sax() -> None:
     python(
         """

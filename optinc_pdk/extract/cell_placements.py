@@ -171,24 +171,21 @@ def transformation(code: int, x: int = 0, y: int = 0) -> kdb.Trans:
 
 def _instances(cell: kdb.Cell) -> tuple[Ints, frozenset[int]]:
     """Return cell index, orientation code, x and y (n, 4) of the instances of a cell, and the cells of tilted ones."""
-    rows: list[tuple[int, int, int, int]] = []
+    arrays: list[tuple[int, ...]] = []
     tilted: set[int] = set()
     for instance in cell.each_inst():
         if instance.is_complex():
             tilted.add(instance.cell_index)
             continue
-        trans = instance.trans
-        origin, number, code = trans.disp, instance.cell_index, trans.rot
-        if not instance.is_regular_array():
-            rows.append((number, code, origin.x, origin.y))
-            continue
-        a, b = instance.a, instance.b
-        rows += [
-            (number, code, origin.x + i * a.x + j * b.x, origin.y + i * a.y + j * b.y)
-            for i in range(max(instance.na, 1))
-            for j in range(max(instance.nb, 1))
-        ]
-    return np.array(rows, dtype=np.int64).reshape(-1, 4), frozenset(tilted)
+        trans, a, b = instance.trans, instance.a, instance.b
+        counts = (max(instance.na, 1), max(instance.nb, 1)) if instance.is_regular_array() else (1, 1)
+        arrays.append((instance.cell_index, trans.rot, trans.disp.x, trans.disp.y, a.x, a.y, b.x, b.y, *counts))
+    first = np.array(arrays, dtype=np.int64).reshape(-1, 10)
+    count = first[:, 8] * first[:, 9]
+    rows = np.repeat(first, count, axis=0)
+    column, row = np.divmod(np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count), rows[:, 9])
+    place = rows[:, 2:4] + column[:, None] * rows[:, 4:6] + row[:, None] * rows[:, 6:8]
+    return np.concatenate([rows[:, :2], place], axis=1), frozenset(tilted)
 
 
 def _transformed(placed: Ints, trans: kdb.Trans) -> Ints:

@@ -73,6 +73,7 @@ def test_a_cell_passes_drc(process: str, name: str, tmp_path: Path) -> None:
     assert {found.id: [str(box) for box in found.boxes_um] for found in result.rules if found.violations} == {}
 
 
+@pytest.mark.full(every=2)
 @pytest.mark.parametrize(("process", "name"), DRAWN)
 def test_a_cell_is_extracted_without_faults(process: str, name: str, tmp_path: Path) -> None:
     get_pdk(process).activate()

@@ -80,6 +80,7 @@ def test_a_classifier_becomes_a_chip_that_passes(chip: Build) -> None:
     assert "agree on 200 of 200 samples" in page and "Accuracy of the chip" in page
 
 
+@pytest.mark.full
 def test_the_written_chip_computes_the_written_outputs(chip: Build) -> None:
     """Netlist, layout and bias are read from their files; the inputs are sent as the bias states."""
     bias = read_bias(file(chip, ".bias.yml"))
@@ -141,6 +142,7 @@ def flipped(network: GeneralNetwork, layer: int, row: int, column: int) -> Gener
     return GeneralNetwork.of_layers(layers, network.activation, card=network.card)
 
 
+@pytest.mark.full
 def test_a_network_with_one_weight_flipped_fails_and_is_named_as_the_cause(tmp_path: Path) -> None:
     wrong = flipped(NETWORK, 1, 0, 2)
     share = float(np.mean(wrong.forward(X).argmax(axis=1) == LABELS))

@@ -100,6 +100,7 @@ def test_a_circuit_passes(name: str) -> None:
     assert compare_with_klayout(result.drawn.reference, result.drawn.extraction.circuit, PROCESS, result.lvs).match
 
 
+@pytest.mark.full
 def test_the_circuits_have_every_device_of_the_process() -> None:
     used = {kind for name in NAMES for kind in sound(name).drawn.extraction.silicon}
     assert used >= set(PROCESS.devices) - {"pad"}

@@ -226,6 +226,7 @@ def test_closed_descriptors_are_not_given_to_files(closed: str, tmp_path: Path) 
     assert op.Onn.load(path).task == Averaging(2, 2, 1)
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize(
     ("number", "code", "words"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "SIGTERM"), (signal.SIGHUP, 129, "SIGHUP")],

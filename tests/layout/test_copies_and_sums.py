@@ -161,6 +161,7 @@ def test_sections_keep_every_rule_of_silicon(shape: Shape, process: Process, tmp
         assert {rule.id: rule.boxes_um.tolist() for rule in result.rules if rule.violations} == {}
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("shape", (NETWORKS | LARGE).values(), ids=NETWORKS | LARGE)
 def test_copies_and_sums_match_after_extraction(shape: Shape, process: Process, tmp_path: Path) -> None:
     circuit = whole(process, shape)

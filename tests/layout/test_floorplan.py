@@ -29,6 +29,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.full(every=2)
 @pytest.mark.parametrize("case", NETWORKS.values(), ids=NETWORKS)
 def test_extracted_circuit_matches(case: tuple[Any, ...], built: Callable[..., Any]) -> None:
     chip = built(*case)

@@ -31,6 +31,7 @@ def drawn(task: Averaging, process: str) -> tuple[Circuit, ChipLayout]:
     return lay_out_network(Onn(layers, task, ()), load_process(process), "groups")
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize(("task", "process"), CASES, ids=[name for _, name in CASES])
 def test_groups_keep_every_rule_and_match_after_extraction(task: Averaging, process: str, tmp_path: Path) -> None:
     card, path = load_process(process), tmp_path / "chip.gds"

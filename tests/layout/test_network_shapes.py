@@ -78,6 +78,7 @@ def test_written_chip_keeps_every_rule(shape: Shape, tmp_path: Path) -> None:
     assert violations == {}
 
 
+@pytest.mark.full(every=3)
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_extracted_circuit_matches(shape: Shape, tmp_path: Path) -> None:
     write(shape, tmp_path / "chip.gds")
@@ -138,6 +139,7 @@ def test_every_cell_is_in_the_file_once(shape: Shape, tmp_path: Path) -> None:
     assert drawn == {CELLS[kind]().name: count for kind, count in kinds.items() if kind != "pad"}
 
 
+@pytest.mark.full
 def test_same_chip_gives_same_bytes_in_this_and_another_process(tmp_path: Path) -> None:
     shape = SHAPES["one server and an odd mesh"]
     for name in ("a.gds", "b.gds"):

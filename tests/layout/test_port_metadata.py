@@ -58,6 +58,7 @@ def test_kfactory_reads_fibres_pads_and_the_ports_of_devices(written: tuple[str,
     assert splitter["o1"].width == pytest.approx(1e3 * float(load_process(name).guide.width_um))
 
 
+@pytest.mark.full(every=2)
 def test_checks_do_not_see_the_metadata(written: tuple[str, ChipLayout, Path]) -> None:
     name, _, folder = written
     process = load_process(name)

@@ -44,6 +44,7 @@ def written(process: str, onn: Onn, path: Path) -> Path:
     return path
 
 
+@pytest.mark.full(every=2)
 @pytest.mark.parametrize("onn", NETWORKS.values(), ids=NETWORKS)
 def test_chip_keeps_every_rule_and_matches_the_circuit(onn: Onn, tmp_path: Path) -> None:
     card = load_process(TWO)

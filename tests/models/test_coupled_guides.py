@@ -43,6 +43,7 @@ def test_parallel_guides_have_the_length_times_the_decay_of_their_gap(length: fl
     assert found == pytest.approx(length * np.exp((GAP - gap) / decay), rel=1e-12)
 
 
+@pytest.mark.full(every=2)
 @pytest.mark.parametrize("radius", [5.0, 10.0, 30.0])
 @pytest.mark.parametrize("gap", [0.15, 0.2, 0.4])
 def test_a_ring_over_a_straight_guide_has_the_closed_form(radius: float, gap: float) -> None:

@@ -25,6 +25,7 @@ def test_noise_of_one_row_is_the_normal_tail() -> None:
     assert field_noise_tolerance(identity()) == pytest.approx(expected, rel=0.02)
 
 
+@pytest.mark.full
 def test_matrix_errors_of_one_row_are_proportional_to_the_signal() -> None:
     def wrong(epsilon: float) -> float:
         # Level x is wrong if |ε G x| exceeds a half; the highest level only below.

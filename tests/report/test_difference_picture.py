@@ -60,6 +60,7 @@ def test_each_side_has_its_colour(tmp_path: Path) -> None:
         assert pixels(png, BOTH) > 10_000
 
 
+@pytest.mark.full
 def test_a_difference_much_smaller_than_a_pixel_is_seen(tmp_path: Path) -> None:
     same = layout(tmp_path / "a.gds", FRAME)
     shifted = layout(tmp_path / "b.gds", [FRAME[0], FRAME[1].moved(0, 0.001)])
@@ -77,6 +78,7 @@ def test_places_that_are_close_are_one_and_the_largest_comes_first(tmp_path: Pat
     assert difference_places(drawn_top(compare_layouts(a, a))) == []
 
 
+@pytest.mark.full
 def test_labels_with_letters_that_the_font_lacks_are_drawn(tmp_path: Path) -> None:
     a, b = layout(tmp_path / "a.gds", FRAME), layout(tmp_path / "b.gds", FRAME, "中 $x_")
     png = picture(a, b)
@@ -92,6 +94,7 @@ def test_a_detail_of_a_long_place_shows_a_piece() -> None:
     assert short[0] < 500.0 and short[2] > 520.0 and (short[0] + short[2]) / 2 == pytest.approx(510.0)
 
 
+@pytest.mark.full
 def test_a_detail_of_a_long_row_of_labels_shows_one(tmp_path: Path) -> None:
     a, drawn = layout(tmp_path / "a.gds", FRAME), kdb.Layout()
     drawn.read(str(a))

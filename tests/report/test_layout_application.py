@@ -94,6 +94,7 @@ def test_every_guide_has_polygons_and_its_loss(page: Path, data: dict[str, Any])
         assert math.isclose(loss, 3.0 * length * 1e-4, abs_tol=1e-6)
 
 
+@pytest.mark.full
 def test_the_same_chip_gives_the_same_bytes(page: Path, tmp_path: Path) -> None:
     assert build(carry_chain(Averaging(2, 4, 1)), tmp_path, "small").passed
     assert data_text(tmp_path / "small.report.html") == data_text(page)
@@ -494,6 +495,7 @@ CUT = (
 )
 
 
+@pytest.mark.full(every=2)
 @needs_chromium
 def test_the_tables_fit_a_narrow_window(shown: Browser) -> None:
     heads = "[...document.querySelectorAll('.stacked')].map((table) => table.previousElementSibling.textContent)"

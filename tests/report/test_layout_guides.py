@@ -63,6 +63,7 @@ def test_guides_are_those_of_a_boolean_operation(
     assert set(piece_of) - {-1} == set(range(len(guides.ends)))
 
 
+@pytest.mark.full(every=3)
 def test_guides_end_at_ports_of_the_netlist(
     chip: tuple[Extraction, ExtractedNames, LayoutShapes, LayoutGuides],
 ) -> None:

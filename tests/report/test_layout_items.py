@@ -55,6 +55,7 @@ def of_kind(data: LayoutData, kind: str) -> list[LayoutItem]:
     return [item for item in data.items if item.kind == kind]
 
 
+@pytest.mark.full
 def test_a_layout_that_differs_from_its_netlist_has_items_and_markers(damaged: LayoutData) -> None:
     assert {DIFFERENCES, FAULTS} <= {marker.check for marker in damaged.markers}
     assert of_kind(damaged, "heater") and of_kind(damaged, "pad") and of_kind(damaged, "fibre")

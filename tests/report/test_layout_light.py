@@ -93,6 +93,7 @@ def test_light_of_an_input_mode_is_that_of_the_matrix(tmp_path: Path) -> None:
     assert np.all(np.diag(lit) == 0.0) and np.all(lit[~np.eye(4, dtype=bool)] < -20.0)
 
 
+@pytest.mark.full
 def test_light_of_samples_is_that_of_their_outputs(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     layers = [Layer(rng.normal(size=(o, i)) / np.sqrt(i), 0.3 * rng.normal(size=o)) for i, o in pairwise((3, 5, 3))]

@@ -76,6 +76,7 @@ def test_every_label_of_the_netlist_has_one_row_at_its_place(chip: tuple[Path, P
     assert {row["kind"] for row in rows} == ({"bump", "fibre"} if process.name == "soi220_fast" else {"pad", "fibre"})
 
 
+@pytest.mark.full(every=3)
 def test_every_bump_of_the_layout_has_a_row(chip: tuple[Path, Process]) -> None:
     gds, process = chip
     layout = kdb.Layout()

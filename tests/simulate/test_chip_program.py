@@ -38,6 +38,7 @@ def extraction(chip: Path) -> Extraction:
     return extract(chip, PROCESS)
 
 
+@pytest.mark.full
 def test_voltages_and_codes_of_an_array_are_those_of_a_reprogrammed_chip(
     chip: Path, extraction: Extraction, tmp_path: Path
 ) -> None:

@@ -95,6 +95,7 @@ def test_any_device_agrees_with_dense_elimination(full_process, seed, couplers, 
     assert np.linalg.norm(found.s[0], 2) <= 1.0
 
 
+@pytest.mark.full
 @given(SEEDS, st.integers(1, 4), st.integers(0, 3), st.integers(1, 4), st.integers(0, 2), st.booleans())
 @settings(max_examples=3, deadline=None)
 def test_agrees_with_sax(full_process, seed, couplers, splitters, heaters, others, full):

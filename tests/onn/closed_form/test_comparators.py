@@ -31,6 +31,7 @@ from optinc_pdk.onn.error_tolerance import field_noise_tolerance, matrix_error_t
 from optinc_pdk.onn.network import propagate
 
 
+@pytest.mark.full(every=6)
 @pytest.mark.parametrize(
     ("task", "mzis"),
     [

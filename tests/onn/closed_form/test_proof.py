@@ -61,6 +61,7 @@ CLOSED = {
 }
 
 
+@pytest.mark.full(every=2)
 @pytest.mark.parametrize("task", [Averaging(4, 4, 2), Averaging(4, 3, 2, remainder=True)], ids=str)
 @pytest.mark.parametrize("form", CLOSED)
 def test_every_changed_weight_that_changes_the_function_is_found(task: Averaging, form: str) -> None:

@@ -26,6 +26,7 @@ def test_every_network_of_the_package_has_a_recipe() -> None:
         bundled_weights(6, 4)
 
 
+@pytest.mark.full(every=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_exact_over_the_lattice_with_margin_also_when_normalised(name: str) -> None:
     onn = Onn.load(NETWORKS / f"{name}.npz")

@@ -83,6 +83,7 @@ def test_the_front_has_the_candidates_that_no_other_dominates(tmp_path: Path) ->
     assert [row["name"] for row in rows if row["on_front"] == "1"] == ["a", "c"]
 
 
+@pytest.mark.full
 def test_mzis_follow_the_papers_convention() -> None:
     onn = carry_chain(Averaging(8, 4, 4))
     parts = [[(len(part.rows), len(part.columns)) for part in onn.layer_parts(i)] for i in range(len(onn.layers))]

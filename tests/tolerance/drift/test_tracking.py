@@ -92,6 +92,7 @@ def test_a_walk_of_ten_times_the_card_is_tracked(service):
     assert (none.steps, none.pilots, none.rounds) == (0, 0, 0)
 
 
+@pytest.mark.full
 def test_a_temperature_that_rises_is_followed_through_whole_turns(service):
     scenario = DriftScenario("warmer", 0.0, 0.4)
     static, _ = drift_points(service, scenario, 1.0, False)
@@ -140,6 +141,7 @@ def test_noisier_pilots_move_heaters_less(noisy_service):
     assert noisier.settled_rad.mean() > model.settled_rad.mean() > 1.05 * SETTLED_RAD
 
 
+@pytest.mark.full
 def test_tracking_with_noise_settles_and_restores_words(noisy_service):
     lost = 0
     bench, model, start = noisy_service.bench, noisy_service.model, noisy_service.setting

@@ -86,6 +86,7 @@ def test_a_cluster_without_workers_is_refused(work) -> None:
         pass
 
 
+@pytest.mark.full
 def test_a_large_study_is_sent_without_warnings(work) -> None:
     threshold = {"distributed.admin.large-graph-warning-threshold": 10_000}
     with dask.config.set(threshold), open_executor(work, "local", 1) as run, warnings.catch_warnings():
