@@ -127,8 +127,10 @@ def null_rectangular(real: _Floats, imag: _Floats, order: _Indices, rotations: _
         for diagonal in range(1, modes):
             if diagonal % 2:
                 _null_from_right(real[index], imag[index], diagonal, chain)
+                # number by number: to assign rows would compile for seconds longer
                 for step in range(diagonal):
-                    rotations[index, order[first + step]] = chain[step]
+                    for part in range(3):
+                        rotations[index, order[first + step], part] = chain[step, part]
                 first += diagonal
                 continue
             for step in range(diagonal):
@@ -201,10 +203,13 @@ def phases_from_rotations(
         output_phase: (batch, N) output phases in rad, in [0, 2 pi); overwritten.
     """
     for index in range(len(rotations)):
-        pending = np.ones(diagonal.shape[1], dtype=np.complex128)
+        pending = np.empty(diagonal.shape[1], dtype=np.complex128)
+        for mode in range(len(pending)):
+            pending[mode] = 1.0
         for place in range(len(order) + 1):
             if place == inner:
-                pending *= diagonal[index]
+                for mode in range(len(pending)):
+                    pending[mode] *= diagonal[index, mode]
             if place == len(order):
                 break
             slot = order[place]

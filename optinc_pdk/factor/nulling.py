@@ -93,8 +93,10 @@ def decompose(
     diagonal = _remaining_diagonal(stack, real, imag, "U[{}]" if lead else "U")
     theta, phi = np.empty(rotations.shape[:2]), np.empty(rotations.shape[:2])
     output_phase = np.empty(diagonal.shape)
+    # one memory layout, for which the kernel is compiled once
+    row = np.ascontiguousarray(arrangement.row)
     kernels.phases_from_rotations(
-        rotations, arrangement.row, arrangement.order, arrangement.inner, diagonal, free_phi, theta, phi, output_phase
+        rotations, row, arrangement.order, arrangement.inner, diagonal, free_phi, theta, phi, output_phase
     )
     return Mesh(
         modes=modes,

@@ -70,9 +70,34 @@ def _add_sources(
 
 
 @compiled
+def _fill(tile: _Floats, value: float) -> None:
+    """Sets all entries of an (n, tile) array; to assign to a slice would compile for a second longer."""
+    for row in range(len(tile)):
+        for w in range(_TILE):
+            tile[row, w] = value
+
+
+@compiled
+def _copy(source: _Floats, first: int, target: _Floats, shift: int, rows: int, count: int) -> None:
+    """Copies rows of a tile, from its ``first`` columns on, into the first columns of another, or the reverse.
+
+    Args:
+        source: Array to read.
+        first: First column that is read.
+        target: Array that is written.
+        shift: First column that is written.
+        rows: Number of rows.
+        count: Number of columns.
+    """
+    for row in range(rows):
+        for w in range(count):
+            target[row, shift + w] = source[row, first + w]
+
+
+@compiled
 def _read_rows(re: _Floats, im: _Floats, row: _Indices, balance: _Floats, signal: _Floats) -> None:
     """Calculates the detected difference of every row of one layer: its plus less balance times its minus."""
-    signal[:] = 0.0
+    _fill(signal, 0.0)
     pairs = len(row)
     for pair in range(pairs):
         into, weight, minus = row[pair], balance[row[pair]], pair + pairs
@@ -182,23 +207,33 @@ def settle(
     real, quadrature = np.zeros((sources, _TILE)), np.zeros((sources, _TILE))
     step, leak_step, difference = np.empty((neurons, _TILE)), np.empty((neurons, _TILE)), np.empty((neurons, _TILE))
     moving, moved, order = np.zeros(neurons, dtype=np.int64), np.arange(neurons), np.arange(sources)
-    signal, dark = np.zeros((np.max(row_start[1:] - row_start[:-1]), _TILE)), np.zeros(_TILE)
-    # fields of the carrier and of neurons in darkness
-    dark_re = field_re[0] - leak * field_im[first:].sum(axis=0)
-    dark_im = field_im[0] + leak * field_re[first:].sum(axis=0)
+    most = 0
+    for layer in range(len(row_start) - 1):
+        most = max(most, row_start[layer + 1] - row_start[layer])
+    signal, dark = np.zeros((most, _TILE)), np.zeros(_TILE)
+    # no literal: for one, a function is compiled once more
+    zero = order[0]
     for start in range(0, words, _TILE):
         count = min(_TILE, words - start)
-        real[:first, :count] = light[:first, start : start + count]
+        _copy(light, start, real, zero, first, count)
         # neurons start in darkness, where their modulators leak most
-        real[first:] = 0.0
-        quadrature[first:] = leak
+        _fill(real[first:], 0.0)
+        _fill(quadrature[first:], leak)
         for source in range(1, first):
-            step[0] = 0.0
+            _fill(step[:1], 0.0)
             _update_modulator(leak, real[source], step[0], quadrature[source], leak_step[0])
+        # fields of the carrier and of neurons in darkness
         for detector in range(len(re)):
-            re[detector] = dark_re[detector]
-            im[detector] = dark_im[detector]
-        _add_sources(re, im, real, quadrature, field_re, field_im, order[1:first], 0)
+            dark_re, dark_im = 0.0, 0.0
+            for source in range(first, sources):
+                dark_re += field_im[source, detector]
+                dark_im += field_re[source, detector]
+            dark_re, dark_im = field_re[0, detector] - leak * dark_re, field_im[0, detector] + leak * dark_im
+            for w in range(_TILE):
+                re[detector, w] = dark_re
+                im[detector, w] = dark_im
+        _add_sources(re, im, real, quadrature, field_re, field_im, order[1:first], zero)
+        unsettled = 0
         for number in range(passes):
             for layer in range(len(detector_start) - 1):
                 rows = slice(row_start[layer], row_start[layer + 1])
@@ -219,15 +254,23 @@ def settle(
                         moved[sending] = n
                         sending += 1
                 _add_sources(re, im, step, leak_step, field_re, field_im, moved[:sending], first)
-            if number and not np.any(moving):
+            unsettled = 0
+            for n in range(neurons):
+                unsettled += moving[n]
+            if number and not unsettled:
                 break
-        if passes > 1 and np.any(moving):
-            return float(np.abs(step[moving > 0]).max())
-        out_re[:] = 0.0
-        out_im[:] = 0.0
-        _add_sources(out_re, out_im, real, quadrature, receiver_re, receiver_im, order, 0)
-        light[first:, start : start + count] = real[first:, :count]
-        differences[:, start : start + count] = difference[:, :count]
-        received[:receivers, start : start + count] = out_re[:, :count]
-        received[receivers:, start : start + count] = out_im[:, :count]
+        if passes > 1 and unsettled:
+            largest = 0.0
+            for n in range(neurons):
+                if moving[n]:
+                    for w in range(_TILE):
+                        largest = max(largest, abs(step[n, w]))
+            return largest
+        _fill(out_re, 0.0)
+        _fill(out_im, 0.0)
+        _add_sources(out_re, out_im, real, quadrature, receiver_re, receiver_im, order, zero)
+        _copy(real[first:], zero, light[first:], start, neurons, count)
+        _copy(difference, zero, differences, start, neurons, count)
+        _copy(out_re, zero, received, start, receivers, count)
+        _copy(out_im, zero, received[receivers:], start, receivers, count)
     return 0.0
