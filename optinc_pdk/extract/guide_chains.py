@@ -33,6 +33,8 @@ from optinc_pdk.extract.spatial_index import box_array
 NOT_FOUND = -1
 # Length of guide that is checked on both sides of a joint, in widths of a guide.
 REACH_WIDTHS = 4
+# Length of a straight guide from which the bends on both sides of it are measured apart.
+LONG_NM = 12_000
 # Relative error that rounding may cause in a sum of width errors.
 ROUNDING = 1e-6
 
@@ -253,25 +255,29 @@ class _Guides:
         Args:
             codes: (n,) codes of its strips.
         """
-        if not self.are_smooth(codes) or self.is_wide_or_narrow(codes):
+        if not self.are_smooth(codes) or self.has_wrong_width(codes):
             return None
-        length = self.straight_nm[codes]
-        straight = length >= MEASURED_NM
-        borders = np.flatnonzero(np.diff(np.concatenate([[False], straight, [False]]).astype(np.int8)))
-        along = np.concatenate([[0.0], np.cumsum(np.where(straight, length, 0.0))])
-        longest = np.concatenate([[0.0], np.cumsum(np.where(straight, 0.0, self.longest_nm[codes]))])
+        straight = self.straight_nm[codes]
+        borders = np.flatnonzero(np.diff(np.concatenate([[False], straight > 0, [False]]).astype(np.int8)))
+        along = np.concatenate([[0.0], np.cumsum(straight)])
+        long = along[borders[1::2]] - along[borders[::2]] >= LONG_NM
+        begin, stop = borders[::2][long], borders[1::2][long]
+        runs = along[stop] - along[begin]
+        # a straight run that is long compared to the chords beside it counts as straight, however long it is
+        ahead = np.append(self.enough_nm[codes], 0.0)[stop]
+        behind = np.append(self.enough_nm[codes ^ 1], 0.0)[begin - 1]
+        enough = np.maximum(ahead, behind)
+        if np.any(runs < enough):
+            return _joined([self.strips[code >> 1].entered(code & 1) for code in codes.tolist()]).length_um
         # bends between straight runs, the first and the last of which may be missing
-        first, last = np.append(0, borders[1::2]), np.append(borders[::2], len(codes))
-        runs = np.concatenate([[0.0], along[borders[1::2]] - along[borders[::2]], [0.0]])
-        # a straight run counts as straight if it is long compared to the chords beside it, however long it is
-        enough = 2 * STRAIGHT_RATIO * (longest[last] - longest[first] + 3 * MEASURED_NM)
-        ends = np.minimum(np.stack([runs[:-1], runs[1:]]), np.floor(enough)).astype(np.int64)
-        parts, raw, size = [2 * float(along[-1])], codes.tobytes(), codes.itemsize
-        for begin, end, before, after in zip(first.tolist(), last.tolist(), *ends.tolist(), strict=True):
-            if begin < end:
-                key = raw[begin * size : end * size], before, after
+        first, last = np.append(0, stop), np.append(begin, len(codes))
+        ends = np.stack([np.append(0, enough), np.append(enough, 0)]).astype(np.int64)
+        parts, raw, size = [2 * float(np.sum(runs))], codes.tobytes(), codes.itemsize
+        for one, other, before, after in zip(first.tolist(), last.tolist(), *ends.tolist(), strict=True):
+            if one < other:
+                key = raw[one * size : other * size], before, after
                 if key not in self.exact:
-                    self.exact[key] = self._around(codes, begin, end, before, after)
+                    self.exact[key] = self._around(codes, one, other, before, after)
                 parts += self.exact[key]
         return math.fsum(parts) / (2 * NM_PER_UM)
 
@@ -293,9 +299,10 @@ class _Guides:
         return [*_exact_sum(_joined(strips).parts_nm), -2.0 * (before + after)]
 
     @cached_property
-    def longest_nm(self) -> NDArray[np.float64]:
-        """(2 n,) longest chord of each strip in nm, by its code."""
-        return np.repeat(np.array([strip.sides.longest_nm for strip in self.strips], dtype=np.float64), 2)
+    def enough_nm(self) -> NDArray[np.float64]:
+        """(2 n,) length in nm from which a straight guide counts as straight before a guide enters each strip."""
+        chords = [strip.entered(end).first_chords_nm for strip in self.strips for end in (0, 1)]
+        return np.ceil(2 * STRAIGHT_RATIO * (np.array(chords, dtype=np.float64) + 3 * MEASURED_NM))
 
     @cached_property
     def straight_nm(self) -> NDArray[np.float64]:
@@ -303,7 +310,7 @@ class _Guides:
         lengths = [strip.sides.straight_nm(self.rule) for strip in self.strips]
         return np.repeat(np.array(lengths, dtype=np.float64), 2)
 
-    def is_wide_or_narrow(self, codes: Ints) -> bool:
+    def has_wrong_width(self, codes: Ints) -> bool:
         """Whether the mean width of a stretch of a guide is wrong, as `mean_width_fault` finds it."""
         rises = self.rises[codes]
         # the right sides are listed from the last strip to the first
@@ -338,14 +345,12 @@ class _Guides:
         ahead, behind = self.shape_of_code[codes], self.shape_of_code[codes ^ 1]
         if not np.any(self.is_short[ahead] | self.is_short[behind]):
             joints = np.unique(behind[:-1] * len(self.shapes) + ahead[1:])
-            return all(self._is_smooth((one,), (other,)) for one, other in map(self._pair, joints.tolist()))
+            pairs = (divmod(joint, len(self.shapes)) for joint in joints.tolist())
+            return all(self._is_smooth((one,), (other,)) for one, other in pairs)
         count, ahead_of, behind_of = len(codes), ahead.tolist(), behind[::-1].tolist()
         return all(
             self._is_smooth(self._within(behind_of, count - at), self._within(ahead_of, at)) for at in range(1, count)
         )
-
-    def _pair(self, joint: int) -> tuple[int, int]:
-        return divmod(joint, len(self.shapes))
 
     @cached_property
     def shape_of_code(self) -> Ints:

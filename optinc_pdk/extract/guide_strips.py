@@ -112,12 +112,17 @@ class StripSides:
         return np.concatenate([_parts_nm(self.left, start, stop), _parts_nm(self.right, -stop, -start)])
 
     @property
-    def longest_nm(self) -> float:
-        """Length of the longest chord of both sides in nm; chords of one line count as one."""
-        return max(
-            float(np.max(np.hypot(*np.diff(_corners(side), axis=0).astype(float).T)))
-            for side in (self.left, self.right)
-        )
+    def first_chords_nm(self) -> float:
+        """Length in nm of the longest of the two chords at the first end, on both sides; infinite for a single chord.
+
+        Chords of one line count as one.
+        """
+        longest = 0.0
+        for side in (self.left, self.right[::-1]):
+            corners = _corners(side)[:3]
+            chords = np.hypot(*np.diff(corners, axis=0).astype(float).T)
+            longest = max(longest, float(np.max(chords)) if len(corners) == 3 else np.inf)
+        return longest
 
     @property
     def turned(self) -> float:
