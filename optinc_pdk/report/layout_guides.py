@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit
 from optinc_pdk.circuit.connectivity import component_labels
 from optinc_pdk.extract import Extraction
+from optinc_pdk.extract.contours import EdgeIndex
 from optinc_pdk.extract.device_matching import devices_from_placements
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.report.extracted_names import ExtractedNames
@@ -186,37 +186,27 @@ def _past_heaters(ends: _Ends, ports: Ints) -> Ints:
         ends: Ends of the polygons.
         ports: (p, 2, 2) edges of the ports.
     """
-    lines: dict[tuple[int, ...], list[int]] = {}
-    for first, second in ends.edges.tolist():
-        *line, place = _line(first, second)
-        lines.setdefault(tuple(line), []).append(place)
-    for places in lines.values():
-        places.sort()
     moved = ports.copy()
-    at_end = {tuple(edge) for edge in ends.edges.reshape(-1, 4).tolist()}
-    for number, (first, second) in enumerate(ports.tolist()):
-        axis, low, high, at = _line(first, second)
-        if axis < 0 or (*first, *second) in at_end:
-            continue
+    inner = EdgeIndex(ends.edges[:, 0], ends.edges[:, 1]).find(ports[:, 0], ports[:, 1]) < 0
+    for axis in (0, 1):
+        # edges across this axis; those of equal extent lie one behind the other along it
+        across = ends.edges[ends.edges[:, 0, axis] == ends.edges[:, 1, axis]]
+        chosen = np.flatnonzero(inner & (ports[:, 0, axis] == ports[:, 1, axis]))
+        asked = ports[chosen]
+        both = np.concatenate([across, asked])
+        strip = np.unique(both[:, :, 1 - axis], axis=0, return_inverse=True)[1].reshape(-1)
+        place = both[:, 0, axis]
+        first, span = (int(place.min()), int(np.ptp(place)) + 1) if len(place) else (0, 1)
+        along = strip * span + place - first
+        behind, at = np.sort(along[: len(across)]), along[len(across) :]
         # light leaves the device to the left of the edge
-        onward = (second[0] - first[0]) if axis else (first[1] - second[1])
-        places = lines.get((axis, low, high), [])
-        next_one = bisect_right(places, at) if onward > 0 else bisect_left(places, at) - 1
-        if 0 <= next_one < len(places):
-            moved[number, :, axis] = places[next_one]
+        turn = asked[:, 1, 1 - axis] - asked[:, 0, 1 - axis]
+        onward = (turn > 0) if axis else (turn < 0)
+        following = np.where(onward, np.searchsorted(behind, at, "right"), np.searchsorted(behind, at) - 1)
+        there = np.flatnonzero((following >= 0) & (following < len(behind)))
+        there = there[behind[following[there]] // span == strip[len(across) :][there]]
+        moved[chosen[there], :, axis] = (behind[following[there]] % span + first)[:, None]
     return moved
-
-
-def _line(first: Sequence[int], second: Sequence[int]) -> tuple[int, int, int, int]:
-    """Return the coordinate of an edge that is constant, 0 for x and 1 for y, where it begins and ends, and its value.
-
-    Slanted edges have -1 for the coordinate.
-    """
-    if first[0] == second[0]:
-        return 0, first[1], second[1], first[0]
-    if first[1] == second[1]:
-        return 1, first[0], second[0], first[1]
-    return -1, 0, 0, 0
 
 
 def _guide_of_polygons(ends: _Ends, guide: Ints, ports: Ints) -> Ints:
