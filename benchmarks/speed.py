@@ -132,7 +132,7 @@ def mesh() -> Circuit:
 
 @cache
 def mesh_gds() -> Path:
-    """Lay the mesh out; return its file in a folder that the process leaves to :func:`main`."""
+    """Lay the mesh out once; return its file."""
     return laid_out(FOLDER / "mesh.gds")
 
 
@@ -171,8 +171,8 @@ def phases() -> None:
 def prepared() -> Any:
     """Return the mesh analysed for S-parameters, and ten sets of its phases."""
     structure = analyse(mesh())
-    one = np.random.default_rng(1).uniform(0, 6, structure.heater.size)
-    return prepare(structure, 1550.0, load_process(PROCESS)), np.tile(one, (10, 1))
+    sets = np.random.default_rng(1).uniform(0, 6, (10, structure.heater.size))
+    return prepare(structure, 1550.0, load_process(PROCESS)), sets
 
 
 def first_s_parameters() -> None:

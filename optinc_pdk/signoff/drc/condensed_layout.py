@@ -322,8 +322,9 @@ class _Draft:
         """Yield each different content of windows, (k, 6), and the numbers of the windows that have it.
 
         A content is the window's size, and the items and the bodies in and around it, relative to its lower left
-        corner. Windows with equal contents have equal shapes. An item that only comes near the window counts as body
-        at most: without its other shapes, a check reports the same violations within the window, and maybe more.
+        corner. Windows with equal contents have equal shapes. Items outside the window are left out, except for
+        bodies of silicon near it, which exempt shapes from rules. A violation needs the two items that meet, and both
+        are inside. Without their neighbours, a check may report more than the layout has, but never less.
         """
         window, rows = self.items.in_windows(windows, 1, self.cut)
         numbers, bodies = self.with_bodies
