@@ -46,7 +46,7 @@ chip: $(VENV)/.chip
 test: lint unit
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
@@ -71,7 +71,7 @@ bench: $(VENV)/.dev
 
 # One representative of everything: the first test of every file.
 quick: $(VENV)/.dev
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/python -m pytest -n 2 --dist worksteal --scope quick --durations=20
 
 mutants: $(VENV)/.dev

@@ -28,9 +28,8 @@ import train as command  # noqa: E402
 from data import IMAGE_BYTES, Data, cifar, digits, generated_images, text  # noqa: E402
 from loop import TASKS, Run, _Log  # noqa: E402
 from models import Decoder, DecoderSize, rotated  # noqa: E402
+from records import finished, read_result  # noqa: E402
 from schemes import build_chip, words_wrong  # noqa: E402
-
-from results import finished, read_result  # noqa: E402
 
 
 def write_cifar(path: Path, labels: int, classes: list[int]) -> None:

@@ -17,7 +17,7 @@ import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from data import Data
 from models import Decoder, DecoderSize, chain, resnet
-from results import result_file, writing
+from records import result_file, writing
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 

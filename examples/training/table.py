@@ -17,7 +17,7 @@ import numpy as np
 import plots
 import ranks
 import schemes
-from results import read_result
+from records import read_result
 from train import INTERRUPTED, OUT
 
 from optinc_pdk.errors import InputError

@@ -24,7 +24,7 @@ import torch
 import torch.distributed as dist
 from data import Data, cifar, digits, generated_images, text
 from loop import TASKS, Run, Watch, train
-from results import finished, write
+from records import finished, write
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
