@@ -30,7 +30,7 @@ PortName = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_]{1,32}$")]
 class StrictModel(BaseModel):
     """Base class of the cards: instances are immutable, and unknown keys raise an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, defer_build=True)
 
 
 class Quantity(float):

@@ -11,6 +11,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
 
 from optinc_pdk.cards import Process
 from optinc_pdk.report.figure_files import figure_bytes
@@ -135,8 +137,12 @@ def _draw_die(drawn: _Drawing, pinout: Pinout, process: Process) -> None:
     _label_inside(drawn, [pin for pin in drawn.pins if not outer_edge(pin, pinout)], occupied)
     axes.add_collection(PolyCollection([outline], facecolors="white", edgecolors=INK, linewidths=0.6, zorder=1))
     axes.add_collection(LineCollection(drawn.lines, colors=SOFT, linewidths=0.35, zorder=2))
-    colours = [COLOURS[pin_group(pin)] for pin in drawn.pins]
-    axes.add_collection(PolyCollection(symbols, facecolors=colours, edgecolors=INK, linewidths=0.3, zorder=3))
+    of_group: dict[str, list[Line]] = {}
+    for pin, symbol in zip(drawn.pins, symbols, strict=True):
+        of_group.setdefault(pin_group(pin), []).append(symbol)
+    for group, shapes in of_group.items():
+        # thousands of symbols are one path, in the file too
+        axes.add_artist(PathPatch(_outlines(shapes), facecolor=COLOURS[group], edgecolor=INK, linewidth=0.3, zorder=3))
 
 
 def _symbol(pin: Pin, view: DieView, process: Process) -> Line:
@@ -162,6 +168,13 @@ def _symbol(pin: Pin, view: DieView, process: Process) -> Line:
         (cut, -half),
     ]
     return [(x + u, y + v) for u, v in (corner if bump else corner[1::2])]
+
+
+def _outlines(shapes: Sequence[Line]) -> Path:
+    """Return closed polygons as one path."""
+    corners = [corner for shape in shapes for corner in (*shape, shape[0])]
+    codes = [code for shape in shapes for code in (Path.MOVETO, *[Path.LINETO] * (len(shape) - 1), Path.CLOSEPOLY)]
+    return Path(corners, codes)
 
 
 def _around(points: Line) -> Box:

@@ -10,6 +10,7 @@ from pathlib import Path
 import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
 
 from optinc_pdk.cards import Process
 from optinc_pdk.drive import RangeError, SharedGround
@@ -117,6 +118,23 @@ class Wiring:
                 raise RangeError(f"ground {label}: {fault}") from fault
         return sheets
 
+    @cached_property
+    def _inflow(self) -> Mapping[int, tuple[Ints, csr_array]]:
+        """Cells that currents enter, by net of the ground: (cells, 2) column and row, and (cells, n) shares of heaters."""
+        points, heater = self.entries
+        count = np.bincount(heater, minlength=len(self.heaters))
+        inflow = {}
+        for net, sheet in self.sheets.items():
+            here = self.ground[heater] == net
+            cells, part = sheet.entries(points[here])
+            found, cell = np.unique(cells @ np.array([sheet.share.shape[1], 1]), return_inverse=True)
+            entered = np.broadcast_to(heater[here], part.shape)
+            share = coo_array(
+                ((part / count[entered]).ravel(), (cell.ravel(), entered.ravel())), (len(found), len(self.heaters))
+            )
+            inflow[net] = np.stack(np.divmod(found, sheet.share.shape[1]), axis=1), share.tocsr()
+        return inflow
+
     def voltages(self, net: int, current_a: Floats) -> Floats:
         """Compute the voltages on the sheet of a ground.
 
@@ -127,12 +145,8 @@ class Wiring:
         Returns:
             (columns, rows) voltages in V of the cells of the sheet.
         """
-        points, heater = self.entries
-        here = self.ground[heater] == net
-        share = 1.0 / np.bincount(heater, minlength=len(self.heaters))[heater]
-        sheet = self.sheets[net]
-        cells, part = sheet.entries(points[here])
-        return sheet.voltages(cells.reshape(-1, 2), (part * (current_a[heater] * share)[here]).ravel())
+        cells, share = self._inflow[net]
+        return self.sheets[net].voltages(cells, share @ current_a)
 
     def rise_v(self, current_a: Floats) -> Floats:
         """Compute the ground rise of every heater.
@@ -141,16 +155,13 @@ class Wiring:
             current_a: (n,) current of each heater in A.
 
         Returns:
-            (n,) voltage in V of each heater's ground end above the ground pads.
+            (n,) voltage in V of each heater's ground end above the ground pads: the mean over the cells that its
+            current enters, weighted by their shares.
         """
-        points, heater = self.entries
-        total, count = np.zeros(len(self.heaters)), np.bincount(heater, minlength=len(self.heaters))
-        for net, sheet in self.sheets.items():
-            here = self.ground[heater] == net
-            voltage = self.voltages(net, current_a)
-            cells, part = sheet.entries(points[here])
-            np.add.at(total, heater[here], np.sum(part * voltage[cells[..., 0], cells[..., 1]], axis=0))
-        return total / np.maximum(count, 1)
+        rise = np.zeros(len(self.heaters))
+        for net, (cells, share) in self._inflow.items():
+            rise += share.T @ self.voltages(net, current_a)[tuple(cells.T)]
+        return rise
 
     @property
     def common_ground(self) -> SharedGround:
