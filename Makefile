@@ -2,15 +2,16 @@
 # make test      run the linters and a test of every property, in about eight minutes
 # make full      run the other tests: repetitions over devices, sizes, processes and applications (half an hour)
 # make quick     run a linter and one test of every file, in about a minute
-# make bench     measure the speed of kernels and commands against fixed references, and write docs/speed.md (minutes)
-# make rules     test every design rule on generated layouts and write docs/rules.md
-# make mutants   inject every kind of fault into four chips and write docs/mutants.md (half an hour)
-# make circuits  check faults in the circuits of examples/circuits and write docs/circuits.md (minutes)
+# make bench     measure the speed of kernels and commands against fixed references, and write results/speed.json (minutes)
+# make rules     test every design rule on generated layouts and write results/rules.json
+# make mutants   inject every kind of fault into four chips and write results/mutants.json (half an hour)
+# make circuits  check faults in the circuits of examples/circuits and write results/circuits.json (minutes)
 # make faults    kill, interrupt and starve the commands at every file operation and print a table (half an hour)
-# make fuzz      read a million mutated files of every kind and write docs/fuzzing.md (half an hour)
+# make fuzz      read a million mutated files of every kind and write results/fuzzing.json (half an hour)
 # make trainings  train small networks with every scheme and write docs/training.md (an hour)
 # make imperfections  write docs/imperfections.md from the process card
-# make scenarios  build a chip for every scenario of the paper and write docs/scenarios.md (an hour)
+# make scenarios  build a chip for every scenario of the paper and write results/scenarios.json (an hour)
+# make results   list the studies of results/, and what has changed since each was measured
 # make figures   draw the figures of docs/ that a single command draws
 # make docs      write the documentation site into site/; open site/index.html
 # make peers     install the wheel with the newest cspdk, gplugins and sax, and build the default chip there (minutes)
@@ -37,7 +38,7 @@ DURATIONS ?= 20
 NUMBERS := tests/drive tests/factor tests/matrices tests/models tests/onn tests/simulate tests/tolerance tests/test_flow.py
 
 .DELETE_ON_ERROR:
-.PHONY: chip test full portable bench quick lint unit golden rules mutants circuits docs faults fuzz peers trainings imperfections \
+.PHONY: chip test full portable bench quick lint unit golden results rules mutants circuits docs faults fuzz peers trainings imperfections \
     interconnect scenarios figures
 
 chip: $(VENV)/.chip
@@ -75,19 +76,22 @@ quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal --scope quick --durations=20
 
 mutants: $(VENV)/.dev
-	PYTHONPATH=tests/signoff $(BIN)/python -m mutants
+	PYTHONPATH=tests/signoff:benchmarks $(BIN)/python -m mutants
 
 # Runs the tutorials; fails on broken links, missing anchors and pages without a place in the navigation.
 docs: $(VENV)/.docs
-	PATH="$(abspath $(BIN)):$$PATH" NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	PATH="$(abspath $(BIN)):$$PATH" PYTHONPATH=benchmarks NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "documentation: $(CURDIR)/site/index.html"
+
+results: $(VENV)/.chip
+	$(BIN)/python benchmarks/studies.py
 
 # Draws those of benchmarks/docs_figures.py, in about a minute.
 figures: $(VENV)/.chip
 	$(BIN)/python benchmarks/docs_figures.py
 
 circuits: $(VENV)/.dev
-	PYTHONPATH=tests/examples $(BIN)/python -m circuit_faults
+	PYTHONPATH=tests/examples:benchmarks $(BIN)/python -m circuit_faults
 
 # Needs Linux: faults are found by audit hooks and /proc.
 faults: $(VENV)/.dev
@@ -98,7 +102,7 @@ faults: $(VENV)/.dev
 	$(BIN)/python tests/faults/test_signals.py
 # What it finds is kept in fuzz_out/: the input and the traceback.
 fuzz: $(VENV)/.dev
-	PYTHONPATH=tests/fuzz $(BIN)/python -m fuzzing --table docs/fuzzing.md
+	PYTHONPATH=tests/fuzz:benchmarks $(BIN)/python -m fuzzing --record
 
 # Rewrites every process's golden polygons of devices after a cell or card changed on purpose.
 golden: $(VENV)/.chip
@@ -106,7 +110,7 @@ golden: $(VENV)/.chip
 
 # Tests every design rule on generated layouts and writes the table of what they found.
 rules: $(VENV)/.dev
-	PYTHONPATH=tests/signoff $(BIN)/python -m rule_cases docs/rules.md
+	PYTHONPATH=tests/signoff:benchmarks $(BIN)/python -m rule_cases
 
 trainings: $(VENV)/.dev
 	$(BIN)/python examples/training/table.py
@@ -116,7 +120,6 @@ imperfections: $(VENV)/.chip
 
 scenarios: $(VENV)/.chip
 	$(BIN)/python benchmarks/scenarios.py run
-	$(BIN)/python benchmarks/scenarios.py table
 
 interconnect: $(VENV)/.chip
 	$(BIN)/python benchmarks/interconnect.py

@@ -1,13 +1,13 @@
-"""Sampled chips that drift in service, with and without tracking: docs/drift.md.
+"""Sampled chips that drift in service, with and without tracking: results/drift.json.
 
     python benchmarks/drift.py run BITS HOLDS [--rate BD] [--samples N] [--warm M] [--first I]
                                                                    sample chips, record their words
-    python benchmarks/drift.py table                               write docs/drift.md from the results of all runs
+    python benchmarks/drift.py table                               write results and pictures of all runs
 
 BITS is 4 or 8: the chip is the bundled network for 4 servers on soi220, its outputs end in neurons. HOLDS is what the
 heater drive holds, voltage or power. With --rate, calibration, pilots and words have all noise at this symbol rate.
 All N chips walk, M of them also become warmer by 10 K. A chip is recorded as soon as it is finished; runs of one
-configuration with other chips (--first) may work at the same time. The table keeps the rows of docs/drift.json that
+configuration with other chips (--first) may work at the same time. The results keep the rows that
 were not run again.
 """
 
@@ -20,6 +20,8 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from studies import read_data, write_study
 
 from optinc_pdk import flow
 from optinc_pdk.cards import load_process, with_link
@@ -37,8 +39,7 @@ from optinc_pdk.tolerance.montecarlo.summary_text import percent, rate_text
 
 ROOT = Path(__file__).parents[1]
 CHIPS = ROOT / "gds_out" / "drift"
-PAGE = ROOT / "docs" / "drift.md"
-RESULTS = ROOT / "docs" / "drift.json"
+PICTURES = ROOT / "docs"
 SEED, EFFECTIVE_BITS = 2603, 12.0
 OUTCOME = ("accuracy", "words", "wrong", "margin", "estimated_word_error_rate")
 KEYS = ("bits", "holds", "rate_bd", "scenario", "tracked")
@@ -220,7 +221,7 @@ def summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def with_earlier(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return statistics and those of earlier runs that were not run again, in the order of the table."""
-    known = {tuple(one.get(key) for key in KEYS): one for one in json.loads(RESULTS.read_text())}
+    known = {tuple(one.get(key) for key in KEYS): one for one in read_data("drift", [])}
     known |= {tuple(one[key] for key in KEYS): one for one in found}
     order = [one.name for one in SCENARIOS]
     return sorted(
@@ -232,8 +233,9 @@ def with_earlier(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     )
 
 
-def page(found: list[dict[str, Any]], hours: float) -> str:
+def page(found: list[dict[str, Any]]) -> str:
     """Return the page as Markdown."""
+    hours = float(imperfections(load_process()).card.heater.drift_h)
     lines = [INTRODUCTION.format(seed=SEED, bits=EFFECTIVE_BITS, hours=hours, kelvin=KELVIN_PER_STEP).rstrip("\n")]
     quiet = [one for one in found if one.get("rate_bd") is None]
     lines += [f"{_cells(one)} {one['margin_worst']:.2f} |" for one in quiet]
@@ -283,7 +285,7 @@ def pictures(found: list[dict[str, Any]]) -> list[tuple[int, str]]:
 
 
 def table() -> None:
-    """Write page, numbers and pictures from the results of all runs."""
+    """Write results and pictures of all runs."""
     rows, hours = rows_of(), float(imperfections(load_process()).card.heater.drift_h)
     recorded = [one for one in summaries(rows) if one["rate_bd"] is None]
     found = with_earlier(summaries(rows))
@@ -294,9 +296,9 @@ def table() -> None:
             DriftTrack(row["scenario"], row["tracked"], row["share"], (row["accuracy"], row["margin"])) for row in some
         ]
         caption = f"{bits} bits, 4 servers, drive holds voltage"
-        write_atomic(PAGE.with_name(name), drift_png(tracks, PANELS, "tracking", hours, caption))
-    write_atomic(RESULTS, (json.dumps(found, indent=1) + "\n").encode())
-    write_atomic(PAGE, page(found, hours).encode())
+        write_atomic(PICTURES / name, drift_png(tracks, PANELS, "tracking", hours, caption))
+    networks = [bundled_weights(bits, 4) for bits in (4, 8)]
+    write_study("drift", found, "python benchmarks/drift.py", ["soi220"], networks)
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from studies import read_data
 
 from optinc_pdk.cards import Receivers, load_process
 from optinc_pdk.errors import InputError
@@ -60,7 +61,6 @@ GROUP = 5
 """Nodes of the hierarchical ring's groups: m = 5 in arXiv 2207.10982."""
 WORD_ERROR_RATE = 1e-9
 """Word-error rate for which the chips' cards in components/systems give the symbol rates."""
-RATES = DOCS / "symbol_rates.json"
 SERVERS = 4
 LINE_BIT_PER_S = 6.4e12
 """Rate of all transceivers of a server in arXiv 2603.28290."""
@@ -300,7 +300,7 @@ def measure(bits: int, process_name: str, receivers: Receivers, folder: Path) ->
     """Find the highest symbol rate of a bundled chip with output neurons, and its power at this rate.
 
     Raises:
-        InputError: The rate is not the one that is recorded in docs/symbol_rates.json.
+        InputError: The rate is not the one that is recorded in results/symbol_rates.json.
     """
     name, place = f"average_{bits}bit_{SERVERS}servers", folder / process_name
     weights, process = NETWORKS / f"{name}.npz", load_process(process_name)
@@ -311,12 +311,12 @@ def measure(bits: int, process_name: str, receivers: Receivers, folder: Path) ->
     s = scattering(chip.circuit, chip.bias, float(process.guide.wavelength_nm), process, ground=chip.ground)
     task = Onn.load(weights).task
     found = max_symbol_rate(s, chip.board, chip.bias, task, process, WORD_ERROR_RATE)
-    recorded = json.loads(RATES.read_text(encoding="utf-8"))[f"{bits}bit {process_name} neurons {receivers}"]["limits"]
-    # the search ends within its precision: the page has the number that docs/symbol_rates.md has
+    recorded = read_data("symbol_rates", {})[f"{bits}bit {process_name} neurons {receivers}"]["limits"]
+    # the search ends within its precision: the page has the number that results/symbol_rates.json has
     rate = float(recorded["symbol_rate_bd"])
     if not math.isclose(found, rate, rel_tol=RATE_PRECISION - 1.0):
         raise InputError(
-            f"{files[0]}: a rate of {format_si(found, 'Bd')}, {RATES.name} has "
+            f"{files[0]}: a rate of {format_si(found, 'Bd')}, results/symbol_rates.json has "
             f"{format_si(rate, 'Bd')}; delete the folder, so that the chip is built with output "
             "neurons, or run benchmarks/symbol_rates.py"
         )
@@ -379,10 +379,10 @@ def side_by_side(chips: Sequence[MeasuredChip]) -> list[str]:
         f"{SERVERS} servers, output neurons, 10 mW into every guide; `soi220` with photodiodes as receivers, "
         "`soi220_fast` with coherent ones. The symbol rate is that of an estimated word-error rate of "
         "1e-9, computed from the extracted layout and equal to that of "
-        "[symbol rates](symbol_rates.md), where at a somewhat lower rate none of a million words was wrong. Chips side "
-        "by side share the words of an all-reduce, to take in 6.4 Tb/s from every server: 6.4 Tb/s / (bits × symbol "
-        "rate), rounded up. The power includes the servers' optical interfaces; the cards of `soi220` do "
-        "not state all of it.",
+        "[symbol rates](../results/symbol_rates.json), where at a somewhat lower rate none of a million words was "
+        "wrong. Chips side by side share the words of an all-reduce, to take in 6.4 Tb/s from every server: 6.4 Tb/s / "
+        "(bits × symbol rate), rounded up. The power includes the servers' optical interfaces; the cards of `soi220` "
+        "do not state all of it.",
         "",
         *table(head, rows),
     ]

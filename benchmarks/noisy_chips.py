@@ -1,7 +1,6 @@
-"""Sampled chips with all imperfections and noise, calibrated with noise on the bench: docs/noisy_chips.md.
+"""Sampled chips with all imperfections and noise, calibrated with noise on the bench: results/noisy_chips.json.
 
-    python benchmarks/noisy_chips.py run [NAME ...]   sample the named chips, or all, and record what they read
-    python benchmarks/noisy_chips.py table            write docs/noisy_chips.md from the results of all runs
+    python benchmarks/noisy_chips.py [NAME ...]   sample the named chips, or all, and record what they read
 
 A name stands for all rows whose names contain it. Every chip is built, extracted from its GDS, sampled with the
 imperfections of the process card and calibrated on the virtual bench. Every word is sent once, in random order, with
@@ -11,12 +10,13 @@ the noise and the bandwidths of the cards; word-error rates are estimated for ev
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from studies import read_data, write_study
 
 from optinc_pdk import flow
 from optinc_pdk.cards import Link, Receivers, load_process
@@ -34,9 +34,6 @@ from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
 from optinc_pdk.tolerance.variation.sampling import draw_sample
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "docs" / "noisy_chips.json"
-PAGE = ROOT / "docs" / "noisy_chips.md"
 SAMPLES, SEED, SERVERS = 20, 2603, 4
 STAGES = (BEFORE, AFTER, DRIFTED)
 
@@ -136,7 +133,7 @@ def outcomes_of_sample(work: YieldStudy, sample: int, outcomes: dict[str, list[W
     return longest
 
 
-def table(results: dict[str, Any]) -> str:
+def page(results: dict[str, Any]) -> str:
     """Return the page."""
     heads = (
         *("process", "rate", "bits", "drive, bits", "chips that read every word: before, after, drifted"),
@@ -173,10 +170,9 @@ def _estimates(stage: dict[str, Any]) -> str:
 
 HEAD = """# Sampled chips with noise
 
-`python benchmarks/noisy_chips.py run` samples these chips, 20 of each, seed 2603, and `python benchmarks/noisy_chips.py
-table` writes this page. All imperfections of [the process card](imperfections.md) and all [noise](noise.md) are on,
-also on the bench of the calibration; 4 servers, 10 mW into every guide. `soi220` has output neurons and photodiodes,
-`soi220_fast` output neurons and coherent receivers.
+20 samples of each chip, seed 2603. All imperfections of [the process card](imperfections.md) and all [noise](noise.md)
+are on, also on the bench of the calibration; 4 servers, 10 mW into every guide. `soi220` has output neurons and
+photodiodes, `soi220_fast` output neurons and coherent receivers.
 
 - **Before**: with the bias file of the build. **After**: calibrated. **Drifted**: as calibrated, after heater
   resistances have drifted.
@@ -196,15 +192,19 @@ estimate at this rate. Coherent receivers are locked to the light of their own m
 """
 
 
+def record(row: Row, found: dict[str, Any], whole: bool) -> None:
+    """Add the results of a row to those of the study."""
+    results = read_data("noisy_chips", {}) | {row.name: found}
+    processes = sorted({one.process for one in ROWS})
+    networks = [bundled_weights(bits, SERVERS) for bits in sorted({one.bits for one in ROWS})]
+    write_study("noisy_chips", results, "python benchmarks/noisy_chips.py", processes, networks, whole)
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("run", "table"))
     parser.add_argument("names", nargs="*", metavar="NAME")
     given = parser.parse_args()
-    if given.what == "table":
-        PAGE.write_text(table(json.loads(RESULTS.read_text())), encoding="utf-8")
-        return
     chosen = [row for row in ROWS if not given.names or any(name in row.name for name in given.names)]
     if not chosen:
         raise SystemExit(f"no chip {given.names[0]!r}; take of {', '.join(repr(row.name) for row in ROWS)}")
@@ -213,8 +213,7 @@ def main() -> None:
         key = row.bits, row.process
         chips[key] = chips.get(key) or built_chip(row)
         found = measure(row, chips[key])
-        results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        RESULTS.write_text(json.dumps(results | {row.name: found}, indent=1) + "\n", encoding="utf-8")
+        record(row, found, whole=row is ROWS[-1] and chosen == list(ROWS))
         after = found["stages"][AFTER]
         print(
             f"{row.name}: {after['yield']['passed']} of {SAMPLES} read every word, {after['wrong']:,} wrong, estimate "

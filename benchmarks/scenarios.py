@@ -1,11 +1,10 @@
-"""Every scenario of the paper as a chip: builds each one and writes docs/scenarios.md.
+"""Every scenario of the paper as a chip: builds each one and records it in results/scenarios.json.
 
     python benchmarks/scenarios.py run [NAME ...]     build the named scenarios, or all, one after another
     python benchmarks/scenarios.py tolerance [NAME ...]   measure only ε* and σ* of scenarios that were built
-    python benchmarks/scenarios.py table              write docs/scenarios.md from the results of all runs
 
-A run builds the chip in a process of its own, measures ε* and σ* of its network, and replaces the scenario's entry in
-docs/scenarios.json. Numbers of a chip are those of its report: they come from the extracted layout. ε* and σ* of a
+A run builds the chip in a process of its own, measures ε* and σ* of its network, and replaces the scenario's entry.
+Numbers of a chip are those of its report: they come from the extracted layout. ε* and σ* of a
 cascade are the smaller ones of its two networks.
 """
 
@@ -23,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from studies import read_data, write_study
+
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import Onn, comparator_network
 from optinc_pdk.onn.cascade import cascade_tasks
@@ -30,8 +31,6 @@ from optinc_pdk.onn.weight_files import NETWORKS
 from optinc_pdk.report.schema import BUDGETS, Report
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "docs" / "scenarios.json"
-PAGE = ROOT / "docs" / "scenarios.md"
 LOW_LOSS = ROOT / "tests" / "processes" / "low_loss"
 PAPER = Path(__file__).with_name("paper_8bit_4servers.npz")
 
@@ -181,7 +180,7 @@ def run(names: list[str]) -> None:
         )
         lines = found.stdout.strip().splitlines()
         row = json.loads(lines[-1]) if not found.returncode else {"failure": found.stderr.strip().splitlines()[-1:]}
-        _record(name, row)
+        _record(name, row, whole=not names and name == list(scenarios())[-1])
 
 
 def measure(names: list[str]) -> None:
@@ -189,18 +188,25 @@ def measure(names: list[str]) -> None:
     for name in names or list(scenarios()):
         print(name, flush=True)
         networks = scenarios()[name].networks()
-        row = json.loads(RESULTS.read_text()).get(name, {})
+        row = read_data("scenarios", {}).get(name, {})
         structures = [list(onn.structure) for onn in networks]
         if row.get("structure") not in (structures[0], structures):
-            raise SystemExit(f"{name}: the chip of {RESULTS.name} has another network; build it again (run)")
+            raise SystemExit(f"{name}: the recorded chip has another network; build it again (run)")
         _record(name, row | tolerances(networks))
 
 
-def _record(name: str, row: dict[str, Any]) -> None:
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    results[name] = row
-    RESULTS.write_text(json.dumps({key: results[key] for key in scenarios() if key in results}, indent=1) + "\n")
+def _record(name: str, row: dict[str, Any], whole: bool = False) -> None:
+    results = read_data("scenarios", {}) | {name: row}
+    ordered = {key: results[key] for key in scenarios() if key in results}
+    processes = sorted({_process(each) for each in scenarios().values()})
+    write_study("scenarios", ordered, "make scenarios", processes, [*NETWORKS.glob("*.npz"), PAPER], whole)
     print("  ", json.dumps(row), flush=True)
+
+
+def _process(scenario: Scenario) -> str:
+    """Name of a process, or its folder relative to the repository."""
+    folder = Path(scenario.process)
+    return folder.relative_to(ROOT).as_posix() if folder.is_absolute() else scenario.process
 
 
 COVERAGE = {
@@ -212,7 +218,7 @@ COVERAGE = {
 }
 INTRODUCTION = """# Scenarios
 
-`make scenarios` builds the chip of every row and writes this page. A row is a complete build: weights, netlist, layout,
+A row is a complete build: weights, netlist, layout,
 design rules, extraction, LVS, programming, and the function of the extracted chip. Networks are comparators in closed
 form (`optinc synth`, with the limit that the row names), except for the last three. All chips of a row are on the
 process that it names; `low_loss` is a test card ([tests/processes/low_loss](../tests/processes/low_loss/process.yml))
@@ -291,9 +297,9 @@ def _number(value: float | None, pattern: str) -> str:
 
 
 def main() -> None:
-    """Runs scenarios, or writes the page."""
+    """Runs scenarios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("run", "one", "tolerance", "table"))
+    parser.add_argument("command", choices=("run", "one", "tolerance"))
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {'; '.join(scenarios())}; all by default")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in scenarios()]
@@ -303,10 +309,8 @@ def main() -> None:
         run(options.names)
     elif options.command == "tolerance":
         measure(options.names)
-    elif options.command == "one":
-        print(json.dumps(build_row(options.names[0])))
     else:
-        PAGE.write_text(page(json.loads(RESULTS.read_text())))
+        print(json.dumps(build_row(options.names[0])))
 
 
 if __name__ == "__main__":

@@ -7,13 +7,12 @@ References do not change with the project: operations of plain KLayout regions f
 numbers, and an import of gdsfactory for whole commands. Kernel and reference take turns, and the least processor time
 of each counts, so that other work on the machine matters little. The ratio is what compares commits and machines.
 
-A run adds its rows to results/speed.json under the commit, draws docs/speed.md, and prints what became slower than in
-the last commit of that file by more than 15 %.
+A run adds its rows to results/speed.json under the commit, and prints what became slower than in the last commit of
+that file by more than 15 %.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -30,13 +29,13 @@ import numpy as np
 import scipy.linalg
 import typer
 from rich.console import Console
+from studies import commit, read_data, write_study
 
 from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import extract
 from optinc_pdk.factor import rectangular
-from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.layout import floorplan, to_layout, write_gds
 from optinc_pdk.onn import Onn
 from optinc_pdk.pdk import get_pdk
@@ -48,7 +47,6 @@ from optinc_pdk.simulate import analyse, prepare, program, s_matrices, scatterin
 from optinc_pdk.tolerance import draw_sample, imperfections, read_chip, sample_scatterings
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS, PAGE = ROOT / "results" / "speed.json", ROOT / "docs" / "speed.md"
 NETWORKS = ROOT / "optinc_pdk" / "onn" / "networks"
 PROCESS = "soi220_flipchip"
 MODES = 64
@@ -60,7 +58,7 @@ Row = dict[str, float]
 
 INTRODUCTION = """# Speed
 
-`make bench` measures this page, from `results/speed.json`. Each kernel and each command takes turns with a reference
+Each kernel and each command takes turns with a reference
 that does not change: operations of plain KLayout regions, of NumPy and SciPy, or an import of gdsfactory. Both times
 are the least processor time of a few turns on one thread, in seconds. The ratio compares commits and machines; seconds
 depend on the machine and on its other work.
@@ -249,8 +247,8 @@ def verified() -> None:
     command("verify", str(gds), str(gds.with_suffix(".pic.yml")), "-o", "verified.html")()
 
 
-FOLDER = Path(tempfile.mkdtemp(prefix="speed-"))
-"""Folder of everything that is built; deleted at the end."""
+FOLDER = Path(tempfile.gettempdir()) / f"speed-{os.getpid()}"
+"""Folder of everything that is built; it exists during a measurement."""
 KERNELS: dict[str, tuple[Work, Work]] = {
     "netlist to GDS, 64 modes": (lambda: laid_out(FOLDER / "again.gds"), regions),
     "design rules, 64 modes": (rules, regions),
@@ -311,27 +309,21 @@ def page(commits: dict[str, dict[str, Row]]) -> str:
     return "\n".join([*lines, ""])
 
 
-def git(*arguments: str) -> str:
-    """Return what git prints."""
-    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
-
-
 def main(only: Annotated[str, typer.Option(help="Part of the names of the rows to measure.")] = "") -> None:
-    """Measure, write results and page, and print what became slower."""
+    """Measure, write results, and print what became slower."""
     console = Console(stderr=True)
+    FOLDER.mkdir()
     try:
         rows = measure(only, console)
     finally:
         shutil.rmtree(FOLDER, ignore_errors=True)
-    commits: dict[str, dict[str, Row]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    commit = git("rev-parse", "--short=8", "HEAD") + ("+" if git("status", "--porcelain", "--", "optinc_pdk") else "")
-    earlier = [name for name in commits if name != commit]
+    commits: dict[str, dict[str, Row]] = read_data("speed", {})
+    current = commit()
+    earlier = [name for name in commits if name != current]
     for line in slower(rows, commits[earlier[-1]]) if earlier else ():
         console.print(f"slower: {line}", style="bold red", highlight=False)
     if not only:
-        commits = {name: commits[name] for name in earlier} | {commit: rows}
-        write_atomic(RESULTS, (json.dumps(commits, indent=1) + "\n").encode())
-        write_atomic(PAGE, page(commits).encode())
+        write_study("speed", {name: commits[name] for name in earlier} | {current: rows}, "make bench")
 
 
 if __name__ == "__main__":

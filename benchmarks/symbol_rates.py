@@ -1,7 +1,6 @@
-"""Highest symbol rates of chips, counted words at given rates, and what limits them: docs/symbol_rates.md.
+"""Highest symbol rates of chips, counted words at given rates, and what limits them: results/symbol_rates.json.
 
-    python benchmarks/symbol_rates.py run [NAME ...]   build the named chips, or all, and record their rates
-    python benchmarks/symbol_rates.py table            write docs/symbol_rates.md from the results of all runs
+    python benchmarks/symbol_rates.py [NAME ...]   build the named chips, or all, and record their rates
 
 Chips are extracted from their GDS and driven by the DAC codes of their bias files. Words are sent in random order. At
 least a million words are read at the rate that a row names.
@@ -10,13 +9,14 @@ least a million words are read at the rate that a row names.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from studies import read_data, write_study
 
 from optinc_pdk import flow
 from optinc_pdk.cards import Link, Receivers, load_process
@@ -32,9 +32,6 @@ from optinc_pdk.tolerance.highest_rates import IDEALISED, best_noise, find_rate_
 from optinc_pdk.tolerance.montecarlo.summary import wilson_interval
 from optinc_pdk.tolerance.montecarlo.word_statistics import read_words
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "docs" / "symbol_rates.json"
-PAGE = ROOT / "docs" / "symbol_rates.md"
 WORDS = 1_000_000
 
 
@@ -72,6 +69,10 @@ ROWS = tuple(
     )
     for bits in (4, 8)
 )
+
+
+PROCESSES = sorted({row.process for row in ROWS})
+NETWORKS = [bundled_weights(bits, 4) for bits in sorted({row.bits for row in ROWS})]
 
 
 def measure(row: Row) -> dict[str, Any]:
@@ -121,9 +122,8 @@ def measure(row: Row) -> dict[str, Any]:
     }
 
 
-def table() -> str:
-    """The page."""
-    results = json.loads(RESULTS.read_text())
+def page(results: dict[str, Any]) -> str:
+    """Return the page."""
     rows = [results[row.name] for row in ROWS if row.name in results]
     chips = [
         "| bits | process | link | receivers | margin | rate at 1e-9 | limited by | words wrong | at | estimate | "
@@ -170,10 +170,9 @@ def _rate(rate: float | None, found: dict[str, Any]) -> str:
 
 HEAD = """# Symbol rates
 
-`python benchmarks/symbol_rates.py run` builds these chips, extracts them from their GDS, and finds the highest symbol
-rate at which the estimated word-error rate is 1e-9; `python benchmarks/symbol_rates.py table` writes this page. 4
-servers, 10 mW into every guide, nominal devices with the noise and the bandwidths of the cards. The processes are
-described in [processes](processes.md), the noise model in [noise](noise.md).
+The chips are built and extracted from their GDS. The rate is the highest symbol rate at which the estimated word-error
+rate is 1e-9. 4 servers, 10 mW into every guide, nominal devices with the noise and the bandwidths of the cards. The
+processes are described in [processes](processes.md), the noise model in [noise](noise.md).
 
 - **Link**: `direct`, the servers receive the light of the last layer; `neurons`, every output ends in a neuron whose
   modulator sends light of full scale.
@@ -196,12 +195,8 @@ reading of the next one, and no filter limits the noise that a window averages.
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("run", "table"))
     parser.add_argument("names", nargs="*", metavar="NAME")
     given = parser.parse_args()
-    if given.what == "table":
-        PAGE.write_text(table(), encoding="utf-8")
-        return
     names = [row.name for row in ROWS]
     if unknown := sorted(set(given.names) - set(names)):
         raise SystemExit(f"no chip {unknown[0]!r}; take of {', '.join(map(repr, names))}")
@@ -209,8 +204,9 @@ def main() -> None:
         if given.names and row.name not in given.names:
             continue
         found = measure(row)
-        results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        RESULTS.write_text(json.dumps(results | {row.name: found}, indent=1) + "\n", encoding="utf-8")
+        results = read_data("symbol_rates", {}) | {row.name: found}
+        whole = row is ROWS[-1] and not given.names
+        write_study("symbol_rates", results, "python benchmarks/symbol_rates.py", PROCESSES, NETWORKS, whole)
         rate = found["limits"]["symbol_rate_bd"]
         print(
             f"{row.name}: {rate and format_si(rate, 'Bd')}, {found['wrong']} of {found['words']:,} wrong at "

@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: pages outside ``docs``, files that pages link to, and the reference of the command line.
+"""Hooks of MkDocs: pages outside ``docs``, files that pages link to, and drawn pages of commands, cells and results.
 
 Pages link to files as they lie in the repository. A link to a file outside ``docs`` becomes a link to a page that shows
 this file, so that the site needs neither the repository nor a network. Links in notebooks, which MkDocs does not read,
@@ -10,18 +10,22 @@ from __future__ import annotations
 import logging
 import posixpath
 import re
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
 import command_line
 import notebook_pictures
 import site_links
+import studies
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
+from optinc_pdk.report.cell_gallery import write_gallery
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOT_PAGES = {
@@ -33,11 +37,15 @@ ROOT_PAGES = {
 """Pages of the repository outside ``docs``, and their places on the site."""
 SOURCES = "source"
 """Folder of the site with pages that show files of the repository."""
+CELLS = "optinc_pdk/cells"
+"""Folder of the repository whose page on the site is the gallery of `PROCESSES`."""
+PROCESSES = ("soi220", "soi220_flipchip", "cornerstone220")
 NOTEBOOKS = "tutorials/"
 """Folder of ``docs`` with notebooks."""
 BOOSTS = {"Start": 3.0, "How-to": 6.0, "Tutorials": 2.0, "Reference": 0.5}
 """Weights of pages in the search, by their section of the navigation: tasks come before the reference."""
 NOT_SEARCHED = "---\nsearch: {exclude: true}\n---\n\n"
+RESULT = re.compile(r"results/\w+\.json")
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
 ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):<code>(~?)([\w.]+)</code>")
 LANGUAGES = {".py": "python", ".yml": "yaml", ".cff": "yaml", ".toml": "toml", ".npz": "", "": ""}
@@ -52,11 +60,22 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add pages of the repository, pages of files that pages link to, and generated pages."""
     contents = {place: (ROOT / path).read_text(encoding="utf-8") for path, place in ROOT_PAGES.items()}
     contents["reference/command_line.md"] = command_line.page()
-    for path in sorted(_linked_sources()):
+    contents |= {_place(f"results/{name}.json"): studies.page(name) for name in studies.SCRIPTS}
+    contents |= _galleries()
+    for path in sorted(_linked_sources(contents)):
         contents[_place(path)] = NOT_SEARCHED + _source_page(path)
     for place, content in contents.items():
         files.append(File.generated(config, place, content=content))
     return files
+
+
+def _galleries() -> dict[str, str | bytes]:
+    """Return the galleries of cells with their pictures, by place on the site."""
+    with tempfile.TemporaryDirectory() as folder:
+        for process in PROCESSES:
+            write_gallery(process, Path(folder) / f"{process}.md")
+        files = {f"cells/{path.relative_to(folder).as_posix()}": path for path in Path(folder).rglob("*.*")}
+        return {place: path.read_text() if path.suffix == ".md" else path.read_bytes() for place, path in files.items()}
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -102,6 +121,10 @@ def _place(path: str) -> str:
     """Return the place on the site of a path of the repository."""
     if path in ROOT_PAGES:
         return ROOT_PAGES[path]
+    if path == CELLS:
+        return f"cells/{PROCESSES[0]}.md"
+    if RESULT.fullmatch(path):
+        return path.removesuffix("json") + "md"
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     return f"{SOURCES}/{path}.md"
@@ -109,18 +132,26 @@ def _place(path: str) -> str:
 
 def _repository_path(place: str) -> str:
     """Return the path in the repository of a page of the site."""
+    # texts of results link as from docs
+    place = place.removeprefix("results/")
     return next((path for path, own in ROOT_PAGES.items() if own == place), f"docs/{place}")
 
 
-def _linked_sources() -> set[str]:
-    """Return the files outside ``docs`` to which pages link, and those of linked folders."""
+def _linked_sources(drawn: Mapping[str, str | bytes]) -> set[str]:
+    """Return the files outside ``docs`` to which pages link, and those of linked folders.
+
+    Args:
+        drawn: Contents of pages that are not in ``docs``, by their places.
+    """
     found: set[str] = set()
-    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / path for path in ROOT_PAGES)]
-    for page in pages:
-        start = page.parent.relative_to(ROOT).as_posix()
-        for link in LINK.finditer(page.read_text(encoding="utf-8")):
+    written = (ROOT / "docs").rglob("*.md")
+    pages = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in written}
+    pages |= {_repository_path(place): content for place, content in drawn.items() if isinstance(content, str)}
+    for page, text in pages.items():
+        start = posixpath.dirname(page)
+        for link in LINK.finditer(text):
             path = posixpath.normpath(posixpath.join(start, link[2]))
-            if "://" in link[2] or path in ROOT_PAGES or path.startswith(("docs/", "..")):
+            if "://" in link[2] or path in ROOT_PAGES or path == CELLS or path.startswith(("docs/", "results/", "..")):
                 continue
             if (ROOT / path).exists():
                 found |= {path, *_files_of(path)}

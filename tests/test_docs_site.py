@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,11 +17,16 @@ import click
 import pytest
 import typer.main
 import yaml
+from studies import SCRIPTS, page, read_study
 
 from optinc_pdk.cli.commands import app
 
 ROOT = Path(__file__).parent.parent
-MADE = {"index.md", "contributing.md", "changelog.md", "benchmarks.md", "reference/command_line.md"}
+MADE = {
+    *("index.md", "contributing.md", "changelog.md", "benchmarks.md", "reference/command_line.md"),
+    *(f"cells/{process}.md" for process in ("soi220", "soi220_flipchip", "cornerstone220")),
+    *(f"results/{name}.md" for name in SCRIPTS),
+}
 """Pages of the site that are no files of ``docs``."""
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
 EXPECTED = {
@@ -182,3 +188,22 @@ def test_api_pages_name_packages_that_exist() -> None:
     assert len(named) > 20 and len(set(named)) == len(named)
     assert [name for name in named if importlib.util.find_spec(name) is None] == []
     assert "mkdocs" not in sys.modules
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_page_of_a_study_states_where_and_with_what_it_was_measured(name: str) -> None:
+    study, lines = read_study(name), page(name).splitlines()
+    assert study is not None and lines[0].startswith("# ")
+    head = "\n".join(lines[2:4])
+    assert study.command in head and study.commit in head
+    assert head.startswith("!!! warning") == bool(study.changes())
+    assert any(line.startswith("| ") for line in lines)
+
+
+def test_a_changed_card_or_network_is_named() -> None:
+    study = read_study("rules")
+    assert study is not None
+    process = next(iter(study.cards))
+    other = study.cards | {process: study.cards[process] | {"rules": "0"}}
+    assert f"{process}: rules" in replace(study, cards=other).changes()
+    assert replace(study, networks={"README.md": "0"}).changes()[-1] == "README.md"

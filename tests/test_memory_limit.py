@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from studies import read_data
 
 from optinc_pdk import flow, memory_limit
 from optinc_pdk.averaging import Averaging
@@ -37,7 +37,7 @@ def test_a_chip_beyond_memory_is_refused_before_work_starts(tmp_path, monkeypatc
     assert not (tmp_path / "out").exists()
 
 
-SCENARIOS = json.loads((Path(__file__).parents[1] / "docs" / "scenarios.json").read_text())
+SCENARIOS = read_data("scenarios", {})
 NETWORKS = {
     "4/4": lambda: comparator_network(Averaging(4, 4, 2)),
     "8/4": lambda: comparator_network(Averaging(8, 4, 4)),

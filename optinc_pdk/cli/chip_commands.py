@@ -330,7 +330,7 @@ def view(
 def cells(
     output: Annotated[
         Path, typer.Option("-o", "--output", parser=opt.parse_output, metavar="PATH", help="Page to write, .md.")
-    ] = Path("docs/cells.md"),
+    ] = Path("cells.md"),
     process: opt.ProcessName = opt.DEFAULT,
 ) -> None:
     """Write a Markdown page of a process's cells: picture, ports, device card and model of each.

@@ -23,7 +23,7 @@ JACOBIAN_COPIES = 3
 def estimated_memory_gb(onn: Onn) -> float:
     """Estimate the peak memory of a build.
 
-    The constants were fitted to the measured peaks in ``docs/scenarios.json``; a test compares them.
+    The constants were fitted to the measured peaks in ``results/scenarios.json``; a test compares them.
 
     Args:
         onn: The network.

@@ -1,13 +1,13 @@
 """The script that writes docs/interconnect.md: the parts that do not take minutes."""
 
 import importlib.util
-import json
 import math
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from studies import read_data
 
 from optinc_pdk.tolerance.link_energy import LinkEnergy
 
@@ -57,7 +57,7 @@ def test_chips_side_by_side_by_hand(script):
 
 def test_the_recorded_rates_need_at_most_a_hundred_chips(script):
     """The target of the project, at 8 bits and 6.4 Tb/s per server."""
-    recorded = json.loads(script.RATES.read_text(encoding="utf-8"))["8bit soi220_fast neurons coherent"]
+    recorded = read_data("symbol_rates", {})["8bit soi220_fast neurons coherent"]
     assert script.LINE_BIT_PER_S / (8 * recorded["limits"]["symbol_rate_bd"]) <= 100
 
 

@@ -1,9 +1,7 @@
 """System cards: all cards of the package load, and invalid cards are refused with file, key and value."""
 
-import json
-from pathlib import Path
-
 import pytest
+from studies import read_data
 
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.errors import InputError
@@ -11,7 +9,6 @@ from optinc_pdk.interconnect import load_system, optinc_star, simulate, system_n
 from optinc_pdk.interconnect.systems import FatTree, InNetwork, Sharp, WdmRing
 
 CARDS = components_folder() / "systems"
-DOCS = Path(__file__).parent.parent.parent / "docs"
 
 
 @pytest.mark.parametrize("name", system_names())
@@ -108,8 +105,8 @@ def test_with_rate_changes_the_rate(name):
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize(("process", "receivers"), [("soi220", "photodiodes"), ("soi220_fast", "coherent")])
 def test_the_cards_of_chips_have_the_recorded_rates(bits, process, receivers):
-    """Rounded down to three digits; docs/symbol_rates.json is measured by benchmarks/symbol_rates.py."""
-    recorded = json.loads((DOCS / "symbol_rates.json").read_text(encoding="utf-8"))
+    """Rounded down to three digits; results/symbol_rates.json is measured by benchmarks/symbol_rates.py."""
+    recorded = read_data("symbol_rates", {})
     rate = recorded[f"{bits}bit {process} neurons {receivers}"]["limits"]["symbol_rate_bd"]
     chip = load_system(f"optinc_star_{bits}bit_{process}").chip
     assert 0.99 * rate < chip.symbol_rate_bd <= rate

@@ -1,6 +1,6 @@
 """Mutation tests of sign-off, a sample: one mutant of most kinds, on a chip to which the kind applies.
 
-`make mutants` checks every kind on four chips; see docs/mutants.md.
+`make mutants` checks every kind on four chips; see results/mutants.json.
 """
 
 from __future__ import annotations

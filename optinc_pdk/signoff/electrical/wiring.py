@@ -120,7 +120,7 @@ class Wiring:
 
     @cached_property
     def _inflow(self) -> Mapping[int, tuple[Ints, csr_array]]:
-        """Cells that currents enter, by net of the ground: (cells, 2) column and row, and (cells, n) shares of heaters."""
+        """Where currents enter, by net of the ground: (cells, 2) column and row, and (cells, n) shares of heaters."""
         points, heater = self.entries
         count = np.bincount(heater, minlength=len(self.heaters))
         inflow = {}

@@ -46,7 +46,7 @@ FIRST_STEPS, MORE_STEPS = 1000, 1600
 ROUNDS = 5
 SUFFICIENT = 1.2e-4
 """Rms matrix error after which no further round follows. Engineering default; the paper's network, which has the
-largest layers of docs/scenarios.md, tolerates 3.2e-3."""
+largest layers of results/scenarios.json, tolerates 3.2e-3."""
 LEAST_GAIN = 0.75
 """A round that leaves more than this share of the error is the last one."""
 SEED = 20

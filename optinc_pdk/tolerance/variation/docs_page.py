@@ -48,8 +48,8 @@ TAIL = """
   spreads (standard deviations of the logarithm of the shares) are an imperfection. A nominal chip has the card's
   shares.
 - Drift and a change of the temperature are not part of a sample as calibrated: `optinc yield --drift`
-  ([chips in service](drift.md)). Then guides turn by the card's `guide.index_per_k`, 2π · index · K · length /
-  wavelength.
+  ([chips in service](../results/drift.json)). Then guides turn by the card's `guide.index_per_k`, 2π · index · K ·
+  length / wavelength.
 
 ## What is not modelled
 

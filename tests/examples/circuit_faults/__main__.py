@@ -1,4 +1,4 @@
-"""Writes docs/circuits.md: the circuits of examples/circuits, and which check finds which fault in their layouts."""
+"""Checks the circuits of examples/circuits, and which check finds which fault in their layouts: ``make circuits``."""
 
 from __future__ import annotations
 
@@ -8,65 +8,24 @@ import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from studies import write_study
+
 from circuit_faults.faults import FAULTS
 from circuit_faults.judges import Verdict, connects_differently, judge
 from circuit_faults.layouts import FOLDER, PROCESS, draw, edited
+from circuit_faults.page import PICTURES
 from optinc_pdk.report.layout_pictures import layout_png
 
 DOCS = FOLDER.parents[1] / "docs"
-PICTURES = {"wdm_rings": "Demultiplexer of four rings", "ten_filters": "Cell used ten times"}
 PIXELS = 1200
-HEAD = """\
-# Circuits drawn in gdsfactory
-
-[examples/circuits](../examples/circuits) has circuits as an engineer draws them: plain gdsfactory code of at most 40
-lines each, with the cells of this PDK. A script writes a layout and the netlist that gdsfactory extracts from it:
-
-```
-python examples/circuits/wdm_rings.py        # writes wdm_rings.gds and wdm_rings.pic.yml
-optinc drc wdm_rings.gds
-optinc lvs wdm_rings.gds wdm_rings.pic.yml
-optinc simulate wdm_rings.gds wdm_rings.pic.yml --wavelengths 1545:1555:0.1
-optinc verify wdm_rings.gds wdm_rings.pic.yml  # all of them, with one report
-```
-
-| script | circuit | lines | devices | nets |
-|---|---|---|---|---|
-"""
-FAULT_TEXT = """
-All pass; the two dies of `two_dies.py`, smaller than any that is offered, have a warning of `chip.size` each. Their
-S-parameters are those of SAX to 1e-9 (`tests/examples/test_circuits.py`): SAX simulates gdsfactory's netlist with its
-hierarchy (`optinc_pdk.models.sax_schematic`), and the extracted circuit (`sax_netlist`). Both differ by less than
-0.05, because lengths in the netlist and corners in the layout are rounded to 1 nm.
-
-## Faults
-
-Three faults were made in each layout, in one place only, as somebody edits it in KLayout. The table states what finds
-them:
-
-- *Design rules*: the rules that are violated (`optinc drc`).
-- *LVS*: the first kinds of differences (`optinc lvs`), and the instance as the netlist names it, if one is stated.
-- *Simulation*: whether the extracted circuit cannot be simulated, or an S-parameter at 1545, 1550 or 1555 nm differs by
-  more than 0.01 from that of the good layout, with heaters off.
-- *KLayout*: whether KLayout's `NetlistComparer` finds that the extracted circuit differs from the netlist. It compares
-  devices, connections and labels, and no lengths, gaps or widths.
-- *Ports*: whether the netlist that kfactory makes of instances, their settings and ports (`KCell.netlist()`) differs
-  from that of the good layout. Ports of guides that meet are connected; metal is extracted by KLayout. What is drawn
-  inside a cell is not compared.
-
-"""
-TABLE = """\
-| circuit | fault | design rules | LVS | simulation | KLayout | ports |
-|---|---|---|---|---|---|---|
-"""
 
 
 def main() -> None:
-    """Draw, edit and check every circuit, and write the page with its pictures."""
+    """Draw, edit and check every circuit, and write the results and pictures."""
     # gdsfactory warns of labels of its own PDK
     warnings.simplefilter("ignore")
-    circuits: list[str] = []
-    rows: list[str] = []
+    circuits: list[list[str]] = []
+    rows: list[list[str]] = []
     verdicts: list[Verdict] = []
     for name, faults in FAULTS.items():
         print(name, file=sys.stderr)
@@ -78,19 +37,19 @@ def main() -> None:
             text = (FOLDER / f"{name}.py").read_text()
             title = str(ast.get_docstring(ast.parse(text)))
             lvs = good.checked.lvs
-            script = f"[{name}.py](../examples/circuits/{name}.py)"
-            circuits.append(f"| {script} | {title} | {len(text.splitlines())} | {lvs.devices} | {lvs.nets} |")
+            circuits.append([name, title, str(len(text.splitlines())), str(lvs.devices), str(lvs.nets)])
             if name in PICTURES:
                 png = layout_png(drawn.gds, PROCESS.gds_layers, width_px=PIXELS)
                 (DOCS / f"circuits_{name}.png").write_bytes(png)
             for fault in faults:
                 verdict = judge(edited(drawn, fault.edit, Path(folder)), drawn)
                 verdicts.append(verdict)
-                rows.append(f"| {name} | {fault.text} | {_cells(verdict, good, fault.instance)} |")
-    (DOCS / "circuits.md").write_text(_page(circuits, rows, verdicts))
+                rows.append([name, fault.text, *_cells(verdict, good, fault.instance)])
+    data = {"circuits": circuits, "faults": rows, "counts": _counts(verdicts)}
+    write_study("circuits", data, "make circuits", [PROCESS.name])
 
 
-def _cells(verdict: Verdict, good: Verdict, instance: str) -> str:
+def _cells(verdict: Verdict, good: Verdict, instance: str) -> list[str]:
     """Return the cells of a fault's row behind its description."""
     lvs = verdict.checked.lvs
     assert lvs is not None
@@ -104,7 +63,7 @@ def _cells(verdict: Verdict, good: Verdict, instance: str) -> str:
         _mark(not verdict.comparer.match),
         _mark(not verdict.same_by_ports),
     )
-    return " | ".join(each or "–" for each in found)
+    return [each or "–" for each in found]
 
 
 def _mark(found: bool) -> str:
@@ -112,25 +71,21 @@ def _mark(found: bool) -> str:
     return "found" if found else "–"
 
 
-def _page(circuits: list[str], rows: list[str], verdicts: list[Verdict]) -> str:
-    """Return the page."""
-    missed = sum(each.same_by_ports for each in verdicts)
-    rules = sum(not each.checked.drc.clean for each in verdicts)
-    ours = sum(each.checked.lvs is not None and not each.checked.lvs.match for each in verdicts)
-    klayout = sum(not each.comparer.match for each in verdicts)
-    apart = sum(
-        each.checked.lvs is not None and each.comparer.match is connects_differently(each.checked.lvs)
-        for each in verdicts
-    )
-    pictures = "".join(f"\n![{text}](circuits_{name}.png)\n\n*{text}.*\n" for name, text in PICTURES.items())
-    summary = (
-        f"Of {len(verdicts)} faults, `optinc verify` finds {sum(not each.checked.passed for each in verdicts)}: "
-        f"LVS {ours}, design rules {rules}. KLayout's comparer finds {klayout}; about devices, connections and labels "
-        f"it disagrees with LVS on {apart}. The netlists of ports miss {missed}. The place of every finding is "
-        "tested.\n\n"
-    )
-    end = "\nWritten by `make circuits` (`python -m circuit_faults` in `tests/examples`).\n"
-    return HEAD + "\n".join(circuits) + "\n" + pictures + FAULT_TEXT + summary + TABLE + "\n".join(rows) + "\n" + end
+def _counts(verdicts: list[Verdict]) -> dict[str, int]:
+    """Return how many faults each check finds."""
+    found = [each.checked.lvs for each in verdicts]
+    return {
+        "faults": len(verdicts),
+        "verify": sum(not each.checked.passed for each in verdicts),
+        "lvs": sum(lvs is not None and not lvs.match for lvs in found),
+        "rules": sum(not each.checked.drc.clean for each in verdicts),
+        "klayout": sum(not each.comparer.match for each in verdicts),
+        "apart": sum(
+            lvs is not None and each.comparer.match is connects_differently(lvs)
+            for each, lvs in zip(verdicts, found, strict=True)
+        ),
+        "missed": sum(each.same_by_ports for each in verdicts),
+    }
 
 
 if __name__ == "__main__":

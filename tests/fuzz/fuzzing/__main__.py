@@ -1,4 +1,4 @@
-"""Run the fuzzer and write its table: ``make fuzz``.
+"""Run the fuzzer and write its results: ``make fuzz``.
 
 python -m fuzzing                        # a million inputs
 python -m fuzzing --inputs 20000         # fewer
@@ -8,7 +8,6 @@ python -m fuzzing --only netlist         # readers whose names contain a text
 from __future__ import annotations
 
 import hashlib
-import json
 import multiprocessing
 import os
 import signal
@@ -17,9 +16,10 @@ import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from studies import read_data, write_study
 
 from fuzzing.commands import command_targets
 from fuzzing.corpus import build_chip, smallest
@@ -132,7 +132,7 @@ def main(
     seed: Annotated[int, typer.Option(help="Seed of all inputs.")] = 1,
     only: Annotated[str, typer.Option(help="Part of the names of the targets to run.")] = "",
     out: Annotated[Path, typer.Option(help="Folder of the findings.")] = ROOT / "fuzz_out",
-    table: Annotated[Path | None, typer.Option(help="Table to write or update, .md and .json.")] = None,
+    record: Annotated[bool, typer.Option("--record", help="Write results/fuzzing.json.")] = False,
 ) -> None:
     """Read mutated files; exit with 1 if one ends in anything but acceptance or a refusal."""
     base = MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None
@@ -150,31 +150,33 @@ def main(
                     number = max(1, round(count * target.share / shares))
                     print(f"{name}: {number:,} inputs", file=sys.stderr)
                     supervisor.run(target, number)
-    text = page(supervisor.tallies, supervisor.kinds, seed)
-    print(text)
+    print(page(data_of(supervisor, seed)))
     print(f"{time.monotonic() - begun:,.0f} s", file=sys.stderr)
-    if table is not None:
-        _write_table(table, supervisor, seed, only)
+    if record:
+        _record(data_of(supervisor, seed), only)
     lines = [f"{n:8d} {name}: {m}" for name, t in supervisor.tallies.items() for m, n in t.messages.most_common(40)]
     out.mkdir(parents=True, exist_ok=True)
     (out / "messages.txt").write_text("\n".join(lines) + "\n", encoding="utf-8", errors="backslashreplace")
     raise typer.Exit(1 if supervisor.kinds else 0)
 
 
-def _write_table(path: Path, supervisor: Supervisor, seed: int, only: str) -> None:
-    """Write the page and its numbers; rows of targets that a part of a run leaves out are kept."""
-    numbers = path.with_suffix(".json")
-    tallies, kinds = dict(supervisor.tallies), dict(supervisor.kinds)
-    if only and numbers.exists():
-        before = json.loads(numbers.read_text())
-        kept = {name: Tally(**one) for name, one in before["targets"].items()}
-        kinds |= {(name, kind): n for name, kind, n in before["findings"] if name not in tallies}
-        tallies = {name: tallies.pop(name, one) for name, one in kept.items()} | tallies
-    path.write_text(page(tallies, kinds, seed), encoding="utf-8")
-    plain = {name: {k: v for k, v in asdict(one).items() if k != "messages"} for name, one in tallies.items()}
-    findings = [[name, kind, n] for (name, kind), n in sorted(kinds.items())]
-    text = json.dumps({"seed": seed, "targets": plain, "findings": findings}, indent=2)
-    numbers.write_text(text + "\n", encoding="utf-8")
+def data_of(supervisor: Supervisor, seed: int) -> dict[str, Any]:
+    """The data of the study."""
+    plain = {n: {k: v for k, v in asdict(t).items() if k != "messages"} for n, t in supervisor.tallies.items()}
+    return {
+        "seed": seed,
+        "targets": plain,
+        "findings": [[n, kind, count] for (n, kind), count in supervisor.kinds.items()],
+    }
+
+
+def _record(data: dict[str, Any], only: str) -> None:
+    """Write the results; rows of targets that a part of a run leaves out are kept."""
+    if only:
+        before, ran = read_data("fuzzing", {"targets": {}, "findings": []}), set(data["targets"])
+        data["targets"] = before["targets"] | data["targets"]
+        data["findings"] += [one for one in before["findings"] if one[0] not in ran]
+    write_study("fuzzing", data | {"findings": sorted(data["findings"])}, "make fuzz", whole=not only)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
-"""The table of a run."""
+"""The page of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from fuzzing.worker import Tally
 
 HEAD = """# Fuzzing
 
-Written by `make fuzz` (`tests/fuzz`), seed {seed}. Every reader was given mutated files of a small corpus that the
+Seed {seed} of `tests/fuzz`. Every reader was given mutated files of a small corpus that the
 project writes itself: changed bytes, words and lines; changed trees of YAML and JSON; changed members and headers of
 `.npz` files; changed records of GDS2; changed messages of ONNX. An input counts as read if it is accepted, or refused
 with an `InputError` that names the file, which every command turns into exit code 2. Anything else is a finding:
@@ -24,14 +25,16 @@ over all inputs. Device cards of all devices are one row.
 """
 
 
-def page(tallies: Mapping[str, Tally], kinds: Mapping[tuple[str, str], int], seed: int) -> str:
-    """Text of the page: the table, and the kinds of findings."""
+def page(data: Mapping[str, Any]) -> str:
+    """Text of the page, from the data of the study: the table, and the kinds of findings."""
+    tallies = {name: Tally(**one) for name, one in data["targets"].items()}
+    kinds = {(target, kind): count for target, kind, count in data["findings"]}
     total = Tally()
     for tally in tallies.values():
         total.add(tally)
     rows = "".join(_row(name, tally) for name, tally in [*tallies.items(), ("**all**", total)])
     listed = "".join(f"- {target}: {kind} ({count:,} inputs)\n" for (target, kind), count in sorted(kinds.items()))
-    return HEAD.format(seed=seed) + rows + TAIL + (f"\nFindings:\n\n{listed}" if listed else "\nNo findings.\n")
+    return HEAD.format(seed=data["seed"]) + rows + TAIL + (f"\nFindings:\n\n{listed}" if listed else "\nNo findings.\n")
 
 
 def _row(name: str, tally: Tally) -> str:

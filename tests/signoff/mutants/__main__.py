@@ -1,4 +1,4 @@
-"""Run the whole corpus and write its table: ``make mutants``.
+"""Run the whole corpus and write its results: ``make mutants``.
 
 python -m mutants                    # every kind, four chips, and the clean chips
 python -m mutants --only heater      # kinds whose names contain a text
@@ -15,18 +15,18 @@ from typing import Annotated, TypeVar
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from studies import read_data, write_study
 
 from mutants.chips import CHIPS, Base, build
 from mutants.clean import Clean, check_clean
 from mutants.judge import CAUGHT, EQUIVALENT, HOLE, SAME, Verdict, judge
 from mutants.kinds import KINDS
-from mutants.page import CLEAN_COLUMNS, COLUMNS, clean_row, page, read_clean, read_verdicts, row, write_csv
+from mutants.page import data_of, read_clean, read_verdicts
 
 Result = TypeVar("Result")
-DOCS = Path(__file__).resolve().parents[3] / "docs"
 # Set before processes fork, so that all processes share the built chips.
 BASES: dict[str, Base] = {}
-# Number of results after which the tables are written again.
+# Number of results after which the results are written again.
 KEPT = 50
 # The chip whose first mutant of every kind passes through all checks; others stop at the first check that reports one.
 THOROUGH = "perimeter"
@@ -37,45 +37,51 @@ def main(
     clean: Annotated[int, typer.Option(help="Clean chips.")] = 200,
     jobs: Annotated[int, typer.Option(help="Processes.")] = 2,
     only: Annotated[str, typer.Option(help="Part of the names of the kinds to run.")] = "",
-    out: Annotated[Path, typer.Option(help="Folder of the tables.")] = DOCS,
+    record: Annotated[bool, typer.Option(help="Write results/mutants.json.")] = True,
 ) -> None:
     """Check mutants and clean chips; exit with 1 if there is a hole or a false alarm."""
     console = Console(stderr=True)
-    mutant_table, clean_table = out / "mutants.csv", out / "mutants_clean.csv"
     with tempfile.TemporaryDirectory() as folder:
         BASES.update({name: build(name, Path(folder)) for name in CHIPS})
         for base in BASES.values():
             # read before processes fork
             _ = base.shapes, base.texts
-        before = read_verdicts(mutant_table) if only else []
+        earlier = read_data("mutants", {"mutants": [], "clean": []})
+        before, checked = read_verdicts(earlier) if only else [], read_clean(earlier)
+        verdicts, chips = before, [described(base) for base in BASES.values()]
+
+        def write(whole: bool) -> None:
+            if record:
+                data = data_of(chips, verdicts, checked)
+                processes = sorted({base.process.name for base in BASES.values()})
+                write_study("mutants", data, "make mutants", processes, whole=whole)
+
         # the first mutant of every kind first, so that holes are reported early
         tasks = [(c, k, n) for n in range(each) for k in KINDS if only in k for c in CHIPS]
-        verdicts = before
 
         def keep(found: Sequence[Verdict | None]) -> None:
             nonlocal verdicts
             known = {(v.kind, v.chip, v.number): v for v in (*before, *found) if v is not None}
             ranks = {name: rank for rank, name in enumerate((*KINDS, *CHIPS))}
             verdicts = [known[key] for key in sorted(known, key=lambda key: (ranks[key[0]], ranks[key[1]], key[2]))]
-            write_csv(mutant_table, COLUMNS, map(row, verdicts))
+            write(whole=False)
 
         run(judged, tasks, jobs, "mutants", console, keep)
-        checked = read_clean(clean_table)
         if clean:
-            checked = run(
-                cleaned,
-                range(clean),
-                jobs,
-                "clean chips",
-                console,
-                lambda found: write_csv(clean_table, CLEAN_COLUMNS, map(clean_row, found)),
-            )
-        (out / "mutants.md").write_text(page(list(BASES.values()), verdicts, checked), encoding="utf-8")
+            checked = run(cleaned, range(clean), jobs, "clean chips", console, lambda _: None)
+        write(whole=not only and bool(clean))
     outcomes = {outcome: sum(v.outcome == outcome for v in verdicts) for outcome in (SAME, CAUGHT, EQUIVALENT, HOLE)}
     flagged = sum(map(alarm, checked))
     console.print(outcomes, f"{flagged} of {len(checked)} clean chips flagged")
     if outcomes[HOLE] or flagged:
         raise typer.Exit(1)
+
+
+def described(base: Base) -> dict[str, str]:
+    """Name, process, network and contents of a chip."""
+    counts = (f"{n:g} {kind.replace('_', ' ')}" for kind, n in base.extraction.silicon.items() if "length" not in kind)
+    structure = "-".join(map(str, base.onn.structure))
+    return {"name": base.name, "process": base.process.name, "network": structure, "contents": ", ".join(counts)}
 
 
 def run(

@@ -1,37 +1,20 @@
-"""Tables of a run: docs/mutants.csv, docs/mutants_clean.csv and docs/mutants.md."""
+"""Data of a run, and its page."""
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
+from typing import Any
 
-from mutants.chips import Base
 from mutants.clean import Clean
 from mutants.judge import CAUGHT, EQUIVALENT, HOLE, SAME, Verdict
 
-COLUMNS = (
-    "chip",
-    "kind",
-    "number",
-    "outcome",
-    "refused",
-    "drc",
-    "lvs",
-    "function",
-    "reason",
-    "x_um",
-    "y_um",
-    "description",
-)
-CLEAN_COLUMNS = ("number", "process", "description", "drc", "lvs")
 # Number of rules and kinds of differences that are listed per kind of fault, the most frequent first.
 LISTED = 4
 INTRODUCTION = """# Mutation tests of sign-off
 
-`make mutants` injects faults into the written GDS files of four chips and runs sign-off on every mutant
+Faults are injected into the written GDS files of four chips, and sign-off runs on every mutant
 (`tests/signoff/mutants/`; chip, kind and number seed a mutant). The checks run in this order:
 
 1. *Same geometry*: a mutant is not checked further if no merged layer and no text differs from the original.
@@ -53,66 +36,23 @@ the chip compensates for it. The change of the margin at the original's bias is 
 """
 
 
-def row(verdict: Verdict) -> dict[str, object]:
-    """One line of the CSV."""
-    x, y = verdict.place_um
-    values = {key: getattr(verdict, key) for key in COLUMNS if key not in ("drc", "lvs", "x_um", "y_um")}
+def data_of(chips: Sequence[Mapping[str, str]], verdicts: Sequence[Verdict], clean: Sequence[Clean]) -> dict[str, Any]:
+    """Data of a run: a line of values for each mutant and each clean chip."""
     return {
-        **values,
-        "drc": " ".join(verdict.drc),
-        "lvs": " ".join(verdict.lvs),
-        "x_um": f"{x:.3f}",
-        "y_um": f"{y:.3f}",
+        "chips": list(chips),
+        "mutants": [list(asdict(one).values()) for one in verdicts],
+        "clean": [list(asdict(one).values()) for one in clean],
     }
 
 
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[dict[str, object]]) -> None:
-    """Write a table of mutants or of clean chips."""
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+def read_verdicts(data: Mapping[str, Any]) -> list[Verdict]:
+    """The mutants of a run."""
+    return [Verdict(*(tuple(value) if isinstance(value, list) else value for value in one)) for one in data["mutants"]]
 
 
-def read_csv(path: Path) -> list[dict[str, str]]:
-    """Rows of an earlier run; empty if there was none."""
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as stream:
-        return list(csv.DictReader(stream))
-
-
-def read_verdicts(path: Path) -> list[Verdict]:
-    """The mutants of an earlier run."""
-    return [
-        Verdict(
-            r["chip"],
-            r["kind"],
-            int(r["number"]),
-            r["description"],
-            (float(r["x_um"]), float(r["y_um"])),
-            r["outcome"],
-            r["refused"],
-            tuple(r["drc"].split()),
-            tuple(r["lvs"].split()),
-            r["function"],
-            r["reason"],
-        )
-        for r in read_csv(path)
-    ]
-
-
-def clean_row(clean: Clean) -> dict[str, object]:
-    """One line of the CSV of clean chips."""
-    return {**asdict(clean), "drc": " ".join(clean.drc), "lvs": " ".join(clean.lvs)}
-
-
-def read_clean(path: Path) -> list[Clean]:
-    """The clean chips of an earlier run."""
-    return [
-        Clean(int(r["number"]), r["process"], r["description"], tuple(r["drc"].split()), tuple(r["lvs"].split()))
-        for r in read_csv(path)
-    ]
+def read_clean(data: Mapping[str, Any]) -> list[Clean]:
+    """The clean chips of a run."""
+    return [Clean(*(tuple(value) if isinstance(value, list) else value for value in one)) for one in data["clean"]]
 
 
 def catcher(verdict: Verdict) -> str:
@@ -122,8 +62,9 @@ def catcher(verdict: Verdict) -> str:
     return "LVS" if verdict.lvs else "DRC" if verdict.drc else "function"
 
 
-def page(bases: Sequence[Base], verdicts: Sequence[Verdict], clean: Sequence[Clean]) -> str:
+def page(data: Mapping[str, Any]) -> str:
     """The page in Markdown."""
+    verdicts, clean = read_verdicts(data), read_clean(data)
     outcomes = Counter(v.outcome for v in verdicts)
     kinds = list(dict.fromkeys(v.kind for v in verdicts))
     by = Counter(catcher(v) for v in verdicts if v.outcome == CAUGHT)
@@ -135,7 +76,7 @@ def page(bases: Sequence[Base], verdicts: Sequence[Verdict], clean: Sequence[Cle
         + ", ".join(f"{count:,} by {name}" for name, count in by.most_common())
         + f"), {outcomes[EQUIVALENT]:,} are equivalent, {outcomes[HOLE]:,} are holes.",
         "",
-        *_chips(bases),
+        *_chips(data["chips"]),
         *_clean(clean),
         "## Kinds",
         "",
@@ -148,15 +89,9 @@ def page(bases: Sequence[Base], verdicts: Sequence[Verdict], clean: Sequence[Cle
     return "\n".join(lines)
 
 
-def _chips(bases: Sequence[Base]) -> list[str]:
+def _chips(chips: Sequence[Mapping[str, str]]) -> list[str]:
     lines = ["| chip | process | network | contents |", "|---|---|---|---|"]
-    for base in bases:
-        counts = (
-            f"{n:g} {kind.replace('_', ' ')}" for kind, n in base.extraction.silicon.items() if "length" not in kind
-        )
-        structure = "-".join(map(str, base.onn.structure))
-        lines.append(f"| {base.name} | {base.process.name} | {structure} | {', '.join(counts)} |")
-    return [*lines, ""]
+    return [*lines, *(f"| {' | '.join(chip.values())} |" for chip in chips), ""]
 
 
 def _clean(clean: Sequence[Clean]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Tests every rule and writes the table of `docs/rules.md`: `PYTHONPATH=tests/signoff python -m rule_cases FILE`."""
+"""Tests every rule and writes results/rules.json: ``make rules``."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+from studies import write_study
+
 from rule_cases.case import PLAIN
 from rule_cases.mutants import mutants
 from rule_cases.registry import Subject, apart_nm, cases_of, subjects
 from rule_cases.sheets import count_violations, sheets
-from rule_cases.table import Outcome, markdown
+from rule_cases.table import Outcome, tables
 
 
 def outcome(subject: Subject, folder: Path) -> Outcome:
@@ -31,11 +33,12 @@ def outcome(subject: Subject, folder: Path) -> Outcome:
     return Outcome(subject, more, less, tuple(unseen))
 
 
-def main(path: Path) -> None:
-    """Write the page, print wrong results, and exit with 1 if there are any."""
+def main() -> None:
+    """Write the results, print wrong results, and exit with 1 if there are any."""
     with tempfile.TemporaryDirectory() as folder:
         found = [outcome(subject, Path(folder)) for subject in subjects()]
-    path.write_text(markdown(found), encoding="utf-8")
+    processes = sorted({name for one in found for name in one.subject.processes})
+    write_study("rules", tables(found), "make rules", processes)
     wrong = [one for one in found if one.false_positives or one.false_negatives or one.unseen]
     for one in wrong:
         print(
@@ -46,4 +49,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

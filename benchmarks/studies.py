@@ -1,0 +1,182 @@
+"""Results of studies: one file of ``results/`` a study, from which the site draws a page.
+
+    make results      # lists the studies, and what has changed since each was measured
+
+A file states the command that measures it, the commit it was measured at, and digests of the process cards and networks
+it was measured with. ``make docs`` draws the page of every study by the function `page` of its script, and says at the
+top of a page what has changed since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.cards.card_digests import DIGITS, card_digests, changed_parts
+from optinc_pdk.errors import InputError
+from optinc_pdk.file_writing import write_atomic
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results"
+SCRIPTS = {
+    "circuits": ("tests/examples", "circuit_faults.page"),
+    "drift": ("benchmarks", "drift"),
+    "fuzzing": ("tests/fuzz", "fuzzing.page"),
+    "mutants": ("tests/signoff", "mutants.page"),
+    "noisy_chips": ("benchmarks", "noisy_chips"),
+    "rules": ("tests/signoff", "rule_cases.page"),
+    "scenarios": ("benchmarks", "scenarios"),
+    "speed": ("benchmarks", "speed"),
+    "symbol_rates": ("benchmarks", "symbol_rates"),
+}
+"""Of each study, folder and name of the module whose function ``page`` draws its data."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Results of a study.
+
+    Attributes:
+        command: Command that measures it.
+        commit: Commit at which it was measured; a ``+`` at its end stands for changes that were not committed.
+        cards: By process name or folder, digests of the parts of its cards; empty if they do not matter.
+        networks: By path, digests of files of networks.
+        data: The results, as the script of the study keeps them.
+    """
+
+    command: str
+    commit: str
+    cards: dict[str, dict[str, str]]
+    networks: dict[str, str]
+    data: Any
+
+    def changes(self) -> list[str]:
+        """Return the parts of cards and the networks that have changed since; missing ones count as changed."""
+        found = []
+        for name, stated in self.cards.items():
+            try:
+                parts = changed_parts(stated, _cards(name)) if stated else ["not recorded"]
+            except InputError:
+                parts = ["missing"]
+            found += [f"{name}: {', '.join(parts)}"] if parts else []
+        return found + [path for path, digest in self.networks.items() if _digest(ROOT / path) != digest]
+
+
+def read_study(name: str) -> Study | None:
+    """Return the last results of a study; None if there are none."""
+    path = RESULTS / f"{name}.json"
+    return Study(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
+def read_data(name: str, empty: Any) -> Any:
+    """Return the data of a study's last results, or what stands for none."""
+    study = read_study(name)
+    return empty if study is None else study.data
+
+
+def write_study(
+    name: str,
+    data: Any,
+    command: str,
+    processes: Iterable[str] = (),
+    networks: Iterable[Path] = (),
+    whole: bool = True,
+) -> None:
+    """Write the results of a study.
+
+    Args:
+        name: Name of the study.
+        data: The results: what JSON can contain.
+        command: Command that measures it.
+        processes: Names, or folders relative to the repository, of the processes of its chips.
+        networks: Files of its networks.
+        whole: Whether all of it was measured. Otherwise commit and digests stay those of the last whole run, because
+            some of the results are as old.
+    """
+    earlier = None if whole else read_study(name)
+    study = (
+        replace(earlier, data=data)
+        if earlier
+        else Study(
+            command=command,
+            commit=commit(),
+            cards={process: _cards(process) for process in processes},
+            networks={path.relative_to(ROOT).as_posix(): _digest(path) for path in networks},
+            data=data,
+        )
+    )
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps(asdict(study), indent=1, ensure_ascii=False)
+    # one line a row: lists of values, and lists of these
+    for row in (r"\[\n[^\[\]{}]*\]", r"\[\n(?:[^\[\]{}]|\[[^\[\]{}\n]*\])*\]"):
+        text = re.sub(row, lambda found: re.sub(r"\n *", "", found[0].replace(",\n", ", \n")), text)
+    write_atomic(RESULTS / f"{name}.json", (text + "\n").encode())
+
+
+def commit() -> str:
+    """Return the current commit, with a ``+`` if the package has changes that are not committed."""
+    changed = _git("status", "--porcelain", "--", "optinc_pdk", "components")
+    return _git("rev-parse", "--short=8", "HEAD") + ("+" if changed else "")
+
+
+def page(name: str) -> str:
+    """Return the page of a study in Markdown, with what has changed since it was measured below its title.
+
+    Raises:
+        ValueError: There are no results.
+    """
+    study = read_study(name)
+    if study is None:
+        raise ValueError(f"{RESULTS / name}.json is missing; measure the study")
+    folder, module = SCRIPTS[name]
+    sys.path.insert(0, str(ROOT / folder))
+    try:
+        text = importlib.import_module(module).page(study.data)
+    finally:
+        sys.path.remove(str(ROOT / folder))
+    title, _, rest = text.partition("\n")
+    measured = f"Measured by `{study.command}` at commit `{study.commit}`"
+    changes = study.changes()
+    note = f"!!! warning\n    {measured}. Changed since then: {'; '.join(changes)}." if changes else f"*{measured}.*"
+    return f"{title}\n\n{note}\n{rest}"
+
+
+def _cards(name: str) -> dict[str, str]:
+    folder = ROOT / name
+    return card_digests(load_process(str(folder) if "/" in name else name))
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:DIGITS] if path.exists() else "missing"
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def main() -> None:
+    """Print all studies, with what has changed since each was measured."""
+    table = Table("study", "commit", "command", "changed since", box=None)
+    for name in SCRIPTS:
+        study = read_study(name)
+        if study is None:
+            table.add_row(name, "", "", "never measured")
+        else:
+            table.add_row(name, study.commit, study.command, "; ".join(study.changes()) or "nothing")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
