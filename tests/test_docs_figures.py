@@ -8,7 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from docs_figures import CHIP_FIGURES, FIGURES, write_chip_figures, write_figures
+from docs_figures import (
+    CHIP_FIGURES,
+    FIGURES,
+    UNITARY_FIGURE,
+    write_chip_figures,
+    write_figures,
+    write_unitary_figure,
+)
 from matplotlib.image import imread
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -46,13 +53,13 @@ def test_a_figure_is_what_its_command_draws(figure: str, drawn: Path) -> None:
 @pytest.mark.full
 def test_figures_of_chips_are_what_their_commands_draw(tmp_path: Path) -> None:
     """Letters depend on the fonts, so that some pixels may differ."""
-    for drawn in write_chip_figures(tmp_path):
+    for drawn in (*write_chip_figures(tmp_path), write_unitary_figure(tmp_path)):
         found, committed = imread(drawn), imread(DOCS / drawn.name)
         assert found.shape == committed.shape
         assert np.mean(np.max(np.abs(found - committed), axis=2) > 0.2) < 0.004, drawn.name
 
 
-@pytest.mark.parametrize("figure", [*FIGURES, *CHIP_FIGURES])
+@pytest.mark.parametrize("figure", [*FIGURES, *CHIP_FIGURES, UNITARY_FIGURE])
 def test_a_figure_is_shown_on_a_page(figure: str) -> None:
     pages = [DOCS.parent / "README.md", *DOCS.glob("*.md")]
     assert any(re.search(rf"\]\((docs/)?{re.escape(figure)}\)", page.read_text(encoding="utf-8")) for page in pages)
