@@ -6,6 +6,7 @@ its board, what fibres and electrical channels are for; the bias contributes cha
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -115,7 +116,8 @@ def _electrical_pins(
         )
         for pad, at in zip(wiring.pads, opening, strict=True)
     ]
-    rest = [bump.bbox().center() for i, bump in enumerate(bumps) if i not in set(opening)]
+    with_pads = set(opening)
+    rest = [bump.bbox().center() for i, bump in enumerate(bumps) if i not in with_pads]
     nets = wiring.metal.nets_at(np.array([(at.x, at.y) for at in rest], dtype=np.int64).reshape(-1, 2)).tolist()
     for at, net in zip(rest, nets, strict=True):
         pins.append(replace(_placed(BUMP, (at.x / NM_PER_UM, at.y / NM_PER_UM), dies), **of_net.get(net, {})))
@@ -126,7 +128,10 @@ def _net_pins(
     wiring: HeaterWiring, names: ExtractedNames, process: Process, currents: Currents | None
 ) -> dict[int, dict[str, Any]]:
     """Return what all pins of a labelled metal net have in common, by number of the net."""
-    ends = np.array(wiring.ends, dtype=np.int64).reshape(-1, 2)
+    driven, grounded = defaultdict(list), defaultdict(list)
+    for heater, (signal, sink) in enumerate(wiring.ends):
+        driven[signal].append(heater)
+        grounded[sink].append(heater)
     ohm = [device.settings["resistance_ohm"] + np.nan_to_num(device.settings["wire_ohm"]) for device in wiring.devices]
     full = float(process.drive.full_scale_v)
     most = full / np.array(ohm, dtype=np.float64)
@@ -142,8 +147,8 @@ def _net_pins(
             "connects_to": () if ground else tuple(sorted(names.names[device] for device in devices)),
         }
         common[pad.net] = shared
-        heaters = np.flatnonzero(ends[:, 1 if ground else 0] == pad.net)
-        if not len(heaters):
+        heaters = (grounded if ground else driven).get(pad.net)
+        if not heaters:
             continue
         shared |= {"voltage_max_v": 0.0 if ground else full, "current_max_ma": 1e3 * float(most[heaters].sum())}
         if currents is not None:
