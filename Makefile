@@ -9,7 +9,6 @@
 # make faults    kill, interrupt and starve the commands at every file operation and print a table (half an hour)
 # make fuzz      read a million mutated files of every kind and write results/fuzzing.json (half an hour)
 # make trainings  train small networks with every scheme and write docs/training.md (an hour)
-# make imperfections  write docs/imperfections.md from the process card
 # make scenarios  build a chip for every scenario of the paper and write results/scenarios.json (an hour)
 # make results   list the studies of results/, and what has changed since each was measured
 # make figures   draw the figures of docs/ that a single command draws
@@ -38,7 +37,7 @@ DURATIONS ?= 20
 NUMBERS := tests/drive tests/factor tests/matrices tests/models tests/onn tests/simulate tests/tolerance tests/test_flow.py
 
 .DELETE_ON_ERROR:
-.PHONY: chip test full portable bench quick lint unit golden results rules mutants circuits docs faults fuzz peers trainings imperfections \
+.PHONY: chip test full portable bench quick lint unit golden results rules mutants circuits docs faults fuzz peers trainings \
     interconnect scenarios figures
 
 chip: $(VENV)/.chip
@@ -114,9 +113,6 @@ rules: $(VENV)/.dev
 
 trainings: $(VENV)/.dev
 	$(BIN)/python examples/training/table.py
-
-imperfections: $(VENV)/.chip
-	$(BIN)/python -m optinc_pdk.tolerance.variation.docs_page docs/imperfections.md
 
 scenarios: $(VENV)/.chip
 	$(BIN)/python benchmarks/scenarios.py run

@@ -1,27 +1,27 @@
-"""Chips of every size and kind, laid out and signed off: the table and the pictures of docs/layouts.md.
+"""Chips of every size and kind, laid out and signed off: results/layouts.json.
 
-    python benchmarks/layouts.py                   # the whole page: hours
+    python benchmarks/layouts.py                   # all rows: hours
     python benchmarks/layouts.py --only mesh-64    # rows whose names contain a text
 
 Every row lays a circuit out, writes it, checks all design rules on the file, extracts the circuit from the polygons
-and compares it with the netlist. Rows are written to docs/layouts/layouts.csv as they are done, so that a run can
-be interrupted; a row replaces the one of the same name from an earlier run.
+and compares it with the netlist. Rows are written as they are done, so that a run can be interrupted; a row
+replaces the one of the same name from an earlier run.
 """
 
 from __future__ import annotations
 
-import csv
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
+from studies import read_data, write_study
 
 from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.averaging import Averaging
@@ -29,16 +29,13 @@ from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
-from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network, to_layout, write_gds
 from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.report.layout_pictures import layout_png
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 from optinc_pdk.signoff.lvs.comparison import compare
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "docs" / "layouts"
 NETWORKS = ROOT / "optinc_pdk" / "onn" / "networks"
 MODES = (4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128)
 WIRINGS = ("soi220", "soi220_flipchip", "soi220_two_metal")
@@ -52,9 +49,8 @@ SHIPPED = (
 )
 INTRODUCTION = """# Layouts
 
-`python benchmarks/layouts.py` generates this page. It lays out every chip of the table, writes it, checks it against
-all design rules of its process that need no bias, extracts the circuit from the polygons, and compares it with the
-netlist.
+Every chip is laid out, written, checked against all design rules of its process that need no bias, extracted from its
+polygons, and compared with its netlist.
 
 - `mesh-N` is one mesh of N modes between fibres. `hidden-N` is a network for two servers and two symbols with N hidden
   units: four meshes, two of them with N modes, and N activations. The others are bundled networks.
@@ -62,8 +58,7 @@ netlist.
 - Warnings are violated recommendations, for example the size of a die, or a ground bus that is wider than a window of
   the density rule.
 - A chip that is *not buildable* is drawn at the size it needs. The one with 128 hidden units and wires to the perimeter
-  is not drawn; it would be 1.09 m wide.
-- Each name links to a picture."""
+  is not drawn; it would be 1.09 m wide."""
 HEADS = (
     "chip",
     "process",
@@ -142,8 +137,8 @@ def chips() -> Iterator[tuple[str, str, Callable[[Process, str], CircuitAndChip]
             yield network, process, shipped(network)
 
 
-def signed_off(name: str, process_name: str, make: Callable[[Process, str], CircuitAndChip], picture: Path) -> Row:
-    """Lay one chip out, check it and write its picture."""
+def signed_off(name: str, process_name: str, make: Callable[[Process, str], CircuitAndChip]) -> Row:
+    """Lay one chip out and check it."""
     process = load_process(process_name)
     get_pdk(process_name).activate()
     start = time.perf_counter()
@@ -156,9 +151,6 @@ def signed_off(name: str, process_name: str, make: Callable[[Process, str], Circ
         checked = time.perf_counter()
         lvs = compare(circuit, extract(gds, process), process)
         compared = time.perf_counter()
-        parts = {"metal": process.metal.layer, "etch70": process.grating.layer}
-        layers = process.gds_layers | {part: process.layers[layer].gds for part, layer in parts.items()}
-        write_atomic(picture, layout_png(gds, layers, width_px=900))
         size = gds.stat().st_size
     return Row(
         name=name,
@@ -180,46 +172,40 @@ def signed_off(name: str, process_name: str, make: Callable[[Process, str], Circ
     )
 
 
-def page(rows: list[dict[str, str]]) -> str:
+def page(rows: list[dict[str, Any]]) -> str:
     """Return the page in Markdown."""
     lines = [INTRODUCTION, "", f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
     for r in rows:
-        dies = f"{r['dies']} dies, " if int(r["dies"]) > 1 else ""
+        dies = f"{r['dies']} dies, " if r["dies"] > 1 else ""
         lines.append(
-            f"| [{r['name']}](layouts/{r['name']}_{r['process']}.png) | {r['process']} | {int(r['mzis']):,} | "
-            f"{int(r['pads']):,} | {dies}{r['width_mm']} × {r['height_mm']} | {r['fit']} | "
-            f"{int(r['gds_bytes']) / 1e3:,.0f} | {r['layout_s']} | {r['violations']} ({r['warnings']}) | "
-            f"{r['lvs']}, {int(r['devices']):,} devices | {r['drc_s']}, {r['lvs_s']} |"
+            f"| {r['name']} | {r['process']} | {r['mzis']:,} | "
+            f"{r['pads']:,} | {dies}{r['width_mm']} × {r['height_mm']} | {r['fit']} | "
+            f"{r['gds_bytes'] / 1e3:,.0f} | {r['layout_s']} | {r['violations']} ({r['warnings']}) | "
+            f"{r['lvs']}, {r['devices']:,} devices | {r['drc_s']}, {r['lvs_s']} |"
         )
     return "\n".join([*lines, ""])
 
 
 def main(only: Annotated[str, typer.Option(help="Part of the names of the rows to run: name/process.")] = "") -> None:
-    """Run rows and rewrite the page."""
+    """Run rows and record them."""
     console = Console(stderr=True)
-    table = FOLDER / "layouts.csv"
     order = [f"{name}/{process}" for name, process, _ in chips()]
-    rows: dict[str, dict[str, str]] = {}
-    if table.exists():
-        with table.open(newline="", encoding="utf-8") as stream:
-            rows = {f"{row['name']}/{row['process']}": row for row in csv.DictReader(stream)}
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    rows = {f"{row['name']}/{row['process']}": row for row in read_data("layouts", [])}
+    processes = sorted({process for _, process, _ in chips()})
+    networks = [NETWORKS / f"{network}.npz" for network in SHIPPED]
     for name, process, make in chips():
         if only not in f"{name}/{process}":
             continue
         try:
-            row = signed_off(name, process, make, FOLDER / f"{name}_{process}.png")
+            row = signed_off(name, process, make)
         except InputError as fault:
             console.print(f"{name}/{process} is refused: {fault}", highlight=False)
             continue
         console.print(row, highlight=False)
-        rows[f"{name}/{process}"] = {key: str(value) for key, value in asdict(row).items()}
+        rows[f"{name}/{process}"] = asdict(row)
         done = [rows[key] for key in order if key in rows]
-        with table.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(stream, [field.name for field in fields(Row)])
-            writer.writeheader()
-            writer.writerows(done)
-        write_atomic(ROOT / "docs" / "layouts.md", page(done).encode())
+        last = not only and f"{name}/{process}" == order[-1]
+        write_study("layouts", done, "python benchmarks/layouts.py", processes, networks, whole=last)
 
 
 if __name__ == "__main__":

@@ -34,12 +34,15 @@ SCRIPTS = {
     "circuits": ("tests/examples", "circuit_faults.page"),
     "drift": ("benchmarks", "drift"),
     "fuzzing": ("tests/fuzz", "fuzzing.page"),
+    "layouts": ("benchmarks", "layouts"),
+    "matrix_peers": ("benchmarks", "matrix_to_mask"),
     "mutants": ("tests/signoff", "mutants.page"),
     "noisy_chips": ("benchmarks", "noisy_chips"),
     "rules": ("tests/signoff", "rule_cases.page"),
     "scenarios": ("benchmarks", "scenarios"),
     "speed": ("benchmarks", "speed"),
     "symbol_rates": ("benchmarks", "symbol_rates"),
+    "tolerance": ("benchmarks", "tolerance"),
 }
 """Of each study, folder and name of the module whose function ``page`` draws its data."""
 
@@ -67,10 +70,10 @@ class Study:
         found = []
         for name, stated in self.cards.items():
             try:
-                parts = changed_parts(stated, _cards(name)) if stated else ["not recorded"]
+                parts = changed_parts(stated, _cards(name)) if stated else ["digests not recorded"]
             except InputError:
                 parts = ["missing"]
-            found += [f"{name}: {', '.join(parts)}"] if parts else []
+            found += [f"{name} ({', '.join(parts)})"] if parts else []
         return found + [path for path, digest in self.networks.items() if _digest(ROOT / path) != digest]
 
 
@@ -149,7 +152,8 @@ def page(name: str) -> str:
     title, _, rest = text.partition("\n")
     measured = f"Measured by `{study.command}` at commit `{study.commit}`"
     changes = study.changes()
-    note = f"!!! warning\n    {measured}. Changed since then: {'; '.join(changes)}." if changes else f"*{measured}.*"
+    outdated = f"!!! warning\n    {measured}, with other cards or networks than today's: {'; '.join(changes)}."
+    note = outdated if changes else f"*{measured}.*"
     return f"{title}\n\n{note}\n{rest}"
 
 

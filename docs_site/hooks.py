@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import command_line
+import imperfections
 import notebook_pictures
 import site_links
 import studies
@@ -79,8 +80,9 @@ def _galleries() -> dict[str, str | bytes]:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links to files of the repository lead to their pages on the site, and weight the page in the search."""
+    """Insert tables, let links to files of the repository lead to their pages, and weight the page in the search."""
     place = page.file.src_uri
+    markdown = markdown.replace(imperfections.MARK, imperfections.tables())
     if page.ancestors and (boost := BOOSTS.get(page.ancestors[-1].title)):
         page.meta["search"] = {"boost": boost}
     if place.startswith(f"{SOURCES}/"):

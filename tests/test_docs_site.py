@@ -19,6 +19,7 @@ import typer.main
 import yaml
 from studies import SCRIPTS, page, read_study
 
+from optinc_pdk.cards import load_process
 from optinc_pdk.cli.commands import app
 
 ROOT = Path(__file__).parent.parent
@@ -205,5 +206,17 @@ def test_a_changed_card_or_network_is_named() -> None:
     assert study is not None
     process = next(iter(study.cards))
     other = study.cards | {process: study.cards[process] | {"rules": "0"}}
-    assert f"{process}: rules" in replace(study, cards=other).changes()
+    assert f"{process} (rules)" in replace(study, cards=other).changes()
     assert replace(study, networks={"README.md": "0"}).changes()[-1] == "README.md"
+
+
+def test_every_imperfection_is_listed_with_its_value_and_source() -> None:
+    module = site_module("imperfections")
+    text, process = module.tables(), load_process("soi220")
+    assert process.imperfections is not None
+    for kind in type(process.imperfections).model_fields:
+        for key, value in getattr(process.imperfections, kind):
+            assert f"| {kind} | `{key}` | {float(value):g} | " in text
+            assert f"- **{value.source}**: {process.sources[value.source]}" in text
+    assert "None" not in text
+    assert (ROOT / "docs" / "imperfections.md").read_text(encoding="utf-8").count(module.MARK) == 1

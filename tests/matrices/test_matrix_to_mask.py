@@ -6,8 +6,9 @@ from pathlib import Path
 import matrix_to_mask
 import pytest
 from matrix_peers import PEERS
+from studies import page
 
-PAGE = (Path(__file__).parents[2] / "docs" / "matrix_peers.md").read_text(encoding="utf-8")
+PAGE = page("matrix_peers")
 
 
 @pytest.mark.parametrize("name", ["optinc-pdk", "phaseshift"])
