@@ -24,6 +24,7 @@ from optinc_pdk.factor.mesh import Mesh
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Complexes = NDArray[np.complex128]
 
 _DB = np.log(10.0) / 20.0
 
@@ -100,6 +101,29 @@ class MeshDevices:
     def order(self) -> Ints:
         """Indices of the MZIs, (MZIs,), sorted by column, then row."""
         return np.lexsort((self.row, self.column))
+
+    @cached_property
+    def hot_transfers(self) -> Complexes:
+        """(MZIs, 2, 2) parts of the transfers through the heated inner arm with heaters off, in the order of light.
+
+        Indexed [MZI, output, input]; relative to the transmission of an idle mode, as `cold_transfers`.
+        """
+        heated = np.exp(1j * self.theta_offset[self.order])[:, np.newaxis, np.newaxis]
+        return np.asarray(self._arm(0) * heated)
+
+    @cached_property
+    def cold_transfers(self) -> Complexes:
+        """(MZIs, 2, 2) parts of the transfers through the other inner arm with heaters off, in the order of light."""
+        return self._arm(1)
+
+    def _arm(self, arm: int) -> Complexes:
+        """(MZIs, 2, 2) transfers through one inner arm, without its own phase offset."""
+        first, second = (np.stack([np.cos(x), 1j * np.sin(x)]) for x in (self.first, self.second))
+        # into the upper arm straight from the upper input and across from the lower one, and out of it alike
+        into, out_of = (first, second) if arm == 0 else (first[::-1], second[::-1])
+        outer = self.outer * np.stack([np.exp(1j * self.phi_offset), np.ones(self.row.size)], axis=1)
+        through = self.inner[:, arm] / self.idle
+        return np.asarray(np.einsum("om,m,im,mi->moi", out_of, through, into, outer)[self.order])
 
     @cached_property
     def schedule(self) -> tuple[tuple[Ints, Ints, Ints], ...]:

@@ -73,19 +73,9 @@ def _transfers(devices: MeshDevices, theta: Floats, phi: Floats) -> tuple[Comple
     Both are relative to the transmission of an idle mode, which becomes one factor of the whole mesh.
     """
     order = devices.order
-    (c1, c2), (s1, s2) = ((f(devices.first[order]), f(devices.second[order])) for f in (np.cos, np.sin))
-    hot = devices.inner[order, 0] * np.exp(1j * (theta + devices.theta_offset)[order]) / devices.idle
-    cold = devices.inner[order, 1] / devices.idle
-    sides = (
-        devices.outer[order, 0] * np.exp(1j * (phi + devices.phi_offset)[order]),
-        devices.outer[order, 1],
-    )
-    transfer, by_theta = (np.empty((order.size, 2, 2), dtype=np.complex128) for _ in range(2))
-    # Bar and cross of the second coupler, for each input of the first.
-    for side, (up, down) in enumerate(((c1, 1j * s1), (1j * s1, c1))):
-        upper, lower = hot * up * sides[side], cold * down * sides[side]
-        transfer[:, 0, side] = c2 * upper + 1j * s2 * lower
-        transfer[:, 1, side] = 1j * s2 * upper + c2 * lower
-        by_theta[:, 0, side] = 1j * c2 * upper
-        by_theta[:, 1, side] = -s2 * upper
+    hot = devices.hot_transfers * np.exp(1j * theta[order])[:, np.newaxis, np.newaxis]
+    transfer, by_theta = hot + devices.cold_transfers, 1j * hot
+    heated = np.exp(1j * phi[order])[:, np.newaxis]
+    transfer[:, :, 0] *= heated
+    by_theta[:, :, 0] *= heated
     return transfer, by_theta
