@@ -8,13 +8,13 @@
 # make circuits  check faults in the circuits of examples/circuits and write results/circuits.json (minutes)
 # make faults    kill, interrupt and starve the commands at every file operation and print a table (half an hour)
 # make fuzz      read a million mutated files of every kind and write results/fuzzing.json (half an hour)
-# make trainings  train small networks with every scheme and write docs/training.md (an hour)
+# make trainings  train small networks with every scheme and write results/training.json (an hour)
 # make scenarios  build a chip for every scenario of the paper and write results/scenarios.json (an hour)
 # make results   list the studies of results/, and what has changed since each was measured
 # make figures   draw the figures of docs/ that a single command draws
 # make docs      write the documentation site into site/; open site/index.html
 # make peers     install the wheel with the newest cspdk, gplugins and sax, and build the default chip there (minutes)
-# make interconnect  simulate all-reduces on every system and write docs/interconnect.md (minutes)
+# make interconnect  simulate all-reduces on every system and write results/interconnect.json (minutes)
 # Each makes its own environment in .venv; a Python from 3.11 to 3.13 is all they need.
 
 VENV := .venv
@@ -112,7 +112,7 @@ rules: $(VENV)/.dev
 	PYTHONPATH=tests/signoff:benchmarks $(BIN)/python -m rule_cases
 
 trainings: $(VENV)/.dev
-	$(BIN)/python examples/training/table.py
+	PYTHONPATH=benchmarks $(BIN)/python examples/training/table.py
 
 scenarios: $(VENV)/.chip
 	$(BIN)/python benchmarks/scenarios.py run

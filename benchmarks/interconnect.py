@@ -1,4 +1,4 @@
-"""Simulate all-reduces on every system and compare with published figures: writes docs/interconnect.md and .png.
+"""Simulate all-reduces on every system and compare with published figures: results/interconnect.json.
 
     python benchmarks/interconnect.py [--chips DIR]
 
@@ -19,11 +19,10 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from studies import read_data
+from studies import blocks, read_data, write_study
 
 from optinc_pdk.cards import Receivers, load_process
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.flow import build
 from optinc_pdk.interconnect import (
     System,
@@ -593,7 +592,7 @@ def _seconds(scheme: str, system: System, nodes: int, size: float) -> float:
 
 
 def main() -> int:
-    """Write both files."""
+    """Write the results and their picture."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chips", type=Path, default=Path("gds_out"), help="folder of the built chips")
     chosen = parser.parse_args()
@@ -606,10 +605,6 @@ def main() -> int:
         print(f"error: {chosen.chips}: {fault.strerror}; give a folder that can be written to", file=sys.stderr)
         return 2
     fast = [chip for chip in chips if chip.process == "soi220_fast"]
-    remarks = (Path(__file__).parent / "interconnect_remarks.md").read_text(encoding="utf-8")
-    # the links of the remarks start at this folder, those of the page at docs/
-    remarks = remarks.replace("](../docs/", "](")
-    before, _, after = remarks.partition("<!-- tables -->\n")
     lines = [
         *systems(),
         *step_counts(),
@@ -624,7 +619,8 @@ def main() -> int:
         *fastest((64, 1024, 16_384, 100_000)),
     ]
     picture(DOCS / "interconnect.png")
-    write_atomic(DOCS / "interconnect.md", (before + "\n".join(lines) + "\n" + after).encode("utf-8"))
+    networks = [NETWORKS / f"average_{bits}bit_{SERVERS}servers.npz" for bits in (4, 8)]
+    write_study("interconnect", blocks(lines), "make interconnect", [process for process, _ in CHIPS], networks)
     return 0
 
 

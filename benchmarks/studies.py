@@ -44,7 +44,11 @@ SCRIPTS = {
     "symbol_rates": ("benchmarks", "symbol_rates"),
     "tolerance": ("benchmarks", "tolerance"),
 }
-"""Of each study, folder and name of the module whose function ``page`` draws its data."""
+"""Of each study with a page of its own, folder and name of the module whose function ``page`` draws its data."""
+INSERTED = ("interconnect", "training")
+"""Studies whose data, blocks of text and tables as of :func:`blocks`, are drawn into a page of ``docs``."""
+MARK = re.compile(r"<!-- The site shows results/(\w+)\.json here\. -->")
+"""What they replace there."""
 
 
 @dataclass(frozen=True)
@@ -150,11 +154,47 @@ def page(name: str) -> str:
     finally:
         sys.path.remove(str(ROOT / folder))
     title, _, rest = text.partition("\n")
+    return f"{title}\n\n{_note(study)}\n{rest}"
+
+
+def inserted(name: str) -> str:
+    """Return the blocks of a study in Markdown, below what has changed since it was measured.
+
+    Raises:
+        ValueError: There are no results.
+    """
+    study = read_study(name)
+    if study is None:
+        raise ValueError(f"{RESULTS / name}.json is missing; measure the study")
+    lines = [_note(study), ""]
+    for block in study.data:
+        if isinstance(block, str):
+            lines.append(block)
+        else:
+            rows = [block["columns"], ["---"] * len(block["columns"]), *block["rows"]]
+            lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([*lines, ""])
+
+
+def blocks(lines: Iterable[str]) -> list[str | dict[str, list[Any]]]:
+    """Return lines of Markdown as blocks: other lines as they are, tables with their columns and rows."""
+    found: list[str | dict[str, list[Any]]] = []
+    for line in (part for text in lines for part in text.split("\n")):
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if not line.startswith("|"):
+            found.append(line)
+        elif found and isinstance(table := found[-1], dict):
+            table["rows"] += [] if set(line) <= set("|-: ") else [cells]
+        else:
+            found.append({"columns": cells, "rows": []})
+    return found
+
+
+def _note(study: Study) -> str:
     measured = f"Measured by `{study.command}` at commit `{study.commit}`"
     changes = study.changes()
     outdated = f"!!! warning\n    {measured}, with other cards or networks than today's: {'; '.join(changes)}."
-    note = outdated if changes else f"*{measured}.*"
-    return f"{title}\n\n{note}\n{rest}"
+    return outdated if changes else f"*{measured}.*"
 
 
 def _cards(name: str) -> dict[str, str]:
@@ -173,7 +213,7 @@ def _git(*arguments: str) -> str:
 def main() -> None:
     """Print all studies, with what has changed since each was measured."""
     table = Table("study", "commit", "command", "changed since", box=None)
-    for name in SCRIPTS:
+    for name in sorted([*SCRIPTS, *INSERTED]):
         study = read_study(name)
         if study is None:
             table.add_row(name, "", "", "never measured")

@@ -46,7 +46,7 @@ NOTEBOOKS = "tutorials/"
 BOOSTS = {"Start": 3.0, "How-to": 6.0, "Tutorials": 2.0, "Reference": 0.5}
 """Weights of pages in the search, by their section of the navigation: tasks come before the reference."""
 NOT_SEARCHED = "---\nsearch: {exclude: true}\n---\n\n"
-RESULT = re.compile(r"results/\w+\.json")
+RESULT = re.compile(r"results/(\w+)\.json")
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
 ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):<code>(~?)([\w.]+)</code>")
 LANGUAGES = {".py": "python", ".yml": "yaml", ".cff": "yaml", ".toml": "toml", ".npz": "", "": ""}
@@ -83,6 +83,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Insert tables, let links to files of the repository lead to their pages, and weight the page in the search."""
     place = page.file.src_uri
     markdown = markdown.replace(imperfections.MARK, imperfections.tables())
+    markdown = studies.MARK.sub(lambda mark: studies.inserted(mark[1]), markdown)
     if page.ancestors and (boost := BOOSTS.get(page.ancestors[-1].title)):
         page.meta["search"] = {"boost": boost}
     if place.startswith(f"{SOURCES}/"):
@@ -125,8 +126,9 @@ def _place(path: str) -> str:
         return ROOT_PAGES[path]
     if path == CELLS:
         return f"cells/{PROCESSES[0]}.md"
-    if RESULT.fullmatch(path):
-        return path.removesuffix("json") + "md"
+    if result := RESULT.fullmatch(path):
+        # some are shown on a page of docs
+        return f"{result[1]}.md" if result[1] in studies.INSERTED else f"results/{result[1]}.md"
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     return f"{SOURCES}/{path}.md"

@@ -17,7 +17,7 @@ import click
 import pytest
 import typer.main
 import yaml
-from studies import SCRIPTS, page, read_study
+from studies import INSERTED, MARK, SCRIPTS, blocks, inserted, page, read_study
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.cli.commands import app
@@ -220,3 +220,17 @@ def test_every_imperfection_is_listed_with_its_value_and_source() -> None:
             assert f"- **{value.source}**: {process.sources[value.source]}" in text
     assert "None" not in text
     assert (ROOT / "docs" / "imperfections.md").read_text(encoding="utf-8").count(module.MARK) == 1
+
+
+@pytest.mark.parametrize("name", INSERTED)
+def test_the_results_of_a_study_are_drawn_into_one_page(name: str) -> None:
+    text, study = inserted(name), read_study(name)
+    assert study is not None and study.commit in text and any(line.startswith("| ") for line in text.splitlines())
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")]
+    assert sum(name in MARK.findall(page) for page in pages) == 1
+
+
+def test_lines_become_blocks_with_tables() -> None:
+    lines = ["above", "", "| a | b |", "|---|--:|", "| 1 | |", "| 2 | x |", "", "below"]
+    table = {"columns": ["a", "b"], "rows": [["1", ""], ["2", "x"]]}
+    assert blocks(lines) == ["above", "", table, "", "below"]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import studies
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -251,22 +252,21 @@ def test_a_result_is_found_by_its_settings_and_data(tmp_path):
 
 
 @pytest.fixture
-def page(tmp_path, monkeypatch):
-    """Page into which the table is written."""
+def recorded(tmp_path, monkeypatch):
+    """File of the results of all trainings."""
     monkeypatch.setattr(table, "DOCS", tmp_path)
-    path = tmp_path / "training.md"
-    path.write_text(f"above\n{table.BEGIN}\n{table.END}\nbelow\n")
-    return path
+    monkeypatch.setattr(studies, "RESULTS", tmp_path)
+    return tmp_path / "training.json"
 
 
-def test_tables_of_trainings_shorter_than_the_window_of_a_curve(page, tmp_path):
+def test_tables_of_trainings_shorter_than_the_window_of_a_curve(recorded, tmp_path):
     table.write([a_result(tmp_path), a_result(tmp_path, "torch")], tmp_path)
-    text = page.read_text(encoding="utf-8")
-    assert "| torch all-reduce | 0 | 1.0000 | 50.00 % | +0.00 points | within | 600 | 1.000 |" in text
-    assert text.startswith("above\n") and text.endswith("\nbelow\n")
+    assert recorded.is_file()
+    line = "| torch all-reduce | 0 | 1.0000 | 50.00 % | +0.00 points | within | 600 | 1.000 |"
+    assert line in studies.inserted("training")
 
 
-def test_results_that_do_not_match_are_refused(page, tmp_path):
+def test_results_that_do_not_match_are_refused(recorded, tmp_path):
     ring = a_result(tmp_path)
     with pytest.raises(InputError, match=r"small\.chain\.torch\.0\.json .*steps 4, .* 3;"):
         table.write([ring, a_result(tmp_path, "torch", steps=4)], tmp_path)
@@ -280,7 +280,7 @@ def test_results_that_do_not_match_are_refused(page, tmp_path):
         table.write([ring, torch_], tmp_path)
     with pytest.raises(InputError, match="ring with seed 0"):
         table.write([ring | {"seed": 1}], tmp_path)
-    assert page.read_text() == f"above\n{table.BEGIN}\n{table.END}\nbelow\n"
+    assert not recorded.exists()
 
 
 def test_a_damaged_table_of_a_chip_is_refused(tmp_path):

@@ -1,7 +1,7 @@
-"""Run all trainings without a result, and write their tables and plots to docs/training.md.
+"""Run all trainings without a result, and record their tables and plots.
 
 python examples/training/table.py             # all trainings; resumes where it stopped
-python examples/training/table.py --only-write # only writes the existing results
+python examples/training/table.py --only-write # only records the existing results
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ import plots
 import ranks
 import schemes
 from records import read_result
+from studies import blocks, write_study
 from train import INTERRUPTED, OUT
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.report.formatting import format_si
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
-BEGIN, END = "<!-- table.py writes from here -->", "<!-- to here -->"
 MAIN = ("ring", "optinc-16", "optinc-8", "optinc-8-unbiased", "optinc-imperfect", "optinc-table2")
 RIVALS = ("optinc-extracted", "optinc-extracted-unbiased", "torch", "wrht", "daso", "dad", "rank-dad")
 EIGHT_BITS = ("optinc-8", "optinc-8-unbiased", "optinc-extracted", "optinc-extracted-unbiased")
@@ -57,7 +56,7 @@ Result = Mapping[str, Any]
 
 
 def main() -> int:
-    """Run the trainings without a result, then write the page."""
+    """Run the trainings without a result, then record them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only-write", action="store_true", help="do not train")
     parser.add_argument("-o", "--output", type=Path, default=OUT, help="folder for logs, results and chips")
@@ -93,10 +92,10 @@ def _is_result(path: Path) -> bool:
 
 
 def write(results: Sequence[Result], folder: Path) -> None:
-    """Write tables and plots of the results between the marks in docs/training.md.
+    """Write tables to results/training.json and plots to docs/training.
 
     Raises:
-        InputError: There is no result to compare with, results do not match, or the marks are missing.
+        InputError: There is no result to compare with, or results do not match.
     """
     lines = chips_read(folder)
     compared = False
@@ -108,12 +107,7 @@ def write(results: Sequence[Result], folder: Path) -> None:
     if not compared:
         raise InputError(f"{folder}: no result of a ring with seed 0, which is the reference; train it first")
     lines += full_section([each for each in results if each["size"] == "full"])
-    path = DOCS / "training.md"
-    text = path.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise InputError(f"{path}: must contain the lines {BEGIN} and {END} once each; restore them")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    write_atomic(path, (before + "\n".join([BEGIN, "", *lines, END]) + after).encode())
+    write_study("training", blocks(lines), "make trainings")
 
 
 def chips_read(folder: Path) -> list[str]:

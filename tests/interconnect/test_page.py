@@ -1,4 +1,4 @@
-"""The script that writes docs/interconnect.md: the parts that do not take minutes."""
+"""The script that simulates all systems: the parts that do not take minutes."""
 
 import importlib.util
 import math
