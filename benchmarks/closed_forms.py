@@ -1,6 +1,6 @@
 """Table of closed forms: MZIs, tolerated matrix error ε* and field noise σ*, of comparators and of ReLUs in one run.
 
-    python benchmarks/closed_forms.py                 # all scenarios
+    python benchmarks/closed_forms.py                 # all scenarios, also into results/closed_forms.json
     python benchmarks/closed_forms.py 8/4 8/16        # some of them
     python benchmarks/closed_forms.py --forms relu    # ReLU networks only
 
@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
+from studies import blocks, write_study
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import Onn, carry_chain, comparator_network, prove, regenerating_chain, saturation_margins
@@ -73,21 +74,27 @@ def row(name: str, form: str, onn: Onn) -> str:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table; write it if it is complete."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenarios", nargs="*", help=f"default: all of {', '.join(SCENARIOS)}")
     parser.add_argument("--forms", choices=("all", "comparators", "relu"), default="all")
     arguments = parser.parse_args()
     if unknown := set(arguments.scenarios) - set(SCENARIOS):
         parser.error(f"unknown scenarios {', '.join(sorted(unknown))}; use {', '.join(SCENARIOS)}")
-    print("| bits/servers | form | optical layers (rows × columns) | MZIs | ε* | σ* | gain | margin |")
-    print("|---|---|---|---|---|---|---|---|", flush=True)
+    lines = [
+        "| bits/servers | form | optical layers (rows × columns) | MZIs | ε* | σ* | gain | margin |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    print(*lines, sep="\n", flush=True)
     for name in arguments.scenarios or SCENARIOS:
         task, limit = SCENARIOS[name]
         for form, onn in networks(task, limit, arguments.forms):
             start = time.perf_counter()
-            print(row(name, form, onn), flush=True)
+            lines.append(row(name, form, onn))
+            print(lines[-1], flush=True)
             print(f"{name}, {form}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
+    if not arguments.scenarios and arguments.forms == "all":
+        write_study("closed_forms", blocks(lines), "python benchmarks/closed_forms.py")
 
 
 if __name__ == "__main__":

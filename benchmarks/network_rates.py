@@ -1,7 +1,7 @@
 """Networks chosen for size, field noise and symbol rate: tolerance, and rates of the extracted chips.
 
-    python benchmarks/network_rates.py          # 4 and 8 bits on soi220 and soi220_fast
-    python benchmarks/network_rates.py 4        # 4 bits only
+    python benchmarks/network_rates.py          # 4 and 8 bits on soi220 and soi220_fast, into results/
+    python benchmarks/network_rates.py 4        # 4 bits only, not into results/
     python benchmarks/network_rates.py --trained    # networks trained under field noise; needs the extra "train"
 
 ε* and σ* are measured as in `closed_forms.py`. The rate is that of the extracted and programmed chip, at an estimated
@@ -16,6 +16,8 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+
+from studies import blocks, write_study
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
@@ -78,7 +80,7 @@ def _rate(rate: float | None) -> str:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print a table; write it if it is complete."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bits", nargs="*", type=int, help="default: 4 and 8")
     parser.add_argument("--rate-only", action="store_true", help="print only the rows of networks chosen for the rate")
@@ -87,25 +89,36 @@ def main() -> None:
     if unknown := set(given.bits) - set(LIMITS):
         parser.error(f"bits {unknown.pop()}: use {' or '.join(map(str, LIMITS))}")
     if given.trained:
-        print(f"| bits | training | MZIs | margin | ε* | σ* | {TRAINED_PROCESS} |")
-        print("|---|---|---|---|---|---|---|", flush=True)
+        lines = [f"| bits | training | MZIs | margin | ε* | σ* | {TRAINED_PROCESS} |", "|---|---|---|---|---|---|---|"]
+        print(*lines, sep="\n", flush=True)
         for bits in given.bits or LIMITS:
             for name, schedule in TRAININGS.items():
                 task = Averaging(bits, 4, bits // 2)
-                print(trained_row(task, name, schedule, load_process(TRAINED_PROCESS)), flush=True)
+                lines.append(trained_row(task, name, schedule, load_process(TRAINED_PROCESS)))
+                print(lines[-1], flush=True)
+        if not given.bits:
+            command = "python benchmarks/network_rates.py --trained"
+            write_study("trained_networks", blocks(lines), command, [TRAINED_PROCESS])
         return
     cards: dict[str, Process] = {name: load_process(name) for name in PROCESSES}
-    print("| bits | chosen for | structure | MZIs | ε* | σ* | " + " | ".join(PROCESSES) + " |")
-    print("|---|---|---|---|---|---|" + "---|" * len(PROCESSES), flush=True)
+    lines = [
+        f"| bits | chosen for | structure | MZIs | ε* | σ* | {' | '.join(PROCESSES)} |",
+        "|---|---|---|---|---|---|" + "---|" * len(PROCESSES),
+    ]
+    print(*lines, sep="\n", flush=True)
     for bits in given.bits or LIMITS:
         task = Averaging(bits, 4, bits // 2)
         for name, onn in () if given.rate_only else networks(task):
-            print(row(task, name, onn, {each: chip_rate(onn, cards[each], True) for each in PROCESSES}), flush=True)
+            lines.append(row(task, name, onn, {each: chip_rate(onn, cards[each], True) for each in PROCESSES}))
+            print(lines[-1], flush=True)
         for each, card in cards.items():
             start = time.process_time()
             first = networks_by_rate(task, card, GAIN)[0]
             print(f"{bits} bits, {each}: {time.process_time() - start:.0f} s of one core", file=sys.stderr)
-            print(row(task, f"rate on {each}", first.onn, {each: first.extracted_bd}), flush=True)
+            lines.append(row(task, f"rate on {each}", first.onn, {each: first.extracted_bd}))
+            print(lines[-1], flush=True)
+    if not given.bits and not given.rate_only:
+        write_study("network_rates", blocks(lines), "python benchmarks/network_rates.py", PROCESSES)
 
 
 if __name__ == "__main__":

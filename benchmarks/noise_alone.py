@@ -1,4 +1,4 @@
-"""Word errors with one kind of noise at a time: the second table of docs/noise.md.
+"""Word errors with one kind of noise at a time: two columns of results/noise_alone.json for the chip of one link.
 
     python benchmarks/noise_alone.py average_4bit_4servers.gds average_4bit_4servers.npz 316227766
     python benchmarks/noise_alone.py average_8bit_4servers.gds average_8bit_4servers.npz 316227766

@@ -1,4 +1,4 @@
-"""Highest symbol rate against the power of local oscillators; prints the table of docs/noise.md.
+"""Highest symbol rate against the power of local oscillators; writes results/oscillator_power.json.
 
     python benchmarks/oscillator_power.py
 
@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from studies import blocks, write_study
 
 from optinc_pdk import flow
 from optinc_pdk.cards import load_process
@@ -55,12 +56,12 @@ def row(process_name: str, bits: int) -> str:
 
 
 def main() -> None:
-    """Print the table."""
+    """Write the table."""
     rows = [row(process, bits) for process in PROCESSES for bits in (4, 8)]
     powers = " | ".join(format_si(power, "W") for power in POWERS_W)
-    print(f"| bits | process | fibres | at a mixer at 10 mW, mean and least | {powers} | the limit of a guide |")
-    print("|---|---|---|---|" + "---|" * (len(POWERS_W) + 1))
-    print("\n".join(rows))
+    head = f"| bits | process | fibres | at a mixer at 10 mW, mean and least | {powers} | the limit of a guide |"
+    networks = [bundled_weights(bits, 4) for bits in (4, 8)]
+    write_study("oscillator_power", blocks([head, *rows]), "python benchmarks/oscillator_power.py", PROCESSES, networks)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,22 @@ SCRIPTS = {
     "tolerance": ("benchmarks", "tolerance"),
 }
 """Of each study with a page of its own, folder and name of the module whose function ``page`` draws its data."""
-INSERTED = ("interconnect", "training")
+INSERTED = (
+    "closed_forms",
+    "interconnect",
+    "network_rates",
+    "noise_alone",
+    "noise_estimate",
+    "noise_estimate_fast",
+    "noise_matrices",
+    "oscillator_power",
+    "spectrum",
+    "trained_networks",
+    "training",
+    "yield_as_built",
+    "yield_comparators",
+    "yield_matrices",
+)
 """Studies whose data, blocks of text and tables as of :func:`blocks`, are drawn into a page of ``docs``."""
 MARK = re.compile(r"<!-- The site shows results/(\w+)\.json here\. -->")
 """What they replace there."""
