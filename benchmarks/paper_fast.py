@@ -1,8 +1,8 @@
 """The paper's network of comparators on soi220_fast: sampled chips, their words, and words with noise.
 
     python benchmarks/paper_fast.py run      # two minutes of one core for each chip; continues an earlier run
-    python benchmarks/paper_fast.py table    # the table of docs/paper_network.md
-    python benchmarks/paper_fast.py budget   # smallest losses and gains of the layers
+    python benchmarks/paper_fast.py table    # writes results/paper_fast.json
+    python benchmarks/paper_fast.py budget   # writes smallest losses and gains: results/paper_fast_budget.json
 
 The network is `paper_8bit_4servers.npz`. Samples and calibration are those of `paper_tolerance.py`: blocks are separate
 meshes, and calibration knows every device. Noise is that of `paper_noise.py`, with the cards of soi220_fast.
@@ -20,9 +20,10 @@ import typer
 from csv_rows import read, write
 from numpy.typing import NDArray
 from paper_noise import noisy, with_fields
-from paper_tolerance import ALL, ROOT, Calibrated, Setup, calibrated, drawn, load_setup, text, words
+from paper_tolerance import ALL, ROOT, Calibrated, Setup, Whole, calibrated, drawn, load_setup, text, words
 from rich.console import Console
 from rich.progress import Progress
+from studies import blocks, write_study
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.onn import Onn, factorise, linked_network
@@ -109,13 +110,16 @@ def condition(one: Row) -> tuple[float, str, float, float]:
 
 
 @app.command()
-def table(results: Annotated[Path, typer.Option(help="File of finished chips.")] = FINISHED) -> None:
-    """Print the words of all chips by resolution of the drive and symbol rate."""
+def table(
+    results: Annotated[Path, typer.Option(help="File of finished chips.")] = FINISHED, whole: Whole = False
+) -> None:
+    """Write the words of all chips by resolution of the drive and symbol rate."""
     rows = read(results, Row)
-    print(
+    lines = [
         "| weight of quadrature | drive, bits | symbol rate | locks, mrad | chips that read every word "
-        "| words exact, mean | worst | margin, worst |\n|---|---|---|---|---|---|---|---|"
-    )
+        "| words exact, mean | worst | margin, worst |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for key in dict.fromkeys(map(condition, rows)):
         weight, bits, rate, lock = key
         matching = [one for one in rows if condition(one) == key]
@@ -131,22 +135,27 @@ def table(results: Annotated[Path, typer.Option(help="File of finished chips.")]
             f"{min(exact):,}",
             f"{min(one.margin for one in matching):.2f}",
         )
-        print("| " + " | ".join(cells) + " |")
+        lines.append("| " + " | ".join(cells) + " |")
+    command = "python benchmarks/paper_fast.py table"
+    write_study("paper_fast", blocks(lines), command, [PROCESS], [WEIGHTS], whole)
 
 
 @app.command()
 def budget() -> None:
-    """Print the smallest loss of every hidden layer, and the gain that its neurons need, from the cards."""
+    """Write the smallest loss of every hidden layer, and the gain that its neurons need, from the cards."""
     process = load_process(PROCESS)
     onn = linked_network(Onn.load(WEIGHTS), process.link.kind == "neurons")
-    print("| layer | columns | meshes, dB | signal outside, dB | oscillator, dB | gain without loss | least gain |")
-    print("|---|---|---|---|---|---|---|")
+    lines = [
+        "| layer | columns | meshes, dB | signal outside, dB | oscillator, dB | gain without loss | least gain |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for index, (factor, loss) in enumerate(zip(factorise(onn)[:-1], detection_losses(onn, process), strict=True)):
         gain, meshes_db = float(least_gains(factor).max()), loss.columns * loss.column_db
-        print(
+        lines.append(
             f"| {index} | {loss.columns} | {meshes_db:.1f} | {loss.source_db:.1f} | {loss.oscillator_db:.1f} "
             f"| {gain:.3g} | {gain * 10 ** (loss.total_db / 20):.3g} |"
         )
+    write_study("paper_fast_budget", blocks(lines), "python benchmarks/paper_fast.py budget", [PROCESS], [WEIGHTS])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Word-error rate of the paper's network with noise against the symbol rate: docs/paper_network.md and its plot.
+"""Word-error rate of the paper's network with noise against the symbol rate.
 
     python benchmarks/paper_noise.py run      # half a minute of one core for each chip; resumes an earlier run
-    python benchmarks/paper_noise.py table
+    python benchmarks/paper_noise.py table    # writes results/paper_noise.json and the picture
 
 The chips are those of `paper_tolerance.py` with all imperfections, calibrated with known devices, at a drive of 16
 bits. Every block's output is mixed with a local oscillator of the power launched into a waveguide and detected by a
@@ -22,9 +22,10 @@ import typer
 from csv_rows import read, write
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from paper_tolerance import ALL, ROOT, WEIGHTS, Calibrated, Setup, calibrated, drawn, load_setup, words
+from paper_tolerance import ALL, ROOT, WEIGHTS, Calibrated, Setup, Whole, calibrated, drawn, load_setup, words
 from rich.console import Console
 from rich.progress import Progress
+from studies import blocks, write_study
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.onn.network import Activation, activate
@@ -140,10 +141,12 @@ def run(
 
 
 @app.command()
-def table(results: Annotated[Path, typer.Option(help="File of finished chips.")] = FINISHED) -> None:
-    """Print exact words and word-error rates by symbol rate, and plot them."""
+def table(
+    results: Annotated[Path, typer.Option(help="File of finished chips.")] = FINISHED, whole: Whole = False
+) -> None:
+    """Write exact words and word-error rates by symbol rate, and plot them."""
     rows = read(results, Row)
-    print("| symbol rate | words exact, mean | worst | perfect | word-error rate |\n|---|---|---|---|---|")
+    lines = ["| symbol rate | words exact, mean | worst | perfect | word-error rate |", "|---|---|---|---|---|"]
     rates, mean, worst = list[float](), list[float](), list[float]()
     for rate in RATES_BD:
         matching = [one for one in rows if one.symbol_rate_bd == rate]
@@ -154,10 +157,12 @@ def table(results: Annotated[Path, typer.Option(help="File of finished chips.")]
         rates.append(rate)
         mean.append(1.0 - float(np.mean(exact)) / matching[0].words)
         worst.append(1.0 - min(exact) / matching[0].words)
-        print(
+        lines.append(
             f"| {format_si(rate, 'Bd')} | {np.mean(exact):,.2f} | {min(exact):,} | {perfect} of {len(matching)} | "
             f"{mean[-1]:.2g} |"
         )
+    command = "python benchmarks/paper_noise.py table"
+    write_study("paper_noise", blocks(lines), command, ["soi220"], [WEIGHTS], whole)
     figure = Figure(figsize=(7.0, 4.2), layout="constrained", facecolor="white")
     axes = figure.subplots()
     axes.plot(rates, mean, "o-", label="mean")

@@ -2,7 +2,7 @@
 
     python benchmarks/paper_tolerance.py train            # the network: minutes, needs the extra "train"
     python benchmarks/paper_tolerance.py run              # chips until --minutes are over; resumes an earlier run
-    python benchmarks/paper_tolerance.py table            # the tables of docs/paper_network.md
+    python benchmarks/paper_tolerance.py table            # writes results/paper_tolerance.json
 
 All layers are approximated, 41,664 MZIs (arXiv 2603.28290, Table I). Words are counted over the whole lattice. Before
 calibration, heaters are driven for the nominal devices of the cards, with compensation of thermal crosstalk.
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import studies
 import typer
 from csv_rows import read, write
 from numpy.typing import NDArray
@@ -325,6 +326,9 @@ def chip(setup: Setup, case: Case, card: Imperfections, seed: int) -> list[Row]:
     return rows + list(after(setup, case, sampled, seed)) if case.steps else rows
 
 
+Whole = Annotated[bool, typer.Option("--whole", help="All chips were run at this commit, which the results state.")]
+"""Option of commands that write a study: otherwise its commit and digests stay."""
+
 app = typer.Typer(no_args_is_help=True, help=(__doc__ or "").splitlines()[0])
 notes = Console(stderr=True)
 
@@ -374,28 +378,43 @@ def run(
 
 
 @app.command()
-def table(results: Annotated[Path, typer.Option(help="File of finished chips.")] = FINISHED) -> None:
-    """Print mean and worst numbers of exact words, and the words lost to each imperfection alone."""
-    rows = read(results, Row)
-    print("| chips | number | calibrated | unrounded | 16 bits | 12 bits | 8.5 bits |\n|---|---|---|---|---|---|---|")
+def table(
+    results: Annotated[Path, typer.Option(help="File of finished chips.")] = FINISHED, whole: Whole = False
+) -> None:
+    """Write mean and worst numbers of exact words, and the words lost to each imperfection alone."""
+    command = "python benchmarks/paper_tolerance.py table"
+    data = studies.blocks(lines(read(results, Row)))
+    studies.write_study("paper_tolerance", data, command, ["soi220"], [WEIGHTS], whole)
+
+
+def lines(rows: list[Row]) -> list[str]:
+    """Return the tables in Markdown."""
+    found = [
+        "### Exact words of 28,561: mean, worst; chips without a wrong word",
+        "",
+        "| chips | number | calibrated | unrounded | 16 bits | 12 bits | 8.5 bits |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for case in CASES:
         for calibrated in (False, True):
             matching = [one for one in rows if one.case == case.name and one.calibrated == calibrated]
             if matching:
                 cells = [shown([one for one in matching if one.bits == text(bits)]) for bits in BITS]
                 count = len({one.seed for one in matching})
-                print(f"| {case.name} | {count} | {'yes' if calibrated else 'no'} | " + " | ".join(cells) + " |")
-    print("\n| alone | words lost before calibration | after |\n|---|---|---|")
+                found.append(f"| {case.name} | {count} | {'yes' if calibrated else 'no'} | " + " | ".join(cells) + " |")
+    found += ["", "### Words lost to one imperfection alone", ""]
+    found += ["| alone | words lost before calibration | after |", "|---|---|---|"]
     for name in KIND:
         matching = [one for one in rows if one.case == f"{name} alone" and one.bits == text(None)]
         pair = [lost([one for one in matching if one.calibrated == calibrated]) for calibrated in (False, True)]
-        print(f"| {name} | {pair[0]} | {pair[1]} |")
+        found.append(f"| {name} | {pair[0]} | {pair[1]} |")
     for case in CASES:
         if not case.steps:
             for bits in case.bits:
                 matching = [one for one in rows if one.case == case.name and one.bits == text(bits)]
                 name = case.name if bits is None else f"drive of {bits:g} bits"
-                print(f"| {name} | {lost(matching)} | |")
+                found.append(f"| {name} | {lost(matching)} | |")
+    return found
 
 
 def text(bits: float | None) -> str:

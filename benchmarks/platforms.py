@@ -1,7 +1,7 @@
-"""Comparison of soi220, one real platform (cornerstone220) and soi220_fast: the tables of docs/processes.md.
+"""Comparison of soi220, one real platform (cornerstone220) and soi220_fast: results/platforms.json.
 
     python benchmarks/platforms.py               # all chips, about 10 minutes
-    python benchmarks/platforms.py extinction    # the chips whose name contains a text
+    python benchmarks/platforms.py extinction    # prints the chips whose name contains a text
 
 Chips compute with neurons at their outputs (link "neurons"). Variants of a process are folders of cards that the script
 writes: they contain what differs.
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from studies import blocks, write_study
 
 from optinc_pdk import flow, get_pdk
 from optinc_pdk.cards import Process, Receivers, load_process
@@ -182,18 +183,24 @@ def numbers(process: Process) -> dict[str, str]:
 
 
 def main() -> None:
-    """Print the tables."""
-    if len(sys.argv) == 1:
-        columns = [numbers(load_process(name)) for name in PROCESSES]
-        print(f"| number of the card | {' | '.join(PROCESSES)} |\n|---|---|---|---|")
-        for row in columns[0]:
-            print(f"| {row} | {' | '.join(column[row] for column in columns)} |")
-    print("\n| process | bits | receivers | size | heaters | loss of a layer | words exact, margin | rate at 1e-9 |")
-    print("|---|---|---|---|---|---|---|---|")
+    """Write the tables of all chips, or print the rows of those that are named."""
+    part = "".join(sys.argv[1:2])
+    columns = [numbers(load_process(name)) for name in PROCESSES]
+    lines = ["### Numbers of the cards", "", f"| number of the card | {' | '.join(PROCESSES)} |", "|---|---|---|---|"]
+    lines += [f"| {row} | {' | '.join(column[row] for column in columns)} |" for row in columns[0]]
+    lines += ["", "### Chips", ""]
+    lines.append(
+        "| process | bits | receivers | size | heaters | loss of a layer | words exact, margin | rate at 1e-9 |"
+    )
+    lines.append("|---|---|---|---|---|---|---|---|")
     for chip in CHIPS:
-        if len(sys.argv) == 1 or sys.argv[1] in chip.text:
+        if part in chip.text:
             with tempfile.TemporaryDirectory() as folder:
-                print(measure(chip, Path(folder)), flush=True)
+                lines.append(measure(chip, Path(folder)))
+                print(lines[-1], flush=True)
+    if not part:
+        networks = [bundled_weights(bits, 4) for bits in (4, 8)]
+        write_study("platforms", blocks(lines), "python benchmarks/platforms.py", PROCESSES, networks)
 
 
 if __name__ == "__main__":

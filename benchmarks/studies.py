@@ -47,6 +47,7 @@ SCRIPTS = {
 """Of each study with a page of its own, folder and name of the module whose function ``page`` draws its data."""
 INSERTED = (
     "closed_forms",
+    "fibre_couplers",
     "interconnect",
     "network_rates",
     "noise_alone",
@@ -54,6 +55,12 @@ INSERTED = (
     "noise_estimate_fast",
     "noise_matrices",
     "oscillator_power",
+    "paper_fast",
+    "paper_fast_budget",
+    "paper_noise",
+    "paper_tolerance",
+    "platforms",
+    "size",
     "spectrum",
     "trained_networks",
     "training",
