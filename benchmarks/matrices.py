@@ -1,4 +1,4 @@
-"""Builds chips of matrices and prints the table of docs/matrices.md: accuracy, loss, size and time of each.
+"""Builds chips of matrices: results/matrices.json, with accuracy, loss, size and time of each.
 
     python benchmarks/matrices.py            # all rows; `--only haar64` for one
 
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import scipy.stats
+from studies import read_data, write_study
 
 Matrix = np.ndarray
 
@@ -68,12 +69,12 @@ def build(matrix: Matrix, process: str) -> tuple[dict[str, Any], float, float]:
     return json.loads(done.stdout), seconds, after.ru_maxrss / 1e3
 
 
-def measure(name: str) -> str:
+def measure(name: str) -> list[str]:
     """Build one chip in a process of its own; return its row of the table."""
     title, matrix, process = ROWS[name]
     report, seconds, memory_mb = build(matrix, process)
     found, chip = report["matrix"], report["chip"]
-    values = (
+    return [
         title,
         f"`{process}`",
         f"{report['factor']['mzis']:,}",
@@ -84,19 +85,25 @@ def measure(name: str) -> str:
         report["verdict"],
         f"{seconds:.0f} s",
         f"{memory_mb / 1e3:.2f} GB",
-    )
-    return "| " + " | ".join(values) + " |"
+    ]
 
 
 def main() -> None:
-    """Print the table."""
+    """Write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=ROWS, action="append", help="rows to measure; all by default")
-    chosen = parser.parse_args().only or list(ROWS)
-    print("| " + " | ".join(HEAD) + " |")
-    print("|---" * 2 + "|--:" * (len(HEAD) - 2) + "|")
-    for name in sorted(chosen, key=lambda each: ROWS[each][1].size):
-        print(measure(name), flush=True)
+    only = parser.parse_args().only
+    (earlier,) = read_data("matrices", [{"rows": []}])
+    rows = {row[0]: row for row in earlier["rows"]}
+    by_size = sorted(ROWS, key=lambda each: ROWS[each][1].size)
+    for name in by_size:
+        if only is None or name in only:
+            rows[ROWS[name][0]] = measure(name)
+            print(*rows[ROWS[name][0]], sep="  ", flush=True)
+    found = [rows[ROWS[name][0]] for name in by_size if ROWS[name][0] in rows]
+    processes = dict.fromkeys(process for _, _, process in ROWS.values())
+    table = {"columns": list(HEAD), "rows": found}
+    write_study("matrices", [table], "python benchmarks/matrices.py", processes, whole=only is None)
 
 
 if __name__ == "__main__":

@@ -47,8 +47,12 @@ SCRIPTS = {
 """Of each study with a page of its own, folder and name of the module whose function ``page`` draws its data."""
 INSERTED = (
     "closed_forms",
+    "digits",
+    "digits_calibrated",
     "fibre_couplers",
     "interconnect",
+    "matrices",
+    "mesh_shapes",
     "network_rates",
     "noise_alone",
     "noise_estimate",

@@ -47,5 +47,6 @@ def test_every_step_of_the_page_passes(tmp_path: Path) -> None:
         "short_mmi: changed",
     ]
     assert sum("verdict   pass" in text for text in said) == 3
-    assert len(shown) == 1 and shown[0] in said
+    # the page shows some lines of the output
+    assert len(shown) == 1 and any(set(shown[0].splitlines()) <= set(text.splitlines()) for text in said)
     assert "## short_mmi" in (tmp_path / "cells.md").read_text(encoding="utf-8")

@@ -47,7 +47,7 @@ def test_counts_equal_those_of_the_assembled_chip(target: MatrixTarget, mesh: Me
 
 
 def test_the_loss_is_near_to_that_of_built_chips_and_is_not_judged() -> None:
-    """docs/matrices.md: insertion losses of 15.1, 16.5 and 18.0 dB for Haar unitaries of 4, 6 and 8 modes."""
+    """results/matrices.json: insertion losses of 15.1, 16.5 and 18.0 dB for Haar unitaries of 4, 6 and 8 modes."""
     process = load_process()
     sizes = [matrix_size("x", MatrixTarget(haar(modes)), process) for modes in (4, 6, 8)]
     assert [size.layers[0].loss_db for size in sizes] == pytest.approx([15.1, 16.5, 18.0], abs=0.6)
