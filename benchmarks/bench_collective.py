@@ -23,7 +23,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import optinc_pdk.onn
-from optinc_pdk.collective import AveragingChip, OptincState, ideal_chip, network_chip, ring_all_reduce
+from optinc_collective.schemes import AveragingChip, OptincState, ideal_chip, network_chip, ring_all_reduce
 from optinc_pdk.onn import Onn
 
 RANKS = 4

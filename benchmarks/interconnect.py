@@ -21,10 +21,7 @@ import matplotlib
 import numpy as np
 from studies import blocks, read_data, write_study
 
-from optinc_pdk.cards import Receivers, load_process
-from optinc_pdk.errors import InputError
-from optinc_pdk.flow import build
-from optinc_pdk.interconnect import (
+from optinc_collective.interconnect import (
     System,
     binary_tree,
     exchange_energy,
@@ -39,10 +36,13 @@ from optinc_pdk.interconnect import (
     with_rate,
     wrht,
 )
-from optinc_pdk.interconnect.energy import OPTICS
-from optinc_pdk.interconnect.noise_limited_rate import max_symbol_rate
-from optinc_pdk.interconnect.training_time import compute_time
-from optinc_pdk.interconnect.workloads import Workload, llama, resnet50
+from optinc_collective.interconnect.energy import OPTICS
+from optinc_collective.interconnect.noise_limited_rate import max_symbol_rate
+from optinc_collective.interconnect.training_time import compute_time
+from optinc_collective.interconnect.workloads import Workload, llama, resnet50
+from optinc_pdk.cards import Receivers, load_process
+from optinc_pdk.errors import InputError
+from optinc_pdk.flow import build
 from optinc_pdk.onn import Onn
 from optinc_pdk.onn.weight_files import NETWORKS
 from optinc_pdk.report.formatting import format_short, format_si

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from gdsfactory import LayerEnum, Pdk
     from gdsfactory.technology import LayerStack
 
-    from optinc_pdk import collective as collective
-    from optinc_pdk import factor, interconnect, simulate
+    from optinc_pdk import factor, simulate
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.cascade_build import build_cascade
     from optinc_pdk.circuit import Circuit
@@ -40,7 +39,6 @@ __all__ = [
     "build_cascade",
     "factor",
     "get_pdk",
-    "interconnect",
     "reprogram",
     "simulate",
 ]
@@ -60,9 +58,6 @@ _PACKAGE_OF = {
 _OF_PDK = {"PDK": "", "LAYER": "layers", "LAYER_STACK": "layer_stack"}
 """Names of the PDK and of its attributes, as in other gdsfactory PDKs."""
 
-_OPTIONAL = ("collective",)
-"""Packages that need an extra, which `from optinc_pdk import *` leaves out."""
-
 
 def __getattr__(name: str) -> object:
     if name in _PACKAGE_OF:
@@ -70,14 +65,14 @@ def __getattr__(name: str) -> object:
     if name in _OF_PDK:  # of the default process; get_pdk(process) gives another's
         pdk = import_module(f"{__name__}.pdk").get_pdk()
         return pdk if name == "PDK" else getattr(pdk, _OF_PDK[name])
-    if name in __all__ or name in _OPTIONAL:
+    if name in __all__:
         return import_module(f"{__name__}.{name}")
     if name == "__version__":
         from importlib.metadata import version
 
         return version("optinc-pdk")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join((*__all__, *_OPTIONAL))}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_OPTIONAL, "__version__"})
+    return sorted({*globals(), *__all__, "__version__"})

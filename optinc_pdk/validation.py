@@ -26,7 +26,8 @@ from optinc_pdk.errors import InputError
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-PROJECT = __name__.partition(".")[0]
+PROJECT = ("optinc_pdk", "optinc_collective")
+"""Packages between which arguments are not checked."""
 _WORDS = {
     int: "a whole number",
     float: "a number",

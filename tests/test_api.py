@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import optinc_collective
 import optinc_pdk
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
@@ -19,7 +20,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.onn import carry_chain
 from optinc_pdk.validation import annotations_of, validate_type
 
-SELF_CHECKED = ("optinc_pdk.cells", "optinc_pdk.cards.consistency", "optinc_pdk.collective")
+SELF_CHECKED = ("optinc_pdk.cells", "optinc_pdk.cards.consistency", "optinc_collective.schemes")
 """Cells check their parameters themselves, see tests/cells; consistency is a part of the cards' loader. Schemes of
 averaging refuse arguments on all ranks together: one rank that refused alone would leave the others waiting."""
 
@@ -51,8 +52,11 @@ ODD = {
 
 def public_callables() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Every function of ``__all__`` of every package, and constructors and public methods of its classes."""
-    modules = [optinc_pdk.__name__]
-    modules += [one.name for one in pkgutil.walk_packages(optinc_pdk.__path__, "optinc_pdk.") if ".cli" not in one.name]
+    packages = (optinc_pdk, optinc_collective)
+    modules = [package.__name__ for package in packages]
+    for package in packages:
+        found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        modules += [one.name for one in found if ".cli" not in one.name]
     seen: set[int] = set()
     for module in modules:
         if module in SELF_CHECKED:
@@ -76,7 +80,7 @@ def public_callables() -> Iterator[tuple[str, Callable[..., Any]]]:
 def is_ours(item: type) -> bool:
     """Whether a class is a plain one of this project; pydantic's models check themselves, protocols have no code."""
     plain = not hasattr(item, "model_fields") and not getattr(item, "_is_protocol", False)
-    return plain and item.__module__.startswith("optinc_pdk")
+    return plain and item.__module__.startswith("optinc_")
 
 
 CALLABLES = dict(public_callables())

@@ -15,8 +15,8 @@ PAGES = sorted(
     [path for folder in ("", "benchmarks", "netlists") for path in (ROOT / folder).glob("*.md")]
     + list((ROOT / "docs").rglob("*.md"))
 )
-SOURCES = sorted((ROOT / "optinc_pdk").rglob("*.py"))
-DOTTED = re.compile(r"\boptinc_pdk(?:\.[A-Za-z_]\w*)+")
+SOURCES = sorted(path for name in ("optinc_pdk", "optinc_collective") for path in (ROOT / name).rglob("*.py"))
+DOTTED = re.compile(r"\boptinc_(?:pdk|collective)(?:\.[A-Za-z_]\w*)+")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 ROLE = re.compile(r":(?:class|data|func|meth|mod):`~?([\w.]+)`")
 
@@ -35,7 +35,7 @@ def missing(text: str, module: str | None = None) -> Iterator[str]:
         yield from (path for path in DOTTED.findall(text) if not exists(path))
         return
     for name in ROLE.findall(text):
-        if name.startswith("optinc_pdk."):
+        if name.startswith(("optinc_pdk.", "optinc_collective.")):
             near = [name]
         else:
             classes = [key for key, value in vars(import_module(module)).items() if isinstance(value, type)]

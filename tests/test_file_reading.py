@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from optinc_collective.schemes.function_table import table_chip
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit.bias import read_bias
 from optinc_pdk.circuit.netlist import Circuit
-from optinc_pdk.collective.function_table import table_chip
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract.golden_devices import read_golden
 from optinc_pdk.extract.layout_reader import read_layout

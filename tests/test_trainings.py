@@ -17,8 +17,8 @@ import studies
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from optinc_collective.interconnect.workloads import llama, resnet50
 from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect.workloads import llama, resnet50
 
 TRAINING = Path(__file__).parent.parent / "examples" / "training"
 sys.path.insert(0, str(TRAINING))

@@ -18,13 +18,13 @@ import pytest
 from rich.table import Table
 
 import optinc_pdk as op
+from optinc_collective.interconnect import load_system
 from optinc_pdk.cards import load_process, load_rules
 from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.cli import main
 from optinc_pdk.cli.app import print_table, progress_counter
 from optinc_pdk.cli.standard_streams import protected
 from optinc_pdk.errors import InputError, printable_line
-from optinc_pdk.interconnect import load_system
 from optinc_pdk.pdk import active_pdk
 
 

@@ -8,10 +8,10 @@
 import matplotlib.pyplot as plt
 import numpy as np
 
-import optinc_pdk as op
+from optinc_collective import schemes
 
-ideal = op.collective.ideal_chip(bits=8, servers=4)
-noisy = op.collective.ideal_chip(bits=8, servers=4, errors=op.collective.TABLE_II["3-6"])
+ideal = schemes.ideal_chip(bits=8, servers=4)
+noisy = schemes.ideal_chip(bits=8, servers=4, errors=schemes.TABLE_II["3-6"])
 
 # %% [markdown]
 # Words of four servers, and their average on the chip:

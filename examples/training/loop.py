@@ -21,8 +21,8 @@ from records import result_file, writing
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from optinc_pdk.collective.linear_rows import split_parameters
-from optinc_pdk.collective.scheme import report_lost_rank
+from optinc_collective.schemes.linear_rows import split_parameters
+from optinc_collective.schemes.scheme import report_lost_rank
 
 LOG_STEPS = 10
 """Number of steps after which the losses are averaged over ranks and logged."""

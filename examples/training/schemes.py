@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 import optinc_pdk as op
-import optinc_pdk.collective as collective
-from optinc_pdk.collective.optinc import Rounding
-from optinc_pdk.collective.scheme import ring_bytes
+from optinc_collective import schemes as collective
+from optinc_collective.interconnect import daso_step_time, load_system, step_time
+from optinc_collective.interconnect.training_time import compute_time
+from optinc_collective.schemes.optinc import Rounding
+from optinc_collective.schemes.scheme import ring_bytes
 from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect import daso_step_time, load_system, step_time
-from optinc_pdk.interconnect.training_time import compute_time
 from optinc_pdk.onn.weight_files import NETWORKS
 
 SERVERS = 4

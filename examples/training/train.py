@@ -28,8 +28,8 @@ from records import finished, write
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from optinc_pdk.collective import CommunicationError
-from optinc_pdk.collective.scheme import report_lost_rank
+from optinc_collective.schemes import CommunicationError
+from optinc_collective.schemes.scheme import report_lost_rank
 from optinc_pdk.errors import InputError
 
 OUT = Path("training_out")

@@ -43,7 +43,7 @@ ENGINE_SECONDS = 60.0
 RUN_SECONDS = 120.0
 
 FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["torch.nn.parallel", "torch._dynamo", "optinc_pdk.collective.codec_kernels"])
+FORKED.set_forkserver_preload(["torch.nn.parallel", "torch._dynamo", "optinc_collective.schemes.codec_kernels"])
 
 
 class RankFailureError(AssertionError):

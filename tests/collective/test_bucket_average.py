@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from optinc_pdk.collective import AllReduce, Ring, Wrht, WrhtState, wrht_hook
+from optinc_collective.schemes import AllReduce, Ring, Wrht, WrhtState, wrht_hook
 from optinc_pdk.errors import InputError
 
 SCHEMES = {"ring": Ring, "torch": AllReduce, "WRHT": lambda: Wrht(1)}

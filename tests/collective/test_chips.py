@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from optinc_collective.schemes import AveragingChip, ideal_cascade, ideal_chip, network_cascade, network_chip
+from optinc_collective.schemes.chips import mean_truncation
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.collective import AveragingChip, ideal_cascade, ideal_chip, network_cascade, network_chip
-from optinc_pdk.collective.chips import mean_truncation
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.onn.cascade import Cascade

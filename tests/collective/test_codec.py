@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from optinc_pdk.collective import AveragingChip, codec, ideal_cascade, ideal_chip, network_chip
-from optinc_pdk.collective.codec import block_exponents, block_steps, code_type, decode, encode
+from optinc_collective.schemes import AveragingChip, codec, ideal_cascade, ideal_chip, network_chip
+from optinc_collective.schemes.codec import block_exponents, block_steps, code_type, decode, encode
 
 LARGEST = float(np.nextafter(np.float32(2.0**127), np.float32(0)))
 floats = st.floats(-LARGEST, LARGEST, width=32)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optinc_pdk.collective import TABLE_II, ErrorHistogram
+from optinc_collective.schemes import TABLE_II, ErrorHistogram
 from optinc_pdk.errors import InputError
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from optinc_collective.schemes import ideal_chip, table_chip
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.collective import ideal_chip, table_chip
 from optinc_pdk.errors import InputError
 
 TASKS = {"combinations": Averaging(4, 4, 2), "lattice": Averaging(8, 4, 4)}

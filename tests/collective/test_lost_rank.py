@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_pdk.collective import (
+from optinc_collective.schemes import (
     AllReduce,
     CommunicationError,
     Dad,

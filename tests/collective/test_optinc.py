@@ -10,8 +10,15 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-import optinc_pdk as op
-from optinc_pdk.collective import AveragingChip, ErrorHistogram, ideal_cascade, ideal_chip, network_cascade, table_chip
+from optinc_collective import schemes
+from optinc_collective.schemes import (
+    AveragingChip,
+    ErrorHistogram,
+    ideal_cascade,
+    ideal_chip,
+    network_cascade,
+    table_chip,
+)
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn, regenerating_chain
 from optinc_pdk.onn.cascade import Cascade, cascade_tasks
@@ -37,8 +44,8 @@ def averaged(
     """Gradients of this rank after a backward pass in which rank r has gradients[r], and its traffic."""
     local = torch.from_numpy(gradients[dist.get_rank()]).to(getattr(torch, kind))
     ddp = DistributedDataParallel(Sent(len(local)).to(local.dtype))
-    state = op.collective.OptincState(ddp, chip, BLOCK, rounding=rounding)
-    ddp.register_comm_hook(state, op.collective.optinc_hook)
+    state = schemes.OptincState(ddp, chip, BLOCK, rounding=rounding)
+    ddp.register_comm_hook(state, schemes.optinc_hook)
     ddp(local).backward()
     model = ddp.module
     return torch.cat([model.first.grad, model.second.grad]).float().numpy(), vars(state.traffic)
@@ -113,7 +120,7 @@ def test_the_network_and_the_ideal_average_agree_in_unbiased_rounding(ranks, onn
 
 def with_rounding(last_rank: str) -> None:
     rounding = last_rank if dist.get_rank() == 3 else "nearest"
-    op.collective.Optinc(ideal_chip(8, 4), rounding=rounding).wrap(Sent(9))
+    schemes.Optinc(ideal_chip(8, 4), rounding=rounding).wrap(Sent(9))
 
 
 @pytest.mark.parametrize(
@@ -198,12 +205,12 @@ def test_a_missing_file_on_one_rank_stops_all(ranks, faulty_table, tmp_path):
 
 
 def one_has_no_file(good: str, bad: str) -> None:
-    op.collective.OptincState(DistributedDataParallel(Sent(9)), bad if dist.get_rank() == 3 else good)
+    schemes.OptincState(DistributedDataParallel(Sent(9)), bad if dist.get_rank() == 3 else good)
 
 
 def different_chips() -> None:
     chip = ideal_chip(8 if dist.get_rank() else 16, 4)
-    op.collective.OptincState(DistributedDataParallel(Sent(9)), chip)
+    schemes.OptincState(DistributedDataParallel(Sent(9)), chip)
 
 
 def test_ranks_with_different_chips_are_refused(ranks):
@@ -214,7 +221,7 @@ def test_ranks_with_different_chips_are_refused(ranks):
 
 def trained(bits: int) -> tuple[np.ndarray, float, int]:
     torch.manual_seed(0)
-    scheme = op.collective.Optinc(ideal_chip(bits, 4))
+    scheme = schemes.Optinc(ideal_chip(bits, 4))
     model = scheme.wrap(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     random = torch.Generator().manual_seed(dist.get_rank())
@@ -255,7 +262,7 @@ class Empty(nn.Module):
 
 
 def with_empty_bucket() -> list[float]:
-    model = op.collective.Optinc(ideal_chip(8, 4)).wrap(Empty())
+    model = schemes.Optinc(ideal_chip(8, 4)).wrap(Empty())
     model().backward()
     return model.module.some.grad.tolist()
 
@@ -265,7 +272,7 @@ def test_an_empty_bucket_is_accepted(ranks):
 
 
 def with_block(block: object) -> None:
-    op.collective.Optinc(ideal_chip(8, 4), block if dist.get_rank() == 2 else 256).wrap(Sent(9))
+    schemes.Optinc(ideal_chip(8, 4), block if dist.get_rank() == 2 else 256).wrap(Sent(9))
 
 
 @pytest.mark.parametrize("block", [0, 2.5])

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_pdk.collective import AllReduce, Ring, ring_all_reduce
+from optinc_collective.schemes import AllReduce, Ring, ring_all_reduce
 
 
 def both(size: int, kind: str) -> tuple[np.ndarray, np.ndarray, int]:

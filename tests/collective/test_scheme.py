@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from optinc_pdk.collective import (
+from optinc_collective.schemes import (
     AllReduce,
     Dad,
     Daso,
@@ -26,8 +26,8 @@ from optinc_pdk.collective import (
     ideal_chip,
     ring_all_reduce,
 )
-from optinc_pdk.collective.bucket_average import wrap_with_bucket_average
-from optinc_pdk.collective.scheme import gather_text, raise_on_all_ranks, require_equal_parameters
+from optinc_collective.schemes.bucket_average import wrap_with_bucket_average
+from optinc_collective.schemes.scheme import gather_text, raise_on_all_ranks, require_equal_parameters
 from optinc_pdk.errors import InputError
 
 
@@ -115,7 +115,7 @@ def test_gradients_are_replaced_by_the_averaging_function(ranks):
 
 
 def test_without_torch_the_extra_is_named():
-    code = "import sys; sys.modules['torch'] = None; import optinc_pdk as op; op.collective"
+    code = "import sys; sys.modules['torch'] = None; import optinc_collective.schemes"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert re.search(r"ModuleNotFoundError: .*optinc-pdk\[train\]", done.stderr)

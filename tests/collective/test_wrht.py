@@ -10,12 +10,12 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from optinc_pdk.collective.schedule_execution import average_by_schedule, check_schedule
-from optinc_pdk.collective.scheme import Traffic
-from optinc_pdk.collective.wrht import Wrht, WrhtState, wrht_hook
+from optinc_collective.interconnect import allreduce
+from optinc_collective.interconnect.schedule import ExchangeSchedule, repetitions
+from optinc_collective.schemes.schedule_execution import average_by_schedule, check_schedule
+from optinc_collective.schemes.scheme import Traffic
+from optinc_collective.schemes.wrht import Wrht, WrhtState, wrht_hook
 from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect import allreduce
-from optinc_pdk.interconnect.schedule import ExchangeSchedule, repetitions
 
 WORLD = 4
 SIZE = 1003  # not a multiple of the number of ranks

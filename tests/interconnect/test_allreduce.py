@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect import (
+from optinc_collective.interconnect import (
     all_gather,
     binary_tree,
     execute,
@@ -23,8 +22,9 @@ from optinc_pdk.interconnect import (
     wavelength_conflicts,
     wrht,
 )
-from optinc_pdk.interconnect.allreduce import _all_to_all, all_to_all_wavelengths
-from optinc_pdk.interconnect.schedule import exchange_step
+from optinc_collective.interconnect.allreduce import _all_to_all, all_to_all_wavelengths
+from optinc_collective.interconnect.schedule import exchange_step
+from optinc_pdk.errors import InputError
 
 NODES = st.integers(2, 70)
 ON_A_RING = st.one_of(

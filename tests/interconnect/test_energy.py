@@ -2,9 +2,7 @@
 
 import pytest
 
-from optinc_pdk.cards.quantity import Quantity
-from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect import (
+from optinc_collective.interconnect import (
     exchange_energy,
     load_system,
     optinc_star,
@@ -13,7 +11,9 @@ from optinc_pdk.interconnect import (
     schedule_of,
     sharp,
 )
-from optinc_pdk.interconnect.energy import OPTICS
+from optinc_collective.interconnect.energy import OPTICS
+from optinc_pdk.cards.quantity import Quantity
+from optinc_pdk.errors import InputError
 
 RING, SWITCH, TREE = (load_system(name) for name in ("ring_800g", "switch_800g", "sharp"))
 

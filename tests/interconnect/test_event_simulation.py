@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.cards.quantity import Quantity
-from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect import (
+from optinc_collective.interconnect import (
     ExchangeSchedule,
     binary_tree,
     hierarchical_ring,
@@ -22,9 +20,11 @@ from optinc_pdk.interconnect import (
     simulate,
     wrht,
 )
-from optinc_pdk.interconnect.event_simulation import fair_rates
-from optinc_pdk.interconnect.routing import routes
-from optinc_pdk.interconnect.schedule import exchange_step
+from optinc_collective.interconnect.event_simulation import fair_rates
+from optinc_collective.interconnect.routing import routes
+from optinc_collective.interconnect.schedule import exchange_step
+from optinc_pdk.cards.quantity import Quantity
+from optinc_pdk.errors import InputError
 
 
 def system(name, **changed):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from optinc_collective.interconnect.noise_limited_rate import max_symbol_rate
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect.noise_limited_rate import max_symbol_rate
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.noise import noise_choices

@@ -3,10 +3,10 @@
 import pytest
 from studies import read_data
 
+from optinc_collective.interconnect import load_system, optinc_star, simulate, system_names, with_rate
+from optinc_collective.interconnect.systems import FatTree, InNetwork, Sharp, WdmRing
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect import load_system, optinc_star, simulate, system_names, with_rate
-from optinc_pdk.interconnect.systems import FatTree, InNetwork, Sharp, WdmRing
 
 CARDS = components_folder() / "systems"
 

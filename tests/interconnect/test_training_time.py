@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect import (
+from optinc_collective.interconnect import (
     SCHEMES,
     all_gather,
     binary_tree,
@@ -18,8 +17,9 @@ from optinc_pdk.interconnect import (
     with_rate,
     wrht,
 )
-from optinc_pdk.interconnect.training_time import compute_time
-from optinc_pdk.interconnect.workloads import llama, resnet50
+from optinc_collective.interconnect.training_time import compute_time
+from optinc_collective.interconnect.workloads import llama, resnet50
+from optinc_pdk.errors import InputError
 
 SWITCH, STAR = load_system("server_switch"), load_system("optinc_star")
 

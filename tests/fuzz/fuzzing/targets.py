@@ -214,7 +214,7 @@ def _process(path: Path) -> object:
 
 
 def _system(path: Path) -> object:
-    from optinc_pdk.interconnect import load_system
+    from optinc_collective.interconnect import load_system
 
     return load_system(str(path))
 
@@ -240,7 +240,7 @@ def _measured(path: Path) -> object:
 
 
 def _function(path: Path) -> object:
-    from optinc_pdk.collective.function_table import table_chip
+    from optinc_collective.schemes.function_table import table_chip
 
     return table_chip(path)
 

@@ -24,11 +24,11 @@ from torch import nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined] # public, but its stub does not say so
 from torch.nn.parallel import DistributedDataParallel
 
-from optinc_pdk.collective import codec
-from optinc_pdk.collective.bucket_average import describe_unusable, parameter_names, refuse_gradients, refuse_sparse
-from optinc_pdk.collective.chips import AveragingChip, network_chip
-from optinc_pdk.collective.function_table import table_chip
-from optinc_pdk.collective.scheme import (
+from optinc_collective.schemes import codec
+from optinc_collective.schemes.bucket_average import describe_unusable, parameter_names, refuse_gradients, refuse_sparse
+from optinc_collective.schemes.chips import AveragingChip, network_chip
+from optinc_collective.schemes.function_table import table_chip
+from optinc_collective.schemes.scheme import (
     Scheme,
     Traffic,
     raise_on_all_ranks,

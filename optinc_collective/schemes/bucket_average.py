@@ -11,7 +11,7 @@ from torch import nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined] # public, but its stub does not say so
 from torch.nn.parallel import DistributedDataParallel
 
-from optinc_pdk.collective.scheme import gather_text, require_equal_parameters
+from optinc_collective.schemes.scheme import gather_text, require_equal_parameters
 from optinc_pdk.errors import InputError
 
 _NO_STEP = "no rank takes this step: lower the learning rate, scale the loss, or correct the data"

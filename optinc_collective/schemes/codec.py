@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from optinc_pdk.collective.chips import ChipLevel
+from optinc_collective.schemes.chips import ChipLevel
 
 TOO_LARGE = 254
 """Smallest biased exponent that is refused: 2^127 could round up to infinity; 255 is NaN and infinity."""
@@ -36,7 +36,7 @@ def block_exponents(values: torch.Tensor, block: int) -> torch.Tensor:
         Exponents, uint8, shape (blocks,); 255 if a gradient of the block is NaN or infinite.
     """
     if values.is_cpu:
-        from optinc_pdk.collective import codec_kernels
+        from optinc_collective.schemes import codec_kernels
 
         out = np.empty(-(-len(values) // block), dtype=np.uint8)
         codec_kernels.exponents(values.numpy().view(np.uint32), block, out)
@@ -97,7 +97,7 @@ def encode(
         offset: Offset that is added before rounding, in steps, 0 <= offset < 1; see `AveragingChip.offset`.
     """
     if values.is_cpu:
-        from optinc_pdk.collective import codec_kernels
+        from optinc_collective.schemes import codec_kernels
 
         arrays = values.numpy(), inverse.numpy()
         codec_kernels.encode(*arrays, block, bits, tuple(places), np.float32(offset), codes.numpy())
@@ -133,7 +133,7 @@ def decode(
     """
     half = 1 << (bits - 1)
     if codes.is_cpu:
-        from optinc_pdk.collective import codec_kernels
+        from optinc_collective.schemes import codec_kernels
 
         if table is None:
             codec_kernels.decode_by_shift(codes.numpy(), step.numpy(), block, level.shift, half, out.numpy())

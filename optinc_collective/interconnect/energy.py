@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optinc_collective.interconnect.routing import check_system_runs, routes
+from optinc_collective.interconnect.schedule import ExchangeSchedule, ExchangeStep, Integers
+from optinc_collective.interconnect.systems import InNetwork, Sharp, SwitchedEnergy, System, WdmRing
 from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect.routing import check_system_runs, routes
-from optinc_pdk.interconnect.schedule import ExchangeSchedule, ExchangeStep, Integers
-from optinc_pdk.interconnect.systems import InNetwork, Sharp, SwitchedEnergy, System, WdmRing
 from optinc_pdk.validation import validate_arguments, validate_fields
 
 OPTICS = ("pluggable", "copackaged")

@@ -2,7 +2,7 @@
 
 Examples::
 
-    from optinc_pdk.interconnect import load_system, step_time
+    from optinc_collective.interconnect import load_system, step_time
 
     star, ring, tree = (load_system(name) for name in ("optinc_star", "wdm_ring", "fat_tree"))
     step_time("ring", tree, 4 * parameters, nodes=4, compute_s=compute).total_s
@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from optinc_collective.interconnect import allreduce
+from optinc_collective.interconnect.event_simulation import simulate
+from optinc_collective.interconnect.schedule import ExchangeSchedule
+from optinc_collective.interconnect.systems import InNetwork, Server, Sharp, System, WdmRing
 from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect import allreduce
-from optinc_pdk.interconnect.event_simulation import simulate
-from optinc_pdk.interconnect.schedule import ExchangeSchedule
-from optinc_pdk.interconnect.systems import InNetwork, Server, Sharp, System, WdmRing
 from optinc_pdk.validation import validate_arguments
 
 SCHEMES = (

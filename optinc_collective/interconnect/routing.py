@@ -7,9 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_collective.interconnect.schedule import (
+    ExchangeSchedule,
+    ExchangeStep,
+    Integers,
+    ring_links,
+    wavelength_conflicts,
+)
+from optinc_collective.interconnect.systems import FatTree, InNetwork, Sharp, System, WdmRing
 from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect.schedule import ExchangeSchedule, ExchangeStep, Integers, ring_links, wavelength_conflicts
-from optinc_pdk.interconnect.systems import FatTree, InNetwork, Sharp, System, WdmRing
 
 Floats = NDArray[np.float64]
 

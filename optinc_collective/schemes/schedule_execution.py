@@ -6,15 +6,15 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from optinc_pdk.collective.scheme import Traffic, report_lost_rank
-from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect.schedule import (
+from optinc_collective.interconnect.schedule import (
     ExchangeSchedule,
     ExchangeStep,
     piece_bounds,
     repetitions,
     wavelength_conflicts,
 )
+from optinc_collective.schemes.scheme import Traffic, report_lost_rank
+from optinc_pdk.errors import InputError
 
 
 def check_schedule(schedule: ExchangeSchedule, world: int) -> None:

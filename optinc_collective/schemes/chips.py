@@ -24,9 +24,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_collective.schemes.error_histogram import ErrorHistogram
 from optinc_pdk.averaging import Averaging, decide
 from optinc_pdk.averaging.array_checks import as_integers, check_last_axes
-from optinc_pdk.collective.error_histogram import ErrorHistogram
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Onn
 from optinc_pdk.onn.cascade import Cascade, cascade_tasks

@@ -9,24 +9,24 @@ try:
 except ModuleNotFoundError as fault:
     raise ModuleNotFoundError("collectives need PyTorch: pip install 'optinc-pdk[train]'", name=fault.name) from fault
 
-from optinc_pdk.collective.chips import (
+from optinc_collective.schemes.chips import (
     AveragingChip,
     ideal_cascade,
     ideal_chip,
     network_cascade,
     network_chip,
 )
-from optinc_pdk.collective.dad import Dad
-from optinc_pdk.collective.daso import Daso
-from optinc_pdk.collective.daso_plan import DasoPlan
-from optinc_pdk.collective.edad import Edad
-from optinc_pdk.collective.error_histogram import TABLE_II, ErrorHistogram
-from optinc_pdk.collective.function_table import table_chip
-from optinc_pdk.collective.optinc import Optinc, OptincState, optinc_hook
-from optinc_pdk.collective.rank_dad import RankDad
-from optinc_pdk.collective.ring import AllReduce, Ring, ring_all_reduce
-from optinc_pdk.collective.scheme import CommunicationError, Scheme, Traffic
-from optinc_pdk.collective.wrht import Wrht, WrhtState, wrht_hook
+from optinc_collective.schemes.dad import Dad
+from optinc_collective.schemes.daso import Daso
+from optinc_collective.schemes.daso_plan import DasoPlan
+from optinc_collective.schemes.edad import Edad
+from optinc_collective.schemes.error_histogram import TABLE_II, ErrorHistogram
+from optinc_collective.schemes.function_table import table_chip
+from optinc_collective.schemes.optinc import Optinc, OptincState, optinc_hook
+from optinc_collective.schemes.rank_dad import RankDad
+from optinc_collective.schemes.ring import AllReduce, Ring, ring_all_reduce
+from optinc_collective.schemes.scheme import CommunicationError, Scheme, Traffic
+from optinc_collective.schemes.wrht import Wrht, WrhtState, wrht_hook
 
 __all__ = [
     "TABLE_II",

@@ -4,7 +4,7 @@ The networks are optical rings, fat trees of electrical switches, switches that 
 computing by an OptINC chip.
 """
 
-from optinc_pdk.interconnect.allreduce import (
+from optinc_collective.interconnect.allreduce import (
     all_gather,
     binary_tree,
     hierarchical_ring,
@@ -15,9 +15,9 @@ from optinc_pdk.interconnect.allreduce import (
     sharp,
     wrht,
 )
-from optinc_pdk.interconnect.energy import ExchangeEnergy, exchange_energy
-from optinc_pdk.interconnect.event_simulation import ExchangeTiming, simulate
-from optinc_pdk.interconnect.schedule import (
+from optinc_collective.interconnect.energy import ExchangeEnergy, exchange_energy
+from optinc_collective.interconnect.event_simulation import ExchangeTiming, simulate
+from optinc_collective.interconnect.schedule import (
     ExchangeSchedule,
     ExchangeStep,
     execute,
@@ -25,8 +25,8 @@ from optinc_pdk.interconnect.schedule import (
     repetitions,
     wavelength_conflicts,
 )
-from optinc_pdk.interconnect.systems import System, load_system, system_names, with_rate
-from optinc_pdk.interconnect.training_time import SCHEMES, StepTime, daso_step_time, schedule_of, step_time
+from optinc_collective.interconnect.systems import System, load_system, system_names, with_rate
+from optinc_collective.interconnect.training_time import SCHEMES, StepTime, daso_step_time, schedule_of, step_time
 from optinc_pdk.validation import validate_api
 
 __all__ = [

@@ -12,9 +12,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_pdk.collective.bucket_average import wrap_with_bucket_average
-from optinc_pdk.collective.daso_plan import DasoCycle, DasoPhase, DasoPlan, update_cycle
-from optinc_pdk.collective.scheme import (
+from optinc_collective.schemes.bucket_average import wrap_with_bucket_average
+from optinc_collective.schemes.daso_plan import DasoCycle, DasoPhase, DasoPlan, update_cycle
+from optinc_collective.schemes.scheme import (
     Scheme,
     raise_on_all_ranks,
     report_lost_rank,

@@ -9,8 +9,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_pdk.collective.bucket_average import wrap_with_bucket_average
-from optinc_pdk.collective.scheme import Scheme, report_lost_rank, ring_bytes
+from optinc_collective.schemes.bucket_average import wrap_with_bucket_average
+from optinc_collective.schemes.scheme import Scheme, report_lost_rank, ring_bytes
 from optinc_pdk.validation import validate_arguments
 
 

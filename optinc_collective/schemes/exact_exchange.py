@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_pdk.collective.scheme import Traffic, gather_text, report_lost_rank, ring_bytes
+from optinc_collective.schemes.scheme import Traffic, gather_text, report_lost_rank, ring_bytes
 from optinc_pdk.errors import InputError
 
 FLAG_BYTES = 8

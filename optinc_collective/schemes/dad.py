@@ -11,9 +11,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_pdk.collective.exact_exchange import average_exactly, gather_rows
-from optinc_pdk.collective.linear_rows import LinearRows, gradient_fault, record_rows, split_parameters
-from optinc_pdk.collective.scheme import Scheme, raise_on_all_ranks, report_lost_rank, require_equal_parameters
+from optinc_collective.schemes.exact_exchange import average_exactly, gather_rows
+from optinc_collective.schemes.linear_rows import LinearRows, gradient_fault, record_rows, split_parameters
+from optinc_collective.schemes.scheme import Scheme, raise_on_all_ranks, report_lost_rank, require_equal_parameters
 from optinc_pdk.errors import InputError
 
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_collective.schemes.chips import AveragingChip, ChipLevel, lattice_index_weights, mean_truncation
+from optinc_collective.schemes.error_histogram import ErrorHistogram
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.collective.chips import AveragingChip, ChipLevel, lattice_index_weights, mean_truncation
-from optinc_pdk.collective.error_histogram import ErrorHistogram
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_reading import FUNCTION_TABLE
 from optinc_pdk.npz_reading import read_npz

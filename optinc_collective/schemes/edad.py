@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import nn
 
-from optinc_pdk.collective.dad import Dad
-from optinc_pdk.collective.linear_rows import GRADIENT_TOLERANCE
+from optinc_collective.schemes.dad import Dad
+from optinc_collective.schemes.linear_rows import GRADIENT_TOLERANCE
 from optinc_pdk.errors import InputError
 
 OutputDerivative = Callable[[torch.Tensor], torch.Tensor]

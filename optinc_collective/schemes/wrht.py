@@ -5,11 +5,11 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined] # public, but its stub does not say so
 
-from optinc_pdk.collective.bucket_average import average_bucket, wrap_with_bucket_average
-from optinc_pdk.collective.schedule_execution import average_by_schedule, check_schedule
-from optinc_pdk.collective.scheme import Scheme, Traffic, raise_on_all_ranks, require_equal_on_all_ranks
-from optinc_pdk.interconnect.allreduce import wrht
-from optinc_pdk.interconnect.schedule import ExchangeSchedule
+from optinc_collective.interconnect.allreduce import wrht
+from optinc_collective.interconnect.schedule import ExchangeSchedule
+from optinc_collective.schemes.bucket_average import average_bucket, wrap_with_bucket_average
+from optinc_collective.schemes.schedule_execution import average_by_schedule, check_schedule
+from optinc_collective.schemes.scheme import Scheme, Traffic, raise_on_all_ranks, require_equal_on_all_ranks
 from optinc_pdk.validation import validate_type
 
 

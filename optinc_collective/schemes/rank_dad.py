@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from optinc_pdk.collective.dad import Dad
-from optinc_pdk.collective.power_iteration import ITERATIONS, TOLERANCE, low_rank_factors
+from optinc_collective.schemes.dad import Dad
+from optinc_collective.schemes.power_iteration import ITERATIONS, TOLERANCE, low_rank_factors
 from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_arguments
 

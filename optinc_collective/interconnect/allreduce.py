@@ -12,8 +12,8 @@ from math import isqrt
 
 import numpy as np
 
+from optinc_collective.interconnect.schedule import ExchangeSchedule, ExchangeStep, Integers, exchange_step
 from optinc_pdk.errors import InputError
-from optinc_pdk.interconnect.schedule import ExchangeSchedule, ExchangeStep, Integers, exchange_step
 from optinc_pdk.validation import validate_arguments
 
 
