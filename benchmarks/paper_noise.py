@@ -20,6 +20,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from csv_rows import read, write
+from imperfect_meshes.block_programming import FabricatedBlock, MeshBlock, transmission
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from paper_tolerance import ALL, ROOT, WEIGHTS, Calibrated, Setup, Whole, calibrated, drawn, load_setup, words
@@ -32,7 +33,6 @@ from optinc_pdk.onn.network import Activation, activate
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.tolerance import Imperfections, imperfections
-from optinc_pdk.tolerance.meshes.block_programming import FabricatedBlock, MeshBlock, transmission
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]

@@ -22,18 +22,7 @@ import numpy as np
 import studies
 import typer
 from csv_rows import read, write
-from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import Progress
-
-from optinc_pdk.averaging import score
-from optinc_pdk.cards import KINDS, Process, load_process
-from optinc_pdk.drive import compensate
-from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Layer, Onn, lattice_score
-from optinc_pdk.onn.network import activate
-from optinc_pdk.tolerance import Imperfections, imperfections
-from optinc_pdk.tolerance.meshes.block_programming import (
+from imperfect_meshes.block_programming import (
     BlockPhases,
     FabricatedBlock,
     MeshBlock,
@@ -45,7 +34,18 @@ from optinc_pdk.tolerance.meshes.block_programming import (
     ideal_programming,
     reduced_amplitudes,
 )
-from optinc_pdk.tolerance.meshes.mesh_heaters import MeshCrosstalk, mesh_crosstalk, rounded_phases
+from imperfect_meshes.mesh_heaters import MeshCrosstalk, mesh_crosstalk, rounded_phases
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import Progress
+
+from optinc_pdk.averaging import score
+from optinc_pdk.cards import KINDS, Process, load_process
+from optinc_pdk.drive import compensate
+from optinc_pdk.errors import InputError
+from optinc_pdk.onn import Layer, Onn, lattice_score
+from optinc_pdk.onn.network import activate
+from optinc_pdk.tolerance import Imperfections, imperfections
 
 Floats = NDArray[np.float64]
 

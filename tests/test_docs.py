@@ -71,8 +71,8 @@ def test_a_missing_name_is_reported() -> None:
     assert list(missing("`optinc_pdk.tolerance.chip` and optinc_pdk.tolerance.read_chip.")) == [
         "optinc_pdk.tolerance.chip"
     ]
-    module = "optinc_pdk.tolerance.meshes.block_programming"
-    assert list(
-        missing(":func:`fit_block`, :meth:`from_concatenated`, :func:`sites`, :mod:`fabricated_blocks`", module)
-    ) == ["sites"]
+    module = "optinc_pdk.factor.correction.mesh_chain"
+    assert list(missing(":func:`fit_chain`, :meth:`ChainPhases.joined`, :func:`sites`, :mod:`mesh_shape`", module)) == [
+        "sites"
+    ]
     assert list(missing(":func:`optinc_pdk.nowhere.lost`", module)) == ["optinc_pdk.nowhere.lost"]

@@ -6,8 +6,6 @@ The import loads numpy only; numba and scipy are imported where they are used.
 from optinc_pdk.factor.block_diagonal import BlockDiagonalFactor
 from optinc_pdk.factor.block_factors import BlockFactor, unitary_diagonal
 from optinc_pdk.factor.correction.ideal_phases import MeshKind
-from optinc_pdk.factor.correction.layer_correction import LayerCorrection, correct_layer
-from optinc_pdk.factor.correction.mesh_correction import Correction, correct, correct_homodyne
 from optinc_pdk.factor.correction.mesh_shape import MeshShape, shape_of
 from optinc_pdk.factor.counts import (
     MziCount,
@@ -31,8 +29,6 @@ from optinc_pdk.validation import validate_api
 __all__ = [
     "BlockDiagonalFactor",
     "BlockFactor",
-    "Correction",
-    "LayerCorrection",
     "MatrixPart",
     "MatrixStructure",
     "Mesh",
@@ -45,9 +41,6 @@ __all__ = [
     "SvdFactor",
     "TreeCount",
     "block_trees",
-    "correct",
-    "correct_homodyne",
-    "correct_layer",
     "dense_mzis",
     "factor_by_parts",
     "find_structure",

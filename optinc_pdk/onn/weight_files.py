@@ -19,7 +19,7 @@ from optinc_pdk.onn.general_network import GeneralNetwork
 from optinc_pdk.onn.network import ACTIVATIONS, Activation, Layer, Onn, WeightsError
 
 NETWORKS = Path(__file__).parent / "networks"
-"""Folder of the networks of the package; `optinc_pdk.onn.training.recipes` trains them."""
+"""Folder of the networks of the package; `benchmarks/network_recipes.py` trains them."""
 
 
 WITHOUT_TASK = (".safetensors", ".onnx")

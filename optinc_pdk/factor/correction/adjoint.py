@@ -2,8 +2,8 @@
 
 Let F be the fields at an MZI's two inputs and C the adjoint rows at its two outputs. Its transfer T contributes
 sum C T F, with the derivative sum_v C[m, v] F[o, v] by T[m, o]: one 2x2 matrix per MZI, from which the derivatives by
-theta and phi follow (the adjoint method of arXiv 1805.09943). Fields inside the mesh are not stored, unlike in
-:mod:`optinc_pdk.factor.correction.field_propagation`: N^3 work, N^2 memory.
+theta and phi follow (the adjoint method of arXiv 1805.09943). Fields inside the mesh are not stored: N^3 work, N^2
+memory.
 """
 
 from __future__ import annotations

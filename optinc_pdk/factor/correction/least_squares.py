@@ -1,4 +1,4 @@
-"""Least-squares fit of an imperfect mesh's phases: the problem, its cost and gradient, and L-BFGS for large meshes.
+"""Least-squares fit of an imperfect mesh's phases: the problem, its cost and gradient, and L-BFGS.
 
 Unknowns are all phases, x = [theta, phi, output_phase]. The residual is M - U, or, where homodyne detection reads the
 real part and electronics scale each row, Re M - diag(s) W with the best s for the current M. There, the quadrature Im M
@@ -8,18 +8,15 @@ may be minimised as well, with a weight: phase errors of the sources turn it int
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.factor.correction.adjoint import phase_gradients, transmit
-from optinc_pdk.factor.correction.field_propagation import backward, forward
 from optinc_pdk.factor.devices import MeshDevices
 
 Complexes = NDArray[np.complex128]
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 HISTORY = 30
 """Correction pairs that L-BFGS stores; with 10 it takes 1.5 times as many steps at N = 64."""
@@ -37,8 +34,7 @@ class CorrectionProblem:
             are dumped.
         homodyne: Whether only the real part of the fields is compared with the target, up to a scale per row.
         inputs: (N, n) complex input fields X; None stands for the identity matrix, n = N.
-        quadrature_weight: With ``homodyne``, weight of the imaginary part of the fields in the residual. Only L-BFGS
-            supports a weight above 0.
+        quadrature_weight: With ``homodyne``, weight of the imaginary part of the fields in the residual.
     """
 
     devices: MeshDevices
@@ -60,13 +56,6 @@ class CorrectionProblem:
     def split(self, x: Floats) -> tuple[Floats, Floats, Floats]:
         """Splits the unknowns into (MZIs,) theta, (MZIs,) phi and (N,) output phases, in rad."""
         return x[: self.mzis], x[self.mzis : 2 * self.mzis], x[2 * self.mzis :]
-
-    @cached_property
-    def order(self) -> Ints:
-        """Indices of the unknowns, (unknowns,), in the order in which light passes their heaters."""
-        column = self.devices.column
-        outputs = np.full(self.devices.modes, 2 * self.devices.columns)
-        return np.argsort(np.concatenate([2 * column + 1, 2 * column, outputs]), kind="stable")
 
     def scale(self, fields: Complexes) -> Floats:
         """Returns (m, 1) factors of the target's rows, with which the target is compared with the fields.
@@ -106,69 +95,11 @@ class CorrectionProblem:
         return self.error(matrix / scale) if scale > 0.0 else float("inf")
 
 
-@dataclass(frozen=True, eq=False)
-class MeshEvaluation:
-    """Matrix, residual and heater fields of a mesh at one set of phases.
-
-    Attributes:
-        x: (unknowns,) phases in rad.
-        matrix: (N, N) complex matrix of the mesh, with output phases.
-        residual: (m, n) output fields minus the scaled target; real with homodyne, if quadrature has no weight.
-        field: (unknowns, N) field f at each heater for unit light at each input
-            (:mod:`optinc_pdk.factor.correction.field_propagation`).
-        cost: Squared Frobenius norm of the residual.
-    """
-
-    x: Floats
-    matrix: Complexes
-    residual: Complexes | Floats
-    field: Complexes
-    cost: float
-
-
-def evaluate(problem: CorrectionProblem, x: Floats) -> MeshEvaluation:
-    """Computes matrix, residual, heater fields and cost of the mesh at phases x, (unknowns,) in rad."""
+def mesh_matrix(problem: CorrectionProblem, x: Floats) -> Complexes:
+    """Computes the (N, N) complex matrix of the mesh, with output phases, at phases x, (unknowns,) in rad."""
     theta, phi, output = problem.split(x)
-    fields = np.eye(problem.devices.modes, dtype=np.complex128)
-    matrix, at_theta, at_phi = forward(problem.devices, theta, phi, fields)
-    matrix *= np.exp(1j * output)[:, np.newaxis]
-    residual = _residual(problem, matrix)
-    cost = float(np.linalg.norm(residual) ** 2)
-    return MeshEvaluation(x, matrix, residual, np.concatenate([at_theta, at_phi, matrix]), cost)
-
-
-def transfer(problem: CorrectionProblem, light: MeshEvaluation) -> Complexes:
-    """Computes the transfer b from each heater to the m outputs that are read, so that dM/dx = i b f^T.
-
-    Args:
-        problem: Mesh and target.
-        light: The mesh at its current phases.
-
-    Returns:
-        (unknowns, m) complex.
-    """
-    theta, phi, output = problem.split(light.x)
-    selected = np.eye(problem.devices.modes, len(problem.target))
-    _, at_theta, at_phi = backward(problem.devices, theta, phi, np.exp(1j * output)[:, np.newaxis] * selected)
-    return np.concatenate([at_theta, at_phi, selected])
-
-
-def gradient(problem: CorrectionProblem, light: MeshEvaluation) -> Floats:
-    """Computes the gradient of half the cost by one backward pass with the residual, in O(N^3) operations.
-
-    Args:
-        problem: Mesh and target.
-        light: The mesh at its current phases.
-
-    Returns:
-        (unknowns,) derivatives per rad.
-    """
-    theta, phi, output = problem.split(light.x)
-    rows = _adjoint_rows(problem, light.residual)
-    _, at_theta, at_phi = backward(problem.devices, theta, phi, np.exp(1j * output)[:, np.newaxis] * rows)
-    adjoint = np.concatenate([at_theta, at_phi, rows])
-    slope: Floats = -np.einsum("pi,pi->p", adjoint, light.field).imag
-    return slope
+    light = transmit(problem.devices, theta, phi, np.eye(problem.devices.modes, dtype=np.complex128))
+    return np.asarray(np.exp(1j * output)[:, np.newaxis] * light)
 
 
 def cost_and_gradient(problem: CorrectionProblem, x: Floats) -> tuple[float, Floats]:
@@ -212,9 +143,7 @@ def _adjoint_rows(problem: CorrectionProblem, residual: Complexes | Floats) -> C
 
 
 def fit_lbfgs(problem: CorrectionProblem, x: Floats, steps: int) -> tuple[Floats, int]:
-    """Fits the phases by L-BFGS, for meshes too large for :mod:`optinc_pdk.factor.correction.newton`.
-
-    It needs little memory and converges slowly at the end.
+    """Fits the phases by L-BFGS, which needs little memory and converges slowly at the end.
 
     Args:
         problem: Mesh and target.

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from optinc_pdk.assemble import WeightBlock
 from optinc_pdk.factor import BlockFactor, Mesh
 from optinc_pdk.factor.correction.ideal_phases import ideal_phases, unitary_completion
-from optinc_pdk.factor.correction.least_squares import CorrectionProblem, evaluate, fit_lbfgs
+from optinc_pdk.factor.correction.least_squares import CorrectionProblem, fit_lbfgs, mesh_matrix
 from optinc_pdk.factor.correction.local_correction import correct_locally
 from optinc_pdk.simulate.programming.detection_jacobian import SourceFields, linear_response, residual
 from optinc_pdk.simulate.programming.mode_tracking import MeshRecord
@@ -93,7 +93,7 @@ class _BlockMesh:
 
     def _scaled(self) -> tuple[Complexes, Floats]:
         """(rows, columns) fields of the model, and the (rows, 1) factors of the target's rows in them."""
-        fields = self.problem.output_fields(evaluate(self.problem, self.x).matrix)
+        fields = self.problem.output_fields(mesh_matrix(self.problem, self.x))
         return fields, self.problem.scale(fields)
 
     def realised(self) -> Floats:
@@ -231,7 +231,7 @@ def _follow_phases(target: LayerTarget, meshes: list[_BlockMesh], light: SourceF
     """Set the reference of the local oscillators so that the chip's mixed signals have the phases of the model."""
     for mesh in meshes:
         found, _ = _rows(target, mesh, light)
-        fields = mesh.problem.output_fields(evaluate(mesh.problem, mesh.x).matrix)
+        fields = mesh.problem.output_fields(mesh_matrix(mesh.problem, mesh.x))
         mesh.oscillator_static = mesh.oscillator_static + np.angle(np.sum(found * fields.conj(), axis=1))
 
 

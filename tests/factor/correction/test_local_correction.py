@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from optinc_pdk.factor import (
     MeshDevices,
-    correct,
     mesh_devices,
     rectangular,
 )
@@ -58,6 +57,3 @@ def test_splitting_outside_the_range_is_clipped() -> None:
     theta, _, _, clipped = correct_locally(imperfect, mesh.theta, mesh.phi, mesh.output_phase)
     assert clipped.tolist() == [True]
     np.testing.assert_allclose(theta, 0.0, atol=1e-12)
-    result = correct(np.eye(2)[::-1], imperfect)
-    reach = np.cos(imperfect.first[0] + imperfect.second[0])
-    np.testing.assert_allclose(result.error, np.sqrt(2 - 2 * np.sqrt(1 - reach**2)), rtol=1e-3)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import network_recipes
 import numpy as np
 import pytest
 
 from optinc_pdk.averaging import Averaging, score
 from optinc_pdk.onn import Onn, bundled_weights, lattice_score, matrix_error_accuracy, normalise
 from optinc_pdk.onn.cascade import Cascade
-from optinc_pdk.onn.training import recipes
 from optinc_pdk.onn.training.schedule import TrainingSchedule
 from optinc_pdk.onn.weight_files import NETWORKS
 
@@ -19,7 +19,7 @@ NAMES = sorted(path.stem for path in NETWORKS.glob("*.npz"))
 
 
 def test_every_network_of_the_package_has_a_recipe() -> None:
-    assert sorted(recipe.name for recipe in recipes.recipes()) == NAMES
+    assert sorted(recipe.name for recipe in network_recipes.recipes()) == NAMES
     assert [bundled_weights().stem, bundled_weights(8, 4).stem] == ["average_4bit_4servers", "average_8bit_4servers"]
     assert bundled_weights(8, 8).stem == "average_8bit_8servers"
     with pytest.raises(ValueError, match=r"bits = 6, servers = 4.*average_4bit"):
@@ -56,7 +56,7 @@ def test_structures_are_within_their_limits(bits: int, widths: tuple[int, ...], 
 @pytest.mark.parametrize("name", NAMES)
 def test_cards_contain_the_recipe_and_the_measured_values(name: str) -> None:
     onn = Onn.load(NETWORKS / f"{name}.npz")
-    (recipe,) = (recipe for recipe in recipes.recipes() if recipe.name == name)
+    (recipe,) = (recipe for recipe in network_recipes.recipes() if recipe.name == name)
     if recipe.schedule is None:
         closed = recipe.closed(recipe.task)
         assert {key: onn.card[key] for key in closed.card} == closed.card
@@ -67,7 +67,7 @@ def test_cards_contain_the_recipe_and_the_measured_values(name: str) -> None:
         assert onn.card["recipe"] == name
         assert onn.card["seed"] == recipe.seed
         assert TrainingSchedule(**onn.card["schedule"]) == recipe.schedule
-    measured = recipes.measure(onn)
+    measured = network_recipes.measure(onn)
     assert onn.card["structure"] == measured["structure"] == list(onn.structure)
     assert onn.card["accuracy"] == measured["accuracy"] == 1.0
     assert onn.card["margin"] == pytest.approx(measured["margin"], abs=1e-4)
@@ -114,12 +114,12 @@ def test_saving_again_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
 def test_recipes_run_from_the_command_line_and_are_reproducible(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first = next(recipe for recipe in recipes.recipes() if recipe.schedule is not None)
+    first = next(recipe for recipe in network_recipes.recipes() if recipe.schedule is not None)
     assert first.schedule is not None
     short = replace(first, schedule=replace(first.schedule, steps=4, evaluations=1))
-    monkeypatch.setattr(recipes, "recipes", lambda: (short,))
+    monkeypatch.setattr(network_recipes, "recipes", lambda: (short,))
     for folder in ("a", "b"):
-        recipes.main(["--out", str(tmp_path / folder), first.name])
+        network_recipes.main(["--out", str(tmp_path / folder), first.name])
     files = [tmp_path / folder / f"{first.name}.npz" for folder in ("a", "b")]
     assert files[0].read_bytes() == files[1].read_bytes()
     trained = Onn.load(files[0])
@@ -133,7 +133,7 @@ def test_recipes_run_from_the_command_line_and_are_reproducible(
 
 def test_an_unknown_recipe_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        recipes.main(["average_5bit_4servers"])
+        network_recipes.main(["average_5bit_4servers"])
     message = capsys.readouterr().err
     assert "'average_5bit_4servers'" in message
     assert "average_4bit_4servers" in message

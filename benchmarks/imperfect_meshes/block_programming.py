@@ -11,13 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.factor import rectangular
-from optinc_pdk.factor.correction.adjoint import transmit
-from optinc_pdk.factor.correction.ideal_phases import unitary_completion
-from optinc_pdk.factor.correction.least_squares import CorrectionProblem, fit_lbfgs
-from optinc_pdk.factor.correction.local_correction import correct_locally
-from optinc_pdk.factor.mesh import wrap
-from optinc_pdk.tolerance.meshes.fabricated_blocks import (
+from imperfect_meshes.fabricated_blocks import (
     BlockPhases,
     FabricatedBlock,
     MeshBlock,
@@ -28,6 +22,12 @@ from optinc_pdk.tolerance.meshes.fabricated_blocks import (
     draw_block,
     transmission,
 )
+from optinc_pdk.factor import rectangular
+from optinc_pdk.factor.correction.adjoint import transmit
+from optinc_pdk.factor.correction.ideal_phases import unitary_completion
+from optinc_pdk.factor.correction.least_squares import CorrectionProblem, fit_lbfgs
+from optinc_pdk.factor.correction.local_correction import correct_locally
+from optinc_pdk.factor.mesh import wrap
 from optinc_pdk.validation import validate_api
 
 __all__ = [

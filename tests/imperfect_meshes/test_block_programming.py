@@ -4,14 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from optinc_pdk.averaging import Averaging
-from optinc_pdk.cards import load_process
-from optinc_pdk.errors import InputError
-from optinc_pdk.factor import unitary_diagonal
-from optinc_pdk.onn import Layer, Onn
-from optinc_pdk.tolerance import Imperfections, imperfections
-from optinc_pdk.tolerance.meshes.block_programming import (
+from imperfect_meshes.block_programming import (
     FabricatedBlock,
     MeshBlock,
     attenuation,
@@ -25,6 +18,13 @@ from optinc_pdk.tolerance.meshes.block_programming import (
     reduced_amplitudes,
     transmission,
 )
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import load_process
+from optinc_pdk.errors import InputError
+from optinc_pdk.factor import unitary_diagonal
+from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.tolerance import Imperfections, imperfections
 
 PROCESS = load_process("soi220")
 CARD = imperfections(PROCESS)

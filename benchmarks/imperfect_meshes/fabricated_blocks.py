@@ -87,7 +87,7 @@ class BlockPhases:
     attenuator: Floats
 
     def concatenated(self) -> Floats:
-        """Return (heaters,) phases in the order of :func:`optinc_pdk.tolerance.meshes.mesh_heaters.heater_sites`."""
+        """Return (heaters,) phases in the order of :func:`imperfect_meshes.mesh_heaters.heater_sites`."""
         return np.concatenate([self.theta, self.phi, self.output, self.attenuator])
 
     def from_concatenated(self, values: Floats) -> BlockPhases:

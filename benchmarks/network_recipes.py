@@ -1,4 +1,4 @@
-"""Recipes of the package's networks: `python -m optinc_pdk.onn.training.recipes [--out DIR] [NAME ...]` trains them.
+"""Recipes of the package's networks: `python benchmarks/network_recipes.py [--out DIR] [NAME ...]` trains them.
 
 Seeds are fixed, so one machine with one version of PyTorch gives the same bytes again; another one may round
 differently and give an equally good network. Every card contains the measured accuracy and tolerance.

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from imperfect_meshes.mesh_heaters import MeshCrosstalk, heater_sites, mesh_crosstalk, rounded_phases
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.cells.interferometers import mzi_positions
 from optinc_pdk.drive import DistanceCrosstalk, RangeError, compensate
 from optinc_pdk.factor import Mesh, rectangular
-from optinc_pdk.tolerance.meshes.mesh_heaters import MeshCrosstalk, heater_sites, mesh_crosstalk, rounded_phases
 
 PROCESS = load_process("soi220")
 SHARE, DISTANCE = 0.029, 25.0
