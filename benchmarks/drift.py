@@ -23,10 +23,10 @@ from typing import Any
 
 from studies import read_data, write_study
 
-from optinc_pdk import flow
 from optinc_pdk.cards import load_process, with_link
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.pipeline import building
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.tolerance import imperfections, read_chip
 from optinc_pdk.tolerance.drift.plots import DriftTrack, drift_png
@@ -68,7 +68,7 @@ def work_of(bits: int, holds: str, rate_bd: float | None) -> tuple[YieldStudy, f
         (card / "process.yml").write_text(CARD)
         process = "soi220" if holds == "voltage" else str(card)
         where = Path(folder) / "chip"
-        built = flow.build(bundled_weights(bits, 4), where, name, process, link="neurons")
+        built = building.build(bundled_weights(bits, 4), where, name, process, link="neurons")
         if not built.passed:
             raise SystemExit(f"{name}: its build failed: {'; '.join(built.findings)}")
         cards = with_link(load_process(process), "neurons", None)

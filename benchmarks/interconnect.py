@@ -42,9 +42,9 @@ from optinc_collective.interconnect.training_time import compute_time
 from optinc_collective.interconnect.workloads import Workload, llama, resnet50
 from optinc_pdk.cards import Receivers, load_process
 from optinc_pdk.errors import InputError
-from optinc_pdk.flow import build
 from optinc_pdk.onn import Onn
 from optinc_pdk.onn.weight_files import NETWORKS
+from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.formatting import format_short, format_si
 from optinc_pdk.report.schema import BUDGETS
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip

@@ -18,10 +18,10 @@ from typing import Any
 
 from studies import read_data, write_study
 
-from optinc_pdk import flow
 from optinc_pdk.cards import Link, Receivers, load_process
 from optinc_pdk.drive import RangeError
 from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.pipeline import building
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.report.schema import BUDGETS
 from optinc_pdk.tolerance import imperfections, read_chip
@@ -80,7 +80,9 @@ def built_chip(row: Row) -> NominalChip:
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         network = bundled_weights(row.bits, SERVERS)
-        built = flow.build(network, folder, "chip", row.process, link=row.link, receivers=row.receivers, accept=BUDGETS)
+        built = building.build(
+            network, folder, "chip", row.process, link=row.link, receivers=row.receivers, accept=BUDGETS
+        )
         if not built.passed:
             raise SystemExit(f"{row.name}: its build failed: {'; '.join(built.findings)}")
         files = [folder / f"chip{ending}" for ending in (".gds", ".pic.yml", ".bias.yml")]

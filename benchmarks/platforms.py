@@ -20,12 +20,13 @@ from typing import Any
 import yaml
 from studies import blocks, write_study
 
-from optinc_pdk import flow, get_pdk
+from optinc_pdk import get_pdk
 from optinc_pdk.cards import Process, Receivers, load_process
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.cells.golden_files import write_golden
 from optinc_pdk.models.registry import device_s
 from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.pipeline import building
 from optinc_pdk.report.chip_size import mzi_loss_db
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.report.schema import BUDGETS
@@ -129,7 +130,7 @@ def measure(chip: Chip, folder: Path) -> str:
     # cells of two processes of one name would have the same names
     name = variant(chip, folder / f"variant_{CHIPS.index(chip)}")
     process, weights = load_process(name), bundled_weights(chip.bits, 4)
-    built = flow.build(weights, folder, "chip", name, link="neurons", receivers=chip.receivers, accept=BUDGETS)
+    built = building.build(weights, folder, "chip", name, link="neurons", receivers=chip.receivers, accept=BUDGETS)
     size, function = built.report.chip, built.report.function
     rate = "none: words are wrong"
     if built.report.verdict == "pass":

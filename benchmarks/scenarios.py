@@ -102,7 +102,7 @@ def build_row(name: str) -> dict[str, Any]:
 
 
 def _chip(scenario: Scenario, folder: str) -> dict[str, Any]:
-    from optinc_pdk.flow import build
+    from optinc_pdk.pipeline.building import build
 
     assert scenario.network is not None
     onn = scenario.network()
@@ -138,7 +138,7 @@ def _numbers(built: Report) -> dict[str, Any]:
 
 
 def _cascade(scenario: Scenario, folder: str) -> dict[str, Any]:
-    from optinc_pdk.cascade_build import build_cascade
+    from optinc_pdk.pipeline.cascade import build_cascade
 
     result = build_cascade(scenario.bits, scenario.servers, directory=folder, process=scenario.process, accept=BUDGETS)
     report = result.report.model_dump()

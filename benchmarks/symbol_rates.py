@@ -18,9 +18,9 @@ from typing import Any
 
 from studies import read_data, write_study
 
-from optinc_pdk import flow
 from optinc_pdk.cards import Link, Receivers, load_process
 from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.pipeline import building
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.report.schema import BUDGETS
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
@@ -80,7 +80,7 @@ def measure(row: Row) -> dict[str, Any]:
     process = load_process(row.process)
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
-        built = flow.build(
+        built = building.build(
             bundled_weights(row.bits, 4),
             folder,
             "chip",

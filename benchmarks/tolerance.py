@@ -27,8 +27,8 @@ from studies import read_data, write_study
 from optinc_pdk.cards import load_process
 from optinc_pdk.chip_files import ChipFiles, chip_files
 from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.flow import build
 from optinc_pdk.onn import Onn
+from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.schema import BUDGETS
 from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.tolerance import imperfections, read_chip

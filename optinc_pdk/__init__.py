@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from optinc_pdk import factor, simulate
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.cascade_build import build_cascade
     from optinc_pdk.circuit import Circuit
-    from optinc_pdk.flow import build
     from optinc_pdk.onn import GeneralNetwork, Onn
     from optinc_pdk.pdk import active_pdk, get_pdk
-    from optinc_pdk.reprogramming import reprogram
+    from optinc_pdk.pipeline.building import build
+    from optinc_pdk.pipeline.cascade import build_cascade
+    from optinc_pdk.pipeline.reprogramming import reprogram
 
     LAYER: type[LayerEnum]
     LAYER_STACK: LayerStack
@@ -49,10 +49,10 @@ _PACKAGE_OF = {
     "GeneralNetwork": "onn",
     "Onn": "onn",
     "active_pdk": "pdk",
-    "build": "flow",
-    "build_cascade": "cascade_build",
+    "build": "pipeline.building",
+    "build_cascade": "pipeline.cascade",
     "get_pdk": "pdk",
-    "reprogram": "reprogramming",
+    "reprogram": "pipeline.reprogramming",
 }
 
 _OF_PDK = {"PDK": "", "LAYER": "layers", "LAYER_STACK": "layer_stack"}

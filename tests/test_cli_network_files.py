@@ -17,12 +17,12 @@ from onnx import helper, numpy_helper
 from safetensors.numpy import save_file
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.cascade_build.plan import plan_cascade
 from optinc_pdk.cli import main
 from optinc_pdk.errors import InputError
-from optinc_pdk.flow import build
 from optinc_pdk.onn import Layer, Onn, carry_chain, comparator_network, without_output_bias
 from optinc_pdk.onn.cascade import cascade_tasks
+from optinc_pdk.pipeline.building import build
+from optinc_pdk.pipeline.cascade import plan_cascade
 
 TASK = Averaging(2, 4, 1)
 OPTIONS = ("--bits", 2, "--servers", 4, "--groups", 1)

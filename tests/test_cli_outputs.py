@@ -15,8 +15,8 @@ import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cli import main
-from optinc_pdk.flow import build
 from optinc_pdk.onn import carry_chain
+from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.build_files import cascades_of, changed_files, claiming_report, file_digest
 
 ENDINGS = (

@@ -13,7 +13,7 @@ import pytest
 import scipy.stats
 
 from optinc_pdk.cli import main
-from optinc_pdk.flow import build
+from optinc_pdk.pipeline.building import build
 
 
 class Ran(NamedTuple):

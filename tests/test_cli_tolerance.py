@@ -18,8 +18,8 @@ import pytest
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import KINDS
 from optinc_pdk.cli import main
-from optinc_pdk.flow import build
 from optinc_pdk.onn import Layer, Onn, bundled_weights, carry_chain
+from optinc_pdk.pipeline.building import build
 from optinc_pdk.tolerance.drift import scenarios
 from optinc_pdk.tolerance.montecarlo import sample_study
 

@@ -10,10 +10,10 @@ import yaml
 from optinc_pdk.cards import CardError, load_process
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.cells import CELLS
-from optinc_pdk.chip_sign_off import Build
-from optinc_pdk.flow import build
 from optinc_pdk.onn import bundled_weights
 from optinc_pdk.pdk import get_pdk
+from optinc_pdk.pipeline.building import build
+from optinc_pdk.pipeline.stages import Build
 
 NAME = "cornerstone220"
 PROCESS = load_process(NAME)

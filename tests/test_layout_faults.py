@@ -30,7 +30,7 @@ from optinc_pdk.circuit import read_netlist
 from optinc_pdk.cli import main
 from optinc_pdk.extract import Fault
 from optinc_pdk.extract import extract as extract_layout
-from optinc_pdk.flow import build
+from optinc_pdk.pipeline.building import build
 from optinc_pdk.signoff.layout_faults import FAULT_KINDS, LayoutFault, affect_function
 
 DOCS = Path(__file__).parent.parent / "docs"

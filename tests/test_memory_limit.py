@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from studies import read_data
 
-from optinc_pdk import flow, memory_limit
+from optinc_pdk import memory_limit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Layer, Onn, bundled_weights, comparator_network, weight_files
 from optinc_pdk.onn.build_memory import estimated_memory_gb
+from optinc_pdk.pipeline import building
 
 
 def test_memory_of_the_machine_is_known():
@@ -32,7 +33,7 @@ def test_a_chip_beyond_memory_is_refused_before_work_starts(tmp_path, monkeypatc
     monkeypatch.setattr(memory_limit, "machine_memory_gb", lambda: 0.3)
     stages = []
     with pytest.raises(InputError, match=r"0\.3 GB") as fault:
-        flow.build(bundled_weights(4, 4), tmp_path / "out", on_stage=stages.append)
+        building.build(bundled_weights(4, 4), tmp_path / "out", on_stage=stages.append)
     assert "MZIs" in str(fault.value) and stages == ["read"]
     assert not (tmp_path / "out").exists()
 

@@ -60,7 +60,7 @@ def cascade(
     budgets = opt.accepted_budgets(accept)
     output_folder(output)
 
-    from optinc_pdk.cascade_build import CASCADE_STAGES, RANDOM_SETS, build_cascade
+    from optinc_pdk.pipeline.cascade import CASCADE_STAGES, RANDOM_SETS, build_cascade
 
     sets = RANDOM_SETS if words is None else words
     with stage_progress(CASCADE_STAGES) as report_stage:

@@ -21,8 +21,8 @@ from optinc_pdk.errors import InputError
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
     from optinc_pdk.chip_files import ChipFiles
-    from optinc_pdk.chip_tasks.sources import CheckedNetwork
     from optinc_pdk.onn import Onn
+    from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
 
 STAGES = ("extract", "function")
 
@@ -72,7 +72,7 @@ def check(
     warn_of_changes(gds, files.netlist, files.bias)
 
     from optinc_pdk.cards import load_process
-    from optinc_pdk.chip_tasks.sources import CheckOptions, checked_network, refuse_network_options
+    from optinc_pdk.pipeline.tasks.sources import CheckOptions, checked_network, refuse_network_options
 
     files = chip_files(gds, netlist, bias)
     card = load_process(process)
@@ -121,8 +121,8 @@ def _check_words(onn: Onn, files: ChipFiles, card: Process, path: Path, as_json:
 
 def _check_network(source: CheckedNetwork, files: ChipFiles, card: Process, path: Path, as_json: bool) -> None:
     """Send data through the chip of a general network, and end with the exit code."""
-    from optinc_pdk.chip_tasks.general_task import check_network, write_network
     from optinc_pdk.onn import factorise
+    from optinc_pdk.pipeline.tasks.general_task import check_network, write_network
     from optinc_pdk.report.network_numbers import network_findings, network_numbers
     from optinc_pdk.report.schema import NetworkNumbers
     from optinc_pdk.report.terminal_tables import network_line

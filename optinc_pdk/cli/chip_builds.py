@@ -12,8 +12,8 @@ from optinc_pdk.cli.app import print_table
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 
 if TYPE_CHECKING:
-    from optinc_pdk.chip_sign_off import Build
     from optinc_pdk.onn import Activation, GeneralNetwork, Onn
+    from optinc_pdk.pipeline.stages import Build
 
 
 def described_network(
@@ -43,8 +43,8 @@ def described_network(
     if (bits, servers, groups, activation) == (None,) * 4:
         return weights, name
 
-    from optinc_pdk.build_outputs import chip_name
     from optinc_pdk.onn.weight_files import load_network
+    from optinc_pdk.pipeline.outputs import chip_name
 
     return load_network(weights, bits, servers, groups, activation), chip_name(weights.stem, name)
 

@@ -85,14 +85,14 @@ def build(
             "network, or give a weight file, such as one that optinc synth writes"
         )
 
-    from optinc_pdk import flow
-    from optinc_pdk.chip_sign_off import STAGES
+    from optinc_pdk.pipeline import building
+    from optinc_pdk.pipeline.stages import STAGES
 
     with stage_progress(STAGES) as report_stage:
         source: Path | Onn | GeneralNetwork | None = None
         if weights is not None:
             source, name = described_network(weights, name, bits, servers, groups, activation)
-        result = flow.build(
+        result = building.build(
             source,
             output,
             name,

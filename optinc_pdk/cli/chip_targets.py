@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.cards import Process
     from optinc_pdk.chip_files import ChipFiles
-    from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions
     from optinc_pdk.circuit import Bias, Board
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.onn import Activation, Onn
+    from optinc_pdk.pipeline.tasks.sources import CheckedNetwork, CheckOptions
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
     from optinc_pdk.simulate import Scattering
     from optinc_pdk.tolerance import NominalChip
@@ -88,8 +88,8 @@ def read_target(
     Raises:
         InputError: A file cannot be used, what the chip computes is not known, or an option has no effect on it.
     """
-    from optinc_pdk.chip_tasks.sources import checked_network, refuse_network_options
     from optinc_pdk.onn import Onn
+    from optinc_pdk.pipeline.tasks.sources import checked_network, refuse_network_options
 
     checks = {"--data": options.data, "--agreement": options.agreement, "--accuracy": options.accuracy}
     if weights is not None and is_matrix(weights):
@@ -233,7 +233,7 @@ class LightRun:
 def process_of(target: WordTarget | CheckedNetwork | MatrixTarget, card: Process) -> Process:
     """Return the process as a build uses it for a target: the outputs of a general network are read as fields."""
     from optinc_pdk.cards import with_field_outputs
-    from optinc_pdk.chip_tasks.sources import CheckedNetwork
+    from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
 
     return with_field_outputs(card) if isinstance(target, CheckedNetwork) else card
 

@@ -17,8 +17,8 @@ from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
-    from optinc_pdk.chip_tasks.sources import CheckedNetwork
     from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
 
 
 @app.command()
@@ -58,7 +58,7 @@ def eye(
     warn_of_changes(gds, files.netlist, files.bias)
 
     from optinc_pdk.cards import load_process
-    from optinc_pdk.chip_tasks.sources import CheckOptions
+    from optinc_pdk.pipeline.tasks.sources import CheckOptions
     from optinc_pdk.simulate.transmission.noise import missing_bandwidths, noise_choices
     from optinc_pdk.simulate.transmission.oscillator_limits import relative_oscillator_power
 

@@ -14,7 +14,7 @@ from optinc_pdk.cli.chip_targets import LightRun, WordTarget, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 
 if TYPE_CHECKING:
-    from optinc_pdk.chip_tasks.sources import CheckedNetwork
+    from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
     from optinc_pdk.simulate.transmission.noise import Noise
     from optinc_pdk.tolerance.eye_diagram import Eye

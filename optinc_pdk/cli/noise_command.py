@@ -22,8 +22,8 @@ from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
-    from optinc_pdk.chip_tasks.sources import CheckedNetwork
     from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
     from optinc_pdk.tolerance.error_rates import NoiseCurve
     from optinc_pdk.tolerance.link_energy import LinkEnergy
     from optinc_pdk.tolerance.oscillator_rates import OscillatorRates
@@ -77,8 +77,8 @@ def noise(
     warn_of_changes(gds, files.netlist, files.bias)
 
     from optinc_pdk.cards import load_process
-    from optinc_pdk.chip_tasks.sources import CheckOptions
     from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.pipeline.tasks.sources import CheckOptions
     from optinc_pdk.simulate import noise_of
     from optinc_pdk.simulate.transmission.oscillator_limits import relative_oscillator_power
 

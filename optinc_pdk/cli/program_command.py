@@ -62,8 +62,8 @@ def program(
         refuse_for_matrix(target, {**described, "--link": link, "--receivers": receivers, **checks})
     warn_of_changes(gds, netlist)
 
-    from optinc_pdk.chip_sign_off import STAGES
-    from optinc_pdk.reprogramming import reprogram
+    from optinc_pdk.pipeline.reprogramming import reprogram
+    from optinc_pdk.pipeline.stages import STAGES
 
     with stage_progress(STAGES) as report_stage:
         source, name = described_network(target, name, bits, servers, groups, activation)

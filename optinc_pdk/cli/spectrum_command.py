@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optinc_pdk.cards import Process
-    from optinc_pdk.chip_tasks.sources import CheckedNetwork
     from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
     from optinc_pdk.tolerance.spectrum import WavelengthPoint, WavelengthSweep
     from optinc_pdk.tolerance.spectrum.checked_sweep import CheckedSweep
@@ -89,8 +89,8 @@ def spectrum(
     warn_of_changes(gds, files.netlist, files.bias)
 
     from optinc_pdk.cards import load_process
-    from optinc_pdk.chip_tasks.sources import CheckOptions
     from optinc_pdk.models.registry import check_wavelengths
+    from optinc_pdk.pipeline.tasks.sources import CheckOptions
     from optinc_pdk.simulate.s_parameters.files import parse_wavelengths
 
     card = load_process(process)

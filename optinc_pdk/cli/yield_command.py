@@ -23,8 +23,8 @@ from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.chip_files import ChipFiles
-    from optinc_pdk.chip_tasks.sources import CheckedNetwork
     from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
 
 
 @app.command("yield")
@@ -165,7 +165,7 @@ def yield_(
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.chip_files import chip_files
-    from optinc_pdk.chip_tasks.sources import CheckOptions
+    from optinc_pdk.pipeline.tasks.sources import CheckOptions
     from optinc_pdk.tolerance.montecarlo.executors import check_scheduler
     from optinc_pdk.tolerance.variation.imperfections import imperfections
 

@@ -11,8 +11,8 @@ from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
-    from optinc_pdk.chip_tasks.sources import CheckedNetwork
     from optinc_pdk.matrices import MatrixTarget
+    from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
     from optinc_pdk.tolerance import Imperfections, NominalChip
     from optinc_pdk.tolerance.montecarlo.sample_study import AnyStudy

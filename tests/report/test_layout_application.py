@@ -17,8 +17,8 @@ from chromium_driver import CHROMIUM, Browser, chromium
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import Bias, read_bias, read_netlist
-from optinc_pdk.flow import build
 from optinc_pdk.onn import carry_chain
+from optinc_pdk.pipeline.building import build
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: install chromium")
 WIDTHS = (1440, 390)

@@ -12,8 +12,8 @@ from optinc_pdk.circuit import read_netlist
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.extract.metal_nets import inner_point
 from optinc_pdk.extract.spatial_index import PolygonIndex, region_polygons
-from optinc_pdk.flow import build
 from optinc_pdk.onn import carry_chain
+from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.extracted_names import ExtractedNames
 from optinc_pdk.report.layout_application import read_process_shapes
 from optinc_pdk.report.layout_guides import LayoutGuides, layout_guides

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from optinc_pdk import flow
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn import comparator_network, prove
+from optinc_pdk.pipeline import building
 from optinc_pdk.tolerance import rate_search
 from optinc_pdk.tolerance.planned_rate import chip_rate
 from optinc_pdk.tolerance.rate_search import EQUAL, networks_by_rate
@@ -22,7 +22,7 @@ TASK = Averaging(4, 4, 2)
 def test_extracted_rate_is_that_of_a_build_and_below_the_planned_one(tmp_path: Path) -> None:
     process, onn = load_process("soi220_fast"), comparator_network(TASK)
     extracted, planned = chip_rate(onn, process, extracted=True), chip_rate(onn, process)
-    speed = flow.build(onn, tmp_path, process="soi220_fast").report.speed
+    speed = building.build(onn, tmp_path, process="soi220_fast").report.speed
     assert extracted is not None and planned is not None and speed is not None and speed.symbol_rate_bd is not None
     assert extracted < planned
     # both bisections stop at most 2 % below the rate

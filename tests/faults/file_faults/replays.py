@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 COMPUTATIONS = (
-    ("optinc_pdk.chip_tasks.averaging_task", "lattice_score"),
-    ("optinc_pdk.chip_tasks.averaging_task", "factorise"),
-    ("optinc_pdk.chip_tasks.averaging_task", "draft_circuit"),
-    ("optinc_pdk.chip_tasks.averaging_task", "estimated_memory_gb"),
-    ("optinc_pdk.chip_tasks.averaging_task", "_speed"),
-    ("optinc_pdk.chip_sign_off", "_pictures"),
+    ("optinc_pdk.pipeline.tasks.averaging_task", "lattice_score"),
+    ("optinc_pdk.pipeline.tasks.averaging_task", "factorise"),
+    ("optinc_pdk.pipeline.tasks.averaging_task", "draft_circuit"),
+    ("optinc_pdk.pipeline.tasks.averaging_task", "estimated_memory_gb"),
+    ("optinc_pdk.pipeline.tasks.averaging_task", "_speed"),
+    ("optinc_pdk.pipeline.sign_off", "_pictures"),
     ("optinc_pdk.report.pinout", "read_pinout"),
     ("optinc_pdk.report.pinout_drawing", "pinout_svg"),
     ("optinc_pdk.extract.golden_devices", "check_golden"),

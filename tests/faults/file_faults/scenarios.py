@@ -39,8 +39,8 @@ class Scenario:
 def builds(scratch: Path) -> Iterator[Scenario]:
     """A build in an empty folder, over an earlier build, and over one with more files."""
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.flow import build
     from optinc_pdk.onn import carry_chain
+    from optinc_pdk.pipeline.building import build
 
     network, recording = carry_chain(Averaging(2, 4, 1)), Recording()
     with recording.record():
@@ -72,7 +72,7 @@ def builds(scratch: Path) -> Iterator[Scenario]:
 
 def cascade(scratch: Path) -> Iterator[Scenario]:
     """The build of a cascade."""
-    from optinc_pdk.cascade_build import build_cascade
+    from optinc_pdk.pipeline.cascade import build_cascade
 
     recording, arguments = Recording(), {"bits": 2, "servers": 2, "name": NAME, "random_sets": 10}
     with recording.record():
@@ -89,8 +89,8 @@ def cascade(scratch: Path) -> Iterator[Scenario]:
 def _level_again(scratch: Path, arguments: dict[str, Any]) -> Scenario:
     """A build of one chip of an earlier cascade, whose report no longer holds then."""
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.flow import build
     from optinc_pdk.onn import carry_chain
+    from optinc_pdk.pipeline.building import build
 
     recording, network, chip = Recording(), carry_chain(Averaging(2, 4, 1)), f"{arguments['name']}_level1"
     with recording.record():
@@ -124,8 +124,8 @@ def yield_runs(scratch: Path) -> Iterator[Scenario]:
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.cards import load_process
     from optinc_pdk.chip_files import chip_files
-    from optinc_pdk.flow import build
     from optinc_pdk.onn import carry_chain
+    from optinc_pdk.pipeline.building import build
     from optinc_pdk.tolerance import imperfections, read_chip
     from optinc_pdk.tolerance.montecarlo.evaluation import run_serially
     from optinc_pdk.tolerance.montecarlo.records import SampleJob

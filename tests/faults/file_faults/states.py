@@ -7,7 +7,7 @@ import json
 import shutil
 from pathlib import Path
 
-from optinc_pdk.build_outputs import FILE_ENDINGS
+from optinc_pdk.pipeline.outputs import FILE_ENDINGS
 
 
 class ViolationError(Exception):

@@ -59,7 +59,7 @@ def build_chip(onn: Onn, folder: Path) -> Chip:
     Raises:
         RuntimeError: A check of the chip fails.
     """
-    from optinc_pdk.flow import build
+    from optinc_pdk.pipeline.building import build
 
     built = build(onn, folder, "fuzz")
     if not built.passed:

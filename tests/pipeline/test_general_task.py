@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.chip_sign_off import Build
-from optinc_pdk.chip_tasks.sources import CheckOptions, checked_network
 from optinc_pdk.circuit import Bias, read_bias, read_netlist
 from optinc_pdk.cli.commands import app
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import unitary_diagonal
-from optinc_pdk.flow import build
 from optinc_pdk.onn import GeneralNetwork, Layer, NetworkComparison, NetworkData, NetworkLimits, factorise
+from optinc_pdk.pipeline.building import build
+from optinc_pdk.pipeline.stages import Build
+from optinc_pdk.pipeline.tasks.sources import CheckOptions, checked_network
 from optinc_pdk.report.network_numbers import network_findings
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.simulate import scattering, transmit_vectors, trim_offsets

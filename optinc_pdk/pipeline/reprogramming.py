@@ -9,15 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from optinc_pdk.assemble import MatrixForm, matrix_form
-from optinc_pdk.build_inputs import BuildInputs, factored, read_inputs
-from optinc_pdk.build_outputs import BuildFiles, publish_chip
 from optinc_pdk.cards import DEFAULT_PROCESS, Link, Receivers
-from optinc_pdk.chip_sign_off import Build, Clock, finish
-from optinc_pdk.chip_tasks.averaging_task import AveragingTask
-from optinc_pdk.chip_tasks.chip_task import ChipTask
-from optinc_pdk.chip_tasks.general_task import GeneralTask
-from optinc_pdk.chip_tasks.matrix_task import MatrixTask
-from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Data, Source
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.circuit.netlist_files import netlist_dict
 from optinc_pdk.errors import InputError
@@ -26,6 +18,15 @@ from optinc_pdk.file_sets import StagedFiles
 from optinc_pdk.file_writing import write_atomic
 from optinc_pdk.matrices import READINGS, MatrixReading, MatrixTarget
 from optinc_pdk.onn import Onn
+from optinc_pdk.pipeline.inputs import BuildInputs, factored, read_inputs
+from optinc_pdk.pipeline.outputs import BuildFiles, publish_chip
+from optinc_pdk.pipeline.sign_off import finish
+from optinc_pdk.pipeline.stages import Build, Clock
+from optinc_pdk.pipeline.tasks.averaging_task import AveragingTask
+from optinc_pdk.pipeline.tasks.chip_task import ChipTask
+from optinc_pdk.pipeline.tasks.general_task import GeneralTask
+from optinc_pdk.pipeline.tasks.matrix_task import MatrixTask
+from optinc_pdk.pipeline.tasks.sources import CheckedNetwork, CheckOptions, Data, Source
 from optinc_pdk.report.schema import Budget
 from optinc_pdk.validation import validate_arguments
 

@@ -17,13 +17,13 @@ import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
-from optinc_pdk.chip_sign_off import Build
 from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.extract import extract
 from optinc_pdk.factor import SvdFactor
-from optinc_pdk.flow import build
 from optinc_pdk.onn import LayerFactor, Onn, bundled_weights, carry_chain, factorise, with_output_neurons
 from optinc_pdk.onn.weight_files import NETWORKS
+from optinc_pdk.pipeline.building import build
+from optinc_pdk.pipeline.stages import Build
 from optinc_pdk.report.build_files import file_digest
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, run_drc
 from optinc_pdk.signoff.electrical.electrical_check import Currents, bias_currents, check_electrical, ground_densities
@@ -131,7 +131,7 @@ def test_a_second_build_in_another_process_gives_the_same_bytes(chip: Build, tmp
 
 
 def test_the_reference_circuit_is_what_a_build_writes(chip: Build) -> None:
-    reference = Path(__file__).parent.parent / "netlists"
+    reference = Path(__file__).parents[2] / "netlists"
     assert (reference / f"{NAME}.pic.yml").read_bytes() == file(chip, ".pic.yml").read_bytes()
     # another machine's linear algebra may change a code by one step, so the test runs the reference bias
     process, bias = load_process(), read_bias(reference / f"{NAME}.bias.yml")
@@ -145,7 +145,7 @@ def test_the_reference_circuit_is_what_a_build_writes(chip: Build) -> None:
 
 
 def test_the_reference_pinout_is_what_a_build_writes(chip: Build) -> None:
-    reference = Path(__file__).parent.parent / "netlists" / f"{NAME}.pinout.csv"
+    reference = Path(__file__).parents[2] / "netlists" / f"{NAME}.pinout.csv"
     paths = reference, file(chip, ".pinout.csv")
     wanted, found = (list(csv.DictReader(path.read_text().splitlines())) for path in paths)
     assert len(wanted) == len(found) == 54 + 43
@@ -441,7 +441,7 @@ def test_the_report_describes_the_factors_that_are_programmed(
         moved = dataclasses.replace(mesh, theta=mesh.theta + 1e-3)
         return (*others, dataclasses.replace(last, factor=dataclasses.replace(last.factor, v=moved)), attenuators)
 
-    monkeypatch.setattr("optinc_pdk.chip_tasks.averaging_task.factorise", perturbed)
+    monkeypatch.setattr("optinc_pdk.pipeline.tasks.averaging_task.factorise", perturbed)
     done = build(onn, tmp_path, "moved")
     assert small_chip.report.factor is not None and small_chip.report.factor.max_error < 1e-12
     assert done.report.factor is not None

@@ -14,15 +14,16 @@ from typer.testing import CliRunner
 
 import optinc_pdk
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.cascade_build import CASCADE_STAGES, CascadeBuild, build_cascade, pipeline
-from optinc_pdk.chip_sign_off import Build, Clock
 from optinc_pdk.circuit import read_bias
 from optinc_pdk.cli.commands import app
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_sets import StagedFiles
-from optinc_pdk.flow import BuildOptions
 from optinc_pdk.onn import Layer, Onn, comparator_network
 from optinc_pdk.onn.cascade import cascade_tasks
+from optinc_pdk.pipeline import cascade
+from optinc_pdk.pipeline.building import BuildOptions
+from optinc_pdk.pipeline.cascade import CASCADE_STAGES, CascadeBuild, build_cascade
+from optinc_pdk.pipeline.stages import Build, Clock
 from optinc_pdk.report.cascade_report import CascadeReport, cascade_text
 
 NAME = "cascade_4bit_2servers"
@@ -154,14 +155,14 @@ def test_a_refusal_during_the_second_build_leaves_an_earlier_build(
     chips: CascadeBuild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(chips.directory)
-    builds = pipeline.build_staged
+    builds = cascade.build_staged
 
     def refuse_second(onn: Onn, staged: StagedFiles, options: BuildOptions, clock: Clock) -> Build:
         if str(options.name).endswith("2"):
             raise InputError("the chip does not fit")
         return builds(onn, staged, options, clock)
 
-    monkeypatch.setattr(pipeline, "build_staged", refuse_second)
+    monkeypatch.setattr(cascade, "build_staged", refuse_second)
     with pytest.raises(InputError, match="does not fit"):
         build_cascade(2, 2, directory=chips.directory, name=NAME)
     assert contents(chips.directory) == before

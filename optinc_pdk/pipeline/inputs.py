@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from optinc_pdk.build_outputs import BuildFiles, chip_name
 from optinc_pdk.cards import Link, Process, Receivers, card_digests, load_process, with_link
-from optinc_pdk.chip_sign_off import Clock
-from optinc_pdk.chip_tasks.chip_task import ChipTask
-from optinc_pdk.chip_tasks.sources import CheckedNetwork, CheckOptions, Source, read_source, refuse_options
 from optinc_pdk.file_sets import StagedFiles
 from optinc_pdk.matrices import MatrixTarget
 from optinc_pdk.memory_limit import refuse_beyond_memory
 from optinc_pdk.onn import Onn
+from optinc_pdk.pipeline.outputs import BuildFiles, chip_name
+from optinc_pdk.pipeline.stages import Clock
+from optinc_pdk.pipeline.tasks.chip_task import ChipTask
+from optinc_pdk.pipeline.tasks.sources import CheckedNetwork, CheckOptions, Source, read_source, refuse_options
 
 
 @dataclass(frozen=True, eq=False)

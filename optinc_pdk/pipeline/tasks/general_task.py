@@ -12,7 +12,13 @@ import numpy as np
 
 from optinc_pdk.assemble import CircuitDraft, draft_circuit
 from optinc_pdk.cards import Process, with_field_outputs
-from optinc_pdk.chip_tasks.chip_task import (
+from optinc_pdk.circuit import Bias, Board, Circuit
+from optinc_pdk.drive import SharedGround
+from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.onn import GeneralNetwork, LayerFactor, NetworkComparison, factorise
+from optinc_pdk.onn.build_memory import circuit_memory_gb
+from optinc_pdk.onn.conditioning import check_gains
+from optinc_pdk.pipeline.tasks.chip_task import (
     MOST_SAMPLES,
     NetworkTask,
     SizeEstimate,
@@ -21,13 +27,7 @@ from optinc_pdk.chip_tasks.chip_task import (
     driven_errors,
     network_estimate,
 )
-from optinc_pdk.chip_tasks.sources import CheckedNetwork
-from optinc_pdk.circuit import Bias, Board, Circuit
-from optinc_pdk.drive import SharedGround
-from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.onn import GeneralNetwork, LayerFactor, NetworkComparison, factorise
-from optinc_pdk.onn.build_memory import circuit_memory_gb
-from optinc_pdk.onn.conditioning import check_gains
+from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout

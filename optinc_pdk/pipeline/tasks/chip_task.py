@@ -1,8 +1,7 @@
 """The interface of what a chip is built for.
 
-The pipeline of :mod:`optinc_pdk.flow` is the same for every chip: factor, assemble, lay out, check rules, extract,
-compare, program, check currents and function, report. A task says what differs: which circuit, which bias, and what the
-extracted chip shall compute.
+The stages of the pipeline are the same for every chip. A task says what differs: which circuit, which bias, and what
+the extracted chip must compute.
 """
 
 from __future__ import annotations

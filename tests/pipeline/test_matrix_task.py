@@ -12,16 +12,16 @@ import scipy.stats
 
 from optinc_pdk.assemble import matrix_labels
 from optinc_pdk.cards import load_process
-from optinc_pdk.chip_sign_off import Build
 from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.cli.app import app
 from optinc_pdk.cli.commands import app as registered
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import MeshShape
-from optinc_pdk.flow import build
 from optinc_pdk.matrices import MatrixTarget, compare_matrices
+from optinc_pdk.pipeline.building import build
+from optinc_pdk.pipeline.reprogramming import reprogram
+from optinc_pdk.pipeline.stages import Build
 from optinc_pdk.report.matrix_size import matrix_size
-from optinc_pdk.reprogramming import reprogram
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.simulate import scattering
 

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 import optinc_pdk as op
 from optinc_pdk import memory_limit
-from optinc_pdk.chip_sign_off import Build
 from optinc_pdk.cli.commands import app
 from optinc_pdk.errors import InputError
+from optinc_pdk.pipeline.stages import Build
 
 REAL = np.random.default_rng(0).normal(size=(3, 4))
 

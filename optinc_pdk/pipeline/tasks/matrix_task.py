@@ -11,7 +11,6 @@ import numpy as np
 
 from optinc_pdk.assemble import MatrixDraft, MatrixForm, draft_matrix, factor_for_chip, matrix_labels
 from optinc_pdk.cards import Process
-from optinc_pdk.chip_tasks.chip_task import MOST_SAMPLES, SizeEstimate, Stages
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
@@ -26,6 +25,7 @@ from optinc_pdk.matrices import (
     factor_matrix,
 )
 from optinc_pdk.onn.build_memory import BASE_GB, HEATER_GB
+from optinc_pdk.pipeline.tasks.chip_task import MOST_SAMPLES, SizeEstimate, Stages
 from optinc_pdk.report.formatting import format_percent
 
 if TYPE_CHECKING:

@@ -5,18 +5,17 @@ Layout and sign-off tools are imported where they are used, so that bad input is
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from optinc_pdk.build_outputs import BuildFiles
-from optinc_pdk.chip_tasks.chip_task import ChipTask, Factors, Programming, Result
 from optinc_pdk.circuit import Circuit, write_bias
 from optinc_pdk.drive import RangeError, SharedGround
 from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.pipeline.outputs import BuildFiles
+from optinc_pdk.pipeline.stages import Build, Clock
+from optinc_pdk.pipeline.tasks.chip_task import ChipTask, Factors, Programming, Result
 
 if TYPE_CHECKING:
     from optinc_pdk.extract import Extraction
@@ -30,65 +29,6 @@ if TYPE_CHECKING:
     from optinc_pdk.signoff.electrical.electrical_check import ElectricalResult
     from optinc_pdk.signoff.layout_faults import LayoutFault
     from optinc_pdk.signoff.lvs.comparison import LvsResult
-
-STAGES = (
-    "read",
-    "factor",
-    "assemble",
-    "layout",
-    "drc",
-    "extract",
-    "lvs",
-    "program",
-    "currents",
-    "function",
-    "rate",
-    "pinout",
-    "report",
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Build:
-    """A finished build.
-
-    Attributes:
-        report: Content of ``report.json``: results of all checks and numbers of the chip.
-        directory: Folder of the chip's files.
-        findings: Failed checks and remarks, one line each.
-    """
-
-    report: Report
-    directory: Path
-    findings: tuple[str, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether every check passed, and every budget of the process holds or was accepted by name."""
-        return self.report.verdict == "pass"
-
-
-@dataclass
-class Clock:
-    """Measures the seconds of each stage and reports its begin."""
-
-    on_stage: Callable[[str], None] | None
-    on_progress: Callable[[str, int, int], None] | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Measure a stage within a ``with`` block."""
-        if self.on_stage is not None:
-            self.on_stage(name)
-        start = time.perf_counter()
-        yield
-        self.seconds[name] = round(time.perf_counter() - start, 3)
-
-    def steps(self, stage: str, done: int, total: int) -> None:
-        """Report the progress within a long stage."""
-        if self.on_progress is not None:
-            self.on_progress(stage, done, total)
 
 
 def finish(

@@ -14,7 +14,13 @@ from optinc_pdk.assemble import CircuitDraft, draft_circuit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.averaging.score import Score
 from optinc_pdk.cards import Process
-from optinc_pdk.chip_tasks.chip_task import (
+from optinc_pdk.circuit import Bias, Board, Circuit
+from optinc_pdk.drive import SharedGround
+from optinc_pdk.onn import LayerFactor, Onn, factorise, lattice_score, linked_network, output_notes
+from optinc_pdk.onn.build_memory import estimated_memory_gb
+from optinc_pdk.onn.conditioning import check_gains
+from optinc_pdk.onn.network import ACTIVATIONS
+from optinc_pdk.pipeline.tasks.chip_task import (
     MOST_SAMPLES,
     NetworkTask,
     SizeEstimate,
@@ -23,12 +29,6 @@ from optinc_pdk.chip_tasks.chip_task import (
     driven_errors,
     network_estimate,
 )
-from optinc_pdk.circuit import Bias, Board, Circuit
-from optinc_pdk.drive import SharedGround
-from optinc_pdk.onn import LayerFactor, Onn, factorise, lattice_score, linked_network, output_notes
-from optinc_pdk.onn.build_memory import estimated_memory_gb
-from optinc_pdk.onn.conditioning import check_gains
-from optinc_pdk.onn.network import ACTIVATIONS
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
