@@ -18,14 +18,13 @@ import numpy as np
 import scipy.linalg
 import scipy.stats
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
+from optinc_pdk.arrays import Complexes
 from optinc_pdk.factor import rectangular, triangular
 
-Unitary = NDArray[np.complex128]
 RUNS = 7
 PEER_MODES = 128
 PEERS = {
@@ -34,7 +33,7 @@ PEERS = {
 }
 
 
-def numpy_slices(unitary: Unitary) -> Unitary:
+def numpy_slices(unitary: Complexes) -> Complexes:
     """The same nulling with numpy alone: a 2 x 2 product on two rows or columns per MZI.
 
     The baseline for the compiled kernel.
@@ -78,9 +77,9 @@ def medians(calls: dict[str, Callable[[], Any]], runs: int) -> dict[str, float]:
     }
 
 
-def load_peers() -> dict[str, Callable[[Unitary], Any] | None]:
+def load_peers() -> dict[str, Callable[[Complexes], Any] | None]:
     """The peers' decompositions; None for one that is not installed."""
-    loaded: dict[str, Callable[[Unitary], Any] | None] = {}
+    loaded: dict[str, Callable[[Complexes], Any] | None] = {}
     for name, (module, function) in PEERS.items():
         try:
             loaded[name] = getattr(importlib.import_module(module), function)

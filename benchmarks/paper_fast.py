@@ -18,13 +18,13 @@ from typing import Annotated
 import numpy as np
 import typer
 from csv_rows import read, write
-from numpy.typing import NDArray
 from paper_noise import noisy, with_fields
 from paper_tolerance import ALL, ROOT, Calibrated, Setup, Whole, calibrated, drawn, load_setup, text, words
 from rich.console import Console
 from rich.progress import Progress
 from studies import blocks, write_study
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import load_process
 from optinc_pdk.onn import Onn, factorise, linked_network
 from optinc_pdk.onn.conditioning import least_gains
@@ -32,8 +32,6 @@ from optinc_pdk.report.detection_loss import detection_losses
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.tolerance import Imperfections, imperfections
-
-Floats = NDArray[np.float64]
 
 WEIGHTS = ROOT / "benchmarks" / "paper_8bit_4servers.npz"
 FINISHED = ROOT / "benchmarks" / "paper_fast.csv"

@@ -25,15 +25,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import FactorMethod, Layer, Onn, lattice_score
 from optinc_pdk.onn.error_tolerance import field_noise_tolerance, matrix_error_tolerance
 from optinc_pdk.onn.training.schedule import TrainingProgress, TrainingSchedule
 from optinc_pdk.onn.training.train import train
-
-Floats = NDArray[np.float64]
 
 WEIGHTS = Path(__file__).with_name("paper_8bit_4servers.npz")
 GAIN = 8.0

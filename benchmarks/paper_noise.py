@@ -22,20 +22,17 @@ import typer
 from csv_rows import read, write
 from imperfect_meshes.block_programming import FabricatedBlock, MeshBlock, transmission
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from paper_tolerance import ALL, ROOT, WEIGHTS, Calibrated, Setup, Whole, calibrated, drawn, load_setup, words
 from rich.console import Console
 from rich.progress import Progress
 from studies import blocks, write_study
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.cards import load_process
 from optinc_pdk.onn.network import Activation, activate
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.tolerance import Imperfections, imperfections
-
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
 
 FINISHED = ROOT / "benchmarks" / "paper_noise.csv"
 PICTURE = ROOT / "docs" / "paper_noise.png"

@@ -35,10 +35,10 @@ from imperfect_meshes.block_programming import (
     reduced_amplitudes,
 )
 from imperfect_meshes.mesh_heaters import MeshCrosstalk, mesh_crosstalk, rounded_phases
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import score
 from optinc_pdk.cards import KINDS, Process, load_process
 from optinc_pdk.drive import compensate
@@ -46,8 +46,6 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.onn import Layer, Onn, lattice_score
 from optinc_pdk.onn.network import activate
 from optinc_pdk.tolerance import Imperfections, imperfections
-
-Floats = NDArray[np.float64]
 
 ROOT = Path(__file__).resolve().parent.parent
 WEIGHTS = ROOT / "benchmarks" / "paper_8bit_4servers_relu.npz"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from imperfect_meshes.fabricated_blocks import (
     BlockPhases,
@@ -22,6 +21,7 @@ from imperfect_meshes.fabricated_blocks import (
     draw_block,
     transmission,
 )
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.factor import rectangular
 from optinc_pdk.factor.correction.adjoint import transmit
 from optinc_pdk.factor.correction.ideal_phases import unitary_completion
@@ -47,8 +47,6 @@ __all__ = [
     "transmission",
 ]
 
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 AMPLITUDE = 0.9
 """Real part of the fields at the start of a fit (:func:`optinc_pdk.factor.correct_homodyne`)."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.cards import KINDS, Process
 from optinc_pdk.cells.interferometers import mzi_positions
 from optinc_pdk.errors import InputError
@@ -19,9 +19,6 @@ from optinc_pdk.factor.correction.adjoint import transmit
 from optinc_pdk.factor.mesh import wrap
 from optinc_pdk.onn import Onn
 from optinc_pdk.tolerance.variation.imperfections import Imperfections
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 _CHIP = 2**31
 """Stream key, in place of a block's number, of values that are common to all blocks of a chip."""

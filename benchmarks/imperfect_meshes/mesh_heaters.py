@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.interferometers import mzi_positions
 from optinc_pdk.drive import RangeError
 from optinc_pdk.factor import Mesh
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def heater_sites(mesh: Mesh) -> tuple[Ints, Ints, Ints]:

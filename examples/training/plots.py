@@ -9,8 +9,8 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import schemes
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.errors import InputError
 
 matplotlib.use("Agg")
@@ -31,8 +31,6 @@ CHIPS = (
 )
 RIVALS = ("ring", "torch", "wrht", "daso", "dad", "edad", "rank-dad")
 LOSS_MARGIN = 0.02
-
-Floats = NDArray[np.float64]
 
 
 def read_losses(path: Path) -> Floats:

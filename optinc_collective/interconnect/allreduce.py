@@ -12,7 +12,8 @@ from math import isqrt
 
 import numpy as np
 
-from optinc_collective.interconnect.schedule import ExchangeSchedule, ExchangeStep, Integers, exchange_step
+from optinc_collective.interconnect.schedule import ExchangeSchedule, ExchangeStep, exchange_step
+from optinc_pdk.arrays import Ints
 from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_arguments
 
@@ -250,7 +251,7 @@ def _check_nodes(name: str, nodes: int) -> None:
         raise InputError(f"{name}: {nodes} nodes; give at least 2")
 
 
-def _rings(groups: list[Integers], closing: int) -> tuple[ExchangeStep, ...]:
+def _rings(groups: list[Ints], closing: int) -> tuple[ExchangeStep, ...]:
     """Concurrent ring all-reduces of several sizes; the shorter ones end earlier.
 
     Args:
@@ -280,7 +281,7 @@ def _rings(groups: list[Integers], closing: int) -> tuple[ExchangeStep, ...]:
     return tuple(steps)
 
 
-def _ring_columns(members: Integers, ahead: int, closing: int) -> Integers:
+def _ring_columns(members: Ints, ahead: int, closing: int) -> Ints:
     """Transfers in which every ring member sends one piece to the next: source, target, part, parts, direction (5, T).
 
     The piece has the number of the member in its ring plus ``ahead``.
@@ -298,7 +299,7 @@ def _ring_columns(members: Integers, ahead: int, closing: int) -> Integers:
     return np.stack([np.array(row).ravel() for row in np.broadcast_arrays(*rows)])
 
 
-def _gather(nodes: Integers, group: int) -> tuple[Integers, ExchangeStep | None]:
+def _gather(nodes: Ints, group: int) -> tuple[Ints, ExchangeStep | None]:
     """Middle nodes of groups of consecutive nodes, and the step in which all others send to their middle node."""
     begin = np.arange(len(nodes)) // group * group
     middle = begin + np.minimum(group, len(nodes) - begin) // 2
@@ -327,7 +328,7 @@ def _back(step: ExchangeStep) -> ExchangeStep:
     )
 
 
-def _all_to_all(nodes: Integers) -> ExchangeStep:
+def _all_to_all(nodes: Ints) -> ExchangeStep:
     """All-to-all exchange on the ring with ⌈n² / 8⌉ wavelengths.
 
     Two opposite nodes A and B are removed at a time. Nodes x and y on either side of them form a circle

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from optinc_collective.interconnect.routing import check_system_runs, routes
-from optinc_collective.interconnect.schedule import ExchangeSchedule, ExchangeStep, Integers
+from optinc_collective.interconnect.schedule import ExchangeSchedule, ExchangeStep
 from optinc_collective.interconnect.systems import InNetwork, Sharp, SwitchedEnergy, System, WdmRing
+from optinc_pdk.arrays import Ints
 from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_arguments, validate_fields
 
@@ -96,7 +97,7 @@ def exchange_energy(
     )
 
 
-def _passed(system: System, schedule: ExchangeSchedule, step: ExchangeStep) -> tuple[Integers, Integers]:
+def _passed(system: System, schedule: ExchangeSchedule, step: ExchangeStep) -> tuple[Ints, Ints]:
     """Number of links with transceivers, and of switches, that every transfer passes; both of shape (T,)."""
     count = len(step.source)
     if isinstance(system, WdmRing):

@@ -20,16 +20,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optinc_collective.interconnect.routing import check_system_runs, routes
-from optinc_collective.interconnect.schedule import ExchangeSchedule, ExchangeStep, Integers
+from optinc_collective.interconnect.schedule import ExchangeSchedule, ExchangeStep
 from optinc_collective.interconnect.systems import System, WdmRing
+from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_arguments
-
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
 
 TIME_TOLERANCE = 1e-12
 """Relative tolerance of times: smaller differences are rounding errors."""
@@ -71,8 +68,8 @@ class _Work:
     bits: Floats
     wait_s: Floats
     setup_s: Floats
-    transfer: Integers
-    link: Integers
+    transfer: Ints
+    link: Ints
     shared: bool
     bit_per_s: float
 
@@ -188,7 +185,7 @@ def _flow(work: _Work, start: Floats) -> Floats:
     return end
 
 
-def fair_rates(flowing: Booleans, transfer: Integers, link: Integers, bit_per_s: float) -> Floats:
+def fair_rates(flowing: Bools, transfer: Ints, link: Ints, bit_per_s: float) -> Floats:
     """Compute max-min fair rates of T concurrent transfers by progressive filling.
 
     The link with the smallest share of rate per transfer is filled first: its transfers get equal rates. Then the

@@ -5,19 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from optinc_collective.interconnect.schedule import (
-    ExchangeSchedule,
-    ExchangeStep,
-    Integers,
-    ring_links,
-    wavelength_conflicts,
-)
+from optinc_collective.interconnect.schedule import ExchangeSchedule, ExchangeStep, ring_links, wavelength_conflicts
 from optinc_collective.interconnect.systems import FatTree, InNetwork, Sharp, System, WdmRing
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.errors import InputError
-
-Floats = NDArray[np.float64]
 
 _SCHEMES = {"chip": "OptINC", "switch": "SHARP"}
 """Schemes by the units of their schedules."""
@@ -34,8 +26,8 @@ class Routes:
         delay_s: Propagation and switching delay of every transfer, s, shape (T,).
     """
 
-    transfer: Integers
-    link: Integers
+    transfer: Ints
+    link: Ints
     delay_s: Floats
 
 

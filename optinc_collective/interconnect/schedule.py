@@ -23,10 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_arguments, validate_fields
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -48,12 +47,12 @@ class ExchangeStep:
         streamed: Whether sources forward the data of the preceding step while they still receive it.
     """
 
-    source: Integers
-    target: Integers
-    part: Integers
-    parts: Integers
-    wavelength: Integers
-    direction: Integers
+    source: Ints
+    target: Ints
+    part: Ints
+    parts: Ints
+    wavelength: Ints
+    direction: Ints
     reduce: bool
     repeat: int = 1
     shift: int = 0
@@ -92,7 +91,7 @@ class ExchangeSchedule:
         return sum(step.repeat for step in self.steps if not step.streamed)
 
     @property
-    def sent(self) -> NDArray[np.float64]:
+    def sent(self) -> Floats:
         """Amount of data that every server sends, as a multiple of the size of its buffer, shape (nodes,)."""
         total = np.zeros(self.nodes + self.units)
         for step in self.steps:
@@ -133,7 +132,7 @@ def exchange_step(
     return ExchangeStep(source, target, part, parts, wavelength, direction, reduce, repeat, shift, streamed)
 
 
-def piece_bounds(step: ExchangeStep, turn: int, size: int) -> tuple[Integers, Integers]:
+def piece_bounds(step: ExchangeStep, turn: int, size: int) -> tuple[Ints, Ints]:
     """Compute the range of elements of the buffer that every transfer of a step sends.
 
     The sizes of pieces differ by at most one element: piece p of P starts at element ⌊p size / P⌋.
@@ -189,7 +188,7 @@ def execute(schedule: ExchangeSchedule, values: NDArray[Any]) -> NDArray[Any]:
     return buffers[: schedule.nodes]
 
 
-def ring_links(step: ExchangeStep, nodes: int) -> tuple[Integers, Integers]:
+def ring_links(step: ExchangeStep, nodes: int) -> tuple[Ints, Ints]:
     """Determine the links of the ring that every transfer of a step uses. Link i connects node i to node i + 1.
 
     Args:
@@ -205,7 +204,7 @@ def ring_links(step: ExchangeStep, nodes: int) -> tuple[Integers, Integers]:
     return np.where(up, step.source, step.target), length
 
 
-def wavelength_conflicts(step: ExchangeStep, nodes: int) -> Integers:
+def wavelength_conflicts(step: ExchangeStep, nodes: int) -> Ints:
     """Find transfers of a step that use the same wavelength on the same link of a ring in the same direction.
 
     Args:

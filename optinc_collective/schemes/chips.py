@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_collective.schemes.error_histogram import ErrorHistogram
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import Averaging, decide
 from optinc_pdk.averaging.array_checks import as_integers, check_last_axes
 from optinc_pdk.errors import InputError
@@ -142,7 +143,7 @@ class AveragingChip:
             parts += [level.units, level.size, level.shift, level.truncation, hashlib.sha256(table).hexdigest()]
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
-    def average(self, words: ArrayLike) -> NDArray[np.int64]:
+    def average(self, words: ArrayLike) -> Ints:
         """Compute the average that every server reads for given words, without the random `errors`.
 
         This is a reference implementation in NumPy. Training uses the faster functions of `collective.codec`.
@@ -169,7 +170,7 @@ class AveragingChip:
         half = 0 if self.levels[-1].outputs is None else 1 << (self.bits - 1)
         return np.broadcast_to(codes[..., 0, :] + half, values.shape)
 
-    def groups(self, words: NDArray[np.int64]) -> NDArray[np.int64]:
+    def groups(self, words: Ints) -> Ints:
         """Split words into the values of their groups of symbols.
 
         Args:
@@ -181,11 +182,11 @@ class AveragingChip:
         count = self.places.shape[1]
         width = self.bits // count
         shifts = width * np.arange(count - 1, -1, -1)
-        values: NDArray[np.int64] = (words[..., None] >> shifts) & ((1 << width) - 1)
+        values: Ints = (words[..., None] >> shifts) & ((1 << width) - 1)
         return values
 
 
-def read_level(level: ChipLevel, index: NDArray[np.int64]) -> NDArray[np.int64]:
+def read_level(level: ChipLevel, index: Ints) -> Ints:
     """Map the indices of a level to its outputs.
 
     Args:
@@ -307,7 +308,7 @@ def network_cascade(cascade: Cascade, errors: ErrorHistogram | None = None) -> A
     places = lattice_index_weights(second).astype(np.int64)
     shifts = 2 * second.group_symbols * np.arange(second.groups - 1, -1, -1)
 
-    def next_codes(levels: NDArray[np.float64]) -> NDArray[np.int32]:
+    def next_codes(levels: Floats) -> NDArray[np.int32]:
         whole = np.floor(levels)
         groups = (first.decode(whole.astype(np.int64))[:, None] >> shifts) & second.full_scale
         rest = np.rint((levels - whole)[:, -1] * first.servers).astype(np.int64)
@@ -351,7 +352,7 @@ def _signed_words(onn: Onn) -> NDArray[np.int16]:
     return _over_lattice(onn, lambda levels: task.signed(task.decode(levels.astype(np.int64))).astype(np.int16))[None]
 
 
-def _over_lattice(onn: Onn, convert: Callable[[NDArray[np.float64]], NDArray[_Code]]) -> NDArray[_Code]:
+def _over_lattice(onn: Onn, convert: Callable[[Floats], NDArray[_Code]]) -> NDArray[_Code]:
     """Apply a function to the levels (points, M) that the receivers decide on, over the whole lattice, (points,)."""
     lattice_index_weights(onn.task)
     pieces = []

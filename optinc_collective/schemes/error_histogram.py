@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_fields
 
@@ -44,7 +44,7 @@ class ErrorHistogram:
         if self.seed < 0:
             raise InputError(f"seed = {self.seed} of the draws must be at least 0")
 
-    def draw(self, words: int, time: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def draw(self, words: int, time: int) -> tuple[Ints, Ints]:
         """Draw at random which words are wrong, and their errors. The result depends on `seed` and `time` only.
 
         Args:

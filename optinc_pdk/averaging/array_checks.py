@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from optinc_pdk.arrays import Ints
 
 
-def as_integers(name: str, values: ArrayLike, limit: int, least: int = 0) -> Integers:
+def as_integers(name: str, values: ArrayLike, limit: int, least: int = 0) -> Ints:
     """Convert integer values to int64 after checking their range.
 
     Args:
         name: Name of the argument, for messages.
-        values: Integers, any shape.
+        values: Ints, any shape.
         limit: Largest value allowed.
         least: Smallest value allowed.
 

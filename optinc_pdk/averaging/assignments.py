@@ -8,11 +8,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optinc_pdk.averaging.array_checks import Floats, Integers, as_integers
+from optinc_pdk.arrays import Floats, Ints
+from optinc_pdk.averaging.array_checks import as_integers
 from optinc_pdk.averaging.task import Averaging
 
 
-def assign_random(task: Averaging, steps: ArrayLike, seed: int) -> Integers | Floats:
+def assign_random(task: Averaging, steps: ArrayLike, seed: int) -> Ints | Floats:
     """Draw random server symbols whose average over the servers is a given lattice point.
 
     For each input, the servers' group values are drawn one after another, each uniformly over the values that are still
@@ -41,7 +42,7 @@ def assign_random(task: Averaging, steps: ArrayLike, seed: int) -> Integers | Fl
     return _share_symbols(task, rng.permuted(shares, axis=1))
 
 
-def assign_worst(task: Averaging, steps: ArrayLike, errors: ArrayLike) -> Integers | Floats:
+def assign_worst(task: Averaging, steps: ArrayLike, errors: ArrayLike) -> Ints | Floats:
     """Return the server symbols of each lattice point for which errors of P's weights cause the largest error.
 
     For each input, the symbols σ of its group maximise |Σ e σ w| for the sum Σ σ w that the lattice point fixes, w =
@@ -79,7 +80,7 @@ def assign_worst(task: Averaging, steps: ArrayLike, errors: ArrayLike) -> Intege
     return flat if task.finer_input else flat.astype(np.int64)
 
 
-def _largest_error(total: Integers, errors: Floats, parts: int) -> tuple[Floats, Floats]:
+def _largest_error(total: Ints, errors: Floats, parts: int) -> tuple[Floats, Floats]:
     """Symbols (points, servers, g) of one group that maximise Σ e σ w for the given totals, and the maxima (points,).
 
     ``parts`` is the number of steps per unit of the last symbol. A place j has 4 values, the last one 4 · parts of
@@ -97,8 +98,8 @@ def _largest_error(total: Integers, errors: Floats, parts: int) -> tuple[Floats,
         for j, count in enumerate(values.tolist())
     ]
     best = np.zeros((1, total.size))
-    digits: list[Integers] = []
-    chosen: list[Integers] = []
+    digits: list[Ints] = []
+    chosen: list[Ints] = []
     rest = total
     for j in range(places - 1, -1, -1):
         rest, digit = np.divmod(rest, values[j]) if j else (rest, rest)
@@ -121,17 +122,17 @@ def _largest_error(total: Integers, errors: Floats, parts: int) -> tuple[Floats,
     return symbols, best[0]
 
 
-def _share_steps(task: Averaging) -> Integers:
+def _share_steps(task: Averaging) -> Ints:
     """Steps per unit of what each server sends, shape (K,): 1, or N for a finer last input."""
     return task.input_resolution // task.servers
 
 
-def _largest_shares(task: Averaging) -> Integers:
+def _largest_shares(task: Averaging) -> Ints:
     """Largest value of what each server sends, in its steps, shape (K,)."""
     return task.input_steps // task.servers
 
 
-def _share_symbols(task: Averaging, shares: Integers) -> Integers | Floats:
+def _share_symbols(task: Averaging, shares: Ints) -> Ints | Floats:
     """Split every server's group values, shape (points, servers, K) in steps, into symbols (..., M)."""
     values, rest = np.divmod(shares, _share_steps(task))
     symbols = (values[..., None] >> (2 * np.arange(task.group_symbols - 1, -1, -1))) & 3
@@ -143,7 +144,7 @@ def _share_symbols(task: Averaging, shares: Integers) -> Integers | Floats:
     return levels
 
 
-def _steps(task: Averaging, steps: ArrayLike) -> Integers:
+def _steps(task: Averaging, steps: ArrayLike) -> Ints:
     values = as_integers("steps", steps, int(task.input_steps.max()))
     if values.ndim != 2 or values.shape[1] != task.groups:
         raise ValueError(f"steps of shape {values.shape} must be (points, {task.groups})")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from optinc_pdk.averaging.array_checks import Integers
+from optinc_pdk.arrays import Ints
 from optinc_pdk.averaging.task import Averaging
 
 BATCH_WORDS = 1 << 17
@@ -15,7 +15,7 @@ MAX_QUOTIENTS = 1 << 10
 """Largest number of averages whose neighbourhood the corner cases contain."""
 
 
-def cascade_words(task: Averaging, random_sets: int, seed: int) -> Iterator[Integers]:
+def cascade_words(task: Averaging, random_sets: int, seed: int) -> Iterator[Ints]:
     """Yield word sets for the N² servers of a cascade in batches: all corner cases, then random sets.
 
     The corner cases are sums of q N² - 1, q N² and q N² + 1 for every average q (a sample of them for more than 10
@@ -51,30 +51,30 @@ def cascade_words(task: Averaging, random_sets: int, seed: int) -> Iterator[Inte
         yield np.concatenate([uniform, spread]).reshape(-1, task.servers, task.servers)
 
 
-def _corner_sums(task: Averaging, rng: np.random.Generator) -> Integers:
+def _corner_sums(task: Averaging, rng: np.random.Generator) -> Ints:
     """Sums at which the average over N² servers changes, and their neighbours."""
     count, largest = task.servers**2, (1 << task.bits) - 1
     quotients = np.arange(largest + 1) if largest < MAX_QUOTIENTS else rng.integers(0, largest + 1, MAX_QUOTIENTS)
     powers = 4 ** np.arange(task.symbols, dtype=np.int64)
     quotients = np.unique(np.concatenate([quotients, powers - 1, powers, [0, largest]]))
     sums = (quotients[:, np.newaxis] * count + np.array([-1, 0, 1])).ravel()
-    found: Integers = np.unique(sums[(sums >= 0) & (sums <= count * largest)])
+    found: Ints = np.unique(sums[(sums >= 0) & (sums <= count * largest)])
     return found
 
 
-def _even(sums: Integers, count: int) -> Integers:
+def _even(sums: Ints, count: int) -> Ints:
     """(sums, count) words that differ by at most 1."""
     quotient, rest = np.divmod(sums, count)
     return np.asarray(quotient[:, np.newaxis] + (np.arange(count) < rest[:, np.newaxis]))
 
 
-def _filled(sums: Integers, count: int, largest: int) -> Integers:
+def _filled(sums: Ints, count: int, largest: int) -> Ints:
     """(sums, count) words of which all but one are 0 or the largest."""
-    words: Integers = np.clip(sums[:, np.newaxis] - largest * np.arange(count), 0, largest)
+    words: Ints = np.clip(sums[:, np.newaxis] - largest * np.arange(count), 0, largest)
     return words
 
 
-def _random(sums: Integers, count: int, largest: int, rng: np.random.Generator) -> Integers:
+def _random(sums: Ints, count: int, largest: int, rng: np.random.Generator) -> Ints:
     """(sums, count) random words with given sums, drawn one after another over the values that are still possible."""
     remaining = sums.copy()
     words = np.empty((len(sums), count), dtype=np.int64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optinc_pdk.averaging.array_checks import Floats, Integers
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging.task import Averaging
 
 
@@ -19,12 +19,12 @@ def source_values(task: Averaging) -> int:
     return task.servers * (words - 1) + 1 if task.finer_input else words
 
 
-def source_symbols(task: Averaging, values: ArrayLike) -> Integers | Floats:
+def source_symbols(task: Averaging, values: ArrayLike) -> Ints | Floats:
     """Split values 0 ... `source_values` - 1 into the symbols that a server or a unit of level 1 sends.
 
     Args:
         task: Averaging task.
-        values: Integers, shape (...).
+        values: Ints, shape (...).
 
     Returns:
         Symbols, most significant first, shape (..., M): integers 0 ... 3. With `finer_input` they are floats, and the

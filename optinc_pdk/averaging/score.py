@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optinc_pdk.averaging.array_checks import Floats, Integers
+from optinc_pdk.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def decide(outputs: ArrayLike, resolution: ArrayLike = 1) -> Floats:
     return nearest
 
 
-def decide_steps(outputs: ArrayLike, resolution: ArrayLike = 1) -> Integers:
+def decide_steps(outputs: ArrayLike, resolution: ArrayLike = 1) -> Ints:
     """Return the decided level of each output as an integer number of steps of 1/resolution.
 
     Args:
@@ -59,7 +59,7 @@ def decide_steps(outputs: ArrayLike, resolution: ArrayLike = 1) -> Integers:
     steps = np.asarray(resolution)
     levels = np.abs(np.asarray(outputs, dtype=np.float64)) * steps
     # truncation is the floor, as levels are not negative
-    nearest: Integers = np.minimum(levels + 0.5, 4 * steps - 1).astype(np.int64)
+    nearest: Ints = np.minimum(levels + 0.5, 4 * steps - 1).astype(np.int64)
     return nearest
 
 
@@ -89,7 +89,7 @@ def score(outputs: ArrayLike, levels: ArrayLike, resolution: ArrayLike = 1) -> S
     return Score(correct.size, exact, exact / correct.size, margin)
 
 
-def error_counts(errors: Integers) -> dict[int, int]:
+def error_counts(errors: Ints) -> dict[int, int]:
     """Count wrong words by their error, as in Table II of arXiv 2603.28290.
 
     Args:

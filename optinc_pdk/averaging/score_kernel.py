@@ -6,8 +6,8 @@ Import this module inside functions only, see :mod:`optinc_pdk.compilation`.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.compilation import compiled
 
 # Words of which the largest deviations are kept side by side, for vector units.
@@ -16,11 +16,11 @@ _TILE = 128
 
 @compiled
 def word_errors(
-    outputs: NDArray[np.float64],
-    resolution: NDArray[np.int64],
-    places: NDArray[np.int64],
-    ideal: NDArray[np.int64],
-    errors: NDArray[np.int64],
+    outputs: Floats,
+    resolution: Ints,
+    places: Ints,
+    ideal: Ints,
+    errors: Ints,
 ) -> None:
     """Decides outputs, combines them into words, and compares these with the ideal words.
 
@@ -43,9 +43,7 @@ def word_errors(
 
 
 @compiled
-def largest_deviation(
-    outputs: NDArray[np.float64], levels: NDArray[np.float64], resolution: NDArray[np.int64]
-) -> float:
+def largest_deviation(outputs: Floats, levels: Floats, resolution: Ints) -> float:
     """Returns the largest deviation of an output from its ideal level in decision steps; NaN if an output is NaN.
 
     Args:

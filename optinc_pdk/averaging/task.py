@@ -20,9 +20,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from optinc_pdk.averaging.array_checks import Floats, Integers, as_integers, check_last_axes
+from optinc_pdk.arrays import Floats, Ints
+from optinc_pdk.averaging.array_checks import as_integers, check_last_axes
 
 MAX_BITS = 32
 """Largest word size: that of 32-bit gradients. Sums over servers fit 64-bit integers."""
@@ -130,7 +131,7 @@ class Averaging:
         return np.asarray(weights / weights.sum(), dtype=np.float64)
 
     @property
-    def input_resolution(self) -> Integers:
+    def input_resolution(self) -> Ints:
         """Number of lattice steps per unit of each network input, shape (K,): N, or N² for a finer last input."""
         resolution = np.full(self.groups, self.servers, dtype=np.int64)
         if self.finer_input:
@@ -138,7 +139,7 @@ class Averaging:
         return resolution
 
     @property
-    def input_steps(self) -> Integers:
+    def input_steps(self) -> Ints:
         """Largest value of each network input in lattice steps, shape (K,)."""
         steps = self.input_resolution * self.full_scale
         if self.finer_input:
@@ -181,7 +182,7 @@ class Averaging:
         return values
 
     @property
-    def output_resolution(self) -> Integers:
+    def output_resolution(self) -> Ints:
         """Number of decision steps per level of each output, shape (M,).
 
         It is 1, except for a last output that carries a remainder, where it is the resolution of the last input.
@@ -192,10 +193,10 @@ class Averaging:
         return resolution
 
     @property
-    def step_places(self) -> Integers:
+    def step_places(self) -> Ints:
         """(M,) weight of a decision step of each output in an average, in steps of the last output."""
         finest = int(self.output_resolution[-1])
-        places: Integers = 4 ** np.arange(self.symbols - 1, -1, -1, dtype=np.int64) * (finest // self.output_resolution)
+        places: Ints = 4 ** np.arange(self.symbols - 1, -1, -1, dtype=np.int64) * (finest // self.output_resolution)
         return places
 
     @property
@@ -210,11 +211,11 @@ class Averaging:
             size *= steps + 1
         return size
 
-    def encode(self, words: ArrayLike) -> Integers:
+    def encode(self, words: ArrayLike) -> Ints:
         """Split words into PAM4 symbols.
 
         Args:
-            words: Integers 0 ... 2^bits - 1, shape (...).
+            words: Ints 0 ... 2^bits - 1, shape (...).
 
         Returns:
             Symbols 0 ... 3, most significant first, shape (..., M).
@@ -225,11 +226,11 @@ class Averaging:
         values = as_integers("words", words, (1 << self.bits) - 1)
         return (values[..., None] >> (2 * np.arange(self.symbols - 1, -1, -1))) & 3
 
-    def decode(self, symbols: ArrayLike) -> Integers:
+    def decode(self, symbols: ArrayLike) -> Ints:
         """Combine PAM4 symbols into words; the inverse of `encode`.
 
         Args:
-            symbols: Integers 0 ... 3, most significant first, shape (..., M).
+            symbols: Ints 0 ... 3, most significant first, shape (..., M).
 
         Returns:
             Words 0 ... 2^bits - 1, shape (...).
@@ -241,7 +242,7 @@ class Averaging:
         check_last_axes("symbols", values, (self.symbols,))
         return values @ (4 ** np.arange(self.symbols - 1, -1, -1, dtype=np.int64))
 
-    def combine_steps(self, steps: ArrayLike) -> Integers:
+    def combine_steps(self, steps: ArrayLike) -> Ints:
         """Combine decided outputs into averages, as integers in steps of the last output.
 
         Without a remainder, these are the words, as from `decode`. With one, they include the fraction of the average
@@ -264,11 +265,11 @@ class Averaging:
             averages += weight * symbol
         return averages
 
-    def combine_levels(self, levels: ArrayLike) -> Integers:
+    def combine_levels(self, levels: ArrayLike) -> Ints:
         """Combine output levels, shape (..., M) as from `targets`, into averages in steps as `combine_steps`."""
         return self.combine_steps(np.rint(np.asarray(levels) * self.output_resolution).astype(np.int64))
 
-    def output_levels(self, averages: ArrayLike) -> Integers | Floats:
+    def output_levels(self, averages: ArrayLike) -> Ints | Floats:
         """Return the output levels of averages; the inverse of `combine_levels`.
 
         Args:
@@ -310,11 +311,11 @@ class Averaging:
         mean: Floats = (groups @ weights).sum(axis=-2) / self.servers
         return mean
 
-    def ideal(self, words: ArrayLike) -> Integers:
+    def ideal(self, words: ArrayLike) -> Ints:
         """Return the ideal average G* = Q((1/N) Σ G_n), where Q rounds down (arXiv 2603.28290).
 
         Args:
-            words: Integers 0 ... 2^bits - 1, shape (..., servers).
+            words: Ints 0 ... 2^bits - 1, shape (..., servers).
 
         Returns:
             Averages, shape (...).
@@ -324,10 +325,10 @@ class Averaging:
         """
         values = as_integers("words", words, (1 << self.bits) - 1)
         check_last_axes("words", values, (self.servers,))
-        average: Integers = values.sum(axis=-1) // self.servers
+        average: Ints = values.sum(axis=-1) // self.servers
         return average
 
-    def lattice_steps(self, start: int = 0, stop: int | None = None) -> Integers:
+    def lattice_steps(self, start: int = 0, stop: int | None = None) -> Ints:
         """Return a range of lattice points in integer steps, in lexicographic order: the last input varies fastest.
 
         Args:
@@ -354,10 +355,10 @@ class Averaging:
             )
         return self._steps_at(np.arange(start, stop))
 
-    def _steps_at(self, index: Integers) -> Integers:
+    def _steps_at(self, index: Ints) -> Ints:
         values = self.input_steps + 1
         place = np.append(np.cumprod(values[:0:-1])[::-1], 1)
-        steps: Integers = index[:, None] // place % values
+        steps: Ints = index[:, None] // place % values
         return steps
 
     def lattice(self, start: int = 0, stop: int | None = None) -> Floats:
@@ -376,7 +377,7 @@ class Averaging:
         points: Floats = self.lattice_steps(start, stop) / self.input_resolution
         return points
 
-    def sample_steps(self, points: int, rng: np.random.Generator) -> Integers:
+    def sample_steps(self, points: int, rng: np.random.Generator) -> Ints:
         """Draw lattice points uniformly at random, in integer steps.
 
         Args:
@@ -443,7 +444,7 @@ class Averaging:
         for start in range(len(corners), SAMPLE_POINTS, points):
             yield self.sample(min(points, SAMPLE_POINTS - start), rng)
 
-    def targets(self, inputs: ArrayLike) -> NDArray[np.int64] | Floats:
+    def targets(self, inputs: ArrayLike) -> Ints | Floats:
         """Return the ideal output levels of the network for lattice points.
 
         Args:
@@ -476,11 +477,11 @@ class Averaging:
         averages = steps.astype(np.int64) @ place
         return self.output_levels(averages if self.remainder else averages // finest)
 
-    def offset_binary(self, values: ArrayLike) -> Integers:
+    def offset_binary(self, values: ArrayLike) -> Ints:
         """Convert signed integers v to words in offset binary, v + 2^(B-1).
 
         Args:
-            values: Integers -2^(B-1) ... 2^(B-1) - 1, any shape.
+            values: Ints -2^(B-1) ... 2^(B-1) - 1, any shape.
 
         Returns:
             Words 0 ... 2^B - 1 of the same shape.
@@ -491,25 +492,25 @@ class Averaging:
         half = 1 << (self.bits - 1)
         return as_integers("values", values, half - 1, -half) + half
 
-    def signed(self, words: ArrayLike) -> Integers:
+    def signed(self, words: ArrayLike) -> Ints:
         """Convert words in offset binary to signed integers; the inverse of `offset_binary`.
 
         Args:
-            words: Integers 0 ... 2^B - 1, any shape.
+            words: Ints 0 ... 2^B - 1, any shape.
 
         Returns:
-            Integers -2^(B-1) ... 2^(B-1) - 1 of the same shape.
+            Ints -2^(B-1) ... 2^(B-1) - 1 of the same shape.
 
         Raises:
             ValueError: A word is not an integer, or is out of range.
         """
         return as_integers("words", words, (1 << self.bits) - 1) - (1 << (self.bits - 1))
 
-    def twos_complement(self, words: ArrayLike) -> Integers:
+    def twos_complement(self, words: ArrayLike) -> Ints:
         """Convert words from two's complement to offset binary or back, by inverting the most significant bit.
 
         Args:
-            words: Integers 0 ... 2^B - 1, any shape.
+            words: Ints 0 ... 2^B - 1, any shape.
 
         Returns:
             Words of the same shape.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optinc_pdk.averaging.array_checks import Floats, Integers
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging.score import error_counts
 from optinc_pdk.averaging.task import Averaging
 
@@ -58,7 +58,7 @@ def word_error_rate(wrong: int, words: int) -> float:
 
 
 def score_outputs(
-    outputs: Iterable[tuple[slice | Integers, Floats]], task: Averaging, ideal: Integers, levels: Integers | Floats
+    outputs: Iterable[tuple[slice | Ints, Floats]], task: Averaging, ideal: Ints, levels: Ints | Floats
 ) -> WordScore:
     """Compare the outputs that S servers receive for I inputs with the ideal words.
 
@@ -92,7 +92,7 @@ def score_outputs(
     return WordScore(len(ideal), int(exact.sum()), words, errors.total(), margin, dict(sorted(errors.items())))
 
 
-def least_margin(outputs: Floats, levels: Integers | Floats, resolution: Integers) -> float:
+def least_margin(outputs: Floats, levels: Ints | Floats, resolution: Ints) -> float:
     """Return the least of :func:`output_margins`, or NaN if an output is not a number.
 
     Args:
@@ -107,7 +107,7 @@ def least_margin(outputs: Floats, levels: Integers | Floats, resolution: Integer
     return 0.5 - float(largest_deviation(received, ideal, resolution))
 
 
-def word_errors(outputs: Floats, task: Averaging, ideal: Integers) -> Integers:
+def word_errors(outputs: Floats, task: Averaging, ideal: Ints) -> Ints:
     """Decode the words that S servers receive for B inputs, and compare them with the ideal words.
 
     Args:
@@ -126,7 +126,7 @@ def word_errors(outputs: Floats, task: Averaging, ideal: Integers) -> Integers:
     return errors
 
 
-def output_margins(outputs: Floats, levels: Integers | Floats, resolution: Integers | int = 1) -> Floats:
+def output_margins(outputs: Floats, levels: Ints | Floats, resolution: Ints | int = 1) -> Floats:
     """Return the margin 0.5 - |output - ideal level| of every output, in decision steps.
 
     Args:

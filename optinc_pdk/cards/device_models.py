@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from optinc_pdk.arrays import Floats
 
 if TYPE_CHECKING:
     from optinc_pdk.cards.device import DeviceCard
@@ -128,9 +130,9 @@ LIMITS: Mapping[str, Range] = {
 """Range of the limits that a device card may state."""
 
 
-def amplitude(loss_db: ArrayLike) -> NDArray[np.float64]:
+def amplitude(loss_db: ArrayLike) -> Floats:
     """Return the transmitted field amplitude 10^(-loss/20) for a power loss in dB, any shape."""
-    field: NDArray[np.float64] = 10.0 ** (-np.asarray(loss_db, dtype=np.float64) / 20.0)
+    field: Floats = 10.0 ** (-np.asarray(loss_db, dtype=np.float64) / 20.0)
     return field
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Points = NDArray[np.float64]
+from optinc_pdk.arrays import Floats, Ints
+
+Points = Floats
 GRID_PER_UM = 1000
 # Slope to an axis below which both sides of a ribbon are rounded together. Apart, their distance may be wrong by 1 nm
 # over a chord that is almost parallel to an axis, like that of a taper. Extraction takes chords below 0.5° for such
@@ -163,7 +164,7 @@ def _half_euler(turn: float, p: float, segments: int) -> Points:
     return line
 
 
-def ribbon(centreline: Points, width_um: float) -> NDArray[np.int64]:
+def ribbon(centreline: Points, width_um: float) -> Ints:
     """Return the polygon of constant width along a centreline, with vertices on the 1 nm grid.
 
     Args:
@@ -208,7 +209,7 @@ def _arc(start: Points, direction: Points, turn: float, radius: float, segments:
     return np.asarray(centre + np.stack([cos * radial[0] - sin * radial[1], sin * radial[0] + cos * radial[1]], axis=1))
 
 
-def _cross(a: Points, b: Points) -> NDArray[np.float64]:
+def _cross(a: Points, b: Points) -> Points:
     """Return (n,) z components of the cross products of vectors (n, 2)."""
     return a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
 

@@ -8,8 +8,8 @@ from typing import Any
 import gdsfactory as gf
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.cards.technology import ViaCard
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon
 from optinc_pdk.tech import active_process
@@ -18,7 +18,7 @@ from optinc_pdk.tech import active_process
 LIMIT_UM = 1e6
 
 
-def add_polygon(component: gf.Component, points_nm: NDArray[np.int64], layer: str) -> None:
+def add_polygon(component: gf.Component, points_nm: Ints, layer: str) -> None:
     """Add a polygon to a layer.
 
     Args:
@@ -29,7 +29,7 @@ def add_polygon(component: gf.Component, points_nm: NDArray[np.int64], layer: st
     add_polygon_on(component, points_nm, component.kcl.layer(*active_process().layers[layer].gds))
 
 
-def add_polygon_on(component: gf.Component, points_nm: NDArray[np.int64], layer: int) -> None:
+def add_polygon_on(component: gf.Component, points_nm: Ints, layer: int) -> None:
     """Add a polygon to a layer.
 
     Args:

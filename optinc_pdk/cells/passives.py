@@ -5,8 +5,8 @@ from __future__ import annotations
 import gdsfactory as gf
 import numpy as np
 from gdsfactory.typings import CrossSectionSpec, LayerSpec
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.cards import DeviceCard
 from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, ribbon, s_bend, s_bend_reach
@@ -37,7 +37,7 @@ def _coupled(name: str) -> gf.Component:
     return c
 
 
-def _coupled_guide(card: DeviceCard) -> tuple[NDArray[np.int64], float]:
+def _coupled_guide(card: DeviceCard) -> tuple[Ints, float]:
     """Return the lower guide of a coupler as (n, 2) vertices in nm, symmetric left to right, and its length in µm."""
     strip = active_process().guide
     radius, width = float(strip.radius_um), float(strip.width_um)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.values import REMEDY, check_schema, entries_of, index_of, mapping_of, name_of, number_of
 from optinc_pdk.circuit.yaml_reader import read_object
@@ -74,10 +74,10 @@ class Bias:
     circuit: str
     dac_bits: int
     labels: tuple[str, ...]
-    phase_rad: NDArray[np.float64]
-    power_w: NDArray[np.float64]
-    voltage_v: NDArray[np.float64]
-    code: NDArray[np.int64]
+    phase_rad: Floats
+    power_w: Floats
+    voltage_v: Floats
+    code: Ints
     activations: Mapping[str, Activation] = field(default_factory=dict)
     outputs: Mapping[str, float] = field(default_factory=dict)
     inputs: Mapping[str, float] = field(default_factory=dict)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from optinc_pdk.arrays import Bools, Ints
+
 UNCONNECTED = -1
 
 
@@ -35,7 +35,7 @@ def component_labels(size: int, a: Ints, b: Ints) -> Ints:
             root = root[root]
 
 
-def number_nets(root: Ints, used: NDArray[np.bool_]) -> Ints:
+def number_nets(root: Ints, used: Bools) -> Ints:
     """Number nets consecutively in the order of their first port.
 
     Args:

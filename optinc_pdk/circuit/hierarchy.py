@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.circuit.connectivity import UNCONNECTED, component_labels, number_nets
 from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.circuit.netlist import Circuit, ComponentType
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 # Nested cells can define exponentially many instances in a few lines of a netlist.
 MAX_INSTANCES = 5_000_000
 

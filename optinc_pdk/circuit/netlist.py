@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.circuit.board import Board
 from optinc_pdk.circuit.connectivity import UNCONNECTED, component_labels, number_nets
 from optinc_pdk.circuit.errors import NetlistError
 
-Ints: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = Ints
+Floats: TypeAlias = Floats
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Circuit:
         index = [i for i, kind in enumerate(self.kinds) if kind.name == name]
         return np.flatnonzero(np.isin(self.kind, index)).astype(np.int64)
 
-    def optical_mask(self) -> NDArray[np.bool_]:
+    def optical_mask(self) -> Bools:
         """Return a (P,) mask that is true for optical ports."""
         optical = np.array([len(k.optical) for k in self.kinds], dtype=np.int64)[self.kind]
         local = np.arange(self.offset[-1]) - np.repeat(self.offset[:-1], np.diff(self.offset))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cli.app import Counter, app, progress_counter
 from optinc_pdk.cli.exit_codes import PASSED
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
@@ -20,9 +21,6 @@ from optinc_pdk.cli.process_hints import errors_hinting_at_process, hint_at_proc
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from optinc_pdk.cards import Process
     from optinc_pdk.circuit import Bias, Circuit, PlacedCircuit
     from optinc_pdk.signoff.layout_faults import LayoutFault
@@ -169,7 +167,7 @@ def _biased_blocks(
     source: Path,
     bias: Path,
     drive: Bias,
-    wavelengths_nm: NDArray[np.float64],
+    wavelengths_nm: Floats,
     card: Process,
     chosen: tuple[str, ...] | None,
     report: Counter,
@@ -201,7 +199,7 @@ def _set_blocks(
     source: Path,
     reference: Circuit | PlacedCircuit | None,
     pads: dict[str, PadSetting],
-    wavelengths_nm: NDArray[np.float64],
+    wavelengths_nm: Floats,
     card: Process,
     chosen: tuple[str, ...] | None,
     report: Counter,

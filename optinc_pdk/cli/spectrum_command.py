@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter
@@ -20,9 +21,6 @@ from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_cha
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from optinc_pdk.cards import Process
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
@@ -150,7 +148,7 @@ def _swept(
     target: WordTarget | CheckedNetwork | MatrixTarget,
     chip: ExtractedChip,
     card: Process,
-    grid: NDArray[np.float64],
+    grid: Floats,
     options: Mapping[str, Any],
 ) -> _SweepOutput:
     """Sweep a chip, whatever it computes."""
@@ -178,7 +176,7 @@ def _swept_words(
     target: WordTarget,
     chip: ExtractedChip,
     card: Process,
-    grid: NDArray[np.float64],
+    grid: Floats,
     options: Mapping[str, Any],
 ) -> _SweepOutput:
     """Sweep a chip that averages words."""

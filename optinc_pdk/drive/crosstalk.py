@@ -12,11 +12,10 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.drive.heaters import RangeError, as_real
-
-Floats = NDArray[np.float64]
 
 BLOCK = 1 << 14
 """Pairs of heaters whose shares are calculated at a time: 128 kB, which fits the caches."""

@@ -17,13 +17,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.drive.crosstalk import DistanceCrosstalk
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Complexes = NDArray[np.complex128]
 
 ORDER = 8
 """Nodes per axis of the interpolation."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from optinc_pdk.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,9 +21,9 @@ class SharedGround:
     """
 
     labels: tuple[str, ...]
-    rise_v: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    rise_v: Callable[[Floats], Floats]
 
-    def for_channels(self, labels: Sequence[str]) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    def for_channels(self, labels: Sequence[str]) -> Callable[[Floats], Floats]:
         """Return ``rise_v`` for another selection or order of channels.
 
         Channels of this ground that are missing in ``labels`` carry no current. Channels in ``labels`` that this ground
@@ -38,7 +39,7 @@ class SharedGround:
         known = np.array([i for i, label in enumerate(labels) if label in place], dtype=np.int64)
         number = np.array([place[label] for label in labels if label in place], dtype=np.int64)
 
-        def rise(current_a: NDArray[np.float64]) -> NDArray[np.float64]:
+        def rise(current_a: Floats) -> Floats:
             all_currents, potential = np.zeros(len(self.labels)), np.zeros(len(labels))
             all_currents[number] = current_a[known]
             potential[known] = self.rise_v(all_currents)[number]

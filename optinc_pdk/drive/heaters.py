@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.errors import InputError
 
 MAX_DAC_BITS = 32
@@ -52,11 +53,11 @@ class HeaterArray:
     """
 
     power_pi_w: float
-    resistance_ohm: NDArray[np.float64]
-    wire_ohm: NDArray[np.float64]
+    resistance_ohm: Floats
+    wire_ohm: Floats
     dac_bits: int
     full_scale_v: float
-    rise_v: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
+    rise_v: Callable[[Floats], Floats] | None = None
 
     def __post_init__(self) -> None:
         """Check shapes and values."""
@@ -97,10 +98,10 @@ class Drive:
         code: (channels,) DAC code.
     """
 
-    phase_rad: NDArray[np.float64]
-    power_w: NDArray[np.float64]
-    voltage_v: NDArray[np.float64]
-    code: NDArray[np.int64]
+    phase_rad: Floats
+    power_w: Floats
+    voltage_v: Floats
+    code: Ints
 
 
 def drive_heaters(heater: HeaterArray, own_rad: ArrayLike) -> Drive:
@@ -165,7 +166,7 @@ def readback(heater: HeaterArray, code: ArrayLike) -> Drive:
     return Drive(phase_rad=np.pi * power / heater.power_pi_w, power_w=power, voltage_v=voltage, code=codes)
 
 
-def heater_currents(heater: HeaterArray, voltage_v: NDArray[np.float64]) -> NDArray[np.float64]:
+def heater_currents(heater: HeaterArray, voltage_v: Floats) -> Floats:
     """Return the heater currents for pad voltages, by fixed-point iteration where heaters share a ground.
 
     The DAC sources current but does not sink it: no current flows where the ground potential is above the pad voltage.
@@ -196,7 +197,7 @@ def heater_currents(heater: HeaterArray, voltage_v: NDArray[np.float64]) -> NDAr
     )
 
 
-def as_real(name: str, values: ArrayLike) -> NDArray[np.float64]:
+def as_real(name: str, values: ArrayLike) -> Floats:
     """Convert an argument to a new float64 array.
 
     Args:
@@ -222,7 +223,7 @@ def _refuse_wrong_shape(heater: HeaterArray, name: str, values: NDArray[np.gener
         )
 
 
-def _refuse_channels(name: str, values: NDArray[np.generic], good: NDArray[np.bool_], allowed: str) -> None:
+def _refuse_channels(name: str, values: NDArray[np.generic], good: Bools, allowed: str) -> None:
     wrong = np.flatnonzero(~good)
     if wrong.size:
         raise ValueError(f"{name} of channel {wrong[0]} is {values[wrong[0]]}; it must be {allowed}")

@@ -13,9 +13,10 @@ from itertools import pairwise
 import klayout.db as kdb
 import numpy as np
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.cell_placements import CellPlacements, transformation
-from optinc_pdk.extract.contours import Ints, pack_points
+from optinc_pdk.extract.contours import pack_points
 from optinc_pdk.extract.extracted_block import ExtractedBlock, extract_block, touches_openings_only
 from optinc_pdk.extract.golden_devices import GoldenVariant
 from optinc_pdk.extract.guide_strips import StripRule

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from optinc_pdk.extract.contours import Ints
+from optinc_pdk.arrays import Bools, Floats, Ints
 
 # A box longer than this many strip widths is a long one.
 LONG_STRIPS = 16
@@ -73,13 +72,13 @@ def line_boxes(lines: Ints) -> Ints:
     return np.concatenate([np.minimum(lines[:, :2], lines[:, 2:]), np.maximum(lines[:, :2], lines[:, 2:])], axis=1)
 
 
-def crossed_lines(lines: Ints, edges: Ints) -> NDArray[np.bool_]:
+def crossed_lines(lines: Ints, edges: Ints) -> Bools:
     """Return whether lines (n, 4) cross any of some edges (m, 4), more than `ROUNDING` away from their ends."""
     line, edge = touching_pairs(line_boxes(lines), line_boxes(edges)).T
     start, end = lines[line, :2], lines[line, 2:]
     along, wall, between = end - start, edges[edge, 2:] - edges[edge, :2], edges[edge, :2] - start
 
-    def cross(a: Ints, b: Ints) -> NDArray[np.float64]:
+    def cross(a: Ints, b: Ints) -> Floats:
         return np.asarray(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0], dtype=np.float64)
 
     turn, length = cross(along, wall), np.hypot(*along.T)
@@ -159,7 +158,7 @@ def _across(first: Ints, wide: Ints, second: Ints, tall: Ints) -> Ints:
         candidates += _crossed(first, wide[octave == height], second, tall)
     pairs = np.concatenate([np.zeros((0, 2), dtype=np.int64), *candidates])
     bottom = np.maximum(first[pairs[:, 0], 1], second[pairs[:, 1], 1])
-    overlap: NDArray[np.bool_] = bottom <= np.minimum(first[pairs[:, 0], 3], second[pairs[:, 1], 3])
+    overlap: Bools = bottom <= np.minimum(first[pairs[:, 0], 3], second[pairs[:, 1], 3])
     return np.compress(overlap, pairs, axis=0)
 
 

@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.contours import Contours, contours
 from optinc_pdk.extract.faults import Fault, center_um
@@ -55,9 +55,9 @@ def check_bumps(mask: MaskLayout, pads: Sequence[LabelledPad], process: Process)
     return faults
 
 
-def _octagons(outline: Contours, size: int) -> NDArray[np.bool_]:
+def _octagons(outline: Contours, size: int) -> Bools:
     """Return (C,) whether each polygon is a regular octagon of width ``size`` across its flats, within rounding."""
-    octagon: NDArray[np.bool_] = np.diff(outline.first) == 8
+    octagon: Bools = np.diff(outline.first) == 8
     edges = outline.first[:-1][octagon][:, np.newaxis] + np.arange(8)
     wide = np.all(np.ptp(outline.points[edges], axis=1) == size, axis=1)
     legs = np.hypot(*np.moveaxis(outline.ends[edges] - outline.points[edges], -1, 0))

@@ -8,9 +8,8 @@ from functools import cached_property
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
-from optinc_pdk.extract.contours import Ints
+from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.extract.spatial_index import box_array
 
 # Cells up to this size are placed as a whole, larger ones are resolved into their contents. An MZI is half as long.
@@ -80,7 +79,7 @@ class CellPlacements:
         """
         return box_array(shape.bbox() for shape in self._loose[layer].each())
 
-    def loose_are_boxes(self, layer: int) -> NDArray[np.bool_]:
+    def loose_are_boxes(self, layer: int) -> Bools:
         """Return whether each shape of a layer outside the placed cells is a box.
 
         Args:

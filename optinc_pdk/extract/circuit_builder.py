@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit, ComponentType
-from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.device_matching import ExtractedDevice
 from optinc_pdk.extract.guide_tracing import OpticalNets
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from optinc_pdk.arrays import Ints
+
 # Largest number of indexed edges that start at one point: in a grid of boxes, four polygons share a vertex.
 _SHARED = 4
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import klayout.db as kdb
 import numpy as np
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.cards import Process
-from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, pack_points
+from optinc_pdk.extract.contours import Contours, EdgeIndex, pack_points
 from optinc_pdk.extract.faults import box_center
 from optinc_pdk.extract.golden_devices import GoldenVariant, bounding_box
 from optinc_pdk.extract.mask_layout import NM_PER_UM

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
-from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours
+from optinc_pdk.arrays import Bools, Ints
+from optinc_pdk.extract.contours import Contours, EdgeIndex, contours
 from optinc_pdk.extract.device_matching import DevicePlacement, match_devices
 from optinc_pdk.extract.golden_devices import GoldenVariant
 from optinc_pdk.extract.guide_chains import GuideStrip, read_strip
@@ -145,7 +145,7 @@ def _strips(
     return strips
 
 
-def _across(outline: Contours, width: int) -> NDArray[np.bool_]:
+def _across(outline: Contours, width: int) -> Bools:
     """Return (E,) whether an edge could be a free end of a guide: along an axis and as long as a guide is wide."""
     away = np.abs(outline.ends - outline.points)
     return np.asarray((np.min(away, axis=1) == 0) & (np.max(away, axis=1) == width))

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import klayout.db as kdb
-import numpy as np
-from numpy.typing import NDArray
 
-from optinc_pdk.extract.contours import Ints
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 
 
@@ -59,6 +57,6 @@ def moved_fault(fault: Fault, by: kdb.Vector | kdb.Point) -> Fault:
     return replace(fault, position_um=(x + by.x / NM_PER_UM, y + by.y / NM_PER_UM))
 
 
-def point_um(point: Ints | NDArray[np.float64]) -> tuple[float, float]:
+def point_um(point: Ints | Floats) -> tuple[float, float]:
     """Convert a point (2,) from nm to (x, y) in µm."""
     return float(point[0]) / NM_PER_UM, float(point[1]) / NM_PER_UM

@@ -11,6 +11,7 @@ from array import array
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.extract.size_limits import CellSizes, GdsError
 
 HEADER = 4
@@ -66,7 +67,7 @@ def read_cell_sizes(data: bytes) -> CellSizes:
     )
 
 
-def _record_starts(data: bytes) -> NDArray[np.int64]:
+def _record_starts(data: bytes) -> Ints:
     """Return the byte offset of every record."""
     starts = array("q")
     at, end = 0, len(data) - HEADER
@@ -79,7 +80,7 @@ def _record_starts(data: bytes) -> NDArray[np.int64]:
     return np.array(starts, dtype=np.int64)
 
 
-def _pairs(start: NDArray[np.int64], length: NDArray[np.int64], chosen: NDArray[np.bool_]) -> list[tuple[int, int]]:
+def _pairs(start: Ints, length: Ints, chosen: Bools) -> list[tuple[int, int]]:
     """Return offset and length of the chosen records."""
     return list(zip(start[chosen].tolist(), length[chosen].tolist(), strict=True))
 
@@ -89,12 +90,12 @@ def _text(data: bytes, at: int, size: int) -> bytes:
     return data[at + HEADER : at + size].split(b"\0", 1)[0]
 
 
-def _words(raw: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64]:
+def _words(raw: NDArray[np.uint8], at: Ints) -> Ints:
     """Read unsigned 16-bit integers, as KLayout does, at offsets (n,)."""
     return raw[at].astype(np.int64) * 256 + raw[at + 1]
 
 
-def _check_magnifications(raw: NDArray[np.uint8], at: NDArray[np.int64]) -> None:
+def _check_magnifications(raw: NDArray[np.uint8], at: Ints) -> None:
     """Check magnifications at offsets (n,): 8 bytes with sign, exponent to base 16 plus 64, and fraction of 56 bits."""
     data = raw[at[at + HEADER + 8 <= len(raw), None] + np.arange(HEADER, HEADER + 8)].astype(np.int64)
     fraction = data[:, 1:] @ 256.0 ** -np.arange(1, 8)

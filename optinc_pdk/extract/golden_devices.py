@@ -12,11 +12,12 @@ import klayout.db as kdb
 import numpy as np
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.device_cell import cell_digest
 from optinc_pdk.cards.errors import describe_fault
 from optinc_pdk.cards.quantity import Name, PortName, StrictModel
-from optinc_pdk.extract.contours import Contours, Ints, contours, pack_points
+from optinc_pdk.extract.contours import Contours, contours, pack_points
 from optinc_pdk.file_reading import GOLDEN, read_bytes
 from optinc_pdk.json_io import parse_json
 

@@ -13,9 +13,9 @@ from functools import cached_property
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
-from optinc_pdk.extract.contours import EdgeIndex, Ints
+from optinc_pdk.arrays import Bools, Floats, Ints
+from optinc_pdk.extract.contours import EdgeIndex
 from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.guide_strips import (
     FREE_ERROR_NM2,
@@ -98,7 +98,7 @@ class PlacedStrips:
         )
 
     @property
-    def length_um(self) -> NDArray[np.float64]:
+    def length_um(self) -> Floats:
         """(s,) lengths of the segments in µm."""
         return np.array([strip.sides.length_um for strip in self.strips], dtype=np.float64)[self.strip]
 
@@ -151,7 +151,7 @@ class GuideChains:
     """
 
     ports: Ints
-    length_um: NDArray[np.float64]
+    length_um: Floats
     guide: Ints
 
 
@@ -195,7 +195,7 @@ def join_strips(segments: PlacedStrips, ports: Ints, index: EdgeIndex, rule: Str
     return GuideChains(ports[pairs] if len(pairs) else pairs, np.array(lengths), guide)
 
 
-def _mates(ends: Ints, at_port: NDArray[np.bool_]) -> Ints:
+def _mates(ends: Ints, at_port: Bools) -> Ints:
     """Return (e,) the end that meets each end (e, 2, 2), -1 where there is none."""
     free = np.flatnonzero(~at_port)
     matches = EdgeIndex(ends[free, 0], ends[free, 1]).find(ends[:, 1], ends[:, 0])
@@ -299,13 +299,13 @@ class _Guides:
         return [*_exact_sum(_joined(strips).parts_nm), -2.0 * (before + after)]
 
     @cached_property
-    def enough_nm(self) -> NDArray[np.float64]:
+    def enough_nm(self) -> Floats:
         """(2 n,) length in nm from which a straight guide counts as straight before a guide enters each strip."""
         chords = [strip.entered(end).first_chords_nm for strip in self.strips for end in (0, 1)]
         return np.ceil(2 * STRAIGHT_RATIO * (np.array(chords, dtype=np.float64) + 3 * MEASURED_NM))
 
     @cached_property
-    def straight_nm(self) -> NDArray[np.float64]:
+    def straight_nm(self) -> Floats:
         """(2 n,) length of each strip in nm, by its code, if it is a box along an axis; else 0."""
         lengths = [strip.sides.straight_nm(self.rule) for strip in self.strips]
         return np.repeat(np.array(lengths, dtype=np.float64), 2)
@@ -325,7 +325,7 @@ class _Guides:
         return mean_width_fault([self._width_errors(code) for code in codes.tolist()], self.rule) is not None
 
     @cached_property
-    def rises(self) -> NDArray[np.float64]:
+    def rises(self) -> Floats:
         """(2 n, 2, 2, 4) sums of width errors by code, side, and too wide or too narrow; see `_rise`."""
         rises = np.zeros((len(self.strips), 2, 2, 2, 4))
         # a straight strip along an axis has no errors
@@ -359,7 +359,7 @@ class _Guides:
         return np.array([self._shape(code >> 1, code & 1) for code in codes], dtype=np.int64)
 
     @cached_property
-    def is_short(self) -> NDArray[np.bool_]:
+    def is_short(self) -> Bools:
         """Whether each shape is shorter than the reach of a joint; all shapes are numbered before."""
         return np.array(self.short, dtype=np.bool_)
 
@@ -434,7 +434,7 @@ def _rise(errors: WidthErrors, sign: int) -> tuple[float, float, float, float]:
     return float(sums[-1]), float(np.max(sums[1:])), float(np.min(sums)), inside
 
 
-def _exact_sum(parts: NDArray[np.float64]) -> list[float]:
+def _exact_sum(parts: Floats) -> list[float]:
     """Return a few numbers whose sum is that of many, without any rounding."""
     rest, result = parts.tolist(), []
     while (rounded := math.fsum(rest)) != 0.0:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.cards import DeviceCard, Process
 from optinc_pdk.cards.device_models import PATH_DIFFERENCE
-from optinc_pdk.extract.contours import Ints, contours
+from optinc_pdk.extract.contours import contours
 from optinc_pdk.extract.device_matching import ExtractedDevice
 from optinc_pdk.extract.faults import Fault, box_center, center_um, moved_fault
 from optinc_pdk.extract.golden_devices import GoldenVariant, bounding_box
@@ -192,12 +192,12 @@ def _device(one: GuideStrip, two: GuideStrip, mark: kdb.Box, rule: StripRule, ca
     return ExtractedDevice(card.name, box_center(mark), edges[clockwise], (True,) * 4, settings)
 
 
-def _clockwise(points: NDArray[np.float64], mark: kdb.Box) -> list[int]:
+def _clockwise(points: Floats, mark: kdb.Box) -> list[int]:
     """Return the order of points on the border of a box, clockwise from its lower left corner."""
 
     left, low, right, high = (float(side) for side in box_array([mark])[0])
 
-    def way(point: NDArray[np.float64]) -> float:
+    def way(point: Floats) -> float:
         """Length of the border up to a point."""
         x, y = map(float, point)
         if x == left:
@@ -211,7 +211,7 @@ def _clockwise(points: NDArray[np.float64], mark: kdb.Box) -> list[int]:
     return sorted(range(len(points)), key=lambda number: way(points[number]))
 
 
-def _centre_line(strip: GuideStrip) -> NDArray[np.float64]:
+def _centre_line(strip: GuideStrip) -> Floats:
     """Return the centre line (n, 2) of a guide in nm: midpoints between corners of one side and the other side."""
     left, right = strip.sides.left, strip.sides.right[::-1]
     # guides are at most a few turns long

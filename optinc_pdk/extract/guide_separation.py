@@ -10,10 +10,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.extract.box_pairs import OUTWARDS, crossed_lines, line_boxes, touching_pairs
-from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints
+from optinc_pdk.extract.contours import Contours, EdgeIndex
 from optinc_pdk.extract.device_matching import DevicePlacement, ExtractedDevice
 from optinc_pdk.extract.faults import Fault, point_um
 from optinc_pdk.extract.guide_chains import GuideStrip, PlacedStrips
@@ -85,13 +85,13 @@ def check_separation(
     return faults
 
 
-def _inside(boxes: Ints, others: Ints) -> NDArray[np.bool_]:
+def _inside(boxes: Ints, others: Ints) -> Bools:
     """Return (n,) whether a box (n, 4) lies in any of some others (n, m, 4)."""
     inside = (boxes[:, None, :2] >= others[..., :2]) & (boxes[:, None, 2:] <= others[..., 2:])
     return np.asarray(np.any(np.all(inside, axis=2), axis=1))
 
 
-def _sides(segments: PlacedStrips) -> tuple[Ints, Ints, NDArray[np.float64]]:
+def _sides(segments: PlacedStrips) -> tuple[Ints, Ints, Floats]:
     """Return places on the sides of segments: the number of the segment, the place in nm, the outward normal."""
     numbers, points, outward = [], [], []
     order = np.argsort(segments.strip, kind="stable")
@@ -104,7 +104,7 @@ def _sides(segments: PlacedStrips) -> tuple[Ints, Ints, NDArray[np.float64]]:
     return np.concatenate(numbers), np.concatenate(points), np.concatenate(outward)
 
 
-def _places(strip: GuideStrip) -> tuple[Ints, NDArray[np.float64]]:
+def _places(strip: GuideStrip) -> tuple[Ints, Floats]:
     """Return places (n, 2) in nm on both sides of a strip, at regular distances, and the outward normals there."""
     points, outward = [], []
     for side in (strip.sides.left, strip.sides.right):
@@ -120,7 +120,7 @@ def _places(strip: GuideStrip) -> tuple[Ints, NDArray[np.float64]]:
     return np.concatenate(points), np.concatenate(outward)
 
 
-def _gaps(points: Ints, outward: NDArray[np.float64], silicon: Ints, rule: StripRule) -> NDArray[np.float64]:
+def _gaps(points: Ints, outward: Floats, silicon: Ints, rule: StripRule) -> Floats:
     """Return the distance (n,) in nm to the nearest edge that faces a side; infinite if it is not too close.
 
     Args:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.extract.contours import Ints
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.extract.faults import Fault, point_um
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 
@@ -73,9 +73,9 @@ class WidthErrors:
         middle: (n, 2) middles of these parts in nm.
     """
 
-    error: NDArray[np.float64]
-    allowed: NDArray[np.float64]
-    middle: NDArray[np.float64]
+    error: Floats
+    allowed: Floats
+    middle: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ class StripSides:
         return math.fsum(self.parts_nm.tolist()) / (2 * NM_PER_UM)
 
     @property
-    def parts_nm(self) -> NDArray[np.float64]:
+    def parts_nm(self) -> Floats:
         """Lengths in nm that add up to those of both sides, of which `length_um` is the mean."""
         start, stop = _inward(self.right[-1], self.left[0]), _inward(self.right[0], self.left[-1])
         return np.concatenate([_parts_nm(self.left, start, stop), _parts_nm(self.right, -stop, -start)])
@@ -250,7 +250,7 @@ def split_sides(ring: Ints, first: int, second: int) -> StripSides:
     return StripSides(away[: split + 1], away[split + 1 :])
 
 
-def _parts_nm(side: Ints, start: Ints, stop: Ints) -> NDArray[np.float64]:
+def _parts_nm(side: Ints, start: Ints, stop: Ints) -> Floats:
     """Return lengths in nm that add up to that of a side before its corners were rounded to the grid.
 
     Runs of short chords are replaced by chords of about ``MEASURED_NM``, which rounding hardly lengthens. Each of these
@@ -277,7 +277,7 @@ def _parts_nm(side: Ints, start: Ints, stop: Ints) -> NDArray[np.float64]:
     return np.concatenate([length, (angle / span) ** 2 * cubes / 12])
 
 
-def _measured_chords(chord: NDArray[np.float64]) -> Ints:
+def _measured_chords(chord: Floats) -> Ints:
     """Return the first of the chords (n,) that each measured chord replaces; the result is the same from both ends."""
     long = chord >= MEASURED_NM
     begins = np.concatenate([[True], long[1:] | long[:-1]])
@@ -328,7 +328,7 @@ def _turn_fault(side: Ints, start: Ints, stop: Ints) -> Fault | None:
     return Fault("width", text, point_um(side[worst]))
 
 
-def turns_deg(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
+def turns_deg(before: Floats, after: Floats) -> Floats:
     """Return the angles between pairs of vectors.
 
     Args:
@@ -348,9 +348,7 @@ def _inward(start: Ints, end: Ints) -> Ints:
     return np.array([y, -x])
 
 
-def nearest(
-    points: NDArray[Any], line: Ints, reach: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+def nearest(points: NDArray[Any], line: Ints, reach: int) -> tuple[Floats, Ints, Floats]:
     """Find the nearest places of one side to points of the other side.
 
     Args:
@@ -378,8 +376,8 @@ def nearest(
 
 
 def _nearest_chords(
-    points: NDArray[Any], start: NDArray[np.float64], leg: NDArray[np.float64], middle: Ints, reach: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    points: NDArray[Any], start: Floats, leg: Floats, middle: Ints, reach: int
+) -> tuple[Floats, Ints, Floats]:
     """Find the nearest places to points on chords, given by their starts and legs, around one chord for each point."""
     near = np.clip(middle[:, None] + np.arange(-reach, reach + 1), 0, len(leg) - 1)
     (x, y), (u, v) = (points[:, None, :] - start[near]).transpose(2, 0, 1), leg.T[:, near]
@@ -389,7 +387,7 @@ def _nearest_chords(
     return np.sqrt(square[best]), near[best], along[best]
 
 
-def _share(line: NDArray[Any], offset: float) -> NDArray[np.float64]:
+def _share(line: NDArray[Any], offset: float) -> Floats:
     """Return (n,) the share of the middle line's length before each point of one side of a strip.
 
     The outer side of a turn is longer than the middle line by the angle times half the width, the inner side shorter.

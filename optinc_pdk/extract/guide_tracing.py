@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
-from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours
+from optinc_pdk.arrays import Bools, Floats, Ints
+from optinc_pdk.extract.contours import Contours, EdgeIndex, contours
 from optinc_pdk.extract.device_matching import ExtractedDevice
 from optinc_pdk.extract.faults import Fault, center_um, point_um
 from optinc_pdk.extract.golden_devices import GoldenVariant
@@ -37,7 +37,7 @@ class OpticalNets:
     """
 
     ports: Ints
-    length_um: NDArray[np.float64]
+    length_um: Floats
     segments: PlacedStrips
     net: Ints
     faults: list[Fault]
@@ -149,7 +149,7 @@ def _segments(
     )
 
 
-def _ends_by_piece(outline: Contours, meets: NDArray[np.bool_]) -> list[Ints]:
+def _ends_by_piece(outline: Contours, meets: Bools) -> list[Ints]:
     """Return, for each piece, the numbers of its edges for which ``meets`` is true."""
     where = np.flatnonzero(meets)
     count = len(outline.holes)

@@ -10,9 +10,9 @@ from pathlib import Path
 import klayout.db as kdb
 import numpy as np
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.errors import printable_line
 from optinc_pdk.extract.cell_placements import CellPlacements, find_cell_placements
-from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.layout_reader import check_layers, check_unit, read_layout
 from optinc_pdk.extract.size_limits import GdsError
 from optinc_pdk.validation import validate_api

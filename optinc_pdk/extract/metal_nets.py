@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit.connectivity import component_labels
-from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.device_matching import ExtractedDevice
 from optinc_pdk.extract.faults import Fault, center_um
 from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, MaskLayout, label_positions
@@ -123,7 +122,7 @@ class MetalNets:
         """
         return self._nets_at(0, points)
 
-    def _via_conductance(self, mask: MaskLayout, process: Process) -> NDArray[np.float64]:
+    def _via_conductance(self, mask: MaskLayout, process: Process) -> Floats:
         """Return the conductance in S of the vias on each piece of the lowest metal, infinite if none is stated."""
         conductance = np.zeros(len(self._pieces))
         vias = region_polygons(mask.region(process.contact.vias[0]).merged())
@@ -134,7 +133,7 @@ class MetalNets:
         np.add.at(conductance, piece[piece >= 0], (area / float(ohm) if ohm else area * np.inf)[piece >= 0])
         return conductance
 
-    def via_ohm(self, points: Ints) -> NDArray[np.float64]:
+    def via_ohm(self, points: Ints) -> Floats:
         """Return the resistance of the vias on each heater contact, between the lowest two metals.
 
         All vias on the metal shape of a contact count as connected in parallel.
@@ -162,7 +161,7 @@ class MetalNets:
         """
         return [(int(self._net[n]), self._pieces[n]) for n in self._numbers[layer]]
 
-    def wire_area_um2(self, nets: Ints) -> NDArray[np.float64]:
+    def wire_area_um2(self, nets: Ints) -> Floats:
         """Return the total area of wires and pads of each net.
 
         Args:
@@ -296,7 +295,7 @@ def is_ground(label: str) -> bool:
     return label.startswith(GROUND_PREFIX)
 
 
-def estimate_wires_ohm(metal: MetalNets, nets: Ints, alone: NDArray[np.bool_], process: Process) -> NDArray[np.float64]:
+def estimate_wires_ohm(metal: MetalNets, nets: Ints, alone: Bools, process: Process) -> Floats:
     """Estimate the resistance of each wire that connects one pad to one heater contact.
 
     The estimate is sheet resistance × length / width. The length is the area of the net outside pad and contact,

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import klayout.db as kdb
 import numpy as np
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.loader import components_folder
-from optinc_pdk.extract.contours import Contours, EdgeIndex, Ints, contours, pack_points
+from optinc_pdk.extract.contours import Contours, EdgeIndex, contours, pack_points
 from optinc_pdk.extract.device_matching import DevicePlacement
 from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.golden_devices import GoldenVariant, bounding_box, renewal

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.cards import Process
-from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.device_matching import ExtractedDevice
 from optinc_pdk.extract.faults import Fault, box_center, center_um
 from optinc_pdk.extract.heater_tapers import part_of_constant_width, taper_squares
@@ -133,7 +132,7 @@ def _regular_heaters(mask: MaskLayout, heaters: Ints, metal: PolygonIndex, width
     return regular_heaters
 
 
-def _between(heaters: Ints, ends: Ints, along: int) -> tuple[Ints, NDArray[np.bool_]]:
+def _between(heaters: Ints, ends: Ints, along: int) -> tuple[Ints, Bools]:
     """Find the part of each heater between two boxes of metal.
 
     Args:

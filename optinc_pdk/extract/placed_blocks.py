@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import klayout.db as kdb
 import numpy as np
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.extract.box_pairs import touching_pairs
-from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.device_matching import DevicePlacement
 from optinc_pdk.extract.extracted_block import ExtractedBlock
 from optinc_pdk.extract.guide_chains import GuideStrip, PlacedStrips

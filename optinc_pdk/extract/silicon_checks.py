@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 import klayout.db as kdb
 import numpy as np
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import FacetRule
 from optinc_pdk.extract.box_pairs import touching_pairs
-from optinc_pdk.extract.contours import Ints, contours
+from optinc_pdk.extract.contours import contours
 from optinc_pdk.extract.device_matching import DevicePlacement
 from optinc_pdk.extract.faults import Fault, area_text, center_um, moved_fault
 from optinc_pdk.extract.golden_devices import GoldenVariant

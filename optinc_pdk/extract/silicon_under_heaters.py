@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.cell_placements import transformation
-from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.mask_layout import MaskLayout
 from optinc_pdk.extract.spatial_index import PolygonIndex, region_polygons
 
@@ -16,7 +15,7 @@ from optinc_pdk.extract.spatial_index import PolygonIndex, region_polygons
 MIN_REPEATS = 4
 
 
-def find_guides_under(mask: MaskLayout, active: Ints, along: int, width: int) -> tuple[Ints, NDArray[np.bool_]]:
+def find_guides_under(mask: MaskLayout, active: Ints, along: int, width: int) -> tuple[Ints, Bools]:
     """Find the straight guide under each heater.
 
     Args:
@@ -46,7 +45,7 @@ def _region(boxes: Ints) -> kdb.Region:
     return kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in boxes.tolist()])
 
 
-def _single_boxes(silicon: kdb.Region, boxes: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+def _single_boxes(silicon: kdb.Region, boxes: Ints) -> tuple[Ints, Bools]:
     """Return (n, 4) the silicon within boxes (n, 4), and (n,) whether it is a single box."""
     owner, cut, slanted = PolygonIndex(region_polygons(silicon)).cut(boxes)
     single = np.bincount(owner, minlength=len(boxes)) == 1
@@ -56,7 +55,7 @@ def _single_boxes(silicon: kdb.Region, boxes: Ints) -> tuple[Ints, NDArray[np.bo
     return silicon_boxes, np.asarray(single)
 
 
-def _under_in_cells(mask: MaskLayout, boxes: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+def _under_in_cells(mask: MaskLayout, boxes: Ints) -> tuple[Ints, Bools]:
     """Do the same for boxes that touch only one placed cell, once for all its placements; False for other boxes."""
     silicon, known = boxes.copy(), np.zeros(len(boxes), dtype=bool)
     if mask.places is None:

@@ -10,11 +10,10 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.errors import InputError
 
-Ints = NDArray[np.int64]
 # Limits of this program, not of a process. The largest network laid out so far, 41,664 MZIs on six dies, has 1,199
 # cells and, flattened, 2.4 million shapes and 1.1 million placed cells with 164 million points.
 MAX_CELLS = 100_000

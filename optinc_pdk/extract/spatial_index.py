@@ -7,10 +7,9 @@ from functools import cached_property
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.extract.box_pairs import touching_pairs
-from optinc_pdk.extract.contours import Ints
 
 NOT_FOUND = -1
 
@@ -53,7 +52,7 @@ class PolygonIndex:
         return box_array(box for boxes in parts for box in boxes), owner
 
     @cached_property
-    def _slanted(self) -> NDArray[np.bool_]:
+    def _slanted(self) -> Bools:
         """(n,) whether a polygon has edges that are not parallel to an axis."""
         return np.array([not polygon.is_rectilinear() for polygon in self._polygons], dtype=bool)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes
 from optinc_pdk.factor.svd import SvdFactor
 
 
@@ -31,7 +31,7 @@ class BlockDiagonalFactor:
         """Number of MZIs by the convention of arXiv 2603.28290, summed over the parts."""
         return sum(part.mzis for part in self.parts)
 
-    def matrix(self) -> NDArray[np.complex128]:
+    def matrix(self) -> Complexes:
         """Returns the complex matrix, of shape ``shape``, that meshes and attenuators realise, including the scales."""
         total = np.zeros(self.shape, dtype=np.complex128)
         for part, rows, columns in zip(self.parts, self.rows, self.columns, strict=True):

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.factor.checks import as_matrix, check_passive
 from optinc_pdk.factor.counts import TreeCount, block_trees, unitary_diagonal_mzis, unitary_mzis
 from optinc_pdk.factor.matrix_structure import find_structure
 from optinc_pdk.factor.mesh import Mesh
 from optinc_pdk.factor.rectangular import rectangular
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +43,14 @@ class BlockFactor:
 
     shape: tuple[int, int]
     block: int
-    block_row: NDArray[np.int64]
-    block_column: NDArray[np.int64]
+    block_row: Ints
+    block_column: Ints
     unitary: tuple[Mesh, ...]
-    attenuation: NDArray[np.float64]
+    attenuation: Floats
     scale: float
-    block_error: NDArray[np.float64]
+    block_error: Floats
     error: float
-    needed_mzis: NDArray[np.int64]
+    needed_mzis: Ints
 
     def __post_init__(self) -> None:
         """Checks that attenuators can realise the diagonals."""
@@ -86,7 +85,7 @@ class BlockFactor:
         nonzero[self.block_row, self.block_column] = np.any(self.attenuation > 0.0, axis=1)
         return block_trees(*self.shape, self.block, excess_db, nonzero)
 
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> Floats:
         """Returns the (out, in) real approximation of W, including the scale.
 
         It is the real part of the fields, which homodyne detection reads.
@@ -149,7 +148,7 @@ def unitary_diagonal(W: ArrayLike, block: int | None = None) -> BlockFactor:
     )
 
 
-def _as_weights(W: ArrayLike) -> NDArray[np.float64]:
+def _as_weights(W: ArrayLike) -> Floats:
     matrix = as_matrix("W", W)
     if matrix.dtype.kind == "c":
         raise ValueError("W is complex; weights are real, because homodyne detection reads the real part")
@@ -171,7 +170,7 @@ def _as_block_size(block: int | None, rows: int, columns: int) -> int:
     return int(block)
 
 
-def _needed_mzis(unitary: NDArray[np.float64], attenuation: NDArray[np.float64]) -> int:
+def _needed_mzis(unitary: Floats, attenuation: Floats) -> int:
     """Number of MZIs of one block: a mesh per independent part of its unitary, and the attenuators."""
     if not np.any(attenuation):
         return 0
@@ -179,9 +178,7 @@ def _needed_mzis(unitary: NDArray[np.float64], attenuation: NDArray[np.float64])
     return meshes + int(np.count_nonzero((attenuation > 0.0) & (attenuation < 1.0 - 1e-12)))
 
 
-def _polar_and_diagonal(
-    entries: NDArray[np.float64], size: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+def _polar_and_diagonal(entries: Floats, size: int) -> tuple[Floats, Floats, float]:
     """(s, s) unitary, (s,) diagonal, and Frobenius norm of the error of one block.
 
     The best d_i over the used inputs is <W_i, U_i> / |U_i|^2, which is <W_i, U_i> of the paper for a whole block. It is
@@ -203,7 +200,7 @@ def _polar_and_diagonal(
     return unitary, diagonal, float(error)
 
 
-def _square_parts(whole: NDArray[np.float64], used_columns: int) -> list[tuple[Ints, Ints]]:
+def _square_parts(whole: Floats, used_columns: int) -> list[tuple[Ints, Ints]]:
     """Rows and columns of square parts that cover a square block, so that zeros between the parts stay zero.
 
     A part with more columns than rows is completed with zero rows, one with more rows than columns with zero columns,

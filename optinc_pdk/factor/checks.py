@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.arrays import Floats
+
 
 def as_numbers(name: str, value: ArrayLike) -> NDArray[Any]:
     """Converts an argument to a numeric array of any shape, without copying where possible.
@@ -75,7 +77,7 @@ def as_matrix(name: str, value: ArrayLike, batch: bool = False) -> NDArray[Any]:
     return matrix
 
 
-def check_passive(name: str, values: NDArray[np.float64], largest: float) -> None:
+def check_passive(name: str, values: Floats, largest: float) -> None:
     """Checks that a passive chip can realise singular values or transmissions.
 
     Args:

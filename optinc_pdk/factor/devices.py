@@ -20,11 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.factor.mesh import Mesh
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Complexes = NDArray[np.complex128]
 
 _DB = np.log(10.0) / 20.0
 

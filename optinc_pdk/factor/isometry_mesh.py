@@ -12,17 +12,15 @@ import cmath
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.factor.mesh import TWO_PI, Mesh, mzi_transfer, wrap
-
-Complexes = NDArray[np.complex128]
 
 ZERO = 1e-15
 """Entries of unit vectors below this count as zero."""
 
 
-def mesh_of_rows(rows: NDArray[np.complex128]) -> Mesh:
+def mesh_of_rows(rows: Complexes) -> Mesh:
     """Decomposes orthonormal rows into a mesh that realises them at its first r outputs.
 
     Args:
@@ -48,7 +46,7 @@ def mesh_of_rows(rows: NDArray[np.complex128]) -> Mesh:
     return _mesh(modes, placed, phases)
 
 
-def mesh_of_columns(columns: NDArray[np.complex128]) -> Mesh:
+def mesh_of_columns(columns: Complexes) -> Mesh:
     """Decomposes orthonormal columns into a mesh that realises them for its first r inputs.
 
     Args:
@@ -81,7 +79,7 @@ def mesh_of_columns(columns: NDArray[np.complex128]) -> Mesh:
     return _mesh(modes, placed, phases)
 
 
-def _mesh(modes: int, placed: list[tuple[int, float, float]], phases: NDArray[np.float64]) -> Mesh:
+def _mesh(modes: int, placed: list[tuple[int, float, float]], phases: Floats) -> Mesh:
     """Mesh of MZIs given in the order of the light, each in the first column that is free on both of its modes."""
     free = np.zeros(modes, dtype=np.int64)
     column = np.zeros(len(placed), dtype=np.int64)

@@ -12,13 +12,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.compilation import compiled
-
-_Floats = NDArray[np.float64]
-_Complexes = NDArray[np.complex128]
-_Indices = NDArray[np.int64]
 
 # Vectors propagated together, so that the fields of all modes stay in a second-level cache.
 _TILE = 128
@@ -49,7 +45,7 @@ def _rotation(xr: float, xi: float, yr: float, yi: float) -> tuple[float, float,
 
 
 @compiled
-def _rotate_rows(real: _Floats, imag: _Floats, upper: int, column: int, rotation: tuple[float, float, float]) -> None:
+def _rotate_rows(real: Floats, imag: Floats, upper: int, column: int, rotation: tuple[float, float, float]) -> None:
     """Rotates two rows in place, from a column on; x is the lower row, y the upper."""
     xr, xi = real[upper + 1, column:], imag[upper + 1, column:]
     yr, yi = real[upper, column:], imag[upper, column:]
@@ -63,7 +59,7 @@ def _rotate_rows(real: _Floats, imag: _Floats, upper: int, column: int, rotation
 
 
 @compiled
-def _rotate_along_row(real: _Floats, imag: _Floats, rotations: _Floats) -> None:
+def _rotate_along_row(real: Floats, imag: Floats, rotations: Floats) -> None:
     """Rotates neighbouring entries of one row in place, the last pair (x, y) first, then the pair to its left."""
     last = len(real) - 1
     p, q = real[last], imag[last]
@@ -79,7 +75,7 @@ def _rotate_along_row(real: _Floats, imag: _Floats, rotations: _Floats) -> None:
 
 
 @compiled
-def _null_row_pair(real: _Floats, imag: _Floats, upper: int, column: int, rotation: _Floats) -> None:
+def _null_row_pair(real: Floats, imag: Floats, upper: int, column: int, rotation: Floats) -> None:
     """Nulls [upper + 1, column] by a rotation with the row above; both rows are zero to the left."""
     lower = upper + 1
     cr, ci, s = _rotation(real[lower, column], imag[lower, column], real[upper, column], imag[upper, column])
@@ -91,7 +87,7 @@ def _null_row_pair(real: _Floats, imag: _Floats, upper: int, column: int, rotati
 
 
 @compiled
-def _null_from_right(real: _Floats, imag: _Floats, diagonal: int, chain: _Floats) -> None:
+def _null_from_right(real: Floats, imag: Floats, diagonal: int, chain: Floats) -> None:
     """Nulls antidiagonal ``diagonal`` by rotating columns, from the bottom row up.
 
     All earlier rotations are applied to a row first; its entry then defines the next rotation.
@@ -110,7 +106,7 @@ def _null_from_right(real: _Floats, imag: _Floats, diagonal: int, chain: _Floats
 
 
 @compiled
-def null_rectangular(real: _Floats, imag: _Floats, order: _Indices, rotations: _Floats) -> None:
+def null_rectangular(real: Floats, imag: Floats, order: Ints, rotations: Floats) -> None:
     """Diagonalises unitaries by rotating columns and rows alternately (Clements et al.).
 
     Args:
@@ -140,7 +136,7 @@ def null_rectangular(real: _Floats, imag: _Floats, order: _Indices, rotations: _
 
 
 @compiled
-def null_triangular(real: _Floats, imag: _Floats, order: _Indices, rotations: _Floats) -> None:
+def null_triangular(real: Floats, imag: Floats, order: Ints, rotations: Floats) -> None:
     """Diagonalises unitaries by rotating rows only (Reck et al.); arguments as for :func:`null_rectangular`."""
     batch, modes, _ = real.shape
     for index in range(batch):
@@ -175,15 +171,15 @@ def _unit(phasor: complex) -> complex:
 
 @compiled
 def phases_from_rotations(
-    rotations: _Floats,
-    row: _Indices,
-    order: _Indices,
+    rotations: Floats,
+    row: Ints,
+    order: Ints,
     inner: int,
-    diagonal: _Complexes,
+    diagonal: Complexes,
     free_phi: float,
-    theta: _Floats,
-    phi: _Floats,
-    output_phase: _Floats,
+    theta: Floats,
+    phi: Floats,
+    output_phase: Floats,
 ) -> None:
     """Converts rotations to MZI phases in the order of the light; moves the remaining phases to the outputs.
 
@@ -236,9 +232,7 @@ def phases_from_rotations(
 
 
 @compiled
-def _pass_mzi(
-    tr: _Floats, ti: _Floats, br: _Floats, bi: _Floats, transfer: tuple[float, float, complex, complex]
-) -> None:
+def _pass_mzi(tr: Floats, ti: Floats, br: Floats, bi: Floats, transfer: tuple[float, float, complex, complex]) -> None:
     """Propagates the fields of an MZI's upper (t) and lower (b) guide through it, in place."""
     sine, cosine, upper, lower = transfer
     g, gi, h, hi = upper.real, upper.imag, lower.real, lower.imag
@@ -253,12 +247,12 @@ def _pass_mzi(
 
 @compiled
 def propagate(
-    row: _Indices,
-    theta: _Floats,
-    phi: _Floats,
-    output_phase: _Floats,
-    fields: _Complexes,
-    light: _Complexes,
+    row: Ints,
+    theta: Floats,
+    phi: Floats,
+    output_phase: Floats,
+    fields: Complexes,
+    light: Complexes,
 ) -> None:
     """Computes the output fields of a batch of meshes, a few vectors at a time so that they stay in the cache.
 

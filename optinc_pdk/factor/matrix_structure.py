@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.factor.checks import as_matrix
-
-Ints = NDArray[np.int64]
 
 RELATIVE_ZERO = 1e-12
 """Entries and singular values below this fraction of the largest singular value count as zero."""
@@ -97,7 +96,7 @@ def _part(matrix: NDArray[Any], rows: Ints, columns: Ints) -> MatrixPart:
     return MatrixPart(rows, columns, int(np.count_nonzero(singular > RELATIVE_ZERO * singular[0])))
 
 
-def _connected(nonzero: NDArray[np.bool_]) -> list[tuple[Ints, Ints]]:
+def _connected(nonzero: Bools) -> list[tuple[Ints, Ints]]:
     """Rows and columns of each connected component, in order of the first row."""
     unassigned = np.any(nonzero, axis=1)
     components: list[tuple[Ints, Ints]] = []

@@ -45,6 +45,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.factor.checks import as_numbers, check_finite
 
 TWO_PI = 2.0 * np.pi
@@ -71,11 +72,11 @@ class Mesh:
     """
 
     modes: int
-    row: NDArray[np.int64]
-    column: NDArray[np.int64]
-    theta: NDArray[np.float64]
-    phi: NDArray[np.float64]
-    output_phase: NDArray[np.float64]
+    row: Ints
+    column: Ints
+    theta: Floats
+    phi: Floats
+    output_phase: Floats
 
     def __post_init__(self) -> None:
         """Checks shapes, positions and phases."""
@@ -122,7 +123,7 @@ class Mesh:
             column, mode = divmod(int(np.argmax(uses > 1)), self.modes)
             raise ValueError(f"two MZIs of column {column} touch mode {mode}; move one to another column")
 
-    def matrix(self) -> NDArray[np.complex128]:
+    def matrix(self) -> Complexes:
         """Returns the transfer matrix of the whole mesh of ideal devices.
 
         Returns:
@@ -131,7 +132,7 @@ class Mesh:
         """
         return self.apply(np.eye(self.modes))
 
-    def apply(self, fields: ArrayLike) -> NDArray[np.complex128]:
+    def apply(self, fields: ArrayLike) -> Complexes:
         """Computes the output fields of the mesh. The first call on a machine takes seconds, because it compiles.
 
         Args:
@@ -169,7 +170,7 @@ class Mesh:
         raise ValueError(f"fields has shape {fields.shape}; this mesh takes ({modes},) or ({modes}, vectors){each}")
 
 
-def mzi_transfer(theta: ArrayLike, phi: ArrayLike) -> NDArray[np.complex128]:
+def mzi_transfer(theta: ArrayLike, phi: ArrayLike) -> Complexes:
     """Transfer matrices of lossless MZIs with 50:50 couplers (formula in the module's docstring).
 
     Args:
@@ -188,7 +189,7 @@ def mzi_transfer(theta: ArrayLike, phi: ArrayLike) -> NDArray[np.complex128]:
     return np.stack([upper, lower], axis=-2)
 
 
-def wrap(phase: ArrayLike) -> NDArray[np.float64]:
+def wrap(phase: ArrayLike) -> Floats:
     """Wraps phases in rad into [0, 2 pi)."""
     wrapped = np.mod(np.asarray(phase, dtype=np.float64), TWO_PI)
     # The remainder of a tiny negative phase rounds up to 2 pi.

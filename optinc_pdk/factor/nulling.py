@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.factor.checks import as_matrix
 from optinc_pdk.factor.mesh import Mesh
 
@@ -27,13 +28,13 @@ class Arrangement:
         inner: Number of MZIs that light passes before the diagonal of phases that remains after nulling.
     """
 
-    row: NDArray[np.int64]
-    column: NDArray[np.int64]
-    order: NDArray[np.int64]
+    row: Ints
+    column: Ints
+    order: Ints
     inner: int
 
 
-def arrange(row: NDArray[np.int64], column: NDArray[np.int64], inner: int) -> Arrangement:
+def arrange(row: Ints, column: Ints, inner: int) -> Arrangement:
     """Creates the arrangement of MZIs that are given in the order in which light passes them.
 
     Args:
@@ -108,9 +109,7 @@ def decompose(
     )
 
 
-def _remaining_diagonal(
-    stack: NDArray[Any], real: NDArray[np.float64], imag: NDArray[np.float64], name: str
-) -> NDArray[np.complex128]:
+def _remaining_diagonal(stack: NDArray[Any], real: Floats, imag: Floats, name: str) -> Complexes:
     """(batch, N) phasors on the diagonal after nulling; raises ValueError where U was not unitary.
 
     R^H R - I of the upper-triangular remainder R has the Frobenius norm of U^H U - I. A bound of it needs no matrix

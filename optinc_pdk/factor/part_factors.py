@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.factor.checks import as_matrix
 from optinc_pdk.factor.counts import dense_mzis
 from optinc_pdk.factor.isometry_mesh import mesh_of_columns, mesh_of_rows
@@ -33,7 +34,7 @@ class PartFactor:
 
     part: MatrixPart
     u: Mesh
-    s: NDArray[np.float64]
+    s: Floats
     v: Mesh
 
     @property
@@ -66,7 +67,7 @@ class StructuredFactor:
         """MZIs saved relative to :func:`optinc_pdk.factor.counts.dense_mzis`, by zeros, low rank and orthogonality."""
         return dense_mzis(*self.shape) - self.mzis
 
-    def matrix(self) -> NDArray[np.complex128]:
+    def matrix(self) -> Complexes:
         """Returns the (out, in) complex matrix that the parts realise, including the scale."""
         whole = np.zeros(self.shape, dtype=np.complex128)
         for factor in self.parts:
@@ -104,7 +105,7 @@ def factor_by_parts(W: ArrayLike) -> StructuredFactor:
     )
 
 
-_Thin = tuple[NDArray[np.complex128], NDArray[np.float64], NDArray[np.complex128]]
+_Thin = tuple[Complexes, Floats, Complexes]
 
 
 def _thin_svd(matrix: NDArray[Any], part: MatrixPart) -> _Thin:
@@ -121,7 +122,7 @@ def _thin_svd(matrix: NDArray[Any], part: MatrixPart) -> _Thin:
     return left[:, :rank], singular[:rank], right[:rank]
 
 
-def _has_orthogonal_columns(entries: NDArray[np.complex128]) -> bool:
+def _has_orthogonal_columns(entries: Complexes) -> bool:
     """Whether the columns are orthogonal to rounding."""
     unit = entries / np.linalg.norm(entries, axis=0)
     gram = np.abs(unit.conj().T @ unit)
@@ -130,9 +131,9 @@ def _has_orthogonal_columns(entries: NDArray[np.complex128]) -> bool:
 
 def _meshes(
     part: MatrixPart,
-    left: NDArray[np.complex128],
-    singular: NDArray[np.float64],
-    right: NDArray[np.complex128],
+    left: Complexes,
+    singular: Floats,
+    right: Complexes,
     largest: float,
 ) -> PartFactor:
     """Meshes of a part; the output phases of v commute with the attenuators and move into u."""
@@ -145,6 +146,6 @@ def _meshes(
     return PartFactor(part, u, np.where(transmission > 1.0 - 1e-12, 1.0, transmission), bare)
 
 
-def _fills_a_mesh(vectors: NDArray[np.complex128]) -> bool:
+def _fills_a_mesh(vectors: Complexes) -> bool:
     """Whether the vectors form a whole unitary that is not diagonal; a rectangle is then the shortest mesh."""
     return vectors.shape[0] == vectors.shape[1] and bool(np.any(vectors - np.diag(np.diagonal(vectors))))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.factor.checks import as_matrix, as_numbers, check_passive
 from optinc_pdk.factor.counts import svd_mzis
 from optinc_pdk.factor.mesh import Mesh
@@ -31,7 +32,7 @@ class SvdFactor:
     """
 
     u: Mesh
-    s: NDArray[np.float64]
+    s: Floats
     v: Mesh
     scale: float
 
@@ -43,7 +44,7 @@ class SvdFactor:
         check_passive("s", self.s, self.scale)
 
     @property
-    def attenuation(self) -> NDArray[np.float64]:
+    def attenuation(self) -> Floats:
         """Field transmission of the attenuators, ``s`` / ``scale``, (r,), in [0, 1]; the maximum is 1."""
         return self.s / self.scale
 
@@ -52,7 +53,7 @@ class SvdFactor:
         """Number of MZIs by the convention of arXiv 2603.28290: both meshes, and an attenuator per output."""
         return svd_mzis(self.u.modes, self.v.modes)
 
-    def matrix(self) -> NDArray[np.complex128]:
+    def matrix(self) -> Complexes:
         """Returns the (m, n) complex matrix that meshes and attenuators realise, including the scale."""
         rank = self.s.size
         passive = (self.u.matrix()[:, :rank] * self.attenuation) @ self.v.matrix()[:rank]
@@ -191,7 +192,7 @@ def svd_mixed(
     return _generic(vectors, rng, decompose)
 
 
-_Vectors = tuple[NDArray[Any], NDArray[np.float64], NDArray[Any]]
+_Vectors = tuple[NDArray[Any], Floats, NDArray[Any]]
 
 
 def _vectors(W: ArrayLike) -> _Vectors:
@@ -205,7 +206,7 @@ def _vectors(W: ArrayLike) -> _Vectors:
     return left, singular, right
 
 
-def _complex_vectors(W: ArrayLike) -> tuple[NDArray[np.complex128], NDArray[np.float64], NDArray[np.complex128]]:
+def _complex_vectors(W: ArrayLike) -> tuple[Complexes, Floats, Complexes]:
     """Singular vectors and values; values up to `NULL` times the largest are 0."""
     left, singular, right = _vectors(W)
     kept = np.where(singular > NULL * singular[0], singular, 0.0)
@@ -228,7 +229,7 @@ def _generic(
 
 def _meshes(
     left: NDArray[Any],
-    singular: NDArray[np.float64],
+    singular: Floats,
     right: NDArray[Any],
     order: ArrayLike | None,
     signs: ArrayLike | None,
@@ -254,7 +255,7 @@ def _meshes(
     )
 
 
-def _random_unitary(size: int, rng: np.random.Generator) -> NDArray[np.complex128]:
+def _random_unitary(size: int, rng: np.random.Generator) -> Complexes:
     """A Haar-distributed unitary (Mezzadri, arXiv math-ph/0609050)."""
     gauss = rng.standard_normal((size, size)) + 1j * rng.standard_normal((size, size))
     q, r = np.linalg.qr(gauss)

@@ -6,9 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from optinc_pdk.arrays import Ints
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import BendRadiusRule, ForeignGuideRule
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
@@ -14,7 +15,6 @@ from optinc_pdk.layout.copy_sum_columns import (
     CROSSING,
     SPLITTER,
     TRIM,
-    Floats,
     SectionColumn,
     guide_depths,
     section_columns,

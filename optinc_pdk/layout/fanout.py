@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.radius_rules import LEAD_UM
 from optinc_pdk.cells.curves import s_bend_reach
@@ -92,9 +92,9 @@ def straight_between_bends(process: Process) -> float:
     return snap(math.sqrt(max(space**2 - 4 * float(guide.radius_um * guide.width_um), 0.0)))
 
 
-def _levels(source: Sequence[float], target: Sequence[float], r: float) -> NDArray[np.int64]:
+def _levels(source: Sequence[float], target: Sequence[float], r: float) -> Ints:
     return river_levels(np.array(source), np.array(target), 2 * r)
 
 
-def _end(process: Process, levels: NDArray[np.int64], x: float) -> float:
+def _end(process: Process, levels: Ints, x: float) -> float:
     return x + 3 * float(process.guide.radius_um) + 1 + float(levels.max(initial=0)) * guide_track(process)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from optinc_pdk.arrays import Floats, Ints
 
 
-def river_levels(source: Floats, target: Floats, space: float) -> NDArray[np.int64]:
+def river_levels(source: Floats, target: Floats, space: float) -> Ints:
     """Return the number of the track on which each wire of a planar bundle runs sideways (its level).
 
     Wire i runs straight from ``source[i]`` to its track, along the track, and straight to ``target[i]``. Level 0 lies

@@ -16,12 +16,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes
 from optinc_pdk.matrices.target import MatrixTarget
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 
 class NoLightError(ValueError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import Mesh, MeshKind, MeshShape, mesh_devices, svd_mixed
@@ -14,9 +14,6 @@ from optinc_pdk.factor.correction.mesh_chain import MeshChain, chain_matrix, fit
 from optinc_pdk.matrices.comparison import compare_matrices
 from optinc_pdk.matrices.target import MatrixTarget
 from optinc_pdk.models import device_s
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 UNITARY = 1e-6
 """Largest difference of two singular values, relative to the largest, in a matrix that counts as unitary: single

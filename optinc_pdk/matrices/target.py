@@ -11,12 +11,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes
 from optinc_pdk.errors import ArgumentError, InputError
 from optinc_pdk.factor.checks import as_matrix
 from optinc_pdk.file_reading import WEIGHTS, read_bytes
 from optinc_pdk.npz_reading import member_names, parse_npy, parse_npz
-
-Complexes = NDArray[np.complex128]
 
 MatrixReading = Literal["field", "real", "power"]
 """What is read at the outputs: their fields, the real parts of the fields, or their powers."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Complexes
 from optinc_pdk.cards.device_models import amplitude as amplitude_of
 from optinc_pdk.cards.device_models import check_passive
 from optinc_pdk.models.couplers import terminator
 from optinc_pdk.models.guides import two_port
-
-Complexes = NDArray[np.complex128]
 
 
 def photodiode(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes:

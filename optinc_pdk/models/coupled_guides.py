@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.cards.device_models import amplitude, check_passive
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 # Chords are divided into parts of at most this length, with four Gauss points each. The gap changes the coupling by a
 # factor e per decay length, which is about 0.1 µm, and a bend of 10 µm changes the gap by 3 nm over this length.
@@ -117,7 +115,7 @@ def nearest_um(points_um: Floats, line_um: Floats) -> tuple[Floats, Floats]:
     return distances, before[edges] + along * length[edges]
 
 
-def nearest_edges(points: Floats, start: Floats, leg: Floats) -> tuple[Floats, NDArray[np.int64], Floats]:
+def nearest_edges(points: Floats, start: Floats, leg: Floats) -> tuple[Floats, Ints, Floats]:
     """Return how far each of n points is from the nearest of some edges, the number of this edge, and where on it.
 
     Args:

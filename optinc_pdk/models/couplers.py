@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.cards.device_models import amplitude, check_passive
-
-Complexes = NDArray[np.complex128]
 
 
 def coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, imbalance: ArrayLike, reflection_db: ArrayLike) -> Complexes:
@@ -139,13 +138,11 @@ def terminator(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes
     return s
 
 
-def _shape(wavelengths_nm: ArrayLike, *parameters: NDArray[np.float64]) -> tuple[int, ...]:
+def _shape(wavelengths_nm: ArrayLike, *parameters: Floats) -> tuple[int, ...]:
     return np.broadcast_shapes(np.shape(wavelengths_nm), *(np.shape(p) for p in parameters))
 
 
-def _shares(
-    loss_db: ArrayLike, imbalance: ArrayLike, reflection_db: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _shares(loss_db: ArrayLike, imbalance: ArrayLike, reflection_db: ArrayLike) -> tuple[Floats, Floats, Floats]:
     through, back = amplitude(loss_db), amplitude(-np.asarray(reflection_db))
     uneven = np.asarray(imbalance, dtype=np.float64)
     if np.any(~(np.abs(uneven) <= 1.0)):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
+from optinc_pdk.arrays import Complexes, Floats
 
 UM_PER_CM = 1e4
 

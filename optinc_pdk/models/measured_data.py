@@ -7,15 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.errors import InputError
 from optinc_pdk.file_reading import S_PARAMETERS, read_bytes
 from optinc_pdk.models.touchstone import MAX_PORTS, parse_touchstone, port_count
 from optinc_pdk.npz_reading import read_npz
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 PASSIVE = 1.0 + 1e-6
 """Largest singular value accepted as passive; files commonly have six decimals."""

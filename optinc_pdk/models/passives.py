@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Complexes
 from optinc_pdk.cards.device_models import amplitude, check_passive, check_passive_crossing
 from optinc_pdk.models.guides import two_port
-
-Complexes = NDArray[np.complex128]
 
 
 def directional_coupler(

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.cards import CardError, DeviceCard, Process
 from optinc_pdk.cards.device_models import NO_MODEL, PATH_DIFFERENCE, SETTINGS
 from optinc_pdk.circuit import Circuit
@@ -20,9 +21,6 @@ from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, termi
 from optinc_pdk.models.guides import effective_index, guide_transmission, phase_shifter
 from optinc_pdk.models.measured_data import read_measured
 from optinc_pdk.models.passives import crossing, directional_coupler, edge_coupler, taper
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-12
 
@@ -154,7 +152,7 @@ def sampled_s(
 
 
 def instances_s(
-    process: Process, device: str, wavelengths_nm: ArrayLike, circuit: Circuit, instances: NDArray[np.int64]
+    process: Process, device: str, wavelengths_nm: ArrayLike, circuit: Circuit, instances: Ints
 ) -> Complexes:
     """Return the S-matrices of instances of a device in a circuit, with all heaters off and modulators at amplitude 1.
 
@@ -181,7 +179,7 @@ def instances_s(
 
 
 def _length_change(
-    process: Process, device: str, wavelengths_nm: ArrayLike, circuit: Circuit, instances: NDArray[np.int64]
+    process: Process, device: str, wavelengths_nm: ArrayLike, circuit: Circuit, instances: Ints
 ) -> Complexes | None:
     """Return the field transmissions (W, I) of heated guides over that of the card's length; None if all are as long.
 
@@ -210,9 +208,7 @@ def _length_change(
     return change
 
 
-def instance_settings(
-    process: Process, device: str, circuit: Circuit, instances: NDArray[np.int64]
-) -> dict[str, Floats]:
+def instance_settings(process: Process, device: str, circuit: Circuit, instances: Ints) -> dict[str, Floats]:
     """Return the settings that a device's model takes from each instance instead of the card; most take none.
 
     Args:

@@ -7,8 +7,8 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes
 from optinc_pdk.cards import DeviceCard, Process
 from optinc_pdk.cards.device_cell import GUIDE_CELLS
 from optinc_pdk.cards.device_models import SETTINGS
@@ -163,7 +163,7 @@ def _sax_model(process: Process, card: DeviceCard) -> Callable[..., dict[tuple[s
             if i == j or np.any(s[..., j, i])
         }
 
-    def transmission(length_um: Any, wl: Any) -> NDArray[np.complex128]:
+    def transmission(length_um: Any, wl: Any) -> Complexes:
         return net_transmission(process, length_um, np.asarray(wl, dtype=np.float64) * 1e3)
 
     reference_um = float(process.guide.wavelength_nm) * 1e-3
@@ -215,9 +215,7 @@ def _sax_model(process: Process, card: DeviceCard) -> Callable[..., dict[tuple[s
     return model
 
 
-def _scaled(
-    s: dict[tuple[str, str], Any], ports: Sequence[str], transmission: NDArray[np.complex128]
-) -> dict[tuple[str, str], Any]:
+def _scaled(s: dict[tuple[str, str], Any], ports: Sequence[str], transmission: Complexes) -> dict[tuple[str, str], Any]:
     """Return an S-dictionary with guides of some transmission in front of some ports."""
     return {ends: value * transmission ** sum(end in ports for end in ends) for ends, value in s.items()}
 

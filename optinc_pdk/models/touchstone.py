@@ -15,12 +15,9 @@ from io import StringIO
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.errors import InputError
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 MAX_PORTS = 100
 """Largest number of ports: a singular value decomposition takes a time proportional to its cube."""

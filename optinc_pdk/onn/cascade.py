@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.averaging import Averaging, decide
 from optinc_pdk.onn.network import Onn
-
-Integers = NDArray[np.int64]
 
 
 def cascade_tasks(bits: int, servers: int, groups: int) -> tuple[Averaging, Averaging]:
@@ -60,11 +59,11 @@ class Cascade:
         if replace(first, remainder=False, finer_input=True) != second:
             raise ValueError(f"first averages {first}, second {second}: bits, servers and groups must be equal")
 
-    def average(self, words: ArrayLike) -> Integers:
+    def average(self, words: ArrayLike) -> Ints:
         """Computes the words that the receivers decode from the outputs of the cascade.
 
         Args:
-            words: Integers 0 ... 2^bits - 1 of N² servers, shape (..., N, N), the servers of a unit on the last axis.
+            words: Ints 0 ... 2^bits - 1 of N² servers, shape (..., N, N), the servers of a unit on the last axis.
 
         Returns:
             Decoded words, integers of shape (...).
@@ -74,14 +73,14 @@ class Cascade:
         outputs = self.second.forward(second.preprocess(between))
         return second.decode(decide(outputs).astype(np.int64))
 
-    def ideal(self, words: ArrayLike) -> Integers:
+    def ideal(self, words: ArrayLike) -> Ints:
         """Computes the average over all N² servers, rounded down, shape (...); words as for `average`."""
         task = self.first.task
         values = task.decode(task.encode(words))
-        average: Integers = values.sum(axis=(-2, -1)) // task.servers**2
+        average: Ints = values.sum(axis=(-2, -1)) // task.servers**2
         return average
 
-    def naive(self, words: ArrayLike) -> Integers:
+    def naive(self, words: ArrayLike) -> Ints:
         """Computes the result if both levels round down without a remainder, shape (...); words as for `average`."""
         task = Averaging(self.first.task.bits, self.first.task.servers, self.first.task.groups)
         return task.ideal(task.ideal(words))

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import BlockFactor
 from optinc_pdk.onn.factorisation import LayerFactor
-
-Floats = NDArray[np.float64]
 
 RANK_LIMIT = 1e-12
 """Smallest over largest singular value below which rows are linearly dependent."""

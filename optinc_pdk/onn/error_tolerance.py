@@ -17,13 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging, decide
 from optinc_pdk.onn.network import Activation, Onn, activate
 from optinc_pdk.onn.normalisation import OpticalLayer, normalise, optical_layers
-
-Floats = NDArray[np.float64]
 
 EXACT_SHARE = 0.999
 """Share of exact words at ε*."""

@@ -14,17 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.factor import BlockDiagonalFactor, BlockFactor, SvdFactor, svd_generic, unitary_diagonal
 from optinc_pdk.onn.layer_parts import LayerPart
 from optinc_pdk.onn.network import Network, WeightsError
 from optinc_pdk.onn.normalisation import DEAD_FRACTION, hidden_maxima
 from optinc_pdk.onn.output_bias import without_output_bias
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 HEADROOM = 0.98
 """Modulator amplitude of a ReLU network's hidden signal at its maximum over the lattice; the rest is reserve for

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn.network import Activation, FactorMethod, Layer, Network
-
-Floats = NDArray[np.float64]
 
 DEFAULT_RANGE = (-1.0, 1.0)
 """Range of inputs that neither the network nor data state."""

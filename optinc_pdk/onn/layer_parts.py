@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.factor import find_structure
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SMALLEST_MESH = 3
 """Smallest number of modes of a mesh with modes that are not at its edge."""
@@ -95,7 +92,7 @@ def independent_parts(
     ]
 
 
-def _nearest(used: NDArray[np.bool_]) -> Ints:
+def _nearest(used: Bools) -> Ints:
     """For every entry, the last used entry up to it; for entries before the first used one, that one."""
     last = np.maximum.accumulate(np.where(used, np.arange(used.size), -1))
     return np.where(last < 0, int(used.argmax()), last)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     from optinc_pdk.onn.general_network import GeneralNetwork
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 FactorMethod = Literal["svd"] | tuple[Literal["approx"], int]
 Activation = Literal["relu", "clipped_relu"]
 LARGEST = 1e30

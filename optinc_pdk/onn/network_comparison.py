@@ -11,14 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.errors import ArgumentError
 from optinc_pdk.onn.network_data import NetworkData
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 AGREEMENT = 0.999
 """Smallest accepted share of samples on which chip and network agree."""

@@ -11,14 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor.checks import refuse_masked
 from optinc_pdk.file_reading import DATA
 from optinc_pdk.npz_reading import read_npz
 from optinc_pdk.onn.general_network import GeneralNetwork
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 DataKind = Literal["labels", "outputs", "inputs"]
 """What the data has besides inputs: labels, outputs, or nothing."""

@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Floats
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.network import Activation, Onn, activate
 from optinc_pdk.onn.normalisation import OpticalLayer, normalise, optical_layers
-
-Floats = NDArray[np.float64]
 
 SAMPLE = 1 << 18
 """Largest number of lattice points that are evaluated; larger lattices are represented by as many random points."""
@@ -85,7 +83,7 @@ def _points(task: Averaging) -> Iterator[Floats]:
 
 def _propagate(
     parts: tuple[OpticalLayer, ...], points: Floats, reach: list[Floats], activation: Activation
-) -> tuple[Floats, list[NDArray[np.bool_]]]:
+) -> tuple[Floats, list[Bools]]:
     """Outputs (P, M), and per hidden layer the mask (P, units) of units that pass noise."""
     signal, active = points, []
     layers = [part.layer() for part in parts]
@@ -99,7 +97,7 @@ def _propagate(
     return signal @ layers[-1].weight.T + layers[-1].bias, active
 
 
-def _output_noise(parts: tuple[OpticalLayer, ...], active: list[NDArray[np.bool_]], shape: tuple[int, ...]) -> Floats:
+def _output_noise(parts: tuple[OpticalLayer, ...], active: list[Bools], shape: tuple[int, ...]) -> Floats:
     """Standard deviation of every output for σ = 1 at every detector, (P, M)."""
     noise = np.empty(shape)
     readers = [_readers(part) for part in parts]

@@ -12,13 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import Averaging, Score, score
 from optinc_pdk.onn.layer_parts import shared_rows
 from optinc_pdk.onn.network import Activation, FactorMethod, Layer, Network, Onn, WeightsError, activate, propagate
-
-Floats = NDArray[np.float64]
 
 BATCH = 1 << 12
 """Lattice points evaluated at once: their signals fit into the processor's cache."""
@@ -44,7 +42,7 @@ class NormalisedOnn:
 
     layers: tuple[Layer, ...]
     scales: tuple[Floats, ...]
-    kept: tuple[NDArray[np.int64], ...]
+    kept: tuple[Ints, ...]
     task: Averaging
     activation: Activation = "relu"
     factor: tuple[FactorMethod, ...] = ()
@@ -73,7 +71,7 @@ class OpticalLayer:
     """
 
     matrix: Floats
-    row: NDArray[np.int64]
+    row: Ints
     gain: Floats
     bias: Floats
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.file_reading import ONNX, WEIGHTS, read_bytes
 from optinc_pdk.json_io import parse_json
@@ -221,7 +221,7 @@ def _safetensors(path: Path, data: bytes) -> tuple[tuple[Layer, ...], Activation
     return npz_format.build_layers(path, arrays, "{}.{}", stride=2), _stated_activation(path, data)
 
 
-def _floats(path: Path, name: str, tensor: Mapping[str, Any]) -> NDArray[np.float64]:
+def _floats(path: Path, name: str, tensor: Mapping[str, Any]) -> Floats:
     """Values of a tensor; every float of 16 to 64 bits is exact as float64."""
     kind, data = tensor["dtype"], tensor["data"]
     if kind == "BF16":

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board, Circuit, flatten, label_tuple
@@ -24,8 +24,6 @@ from optinc_pdk.simulate import Programming
 from optinc_pdk.tolerance.highest_rates import RateLimits
 from optinc_pdk.tolerance.link_energy import LinkEnergy
 from optinc_pdk.tolerance.oscillator_power import oscillator_light
-
-Floats = NDArray[np.float64]
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.image import imread
 from matplotlib.patches import Patch, Rectangle
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.layout_reader import drawn_layers, read_cells
 from optinc_pdk.file_writing import png_bytes
@@ -47,7 +47,6 @@ _HOLLOW = ("outline", "blackbox", "coupled")
 """Layers that the picture draws as contours, as other pictures do."""
 
 Box = tuple[float, float, float, float]
-Floats = NDArray[np.float64]
 
 
 def difference_png(path_a: Path, path_b: Path, difference: LayoutDifference, process: Process) -> bytes:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.report.eye_picture import eye_texts, worst_eyes
 from optinc_pdk.simulate.transmission.noise import Noise
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
@@ -70,7 +70,7 @@ def eye_density(eye: Eye) -> dict[str, Any]:
     # between two instants, a trace is a straight line
     at = (np.arange(WIDE) + 0.5) * (2 * SAMPLES / WIDE)
     before, share = np.floor(at).astype(np.int64), at % 1.0
-    values: NDArray[np.float64] = traces[:, before] * (1.0 - share) + traces[:, before + 1] * share
+    values: Floats = traces[:, before] * (1.0 - share) + traces[:, before + 1] * share
     row = np.clip(((high - values) / (high - low) * HIGH).astype(np.int64), 0, HIGH - 1)
     cells = row * WIDE + np.arange(WIDE)
     counts = np.bincount(cells.ravel(), minlength=HIGH * WIDE)

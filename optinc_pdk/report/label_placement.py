@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from optinc_pdk.arrays import Floats
+
 Box = tuple[float, float, float, float]
 """Left, bottom, right and top."""
 NOWHERE: Box = (math.inf,) * 4

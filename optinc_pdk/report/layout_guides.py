@@ -9,6 +9,7 @@ from typing import Any
 import klayout.db as kdb
 import numpy as np
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit
 from optinc_pdk.circuit.connectivity import component_labels
@@ -17,7 +18,7 @@ from optinc_pdk.extract.contours import EdgeIndex
 from optinc_pdk.extract.device_matching import devices_from_placements
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.report.extracted_names import ExtractedNames
-from optinc_pdk.report.layout_shapes import CellShapes, Ints, LayoutShapes
+from optinc_pdk.report.layout_shapes import CellShapes, LayoutShapes
 
 CORE = "core"
 ROUNDING_NM = 1.5

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.report.layout_items import LayoutItem
 from optinc_pdk.simulate.circuit_optics import CircuitOptics
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 STEP_DB = 0.5
 """Powers are rounded to multiples of this."""
@@ -35,7 +32,7 @@ class LayoutLight:
     titles: tuple[str, ...]
     guides: Ints
     items: Ints
-    optical: NDArray[np.bool_]
+    optical: Bools
 
     def to_json(self) -> dict[str, Any]:
         """Return the powers as dicts and lists; null for items without optical ports."""

@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.extract.layout_reader import read_checked
 
-Ints: TypeAlias = NDArray[np.int64]
+Ints: TypeAlias = Ints
 Matrix: TypeAlias = tuple[float, float, float, float]
 
 

@@ -16,13 +16,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.simulate.transmission.noise import rate_limits
-
-Floats = NDArray[np.float64]
 
 PLANCK_J_S = 6.62607015e-34
 LIGHT_SPEED_M_S = 299_792_458.0

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.simulate import Programming
 
 DIGITS = 4
@@ -60,6 +61,6 @@ def maps_text(maps: Sequence[MatrixMap]) -> str:
     return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
-def _values(values: NDArray[np.float64]) -> list[float | None]:
+def _values(values: Floats) -> list[float | None]:
     """Return values with `DIGITS` significant digits, and None for NaN."""
     return [None if np.isnan(value) else float(f"{value:.{DIGITS}g}") for value in values.ravel().tolist()]

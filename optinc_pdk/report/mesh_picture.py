@@ -12,8 +12,8 @@ from matplotlib.collections import PathCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.path import Path
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import Mesh
 from optinc_pdk.matrices import MatrixFactor
@@ -31,9 +31,6 @@ STRAIGHT = 0.2
 EASE = 0.3642
 """Place of the control points of a cubic Bézier curve that is close to half a period of a cosine."""
 COLUMN_IN, MODE_IN, LARGEST_IN = 0.62, 0.5, 24.0
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def mesh_picture(factor: MatrixFactor, name: str, file_format: str) -> bytes:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from optinc_pdk.arrays import Floats, Ints
+
 Window = tuple[float, float, float, float]
 
 SAME_UM = 1.0
@@ -45,7 +45,7 @@ class _Columns:
     x: Floats
     low: Floats
     high: Floats
-    members: tuple[NDArray[np.int64], ...]
+    members: tuple[Ints, ...]
 
 
 def heater_boxes(layout: kdb.Layout, layer: tuple[int, int]) -> Floats:

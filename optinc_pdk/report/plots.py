@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import decide_steps
 from optinc_pdk.file_writing import png_bytes
 
@@ -44,9 +44,7 @@ def pareto_front_png(rows: list[tuple[str, int, float, bool]], epsilon: float) -
     return png_bytes(figure)
 
 
-def _draw_output(
-    axes: Axes, output: NDArray[np.float64], level: NDArray[np.float64], index: int, resolution: int
-) -> None:
+def _draw_output(axes: Axes, output: Floats, level: Floats, index: int, resolution: int) -> None:
     error = np.abs(output - level) * resolution
     right = decide_steps(output, resolution) == np.rint(level * resolution)
     # the points of a level are spread sideways by their rank in the table, so that they do not hide each other
@@ -70,7 +68,7 @@ def _draw_output(
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _drawn_points(error: NDArray[np.float64]) -> NDArray[np.int64]:
+def _drawn_points(error: Floats) -> Ints:
     """Numbers of the points that are drawn, ascending."""
     if error.size <= MAX_POINTS:
         return np.arange(error.size)
@@ -78,9 +76,7 @@ def _drawn_points(error: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.union1d(regular, np.argpartition(-error, MAX_POINTS // 2)[: MAX_POINTS // 2])
 
 
-def outputs_png(
-    outputs: NDArray[np.float64], levels: NDArray[np.float64], resolution: NDArray[np.int64] | None = None
-) -> bytes:
+def outputs_png(outputs: Floats, levels: Floats, resolution: Ints | None = None) -> bytes:
     """Plot every output against its ideal level, with the decision thresholds and the worst point, as PNG.
 
     The margin is 0.5 − |output − level| in levels. A symbol that is decided wrongly is red. Of more than `MAX_POINTS`

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, label_tuple
 from optinc_pdk.drive import SharedGround
@@ -16,8 +16,6 @@ from optinc_pdk.file_writing import png_bytes
 from optinc_pdk.report.schema import SpectrumCurveNumbers, SpectrumNumbers
 from optinc_pdk.simulate import CircuitOptics, heater_phases, prepare, s_matrices
 from optinc_pdk.tolerance.spectrum import model_range
-
-Floats = NDArray[np.float64]
 
 REACH_NM = 50.0
 """Largest distance of a wavelength from the carrier's."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import Averaging, cascade_words, decide_steps, error_counts
 from optinc_pdk.averaging.word_score import output_margins
 from optinc_pdk.cards import Process
@@ -18,9 +18,6 @@ from optinc_pdk.simulate import scattering
 from optinc_pdk.simulate.transmission.cascade import LinkedChips, link_chips, transmit_cascade
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, network_of
 from optinc_pdk.simulate.transmission.reception import TOP_LEVEL, server_amplitudes
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 KEPT_SETS = 1 << 14
 """Number of word sets whose outputs are kept for a picture."""

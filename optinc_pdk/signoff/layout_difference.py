@@ -17,8 +17,8 @@ from pathlib import Path
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract.geometry_faults import refusing_geometry
 from optinc_pdk.extract.layout_reader import drawn_tops, read_cells
@@ -55,7 +55,7 @@ class OneSided:
         """Total area in µm²."""
         return float(sum(polygon.area() for polygon in self.polygons)) * self.unit_um**2
 
-    def boxes_um(self) -> NDArray[np.float64]:
+    def boxes_um(self) -> Floats:
         """(n, 4) left, bottom, right and top of the polygons in µm."""
         boxes = [polygon.bbox() for polygon in self.polygons]
         return self.unit_um * np.array([(b.left, b.bottom, b.right, b.top) for b in boxes], float).reshape(-1, 4)

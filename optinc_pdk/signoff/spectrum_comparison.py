@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.errors import InputError
@@ -42,9 +42,6 @@ MOST_CASES = 100_000
 LEAST_POINTS = 11
 MOST_NUMBERS = 4_000_000
 """Wavelengths times pairs of ports."""
-
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
 
 
 @dataclass(frozen=True)

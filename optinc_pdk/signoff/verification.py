@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, PlacedCircuit
 from optinc_pdk.errors import InputError
@@ -98,7 +96,7 @@ def verify(
     gds_path: Path,
     netlist: Circuit | PlacedCircuit | None,
     settings: Mapping[str, PadSetting],
-    wavelengths_nm: NDArray[np.float64],
+    wavelengths_nm: Floats,
     process: Process,
     on_stage: Callable[[str], None],
     on_wavelength: Progress | None = None,

@@ -17,13 +17,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.circuit import UNCONNECTED, Circuit, NetlistError, check_complete, flatten
 from optinc_pdk.circuit.connectivity import component_labels
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 GROUND = "GND"
 PHOTODIODE, MODULATOR, CROSSING = "photodiode", "modulator", "crossing"
 """Components that are treated specially: detectors, sources of light, and crossing guides."""

@@ -13,17 +13,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Floats
 from optinc_pdk.onn.network_comparison import classes
 from optinc_pdk.simulate.transmission.noise import Noise, draw_noise
 from optinc_pdk.simulate.transmission.reception import settled_amplitudes
 from optinc_pdk.simulate.transmission.vector_reception import input_amplitudes
 from optinc_pdk.tolerance.eye_diagram import SEED, WORDS, Eye, check_bandwidths, detected_instants
 from optinc_pdk.tolerance.noisy_outputs import NoisyNetwork
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

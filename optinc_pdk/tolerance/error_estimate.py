@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.averaging import decide_steps
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.signoff.function import FunctionInputs, symbol_assignments
@@ -34,9 +34,6 @@ from optinc_pdk.simulate.transmission.noise_propagation import (
     reading_spread,
 )
 from optinc_pdk.simulate.transmission.reception import TOP_LEVEL, server_amplitudes, settled_amplitudes
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 WORDS = 2048
 """Largest number of words, drawn at random, that represent all words."""
@@ -256,10 +253,10 @@ class _Search:
     network: ChipNetwork
     light: Floats
     differences: list[Floats]
-    steps: NDArray[np.int64]
-    resolution: NDArray[np.int64]
+    steps: Ints
+    resolution: Ints
 
-    def wrong(self, following: int, light: Floats, words: NDArray[np.int64] | None = None) -> Bools:
+    def wrong(self, following: int, light: Floats, words: Ints | None = None) -> Bools:
         """Whether any server reads a word wrongly, if light passes the layers from ``following`` on."""
         for layer in self.network.layers[following:]:
             difference = layer.difference(layer.detection.power(layer.detection.fields(light)))
@@ -281,7 +278,7 @@ class _Search:
         # beyond this change, every neuron of the row is at its end
         most = np.maximum((full - difference if sign > 0.0 else difference).max(axis=1), 0.0)
 
-        def spoils(words: NDArray[np.int64], change: Floats) -> Bools:
+        def spoils(words: Ints, change: Floats) -> Bools:
             light = self.light[words]
             driven = gain * np.maximum(difference[words] + sign * change[:, np.newaxis], 0.0)
             light[:, layer.source.start + readers] = np.minimum(driven, 1.0)

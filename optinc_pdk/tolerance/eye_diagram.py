@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.function import FunctionInputs, symbol_assignments
@@ -25,8 +25,6 @@ from optinc_pdk.simulate.transmission.detection import DetectionMatrix, network_
 from optinc_pdk.simulate.transmission.noise import Noise, draw_noise
 from optinc_pdk.simulate.transmission.reception import server_amplitudes, settled_amplitudes
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
-
-Floats = NDArray[np.float64]
 
 WORDS = 1024
 """Number of random words of a diagram."""
@@ -158,7 +156,7 @@ def _eye(name: str, instants: Floats, levels: Floats, noise: Noise) -> Eye:
 class _Group:
     """Words of one level."""
 
-    words: NDArray[np.int64]
+    words: Ints
     mean: float
 
 

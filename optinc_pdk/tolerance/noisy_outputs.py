@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.assemble import matrix_labels
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.matrices import MatrixComparison, MatrixTarget, compare_matrices
@@ -24,9 +24,6 @@ from optinc_pdk.simulate.transmission.reception import CHUNK, settled_amplitudes
 from optinc_pdk.simulate.transmission.vector_reception import input_amplitudes
 from optinc_pdk.tolerance.montecarlo.check_outcome import Quantity
 from optinc_pdk.tolerance.montecarlo.network_quantities import network_quantities, network_values
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 VECTORS = 4096
 """Number of random vectors that a matrix is multiplied by in one pass."""

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.circuit.bias import Activation
@@ -23,8 +23,6 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.programming.electronics import round_significant
 from optinc_pdk.simulate.transmission.detection import HiddenLayer, network_of
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

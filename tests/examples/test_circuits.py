@@ -15,8 +15,8 @@ import yaml
 from circuit_faults.faults import FAULTS
 from circuit_faults.judges import WAVELENGTHS, Verdict, connects_differently, judge, places_um
 from circuit_faults.layouts import FOLDER, NAMES, PROCESS, Drawn, draw, edited
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.models import sax_models, sax_netlist, sax_schematic
 from optinc_pdk.signoff.lvs.label_binding import named_circuit
 from optinc_pdk.signoff.verification import Verification, verify
@@ -33,7 +33,7 @@ def circuit(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return drawn, judge(drawn.gds, drawn)
 
 
-def simulated(name: str, folder: Path, wavelengths: NDArray[np.float64]) -> Verification:
+def simulated(name: str, folder: Path, wavelengths: Floats) -> Verification:
     drawn = draw(name, folder)
     return verify(drawn.gds, drawn.reference, {}, wavelengths, PROCESS, lambda _: None)
 
@@ -55,7 +55,7 @@ def test_a_circuit_passes_every_check(circuit: tuple[Drawn, Verdict]) -> None:
     assert len((FOLDER / f"{drawn.name}.py").read_text().splitlines()) <= 40
 
 
-def spectra_of_sax(netlist: dict[str, Any], labels: Sequence[str]) -> NDArray[np.complex128]:
+def spectra_of_sax(netlist: dict[str, Any], labels: Sequence[str]) -> Complexes:
     """S-matrices (W, labels, labels) of a SAX netlist."""
     model, _ = sax.circuit(
         netlist=netlist, models=sax_models(PROCESS), backend="klu", top_level_name=next(iter(netlist))

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.extract import box_pairs
 from optinc_pdk.extract.box_pairs import close_pairs, touching_pairs
-from optinc_pdk.extract.contours import Ints
 
 
 def boxes(random: np.random.Generator, count: int, extent: int) -> Ints:

@@ -7,8 +7,8 @@ from itertools import pairwise
 import klayout.db as kdb
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.cells.curves import circular_arc, ribbon, s_bend
 from optinc_pdk.extract.guide_chains import GuideStrip, PlacedStrips, _Guides, _joined
 from optinc_pdk.extract.guide_strips import StripRule, StripSides, mean_width_fault
@@ -21,7 +21,7 @@ QUARTERS = (1, 1, 0)
 """Quarter turns to the left of each curve."""
 
 
-def guide_strip(left: NDArray[np.int64], right: NDArray[np.int64], wider: int = 0) -> GuideStrip:
+def guide_strip(left: Ints, right: Ints, wider: int = 0) -> GuideStrip:
     """A strip from its sides in nm, clockwise; ``wider`` moves every second point of the left side upwards."""
     left, right = (side[np.append(True, np.any(np.diff(side, axis=0) != 0, axis=1))] for side in (left, right))
     left[1:-1:2, 1] += wider
@@ -30,7 +30,7 @@ def guide_strip(left: NDArray[np.int64], right: NDArray[np.int64], wider: int = 
     return GuideStrip(polygon, ends, StripSides(left, right), RULE)
 
 
-def moved(points: NDArray[np.int64], by: kdb.Trans) -> NDArray[np.int64]:
+def moved(points: Ints, by: kdb.Trans) -> Ints:
     return np.array([(p.x, p.y) for p in (by * kdb.Point(x, y) for x, y in points.tolist())])
 
 
@@ -53,7 +53,7 @@ def strips(wider: int = 0) -> tuple[list[GuideStrip], list[tuple[int, int]]]:
     return found, directions
 
 
-def random_codes(directions: list[tuple[int, int]], count: int, seed: int) -> NDArray[np.int64]:
+def random_codes(directions: list[tuple[int, int]], count: int, seed: int) -> Ints:
     """Codes of a guide of some strips, each of which is entered in the direction in which the one before is left."""
     rng, direction, codes = np.random.default_rng(seed), 0, []
     for _ in range(count):

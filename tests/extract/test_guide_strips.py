@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.cells.curves import circular_arc, euler_bend, polyline_length_um, ribbon, round_corners, s_bend
 from optinc_pdk.extract.guide_strips import StripSides
 
@@ -19,7 +19,7 @@ BEND_NM = 0.4
 TURNS = [kdb.Trans(turns, mirrored, 0, 0) for mirrored in (False, True) for turns in range(4)]
 
 
-def strip(line: NDArray[np.float64], move: kdb.Trans = TURNS[0]) -> StripSides:
+def strip(line: Floats, move: kdb.Trans = TURNS[0]) -> StripSides:
     """The sides of a guide along a line (n, 2) in µm, moved."""
     points = ribbon(line, 0.45)
     # mirroring exchanges the sides
@@ -28,7 +28,7 @@ def strip(line: NDArray[np.float64], move: kdb.Trans = TURNS[0]) -> StripSides:
     return StripSides(right[::-1], left[::-1]) if move.is_mirror() else StripSides(left, right)
 
 
-def distinct(points: NDArray[np.int64]) -> NDArray[np.int64]:
+def distinct(points: Ints) -> Ints:
     """Points without those that equal the one before."""
     return points[np.append(True, np.any(np.diff(points, axis=0) != 0, axis=1))]
 
@@ -55,7 +55,7 @@ def test_errors_do_not_grow_with_the_length_of_straights() -> None:
 
 
 @pytest.mark.parametrize("line", [circular_arc(7.003, 90, 700), euler_bend(10.0, 64)[0], s_bend(40.0, 3.0, 10.0, 64)])
-def test_the_length_is_the_same_from_both_ends_and_in_all_orientations(line: NDArray[np.float64]) -> None:
+def test_the_length_is_the_same_from_both_ends_and_in_all_orientations(line: Floats) -> None:
     found = {strip(line, turn).length_um for turn in TURNS} | {strip(line, turn).back.length_um for turn in TURNS}
     assert len(found) == 1
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import flatten
@@ -24,7 +24,7 @@ CHIPS: dict[str, dict[str, Any]] = {
 }
 
 
-def tips(chip: ChipLayout, process: Process) -> NDArray[np.float64]:
+def tips(chip: ChipLayout, process: Process) -> Floats:
     """(n, 4) die, side (-1 left, +1 right), distance from that side and y of the tips of all fibres, in µm."""
     found = []
     for name, placed in chip.canvas.placed.items():

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from optinc_pdk.cards import load_process
@@ -25,8 +24,6 @@ from optinc_pdk.pipeline.tasks.sources import CheckOptions, checked_network
 from optinc_pdk.report.network_numbers import network_findings
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.simulate import scattering, transmit_vectors, trim_offsets
-
-Floats = NDArray[np.float64]
 
 PROCESS = load_process()
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.stats
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import read_bias, read_netlist
@@ -23,8 +23,6 @@ from optinc_pdk.pipeline.building import build
 from optinc_pdk.pipeline.tasks.chip_task import MOST_SAMPLES
 from optinc_pdk.report.layout_light import DARK_DB, STEP_DB
 from optinc_pdk.simulate.transmission.light_samples import spread_rows
-
-Floats = NDArray[np.float64]
 
 PROCESS = load_process()
 COUPLER_DB = PROCESS.device("grating_coupler").parameter("loss_db")

@@ -7,6 +7,7 @@ import pytest
 from matplotlib.image import imread
 from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.report import plots
 from optinc_pdk.report.plots import outputs_png
 
@@ -21,7 +22,7 @@ def count(png: bytes, color: str) -> int:
     return int((pixels(png) == rgb).all(axis=-1).sum())
 
 
-def levels_and_outputs() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def levels_and_outputs() -> tuple[Floats, Floats]:
     """Made-up outputs: levels with a ripple of at most 0.2."""
     levels = np.stack([np.repeat(np.arange(4.0), 4), np.tile(np.arange(4.0), 4)], axis=1)
     return levels, levels + 0.2 * np.cos(np.arange(32)).reshape(16, 2)

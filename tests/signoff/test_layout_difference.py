@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools
 from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.layout_difference import Label, LayoutDifference, TopDifference, compare_layouts
 
@@ -41,7 +41,7 @@ def only(difference: LayoutDifference) -> TopDifference:
     return top
 
 
-def raster(boxes: Boxes) -> NDArray[np.bool_]:
+def raster(boxes: Boxes) -> Bools:
     filled = np.zeros((SIZE, SIZE), bool)
     for left, bottom, right, top in boxes:
         filled[left:right, bottom:top] = True

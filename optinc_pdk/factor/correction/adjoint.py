@@ -9,12 +9,9 @@ memory.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.factor.devices import MeshDevices
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 
 def transmit(devices: MeshDevices, theta: Floats, phi: Floats, fields: Complexes) -> Complexes:

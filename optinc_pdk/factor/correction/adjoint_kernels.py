@@ -7,14 +7,8 @@ transfers must therefore be invertible, as those of MZIs with losses of a few dB
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.compilation import compiled, compiled_sums
-
-_Floats = NDArray[np.float64]
-_Complexes = NDArray[np.complex128]
-_Indices = NDArray[np.int64]
 
 # Vectors propagated together: fields and rows of 128 modes then stay in a second-level cache.
 _TILE = 64
@@ -22,7 +16,7 @@ _TILE = 64
 
 @compiled
 def _multiply_pair(
-    ar: _Floats, ai: _Floats, br: _Floats, bi: _Floats, m00: complex, m01: complex, m10: complex, m11: complex
+    ar: Floats, ai: Floats, br: Floats, bi: Floats, m00: complex, m01: complex, m10: complex, m11: complex
 ) -> None:
     """Multiplies the pair (a, b) by [[m00, m01], [m10, m11]] in place."""
     p, q, r, s = m00.real, m00.imag, m01.real, m01.imag
@@ -37,7 +31,7 @@ def _multiply_pair(
 
 @compiled_sums
 def _overlaps(
-    ar: _Floats, ai: _Floats, br: _Floats, bi: _Floats, xr: _Floats, xi: _Floats, yr: _Floats, yi: _Floats
+    ar: Floats, ai: Floats, br: Floats, bi: Floats, xr: Floats, xi: Floats, yr: Floats, yi: Floats
 ) -> tuple[complex, complex, complex, complex]:
     """Sums over the vectors of a x, a y, b x and b y: rows (a, b) times fields (x, y)."""
     axr = axi = ayr = ayi = bxr = bxi = byr = byi = 0.0
@@ -56,7 +50,7 @@ def _overlaps(
 
 
 @compiled
-def propagate_forward(row: _Indices, transfer: _Complexes, fields: _Complexes, light: _Complexes) -> None:
+def propagate_forward(row: Ints, transfer: Complexes, fields: Complexes, light: Complexes) -> None:
     """Computes the fields behind a sequence of MZIs and writes them to ``light``.
 
     Args:
@@ -80,7 +74,7 @@ def propagate_forward(row: _Indices, transfer: _Complexes, fields: _Complexes, l
 
 @compiled
 def transfer_derivatives(
-    row: _Indices, transfer: _Complexes, light: _Complexes, rows: _Complexes, derivative: _Complexes
+    row: Ints, transfer: Complexes, light: Complexes, rows: Complexes, derivative: Complexes
 ) -> None:
     """Computes the derivatives of sum_kv rows[k, v] light[k, v] by the entries of every MZI's transfer matrix.
 

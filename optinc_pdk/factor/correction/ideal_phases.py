@@ -6,16 +6,13 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.factor.devices import MeshDevices
 from optinc_pdk.factor.mesh import TWO_PI, Mesh, mzi_transfer, wrap
 from optinc_pdk.factor.rectangular import rectangular
 from optinc_pdk.factor.triangular import triangular
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MeshKind = Literal["rectangle", "triangle"]
 DECOMPOSITIONS: dict[MeshKind, Callable[[ArrayLike, float], Mesh]] = {
@@ -96,7 +93,7 @@ def kind_of(modes: int, row: Ints, column: Ints) -> MeshKind:
     )
 
 
-def _device_indices(mesh: Mesh, devices: MeshDevices) -> NDArray[np.int64]:
+def _device_indices(mesh: Mesh, devices: MeshDevices) -> Ints:
     """(MZIs of the mesh,) index of each MZI among the devices."""
     index_of = {slot: i for i, slot in enumerate(zip(devices.row.tolist(), devices.column.tolist(), strict=True))}
     slots = zip(mesh.row.tolist(), mesh.column.tolist(), strict=True)

@@ -10,13 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.factor.correction.adjoint import phase_gradients, transmit
 from optinc_pdk.factor.devices import MeshDevices
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 HISTORY = 30
 """Correction pairs that L-BFGS stores; with 10 it takes 1.5 times as many steps at N = 64."""

@@ -9,18 +9,15 @@ Source: Bandyopadhyay, Hamerly, Englund, Optica 8, 1247 (2021), arXiv 2103.04993
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Complexes, Floats
 from optinc_pdk.factor.devices import MeshDevices
 from optinc_pdk.factor.mesh import mzi_transfer, wrap
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 
 def correct_locally(
     devices: MeshDevices, theta: Floats, phi: Floats, output_phase: Floats
-) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
+) -> tuple[Floats, Floats, Floats, Bools]:
     """Computes the phases with which every MZI of an imperfect mesh is as close as possible to the ideal MZI.
 
     Args:
@@ -52,7 +49,7 @@ def correct_locally(
     return wrap(new_theta - devices.theta_offset), wrap(new_phi), wrap(output_phase - error), clipped
 
 
-def _splitting(devices: MeshDevices, theta: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+def _splitting(devices: MeshDevices, theta: Floats) -> tuple[Floats, Bools]:
     """(MZIs,) arms' phase difference in [0, pi] with the bar power sin^2(theta/2), clipped, and which were clipped."""
     cos1, sin1, cos2, sin2 = (f(x) for x in (devices.first, devices.second) for f in (np.cos, np.sin))
     hot, cold = devices.inner[:, 0], devices.inner[:, 1]

@@ -14,8 +14,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.factor.correction.adjoint import phase_gradients, transmit
 from optinc_pdk.factor.correction.least_squares import HISTORY
 from optinc_pdk.factor.correction.local_correction import correct_locally
@@ -26,8 +26,6 @@ from optinc_pdk.factor.mesh import Mesh
 if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
 
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 MAGNIFICATION = 1e6
 """Factor of the cost: L-BFGS-B stops at an absolute decrease, and errors of 1e-8 shall count."""

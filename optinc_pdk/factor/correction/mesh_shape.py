@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.factor.correction.ideal_phases import DECOMPOSITIONS, MeshKind, ideal_phases, kind_of
 from optinc_pdk.factor.devices import mesh_devices
 from optinc_pdk.factor.mesh import LARGEST_EXTRA, Mesh
-
-Ints = NDArray[np.int64]
 
 SEED = 7
 """Seed of the phases of redundant columns."""

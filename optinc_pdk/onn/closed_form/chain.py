@@ -24,8 +24,8 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.program import FloorInstruction, IntegerProgram, averaging_program
 from optinc_pdk.onn.closed_form.stage import (
@@ -38,9 +38,6 @@ from optinc_pdk.onn.closed_form.stage import (
     substituted_sum,
 )
 from optinc_pdk.onn.network import Layer, Onn
-
-Floats = NDArray[np.float64]
-
 
 GAIN = 1.5
 """Slope of a regenerated bit: it removes errors up to a sixth of a step; more needs gain. Engineering default."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.program import FloorInstruction, IntegerProgram, SumInstruction
@@ -29,8 +28,6 @@ from optinc_pdk.onn.closed_form.stage import (
     substituted_sum,
 )
 from optinc_pdk.onn.network import Layer
-
-Floats = NDArray[np.float64]
 
 GAIN = 8.0
 """Slope of a comparator, per step of its signal: it removes errors up to 7/16 of a step. Engineering default."""

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.comparator_layers import GAIN, Placement, compile_comparators
 from optinc_pdk.onn.closed_form.comparator_programs import ProgramVariant, comparator_program
@@ -18,8 +18,6 @@ from optinc_pdk.onn.closed_form.comparator_search import Candidate, Goal, choose
 from optinc_pdk.onn.closed_form.program import IntegerProgram
 from optinc_pdk.onn.closed_form.stage import ClosedForm, same_layers, unit_functions
 from optinc_pdk.onn.network import Onn
-
-Floats = NDArray[np.float64]
 
 RECIPE = "comparators"
 MAX_GAIN = 1e6

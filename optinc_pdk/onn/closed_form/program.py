@@ -17,11 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import Averaging
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class IntegerProgram:
     instructions: tuple[FloorInstruction | SumInstruction, ...]
     outputs: tuple[tuple[dict[str, int], int], ...]
 
-    def run(self, steps: Integers) -> dict[str, Integers]:
+    def run(self, steps: Ints) -> dict[str, Ints]:
         """Computes all signals of the program.
 
         Args:
@@ -90,7 +88,7 @@ class IntegerProgram:
                 values[step.result] = self._sum(values, step.terms)
         return values
 
-    def results(self, values: dict[str, Integers]) -> NDArray[np.float64]:
+    def results(self, values: dict[str, Ints]) -> Floats:
         """Computes the outputs from the signals that `run` returns.
 
         Args:
@@ -110,8 +108,8 @@ class IntegerProgram:
         return names
 
     @staticmethod
-    def _sum(values: dict[str, Integers], terms: dict[str, int]) -> Integers:
-        total: Integers = sum(factor * values[name] for name, factor in terms.items())  # type: ignore[assignment]
+    def _sum(values: dict[str, Ints], terms: dict[str, int]) -> Ints:
+        total: Ints = sum(factor * values[name] for name, factor in terms.items())  # type: ignore[assignment]
         return total
 
 

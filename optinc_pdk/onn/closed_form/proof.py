@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.chain import compile_program, regenerating_stage, smallest_stage
 from optinc_pdk.onn.closed_form.comparators import RECIPE, card_form, card_program
@@ -21,8 +21,6 @@ from optinc_pdk.onn.closed_form.program import FloorInstruction, IntegerProgram,
 from optinc_pdk.onn.closed_form.stage import ROUNDING, ClosedForm, Stage, same_layers, unit_functions
 from optinc_pdk.onn.closed_form.unary import unary_stages
 from optinc_pdk.onn.network import Activation, Onn, activate
-
-Floats = NDArray[np.float64]
 
 ACCUMULATED = 0.2
 """Largest accepted error of a whole network's outputs, in their steps, of which a wrong word has at least one: a long

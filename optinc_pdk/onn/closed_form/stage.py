@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Floats
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn.network import Layer
 
@@ -14,7 +14,6 @@ MAX_UNITS = 10_000
 """Largest number of units of a layer; its weight matrix then has at most 10^8 entries, 0.8 GB. Chips have hundreds."""
 ROUNDING = 1e-9
 """Largest accepted error of a signal of one layer, in its integer steps."""
-Floats = NDArray[np.float64]
 Row = Floats
 """(units + 1,) affine function of a layer's units: a coefficient for each, and a constant at the end."""
 
@@ -58,7 +57,7 @@ class Stage:
     layers: tuple[Layer, ...]
     after: dict[str, Row]
     claims: dict[str, StageClaim]
-    comparators: NDArray[np.bool_] | None = None
+    comparators: Bools | None = None
 
 
 @dataclass(frozen=True, eq=False)

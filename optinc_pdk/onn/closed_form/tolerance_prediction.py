@@ -15,14 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.closed_form.stage import ClosedForm
 from optinc_pdk.onn.network import Layer
 from optinc_pdk.onn.normalisation import NormalisedOnn, OpticalLayer, optical_layers
-
-Floats = NDArray[np.float64]
 
 MATRIX_ERROR_WORDS = 1e-3
 """Fraction of wrong words at the largest tolerated matrix error."""

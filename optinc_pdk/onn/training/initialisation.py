@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn.network import Activation, Layer, Onn, activate
 from optinc_pdk.onn.normalisation import hidden_maxima, normalise
@@ -101,7 +101,7 @@ def widen(onn: Onn, hidden: Sequence[int], seed: int) -> Onn:
     return replace(onn, layers=tuple(layers), factor=())
 
 
-def _orthogonal_rows(weight: NDArray[np.float64], count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _orthogonal_rows(weight: Floats, count: int, rng: np.random.Generator) -> Floats:
     """Random rows of norm ROW_NORM, (count, in): orthogonal to those of a matrix while there are directions left."""
     used = np.linalg.svd(weight, full_matrices=False)
     basis = used[2][used[1] > 1e-9 * used[1][0]]
@@ -202,7 +202,7 @@ def without_small_units(onn: Onn, limit: float) -> Onn:
     return onn if any(units.size == 0 for units in alive) else _with_units(onn, alive)
 
 
-def _with_units(onn: Onn, kept: Sequence[NDArray[np.int64]]) -> Onn:
+def _with_units(onn: Onn, kept: Sequence[Ints]) -> Onn:
     """Network with only the given units of every hidden layer."""
     rows, columns = [*kept, np.arange(onn.task.symbols)], [np.arange(onn.task.groups), *kept]
     layers = tuple(

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.factor import unitary_diagonal
 from optinc_pdk.onn.layer_parts import shared_rows
 from optinc_pdk.onn.network import FactorMethod, Layer, Onn
@@ -100,7 +101,7 @@ class Trainer:
         self.hard = torch.zeros(0, dtype=torch.int64, device=device)
         self.leak = 0.0
 
-    def _rows(self, index: int, layer: Layer) -> NDArray[np.int64]:
+    def _rows(self, index: int, layer: Layer) -> Ints:
         """(out,) row of each unit: shared in hidden layers, where errors are those of rows; -1 for constant units."""
         last = index == len(self.start.layers) - 1
         if last or self.schedule.errors == "weights" or index in self.schedule.approximate:
@@ -309,7 +310,7 @@ class Trainer:
         return maxima.clamp(min=SMALL, max=1.0 if self.clipped else None)
 
 
-def _split(weight: NDArray[np.float64], row: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _split(weight: Floats, row: Ints) -> tuple[Floats, Floats]:
     """Rows (rows, in) and factors (out,) of a weight: the row of a unit is that of the first unit that reads it."""
     rows = np.zeros((int(row.max()) + 1, weight.shape[1]))
     units = np.flatnonzero(row >= 0)[::-1]
@@ -319,5 +320,5 @@ def _split(weight: NDArray[np.float64], row: NDArray[np.int64]) -> tuple[NDArray
     return rows, factor
 
 
-def _projected(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+def _projected(weight: Floats) -> Floats:
     return unitary_diagonal(weight).matrix()

@@ -14,11 +14,10 @@ from functools import cached_property
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.extract.box_pairs import OUTWARDS, close_pairs, touching_pairs
 from optinc_pdk.extract.cell_placements import transformation
-from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.spatial_index import box_array
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.layer_connectivity import STRIP
@@ -308,7 +307,7 @@ class _Draft:
             self._draw(content, windows[np.concatenate(parts)])
         return True
 
-    def _too_far(self, pairs: Ints) -> NDArray[np.bool_]:
+    def _too_far(self, pairs: Ints) -> Bools:
         """(k,) whether a pair is two boxes of one layer too far apart for its rules, as many pairs of wires are."""
         layer = self.items.what[pairs, 0]
         one, two = self.items.boxes[pairs[:, 0]], self.items.boxes[pairs[:, 1]]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.cards.rules import DensityRule
 from optinc_pdk.extract.cell_placements import CellPlacements
 from optinc_pdk.extract.contours import contours
@@ -21,8 +21,6 @@ from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.layer_connectivity import disjoint_boxes, is_rectilinear, layer_pieces
 from optinc_pdk.signoff.drc.shape_checks import dies
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Lines = Ints | Floats
 # Relative error allowed for areas: they are exact for edges parallel to the axes, and rounded otherwise.
 ROUNDING = 1e-12
@@ -97,7 +95,7 @@ class Raster:
         across = total[self.columns[:, 1]] - total[self.columns[:, 0]]
         return np.asarray(across[:, self.rows[:, 1]] - across[:, self.rows[:, 0]])
 
-    def boxes(self, chosen: NDArray[np.bool_]) -> kdb.Region:
+    def boxes(self, chosen: Bools) -> kdb.Region:
         """Return the selected windows as boxes.
 
         Args:

@@ -13,8 +13,8 @@ from typing import Any
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import EdgeRule, GridRule, OutlineRule, Rule
 from optinc_pdk.extract.geometry_faults import refusing_geometry
@@ -106,7 +106,7 @@ class RuleResult:
         return self.found or len(self.markers if self.groups is None else self.groups)
 
     @cached_property
-    def boxes_um(self) -> NDArray[np.float64]:
+    def boxes_um(self) -> Floats:
         """(n, 4) left, bottom, right, top of the markers in µm."""
         boxes = [marker.bbox() for marker in self.markers]
         return np.array([(b.left, b.bottom, b.right, b.top) for b in boxes]).reshape(-1, 4)

@@ -10,11 +10,11 @@ from itertools import islice
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.cards.rules import GuideSpaceRule
 from optinc_pdk.extract.box_pairs import crossed_lines, line_boxes, touching_pairs
-from optinc_pdk.extract.contours import Ints, contours
+from optinc_pdk.extract.contours import contours
 from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
 from optinc_pdk.signoff.drc.coarse_spacing import uncoupled
 from optinc_pdk.signoff.drc.design import Design
@@ -96,7 +96,7 @@ def _exempt(design: Design, rule: GuideSpaceRule) -> kdb.Region:
     return exempt.merged()
 
 
-def _coverage(boxes: Ints, exempt: Sequence[kdb.Polygon]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _coverage(boxes: Ints, exempt: Sequence[kdb.Polygon]) -> tuple[Bools, Bools]:
     """Whether boxes (n, 4) lie inside one of some polygons that do not overlap; and whether they touch its contour."""
     partly, shapes = np.zeros(len(boxes), dtype=np.bool_), contours(exempt)
     border = line_boxes(np.concatenate([shapes.points, shapes.ends], axis=1))

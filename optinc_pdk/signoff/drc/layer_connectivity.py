@@ -8,12 +8,11 @@ from functools import cached_property
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.circuit.connectivity import component_labels
 from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.cell_placements import transformation
-from optinc_pdk.extract.contours import Ints
 from optinc_pdk.signoff.drc.design import Design
 
 # Width of the strips of the spatial search in database units, about the size of most pieces; only speed depends on it.
@@ -47,7 +46,7 @@ class LayerPieces:
         pairs = touching_pairs(self.boxes, other.boxes, STRIP)
         return pairs[self._agreed(other, pairs, kdb.Polygon.touches)]
 
-    def sharing(self, other: LayerPieces, pairs: Ints) -> NDArray[np.bool_]:
+    def sharing(self, other: LayerPieces, pairs: Ints) -> Bools:
         """Determine which pairs of pieces of this and another layer overlap in an area.
 
         Args:
@@ -61,9 +60,7 @@ class LayerPieces:
         high = np.minimum(self.boxes[pairs[:, 0], 2:], other.boxes[pairs[:, 1], 2:])
         return np.less(low, high).all(axis=1) & self._agreed(other, pairs, _share)
 
-    def _agreed(
-        self, other: LayerPieces, pairs: Ints, relation: Callable[[kdb.Polygon, kdb.Polygon], bool]
-    ) -> NDArray[np.bool_]:
+    def _agreed(self, other: LayerPieces, pairs: Ints, relation: Callable[[kdb.Polygon, kdb.Polygon], bool]) -> Bools:
         """(k,) whether a relation that holds for the boxes of pairs (k, 2) also holds for the pieces."""
         uncertain = np.isin(pairs[:, 0], list(self.slanted)) | np.isin(pairs[:, 1], list(other.slanted))
         agreed = ~uncertain

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.cards.rules import (
     BendRadiusRule,
     ContactsRule,
@@ -23,7 +23,6 @@ from optinc_pdk.cards.rules import (
     PadSizeRule,
 )
 from optinc_pdk.extract.box_pairs import OUTWARDS, close_pairs, touching_pairs
-from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.metal_nets import shrunk
 from optinc_pdk.extract.spatial_index import box_array
 from optinc_pdk.signoff.drc.design import Design
@@ -82,7 +81,7 @@ def _thinned(markers: kdb.Region, pitch: int) -> kdb.Region:
     return kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in boxes[np.sort(first)].tolist()])
 
 
-def contours(region: kdb.Region) -> list[NDArray[np.float64]]:
+def contours(region: kdb.Region) -> list[Floats]:
     """Return the closed contours of a region's polygons, holes included.
 
     Returns:
@@ -95,7 +94,7 @@ def contours(region: kdb.Region) -> list[NDArray[np.float64]]:
     return result
 
 
-def concave_radius(contour: NDArray[np.float64], arm: float) -> NDArray[np.float64]:
+def concave_radius(contour: Floats, arm: float) -> Floats:
     """Compute the radius of curvature at each vertex of a closed contour, where the contour is concave.
 
     It is the radius of the circle through the vertex and the points at the distance `arm` before and after it. Points
@@ -113,7 +112,7 @@ def concave_radius(contour: NDArray[np.float64], arm: float) -> NDArray[np.float
     along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(closed, axis=0).T))])
     length = along[-1]
 
-    def at(place: NDArray[np.float64]) -> NDArray[np.float64]:
+    def at(place: Floats) -> Floats:
         place = np.mod(place, length)
         return np.stack([np.interp(place, along, closed[:, k]) for k in (0, 1)], axis=1)
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.extract.box_pairs import OUTWARDS, touching_pairs
 from optinc_pdk.extract.cell_placements import CellPlacements, transformation
-from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.spatial_index import box_array
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.layer_connectivity import STRIP
@@ -36,7 +35,7 @@ class PlacedShapes:
     loose: Mapping[int, kdb.Region]
 
     @property
-    def is_box(self) -> NDArray[np.bool_]:
+    def is_box(self) -> Bools:
         """(n,) whether each item is a box."""
         return np.less(self.what[:, 0], 0)
 

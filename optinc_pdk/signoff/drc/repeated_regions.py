@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import klayout.db as kdb
 import numpy as np
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.circuit.connectivity import component_labels
 from optinc_pdk.extract.box_pairs import OUTWARDS, close_pairs, touching_pairs
-from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.spatial_index import box_array
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.layer_connectivity import STRIP

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.extract.cell_placements import transformation
 
 # Markers of corners and edges extend up to this far beyond the shapes that they belong to.
@@ -109,7 +109,7 @@ class Hierarchy:
         return sum(map(cell.bbox, layers), kdb.Box()) if layers else cell.bbox()
 
 
-def members_within(instance: kdb.Instance, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
+def members_within(instance: kdb.Instance, low: Ints, high: Ints) -> Ints:
     """Find the members of an array whose origins lie in a box; the shorter side of the array is searched.
 
     Args:

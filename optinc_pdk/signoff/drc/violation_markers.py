@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.circuit.connectivity import component_labels
 from optinc_pdk.extract.box_pairs import touching_pairs
-from optinc_pdk.extract.contours import Ints
 from optinc_pdk.extract.spatial_index import box_array
 
 # Boxes on average that a box may touch where polygons are merged exactly. In a chain of gaps between the chords of two
@@ -50,7 +49,7 @@ def merged_markers(violations: kdb.Region) -> list[kdb.Polygon]:
     return sorted(result)
 
 
-def _clusters(boxes: Ints) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _clusters(boxes: Ints) -> tuple[Ints, Ints]:
     """Number the clusters of boxes that touch.
 
     Boxes that overlap so often that their pairs would be too many are widened to a grid, on which most are equal; then

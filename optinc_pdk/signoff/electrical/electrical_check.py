@@ -16,6 +16,7 @@ from typing import NamedTuple
 import klayout.db as kdb
 import numpy as np
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards.rules import CurrentRule, IrDropRule, Rule
 from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import HeaterArray, RangeError, heater_currents
@@ -24,7 +25,7 @@ from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.spatial_index import PolygonIndex, region_polygons
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, RuleResult
 from optinc_pdk.signoff.drc.shape_checks import narrow_places
-from optinc_pdk.signoff.electrical.wiring import Floats, Wiring
+from optinc_pdk.signoff.electrical.wiring import Wiring
 from optinc_pdk.signoff.electrical.wiring_faults import wiring_faults
 from optinc_pdk.signoff.layout_faults import LayoutFault
 

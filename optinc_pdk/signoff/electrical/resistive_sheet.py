@@ -16,16 +16,15 @@ from typing import Any
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csc_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
+from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.drive import RangeError
 from optinc_pdk.signoff.drc.density import coverage
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 # Least number of cells into which wide metal is divided: it resolves a spreading current and is fast to solve.
 CELLS = 40_000
 # Largest raster; that of a die with 7,600 heaters has 500,000 cells.
@@ -66,7 +65,7 @@ class ResistiveSheet:
     x: Floats
     y: Floats
     share: Floats
-    sink: NDArray[np.bool_]
+    sink: Bools
     sheet_ohm: float
 
     @classmethod
@@ -122,7 +121,7 @@ class ResistiveSheet:
         return number
 
     @cached_property
-    def _grounded(self) -> NDArray[np.bool_]:
+    def _grounded(self) -> Bools:
         """(columns, rows) whether metal joins a cell to a cell held at 0 V."""
         number = np.arange(self.share.size).reshape(self.share.shape)
         pairs = [

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.drive import RangeError, SharedGround
 from optinc_pdk.extract import Extraction
@@ -24,9 +24,6 @@ from optinc_pdk.extract.metal_nets import LabelledPad, MetalNets, is_ground
 from optinc_pdk.extract.phase_shifters import ExtractedHeater
 from optinc_pdk.extract.spatial_index import PolygonIndex, region_polygons
 from optinc_pdk.signoff.electrical.resistive_sheet import ResistiveSheet
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

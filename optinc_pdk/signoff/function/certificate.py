@@ -23,17 +23,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.averaging.fibre_words import symbol_maxima
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.onn import Onn
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, DetectionMatrix, HiddenLayer
 from optinc_pdk.simulate.transmission.reception import TOP_LEVEL
-
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
 
 ROUNDING = 1e-8
 """Added to every bound: rounding errors, and the last change of amplitudes that settle with reflections."""
@@ -247,7 +244,7 @@ def output_error(
     bias: Floats,
     top: Floats,
     error: Interval,
-    resolution: NDArray[np.int64],
+    resolution: Ints,
 ) -> Floats:
     """Bound the errors of the output levels, those that receivers read minus ideal levels.
 
@@ -281,7 +278,7 @@ def output_error(
     return _level_errors(along, across.largest, network.dark * network.scale**2, resolution) + ROUNDING
 
 
-def _level_errors(along: Interval, across: Floats, dark: Floats, resolution: NDArray[np.int64]) -> Floats:
+def _level_errors(along: Interval, across: Floats, dark: Floats, resolution: Ints) -> Floats:
     """Upper bounds of | √(|level + along + i across|² - dark) - level | for all levels that an output may have.
 
     Args:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.onn import Layer, Onn, ProofError, prove, realised_network, saturation_margins
 from optinc_pdk.onn.closed_form.comparators import card_form
@@ -16,8 +16,6 @@ from optinc_pdk.onn.normalisation import DEAD_FRACTION, hidden_maxima
 from optinc_pdk.signoff.function.certificate import Certificate, Interval, certify
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.detection import network_of
-
-Floats = NDArray[np.float64]
 
 PROOF_SAMPLES = 2**12
 """Random lattice points that the proof of the network evaluates besides."""

@@ -15,12 +15,10 @@ from functools import lru_cache
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.averaging.fibre_words import source_symbols, source_values
-
-Ints = NDArray[np.int64]
 
 MAX_COMBINATIONS = 2**16
 """Largest number of combinations of extremes in one family of corners."""

@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.averaging import Averaging, assign_random
 from optinc_pdk.averaging.fibre_words import source_symbols, source_values
 from optinc_pdk.averaging.task import MAX_ENUMERATED
 from optinc_pdk.signoff.function.corners import corner_steps
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Coverage = Literal["combinations", "lattice", "sample"]
 
 EXHAUSTIVE = 2**20
@@ -56,7 +54,7 @@ class FunctionInputs:
     steps: Ints
     ideal: Ints
     levels: Ints | Floats
-    worst: NDArray[np.bool_]
+    worst: Bools
     coverage: Coverage
 
     @property

@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.averaging import Averaging, assign_worst
 from optinc_pdk.circuit import Bias, Board, detector_groups, label_tuple
 from optinc_pdk.signoff.function.inputs import FunctionInputs
 from optinc_pdk.simulate import Scattering
 
 
-def symbol_assignments(
-    inputs: FunctionInputs, s: Scattering, board: Board, bias: Bias
-) -> NDArray[np.int64] | NDArray[np.float64]:
+def symbol_assignments(inputs: FunctionInputs, s: Scattering, board: Board, bias: Bias) -> Ints | Floats:
     """Return the symbols at the fibres for every input and every assignment of symbols to servers.
 
     Points of the lattice have two assignments: the one of the inputs, and the one that the imbalance of this chip's
@@ -41,7 +39,7 @@ def symbol_assignments(
     return symbols[np.newaxis]
 
 
-def server_errors(s: Scattering, board: Board, bias: Bias, task: Averaging | None = None) -> NDArray[np.float64]:
+def server_errors(s: Scattering, board: Board, bias: Bias, task: Averaging | None = None) -> Floats:
     """Compute the relative error of the weight of each server's symbol in the preprocessing unit.
 
     A weight is the small-signal response at the first layer's detectors. Its error is relative to the ideal weight
@@ -92,7 +90,7 @@ class ChipLight:
 
     loss_db: float
     hop_loss_db: tuple[float, ...]
-    oscillator_powers: tuple[NDArray[np.float64], ...]
+    oscillator_powers: tuple[Floats, ...]
 
 
 def chip_light(s: Scattering, board: Board, group_symbols: int = 1) -> ChipLight:
@@ -130,7 +128,7 @@ def path_loss_db(s: Scattering, board: Board) -> float:
         return float(np.max(-10 * np.log10(best)))
 
 
-def oscillator_powers(s: Scattering, board: Board) -> tuple[NDArray[np.float64], ...]:
+def oscillator_powers(s: Scattering, board: Board) -> tuple[Floats, ...]:
     """Compute the power of the local oscillator at every mixer: that of both detectors behind it, without signals.
 
     Args:
@@ -183,9 +181,7 @@ def hop_losses_db(s: Scattering, board: Board, group_symbols: int = 1) -> tuple[
     return tuple(losses)
 
 
-def _together(
-    s: Scattering, board: Board, outs: Sequence[str], fields: Sequence[Sequence[str]]
-) -> NDArray[np.complex128]:
+def _together(s: Scattering, board: Board, outs: Sequence[str], fields: Sequence[Sequence[str]]) -> Complexes:
     """(outs, fields) field at each output from groups of sources that send equal signals: the sum over the group."""
     sources = [label for names in fields for label in names]
     light = s.between(outs, sources)[0] * s.strength(sources, board.launched)[0]

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.averaging import Averaging, error_counts
 from optinc_pdk.averaging.word_score import accuracy, output_margins
 from optinc_pdk.signoff.function.certificate import Certificate
 from optinc_pdk.signoff.function.inputs import Coverage, FunctionInputs
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 TABLE_VALUES = 2**25
 """Largest number of output values, over assignments, inputs, servers and symbols, that are all kept."""
@@ -127,7 +125,7 @@ class _Rows:
     outputs: Floats
     margins: Floats
 
-    def select(self, chosen: Ints | NDArray[np.bool_]) -> _Rows:
+    def select(self, chosen: Ints | Bools) -> _Rows:
         return _Rows(
             self.numbers[chosen],
             self.symbols[:, chosen],

@@ -11,6 +11,7 @@ import klayout.db as kdb
 import klayout.rdb as rdb
 import numpy as np
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit, flatten
 from optinc_pdk.extract import Extraction
@@ -20,7 +21,6 @@ from optinc_pdk.gc_control import gc_paused
 from optinc_pdk.json_io import json_text
 from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.signoff.lvs import coupler_settings, differences, guide_lengths, padless_nets, path_lengths
-from optinc_pdk.signoff.lvs.device_matching import Ints
 from optinc_pdk.signoff.lvs.differences import Difference
 from optinc_pdk.signoff.lvs.guide_lengths import ComparedLengths
 from optinc_pdk.validation import validate_api

@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.circuit import UNCONNECTED, Circuit
 from optinc_pdk.signoff.lvs.structure_matching import Surroundings
 
-Ints = NDArray[np.int64]
 Permutation = tuple[int, ...]
 
 

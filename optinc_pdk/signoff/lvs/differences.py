@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import GridRule
 from optinc_pdk.circuit import UNCONNECTED, Circuit
 from optinc_pdk.extract import Fault
-from optinc_pdk.signoff.lvs.device_matching import IndexedCircuit, Ints, Matching, Permutation, match
+from optinc_pdk.signoff.lvs.device_matching import IndexedCircuit, Matching, Permutation, match
 
 PHASE_SHIFTER = "phase_shifter"
 # A phase shifter is symmetric: a straight guide under a rectangular heater.
@@ -124,7 +124,7 @@ class MatchedCircuits:
         return x, y
 
     @cached_property
-    def placements(self) -> NDArray[np.float64]:
+    def placements(self) -> Floats:
         """(reference instances, 2) positions in µm that the netlist states, NaN where it states none."""
         stated, count = self.ref.circuit.position_um, len(self.ref.kind)
         return stated if len(stated) else np.full((count, 2), np.nan)

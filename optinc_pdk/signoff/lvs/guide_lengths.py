@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit
 from optinc_pdk.extract.mask_layout import NM_PER_UM
@@ -94,7 +95,7 @@ def compared_lengths(
     )
 
 
-def length_tolerance_um(circuit: Circuit, process: Process) -> NDArray[np.float64]:
+def length_tolerance_um(circuit: Circuit, process: Process) -> Floats:
     """Return (n,) by how much the guides of a drawn circuit may differ in length from its layout, in µm."""
     bends = circuit.net_bends if circuit.net_bends.size else np.zeros(len(circuit.nets))
     return np.asarray(grid_um(process) * (1.0 + bends))

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.circuit import UNCONNECTED
-from optinc_pdk.signoff.lvs.device_matching import IndexedCircuit, Ints
+from optinc_pdk.signoff.lvs.device_matching import IndexedCircuit
 from optinc_pdk.signoff.lvs.differences import NAMES, PHASE_SHIFTER, Difference, MatchedCircuits
 
 # Reference devices on one net, each with its pin; both ends of a heater count as pin 0.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import PlacedCircuit
 from optinc_pdk.circuit.netlist_names import NameTable
@@ -13,7 +13,7 @@ from optinc_pdk.extract.golden_devices import bounding_box, read_golden
 from optinc_pdk.signoff.lvs.differences import PHASE_SHIFTER
 
 
-def placed_positions(placed: PlacedCircuit, process: Process) -> NDArray[np.float64]:
+def placed_positions(placed: PlacedCircuit, process: Process) -> Floats:
     """Return where the devices of a drawn circuit should be in its layout.
 
     Args:

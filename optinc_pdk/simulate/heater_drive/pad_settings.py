@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, label_suggestion
 from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
 
-Floats = NDArray[np.float64]
 _SETTING = re.compile(r"(?P<label>.+)=(?P<value>[^=]*?)\s*(?P<unit>V|rad)?", re.DOTALL)
 LARGEST_V = 1000.0
 LARGEST_RAD = 1e6

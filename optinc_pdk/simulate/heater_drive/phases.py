@@ -6,15 +6,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit, NetlistError, read_bias
 from optinc_pdk.drive import HeaterArray, SharedGround, readback
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
 from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
 
-Floats = NDArray[np.float64]
 # Phases follow from powers by crosstalk, which devices that were moved by micrometres change by less.
 PHASE_TOLERANCE_RAD = 0.02
 # Files have nine digits.
@@ -134,7 +133,7 @@ def _check_electronics(path: str | Path, bias: Bias, process: Process) -> None:
 
 def heater_parameters(
     circuit: Circuit,
-    instances: NDArray[np.int64],
+    instances: Ints,
     device: str,
     process: Process,
     rise_v: Callable[[Floats], Floats] | None = None,

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
-import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.assemble import matrix_form
 from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
 from optinc_pdk.circuit import Board, Circuit
@@ -20,7 +20,6 @@ from optinc_pdk.onn import LayerFactor, Network
 from optinc_pdk.simulate.programming.matrix_program import MatrixProgramming, program_matrix
 from optinc_pdk.simulate.programming.program import Programming, program_network
 
-Floats = NDArray[np.float64]
 Matrix = MatrixTarget | str | Path | NDArray[Any]
 """A matrix: an array, a file, or a target with its reading."""
 

@@ -15,16 +15,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Complexes, Floats, Ints
 from optinc_pdk.circuit import Board
 from optinc_pdk.simulate.programming.targets import LayerTarget
 from optinc_pdk.simulate.s_parameters.sparse_solver import FieldSolution
-
-Bools = NDArray[np.bool_]
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class DetectedLight(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board
 from optinc_pdk.circuit.bias import Activation
@@ -15,9 +15,6 @@ from optinc_pdk.onn.conditioning import describe_rows
 from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, SourceFields, linear_response
 from optinc_pdk.simulate.programming.targets import LayerTarget
 from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 
 def activations(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.assemble import WeightBlock
 from optinc_pdk.circuit import Board
 from optinc_pdk.factor import BlockFactor, SvdFactor
@@ -12,8 +12,6 @@ from optinc_pdk.simulate.programming.input_paths import input_paths
 from optinc_pdk.simulate.programming.light_paths import LightPath, PathTracer
 from optinc_pdk.simulate.programming.mode_tracking import MeshRecord, ModeTracker
 from optinc_pdk.simulate.programming.targets import LayerTarget
-
-Floats = NDArray[np.float64]
 
 FIRST_TRANSMISSION = 0.95
 """Initial transmission of the strongest attenuator: at 1 the fit could not raise it, and its derivative would be 0."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.assemble import WeightBlock, rectangular_slots
 from optinc_pdk.circuit import Board, label_tuple
 from optinc_pdk.simulate.programming.light_paths import LightPath, PathTracer
 from optinc_pdk.simulate.programming.mode_tracking import first_coupler, heater_number, static_phase
 from optinc_pdk.simulate.programming.targets import LayerTarget
-
-Floats = NDArray[np.float64]
 
 DETUNING_RESERVE = 0.01
 """Largest part of a group's in-phase field that is given up so that the parts in quadrature cancel."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED
 from optinc_pdk.models import device_s, net_transmission
 from optinc_pdk.simulate.circuit_optics import CROSSING, CircuitOptics
-
-Complexes = NDArray[np.complex128]
-Ints = NDArray[np.int64]
 
 COUPLER, SPLITTER, TWO_ENDED = 4, 3, 2
 # Ports o1 … o4 of a 2×2 coupler as 0 … 3: bar o2-o3 and o1-o4, cross o2-o4 and o1-o3.

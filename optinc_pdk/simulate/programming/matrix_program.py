@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.assemble import MatrixForm, factor_for_chip, matrix_form, matrix_labels
 from optinc_pdk.assemble.matrix_circuit import ATTENUATORS, OUTPUT, U, V
 from optinc_pdk.cards import Process
@@ -35,10 +35,6 @@ from optinc_pdk.simulate.programming.light_paths import PathTracer
 from optinc_pdk.simulate.programming.mode_tracking import ModeTracker, heater_number, relative_devices, static_phase
 from optinc_pdk.simulate.programming.program import drive_codes, refuse_shared_channels
 from optinc_pdk.simulate.s_parameters.scattering import prepare, s_matrices
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 STEPS = 200
 """L-BFGS steps of a round."""

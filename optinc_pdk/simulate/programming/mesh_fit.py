@@ -19,8 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.assemble import WeightBlock
 from optinc_pdk.factor import BlockFactor, Mesh
 from optinc_pdk.factor.correction.ideal_phases import ideal_phases, unitary_completion
@@ -30,10 +30,6 @@ from optinc_pdk.simulate.programming.detection_jacobian import SourceFields, lin
 from optinc_pdk.simulate.programming.mode_tracking import MeshRecord
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, solve_fields
 from optinc_pdk.simulate.programming.targets import LayerTarget
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 IN_PHASE = 0.99
 """Share a of the field that is in phase with the local oscillator at the start; 14 % are in quadrature."""

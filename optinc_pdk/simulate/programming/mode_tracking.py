@@ -9,15 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.assemble import mesh_slots
 from optinc_pdk.factor import Mesh
 from optinc_pdk.factor.devices import MeshDevices
 from optinc_pdk.simulate.programming.light_paths import COUPLER, LightPath, PathTracer
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def heater_number(channel: dict[str, int], label: str) -> int:

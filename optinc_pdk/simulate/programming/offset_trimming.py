@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.onn import GeneralNetwork, LayerFactor
@@ -23,8 +23,6 @@ from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.simulate.transmission.settling import settle_light
 from optinc_pdk.simulate.transmission.vector_reception import input_amplitudes, transmit_vectors
-
-Floats = NDArray[np.float64]
 
 
 def trim_offsets(

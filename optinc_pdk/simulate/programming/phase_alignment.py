@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.simulate.programming.detection_jacobian import SourceFields, linear_response
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
 from optinc_pdk.simulate.programming.targets import LayerTarget
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 
 def align_phases(problem: ProgrammingProblem, light: SourceFields, phases: Floats) -> Floats:

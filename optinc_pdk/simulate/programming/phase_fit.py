@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Complexes, Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Board
 from optinc_pdk.circuit.connectivity import component_labels
@@ -27,10 +27,6 @@ from optinc_pdk.simulate.programming.detection_jacobian import (
 )
 from optinc_pdk.simulate.programming.targets import LayerTarget
 from optinc_pdk.simulate.s_parameters.sparse_solver import CircuitEntries, circuit_entries
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MAX_ITERATIONS = 60
 TOLERANCE = 1e-5
@@ -306,7 +302,7 @@ class Damping:
                 self.growth[i] *= 2.0
 
 
-def _stalled(history: list[Floats]) -> NDArray[np.bool_]:
+def _stalled(history: list[Floats]) -> Bools:
     """(layers,) whether the last PATIENCE iterations reduced the error by less than a tenth."""
     if len(history) <= PATIENCE:
         return np.zeros(history[0].size, dtype=bool)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
 from optinc_pdk.drive import DenseCrosstalk, SharedGround, compensate, drive_heaters, readback
@@ -37,9 +37,6 @@ from optinc_pdk.simulate.programming.phase_fit import (
     solve_fields,
 )
 from optinc_pdk.simulate.programming.targets import layer_targets
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,16 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Complexes, Floats, Ints
 from optinc_pdk.assemble import WeightBlock, layer_blocks
 from optinc_pdk.circuit import Board, Labels, Neuron, detector_groups, label_tuple
 from optinc_pdk.onn import LayerFactor, Network, NetworkTask, factorise, realised_network
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Complexes, Ints
 from optinc_pdk.circuit import UNCONNECTED
-from optinc_pdk.simulate.s_parameters.block_assembly import BlockAssembly, BlockPool, Bools, Ints
+from optinc_pdk.simulate.s_parameters.block_assembly import BlockAssembly, BlockPool
 
-Complexes = NDArray[np.complex128]
 Entries = dict[tuple[int, int], Complexes]
 """S-parameters by row and column, (batch, M) each; missing ones are zero."""
 

@@ -6,18 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Complexes, Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import NetlistError
 from optinc_pdk.errors import InputError
 from optinc_pdk.models import instances_s, net_transmission
 from optinc_pdk.simulate.circuit_optics import MODULATOR, PHOTODIODE, CircuitOptics, ComponentGroup
-from optinc_pdk.simulate.s_parameters.block_assembly import Bools, Ints, device_ports
+from optinc_pdk.simulate.s_parameters.block_assembly import device_ports
 from optinc_pdk.simulate.s_parameters.cell_reduction import Entries
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 NEGLIGIBLE = 1e-18
 """S-parameters below this are taken as zero: for a wave of 1 they are below a hundredth of its rounding error."""

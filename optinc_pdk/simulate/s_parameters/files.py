@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit
 from optinc_pdk.drive import SharedGround
@@ -23,7 +24,7 @@ MAX_WAVELENGTHS = 10_001
 _LAYER = re.compile(r"(?:lo_|carrier_)?l(\d+)(?:[bc]\d+)?(?:_|$)")
 
 
-def parse_wavelengths(text: str | None, default_nm: float) -> NDArray[np.float64]:
+def parse_wavelengths(text: str | None, default_nm: float) -> Floats:
     """Parse wavelengths in nm, and return them ascending and without duplicates.
 
     Args:
@@ -70,7 +71,7 @@ def parse_ports(text: str) -> tuple[str, ...]:
 def port_scattering(
     circuit: Circuit,
     bias: Bias,
-    wavelengths_nm: NDArray[np.float64],
+    wavelengths_nm: Floats,
     process: Process,
     ports: Sequence[str],
     ground: SharedGround | None = None,
@@ -98,7 +99,7 @@ def port_scattering(
 def block_scattering(
     circuit: Circuit,
     bias: Bias,
-    wavelengths_nm: NDArray[np.float64],
+    wavelengths_nm: Floats,
     process: Process,
     ground: SharedGround | None = None,
     progress: Progress | None = None,
@@ -166,7 +167,7 @@ def check_port_count(path: str | Path, sizes: Sequence[int]) -> None:
     )
 
 
-def write_scattering(wavelengths_nm: NDArray[np.float64], blocks: list[Scattering], path: str | Path) -> None:
+def write_scattering(wavelengths_nm: Floats, blocks: list[Scattering], path: str | Path) -> None:
     """Write S-matrices to a .npz or Touchstone file.
 
     A .npz file has ``wavelengths_nm`` and, for each block i, ``blocks.<i>.s[wavelength, out, in]`` and

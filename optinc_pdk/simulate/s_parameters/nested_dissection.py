@@ -9,15 +9,12 @@ SIAM Journal on Numerical Analysis 10, 345 (1973)).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.circuit import UNCONNECTED
 from optinc_pdk.simulate.s_parameters.block_assembly import BlockAssembly
 from optinc_pdk.simulate.s_parameters.star_product import JoinRound, plan_round
 from optinc_pdk.simulate.s_parameters.wave_graph import find_kernels, kernel_levels, wave_graph
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 PIVOTS = 6
 """Blocks to which distances are measured."""

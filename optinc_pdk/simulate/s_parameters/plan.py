@@ -11,16 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Complexes
 from optinc_pdk.simulate.circuit_optics import CircuitOptics
-from optinc_pdk.simulate.s_parameters.block_assembly import Bools, PoolDevices, device_blocks, virtual_ports
+from optinc_pdk.simulate.s_parameters.block_assembly import PoolDevices, device_blocks, virtual_ports
 from optinc_pdk.simulate.s_parameters.cell_reduction import CellJoin, Entries, join_cells, reduce_cells
 from optinc_pdk.simulate.s_parameters.nested_dissection import plan_dissection
 from optinc_pdk.simulate.s_parameters.propagation import PropagationPlan, plan_propagation, propagate_light
 from optinc_pdk.simulate.s_parameters.star_product import JoinRound, join_blocks
-
-Complexes = NDArray[np.complex128]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Complexes, Ints
 from optinc_pdk.circuit import UNCONNECTED
-from optinc_pdk.simulate.s_parameters.block_assembly import BlockAssembly, Bools, Ints
+from optinc_pdk.simulate.s_parameters.block_assembly import BlockAssembly
 from optinc_pdk.simulate.s_parameters.cell_reduction import Entries
 from optinc_pdk.simulate.s_parameters.wave_graph import (
     KernelPool,
@@ -26,7 +26,6 @@ from optinc_pdk.simulate.s_parameters.wave_graph import (
     wave_graph,
 )
 
-Complexes = NDArray[np.complex128]
 ZERO_SLOT = 0
 """The slot of waves that are always zero."""
 

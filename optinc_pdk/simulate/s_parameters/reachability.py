@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from optinc_pdk.arrays import Bools, Ints
 
 
 def reachable(tail: Ints, head: Ints, start: Bools) -> Bools:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit, NetlistError
 from optinc_pdk.drive import SharedGround
@@ -19,9 +20,6 @@ from optinc_pdk.simulate.s_parameters.cell_reduction import SingularError
 from optinc_pdk.simulate.s_parameters.device_values import DeviceValues, circuit_values, singular_error
 from optinc_pdk.simulate.s_parameters.plan import ScatteringPlan, evaluate, plan_circuit
 from optinc_pdk.validation import validate_type
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 Progress = Callable[[int, int], None]
 

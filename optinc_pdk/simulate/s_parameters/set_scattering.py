@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Complexes
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, NetlistError, flatten
 from optinc_pdk.simulate.circuit_optics import analyse
@@ -49,7 +50,7 @@ def set_scattering(
     selected = optics.labels if labels is None else tuple(labels)
     wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
     plan = prepare(optics, wavelengths, process, outs=selected, ins=selected)
-    s: NDArray[np.complex128] = s_matrices(plan, phases, wavelengths, process, progress=progress)[0]
+    s: Complexes = s_matrices(plan, phases, wavelengths, process, progress=progress)[0]
     modulators = tuple(label for label in optics.modulators if label in set(selected))
     return Scattering(wavelengths, selected, s, modulators, modulator_leak(process))
 

@@ -7,17 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED
 from optinc_pdk.errors import InputError
 from optinc_pdk.models import device_s, instances_s, net_transmission
-from optinc_pdk.simulate.circuit_optics import MODULATOR, CircuitOptics, Ints
+from optinc_pdk.simulate.circuit_optics import MODULATOR, CircuitOptics
 from optinc_pdk.simulate.s_parameters.device_values import check_ports, singular_error
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 SINGULAR = 1e-13
 """Smallest pivot over the largest one, or over 1; below, a solution would consist of rounding errors."""

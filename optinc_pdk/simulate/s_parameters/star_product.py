@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Complexes, Ints
 from optinc_pdk.circuit import UNCONNECTED
-from optinc_pdk.simulate.s_parameters.block_assembly import BlockAssembly, BlockPool, Bools, Ints
+from optinc_pdk.simulate.s_parameters.block_assembly import BlockAssembly, BlockPool
 from optinc_pdk.simulate.s_parameters.cell_reduction import SINGULAR, SingularError
-
-Complexes = NDArray[np.complex128]
 
 
 @dataclass(frozen=True, eq=False)

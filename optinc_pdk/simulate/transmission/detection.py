@@ -13,16 +13,12 @@ from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.circuit import Bias, Board, NetlistError, Neuron, detector_groups, label_tuple
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.noise import DetectionSources, Noise, NoiseDraw
 from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.drive import SharedGround
@@ -16,10 +17,6 @@ from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.s_parameters.sparse_solver import solve
 from optinc_pdk.simulate.transmission.detection import network_of, source_labels
 from optinc_pdk.simulate.transmission.settling import settle_light
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,16 +27,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.link_budget import BudgetCard, NoiseCard
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.transmission.symbol_shape import WINDOWS, SymbolShape, time_constants
 
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
-Ints = NDArray[np.int64]
 Kind = Literal["shot", "receiver", "intensity", "linewidth", "fibre"]
 
 ELECTRON_C = 1.602176634e-19

@@ -10,14 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, DetectionMatrix, HiddenLayer
 from optinc_pdk.simulate.transmission.noise import Noise
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 TINY = float(np.finfo(np.float64).tiny)
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.averaging import decide_steps
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
@@ -22,11 +23,8 @@ from optinc_pdk.simulate.transmission.detection import ChipNetwork, HiddenLayer,
 from optinc_pdk.simulate.transmission.noise import Noise, NoiseDraw, draw_noise
 from optinc_pdk.simulate.transmission.settling import MAX_PASSES, SETTLED_CHANGE, UnsettledError, settle_light
 
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 Amplitudes = TypeVar("Amplitudes", Floats, Complexes)
 """Source amplitudes, complex if the light of another chip is among them."""
-Ints = NDArray[np.int64]
 
 TOP_LEVEL = 3
 """The highest PAM4 level, which servers send with amplitude 1."""

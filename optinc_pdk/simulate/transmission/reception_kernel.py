@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from optinc_pdk.arrays import Floats
 from optinc_pdk.compilation import compiled
-
-_Floats = NDArray[np.float64]
 
 
 @compiled
-def photodiode_levels(fields: _Floats, dark: _Floats, scale: _Floats, levels: _Floats) -> None:
+def photodiode_levels(fields: Floats, dark: Floats, scale: Floats, levels: Floats) -> None:
     """Calculates the output levels scale · √(power - dark), or 0 where the power is below the dark power.
 
     Args:
@@ -35,7 +31,7 @@ def photodiode_levels(fields: _Floats, dark: _Floats, scale: _Floats, levels: _F
 
 
 @compiled
-def count_saturated(differences: _Floats, gain: _Floats) -> int:
+def count_saturated(differences: Floats, gain: Floats) -> int:
     """Returns how many amplitudes gain · difference are above 1, for (N, B) detected differences and (N,) gains."""
     count = 0
     for neuron in range(len(gain)):

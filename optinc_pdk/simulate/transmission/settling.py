@@ -6,13 +6,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, DetectionMatrix
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MAX_PASSES = 20
 """Largest number of passes through the layers of a chip whose reflections couple them."""

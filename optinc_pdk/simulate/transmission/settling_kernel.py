@@ -8,12 +8,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.compilation import compiled
-
-_Floats = NDArray[np.float64]
-_Indices = NDArray[np.int64]
 
 # Words that are settled together, so that the fields at the detectors of a chip of some ten neurons stay in the cache.
 _TILE = 128
@@ -21,13 +18,13 @@ _TILE = 128
 
 @compiled
 def _add_sources(
-    re: _Floats,
-    im: _Floats,
-    real: _Floats,
-    quadrature: _Floats,
-    field_re: _Floats,
-    field_im: _Floats,
-    index: _Indices,
+    re: Floats,
+    im: Floats,
+    real: Floats,
+    quadrature: Floats,
+    field_re: Floats,
+    field_im: Floats,
+    index: Ints,
     shift: int,
 ) -> None:
     """Adds the light of k sources to the fields of a tile of words at D detectors.
@@ -70,7 +67,7 @@ def _add_sources(
 
 
 @compiled
-def _fill(tile: _Floats, value: float) -> None:
+def _fill(tile: Floats, value: float) -> None:
     """Sets all entries of an (n, tile) array; to assign to a slice would compile for a second longer."""
     for row in range(len(tile)):
         for w in range(_TILE):
@@ -78,7 +75,7 @@ def _fill(tile: _Floats, value: float) -> None:
 
 
 @compiled
-def _copy(source: _Floats, first: int, target: _Floats, shift: int, rows: int, count: int) -> None:
+def _copy(source: Floats, first: int, target: Floats, shift: int, rows: int, count: int) -> None:
     """Copies rows of a tile, from its ``first`` columns on, into the first columns of another, or the reverse.
 
     Args:
@@ -95,7 +92,7 @@ def _copy(source: _Floats, first: int, target: _Floats, shift: int, rows: int, c
 
 
 @compiled
-def _read_rows(re: _Floats, im: _Floats, row: _Indices, balance: _Floats, signal: _Floats) -> None:
+def _read_rows(re: Floats, im: Floats, row: Ints, balance: Floats, signal: Floats) -> None:
     """Calculates the detected difference of every row of one layer: its plus less balance times its minus."""
     _fill(signal, 0.0)
     pairs = len(row)
@@ -108,12 +105,12 @@ def _read_rows(re: _Floats, im: _Floats, row: _Indices, balance: _Floats, signal
 
 @compiled
 def _amplitudes(
-    signal: _Floats,
+    signal: Floats,
     gain: float,
     offset: float,
-    light: _Floats,
-    step: _Floats,
-    difference: _Floats,
+    light: Floats,
+    step: Floats,
+    difference: Floats,
     settled_change: float,
 ) -> int:
     """Drives the modulator of one neuron for a tile of words, and returns for how many its light has not settled.
@@ -139,7 +136,7 @@ def _amplitudes(
 
 
 @compiled
-def _update_modulator(leak: float, light: _Floats, step: _Floats, quadrature: _Floats, leak_step: _Floats) -> None:
+def _update_modulator(leak: float, light: Floats, step: Floats, quadrature: Floats, leak_step: Floats) -> None:
     """Changes the amplitudes of one modulator, (tile,) all, and what leaks through it in quadrature by as much."""
     for w in range(_TILE):
         light[w] += step[w]
@@ -151,25 +148,25 @@ def _update_modulator(leak: float, light: _Floats, step: _Floats, quadrature: _F
 
 @compiled
 def settle(
-    light: _Floats,
+    light: Floats,
     first: int,
     leak: float,
-    field_re: _Floats,
-    field_im: _Floats,
-    detector_start: _Indices,
-    row_of_pair: _Indices,
-    row_balance: _Floats,
-    row_start: _Indices,
-    neuron_start: _Indices,
-    row_of_neuron: _Indices,
-    gain: _Floats,
-    offset: _Floats,
-    receiver_re: _Floats,
-    receiver_im: _Floats,
+    field_re: Floats,
+    field_im: Floats,
+    detector_start: Ints,
+    row_of_pair: Ints,
+    row_balance: Floats,
+    row_start: Ints,
+    neuron_start: Ints,
+    row_of_neuron: Ints,
+    gain: Floats,
+    offset: Floats,
+    receiver_re: Floats,
+    receiver_im: Floats,
     passes: int,
     settled_change: float,
-    differences: _Floats,
-    received: _Floats,
+    differences: Floats,
+    received: Floats,
 ) -> float:
     """Settles the light of a chip for B words, without noise.
 

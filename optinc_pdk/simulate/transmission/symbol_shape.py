@@ -20,10 +20,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
+from optinc_pdk.arrays import Complexes, Floats
 
 SAMPLES = 16
 """Instants of a symbol at which light is evaluated; the last one is its end."""

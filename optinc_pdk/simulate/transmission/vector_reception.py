@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.circuit import Bias, Board, NetlistError
 from optinc_pdk.errors import InputError
 from optinc_pdk.onn.general_network import VectorTask
@@ -18,8 +19,6 @@ from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.simulate.transmission.reception import CHUNK
 from optinc_pdk.simulate.transmission.settling import settle_light
-
-Floats = NDArray[np.float64]
 
 ROUNDING = 1e-9
 """Excess of an amplitude over 1 that counts as rounding."""

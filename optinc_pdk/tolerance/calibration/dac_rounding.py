@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel
 from optinc_pdk.tolerance.calibration.in_loop_steps import MeasuredSetting, measure_setting
 from optinc_pdk.tolerance.calibration.measurement import BenchProtocol
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ROUNDS = 4
 MAX_CHANGE_RAD = 0.03

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.cards import DeviceCard, Process
 from optinc_pdk.circuit import UNCONNECTED
 from optinc_pdk.models import net_transmission, sampled_s
@@ -26,10 +27,6 @@ from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
 from optinc_pdk.tolerance.calibration.forward_paths import ForwardPaths, forward_paths
 from optinc_pdk.tolerance.calibration.heater_model import RANGE_OVERLAP, HeaterModel
 from optinc_pdk.tolerance.calibration.measurement import BenchLayer
-
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
-Ints = NDArray[np.int64]
 
 ARM_RAD, STATIC_RAD = 0.4, 1.0
 """Expected static phase errors: between the equal arms of an interferometer, and elsewhere."""

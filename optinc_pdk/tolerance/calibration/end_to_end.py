@@ -6,17 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import Averaging, assign_random
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.circuit.bias import Activation
 from optinc_pdk.simulate.transmission.reception import TOP_LEVEL
 from optinc_pdk.simulate.transmission.settling import MAX_PASSES, SETTLED_CHANGE
 from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SAMPLED_INPUTS = 4096
 """Number of inputs sampled from the lattice."""

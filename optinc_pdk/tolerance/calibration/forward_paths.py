@@ -12,19 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Complexes, Ints
 from optinc_pdk.circuit import UNCONNECTED
 from optinc_pdk.models import device_s
 from optinc_pdk.simulate.circuit_optics import MODULATOR
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
 from optinc_pdk.simulate.programming.targets import LayerTarget
 from optinc_pdk.simulate.s_parameters.reachability import reachable
-
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
-Ints = NDArray[np.int64]
 
 MIN_TRANSMISSION = 0.05
 """Smallest field transmission between two ports of a device that is a path; less is a reflection or crosstalk."""

@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.drive import RangeError
 from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
 from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol, simultaneous_patterns
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SWEEP_POINTS = 8
 """Points of a power sweep, from zero to a design phase of 2π."""

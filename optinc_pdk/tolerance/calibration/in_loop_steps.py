@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.simulate.programming.phase_fit import Damping, damped_step
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel, parallel_heater_groups
 from optinc_pdk.tolerance.calibration.measurement import (
@@ -21,9 +21,6 @@ from optinc_pdk.tolerance.calibration.measurement import (
     rms_matrix_error,
     with_quadrature,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 WRAP_ERROR = 0.03
 """Rms error above which heaters at the end of their range may move by a whole turn."""

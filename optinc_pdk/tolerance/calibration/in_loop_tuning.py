@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.simulate.programming.phase_fit import FIRST_DAMPING, Damping
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel
 from optinc_pdk.tolerance.calibration.in_loop_steps import (
@@ -25,8 +25,6 @@ from optinc_pdk.tolerance.calibration.in_loop_steps import (
 )
 from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol, rms_matrix_error
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Progress = Callable[[str, float], None]
 
 ROUNDS = 60

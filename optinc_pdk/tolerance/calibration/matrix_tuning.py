@@ -14,17 +14,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.matrices import MatrixTarget, compare_matrices
 from optinc_pdk.simulate.programming.phase_fit import FIRST_DAMPING, Damping, damped_step
 from optinc_pdk.tolerance.calibration.dac_rounding import nearest_moves
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel, design_heater_model
 from optinc_pdk.tolerance.calibration.in_loop_steps import perturbed_voltages, wrapped_into_range
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 ROUNDS = 40
 TRIES = 4

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.circuit import Bias
 from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse
 from optinc_pdk.simulate.programming.electronics import neuron_electronics, round_significant
@@ -24,8 +24,6 @@ from optinc_pdk.tolerance.calibration.measurement import (
     source_levels,
 )
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
-
-Floats = NDArray[np.float64]
 
 
 def bias_of_voltages(chip: NominalChip, heaters: HeaterModel, voltage_v: Floats) -> Bias:

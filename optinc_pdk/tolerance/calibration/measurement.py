@@ -12,15 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, SourceFields
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, solve_fields
 from optinc_pdk.simulate.programming.targets import LayerTarget
-
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
-Ints = NDArray[np.int64]
 
 MIN_SOURCE_LEVEL = 0.5
 """Smallest fitted source strength, relative to the largest, that server levels compensate."""

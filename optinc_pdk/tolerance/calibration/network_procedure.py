@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
 from optinc_pdk.onn import GeneralNetwork, LayerFactor
@@ -40,8 +40,6 @@ from optinc_pdk.tolerance.calibration.measurement import (
 )
 from optinc_pdk.tolerance.calibration.twin_programming import program_by_twin
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

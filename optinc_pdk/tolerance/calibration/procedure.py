@@ -21,8 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
@@ -57,7 +57,6 @@ from optinc_pdk.tolerance.calibration.twin_programming import program_by_twin
 from optinc_pdk.tolerance.calibration.word_tuning import EvaluatedSetting, TuningContext, tune_to_words
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 
-Floats = NDArray[np.float64]
 Progress = Callable[[str, float], None]
 
 GOOD_SHARE, GOOD_LEVELS = 0.9, 0.35

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.tolerance.calibration.end_to_end import ElectronicsSettings, WordTransmission
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel
 from optinc_pdk.tolerance.calibration.in_loop_steps import measure_in_batches
@@ -22,8 +22,6 @@ from optinc_pdk.tolerance.calibration.measurement import (
     LayerResponse,
     detection_coefficients,
 )
-
-Floats = NDArray[np.float64]
 
 PERTURBATION_RAD, MIN_PERTURBATION_STEPS = 0.03, 1.5
 """Perturbation of each heater in both directions: an angle, or a number of DAC steps where that is more."""

@@ -14,14 +14,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Bools, Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.simulate.programming.electronics import round_significant
 from optinc_pdk.tolerance.calibration.end_to_end import ElectronicsSettings, WordTransmission
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 MAX_SOURCE_ERROR = 0.25
 """Words for which a source of a layer is further from its ideal amplitude do not count for the layer."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.simulate.programming.phase_fit import Damping
 from optinc_pdk.tolerance.calibration.digital_twin import DigitalTwin
 from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol, LayerResponse, layer_response
@@ -21,9 +21,6 @@ from optinc_pdk.tolerance.calibration.twin_readings import (
     response_vectors,
     signal_part,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MIN_EFFECT = 1e-3
 """An unknown belongs to a layer only if its effect on the readings exceeds this share of the strongest unknown's."""

@@ -11,14 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.tolerance.calibration.digital_twin import DigitalTwin
 from optinc_pdk.tolerance.calibration.measurement import LayerResponse
 from optinc_pdk.tolerance.calibration.twin_readings import TwinEstimate
-
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
 
 REGULARISATION = 1e-9
 """Regularisation of the normal equations, relative to their mean."""

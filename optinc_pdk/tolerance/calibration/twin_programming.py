@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.simulate.programming.block_targets import with_electronics
 from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, linear_response
 from optinc_pdk.simulate.programming.phase_fit import MAX_ITERATIONS, ProgrammingProblem, fit_layers, solve_fields
@@ -34,9 +34,6 @@ from optinc_pdk.tolerance.calibration.twin_fit import (
 from optinc_pdk.tolerance.calibration.twin_initial_guess import fit_source_phases
 from optinc_pdk.tolerance.calibration.twin_readings import TwinEstimate, TwinLight
 from optinc_pdk.tolerance.calibration.twin_steps import TwinGuide, correct, round_by_twin
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 READINGS = 10
 """Readings at random settings for each unknown of a layer; each further attempt adds as many."""

@@ -14,16 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.simulate.programming.targets import LayerTarget
 from optinc_pdk.tolerance.calibration.digital_twin import NEPER, DigitalTwin
 from optinc_pdk.tolerance.calibration.forward_paths import ForwardPaths, carry_back, carry_forward
 from optinc_pdk.tolerance.calibration.measurement import PHASE_SHIFT_RAD, BenchLayer, LayerResponse
-
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
-Ints = NDArray[np.int64]
 
 ALL_PAIRS = 16
 """Largest number of sources of which all pairs are fitted."""

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.simulate.programming.detection_jacobian import residual, row_scales
 from optinc_pdk.simulate.programming.phase_fit import FIRST_DAMPING, Damping, damped_step
 from optinc_pdk.tolerance.calibration.dac_rounding import nearest_moves
@@ -28,8 +28,6 @@ from optinc_pdk.tolerance.calibration.measurement import (
     matrix_errors,
 )
 from optinc_pdk.tolerance.calibration.twin_readings import LayerLight, TwinEstimate, predicted_responses
-
-Floats = NDArray[np.float64]
 
 CORRECTIONS, ROUNDINGS, GAIN = 4, 4, 0.7
 """Largest numbers of steps; they end when every layer keeps more than this share of its error."""

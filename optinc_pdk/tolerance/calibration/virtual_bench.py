@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.circuit import label_tuple
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate import prepare
@@ -23,9 +24,6 @@ from optinc_pdk.tolerance.variation.phase_lock import locked_phases
 from optinc_pdk.tolerance.variation.sampled_response import drive_step_v, sample_s_matrices
 from optinc_pdk.tolerance.variation.sampling import ChipSample
 from optinc_pdk.validation import validate_type
-
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
 
 CHUNK = 32
 """Heater settings that are simulated as one batch."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.simulate import prepare
 from optinc_pdk.tolerance.calibration.virtual_bench import ReadingNoise
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.sampled_response import drive_step_v, sample_s_matrices
 from optinc_pdk.tolerance.variation.sampling import ChipSample
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 CHUNK = 32
 """Heater settings that are simulated as one batch."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.simulate.programming.electronics import round_significant
 from optinc_pdk.tolerance.calibration.dac_rounding import MAX_CHANGE_RAD, MAX_CHANGE_STEPS, integer_steps
@@ -25,8 +25,6 @@ from optinc_pdk.tolerance.calibration.end_to_end import (
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel
 from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol
 from optinc_pdk.tolerance.calibration.sensitivities import Sensitivities, linearise, measure_sensitivities
-
-Floats = NDArray[np.float64]
 
 ROUNDS = 20
 TRIES = 5

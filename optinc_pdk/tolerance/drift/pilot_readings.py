@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.tolerance.calibration.end_to_end import (
     ElectronicsSettings,
     WordTransmission,
@@ -20,7 +21,7 @@ from optinc_pdk.tolerance.calibration.end_to_end import (
 )
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel
 from optinc_pdk.tolerance.calibration.measurement import BenchLayer, BenchProtocol
-from optinc_pdk.tolerance.drift.tracking_model import Floats, Ints, TrackingModel
+from optinc_pdk.tolerance.drift.tracking_model import TrackingModel
 
 DITHER_RAD = 0.2
 """Phase of a layer's local oscillators, above that in use, while pilots are sent for it."""

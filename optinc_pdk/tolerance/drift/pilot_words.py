@@ -11,14 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.tolerance.calibration.end_to_end import WordSample
 from optinc_pdk.tolerance.calibration.measurement import BenchLayer
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ROUNDS = 2
 """Number of times that a set of words with all patterns is chosen; every further one averages errors."""

@@ -6,15 +6,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import KINDS
 from optinc_pdk.errors import InputError
 from optinc_pdk.tolerance.variation.imperfections import Imperfections
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.sampling import ChipSample, drifted_sample
-
-Floats = NDArray[np.float64]
 
 WALK_STEPS = 50
 """Tracking steps of a scenario with a random walk."""

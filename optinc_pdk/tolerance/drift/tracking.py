@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.simulate.programming.electronics import round_significant
 from optinc_pdk.tolerance.calibration.end_to_end import ElectronicsSettings
 from optinc_pdk.tolerance.calibration.in_loop_steps import wrapped_into_range
 from optinc_pdk.tolerance.calibration.measurement import BenchProtocol
 from optinc_pdk.tolerance.drift.pilot_readings import reading_changes
 from optinc_pdk.tolerance.drift.tracking_learning import PILOT_AVERAGES
-from optinc_pdk.tolerance.drift.tracking_model import Floats, ServiceSetting, TrackingModel
+from optinc_pdk.tolerance.drift.tracking_model import ServiceSetting, TrackingModel
 
 MAX_STEP_RAD = 0.3
 """Largest phase by which a heater moves in one round; larger steps are shortened, because the model is linear."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.tolerance.calibration.end_to_end import ElectronicsSettings, WordSample, transmit_words
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel
@@ -29,7 +30,7 @@ from optinc_pdk.tolerance.drift.pilot_readings import (
     read_signals,
     reading_changes,
 )
-from optinc_pdk.tolerance.drift.tracking_model import Floats, PilotReference, ServiceSetting, TrackingModel
+from optinc_pdk.tolerance.drift.tracking_model import PilotReference, ServiceSetting, TrackingModel
 
 PERTURBATION_RAD = 0.05
 """Perturbation of every heater in both directions, for the linear model."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.tolerance.calibration.end_to_end import ElectronicsSettings, WordSample, WordTransmission
 from optinc_pdk.tolerance.calibration.heater_model import HeaterModel
 from optinc_pdk.tolerance.calibration.measurement import BenchLayer
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SETTLED_RAD, SETTLED_DEVIATIONS = 0.02, 4.0
 """A step ends if no heater moved by a whole turn or by more than this phase and this multiple of its noise, added as

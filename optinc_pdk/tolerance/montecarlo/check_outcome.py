@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.tolerance.montecarlo.summary import share_numbers, wilson
-
-Floats = NDArray[np.float64]
 
 LABEL = 26
 """Characters of a line of an axis label."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.drive import RangeError
 from optinc_pdk.matrices.comparison import NoLightError
 from optinc_pdk.simulate import Scattering, UnsettledError
@@ -20,8 +20,6 @@ from optinc_pdk.tolerance.variation.imperfections import Imperfections
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
 from optinc_pdk.tolerance.variation.sampling import ChipSample, aged_sample, draw_sample
-
-Floats = NDArray[np.float64]
 
 
 class BiasedSetting(Protocol):

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.drive import RangeError
 from optinc_pdk.onn import (
@@ -35,9 +35,6 @@ from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.phase_lock import aligned_bias
 from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
 from optinc_pdk.tolerance.variation.sampling import ChipSample, nominal_sample
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

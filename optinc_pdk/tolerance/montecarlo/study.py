@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
@@ -45,8 +45,6 @@ from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.phase_lock import locked_bias
 from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
 from optinc_pdk.tolerance.variation.sampling import ChipSample, aged_sample, draw_sample, nominal_sample
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

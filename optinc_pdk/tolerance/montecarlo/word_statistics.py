@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import error_counts
-from optinc_pdk.averaging.array_checks import Floats, Integers
 from optinc_pdk.averaging.word_score import WordScore, score_outputs
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.signoff.function import FunctionInputs, symbol_assignments
@@ -114,7 +114,7 @@ def read_words(
     """
     saturated = 0
 
-    def outputs() -> Iterator[tuple[slice | Integers, Floats]]:
+    def outputs() -> Iterator[tuple[slice | Ints, Floats]]:
         nonlocal saturated
         for words, batch in _received(s, inputs, board, bias, noise, seed):
             saturated += batch.saturated()
@@ -139,7 +139,7 @@ def reads_every_word(
 
 def _received(
     s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias, noise: Noise | None, seed: int
-) -> Iterator[tuple[slice | Integers, ReceivedBatch]]:
+) -> Iterator[tuple[slice | Ints, ReceivedBatch]]:
     """Yield the words and what they cause, of all batches of all assignments."""
     network = network_of(s, board, bias, 0)
     for number, symbols in enumerate(symbol_assignments(inputs, s, board, bias)):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.circuit import Bias, Circuit
 from optinc_pdk.drive import RangeError, SharedGround
 from optinc_pdk.matrices.comparison import NoLightError
@@ -33,8 +33,6 @@ from optinc_pdk.tolerance.spectrum.windows import window_between
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip, bias_voltages
 from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
 from optinc_pdk.tolerance.variation.sampling import nominal_sample
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

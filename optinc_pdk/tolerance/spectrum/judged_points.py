@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
 from optinc_pdk.models import read_measured
@@ -15,7 +15,6 @@ from optinc_pdk.simulate import CircuitOptics
 from optinc_pdk.tolerance.spectrum.points import LIGHT_NM_GHZ, JudgedPoint, WavelengthRange, WavelengthWindow
 from optinc_pdk.tolerance.spectrum.windows import find_window, narrow_window
 
-Floats = NDArray[np.float64]
 Point = TypeVar("Point", bound=JudgedPoint)
 Progress = Callable[[str, int, int | None], None]
 """Called with the name of the stage, the wavelengths evaluated, and their total number, or None if it is unknown."""

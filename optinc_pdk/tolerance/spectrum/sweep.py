@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, detector_groups, label_tuple
 from optinc_pdk.drive import RangeError, SharedGround
@@ -41,7 +41,6 @@ from optinc_pdk.tolerance.spectrum.judged_points import (
 from optinc_pdk.tolerance.spectrum.points import LIGHT_NM_GHZ, WavelengthPoint, WavelengthRange, WavelengthSweep
 from optinc_pdk.tolerance.spectrum.windows import window_between
 
-Floats = NDArray[np.float64]
 _SLOPE_NM = 1e-4
 
 

@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.simulate import CircuitOptics, Scattering, ScatteringPlan, analyse, heater_phases, prepare, s_matrices
 from optinc_pdk.tolerance.variation.phase_lock import locked_sources
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,15 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.circuit import Bias, Board, NetlistError
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.detection import receiver_fields
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MAX_STRAY_FIELD = 0.1
 """Largest field of another source at a receiver, relative to its own source, that counts as stray light."""

@@ -17,9 +17,8 @@ Source:
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from optinc_pdk.arrays import Floats
 
 _TRUNCATED_VARIANCE = 1e-12
 """Largest variance of the truncated terms; the field has variance 1."""

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
@@ -19,9 +20,6 @@ from optinc_pdk.simulate import Scattering, s_matrices
 from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.sampling import PHASE, ChipSample
-
-Complexes = NDArray[np.complex128]
-Floats = NDArray[np.float64]
 
 MIN_EFFECTIVE_BITS, MAX_EFFECTIVE_BITS = 1.0, 1000.0
 """Range of the effective bits of a drive: on/off at the lower end; at the upper end, 2^bits is still a finite float."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import KINDS, DeviceCard
 from optinc_pdk.cards.variation import SizeVariation
 from optinc_pdk.errors import InputError
@@ -21,7 +21,6 @@ from optinc_pdk.tolerance.variation.imperfections import Imperfections
 from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
 from optinc_pdk.tolerance.variation.random_field import effective_length_um, wafer_field
 
-Floats = NDArray[np.float64]
 Generator = np.random.Generator
 
 PHASE = "phase_rad"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.onn import Layer, Onn
 from optinc_pdk.signoff.function.certificate import (
@@ -26,8 +26,6 @@ from optinc_pdk.signoff.function.inputs import InputPlan
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, DetectionMatrix, HiddenLayer
 from optinc_pdk.simulate.transmission.noise import DetectionSources
 from optinc_pdk.simulate.transmission.reception import server_amplitudes, settled_amplitudes
-
-Floats = NDArray[np.float64]
 
 TASKS = [
     Averaging(4, 2, 2),
@@ -65,10 +63,10 @@ def chip_of(onn: Onn, board: Any, bias: Any, size: float, rng: np.random.Generat
     count = 1 + task.servers * task.symbols + sum(layer.outputs for layer in onn.layers[:-1])
     source = slice(1, 1 + task.servers * task.symbols)
 
-    def noise(*shape: int) -> NDArray[np.complex128]:
+    def noise(*shape: int) -> Complexes:
         return size * (rng.standard_normal(shape) + 1j * rng.standard_normal(shape))
 
-    def detection(field: NDArray[np.complex128], feed: slice) -> DetectionMatrix:
+    def detection(field: Complexes, feed: slice) -> DetectionMatrix:
         kept = np.flatnonzero(np.append(True, rng.uniform(size=count - 1) > 0.1) | (np.abs(field).max(axis=1) > 0.02))
         parts = np.hstack([field.real, field.imag])[kept]
         return DetectionMatrix(kept, parts, DetectionSources(feed, np.zeros(0, bool), field.shape[1]))

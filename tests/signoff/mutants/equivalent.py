@@ -6,9 +6,9 @@ from pathlib import Path
 
 import klayout.db as kdb
 import numpy as np
-from numpy.typing import NDArray
 
 from mutants.chips import Base, merged
+from optinc_pdk.arrays import Floats
 from optinc_pdk.circuit import flatten
 from optinc_pdk.extract import Extraction
 from optinc_pdk.signoff.function import FunctionResult
@@ -86,16 +86,16 @@ def _devices(extraction: Extraction) -> list[tuple[str, float]]:
     return [(kind, count) for kind, count in extraction.silicon.items() if kind not in lengths]
 
 
-def _positions(extraction: Extraction, lvs: LvsResult) -> NDArray[np.float64]:
+def _positions(extraction: Extraction, lvs: LvsResult) -> Floats:
     """(I, 2) positions of devices in the order of the reference."""
     return extraction.circuit.position_um[lvs.device_map]
 
 
-def _settings(extraction: Extraction, lvs: LvsResult, key: str) -> NDArray[np.float64]:
+def _settings(extraction: Extraction, lvs: LvsResult, key: str) -> Floats:
     return extraction.circuit.settings[key][lvs.device_map]
 
 
-def _lengths(base: Base, extraction: Extraction, lvs: LvsResult) -> NDArray[np.float64]:
+def _lengths(base: Base, extraction: Extraction, lvs: LvsResult) -> Floats:
     """(n,) lengths of guides in the order of the reference's nets."""
     circuit = extraction.circuit
     length = np.zeros(int(circuit.offset[-1]))
