@@ -73,7 +73,7 @@ INSERTED = (
     "yield_matrices",
 )
 """Studies whose data, blocks of text and tables as of :func:`blocks`, are drawn into a page of ``docs``."""
-MARK = re.compile(r"<!-- The site shows results/(\w+)\.json here\. -->")
+MARK = re.compile(r"\*The site shows \[results/(\w+)\.json\]\([./]*results/\1\.json\) here\.\*")
 """What they replace there."""
 
 
@@ -100,11 +100,21 @@ class Study:
         found = []
         for name, stated in self.cards.items():
             try:
-                parts = changed_parts(stated, _cards(name)) if stated else ["digests not recorded"]
+                parts = changed_parts(stated, _cards(name)) if stated else []
             except InputError:
                 parts = ["missing"]
             found += [f"{name} ({', '.join(parts)})"] if parts else []
         return found + [path for path, digest in self.networks.items() if _digest(ROOT / path) != digest]
+
+    @property
+    def unknown(self) -> list[str]:
+        """Processes whose cards may have changed: the study is older than the records of digests."""
+        return [name for name, stated in self.cards.items() if not stated]
+
+    def state(self) -> str:
+        """Return what has changed since, as text; empty if nothing has."""
+        unknown = [f"{name} (not recorded)" for name in self.unknown]
+        return "; ".join([*self.changes(), *unknown])
 
 
 def read_study(name: str) -> Study | None:
@@ -219,8 +229,14 @@ def blocks(lines: Iterable[str]) -> list[str | dict[str, list[Any]]]:
 def _note(study: Study) -> str:
     measured = f"Measured by `{study.command}` at commit `{study.commit}`"
     changes = study.changes()
-    outdated = f"!!! warning\n    {measured}, with other cards or networks than today's: {'; '.join(changes)}."
-    return outdated if changes else f"*{measured}.*"
+    if not changes and not study.unknown:
+        return f"*{measured}, with today's cards and networks.*"
+    text = f"{measured}."
+    if changes:
+        text += f" Since then have changed: {'; '.join(changes)}. The numbers are those of the earlier cards."
+    if study.unknown:
+        text += f" It is not recorded whether the cards of {', '.join(study.unknown)} were today's."
+    return f"!!! {'warning' if changes else 'note'}\n    {text}"
 
 
 def _cards(name: str) -> dict[str, str]:
@@ -238,13 +254,10 @@ def _git(*arguments: str) -> str:
 
 def main() -> None:
     """Print all studies, with what has changed since each was measured."""
-    table = Table("study", "commit", "command", "changed since", box=None)
+    table = Table("study", "commit", "changed since: measure again by the command that the file states", box=None)
     for name in sorted([*SCRIPTS, *INSERTED]):
         study = read_study(name)
-        if study is None:
-            table.add_row(name, "", "", "never measured")
-        else:
-            table.add_row(name, study.commit, study.command, "; ".join(study.changes()) or "nothing")
+        table.add_row(name, study.commit if study else "", (study.state() or "nothing") if study else "never measured")
     Console().print(table)
 
 

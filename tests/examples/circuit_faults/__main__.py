@@ -84,7 +84,7 @@ def _counts(verdicts: list[Verdict]) -> dict[str, int]:
             lvs is not None and each.comparer.match is connects_differently(lvs)
             for each, lvs in zip(verdicts, found, strict=True)
         ),
-        "missed": sum(each.same_by_ports for each in verdicts),
+        "missed_by_ports": sum(each.same_by_ports for each in verdicts),
     }
 
 

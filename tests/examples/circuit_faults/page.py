@@ -61,7 +61,7 @@ def page(data: Mapping[str, Any]) -> str:
     summary = (
         f"Of {n['faults']} faults, `optinc verify` finds {n['verify']}: LVS {n['lvs']}, design rules {n['rules']}. "
         f"KLayout's comparer finds {n['klayout']}; about devices, connections and labels it disagrees with LVS on "
-        f"{n['apart']}. The netlists of ports miss {n['missed']}. The place of every finding is tested.\n\n"
+        f"{n['apart']}. The netlists of ports miss {n['missed_by_ports']}. The place of every finding is tested.\n\n"
     )
     rows = "".join(f"| {' | '.join(cells)} |\n" for cells in data["faults"])
     return HEAD + circuits + pictures + FAULT_TEXT + summary + TABLE + rows
