@@ -620,7 +620,8 @@ def main() -> int:
     ]
     picture(DOCS / "interconnect.png")
     networks = [NETWORKS / f"average_{bits}bit_{SERVERS}servers.npz" for bits in (4, 8)]
-    write_study("interconnect", blocks(lines), "make interconnect", [process for process, _ in CHIPS], networks)
+    files = [*networks, *sorted((DOCS.parent / "components" / "systems").glob("*.yml"))]
+    write_study("interconnect", blocks(lines), "make interconnect", [process for process, _ in CHIPS], files)
     return 0
 
 

@@ -200,9 +200,10 @@ def main(only: Annotated[str, typer.Option(help="Part of the names of the rows t
             row = signed_off(name, process, make)
         except InputError as fault:
             console.print(f"{name}/{process} is refused: {fault}", highlight=False)
-            continue
-        console.print(row, highlight=False)
-        rows[f"{name}/{process}"] = asdict(row)
+            rows.pop(f"{name}/{process}", None)
+        else:
+            console.print(row, highlight=False)
+            rows[f"{name}/{process}"] = asdict(row)
         done = [rows[key] for key in order if key in rows]
         last = not only and f"{name}/{process}" == order[-1]
         write_study("layouts", done, "python benchmarks/layouts.py", processes, networks, whole=last)

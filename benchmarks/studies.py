@@ -85,7 +85,7 @@ class Study:
         command: Command that measures it.
         commit: Commit at which it was measured; a ``+`` at its end stands for changes that were not committed.
         cards: By process name or folder, digests of the parts of its cards; empty if they do not matter.
-        networks: By path, digests of files of networks.
+        networks: By path, digests of files of networks, and of other files that matter.
         data: The results, as the script of the study keeps them.
     """
 
@@ -120,7 +120,14 @@ class Study:
 def read_study(name: str) -> Study | None:
     """Return the last results of a study; None if there are none."""
     path = RESULTS / f"{name}.json"
-    return Study(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        return Study(**json.loads(path.read_text(encoding="utf-8")))
+    except (TypeError, ValueError) as fault:
+        raise InputError(
+            f"{path}: not the results of a study ({fault}); measure it again, or restore the file"
+        ) from fault
 
 
 def read_data(name: str, empty: Any) -> Any:
@@ -144,22 +151,20 @@ def write_study(
         data: The results: what JSON can contain.
         command: Command that measures it.
         processes: Names, or folders relative to the repository, of the processes of its chips.
-        networks: Files of its networks.
+        networks: Files of its networks, and others that matter.
         whole: Whether all of it was measured. Otherwise commit and digests stay those of the last whole run, because
             some of the results are as old.
     """
-    earlier = None if whole else read_study(name)
-    study = (
-        replace(earlier, data=data)
-        if earlier
-        else Study(
-            command=command,
-            commit=commit(),
-            cards={process: _cards(process) for process in processes},
-            networks={path.relative_to(ROOT).as_posix(): _digest(path) for path in networks},
-            data=data,
-        )
+    study = Study(
+        command=command,
+        commit=commit(),
+        cards={process: _cards(process) for process in processes},
+        networks={path.relative_to(ROOT).as_posix(): _digest(path) for path in networks},
+        data=data,
     )
+    if not whole and (earlier := read_study(name)):
+        cards, files = study.cards | earlier.cards, study.networks | earlier.networks
+        study = replace(earlier, cards=cards, networks=files, data=data)
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps(asdict(study), indent=1, ensure_ascii=False)
     # one line a row: lists of values, and lists of these
@@ -170,7 +175,7 @@ def write_study(
 
 def commit() -> str:
     """Return the current commit, with a ``+`` if the package has changes that are not committed."""
-    changed = _git("status", "--porcelain", "--", "optinc_pdk", "components")
+    changed = _git("status", "--porcelain", "--", "optinc_pdk", "optinc_collective", "components")
     return _git("rev-parse", "--short=8", "HEAD") + ("+" if changed else "")
 
 
@@ -216,11 +221,13 @@ def blocks(lines: Iterable[str]) -> list[str | dict[str, list[Any]]]:
     """Return lines of Markdown as blocks: other lines as they are, tables with their columns and rows."""
     found: list[str | dict[str, list[Any]]] = []
     for line in (part for text in lines for part in text.split("\n")):
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        # a backslash makes a bar a part of the text
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         if not line.startswith("|"):
             found.append(line)
         elif found and isinstance(table := found[-1], dict):
-            table["rows"] += [] if set(line) <= set("|-: ") else [cells]
+            is_rule = not table["rows"] and all(re.fullmatch(":?-+:?", cell) for cell in cells)
+            table["rows"] += [] if is_rule else [cells]
         else:
             found.append({"columns": cells, "rows": []})
     return found

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import click
 import pytest
+import studies
 import typer.main
 import yaml
 from studies import INSERTED, MARK, SCRIPTS, blocks, inserted, page, read_study
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.cli.commands import app
+from optinc_pdk.errors import InputError
 
 ROOT = Path(__file__).parent.parent
 MADE = {
@@ -234,3 +237,26 @@ def test_lines_become_blocks_with_tables() -> None:
     lines = ["above", "", "| a | b |", "|---|--:|", "| 1 | |", "| 2 | x |", "", "below"]
     table = {"columns": ["a", "b"], "rows": [["1", ""], ["2", "x"]]}
     assert blocks(lines) == ["above", "", table, "", "below"]
+
+
+def test_a_partial_run_keeps_the_earlier_digests_and_adds_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(studies, "RESULTS", tmp_path)
+    studies.write_study("some", [1], "make some", ["soi220"])
+    first = read_study("some")
+    assert first is not None
+    older = replace(first, commit="older", cards={"soi220": {"rules": "0"}})
+    (tmp_path / "some.json").write_text(json.dumps(asdict(older)), encoding="utf-8")
+    studies.write_study("some", [1, 2], "make some", ["soi220", "cornerstone220"], whole=False)
+    found = read_study("some")
+    assert found is not None and found.data == [1, 2] and found.commit == "older"
+    assert found.cards["soi220"] == {"rules": "0"} and found.cards["cornerstone220"]
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"command": "make some"}'])
+def test_a_damaged_file_of_results_is_named(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(studies, "RESULTS", tmp_path)
+    (tmp_path / "some.json").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=r"some\.json: "):
+        read_study("some")

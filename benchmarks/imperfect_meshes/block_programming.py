@@ -49,7 +49,7 @@ __all__ = [
 
 
 AMPLITUDE = 0.9
-"""Real part of the fields at the start of a fit (:func:`optinc_pdk.factor.correct_homodyne`)."""
+"""Real part of the fields at the start of a fit."""
 DRAWS = 8
 """Largest number of starts. Row scales are free, so a fit may end with rows that have almost no light."""
 GAIN = 0.5

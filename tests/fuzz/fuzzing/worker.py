@@ -6,6 +6,7 @@ import contextlib
 import gc
 import io
 import os
+import re
 import resource
 import signal
 import time
@@ -26,7 +27,7 @@ MAX_MEMORY = 2 * 2**30
 MAX_MESSAGE = 4000
 """Characters of a message; a name of 10 kB is not repeated as a whole."""
 REPORT_S = 1.0
-PACKAGE = "optinc_pdk"
+PACKAGE = re.compile(r".*/optinc_(?:pdk|collective)/")
 TEMPORARY = ("InputError",)
 
 
@@ -123,10 +124,10 @@ def _message_fault(text: str, path: Path) -> str:
 def _place(fault: BaseException) -> str:
     """Innermost line of the package that a fault passed through."""
     frames = traceback.extract_tb(fault.__traceback__)
-    ours = [frame for frame in frames if f"/{PACKAGE}/" in frame.filename]
+    ours = [frame for frame in frames if PACKAGE.match(frame.filename)]
     if not ours:
         return "?"
-    return f"{ours[-1].filename.rpartition(f'/{PACKAGE}/')[2]}:{ours[-1].lineno} {ours[-1].name}"
+    return f"{PACKAGE.sub('', ours[-1].filename)}:{ours[-1].lineno} {ours[-1].name}"
 
 
 def limit_memory() -> None:
