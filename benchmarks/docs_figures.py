@@ -32,7 +32,7 @@ UNITARY_FIGURE = "mesh_chip.png"
 SIZE, WIDTH_PX = 8, 2400
 WINDOW_UM = (2480.0, -20.0, 9060.0, 1560.0)
 """Part of the chip of a unitary with its mesh and its pads."""
-PAINTS = {"outline": ("#9aa5b1", 1), "metal": ("#d9b45b", 1), "core": ("#1763b6", 3), "heater": ("#e2382d", 3)}
+PAINTS = {"outline": ("#9aa5b1", 1), "metal": ("#d9b45b", 1), "core": ("#1763b6", 3), "heater": ("#e2382d", 9)}
 """Colour and width of contours in pixels, by layer, the last on top; for print on white."""
 
 
