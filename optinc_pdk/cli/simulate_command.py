@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optinc_pdk.arrays import Floats
 from optinc_pdk.cli.app import Counter, app, progress_counter
 from optinc_pdk.cli.exit_codes import PASSED
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
@@ -21,6 +20,7 @@ from optinc_pdk.cli.process_hints import errors_hinting_at_process, hint_at_proc
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
+    from optinc_pdk.arrays import Floats
     from optinc_pdk.cards import Process
     from optinc_pdk.circuit import Bias, Circuit, PlacedCircuit
     from optinc_pdk.signoff.layout_faults import LayoutFault

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from optinc_pdk.arrays import Floats
 from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter
@@ -21,6 +20,7 @@ from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_cha
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
+    from optinc_pdk.arrays import Floats
     from optinc_pdk.cards import Process
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
