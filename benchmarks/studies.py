@@ -183,11 +183,9 @@ def page(name: str) -> str:
     """Return the page of a study in Markdown, with what has changed since it was measured below its title.
 
     Raises:
-        ValueError: There are no results.
+        InputError: There are no results, or they are damaged.
     """
-    study = read_study(name)
-    if study is None:
-        raise ValueError(f"{RESULTS / name}.json is missing; measure the study")
+    study = _measured(name)
     folder, module = SCRIPTS[name]
     sys.path.insert(0, str(ROOT / folder))
     try:
@@ -202,11 +200,9 @@ def inserted(name: str) -> str:
     """Return the blocks of a study in Markdown, below what has changed since it was measured.
 
     Raises:
-        ValueError: There are no results.
+        InputError: There are no results, or they are damaged.
     """
-    study = read_study(name)
-    if study is None:
-        raise ValueError(f"{RESULTS / name}.json is missing; measure the study")
+    study = _measured(name)
     lines = [_note(study), ""]
     for block in study.data:
         if isinstance(block, str):
@@ -233,14 +229,23 @@ def blocks(lines: Iterable[str]) -> list[str | dict[str, list[Any]]]:
     return found
 
 
+def _measured(name: str) -> Study:
+    study = read_study(name)
+    if study is None:
+        raise InputError(f"{RESULTS / name}.json is missing; measure the study")
+    return study
+
+
 def _note(study: Study) -> str:
     measured = f"Measured by `{study.command}` at commit `{study.commit}`"
     changes = study.changes()
     if not changes and not study.unknown:
-        return f"*{measured}, with today's cards and networks.*"
+        # some depend on neither, such as the fuzzer's
+        same = ", with today's cards and networks" if study.cards or study.networks else ""
+        return f"*{measured}{same}.*"
     text = f"{measured}."
     if changes:
-        text += f" Since then have changed: {'; '.join(changes)}. The numbers are those of the earlier cards."
+        text += f" These have changed since: {'; '.join(changes)}. The numbers are those of the earlier ones."
     if study.unknown:
         text += f" It is not recorded whether the cards of {', '.join(study.unknown)} were today's."
     return f"!!! {'warning' if changes else 'note'}\n    {text}"

@@ -76,13 +76,17 @@ def _galleries() -> dict[str, str | bytes]:
         for process in PROCESSES:
             write_gallery(process, Path(folder) / f"{process}.md")
         files = {f"cells/{path.relative_to(folder).as_posix()}": path for path in Path(folder).rglob("*.*")}
-        return {place: path.read_text() if path.suffix == ".md" else path.read_bytes() for place, path in files.items()}
+        return {
+            place: path.read_text("utf-8") if path.suffix == ".md" else path.read_bytes()
+            for place, path in files.items()
+        }
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Insert tables, let links to files of the repository lead to their pages, and weight the page in the search."""
     place = page.file.src_uri
-    markdown = markdown.replace(imperfections.MARK, imperfections.tables())
+    if imperfections.MARK in markdown:
+        markdown = markdown.replace(imperfections.MARK, imperfections.tables())
     markdown = studies.MARK.sub(lambda mark: studies.inserted(mark[1]), markdown)
     if page.ancestors and (boost := BOOSTS.get(page.ancestors[-1].title)):
         page.meta["search"] = {"boost": boost}

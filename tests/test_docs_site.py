@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -260,3 +261,18 @@ def test_a_damaged_file_of_results_is_named(content: str, tmp_path: Path, monkey
     (tmp_path / "some.json").write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=r"some\.json: "):
         read_study("some")
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_results() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    cells = [row[5:8] for table in studies.read_data("rules", []) for row in table["rows"]]
+    cases = sum(int(number) for row in cells for number in re.findall(r"\d+", row[0]))
+    assert f"{cases:,} cases" in readme
+    assert all(row[1:] == ["0", "0"] for row in cells) and "[0 wrong](results/rules.json)" in readme
+    data = studies.read_data("mutants", {})
+    outcomes = Counter(mutant[5] for mutant in data["mutants"])
+    caught, rest = outcomes["caught"], outcomes["equivalent"] + outcomes["same geometry"]
+    assert f"{outcomes.total():,} changes of layouts: [{caught:,} faults found, {outcomes['hole']} missed]" in readme
+    assert f"{rest:,} change nothing that counts" in readme
+    flagged = sum(bool(chip[3] or chip[4]) for chip in data["clean"])
+    assert f"{flagged} of {len(data['clean'])} good chips flagged" in readme

@@ -107,7 +107,7 @@ def write(results: Sequence[Result], folder: Path) -> None:
     if not compared:
         raise InputError(f"{folder}: no result of a ring with seed 0, which is the reference; train it first")
     lines += full_section([each for each in results if each["size"] == "full"])
-    write_study("training", blocks(lines), "make trainings")
+    write_study("training", blocks(lines), "make trainings", ["soi220"], [schemes.NETWORK])
 
 
 def chips_read(folder: Path) -> list[str]:
