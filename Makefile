@@ -34,7 +34,7 @@ PEERS := cspdk gplugins sax
 DURATIONS ?= 20
 
 # Tests whose results could depend on the processor.
-NUMBERS := tests/drive tests/factor tests/matrices tests/models tests/onn tests/simulate tests/tolerance tests/pipeline/test_building.py
+NUMBERS := tests/drive tests/factor tests/matrices tests/models tests/networks tests/simulate tests/studies tests/pipeline/test_building.py
 
 .DELETE_ON_ERROR:
 .PHONY: chip test full portable bench quick lint unit golden results rules mutants circuits docs faults fuzz peers trainings \

@@ -22,9 +22,9 @@ import torch.multiprocessing
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-import optinc_pdk.onn
+import optinc_pdk.networks
 from optinc_collective.schemes import AveragingChip, OptincState, ideal_chip, network_chip, ring_all_reduce
-from optinc_pdk.onn import Onn
+from optinc_pdk.networks import AveragingNetwork
 
 RANKS = 4
 BUCKET = 25 * 2**20 // 4
@@ -77,7 +77,9 @@ class Clock:
 def methods(gradients: list[torch.Tensor]) -> dict[str, Callable[[], object]]:
     """Methods of averaging the gradients, by name."""
     ddp = DistributedDataParallel(nn.Linear(1, 1))
-    onn = Onn.load(Path(optinc_pdk.onn.__file__).parent / "networks" / "average_8bit_4servers_relu.npz")
+    onn = AveragingNetwork.load(
+        Path(optinc_pdk.networks.__file__).parent / "bundled" / "average_8bit_4servers_relu.npz"
+    )
     chips: dict[str, AveragingChip] = {
         "hook, 8 bits, ideal": ideal_chip(8, RANKS),
         "hook, 8 bits, lattice table": network_chip(onn),

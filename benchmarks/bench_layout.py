@@ -39,7 +39,7 @@ from optinc_pdk.cells import mzi_dummy, mzi_unit
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.factor import unitary_mzis
 from optinc_pdk.layout import floorplan, to_layout, write_gds
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.pdk import get_pdk
 
 OURS = {"ours, bumps": "soi220_flipchip", "ours, perimeter": "soi220"}
@@ -107,12 +107,12 @@ def our_network(structure: tuple[int, ...], path: Path, process_name: str) -> Ru
     return laid_out(circuit, time.perf_counter() - start, process, path)
 
 
-def paper_network(structure: tuple[int, ...]) -> Onn:
+def paper_network(structure: tuple[int, ...]) -> AveragingNetwork:
     """A network of that structure with random weights, every layer of one block or a row or column of blocks."""
     rng = np.random.default_rng(0)
     layers = tuple(Layer(rng.normal(size=(b, a)), np.zeros(b)) for a, b in pairwise(structure))
     factor = tuple(("approx", min(layer.weight.shape)) for layer in layers)
-    return Onn(layers, Averaging(2 * structure[-1], 4, structure[0]), factor)  # type: ignore[arg-type]
+    return AveragingNetwork(layers, Averaging(2 * structure[-1], 4, structure[0]), factor)  # type: ignore[arg-type]
 
 
 def slots(modes: int) -> Iterator[tuple[int, int, gf.Component, bool]]:

@@ -22,7 +22,7 @@ from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import noise_of, scattering, transmit
-from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
+from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
 
 Result = TypeVar("Result")
 

@@ -23,12 +23,12 @@ import numpy as np
 
 from optinc_pdk.averaging import Averaging, decide
 from optinc_pdk.factor import network_mzis
-from optinc_pdk.onn import Onn, carry_chain, lattice_score, matrix_error_accuracy, prove
-from optinc_pdk.onn.cascade import Cascade, cascade_tasks
-from optinc_pdk.onn.training.initialisation import random_network
-from optinc_pdk.onn.training.schedule import TrainingProgress, TrainingSchedule
-from optinc_pdk.onn.training.search import largest_tolerated_error
-from optinc_pdk.onn.weight_files import NETWORKS
+from optinc_pdk.networks import AveragingNetwork, carry_chain, lattice_score, matrix_error_accuracy, prove
+from optinc_pdk.networks.cascade import Cascade, cascade_tasks
+from optinc_pdk.networks.training.initialisation import random_network
+from optinc_pdk.networks.training.schedule import TrainingProgress, TrainingSchedule
+from optinc_pdk.networks.training.search import largest_tolerated_error
+from optinc_pdk.networks.weight_files import NETWORKS
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,9 @@ def approximations(out: Path, steps: int) -> None:
         )
 
 
-def run(start: Onn, layers: tuple[int, ...], steps: int, path: Path) -> tuple[Onn, TrainingProgress]:
+def run(
+    start: AveragingNetwork, layers: tuple[int, ...], steps: int, path: Path
+) -> tuple[AveragingNetwork, TrainingProgress]:
     """Network of one training, stored in a file, and its last progress; approximated layers are numbered from 1."""
     schedule = TrainingSchedule(
         steps,
@@ -134,7 +136,7 @@ def run(start: Onn, layers: tuple[int, ...], steps: int, path: Path) -> tuple[On
         project=50,
         stop=True,
     )
-    from optinc_pdk.onn.training.train import train
+    from optinc_pdk.networks.training.train import train
 
     last: list[TrainingProgress] = []
 
@@ -152,7 +154,7 @@ def run(start: Onn, layers: tuple[int, ...], steps: int, path: Path) -> tuple[On
     return onn, last[0]
 
 
-def histogram(onn: Onn) -> str:
+def histogram(onn: AveragingNetwork) -> str:
     """Most frequent errors of wrong words, as in Table II."""
     errors: Counter[int] = Counter()
     for points in onn.task.batches():
@@ -167,7 +169,7 @@ def tolerances(paths: list[Path]) -> None:
     """Prints the shares of exact words under matrix errors of the normalised networks, without correction."""
     print("| network | structure | MZIs | margin | " + " | ".join(f"ε = {e:g}" for e in EPSILONS) + " | 99.9 % to ε |")
     print("|---|---|---|---|" + "---|" * (len(EPSILONS) + 1))
-    networks = [(path.stem, Onn.load(path)) for path in [*sorted(NETWORKS.glob("*.npz")), *paths]]
+    networks = [(path.stem, AveragingNetwork.load(path)) for path in [*sorted(NETWORKS.glob("*.npz")), *paths]]
     closed_form = [("closed form 8/4", carry_chain(SCENARIOS[0].task))]
     for name, onn in [*closed_form, *networks]:
         shares = " | ".join(f"{matrix_error_accuracy(onn, epsilon, DRAWS):.3%}" for epsilon in EPSILONS)
@@ -185,7 +187,7 @@ def cascade(words: int) -> None:
     pairs = [("closed form", Cascade(first, second))]
     trained_paths = [NETWORKS / f"cascade_8bit_4servers_level{level}.npz" for level in (1, 2)]
     if all(path.is_file() for path in trained_paths):
-        pairs.append(("trained", Cascade(*(Onn.load(path) for path in trained_paths))))
+        pairs.append(("trained", Cascade(*(AveragingNetwork.load(path) for path in trained_paths))))
     print("| network | level 1 | level 2 | MZIs, 4 + 1 units | level 1 exact | level 2 exact | end to end | naive |")
     print("|---|---|---|---|---|---|---|---|")
     for name, chip in pairs:

@@ -16,7 +16,7 @@ import typer
 from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.simulate import analyse
 from optinc_pdk.simulate.programming import phase_fit
 from optinc_pdk.simulate.programming.mesh_fit import fit_meshes
@@ -38,7 +38,7 @@ def main(
     hidden = [rng.standard_normal(shape) / np.sqrt(shape[1]) for shape in shapes[:2]]
     layers = tuple(Layer(weight, np.full(len(weight), 3.0)) for weight in hidden)
     last = Layer(rng.standard_normal(shapes[2]), np.zeros(2))
-    onn = Onn((*layers, last), Averaging(4, 4, 2), ("svd", ("approx", modes), "svd"))
+    onn = AveragingNetwork((*layers, last), Averaging(4, 4, 2), ("svd", ("approx", modes), "svd"))
     card = load_process(process)
     circuit = assemble(onn, card, "chip")
     if circuit.board is None:

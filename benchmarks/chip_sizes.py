@@ -11,14 +11,14 @@ from pathlib import Path
 
 from studies import blocks, write_study
 
-import optinc_pdk.onn
+import optinc_pdk.networks
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
-from optinc_pdk.onn import Onn
+from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.report.chip_size import NetworkSize, onn_size, paper_sizes
 from optinc_pdk.report.chip_size_table import size_markdown
 
-FOLDER = Path(optinc_pdk.onn.__file__).with_name("networks")
+FOLDER = Path(optinc_pdk.networks.__file__).with_name("bundled")
 NETWORKS = [FOLDER / f"average_8bit_4servers{kind}.npz" for kind in ("", "_relu", "_robust", "_unary")]
 PROCESSES = {"soi220": "One metal, bond pads at the edges", "soi220_flipchip": "Flip-chip bumps over the mesh"}
 """Headings by process."""
@@ -27,7 +27,10 @@ PROCESSES = {"soi220": "One metal, bond pads at the edges", "soi220_flipchip": "
 def sizes(process: str) -> list[NetworkSize]:
     """Return the sizes of all networks on a process."""
     card = load_process(process)
-    return [*paper_sizes(Averaging(8, 4, 4), card), *(onn_size(path.stem, Onn.load(path), card) for path in NETWORKS)]
+    return [
+        *paper_sizes(Averaging(8, 4, 4), card),
+        *(onn_size(path.stem, AveragingNetwork.load(path), card) for path in NETWORKS),
+    ]
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
     python benchmarks/closed_forms.py 8/4 8/16        # some of them
     python benchmarks/closed_forms.py --forms relu    # ReLU networks only
 
-ε* and σ* are those of `optinc_pdk.onn.error_tolerance`, with 100 draws of errors, and noise counted down to a
+ε* and σ* are those of `optinc_pdk.networks.error_tolerance`, with 100 draws of errors, and noise counted down to a
 word-error rate of 1e-4. Every network is proved exact. "Gain" is the largest factor between a detected field and a
 modulator's amplitude, both relative to full scale. "Margin" is the distance of comparators from their linear part, in
 steps of their signals. MZIs are counted by the convention of arXiv 2603.28290, on distinct optical rows.
@@ -21,8 +21,15 @@ import numpy as np
 from studies import blocks, write_study
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn import Onn, carry_chain, comparator_network, prove, regenerating_chain, saturation_margins
-from optinc_pdk.onn.error_tolerance import field_noise_tolerance, matrix_error_tolerance, perturbed_network
+from optinc_pdk.networks import (
+    AveragingNetwork,
+    carry_chain,
+    comparator_network,
+    prove,
+    regenerating_chain,
+    saturation_margins,
+)
+from optinc_pdk.networks.error_tolerance import field_noise_tolerance, matrix_error_tolerance, perturbed_network
 
 SCENARIOS: dict[str, tuple[Averaging, int | None]] = {
     "4/4": (Averaging(4, 4, 2), 24),
@@ -45,7 +52,7 @@ FEWEST = 1e-4
 """Smallest word-error rate that is counted."""
 
 
-def networks(task: Averaging, limit: int | None, forms: str) -> Iterator[tuple[str, Onn]]:
+def networks(task: Averaging, limit: int | None, forms: str) -> Iterator[tuple[str, AveragingNetwork]]:
     """The networks of one scenario with their names."""
     if forms != "relu":
         first = comparator_network(task)
@@ -59,7 +66,7 @@ def networks(task: Averaging, limit: int | None, forms: str) -> Iterator[tuple[s
         yield "ReLU, regenerating", regenerating_chain(task)
 
 
-def row(name: str, form: str, onn: Onn) -> str:
+def row(name: str, form: str, onn: AveragingNetwork) -> str:
     """One row of the table."""
     prove(onn, samples=1000)
     layers = perturbed_network(onn).layers

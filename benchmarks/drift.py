@@ -24,18 +24,18 @@ from typing import Any
 from studies import read_data, write_study
 
 from optinc_pdk.cards import load_process, with_link
-from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.io.writing import write_atomic
+from optinc_pdk.networks import AveragingNetwork, bundled_weights
 from optinc_pdk.pipeline import building
 from optinc_pdk.report.formatting import format_si
-from optinc_pdk.tolerance import imperfections, read_chip
-from optinc_pdk.tolerance.drift.plots import DriftTrack, drift_png
-from optinc_pdk.tolerance.drift.scenarios import KELVIN_PER_STEP, SCENARIOS
-from optinc_pdk.tolerance.drift.service import drift_points, start_service
-from optinc_pdk.tolerance.drift.tracking_learning import LEARNING_AVERAGES, PILOT_AVERAGES
-from optinc_pdk.tolerance.drift.word_drift import PANELS
-from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver
-from optinc_pdk.tolerance.montecarlo.summary_text import percent, rate_text
+from optinc_pdk.studies import imperfections, read_chip
+from optinc_pdk.studies.drift.plots import DriftTrack, drift_png
+from optinc_pdk.studies.drift.scenarios import KELVIN_PER_STEP, SCENARIOS
+from optinc_pdk.studies.drift.service import drift_points, start_service
+from optinc_pdk.studies.drift.tracking_learning import LEARNING_AVERAGES, PILOT_AVERAGES
+from optinc_pdk.studies.drift.word_drift import PANELS
+from optinc_pdk.studies.montecarlo.study import YieldStudy, best_receiver
+from optinc_pdk.studies.montecarlo.summary_text import percent, rate_text
 
 ROOT = Path(__file__).parents[1]
 CHIPS = ROOT / "gds_out" / "drift"
@@ -74,7 +74,7 @@ def work_of(bits: int, holds: str, rate_bd: float | None) -> tuple[YieldStudy, f
         cards = with_link(load_process(process), "neurons", None)
         files = [where / f"{name}.{ending}" for ending in ("gds", "pic.yml", "bias.yml")]
         chip = read_chip(files[0], files[1], files[2], cards)
-    onn, drawn = Onn.load(bundled_weights(bits, 4)), imperfections(cards)
+    onn, drawn = AveragingNetwork.load(bundled_weights(bits, 4)), imperfections(cards)
     card_bits = float(drawn.card.dac.effective_bits)
     drawn = drawn.scaled("dac", 2.0 ** (card_bits - EFFECTIVE_BITS))
     noise = None if rate_bd is None else best_receiver(chip, onn.task, None, rate_bd)

@@ -42,8 +42,8 @@ from optinc_collective.interconnect.training_time import compute_time
 from optinc_collective.interconnect.workloads import Workload, llama, resnet50
 from optinc_pdk.cards import Receivers, load_process
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Onn
-from optinc_pdk.onn.weight_files import NETWORKS
+from optinc_pdk.networks import AveragingNetwork
+from optinc_pdk.networks.weight_files import NETWORKS
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.formatting import format_short, format_si
 from optinc_pdk.report.schema import BUDGETS
@@ -51,9 +51,9 @@ from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering
 from optinc_pdk.simulate.transmission.noise import noise_choices
-from optinc_pdk.tolerance.error_estimate import error_margins
-from optinc_pdk.tolerance.highest_rates import RATE_PRECISION, best_noise
-from optinc_pdk.tolerance.link_energy import LinkEnergy, link_energy
+from optinc_pdk.studies.error_estimate import error_margins
+from optinc_pdk.studies.highest_rates import RATE_PRECISION, best_noise
+from optinc_pdk.studies.link_energy import LinkEnergy, link_energy
 
 DOCS = Path(__file__).parent.parent / "docs"
 GROUP = 5
@@ -308,7 +308,7 @@ def measure(bits: int, process_name: str, receivers: Receivers, folder: Path) ->
         build(weights, place, process=process_name, link="neurons", receivers=receivers, accept=BUDGETS)
     chip = read_extracted_chip(*files, process)
     s = scattering(chip.circuit, chip.bias, float(process.guide.wavelength_nm), process, ground=chip.ground)
-    task = Onn.load(weights).task
+    task = AveragingNetwork.load(weights).task
     found = max_symbol_rate(s, chip.board, chip.bias, task, process, WORD_ERROR_RATE)
     recorded = read_data("symbol_rates", {})[f"{bits}bit {process_name} neurons {receivers}"]["limits"]
     # the search ends within its precision: the page has the number that results/symbol_rates.json has

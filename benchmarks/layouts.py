@@ -30,13 +30,13 @@ from optinc_pdk.circuit import Circuit
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network, to_layout, write_gds
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 from optinc_pdk.signoff.lvs.comparison import compare
 
 ROOT = Path(__file__).resolve().parent.parent
-NETWORKS = ROOT / "optinc_pdk" / "onn" / "networks"
+NETWORKS = ROOT / "optinc_pdk" / "networks" / "bundled"
 MODES = (4, 5, 8, 9, 16, 17, 32, 33, 64, 65, 128)
 WIRINGS = ("soi220", "soi220_flipchip", "soi220_two_metal")
 REALISED = ("soi220", "soi220_onchip", "soi220_flipchip", "soi220_flipchip_onchip")
@@ -114,13 +114,13 @@ def hidden(modes: int) -> Callable[[Process, str], CircuitAndChip]:
     each other, so every hidden unit has detectors of its own.
     """
     weights = [1.0 + np.outer(np.arange(b), np.arange(a)) for a, b in pairwise((2, modes, 2))]
-    onn = Onn(tuple(Layer(weight, np.zeros(len(weight))) for weight in weights), Averaging(4, 2, 2))
+    onn = AveragingNetwork(tuple(Layer(weight, np.zeros(len(weight))) for weight in weights), Averaging(4, 2, 2))
     return lambda process, name: lay_out_network(onn, process, name)
 
 
 def shipped(network: str) -> Callable[[Process, str], CircuitAndChip]:
     """Return the layout function of a network that comes with the package."""
-    onn = Onn.load(NETWORKS / f"{network}.npz")
+    onn = AveragingNetwork.load(NETWORKS / f"{network}.npz")
     return lambda process, name: lay_out_network(onn, process, name)
 
 

@@ -21,13 +21,13 @@ from studies import blocks, write_study
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
-from optinc_pdk.onn import Onn, comparator_network, lattice_score, prove
-from optinc_pdk.onn.closed_form.comparator_layers import GAIN
-from optinc_pdk.onn.error_tolerance import field_noise_tolerance, matrix_error_tolerance
-from optinc_pdk.onn.training.schedule import TrainingSchedule
+from optinc_pdk.networks import AveragingNetwork, comparator_network, lattice_score, prove
+from optinc_pdk.networks.closed_form.comparator_layers import GAIN
+from optinc_pdk.networks.error_tolerance import field_noise_tolerance, matrix_error_tolerance
+from optinc_pdk.networks.training.schedule import TrainingSchedule
 from optinc_pdk.report.formatting import format_si
-from optinc_pdk.tolerance.planned_rate import chip_rate
-from optinc_pdk.tolerance.rate_search import networks_by_rate
+from optinc_pdk.studies.planned_rate import chip_rate
+from optinc_pdk.studies.rate_search import networks_by_rate
 
 PROCESSES = ("soi220", "soi220_fast")
 LIMITS = {4: (24, None), 8: (110, None)}
@@ -45,7 +45,7 @@ TRAINED_DRAWS = 50
 """Networks with errors for ε* of trained networks."""
 
 
-def networks(task: Averaging) -> Iterator[tuple[str, Onn]]:
+def networks(task: Averaging) -> Iterator[tuple[str, AveragingNetwork]]:
     """Networks that do not depend on the process, with the options that choose them."""
     yield "size", comparator_network(task)
     for limit in LIMITS[task.bits]:
@@ -53,7 +53,7 @@ def networks(task: Averaging) -> Iterator[tuple[str, Onn]]:
         yield "noise" if limit is None else f"noise, `--mzis {limit}`", onn
 
 
-def row(task: Averaging, name: str, onn: Onn, rates: dict[str, float | None]) -> str:
+def row(task: Averaging, name: str, onn: AveragingNetwork, rates: dict[str, float | None]) -> str:
     """One row of the table; ``rates`` are by process."""
     prove(onn, samples=1000)
     epsilon, sigma = matrix_error_tolerance(onn), field_noise_tolerance(onn, fewest=FEWEST)
@@ -64,7 +64,7 @@ def row(task: Averaging, name: str, onn: Onn, rates: dict[str, float | None]) ->
 
 def trained_row(task: Averaging, name: str, schedule: TrainingSchedule | None, process: Process) -> str:
     """One row of the table of trained networks."""
-    from optinc_pdk.onn.training.train import train
+    from optinc_pdk.networks.training.train import train
 
     onn = comparator_network(task)
     if schedule is not None:

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.cascade import cascade_tasks
-from optinc_pdk.onn.closed_form.chain import carry_chain, regenerating_chain
-from optinc_pdk.onn.closed_form.comparators import comparator_network
-from optinc_pdk.onn.closed_form.unary import unary_chain
-from optinc_pdk.onn.network import Onn
-from optinc_pdk.onn.normalisation import input_error_accuracy, lattice_score, matrix_error_accuracy
-from optinc_pdk.onn.training.initialisation import widen
-from optinc_pdk.onn.training.train import TrainingProgress, TrainingSchedule, train
-from optinc_pdk.onn.weight_files import NETWORKS
+from optinc_pdk.networks.cascade import cascade_tasks
+from optinc_pdk.networks.closed_form.chain import carry_chain, regenerating_chain
+from optinc_pdk.networks.closed_form.comparators import comparator_network
+from optinc_pdk.networks.closed_form.unary import unary_chain
+from optinc_pdk.networks.network import AveragingNetwork
+from optinc_pdk.networks.normalisation import input_error_accuracy, lattice_score, matrix_error_accuracy
+from optinc_pdk.networks.training.initialisation import widen
+from optinc_pdk.networks.training.train import TrainingProgress, TrainingSchedule, train
+from optinc_pdk.networks.weight_files import NETWORKS
 
 EPSILONS = (1e-4, 3e-4, 1e-3, 3e-3)
 """Matrix errors ε of the tolerance table."""
@@ -51,7 +51,7 @@ class Recipe:
     task: Averaging
     schedule: TrainingSchedule | None
     seed: int
-    closed: Callable[[Averaging], Onn] = carry_chain
+    closed: Callable[[Averaging], AveragingNetwork] = carry_chain
 
 
 def recipes() -> tuple[Recipe, ...]:
@@ -110,14 +110,14 @@ def recipes() -> tuple[Recipe, ...]:
     )
 
 
-def _wide_comparators(task: Averaging) -> Onn:
+def _wide_comparators(task: Averaging) -> AveragingNetwork:
     """Comparators among random units, 32 units in each hidden layer."""
     start = comparator_network(task, gain=4.0)
     onn = widen(start, (32,) * (len(start.layers) - 1), seed=1)
     return replace(onn, card=start.card | {"widened": 32})
 
 
-def train_recipe(recipe: Recipe, progress: Callable[[TrainingProgress], None] | None = None) -> Onn:
+def train_recipe(recipe: Recipe, progress: Callable[[TrainingProgress], None] | None = None) -> AveragingNetwork:
     """Builds or trains a network by its recipe. Training needs PyTorch (the optional dependency `train`).
 
     Args:
@@ -144,7 +144,7 @@ def train_recipe(recipe: Recipe, progress: Callable[[TrainingProgress], None] | 
     return replace(onn, card=origin | measure(onn))
 
 
-def measure(onn: Onn) -> dict[str, Any]:
+def measure(onn: AveragingNetwork) -> dict[str, Any]:
     """Measures the properties of a network for its card: structure, accuracy, margin and tolerances.
 
     Args:

@@ -15,14 +15,14 @@ from typing import Annotated
 import typer
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.chip_files import chip_files
-from optinc_pdk.onn import Onn
+from optinc_pdk.io.chip_files import chip_files
+from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import noise_of, scattering
 from optinc_pdk.simulate.transmission.noise import KINDS, Noise
-from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
-from optinc_pdk.tolerance.montecarlo.word_statistics import read_words
+from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
+from optinc_pdk.studies.montecarlo.word_statistics import read_words
 
 LOCKS_RAD = (3e-3, 10e-3, 30e-3)
 """Residual phase errors of the fibres' phase lock, in addition to the card's value."""
@@ -41,7 +41,7 @@ def main(
     symbol_rate: Annotated[float, typer.Argument(help="Symbols per second.")],
 ) -> None:
     """Print a row of the table for every kind."""
-    process, task, files = load_process(), Onn.load(weights).task, chip_files(gds)
+    process, task, files = load_process(), AveragingNetwork.load(weights).task, chip_files(gds)
     chip = read_extracted_chip(files.gds, files.netlist, files.bias, process)
     s = scattering(chip.circuit, chip.bias, float(process.guide.wavelength_nm), process, ground=chip.ground)
     tried = function_inputs(task)

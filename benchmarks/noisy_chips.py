@@ -20,19 +20,19 @@ from studies import read_data, write_study
 
 from optinc_pdk.cards import Link, Receivers, load_process
 from optinc_pdk.drive import RangeError
-from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.networks import AveragingNetwork, bundled_weights
 from optinc_pdk.pipeline import building
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.report.schema import BUDGETS
-from optinc_pdk.tolerance import imperfections, read_chip
-from optinc_pdk.tolerance.montecarlo.sample_study import AFTER, BEFORE, DRIFTED, sample_seed
-from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver, biased_stages, noises_of, read_sample
-from optinc_pdk.tolerance.montecarlo.summary import outcome_numbers
-from optinc_pdk.tolerance.montecarlo.summary_text import rate_text
-from optinc_pdk.tolerance.montecarlo.word_statistics import WordOutcome
-from optinc_pdk.tolerance.variation.nominal_chip import NominalChip
-from optinc_pdk.tolerance.variation.sampled_response import sample_scattering
-from optinc_pdk.tolerance.variation.sampling import draw_sample
+from optinc_pdk.studies import imperfections, read_chip
+from optinc_pdk.studies.montecarlo.sample_study import AFTER, BEFORE, DRIFTED, sample_seed
+from optinc_pdk.studies.montecarlo.study import YieldStudy, best_receiver, biased_stages, noises_of, read_sample
+from optinc_pdk.studies.montecarlo.summary import outcome_numbers
+from optinc_pdk.studies.montecarlo.summary_text import rate_text
+from optinc_pdk.studies.montecarlo.word_statistics import WordOutcome
+from optinc_pdk.studies.variation.nominal_chip import NominalChip
+from optinc_pdk.studies.variation.sampled_response import sample_scattering
+from optinc_pdk.studies.variation.sampling import draw_sample
 
 SAMPLES, SEED, SERVERS = 20, 2603, 4
 STAGES = (BEFORE, AFTER, DRIFTED)
@@ -91,7 +91,7 @@ def built_chip(row: Row) -> NominalChip:
 
 def measure(row: Row, chip: NominalChip) -> dict[str, Any]:
     """Sample and calibrate the chip of a row, and read all words with noise."""
-    onn = Onn.load(bundled_weights(row.bits, SERVERS))
+    onn = AveragingNetwork.load(bundled_weights(row.bits, SERVERS))
     card = imperfections(chip.process)
     drive = 2.0 ** (float(card.card.dac.effective_bits) - row.drive_bits)
     noise = best_receiver(chip, onn.task, None, row.rate_bd)

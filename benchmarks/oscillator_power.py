@@ -16,14 +16,14 @@ import numpy as np
 from studies import blocks, write_study
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.networks import AveragingNetwork, bundled_weights
 from optinc_pdk.pipeline import building
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs, oscillator_powers
 from optinc_pdk.simulate import scattering
-from optinc_pdk.tolerance.oscillator_power import oscillator_light
-from optinc_pdk.tolerance.oscillator_rates import oscillator_rates
+from optinc_pdk.studies.oscillator_power import oscillator_light
+from optinc_pdk.studies.oscillator_rates import oscillator_rates
 
 POWERS_W = (1e-3, 3e-3, 1e-2, 1.6e-2)
 PROCESSES = ("soi220", "soi220_fast")
@@ -42,7 +42,7 @@ def row(process_name: str, bits: int) -> str:
     most = () if process.noise is None else (float(process.noise.laser_max_w),)
     powers = np.unique([*POWERS_W, *most]).tolist()
     found = oscillator_rates(
-        s, function_inputs(Onn.load(weights).task), chip.board, chip.bias, process, powers_w=powers
+        s, function_inputs(AveragingNetwork.load(weights).task), chip.board, chip.bias, process, powers_w=powers
     )
     rates = {one.oscillator_w: one.symbol_rate_bd for one in found.points}
     shown = [rates[power] for power in POWERS_W] + [rates[max(powers)]]

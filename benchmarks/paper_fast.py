@@ -26,12 +26,12 @@ from studies import blocks, write_study
 
 from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import load_process
-from optinc_pdk.onn import Onn, factorise, linked_network
-from optinc_pdk.onn.conditioning import least_gains
+from optinc_pdk.networks import AveragingNetwork, factorise, linked_network
+from optinc_pdk.networks.conditioning import least_gains
 from optinc_pdk.report.detection_loss import detection_losses
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
-from optinc_pdk.tolerance import Imperfections, imperfections
+from optinc_pdk.studies import Imperfections, imperfections
 
 WEIGHTS = ROOT / "benchmarks" / "paper_8bit_4servers.npz"
 FINISHED = ROOT / "benchmarks" / "paper_fast.csv"
@@ -142,7 +142,7 @@ def table(
 def budget() -> None:
     """Write the smallest loss of every hidden layer, and the gain that its neurons need, from the cards."""
     process = load_process(PROCESS)
-    onn = linked_network(Onn.load(WEIGHTS), process.link.kind == "neurons")
+    onn = linked_network(AveragingNetwork.load(WEIGHTS), process.link.kind == "neurons")
     lines = [
         "| layer | columns | meshes, dB | signal outside, dB | oscillator, dB | gain without loss | least gain |",
         "|---|---|---|---|---|---|---|",

@@ -28,10 +28,10 @@ import numpy as np
 
 from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn import FactorMethod, Layer, Onn, lattice_score
-from optinc_pdk.onn.error_tolerance import field_noise_tolerance, matrix_error_tolerance
-from optinc_pdk.onn.training.schedule import TrainingProgress, TrainingSchedule
-from optinc_pdk.onn.training.train import train
+from optinc_pdk.networks import AveragingNetwork, FactorMethod, Layer, lattice_score
+from optinc_pdk.networks.error_tolerance import field_noise_tolerance, matrix_error_tolerance
+from optinc_pdk.networks.training.schedule import TrainingProgress, TrainingSchedule
+from optinc_pdk.networks.training.train import train
 
 WEIGHTS = Path(__file__).with_name("paper_8bit_4servers.npz")
 GAIN = 8.0
@@ -179,7 +179,7 @@ def _differences(disturbance: Sequence[int], basis: Floats, rng: np.random.Gener
         yield mixed
 
 
-def start() -> Onn:
+def start() -> AveragingNetwork:
     """Returns the network before the training: copies of comparators, exact."""
     rng = np.random.default_rng(SEED)
     constant = {4 * (index * 16 // 12) + index % 4 for index in range(12)}
@@ -214,7 +214,7 @@ def start() -> Onn:
     biases = [*(np.array([known[unit].bias for unit in units]) for units in hidden), np.zeros(4)]
     layers = tuple(Layer(weight, bias) for weight, bias in zip(weights, biases, strict=True))
     methods: tuple[FactorMethod, ...] = tuple(("approx", min(layer.weight.shape)) for layer in layers)
-    return Onn(layers, task, methods, {"recipe": "comparators in copies", "gain": GAIN}, "clipped_relu")
+    return AveragingNetwork(layers, task, methods, {"recipe": "comparators in copies", "gain": GAIN}, "clipped_relu")
 
 
 def _outputs(units: Sequence[str]) -> Floats:
@@ -233,7 +233,7 @@ def _outputs(units: Sequence[str]) -> Floats:
     return weight
 
 
-def trained() -> Onn:
+def trained() -> AveragingNetwork:
     """Trains the network and returns it with a card of the training and of its measured properties."""
     onn = train(start(), SCHEDULE, SEED, _report)
     score = lattice_score(onn)

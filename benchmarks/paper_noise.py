@@ -29,10 +29,10 @@ from studies import blocks, write_study
 
 from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.cards import load_process
-from optinc_pdk.onn.network import Activation, activate
+from optinc_pdk.networks.network import Activation, activate
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
-from optinc_pdk.tolerance import Imperfections, imperfections
+from optinc_pdk.studies import Imperfections, imperfections
 
 FINISHED = ROOT / "benchmarks" / "paper_noise.csv"
 PICTURE = ROOT / "docs" / "paper_noise.png"

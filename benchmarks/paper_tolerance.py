@@ -43,9 +43,9 @@ from optinc_pdk.averaging import score
 from optinc_pdk.cards import KINDS, Process, load_process
 from optinc_pdk.drive import compensate
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Layer, Onn, lattice_score
-from optinc_pdk.onn.network import activate
-from optinc_pdk.tolerance import Imperfections, imperfections
+from optinc_pdk.networks import AveragingNetwork, Layer, lattice_score
+from optinc_pdk.networks.network import activate
+from optinc_pdk.studies import Imperfections, imperfections
 
 ROOT = Path(__file__).resolve().parent.parent
 WEIGHTS = ROOT / "benchmarks" / "paper_8bit_4servers_relu.npz"
@@ -133,7 +133,7 @@ class Nominal:
 class Setup:
     """The network with its blocks, its lattice, the thermal crosstalk of its meshes, and the nominal programming."""
 
-    onn: Onn
+    onn: AveragingNetwork
     process: Process
     blocks: tuple[tuple[MeshBlock, ...], ...]
     points: Floats
@@ -161,7 +161,7 @@ class Calibrated:
 
 def load_setup(path: Path, process: Process, card: Imperfections) -> Setup:
     """Load the network and program it for nominal devices."""
-    onn = Onn.load(path)
+    onn = AveragingNetwork.load(path)
     blocks = blocks_of(onn)
     points = np.concatenate(list(onn.task.batches()))
     meshes = {block.mesh.modes: block.mesh for layer in blocks for block in layer}
@@ -336,7 +336,7 @@ def train(folder: Annotated[Path, typer.Option(help="For checkpoints.")] = ROOT 
     """Train the network as bench_networks.py does."""
     from bench_networks import SCENARIOS, run
 
-    from optinc_pdk.onn.training.initialisation import random_network
+    from optinc_pdk.networks.training.initialisation import random_network
 
     scenario = SCENARIOS[0]
     start = random_network(scenario.task, scenario.widths[1:-1], seed=1)

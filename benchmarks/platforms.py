@@ -25,7 +25,7 @@ from optinc_pdk.cards import Process, Receivers, load_process
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.cells.golden_files import write_golden
 from optinc_pdk.models.registry import device_s
-from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.networks import AveragingNetwork, bundled_weights
 from optinc_pdk.pipeline import building
 from optinc_pdk.report.chip_size import mzi_loss_db
 from optinc_pdk.report.formatting import format_si
@@ -33,8 +33,8 @@ from optinc_pdk.report.schema import BUDGETS
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering
-from optinc_pdk.tolerance.error_estimate import error_margins
-from optinc_pdk.tolerance.highest_rates import find_rate_limits
+from optinc_pdk.studies.error_estimate import error_margins
+from optinc_pdk.studies.highest_rates import find_rate_limits
 
 PLATFORM = "cornerstone220"
 PROCESSES = ("soi220", PLATFORM, "soi220_fast")
@@ -137,7 +137,7 @@ def measure(chip: Chip, folder: Path) -> str:
         extracted = read_extracted_chip(*(folder / f"chip{end}" for end in (".gds", ".pic.yml", ".bias.yml")), process)
         wavelength = float(process.guide.wavelength_nm)
         s = scattering(extracted.circuit, extracted.bias, wavelength, process, ground=extracted.ground)
-        inputs = function_inputs(Onn.load(weights).task)
+        inputs = function_inputs(AveragingNetwork.load(weights).task)
         found = find_rate_limits(error_margins(s, inputs, extracted.board, extracted.bias), process).to_json()
         highest = found["symbol_rate_bd"]
         rate = "none" if highest is None else f"{format_si(highest, 'Bd')}, {limit(found)}"

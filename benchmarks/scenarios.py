@@ -25,9 +25,9 @@ from typing import Any
 from studies import read_data, write_study
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn import Onn, comparator_network
-from optinc_pdk.onn.cascade import cascade_tasks
-from optinc_pdk.onn.weight_files import NETWORKS
+from optinc_pdk.networks import AveragingNetwork, comparator_network
+from optinc_pdk.networks.cascade import cascade_tasks
+from optinc_pdk.networks.weight_files import NETWORKS
 from optinc_pdk.report.schema import BUDGETS, Report
 
 ROOT = Path(__file__).parents[1]
@@ -49,11 +49,11 @@ class Scenario:
 
     bits: int
     servers: int
-    network: Callable[[], Onn] | None
+    network: Callable[[], AveragingNetwork] | None
     process: str = "soi220"
     mzis: int | None = None
 
-    def networks(self) -> list[Onn]:
+    def networks(self) -> list[AveragingNetwork]:
         """The network, or those of both levels of a cascade."""
         if self.network is not None:
             return [self.network()]
@@ -81,10 +81,12 @@ def scenarios() -> dict[str, Scenario]:
         "cascade, 4 bits": Scenario(4, 4, None),
         "cascade, 8 bits": Scenario(8, 4, None),
         "4-32-32-32-32-4": Scenario(
-            8, 4, lambda: Onn.load(NETWORKS / "average_8bit_4servers_wide.npz"), "soi220_flipchip"
+            8, 4, lambda: AveragingNetwork.load(NETWORKS / "average_8bit_4servers_wide.npz"), "soi220_flipchip"
         ),
-        "4-64-128-256-128-64-4": Scenario(8, 4, lambda: Onn.load(PAPER), str(LOW_LOSS)),
-        "8/8, trained": Scenario(8, 8, lambda: Onn.load(NETWORKS / "average_8bit_8servers.npz"), "soi220_flipchip"),
+        "4-64-128-256-128-64-4": Scenario(8, 4, lambda: AveragingNetwork.load(PAPER), str(LOW_LOSS)),
+        "8/8, trained": Scenario(
+            8, 8, lambda: AveragingNetwork.load(NETWORKS / "average_8bit_8servers.npz"), "soi220_flipchip"
+        ),
     }
 
 
@@ -161,9 +163,9 @@ def _cascade(scenario: Scenario, folder: str) -> dict[str, Any]:
     }
 
 
-def tolerances(networks: list[Onn]) -> dict[str, Any]:
+def tolerances(networks: list[AveragingNetwork]) -> dict[str, Any]:
     """Measures ε* and σ*: the smallest ones of some networks."""
-    from optinc_pdk.onn.error_tolerance import field_noise_tolerance, matrix_error_tolerance
+    from optinc_pdk.networks.error_tolerance import field_noise_tolerance, matrix_error_tolerance
 
     return {
         "epsilon": min(map(matrix_error_tolerance, networks)),

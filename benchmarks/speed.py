@@ -37,17 +37,17 @@ from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import extract
 from optinc_pdk.factor import rectangular
 from optinc_pdk.layout import floorplan, to_layout, write_gds
-from optinc_pdk.onn import Onn
+from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.signoff.lvs.comparison import compare
 from optinc_pdk.simulate import analyse, prepare, program, s_matrices, scattering, transmit
-from optinc_pdk.tolerance import draw_sample, imperfections, read_chip, sample_scatterings
+from optinc_pdk.studies import draw_sample, imperfections, read_chip, sample_scatterings
 
 ROOT = Path(__file__).resolve().parent.parent
-NETWORKS = ROOT / "optinc_pdk" / "onn" / "networks"
+NETWORKS = ROOT / "optinc_pdk" / "networks" / "bundled"
 PROCESS = "soi220_flipchip"
 MODES = 64
 SLOWER = 1.15
@@ -191,7 +191,11 @@ def chip() -> Any:
     command("build", "-o", str(FOLDER / "built"))()
     (gds,) = (FOLDER / "built").glob("*.gds")
     read = read_chip(gds, gds.with_suffix(".pic.yml"), gds.with_suffix(".bias.yml"), load_process())
-    return Onn.load(NETWORKS / f"{gds.stem}.npz"), read, read_extracted_layout(gds, read.bias, load_process())
+    return (
+        AveragingNetwork.load(NETWORKS / f"{gds.stem}.npz"),
+        read,
+        read_extracted_layout(gds, read.bias, load_process()),
+    )
 
 
 def programming() -> None:

@@ -26,7 +26,7 @@ from rich.table import Table
 from optinc_pdk.cards import load_process
 from optinc_pdk.cards.card_digests import DIGITS, card_digests, changed_parts
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.io.writing import write_atomic
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"

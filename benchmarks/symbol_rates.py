@@ -19,7 +19,7 @@ from typing import Any
 from studies import read_data, write_study
 
 from optinc_pdk.cards import Link, Receivers, load_process
-from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.networks import AveragingNetwork, bundled_weights
 from optinc_pdk.pipeline import building
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.report.schema import BUDGETS
@@ -27,10 +27,10 @@ from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering
 from optinc_pdk.simulate.transmission.noise import noise_choices, rate_limits
-from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
-from optinc_pdk.tolerance.highest_rates import IDEALISED, best_noise, find_rate_limits, rates_without_limits
-from optinc_pdk.tolerance.montecarlo.summary import wilson_interval
-from optinc_pdk.tolerance.montecarlo.word_statistics import read_words
+from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
+from optinc_pdk.studies.highest_rates import IDEALISED, best_noise, find_rate_limits, rates_without_limits
+from optinc_pdk.studies.montecarlo.summary import wilson_interval
+from optinc_pdk.studies.montecarlo.word_statistics import read_words
 
 WORDS = 1_000_000
 
@@ -92,7 +92,7 @@ def measure(row: Row) -> dict[str, Any]:
         files = [folder / f"chip{ending}" for ending in (".gds", ".pic.yml", ".bias.yml")]
         chip = read_extracted_chip(*files, process)
     s = scattering(chip.circuit, chip.bias, float(process.guide.wavelength_nm), process, ground=chip.ground)
-    inputs = function_inputs(Onn.load(bundled_weights(row.bits, 4)).task)
+    inputs = function_inputs(AveragingNetwork.load(bundled_weights(row.bits, 4)).task)
     start = time.process_time()
     margins = error_margins(s, inputs, chip.board, chip.bias)
     limits = find_rate_limits(margins, process)

@@ -25,24 +25,24 @@ from rich.console import Console
 from studies import read_data, write_study
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.chip_files import ChipFiles, chip_files
-from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.onn import Onn
+from optinc_pdk.io.chip_files import ChipFiles, chip_files
+from optinc_pdk.io.writing import write_atomic
+from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.schema import BUDGETS
 from optinc_pdk.simulate.transmission.noise import noise_of
-from optinc_pdk.tolerance import imperfections, read_chip
-from optinc_pdk.tolerance.montecarlo.executors import LOCAL, open_executor
-from optinc_pdk.tolerance.montecarlo.plots import waterfall_png, yield_png
-from optinc_pdk.tolerance.montecarlo.records import Records, SampleJob
-from optinc_pdk.tolerance.montecarlo.sample_study import AFTER, amounts_of
-from optinc_pdk.tolerance.montecarlo.study import YieldStudy
-from optinc_pdk.tolerance.montecarlo.summary import outcome_numbers
-from optinc_pdk.tolerance.montecarlo.summary_text import caption, percent
-from optinc_pdk.tolerance.montecarlo.yield_run import YieldResults, header_of, run_jobs
+from optinc_pdk.studies import imperfections, read_chip
+from optinc_pdk.studies.montecarlo.executors import LOCAL, open_executor
+from optinc_pdk.studies.montecarlo.plots import waterfall_png, yield_png
+from optinc_pdk.studies.montecarlo.records import Records, SampleJob
+from optinc_pdk.studies.montecarlo.sample_study import AFTER, amounts_of
+from optinc_pdk.studies.montecarlo.study import YieldStudy
+from optinc_pdk.studies.montecarlo.summary import outcome_numbers
+from optinc_pdk.studies.montecarlo.summary_text import caption, percent
+from optinc_pdk.studies.montecarlo.yield_run import YieldResults, header_of, run_jobs
 
 ROOT = Path(__file__).resolve().parent.parent
-NETWORKS = ROOT / "optinc_pdk" / "onn" / "networks"
+NETWORKS = ROOT / "optinc_pdk" / "networks" / "bundled"
 DOCS = ROOT / "docs"
 SHIPPED = ("average_4bit_4servers_relu", "average_8bit_4servers_relu", "average_8bit_4servers_robust")
 BITS = (16.0, 12.0, 8.5)
@@ -130,7 +130,7 @@ def _read(files: ChipFiles) -> Any:
 
 def work_of(row: Row, files: ChipFiles) -> YieldStudy:
     """Return what is evaluated for every sample of a row."""
-    process, onn = load_process(), Onn.load(NETWORKS / f"{row.network}.npz")
+    process, onn = load_process(), AveragingNetwork.load(NETWORKS / f"{row.network}.npz")
     scaled_imperfections = imperfections(process)
     scaled_imperfections = scaled_imperfections.scaled(
         "dac", 2.0 ** (float(scaled_imperfections.card.dac.effective_bits) - row.bits)

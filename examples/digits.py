@@ -22,8 +22,8 @@ from torch.nn import Linear, ReLU, Sequential
 from torch.nn.functional import cross_entropy
 
 import optinc_pdk as op
-from optinc_pdk.onn.training.module_blocks import project_blocks
-from optinc_pdk.onn.training.module_errors import chip_errors
+from optinc_pdk.networks.training.module_blocks import project_blocks
+from optinc_pdk.networks.training.module_errors import chip_errors
 
 OUT = Path("digits_out")
 # 2,188 heaters need bumps
@@ -52,7 +52,7 @@ with chip_errors(module, noise=0.0, field_noise=FIELD_NOISE):
             for layer in (module[0], module[2]):
                 project_blocks(layer, BLOCK)
 
-network = op.Onn.from_torch(module, input_range=(0.0, 1.0))
+network = op.Network.from_torch(module, input_range=(0.0, 1.0))
 network = replace(network, factor=(("approx", BLOCK), ("approx", BLOCK))).with_data(train)
 network = network.with_accuracy(test, test_labels)
 with console.status("build") as status:

@@ -42,8 +42,8 @@ for linear in net[::2]:
 # Export both formats; .onnx states the activation, .safetensors does not:
 save_file(net.state_dict(), "clipped.safetensors")
 torch.onnx.export(net, (x[:1],), "clipped.onnx", dynamo=False)
-onn = op.Onn.load("clipped.onnx", bits=2, servers=4, groups=1)
-same = op.Onn.load("clipped.safetensors", bits=2, servers=4, groups=1, activation="clipped_relu")
+onn = op.AveragingNetwork.load("clipped.onnx", bits=2, servers=4, groups=1)
+same = op.AveragingNetwork.load("clipped.safetensors", bits=2, servers=4, groups=1, activation="clipped_relu")
 assert onn.activation == "clipped_relu" and (onn.forward(task.lattice()) == same.forward(task.lattice())).all()
 
 # Build and check the chip:

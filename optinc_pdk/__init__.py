@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from optinc_pdk import factor, simulate
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.circuit import Circuit
-    from optinc_pdk.onn import GeneralNetwork, Onn
+    from optinc_pdk.networks import AveragingNetwork, GeneralNetwork, Network
     from optinc_pdk.pdk import active_pdk, get_pdk
     from optinc_pdk.pipeline.building import build
     from optinc_pdk.pipeline.cascade import build_cascade
@@ -31,9 +31,10 @@ __all__ = [
     "LAYER_STACK",
     "PDK",
     "Averaging",
+    "AveragingNetwork",
     "Circuit",
     "GeneralNetwork",
-    "Onn",
+    "Network",
     "active_pdk",
     "build",
     "build_cascade",
@@ -45,9 +46,10 @@ __all__ = [
 
 _PACKAGE_OF = {
     "Averaging": "averaging",
+    "AveragingNetwork": "networks",
     "Circuit": "circuit",
-    "GeneralNetwork": "onn",
-    "Onn": "onn",
+    "GeneralNetwork": "networks",
+    "Network": "networks",
     "active_pdk": "pdk",
     "build": "pipeline.building",
     "build_cascade": "pipeline.cascade",

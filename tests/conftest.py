@@ -56,7 +56,7 @@ def _left_to_full(items: list[pytest.Item]) -> Iterator[pytest.Item]:
 def tiny_chip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Layout of a small chip, the average of four words of two bits, in the folder of its build; tests only read it."""
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.onn import carry_chain
+    from optinc_pdk.networks import carry_chain
     from optinc_pdk.pipeline.building import build
 
     folder = tmp_path_factory.mktemp("tiny_chip")

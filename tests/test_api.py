@@ -17,7 +17,7 @@ import optinc_pdk
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import carry_chain
+from optinc_pdk.networks import carry_chain
 from optinc_pdk.validation import annotations_of, validate_type
 
 SELF_CHECKED = ("optinc_pdk.cells", "optinc_pdk.cards.consistency", "optinc_collective.schemes")
@@ -96,7 +96,12 @@ def accepts(hint: Any, value: Any, nan: bool) -> bool:
 
 def test_there_are_hundreds_of_public_callables() -> None:
     assert len(CALLABLES) > 250
-    names = {"optinc_pdk.build", "optinc_pdk.Circuit.read", "optinc_pdk.Onn.load", "optinc_pdk.factor.rectangular"}
+    names = {
+        "optinc_pdk.build",
+        "optinc_pdk.Circuit.read",
+        "optinc_pdk.AveragingNetwork.load",
+        "optinc_pdk.factor.rectangular",
+    }
     assert names <= CALLABLES.keys()
 
 
@@ -132,7 +137,7 @@ def _calls(folder: Path) -> list[tuple[Callable[[], object], str]]:
         (lambda: op.build(onn, folder, input_amplitudes=[float("nan")]), "amplitudes"),
         (lambda: op.build(onn, folder, input_amplitudes=["x"]), "amplitudes"),
         (lambda: op.build(onn, folder, input_amplitudes=[1.0] * 99), "amplitudes"),
-        (lambda: op.Onn.load(circuit_file), "x.pic.yml"),
+        (lambda: op.AveragingNetwork.load(circuit_file), "x.pic.yml"),
         (lambda: op.Circuit.read(circuit_file), "x.pic.yml"),
         (lambda: op.Averaging(10**20, 4, 2), "bits"),
         (lambda: op.Averaging(4, -1, 2), "servers"),
@@ -158,8 +163,8 @@ def test_paths_may_be_text_or_paths(tmp_path: Path) -> None:
     onn = carry_chain(Averaging(2, 2, 1))
     for path in (tmp_path / "a.npz", str(tmp_path / "b.npz")):
         onn.save(path)
-        assert optinc_pdk.Onn.load(path).task == onn.task
-        assert optinc_pdk.Onn.load(str(path)).task == onn.task
+        assert optinc_pdk.AveragingNetwork.load(path).task == onn.task
+        assert optinc_pdk.AveragingNetwork.load(str(path)).task == onn.task
     for process in ("soi220", load_process().folder, str(load_process().folder)):
         assert load_process(process).name == "soi220"
         assert optinc_pdk.get_pdk(process) is optinc_pdk.PDK

@@ -35,7 +35,7 @@ from optinc_pdk.cli import main
 from optinc_pdk.cli.app import progress_counter, stage_progress
 from optinc_pdk.cli.command_groups import GROUPS
 from optinc_pdk.cli.commands import app
-from optinc_pdk.onn import Onn, bundled_weights, carry_chain
+from optinc_pdk.networks import AveragingNetwork, bundled_weights, carry_chain
 from optinc_pdk.report.build_files import report_page
 from optinc_pdk.report.installation import Part
 
@@ -1083,7 +1083,7 @@ def test_search_writes_networks_front_and_picture(tmp_path: Path) -> None:
     assert "MZIs" in result.stdout
     assert (out / "front.png").read_bytes()[:4] == b"\x89PNG"
     assert (out / "front.csv").read_text().startswith("name,structure,mzis")
-    assert Onn.load(out / "best.npz").structure[0] == 1
+    assert AveragingNetwork.load(out / "best.npz").structure[0] == 1
     assert run("search", "--bits", 2, "--servers", 4, "--epsilon", 1, "-o", out).returncode == 2
 
 
@@ -1142,13 +1142,13 @@ def test_networks_without_a_chip_are_written_and_refused_by_name(
 def test_synth_writes_an_exact_network(tmp_path: Path) -> None:
     out = tmp_path / "w.npz"
     assert run("synth", "--bits", 4, "--servers", 4, "-o", out).returncode == 0
-    assert Onn.load(out).activation == "clipped_relu"
+    assert AveragingNetwork.load(out).activation == "clipped_relu"
     assert run("factor", out).returncode == 0
     limited = run("synth", "--bits", 4, "--servers", 4, "--mzis", 30, "--gain", 4, "-o", out)
     assert limited.returncode == 0
-    assert 20 < Onn.load(out).mzis <= 30 and Onn.load(out).card["gain"] == 4.0
+    assert 20 < AveragingNetwork.load(out).mzis <= 30 and AveragingNetwork.load(out).card["gain"] == 4.0
     assert run("synth", "--bits", 4, "--servers", 4, "--activation", "relu", "-o", out).returncode == 0
-    assert Onn.load(out).activation == "relu"
+    assert AveragingNetwork.load(out).activation == "relu"
     for options in (("--mzis", 17), ("--gain", 0.5), ("--activation", "tanh"), ("--unary", "--gain", 4)):
         refused = run("synth", "--bits", 4, "--servers", 4, *options, "-o", tmp_path / "v.npz")
         assert refused.returncode == 2
@@ -1169,10 +1169,10 @@ def test_synth_chooses_for_noise_and_shows_the_candidates(tmp_path: Path) -> Non
     numbers = json.loads(found.stdout)
     sigmas = [row["sigma"] for row in numbers["candidates"]]
     assert sigmas == sorted(sigmas, reverse=True) and len(sigmas) > 1
-    assert numbers["candidates"][0]["mzis"] == numbers["mzis"] == Onn.load(out).mzis
+    assert numbers["candidates"][0]["mzis"] == numbers["mzis"] == AveragingNetwork.load(out).mzis
     limit = numbers["candidates"][-1]["mzis"]
     table = run("synth", "--bits", 4, "--servers", 2, "--for", "noise", "--mzis", limit, "-o", out)
-    assert "σ*" in table.stdout and Onn.load(out).mzis <= limit
+    assert "σ*" in table.stdout and AveragingNetwork.load(out).mzis <= limit
     for options in (("--for", "speed"), ("--for", "noise", "--process", "soi220"), ("--for", "rate", "--unary")):
         refused = run("synth", "--bits", 2, "--servers", 4, *options, "-o", tmp_path / "v.npz")
         assert refused.returncode == 2 and not (tmp_path / "v.npz").exists()
@@ -1183,7 +1183,7 @@ def test_synth_chooses_for_the_rate_on_a_process(tmp_path: Path) -> None:
     options = ("--for", "rate", "--process", "soi220_fast", "--mzis", 6, "--json")
     numbers = json.loads(run("synth", "--bits", 2, "--servers", 4, *options, "-o", out).stdout)
     assert numbers["candidates"][0]["extracted_bd"] > 1e9
-    assert numbers["candidates"][0]["structure"] == list(Onn.load(out).structure)
+    assert numbers["candidates"][0]["structure"] == list(AveragingNetwork.load(out).structure)
 
 
 def test_level_1_trains_on_from_a_pytorch_file(tmp_path: Path) -> None:
@@ -1192,7 +1192,7 @@ def test_level_1_trains_on_from_a_pytorch_file(tmp_path: Path) -> None:
     common = ("train", "--bits", 2, "--servers", 2, "--remainder", "--steps", 2, "-o", tmp_path / "w.npz")
     result = run(*common, "--start", tmp_path / "net.safetensors")
     assert result.returncode == 1, result.stderr
-    assert Onn.load(tmp_path / "w.npz").task.remainder
+    assert AveragingNetwork.load(tmp_path / "w.npz").task.remainder
 
 
 def test_the_activation_of_pytorch_files_is_an_option(tmp_path: Path) -> None:
@@ -1203,9 +1203,9 @@ def test_the_activation_of_pytorch_files_is_an_option(tmp_path: Path) -> None:
     task = ("--bits", 2, "--servers", 2)
     steps = ("--steps", 2, "--output-bias", "--start", path, "-o", out)
     assert run("train", *task, *steps, "--activation", "clipped_relu").returncode == 1
-    assert Onn.load(out).activation == "clipped_relu"
+    assert AveragingNetwork.load(out).activation == "clipped_relu"
     assert run("train", *task, *steps).returncode == 1
-    assert Onn.load(out).activation == "relu"
+    assert AveragingNetwork.load(out).activation == "relu"
     for arguments in (
         ("factor", out, "--activation", "clipped_relu"),
         ("size", out, "--activation", "clipped_relu"),

@@ -19,8 +19,8 @@ from safetensors.numpy import save_file
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cli import main
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Layer, Onn, carry_chain, comparator_network, without_output_bias
-from optinc_pdk.onn.cascade import cascade_tasks
+from optinc_pdk.networks import AveragingNetwork, Layer, carry_chain, comparator_network, without_output_bias
+from optinc_pdk.networks.cascade import cascade_tasks
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.pipeline.cascade import plan_cascade
 
@@ -48,7 +48,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return ran
 
 
-def save_onnx(onn: Onn, path: Path) -> Path:
+def save_onnx(onn: AveragingNetwork, path: Path) -> Path:
     nodes, arrays, signal = [], [], "x"
     for i, layer in enumerate(onn.layers):
         last = i == len(onn.layers) - 1
@@ -69,7 +69,7 @@ def save_onnx(onn: Onn, path: Path) -> Path:
     return path
 
 
-def save_safetensors(onn: Onn, path: Path) -> Path:
+def save_safetensors(onn: AveragingNetwork, path: Path) -> Path:
     arrays = {f"{2 * i}.weight": layer.weight for i, layer in enumerate(onn.layers)}
     save_file(arrays | {f"{2 * i}.bias": layer.bias for i, layer in enumerate(onn.layers)}, path)
     return path

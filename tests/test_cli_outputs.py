@@ -15,7 +15,7 @@ import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cli import main
-from optinc_pdk.onn import carry_chain
+from optinc_pdk.networks import carry_chain
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.build_files import cascades_of, changed_files, claiming_report, file_digest
 
@@ -273,7 +273,7 @@ def test_a_terminated_process_deletes_its_hidden_folder(tmp_path: Path) -> None:
     code = (
         "import os, signal\n"
         "from optinc_pdk.cli.interrupts import signals_interrupt\n"
-        "from optinc_pdk.file_sets import StagedFiles\n"
+        "from optinc_pdk.io.file_sets import StagedFiles\n"
         f"with signals_interrupt(), StagedFiles({str(tmp_path / 'out')!r}) as staged:\n"
         "    staged.path('chip.gds').write_bytes(b'')\n"
         "    print(len(list(staged.directory.iterdir())), flush=True)\n"

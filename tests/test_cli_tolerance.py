@@ -18,10 +18,10 @@ import pytest
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import KINDS
 from optinc_pdk.cli import main
-from optinc_pdk.onn import Layer, Onn, bundled_weights, carry_chain
+from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights, carry_chain
 from optinc_pdk.pipeline.building import build
-from optinc_pdk.tolerance.drift import scenarios
-from optinc_pdk.tolerance.montecarlo import sample_study
+from optinc_pdk.studies.drift import scenarios
+from optinc_pdk.studies.montecarlo import sample_study
 
 CODE = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
 
@@ -223,7 +223,7 @@ def test_two_metals_have_yield_noise_and_spectrum(
 ) -> None:
     """The second process has the same cards as the first; its chips work with yield, noise and spectrum."""
     v = np.array([[0.6], [0.9]])
-    onn = Onn((Layer(v, -0.25 * v[:, 0]), Layer(v.T / np.sum(v**2), np.zeros(1))), Averaging(2, 2, 1))
+    onn = AveragingNetwork((Layer(v, -0.25 * v[:, 0]), Layer(v.T / np.sum(v**2), np.zeros(1))), Averaging(2, 2, 1))
     onn.save(tmp_path / "two.npz")
     assert build(tmp_path / "two.npz", tmp_path, process="soi220_two_metal").passed
     weights, gds, netlist, bias = (str(tmp_path / f"two{end}") for end in (".npz", ".gds", ".pic.yml", ".bias.yml"))

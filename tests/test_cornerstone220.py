@@ -10,7 +10,7 @@ import yaml
 from optinc_pdk.cards import CardError, load_process
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.cells import CELLS
-from optinc_pdk.onn import bundled_weights
+from optinc_pdk.networks import bundled_weights
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.pipeline.stages import Build

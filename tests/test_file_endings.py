@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 from optinc_pdk.cli import main
 from optinc_pdk.matrices import MatrixTarget
 from optinc_pdk.matrices.target import is_matrix_file
-from optinc_pdk.onn import GeneralNetwork, Layer, Onn, bundled_weights, read_data
+from optinc_pdk.networks import AveragingNetwork, GeneralNetwork, Layer, bundled_weights, read_data
 
 WEIGHT, BIAS = np.array([[1.0, -0.5]]), np.array([0.25])
 
@@ -26,7 +26,7 @@ def test_weights_and_data(tmp_path: Path) -> None:
         (layer,) = GeneralNetwork.load(tmp_path / name).layers
         assert np.array_equal(layer.weight, WEIGHT) and np.array_equal(layer.bias, BIAS)
     shutil.copy(bundled_weights(4, 4), tmp_path / "TASK.NPZ")
-    assert Onn.load(tmp_path / "TASK.NPZ").task.bits == 4
+    assert AveragingNetwork.load(tmp_path / "TASK.NPZ").task.bits == 4
     np.savez(tmp_path / "data.npz", x=np.eye(2))
     (tmp_path / "data.npz").rename(tmp_path / "DATA.NPZ")
     assert np.array_equal(read_data(tmp_path / "DATA.NPZ", network).x, np.eye(2))

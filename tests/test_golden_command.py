@@ -12,7 +12,7 @@ import pytest
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards.loader import _loaded_process, components_folder
 from optinc_pdk.cli import main
-from optinc_pdk.onn import carry_chain
+from optinc_pdk.networks import carry_chain
 
 Run = Callable[..., tuple[int, str, str]]
 CARD = """schema: 1

@@ -11,8 +11,8 @@ from studies import read_data
 from optinc_pdk import memory_limit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Layer, Onn, bundled_weights, comparator_network, weight_files
-from optinc_pdk.onn.build_memory import estimated_memory_gb
+from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights, comparator_network, weight_files
+from optinc_pdk.networks.build_memory import estimated_memory_gb
 from optinc_pdk.pipeline import building
 
 
@@ -44,9 +44,9 @@ NETWORKS = {
     "8/4": lambda: comparator_network(Averaging(8, 4, 4)),
     "8/8": lambda: comparator_network(Averaging(8, 8, 4)),
     "16/4, K = 8": lambda: comparator_network(Averaging(16, 4, 8)),
-    "4-32-32-32-32-4": lambda: Onn.load(bundled("average_8bit_4servers_wide")),
-    "8/8, trained": lambda: Onn.load(bundled("average_8bit_8servers")),
-    "4-64-128-256-128-64-4": lambda: Onn.load(PAPER),
+    "4-32-32-32-32-4": lambda: AveragingNetwork.load(bundled("average_8bit_4servers_wide")),
+    "8/8, trained": lambda: AveragingNetwork.load(bundled("average_8bit_8servers")),
+    "4-64-128-256-128-64-4": lambda: AveragingNetwork.load(PAPER),
 }
 PAPER = Path(__file__).parents[1] / "benchmarks" / "paper_8bit_4servers.npz"
 
@@ -65,7 +65,7 @@ def test_estimates_agree_with_measured_peaks(name):
 def test_the_jacobian_of_a_wide_layer_counts():
     rng = np.random.default_rng(0)
     layers = (Layer(rng.random((256, 4)), np.ones(256)), Layer(rng.random((4, 256)), np.zeros(4)))
-    wide = Onn(layers, Averaging(8, 4, 4))
-    blocks = Onn(layers, Averaging(8, 4, 4), (("approx", 4), ("approx", 4)))
+    wide = AveragingNetwork(layers, Averaging(8, 4, 4))
+    blocks = AveragingNetwork(layers, Averaging(8, 4, 4), (("approx", 4), ("approx", 4)))
     assert estimated_memory_gb(wide) > 3 * 8e-9 * 1024 * 65000
     assert estimated_memory_gb(blocks) < 1.0

@@ -12,7 +12,7 @@ from drawn_link import draw, netlist
 
 from optinc_pdk.cli import main
 from optinc_pdk.extract.layout_reader import top_cell_name
-from optinc_pdk.yaml_io import dump_yaml
+from optinc_pdk.io.yaml_files import dump_yaml
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -13,13 +13,13 @@ from optinc_pdk.cards import CardError, load_process
 from optinc_pdk.cells import CELLS, cells_of
 from optinc_pdk.circuit import write_netlist
 from optinc_pdk.extract import extract
-from optinc_pdk.onn import Onn
+from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.tech import layer_enum
 
 ROOT = Path(__file__).parent.parent
 PROCESS = load_process()
-NETWORK = ROOT / "optinc_pdk" / "onn" / "networks" / "average_4bit_4servers.npz"
+NETWORK = ROOT / "optinc_pdk" / "networks" / "bundled" / "average_4bit_4servers.npz"
 
 
 @pytest.fixture(autouse=True)
@@ -179,7 +179,7 @@ def test_cells_fit_into_gdsfactory_circuits() -> None:
 
 
 def test_gdsfactory_reads_a_written_netlist(tmp_path: Path) -> None:
-    circuit = assemble(Onn.load(NETWORK), PROCESS, "average_4bit_4servers")
+    circuit = assemble(AveragingNetwork.load(NETWORK), PROCESS, "average_4bit_4servers")
     path = tmp_path / "average_4bit_4servers.pic.yml"
     write_netlist(circuit, path)
     component = gf.read.from_yaml(path)

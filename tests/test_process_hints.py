@@ -11,7 +11,7 @@ from drawn_link import draw, netlist
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.cli import main
-from optinc_pdk.yaml_io import dump_yaml
+from optinc_pdk.io.yaml_files import dump_yaml
 
 
 @pytest.fixture

@@ -238,10 +238,10 @@ PACKAGE = Path(op.__file__).parent
 @pytest.mark.parametrize(
     ("pattern", "allowed"),
     [
-        (r"csv\.(writer|DictWriter)\(", {"file_writing.py"}),
+        (r"csv\.(writer|DictWriter)\(", {"writing.py"}),
         (r"Console\((?!Console)", {"app.py", "cascade_report.py"}),
         # two are compressed and read by a page
-        ("ensure_ascii=False", {"json_io.py", "layout_application.py", "matrix_maps.py"}),
+        ("ensure_ascii=False", {"json_files.py", "layout_application.py", "matrix_maps.py"}),
     ],
 )
 def test_text_leaves_through_one_place(pattern: str, allowed: set[str]) -> None:

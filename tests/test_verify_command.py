@@ -17,8 +17,8 @@ import pytest
 from drawn_link import HEATER_UM, LENGTH_UM, PROCESS, draw, netlist
 
 from optinc_pdk.cli import main
+from optinc_pdk.io.yaml_files import dump_yaml
 from optinc_pdk.pdk import active_pdk
-from optinc_pdk.yaml_io import dump_yaml
 
 Run = Callable[..., tuple[int, str, str]]
 FILES = {f"link.verify{ending}" for ending in (".html", ".json", ".drc.lyrdb", ".lvs.lyrdb", ".s.npz")}

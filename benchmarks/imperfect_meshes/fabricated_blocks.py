@@ -17,8 +17,8 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.factor import Mesh, MeshDevices, mesh_devices, unitary_diagonal
 from optinc_pdk.factor.correction.adjoint import transmit
 from optinc_pdk.factor.mesh import wrap
-from optinc_pdk.onn import Onn
-from optinc_pdk.tolerance.variation.imperfections import Imperfections
+from optinc_pdk.networks import AveragingNetwork
+from optinc_pdk.studies.variation.imperfections import Imperfections
 
 _CHIP = 2**31
 """Stream key, in place of a block's number, of values that are common to all blocks of a chip."""
@@ -93,7 +93,7 @@ class BlockPhases:
         return BlockPhases(*np.split(values, ends))
 
 
-def blocks_of(onn: Onn) -> tuple[tuple[MeshBlock, ...], ...]:
+def blocks_of(onn: AveragingNetwork) -> tuple[tuple[MeshBlock, ...], ...]:
     """Split every layer of a network into blocks, approximated as diagonal times unitary.
 
     Returns:

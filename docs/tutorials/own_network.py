@@ -17,7 +17,7 @@ import optinc_pdk as op
 
 x, y = load_iris(return_X_y=True)
 model = MLPClassifier((8,), max_iter=4000, random_state=0).fit(x, y)
-network = op.Onn.from_sklearn(model)
+network = op.Network.from_sklearn(model)
 print(network.structure, network.mzis, "MZIs")
 
 # %% [markdown]
@@ -45,9 +45,9 @@ _ = axes[1].set(xlabel="class that the chip chooses", ylabel="label")
 # The same chip computes another network of its shape; only its voltages change.
 
 # %%
-other = op.Onn.from_sklearn(MLPClassifier((8,), max_iter=4000, random_state=1).fit(x, y))
+other = op.Network.from_sklearn(MLPClassifier((8,), max_iter=4000, random_state=1).fit(x, y))
 again = op.reprogram(folder / "iris.gds", folder / "iris.pic.yml", other, folder, "iris_again", data=(x, y))
 print(again.report.verdict, f"{again.report.network.chip_accuracy:.1%}")
 
 # %% [markdown]
-# PyTorch modules work as well: `op.Onn.from_torch(module)`. All about it: [general networks](../general_networks.md).
+# PyTorch modules work as well: `op.Network.from_torch(module)`. See [general networks](../general_networks.md).

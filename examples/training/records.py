@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.io.writing import write_atomic
 
 if TYPE_CHECKING:
     from data import Data

@@ -18,7 +18,7 @@ from optinc_collective.interconnect.training_time import compute_time
 from optinc_collective.schemes.optinc import Rounding
 from optinc_collective.schemes.scheme import ring_bytes
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn.weight_files import NETWORKS
+from optinc_pdk.networks.weight_files import NETWORKS
 
 SERVERS = 4
 NETWORK = NETWORKS / "average_8bit_4servers_relu.npz"
@@ -90,7 +90,7 @@ def build_chip(kind: str, folder: Path) -> Path:
     # imported here, because ranks only read tables and start faster without these modules
     from optinc_pdk.cards import load_process
     from optinc_pdk.signoff.function import check_scattering, write_function
-    from optinc_pdk.tolerance import draw_sample, imperfections, read_chip, sample_scattering
+    from optinc_pdk.studies import draw_sample, imperfections, read_chip, sample_scattering
 
     path = chip_file(kind, folder)
     if path.is_file():
@@ -104,7 +104,7 @@ def build_chip(kind: str, folder: Path) -> Path:
         drawn = imperfections(process).only("coupler").scaled("coupler", COUPLERS_OFF)
         s = sample_scattering(chip, draw_sample(chip, drawn, seed=0), chip.voltage_v)
         temporary = path.with_suffix(f".{os.getpid()}")
-        write_function(check_scattering(s, chip.board, chip.bias, op.Onn.load(NETWORK).task), temporary)
+        write_function(check_scattering(s, chip.board, chip.bias, op.AveragingNetwork.load(NETWORK).task), temporary)
         temporary.replace(path)
     return path
 

@@ -2,7 +2,7 @@
 
 Counted are transceivers, switch chips and additions, each with the energy for a bit of the system card (`energy`). Not
 counted are the servers' network interfaces, memory, and links that are powered but idle; that of an OptINC chip is
-`optinc_pdk.tolerance.link_energy`.
+`optinc_pdk.studies.link_energy`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def exchange_energy(
     check_system_runs(system, schedule)
     if isinstance(system, InNetwork):
         raise InputError(
-            f"{system.name}: its energy is that of its chip; use optinc_pdk.tolerance.link_energy, or optinc noise"
+            f"{system.name}: its energy is that of its chip; use optinc_pdk.studies.link_energy, or optinc noise"
         )
     energy = system.energy
     if energy is None:

@@ -9,8 +9,8 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.noise import rate_limits
-from optinc_pdk.tolerance.error_estimate import error_margins
-from optinc_pdk.tolerance.highest_rates import highest_rate
+from optinc_pdk.studies.error_estimate import error_margins
+from optinc_pdk.studies.highest_rates import highest_rate
 from optinc_pdk.validation import validate_arguments
 
 
@@ -32,7 +32,7 @@ def max_symbol_rate(
         bias: Settings of the electronics of the chip's neurons and receivers.
         task: Averaging task of the chip.
         process: Process card, with noise and budget.
-        word_error_rate: Accepted word-error rate, 0 ... 1; it is estimated, see `optinc_pdk.tolerance.error_estimate`.
+        word_error_rate: Accepted word-error rate, 0 ... 1; it is estimated, see `optinc_pdk.studies.error_estimate`.
         laser_w: Optical power into every waveguide, W; that of the card by default.
 
     Returns:

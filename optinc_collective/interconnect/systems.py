@@ -21,9 +21,9 @@ from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.cards.quantity import Count, Name, NonNegative, Positive, Quantity, StrictModel, Text
 from optinc_pdk.cards.sources import quantities
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_reading import CARD
+from optinc_pdk.io.reading import CARD
+from optinc_pdk.io.yaml_files import load_yaml
 from optinc_pdk.validation import validate_arguments
-from optinc_pdk.yaml_io import load_yaml
 
 LIGHT_SPEED_M_S = 299_792_458.0
 MAX_LOG_PORTS = 32

@@ -29,8 +29,8 @@ from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import Averaging, decide
 from optinc_pdk.averaging.array_checks import as_integers, check_last_axes
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Onn
-from optinc_pdk.onn.cascade import Cascade, cascade_tasks
+from optinc_pdk.networks import AveragingNetwork
+from optinc_pdk.networks.cascade import Cascade, cascade_tasks
 from optinc_pdk.validation import validate_arguments, validate_fields
 
 _Code = TypeVar("_Code", np.int16, np.int32)
@@ -269,7 +269,7 @@ def ideal_cascade(bits: int, servers: int, errors: ErrorHistogram | None = None)
 
 
 @validate_arguments
-def network_chip(onn: Onn, errors: ErrorHistogram | None = None) -> AveragingChip:
+def network_chip(onn: AveragingNetwork, errors: ErrorHistogram | None = None) -> AveragingChip:
     """Create a chip from a network: a table of its decided outputs at every lattice point.
 
     The forward pass is computed in floating point, and every output is decided to a level, as a receiver does.
@@ -346,13 +346,13 @@ def lattice_index_weights(task: Averaging) -> NDArray[np.int32]:
     return np.append(np.cumprod(sizes[:0:-1])[::-1], 1).astype(np.int32)
 
 
-def _signed_words(onn: Onn) -> NDArray[np.int16]:
+def _signed_words(onn: AveragingNetwork) -> NDArray[np.int16]:
     """Signed averages that the receivers of a network read at all lattice points, (1, points)."""
     task = onn.task
     return _over_lattice(onn, lambda levels: task.signed(task.decode(levels.astype(np.int64))).astype(np.int16))[None]
 
 
-def _over_lattice(onn: Onn, convert: Callable[[Floats], NDArray[_Code]]) -> NDArray[_Code]:
+def _over_lattice(onn: AveragingNetwork, convert: Callable[[Floats], NDArray[_Code]]) -> NDArray[_Code]:
     """Apply a function to the levels (points, M) that the receivers decide on, over the whole lattice, (points,)."""
     lattice_index_weights(onn.task)
     pieces = []

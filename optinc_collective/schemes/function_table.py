@@ -12,8 +12,8 @@ from optinc_collective.schemes.chips import AveragingChip, ChipLevel, lattice_in
 from optinc_collective.schemes.error_histogram import ErrorHistogram
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_reading import FUNCTION_TABLE
-from optinc_pdk.npz_reading import read_npz
+from optinc_pdk.io.npz_files import read_npz
+from optinc_pdk.io.reading import FUNCTION_TABLE
 from optinc_pdk.validation import validate_arguments
 
 SCHEMA = 1

@@ -38,7 +38,7 @@ from optinc_collective.schemes.scheme import (
     ring_bytes,
 )
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Onn
+from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.validation import validate_type
 
 BLOCK = 256
@@ -260,7 +260,7 @@ def read_chip(path: str | Path) -> AveragingChip:
     """
     if str(path).lower().endswith(".function.npz"):
         return table_chip(path)
-    return network_chip(Onn.load(path))
+    return network_chip(AveragingNetwork.load(path))
 
 
 def _groups(chip: AveragingChip, group: dist.ProcessGroup) -> list[dist.ProcessGroup]:

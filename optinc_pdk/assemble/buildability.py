@@ -7,7 +7,7 @@ import numpy as np
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Network
+from optinc_pdk.networks import Network
 
 MAX_INPUT_FIBRES = 2**14
 """Largest number of input fibres, servers times symbols; one die has some hundreds."""

@@ -20,7 +20,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.cards.technology import Coupler
 from optinc_pdk.circuit import Board, Circuit, CircuitBuilder, Neuron
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Network, NetworkTask, without_output_bias
+from optinc_pdk.networks import Network, NetworkTask, without_output_bias
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def assemble(onn: Network, process: Process, name: str, plan: DiePlan = CARRIER_
     """Assemble the complete circuit of a network.
 
     The shapes and factorisations of the weight matrices determine the circuit, and which units share a row of them, see
-    :meth:`optinc_pdk.onn.Onn.detector_rows`. Other values of the matrices have no effect on it; they determine the
-    bias.
+    :meth:`optinc_pdk.networks.AveragingNetwork.detector_rows`. Other values of the matrices have no effect on it; they
+    determine the bias.
 
     Args:
         onn: Network.
@@ -91,7 +91,7 @@ def assemble(onn: Network, process: Process, name: str, plan: DiePlan = CARRIER_
 def draft_circuit(onn: Network, process: Process, name: str) -> CircuitDraft:
     """Assemble the parts of a network's circuit that do not depend on the distribution over dies.
 
-    An output bias becomes a constant unit, see :func:`optinc_pdk.onn.without_output_bias`.
+    An output bias becomes a constant unit, see :func:`optinc_pdk.networks.without_output_bias`.
 
     Args:
         onn: Network.

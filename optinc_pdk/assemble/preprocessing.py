@@ -32,7 +32,7 @@ from optinc_pdk.assemble.mesh_circuit import add_pad
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import CircuitBuilder
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import NetworkTask
+from optinc_pdk.networks import NetworkTask
 
 SPARE_DB = 0.5
 """Smallest excess of a symbol's transmission over its weight, in dB, that is left to its trims by design."""

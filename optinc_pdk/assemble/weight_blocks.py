@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optinc_pdk.assemble.mesh_circuit import mesh_depth
-from optinc_pdk.onn import LayerPart, Network
+from optinc_pdk.networks import LayerPart, Network
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class WeightBlock:
             approximated by several blocks; ``l0c3`` where its matrix has several independent parts.
         bank: Prefix of the labels of the block's mixers and modulators. Independent parts of a layer share one bank.
         place: Row and column of the block in the layer's grid of blocks; (0, 0) for independent parts.
-        rows: Rows of the layer's optical matrix in the block, see :meth:`optinc_pdk.onn.Onn.detector_rows`.
+        rows: Rows of the layer's optical matrix in the block, see
+        :meth:`optinc_pdk.networks.AveragingNetwork.detector_rows`.
         columns: Columns of the weight matrix in the block, ascending.
         padding: Numbers of dummy MZIs on every mode before the first and behind the second mesh, so that all parts of a
             layer have equal numbers of columns.

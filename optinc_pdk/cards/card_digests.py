@@ -11,7 +11,7 @@ from typing import Any
 from optinc_pdk.cards.device import DeviceCard
 from optinc_pdk.cards.device_cell import cell_digest
 from optinc_pdk.cards.process import Process
-from optinc_pdk.file_reading import S_PARAMETERS, read_bytes
+from optinc_pdk.io.reading import S_PARAMETERS, read_bytes
 
 DEVICES = "devices/"
 """Prefix of the names of device cards."""

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt, 
 
 from optinc_pdk.cards.errors import CardError
 from optinc_pdk.cards.quantity import Name, PortName, StrictModel, Text
-from optinc_pdk.file_reading import DEVICE_CELL, read_bytes
+from optinc_pdk.io.reading import DEVICE_CELL, read_bytes
 
 if TYPE_CHECKING:
     from optinc_pdk.cards.device import DeviceCard

@@ -20,8 +20,8 @@ from optinc_pdk.cards.radius_rules import with_radius_lengths
 from optinc_pdk.cards.rules import GuideSpaceRule, Polygons, Rule, load_rules
 from optinc_pdk.cards.sources import quantities
 from optinc_pdk.cards.technology import LayerCard
-from optinc_pdk.file_reading import CARD, real_path
-from optinc_pdk.yaml_io import load_yaml
+from optinc_pdk.io.reading import CARD, real_path
+from optinc_pdk.io.yaml_files import load_yaml
 
 DEFAULT_PROCESS = "soi220"
 Model = TypeVar("Model", bound=StrictModel)

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, 
 
 from optinc_pdk.cards.errors import CardError, describe_fault
 from optinc_pdk.cards.quantity import Text as Printable
-from optinc_pdk.file_reading import CARD
-from optinc_pdk.yaml_io import load_yaml
+from optinc_pdk.io.reading import CARD
+from optinc_pdk.io.yaml_files import load_yaml
 
 Positive = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False, strict=True)]
 # From the grid of layouts, below which a rule would check nothing, to 1 m, where 32-bit coordinates in nm end.

@@ -28,7 +28,7 @@ from optinc_pdk.extract.golden_devices import GoldenVariant, golden_variants
 from optinc_pdk.extract.guide_couplers import coupler_card
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.spatial_index import region_polygons
-from optinc_pdk.file_sets import write_files
+from optinc_pdk.io.file_sets import write_files
 
 GOLDEN_DEVICES = (
     "crossing",

@@ -32,7 +32,7 @@ from optinc_pdk.circuit.values import (
 )
 from optinc_pdk.circuit.yaml_reader import read_object
 from optinc_pdk.circuit.yaml_writer import netlist_text
-from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.io.writing import write_atomic
 
 SCHEMA = 1
 _FILE = ("name", "instances", "nets", "ports", "info")

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from optinc_pdk.circuit.errors import NetlistError
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_reading import NETLIST
-from optinc_pdk.yaml_io import load_yaml
+from optinc_pdk.io.reading import NETLIST
+from optinc_pdk.io.yaml_files import load_yaml
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from optinc_pdk.yaml_io import WIDTH, yaml_text
+from optinc_pdk.io.yaml_files import WIDTH, yaml_text
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z][A-Za-z0-9_]*)*")
 _PORT = re.compile(rf"{_PLAIN.pattern},[A-Za-z][A-Za-z0-9_]*")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, stage_progress
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
@@ -17,11 +16,12 @@ from optinc_pdk.cli.matrix_options import is_matrix
 from optinc_pdk.cli.network_files import read_any_network
 from optinc_pdk.cli.paths import default_output, output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.errors import InputError
+from optinc_pdk.io.chip_files import chip_files, chip_paths
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
-    from optinc_pdk.chip_files import ChipFiles
-    from optinc_pdk.onn import Onn
+    from optinc_pdk.io.chip_files import ChipFiles
+    from optinc_pdk.networks import AveragingNetwork
     from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
 
 STAGES = ("extract", "function")
@@ -65,9 +65,9 @@ def check(
     path = None if output is None else output_path(output, *read, in_place=True)
     network = read_any_network(weights, bits, servers, groups, activation, gds)
 
-    from optinc_pdk.onn import Onn
+    from optinc_pdk.networks import AveragingNetwork
 
-    ending = ".function.npz" if isinstance(network, Onn) else ".network.npz"
+    ending = ".function.npz" if isinstance(network, AveragingNetwork) else ".network.npz"
     path = path or output_path(default_output(gds, ending), *read, in_place=True)
     warn_of_changes(gds, files.netlist, files.bias)
 
@@ -78,14 +78,14 @@ def check(
     card = load_process(process)
     warn_of_changed_cards(gds, card)
     options = CheckOptions(tolerance=tolerance, data=data, agreement=agreement, accuracy=accuracy)
-    if isinstance(network, Onn):
+    if isinstance(network, AveragingNetwork):
         refuse_network_options(options)
         _check_words(network, files, card, path, as_json)
     else:
         _check_network(checked_network(network, options, f"{weights}: "), files, card, path, as_json)
 
 
-def _check_words(onn: Onn, files: ChipFiles, card: Process, path: Path, as_json: bool) -> None:
+def _check_words(onn: AveragingNetwork, files: ChipFiles, card: Process, path: Path, as_json: bool) -> None:
     """Read the words of a chip, and end with the exit code."""
     from optinc_pdk.report.build_numbers import function_basis, function_findings, function_numbers
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
@@ -121,7 +121,7 @@ def _check_words(onn: Onn, files: ChipFiles, card: Process, path: Path, as_json:
 
 def _check_network(source: CheckedNetwork, files: ChipFiles, card: Process, path: Path, as_json: bool) -> None:
     """Send data through the chip of a general network, and end with the exit code."""
-    from optinc_pdk.onn import factorise
+    from optinc_pdk.networks import factorise
     from optinc_pdk.pipeline.tasks.general_task import check_network, write_network
     from optinc_pdk.report.network_numbers import network_findings, network_numbers
     from optinc_pdk.report.schema import NetworkNumbers

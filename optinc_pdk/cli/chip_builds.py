@@ -12,7 +12,7 @@ from optinc_pdk.cli.app import print_table
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 
 if TYPE_CHECKING:
-    from optinc_pdk.onn import Activation, GeneralNetwork, Onn
+    from optinc_pdk.networks import Activation, AveragingNetwork, GeneralNetwork
     from optinc_pdk.pipeline.stages import Build
 
 
@@ -23,7 +23,7 @@ def described_network(
     servers: int | None,
     groups: int | None,
     activation: Activation | None,
-) -> tuple[Path | Onn | GeneralNetwork, str | None]:
+) -> tuple[Path | AveragingNetwork | GeneralNetwork, str | None]:
     """Read a weight file that options describe.
 
     Args:
@@ -43,7 +43,7 @@ def described_network(
     if (bits, servers, groups, activation) == (None,) * 4:
         return weights, name
 
-    from optinc_pdk.onn.weight_files import load_network
+    from optinc_pdk.networks.weight_files import load_network
     from optinc_pdk.pipeline.outputs import chip_name
 
     return load_network(weights, bits, servers, groups, activation), chip_name(weights.stem, name)

@@ -20,7 +20,7 @@ from optinc_pdk.errors import InputError
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
     from optinc_pdk.factor import MeshKind
-    from optinc_pdk.onn import GeneralNetwork, Onn
+    from optinc_pdk.networks import AveragingNetwork, GeneralNetwork
 
 
 @app.command()
@@ -89,7 +89,7 @@ def build(
     from optinc_pdk.pipeline.stages import STAGES
 
     with stage_progress(STAGES) as report_stage:
-        source: Path | Onn | GeneralNetwork | None = None
+        source: Path | AveragingNetwork | GeneralNetwork | None = None
         if weights is not None:
             source, name = described_network(weights, name, bits, servers, groups, activation)
         result = building.build(
@@ -157,7 +157,7 @@ def factor(
     onn = read_any_network(weights, bits, servers, groups, activation)
 
     from optinc_pdk.assemble import check_buildable, check_weights
-    from optinc_pdk.onn import linked_network
+    from optinc_pdk.networks import linked_network
     from optinc_pdk.report.terminal_tables import factor_rows, factor_table
 
     with errors_naming(weights), progress_counter() as report:
@@ -198,7 +198,7 @@ def _factor_matrix(
         factors = factor_matrix(target, card, shape)
         row = matrix_factor_row(target, factors)
     if picture is not None:
-        from optinc_pdk.file_writing import write_atomic
+        from optinc_pdk.io.writing import write_atomic
         from optinc_pdk.report.mesh_picture import mesh_picture
 
         write_atomic(picture, mesh_picture(factors, weights.stem, picture_format))
@@ -234,7 +234,7 @@ def size(
     from optinc_pdk.cards import load_process, with_link
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.matrices.factorisation import mesh_shape
-    from optinc_pdk.onn import Onn, linked_network
+    from optinc_pdk.networks import AveragingNetwork, linked_network
 
     card = with_link(load_process(process), link, None)
     check_devices(card)
@@ -256,7 +256,7 @@ def size(
     from optinc_pdk.report.chip_size_table import size_markdown, size_rows
     from optinc_pdk.report.matrix_size import matrix_size
 
-    tasks = {(onn.task.bits, onn.task.servers): onn.task for _, onn in networks if isinstance(onn, Onn)}
+    tasks = {(onn.task.bits, onn.task.servers): onn.task for _, onn in networks if isinstance(onn, AveragingNetwork)}
     sizes = [one for task in tasks.values() for one in paper_sizes(task, card)]
     network_of = dict(networks)
     with stage_progress(tuple(str(path) for path in weights)) as report_stage:
@@ -348,18 +348,18 @@ def cells(
     print(f"{output}: {count} cells")
 
 
-def _neurons(onn: Onn | GeneralNetwork, card: Process, link: str | None) -> bool:
+def _neurons(onn: AveragingNetwork | GeneralNetwork, card: Process, link: str | None) -> bool:
     """Whether the outputs end in neurons; those of a general network only if --link asks for it, which is refused."""
-    from optinc_pdk.onn import GeneralNetwork
+    from optinc_pdk.networks import GeneralNetwork
 
     if isinstance(onn, GeneralNetwork) and link is None:
         return False
     return card.link.kind == "neurons"
 
 
-def _print_changes(weights: Path, onn: Onn | GeneralNetwork, neurons: bool) -> None:
+def _print_changes(weights: Path, onn: AveragingNetwork | GeneralNetwork, neurons: bool) -> None:
     """Say what a build adds to a network, and what is counted with it."""
-    from optinc_pdk.onn import output_notes
+    from optinc_pdk.networks import output_notes
 
     for note in output_notes(onn, neurons):
         print(f"optinc: {weights}: {note}", file=sys.stderr)

@@ -15,16 +15,16 @@ from optinc_pdk.errors import InputError
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.cards import Process
-    from optinc_pdk.chip_files import ChipFiles
     from optinc_pdk.circuit import Bias, Board
+    from optinc_pdk.io.chip_files import ChipFiles
     from optinc_pdk.matrices import MatrixTarget
-    from optinc_pdk.onn import Activation, Onn
+    from optinc_pdk.networks import Activation, AveragingNetwork
     from optinc_pdk.pipeline.tasks.sources import CheckedNetwork, CheckOptions
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
     from optinc_pdk.simulate import Scattering
-    from optinc_pdk.tolerance import NominalChip
-    from optinc_pdk.tolerance.montecarlo.matrix_check import MatrixCheck
-    from optinc_pdk.tolerance.montecarlo.network_check import NetworkCheck
+    from optinc_pdk.studies import NominalChip
+    from optinc_pdk.studies.montecarlo.matrix_check import MatrixCheck
+    from optinc_pdk.studies.montecarlo.network_check import NetworkCheck
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class WordTarget:
     """
 
     task: Averaging
-    onn: Onn | None
+    onn: AveragingNetwork | None
 
     @property
-    def network(self) -> Onn:
+    def network(self) -> AveragingNetwork:
         """The network.
 
         Raises:
@@ -88,7 +88,7 @@ def read_target(
     Raises:
         InputError: A file cannot be used, what the chip computes is not known, or an option has no effect on it.
     """
-    from optinc_pdk.onn import Onn
+    from optinc_pdk.networks import AveragingNetwork
     from optinc_pdk.pipeline.tasks.sources import checked_network, refuse_network_options
 
     checks = {"--data": options.data, "--agreement": options.agreement, "--accuracy": options.accuracy}
@@ -102,7 +102,7 @@ def read_target(
         words = WordTarget(*read_task(gds, None, *task))
     else:
         network = read_any_network(weights, *task, gds)
-        if not isinstance(network, Onn):
+        if not isinstance(network, AveragingNetwork):
             return checked_network(network, options, f"{weights}: ")
         words = WordTarget(network.task, network)
     refuse_network_options(options)
@@ -220,7 +220,7 @@ class LightRun:
         """
         from optinc_pdk.simulate import scattering
         from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
-        from optinc_pdk.tolerance.oscillator_power import with_oscillator_power
+        from optinc_pdk.studies.oscillator_power import with_oscillator_power
 
         card, ratio = self.card, self.ratio
         check_oscillator_power(card, self.laser_w, chip.board.oscillator_power if ratio is None else ratio)
@@ -241,8 +241,8 @@ def process_of(target: WordTarget | CheckedNetwork | MatrixTarget, card: Process
 def check_of(target: CheckedNetwork | MatrixTarget, chip: NominalChip) -> MatrixCheck | NetworkCheck:
     """Return what is measured on a chip, and its target."""
     from optinc_pdk.matrices import MatrixTarget
-    from optinc_pdk.tolerance.montecarlo.matrix_check import MatrixCheck
-    from optinc_pdk.tolerance.montecarlo.network_check import NetworkCheck
+    from optinc_pdk.studies.montecarlo.matrix_check import MatrixCheck
+    from optinc_pdk.studies.montecarlo.network_check import NetworkCheck
 
     if isinstance(target, MatrixTarget):
         return MatrixCheck(target)

@@ -12,8 +12,8 @@ from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.options import DEFAULT, Json, ProcessName, parse_output
 from optinc_pdk.cli.paths import output_folder, output_path
 from optinc_pdk.errors import printable_line
-from optinc_pdk.file_reading import check_readable
-from optinc_pdk.json_io import json_text
+from optinc_pdk.io.json_files import json_text
+from optinc_pdk.io.reading import check_readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,7 @@ def compare(
         difference = compare_layouts(a, b, report)
         report("picture", 0, None)
 
-        from optinc_pdk.file_sets import write_files
+        from optinc_pdk.io.file_sets import write_files
         from optinc_pdk.report.difference_picture import difference_png
 
         content = difference_png(a, b, difference, card)

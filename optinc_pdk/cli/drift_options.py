@@ -34,7 +34,7 @@ def check_drift(context: typer.Context, hours: float, calibrate: bool) -> None:
     Raises:
         InputError: The time is out of range, samples are not calibrated, or another option has no effect.
     """
-    from optinc_pdk.tolerance.drift.scenarios import check_hours
+    from optinc_pdk.studies.drift.scenarios import check_hours
 
     check_hours(hours)
     if not calibrate:
@@ -56,7 +56,7 @@ def drift_progress() -> Iterator[Any]:
 
 def print_drift(numbers: Mapping[str, Any], stem: Path) -> None:
     """Print the table of a drift run and the paths of its files."""
-    from optinc_pdk.tolerance.drift.drift_run import PICTURE, REPORT, TABLE, summary_lines
+    from optinc_pdk.studies.drift.drift_run import PICTURE, REPORT, TABLE, summary_lines
 
     for line in summary_lines(numbers):
         print(line)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app
 from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, process_of, read_target
@@ -15,6 +14,7 @@ from optinc_pdk.cli.eye_drawing import EyeRun
 from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
+from optinc_pdk.io.chip_files import chip_files, chip_paths
 
 if TYPE_CHECKING:
     from optinc_pdk.matrices import MatrixTarget

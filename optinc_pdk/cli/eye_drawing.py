@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
     from optinc_pdk.simulate.transmission.noise import Noise
-    from optinc_pdk.tolerance.eye_diagram import Eye
+    from optinc_pdk.studies.eye_diagram import Eye
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class EyeRun(LightRun):
 
     def draw(self, target: WordTarget | CheckedNetwork) -> NoReturn:
         """Draw the eyes of a chip, print their openings, and end with the exit code."""
-        from optinc_pdk.file_writing import write_atomic
+        from optinc_pdk.io.writing import write_atomic
         from optinc_pdk.report.eye_picture import eyes_png, eyes_table
         from optinc_pdk.report.formatting import format_si
-        from optinc_pdk.tolerance.eye_diagram import eyes_json
+        from optinc_pdk.studies.eye_diagram import eyes_json
 
         words = isinstance(target, WordTarget)
         names = ("extract", "light", "words" if words else "samples", "picture")
@@ -103,9 +103,9 @@ def _word_eyes(run: EyeRun, target: WordTarget, chip: ExtractedChip, stage: Call
     """Return the eyes of hidden rows and of the first server's outputs."""
     from optinc_pdk.signoff.function import check_board, function_inputs
     from optinc_pdk.simulate.transmission.noise import noise_choices
-    from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
-    from optinc_pdk.tolerance.eye_diagram import eye_diagrams
-    from optinc_pdk.tolerance.highest_rates import best_noise
+    from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
+    from optinc_pdk.studies.eye_diagram import eye_diagrams
+    from optinc_pdk.studies.highest_rates import best_noise
 
     check_board(chip.board, target.task)
     stage("light")
@@ -123,10 +123,10 @@ def _word_eyes(run: EyeRun, target: WordTarget, chip: ExtractedChip, stage: Call
 
 def _class_eyes(run: EyeRun, target: CheckedNetwork, chip: ExtractedChip, stage: Callable[[str], None]) -> _FoundEyes:
     """Return the eyes of the classes of a general network."""
-    from optinc_pdk.tolerance.checked_noise import operating_noise
-    from optinc_pdk.tolerance.class_eyes import class_eyes
-    from optinc_pdk.tolerance.eye_diagram import WORDS
-    from optinc_pdk.tolerance.noisy_outputs import NoisyNetwork
+    from optinc_pdk.studies.checked_noise import operating_noise
+    from optinc_pdk.studies.class_eyes import class_eyes
+    from optinc_pdk.studies.eye_diagram import WORDS
+    from optinc_pdk.studies.noisy_outputs import NoisyNetwork
 
     stage("light")
     s, board, bias = run.light(chip)

@@ -3,7 +3,7 @@
 Python handles a signal between two of its instructions. KLayout, LAPACK and compiled loops run for minutes without one,
 and no other thread of Python runs meanwhile. So the work is done in a forked process. The first process waits for it,
 passes signals on, and kills it if it has not ended shortly after. Files are complete, or as they were before, even then
-(:mod:`optinc_pdk.file_sets`).
+(:mod:`optinc_pdk.io.file_sets`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from optinc_pdk.cli.options import DEFAULT
 
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.onn import Onn
+    from optinc_pdk.networks import AveragingNetwork
     from optinc_pdk.report.candidate_table import CandidateRow
 
 Goal = Literal["size", "noise", "rate"]
@@ -17,7 +17,7 @@ Goal = Literal["size", "noise", "rate"]
 
 def chosen_network(
     task: Averaging, goal: Goal, mzis: int | None, gain: float | None, process: str | None
-) -> tuple[Onn, list[CandidateRow]]:
+) -> tuple[AveragingNetwork, list[CandidateRow]]:
     """Choose a network of comparators, under a progress bar.
 
     Args:
@@ -34,9 +34,9 @@ def chosen_network(
         ValueError: The slope or the limit is out of range.
         InputError: No network is within the limit, or no chip has an acceptable rate.
     """
-    from optinc_pdk.onn import comparator_network
-    from optinc_pdk.onn.closed_form.comparator_layers import GAIN
-    from optinc_pdk.onn.closed_form.comparators import candidate_network, check_choices
+    from optinc_pdk.networks import comparator_network
+    from optinc_pdk.networks.closed_form.comparator_layers import GAIN
+    from optinc_pdk.networks.closed_form.comparators import candidate_network, check_choices
 
     slope = GAIN if gain is None else gain
     check_choices(mzis, slope)
@@ -46,12 +46,12 @@ def chosen_network(
         from optinc_pdk.report.candidate_table import rated_rows, tolerant_rows
 
         if goal == "noise":
-            from optinc_pdk.onn.closed_form.comparator_search import candidates
+            from optinc_pdk.networks.closed_form.comparator_search import candidates
 
             found = candidates(task, slope, mzis, lambda tried: report("networks", tried, None), "noise")
             return candidate_network(task, found[0]), tolerant_rows(task, found)
         from optinc_pdk.cards import load_process
-        from optinc_pdk.tolerance.rate_search import networks_by_rate
+        from optinc_pdk.studies.rate_search import networks_by_rate
 
         card = load_process(DEFAULT if process is None else process)
         rated = networks_by_rate(task, card, slope, mzis, lambda what, done: report(what, done, None))

@@ -20,9 +20,9 @@ from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.onn import Activation, Onn
-    from optinc_pdk.onn.closed_form.proof import ExactnessProof
-    from optinc_pdk.onn.training.schedule import TrainingProgress
+    from optinc_pdk.networks import Activation, AveragingNetwork
+    from optinc_pdk.networks.closed_form.proof import ExactnessProof
+    from optinc_pdk.networks.training.schedule import TrainingProgress
     from optinc_pdk.report.candidate_table import CandidateRow
 
 
@@ -102,7 +102,7 @@ def synth(
     task = _task(bits, servers, groups, remainder, finer_input)
 
     from optinc_pdk.assemble import check_buildable
-    from optinc_pdk.onn import ProofError, prove
+    from optinc_pdk.networks import ProofError, prove
 
     relu = {"--copies": copies is not None, "--amplifiers": amplifiers is not None, "--unary": unary}
     clipped = {"--mzis": mzis is not None, "--gain": gain is not None, "--for": goal is not None}
@@ -140,7 +140,7 @@ def synth(
 
 
 def _print_exact_network(
-    output: Path, onn: Onn, proof: ExactnessProof, rows: list[CandidateRow], goal: str | None, no_chip: str
+    output: Path, onn: AveragingNetwork, proof: ExactnessProof, rows: list[CandidateRow], goal: str | None, no_chip: str
 ) -> None:
     """Print the networks among which one was chosen, the one that was written, and why it has no chip, if so."""
     if rows:
@@ -241,9 +241,9 @@ def train(
         output_path(checkpoint, start, option="--checkpoint")
     task = _task(bits, servers, groups, remainder, finer_input)
 
-    from optinc_pdk.onn import lattice_score
-    from optinc_pdk.onn.training.train import TrainingSchedule, check_device
-    from optinc_pdk.onn.training.train import train as run
+    from optinc_pdk.networks import lattice_score
+    from optinc_pdk.networks.training.train import TrainingSchedule, check_device
+    from optinc_pdk.networks.training.train import train as run
 
     check_device(device)
     try:
@@ -313,11 +313,11 @@ def search(
     output_folder(output)
     task = _task(bits, servers, groups, remainder, finer_input)
 
-    from optinc_pdk.onn import Onn
-    from optinc_pdk.onn.training.search import SearchCandidate, candidates_csv, evaluate_candidate, pareto_front
-    from optinc_pdk.onn.training.search import search as run
+    from optinc_pdk.networks import AveragingNetwork
+    from optinc_pdk.networks.training.search import SearchCandidate, candidates_csv, evaluate_candidate, pareto_front
+    from optinc_pdk.networks.training.search import search as run
 
-    others = [(path, Onn.load(path, bits, servers, groups, activation)) for path in also or []]
+    others = [(path, AveragingNetwork.load(path, bits, servers, groups, activation)) for path in also or []]
     for path, onn in others:
         if onn.task != task:
             raise InputError(f"{path}: the network computes {onn.task}, not {task}; leave it out")
@@ -338,8 +338,8 @@ def search(
             print_candidate(candidates[-1])
         candidates += run(task, epsilon, steps, seed, output, print_candidate, report_training)
 
-    from optinc_pdk.file_sets import StagedFiles
-    from optinc_pdk.file_writing import write_atomic
+    from optinc_pdk.io.file_sets import StagedFiles
+    from optinc_pdk.io.writing import write_atomic
     from optinc_pdk.report.plots import pareto_front_png
 
     best = {id(one) for one in pareto_front(candidates)}
@@ -370,7 +370,7 @@ def _synth_activation(activation: str | None, relu: dict[str, bool], clipped: di
     Raises:
         InputError: The activation is unknown, or an option belongs to the other one.
     """
-    from optinc_pdk.onn.network import ACTIVATIONS
+    from optinc_pdk.networks.network import ACTIVATIONS
 
     if activation is not None and activation not in ACTIVATIONS:
         raise InputError(f"--activation {activation}: use one of {', '.join(ACTIVATIONS)}")
@@ -381,13 +381,13 @@ def _synth_activation(activation: str | None, relu: dict[str, bool], clipped: di
     return chosen
 
 
-def _relu_form(task: Averaging, copies: int | None, amplifiers: int | None, unary: bool) -> Onn:
+def _relu_form(task: Averaging, copies: int | None, amplifiers: int | None, unary: bool) -> AveragingNetwork:
     """The closed form with ReLUs that the options choose.
 
     Raises:
         ValueError: The options exclude each other, or one is out of range.
     """
-    from optinc_pdk.onn import carry_chain, regenerating_chain, unary_chain
+    from optinc_pdk.networks import carry_chain, regenerating_chain, unary_chain
 
     if unary and copies is not None:
         raise ValueError("--unary and --copies exclude each other: single bits need no copies; drop one")
@@ -420,11 +420,11 @@ def _task(bits: int, servers: int, groups: int | None, remainder: bool, finer_in
 
 def _initial_network(
     task: Averaging, start: Path | None, hidden: str | None, seed: int, activation: Activation | None
-) -> Onn:
+) -> AveragingNetwork:
     """The network that training starts from: of a file, with random weights, or in closed form."""
-    from optinc_pdk.onn import Onn, carry_chain, comparator_network
-    from optinc_pdk.onn.training.initialisation import random_network
-    from optinc_pdk.onn.weight_files import load_for_task
+    from optinc_pdk.networks import AveragingNetwork, carry_chain, comparator_network
+    from optinc_pdk.networks.training.initialisation import random_network
+    from optinc_pdk.networks.weight_files import load_for_task
 
     if start is not None and hidden is not None:
         raise InputError("--start and --hidden exclude each other: start from a file, or from random weights")
@@ -434,7 +434,7 @@ def _initial_network(
         return comparator_network(task) if activation == "clipped_relu" else carry_chain(task)
     if start.suffix.lower() != ".npz":
         return load_for_task(start, task, activation)
-    onn = Onn.load(start, activation=activation)
+    onn = AveragingNetwork.load(start, activation=activation)
     if onn.task != task:
         raise InputError(f"{start}: the network computes {onn.task}, not {task}; give its bits, servers and groups")
     return onn

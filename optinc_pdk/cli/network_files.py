@@ -10,7 +10,7 @@ from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.onn import Activation, GeneralNetwork, Onn
+    from optinc_pdk.networks import Activation, AveragingNetwork, GeneralNetwork
     from optinc_pdk.report.schema import Report
 
 
@@ -28,7 +28,7 @@ def read_task(
     servers: int | None,
     groups: int | None,
     activation: Activation | None,
-) -> tuple[Averaging, Onn | None]:
+) -> tuple[Averaging, AveragingNetwork | None]:
     """Find out what a chip computes: from its weight file, or else from the report beside its layout.
 
     Args:
@@ -82,14 +82,14 @@ def read_network(
     groups: int | None,
     activation: Activation | None,
     gds: Path | None = None,
-) -> Onn:
+) -> AveragingNetwork:
     """Read the network of a weight file, which averages words; see :func:`read_any_network`.
 
     Raises:
         InputError: The weight file or the report cannot be used, or the task is not known.
     """
-    from optinc_pdk.onn import GeneralNetwork
-    from optinc_pdk.onn.weight_files import missing_task
+    from optinc_pdk.networks import GeneralNetwork
+    from optinc_pdk.networks.weight_files import missing_task
 
     network = read_any_network(weights, bits, servers, groups, activation, gds)
     if isinstance(network, GeneralNetwork):
@@ -104,7 +104,7 @@ def read_any_network(
     groups: int | None,
     activation: Activation | None,
     gds: Path | None = None,
-) -> Onn | GeneralNetwork:
+) -> AveragingNetwork | GeneralNetwork:
     """Read the network of a weight file; without a task, it is a general network.
 
     Args:
@@ -141,8 +141,8 @@ def _read(
     groups: int | None,
     activation: Activation | None,
     gds: Path | None,
-) -> Onn | GeneralNetwork:
-    from optinc_pdk.onn.weight_files import load_for_task, load_network, states_task
+) -> AveragingNetwork | GeneralNetwork:
+    from optinc_pdk.networks.weight_files import load_for_task, load_network, states_task
 
     path = None if gds is None else report_path(gds)
     if gds is not None and path is not None and path.exists() and not states_task(weights):
@@ -187,8 +187,8 @@ def parse_report(path: Path, remedy: str) -> Report:
     """
     from pydantic import ValidationError
 
-    from optinc_pdk.file_reading import REPORT, read_bytes
-    from optinc_pdk.json_io import parse_json
+    from optinc_pdk.io.json_files import parse_json
+    from optinc_pdk.io.reading import REPORT, read_bytes
     from optinc_pdk.report.schema import Report
 
     text = read_bytes(path, REPORT)

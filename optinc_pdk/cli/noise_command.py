@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.chip_targets import LightRun, TaskOptions, WordTarget, process_of, read_target, read_target_chip
@@ -20,13 +19,14 @@ from optinc_pdk.cli.matrix_options import refuse_for_matrix
 from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
+from optinc_pdk.io.chip_files import chip_files, chip_paths
 
 if TYPE_CHECKING:
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
-    from optinc_pdk.tolerance.error_rates import NoiseCurve
-    from optinc_pdk.tolerance.link_energy import LinkEnergy
-    from optinc_pdk.tolerance.oscillator_rates import OscillatorRates
+    from optinc_pdk.studies.error_rates import NoiseCurve
+    from optinc_pdk.studies.link_energy import LinkEnergy
+    from optinc_pdk.studies.oscillator_rates import OscillatorRates
 
 
 @app.command()
@@ -97,7 +97,7 @@ def noise(
     ratio = None if oscillator_w is None else relative_oscillator_power(card, laser_w, oscillator_w)
 
     from optinc_pdk.simulate.transmission.noise import missing_bandwidths
-    from optinc_pdk.tolerance.error_rates import parse_rates
+    from optinc_pdk.studies.error_rates import parse_rates
 
     rates = parse_rates(symbol_rates, card)
     warn_of_rates(card, rates)
@@ -132,9 +132,9 @@ def _noise_of_words(run: _Run, target: WordTarget) -> NoReturn:
     """Count wrong words at symbol rates, estimate the highest rate, and end with the exit code."""
     from optinc_pdk.report.formatting import format_si
     from optinc_pdk.signoff.function import check_board, function_inputs
-    from optinc_pdk.tolerance.error_rates import word_error_curve
-    from optinc_pdk.tolerance.link_energy import link_energy
-    from optinc_pdk.tolerance.oscillator_rates import oscillator_rates
+    from optinc_pdk.studies.error_rates import word_error_curve
+    from optinc_pdk.studies.link_energy import link_energy
+    from optinc_pdk.studies.oscillator_rates import oscillator_rates
 
     card = run.card
     task = target.task
@@ -167,7 +167,7 @@ def _noise_of_words(run: _Run, target: WordTarget) -> NoReturn:
         report_stage("oscillators")
         against = oscillator_rates(s, function_inputs(task), board, electronics, card, run.laser_w)
 
-    from optinc_pdk.file_sets import write_files
+    from optinc_pdk.io.file_sets import write_files
     from optinc_pdk.report.noise_curve import curve_csv, curve_png
 
     write_files({run.picture: curve_png(curve, run.files.gds.stem), run.table: curve_csv(curve)})
@@ -208,13 +208,13 @@ def _print_words(curve: NoiseCurve, against: OscillatorRates, energy: LinkEnergy
 
 def _noise_of_check(run: _Run, target: CheckedNetwork | MatrixTarget) -> NoReturn:
     """Compare a chip with a matrix or a general network at symbol rates, and end with the exit code."""
-    from optinc_pdk.file_sets import write_files
+    from optinc_pdk.io.file_sets import write_files
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.report.checked_noise_curve import checked_csv, checked_lines, checked_png
     from optinc_pdk.report.formatting import format_si
     from optinc_pdk.simulate import scattering
-    from optinc_pdk.tolerance.checked_noise import NoisyOutputs, checked_noise_curve
-    from optinc_pdk.tolerance.noisy_outputs import NoisyMatrix, NoisyNetwork
+    from optinc_pdk.studies.checked_noise import NoisyOutputs, checked_noise_curve
+    from optinc_pdk.studies.noisy_outputs import NoisyMatrix, NoisyNetwork
 
     card = run.card
     names = tuple(format_si(rate, "Bd") for rate in sorted(set(run.rates)))

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_reading import check_readable, real_path
-from optinc_pdk.file_writing import output_target
+from optinc_pdk.io.reading import check_readable, real_path
+from optinc_pdk.io.writing import output_target
 from optinc_pdk.report.build_files import changed_files, claiming_report, stated_cards
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from optinc_pdk.chip_files import chip_paths
 from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
@@ -25,6 +24,7 @@ from optinc_pdk.cli.paths import (
 )
 from optinc_pdk.cli.process_hints import errors_hinting_at_process, hint_at_process
 from optinc_pdk.errors import InputError
+from optinc_pdk.io.chip_files import chip_paths
 
 if TYPE_CHECKING:
     from optinc_pdk.signoff.drc.design_rule_check import DrcResult
@@ -144,7 +144,7 @@ def deck(
 
     card = load_process(process)
 
-    from optinc_pdk.file_writing import write_atomic
+    from optinc_pdk.io.writing import write_atomic
     from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS
     from optinc_pdk.signoff.drc.klayout_deck import deck_script
 
@@ -191,7 +191,7 @@ def lvs(
     with errors_hinting_at_process(gds, card):
         netlist_circuit = read_layout_netlist(netlist, gds, card, top)
 
-    from optinc_pdk.file_sets import StagedFiles
+    from optinc_pdk.io.file_sets import StagedFiles
     from optinc_pdk.report.formatting import count_text
     from optinc_pdk.report.sign_off_lines import difference_line, lvs_lines
     from optinc_pdk.signoff.layout_faults import unused_labels

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from optinc_pdk.chip_files import chip_files, chip_paths
 from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter
 from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, check_of, process_of, read_target, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.errors import InputError
+from optinc_pdk.io.chip_files import chip_files, chip_paths
 
 if TYPE_CHECKING:
     from optinc_pdk.arrays import Floats
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
-    from optinc_pdk.tolerance.spectrum import WavelengthPoint, WavelengthSweep
-    from optinc_pdk.tolerance.spectrum.checked_sweep import CheckedSweep
+    from optinc_pdk.studies.spectrum import WavelengthPoint, WavelengthSweep
+    from optinc_pdk.studies.spectrum.checked_sweep import CheckedSweep
 
 FINEST_PM = 1e-6
-"""Finest accuracy of the ends of a window in pm, as in :mod:`optinc_pdk.tolerance.spectrum.judged_points`."""
+"""Finest accuracy of the ends of a window in pm, as in :mod:`optinc_pdk.studies.spectrum.judged_points`."""
 
 
 @app.command()
@@ -107,7 +107,7 @@ def spectrum(
         found = _swept(target, chip, card, grid, {**sweep, "progress": report})
         report("write", 0, None)
 
-        from optinc_pdk.file_sets import write_files
+        from optinc_pdk.io.file_sets import write_files
 
         image = found.png(f"{gds.name}: {found.title} against the carrier's wavelength")
     write_files({picture: image, path: found.csv.encode()})
@@ -154,9 +154,9 @@ def _swept(
     """Sweep a chip, whatever it computes."""
     if isinstance(target, WordTarget):
         return _swept_words(target, chip, card, grid, options)
-    from optinc_pdk.tolerance.spectrum.checked_report import checked_csv, checked_json, checked_lines, checked_png
-    from optinc_pdk.tolerance.spectrum.checked_sweep import CheckedChip, sweep_checked
-    from optinc_pdk.tolerance.variation.nominal_chip import chip_of
+    from optinc_pdk.studies.spectrum.checked_report import checked_csv, checked_json, checked_lines, checked_png
+    from optinc_pdk.studies.spectrum.checked_sweep import CheckedChip, sweep_checked
+    from optinc_pdk.studies.variation.nominal_chip import chip_of
 
     nominal = chip_of(chip.circuit, chip.board, chip.bias, card, chip.ground)
     subject = CheckedChip(chip.circuit, nominal, check_of(target, nominal), chip.ground)
@@ -180,8 +180,8 @@ def _swept_words(
     options: Mapping[str, Any],
 ) -> _SweepOutput:
     """Sweep a chip that averages words."""
-    from optinc_pdk.tolerance.spectrum import SweptChip, sweep_wavelength
-    from optinc_pdk.tolerance.spectrum.sweep_report import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
+    from optinc_pdk.studies.spectrum import SweptChip, sweep_wavelength
+    from optinc_pdk.studies.spectrum.sweep_report import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
 
     subject = SweptChip(chip.circuit, chip.board, chip.bias, target.network, card, chip.ground)
     result = sweep_wavelength(subject, grid, **options)

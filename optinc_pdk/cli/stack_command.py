@@ -31,7 +31,7 @@ def stack(
     Layers to which the process card gives no thickness are listed below the picture.
     """
     from optinc_pdk.cards import load_process
-    from optinc_pdk.file_writing import write_atomic
+    from optinc_pdk.io.writing import write_atomic
     from optinc_pdk.report.cross_section import cross_section_picture
     from optinc_pdk.report.figure_files import figure_format
 

@@ -15,7 +15,7 @@ from optinc_pdk.cli.options import DEFAULT, Gds, Json, PadSettings, ProcessName,
 from optinc_pdk.cli.paths import output_path, read_layout_netlist, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.cli.process_hints import errors_hinting_at_process, hint_at_process
 from optinc_pdk.errors import InputError
-from optinc_pdk.json_io import json_text
+from optinc_pdk.io.json_files import json_text
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
@@ -128,8 +128,8 @@ def verify(
 
 def _write(result: Verification, verified: VerifiedFiles, card: Process, paths: dict[str, Path]) -> dict[str, object]:
     """Write the report, the marker databases and the S-parameters together, and return the report's numbers."""
-    from optinc_pdk.file_sets import StagedFiles
-    from optinc_pdk.file_writing import write_atomic
+    from optinc_pdk.io.file_sets import StagedFiles
+    from optinc_pdk.io.writing import write_atomic
     from optinc_pdk.report.verification_page import render_verification, verification_numbers
     from optinc_pdk.signoff.drc.marker_database import write_lyrdb
     from optinc_pdk.signoff.lvs.comparison import write_lvs_lyrdb

@@ -22,7 +22,7 @@ from optinc_pdk.cli.yield_studies import LaserOptions, SampleOptions, study_of
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
-    from optinc_pdk.chip_files import ChipFiles
+    from optinc_pdk.io.chip_files import ChipFiles
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
 
@@ -164,10 +164,10 @@ def yield_(
         output_folder(output)
 
     from optinc_pdk.cards import load_process
-    from optinc_pdk.chip_files import chip_files
+    from optinc_pdk.io.chip_files import chip_files
     from optinc_pdk.pipeline.tasks.sources import CheckOptions
-    from optinc_pdk.tolerance.montecarlo.executors import check_scheduler
-    from optinc_pdk.tolerance.variation.imperfections import imperfections
+    from optinc_pdk.studies.montecarlo.executors import check_scheduler
+    from optinc_pdk.studies.variation.imperfections import imperfections
 
     check_scheduler(scheduler, workers)
     files, card = chip_files(chip, netlist, bias), load_process(process)

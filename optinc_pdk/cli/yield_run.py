@@ -16,9 +16,9 @@ from optinc_pdk.cli.layout_faults import faults_explaining_errors, print_faults
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
-    from optinc_pdk.chip_files import ChipFiles
+    from optinc_pdk.io.chip_files import ChipFiles
     from optinc_pdk.signoff.layout_faults import LayoutFault
-    from optinc_pdk.tolerance.montecarlo.sample_study import AnyStudy
+    from optinc_pdk.studies.montecarlo.sample_study import AnyStudy
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class YieldRun:
 
     def drift(self, hours: float) -> None:
         """Let calibrated samples drift, and print the results."""
-        from optinc_pdk.tolerance.drift.drift_run import drift_study, run_drift
-        from optinc_pdk.tolerance.montecarlo.yield_run import header_of
+        from optinc_pdk.studies.drift.drift_run import drift_study, run_drift
+        from optinc_pdk.studies.montecarlo.yield_run import header_of
 
         with faults_explaining_errors(self.as_json) as explained, drift_progress() as progress:
             explained += self.faults
@@ -63,8 +63,8 @@ class YieldRun:
             resume: Whether an earlier run is continued.
             contributions: Whether single imperfections are evaluated as well.
         """
-        from optinc_pdk.tolerance.montecarlo.executors import open_executor
-        from optinc_pdk.tolerance.montecarlo.yield_run import header_of, run_yield
+        from optinc_pdk.studies.montecarlo.executors import open_executor
+        from optinc_pdk.studies.montecarlo.yield_run import header_of, run_yield
 
         with faults_explaining_errors(self.as_json) as explained, _samples() as progress:
             explained += self.faults
@@ -101,8 +101,8 @@ def _samples() -> Iterator[Callable[[int, int], None]]:
 
 
 def _print_summary(numbers: Mapping[str, Any], stem: Path) -> None:
-    from optinc_pdk.tolerance.montecarlo.summary_text import summary_lines
-    from optinc_pdk.tolerance.montecarlo.yield_run import FILES, OPTIONAL_FILES, RECORDS, REPORT
+    from optinc_pdk.studies.montecarlo.summary_text import summary_lines
+    from optinc_pdk.studies.montecarlo.yield_run import FILES, OPTIONAL_FILES, RECORDS, REPORT
 
     for line in summary_lines(numbers):
         print(line)

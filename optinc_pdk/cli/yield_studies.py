@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
-    from optinc_pdk.tolerance import Imperfections, NominalChip
-    from optinc_pdk.tolerance.montecarlo.sample_study import AnyStudy
+    from optinc_pdk.studies import Imperfections, NominalChip
+    from optinc_pdk.studies.montecarlo.sample_study import AnyStudy
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def study_of(
         InputError: A power is out of range, or the task is for another chip.
     """
     from optinc_pdk.matrices import MatrixTarget
-    from optinc_pdk.tolerance.montecarlo.study import with_oscillators
-    from optinc_pdk.tolerance.variation.nominal_chip import chip_of
+    from optinc_pdk.studies.montecarlo.study import with_oscillators
+    from optinc_pdk.studies.variation.nominal_chip import chip_of
 
     lasers = options.lasers
     chip = chip_of(built.circuit, built.board, built.bias, card, built.ground)
@@ -96,7 +96,7 @@ def study_of(
 
 
 def _word_study(found: WordTarget, chip: NominalChip, options: SampleOptions) -> AnyStudy:
-    from optinc_pdk.tolerance.montecarlo.study import YieldStudy, best_receiver
+    from optinc_pdk.studies.montecarlo.study import YieldStudy, best_receiver
 
     lasers = options.lasers
     return YieldStudy(
@@ -113,8 +113,8 @@ def _word_study(found: WordTarget, chip: NominalChip, options: SampleOptions) ->
 def _check_study(found: CheckedNetwork | MatrixTarget, chip: NominalChip, options: SampleOptions) -> AnyStudy:
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
-    from optinc_pdk.tolerance.checked_noise import operating_noise
-    from optinc_pdk.tolerance.montecarlo.check_study import CheckStudy
+    from optinc_pdk.studies.checked_noise import operating_noise
+    from optinc_pdk.studies.montecarlo.check_study import CheckStudy
 
     lasers, noise = options.lasers, None
     if lasers.noise:

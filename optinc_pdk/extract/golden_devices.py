@@ -18,8 +18,8 @@ from optinc_pdk.cards.device_cell import cell_digest
 from optinc_pdk.cards.errors import describe_fault
 from optinc_pdk.cards.quantity import Name, PortName, StrictModel
 from optinc_pdk.extract.contours import Contours, contours, pack_points
-from optinc_pdk.file_reading import GOLDEN, read_bytes
-from optinc_pdk.json_io import parse_json
+from optinc_pdk.io.json_files import parse_json
+from optinc_pdk.io.reading import GOLDEN, read_bytes
 
 SCHEMA = 1
 # A device is far smaller than a die; sums and squares of these coordinates stay in 64 bits.

@@ -14,7 +14,7 @@ from optinc_pdk.cards import load_process, process_names
 from optinc_pdk.extract.gds2_records import read_cell_sizes
 from optinc_pdk.extract.size_limits import CellSizes, GdsError, check_sizes
 from optinc_pdk.extract.trial_reading import check_reading_time
-from optinc_pdk.file_reading import GDS, LAYOUT, OASIS, read_bytes
+from optinc_pdk.io.reading import GDS, LAYOUT, OASIS, read_bytes
 
 GZIP = b"\x1f\x8b"
 CONTEXT = "$$$CONTEXT_INFO$$$"

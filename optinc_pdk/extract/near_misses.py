@@ -22,7 +22,7 @@ from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.golden_devices import GoldenVariant, bounding_box, renewal
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
 from optinc_pdk.extract.spatial_index import region_polygons
-from optinc_pdk.file_reading import real_path
+from optinc_pdk.io.reading import real_path
 
 # Least share of a device's edges that must vote for a position. Each half of a stretched device has nearly half.
 MIN_SHARE = 0.3

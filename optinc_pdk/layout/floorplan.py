@@ -20,14 +20,14 @@ from optinc_pdk.layout.heater_wiring import stretch_um
 from optinc_pdk.layout.perimeter_drawing import draw_die
 from optinc_pdk.layout.perimeter_planning import PlannedDie, plan_dies
 from optinc_pdk.layout.placement_view import PlacementView
-from optinc_pdk.onn import Onn
+from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.pdk import active_pdk
 
 CARRIER = ("carrier", "lo")
 """Sections that belong to no strip: the carrier's fibres and supply, and the oscillators' tree across a die."""
 
 
-def lay_out_network(onn: Onn, process: Process, name: str) -> tuple[Circuit, ChipLayout]:
+def lay_out_network(onn: AveragingNetwork, process: Process, name: str) -> tuple[Circuit, ChipLayout]:
     """Assemble the circuit of a network and lay it out.
 
     Args:

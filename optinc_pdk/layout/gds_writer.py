@@ -14,7 +14,7 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon, s_bend
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.layout.arrays import RegularArray, regular_arrays
 from optinc_pdk.layout.canvas import MetalWire
 from optinc_pdk.layout.cell_frames import Box, Point

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from optinc_pdk.arrays import Complexes
 from optinc_pdk.errors import ArgumentError, InputError
 from optinc_pdk.factor.checks import as_matrix
-from optinc_pdk.file_reading import WEIGHTS, read_bytes
-from optinc_pdk.npz_reading import member_names, parse_npy, parse_npz
+from optinc_pdk.io.npz_files import member_names, parse_npy, parse_npz
+from optinc_pdk.io.reading import WEIGHTS, read_bytes
 
 MatrixReading = Literal["field", "real", "power"]
 """What is read at the outputs: their fields, the real parts of the fields, or their powers."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_reading import S_PARAMETERS, read_bytes
+from optinc_pdk.io.npz_files import read_npz
+from optinc_pdk.io.reading import S_PARAMETERS, read_bytes
 from optinc_pdk.models.touchstone import MAX_PORTS, parse_touchstone, port_count
-from optinc_pdk.npz_reading import read_npz
 
 PASSIVE = 1.0 + 1e-6
 """Largest singular value accepted as passive; files commonly have six decimals."""

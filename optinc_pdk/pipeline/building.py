@@ -16,10 +16,10 @@ from optinc_pdk.cards import DEFAULT_PROCESS, Link, Receivers
 from optinc_pdk.circuit import Circuit, write_netlist
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import MeshKind
-from optinc_pdk.file_sets import StagedFiles
+from optinc_pdk.io.file_sets import StagedFiles
 from optinc_pdk.matrices import MatrixReading, MatrixTarget
 from optinc_pdk.matrices.factorisation import mesh_shape
-from optinc_pdk.onn import Onn
+from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.pipeline.inputs import BuildInputs, factored, read_inputs
 from optinc_pdk.pipeline.outputs import publish_chip
 from optinc_pdk.pipeline.sign_off import finish
@@ -206,7 +206,7 @@ def _task(inputs: BuildInputs, options: BuildOptions) -> ChipTask[Any, Any, Any]
         InputError: An option cannot be used, or has no effect on the network or matrix.
     """
     source = inputs.source
-    if not isinstance(source, Onn):
+    if not isinstance(source, AveragingNetwork):
         refuse_options("a network that averages words", input_amplitudes=options.input_amplitudes)
     if isinstance(source, MatrixTarget):
         shape = mesh_shape(options.mesh, options.extra_columns)
@@ -218,7 +218,7 @@ def _task(inputs: BuildInputs, options: BuildOptions) -> ChipTask[Any, Any, Any]
     return AveragingTask(source, inputs.process, options.input_amplitudes)
 
 
-def _check_amplitudes(onn: Onn, amplitudes: Sequence[float] | None) -> None:
+def _check_amplitudes(onn: AveragingNetwork, amplitudes: Sequence[float] | None) -> None:
     """Check the amplitudes of level 3 by symbol."""
     task = onn.task
     if amplitudes is None:

@@ -19,11 +19,11 @@ from optinc_pdk.assemble import draft_circuit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_sets import StagedFiles, output_targets
-from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.onn import Activation, Onn, comparator_network
-from optinc_pdk.onn.cascade import cascade_tasks
-from optinc_pdk.onn.weight_files import WITHOUT_TASK, load_for_task
+from optinc_pdk.io.file_sets import StagedFiles, output_targets
+from optinc_pdk.io.writing import write_atomic
+from optinc_pdk.networks import Activation, AveragingNetwork, comparator_network
+from optinc_pdk.networks.cascade import cascade_tasks
+from optinc_pdk.networks.weight_files import WITHOUT_TASK, load_for_task
 from optinc_pdk.pipeline import outputs
 from optinc_pdk.pipeline.building import BuildOptions, build_staged
 from optinc_pdk.pipeline.stages import STAGES, Build, Clock
@@ -42,14 +42,14 @@ CASCADE_STAGES = (*(f"level {level}: {stage}" for level in (1, 2) for stage in S
 RANDOM_SETS = 100_000
 """Default number of random word sets."""
 CASCADE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,24}")
-Source = str | Path | Onn
+Source = str | Path | AveragingNetwork
 
 
 @dataclass(frozen=True)
 class CascadePlan:
     """What is built: networks with the origin of their weights, names, process and words."""
 
-    networks: tuple[Onn, Onn]
+    networks: tuple[AveragingNetwork, AveragingNetwork]
     origins: tuple[str, str]
     name: str
     process: str
@@ -117,7 +117,7 @@ def _origin(source: Source | None) -> str:
     """Where the weights of a level come from, for messages and the report."""
     if source is None:
         return "comparators"
-    return "network" if isinstance(source, Onn) else Path(source).name
+    return "network" if isinstance(source, AveragingNetwork) else Path(source).name
 
 
 def _networks(
@@ -126,7 +126,7 @@ def _networks(
     sources: Sequence[Source | None],
     activation: Activation | None,
     origins: Sequence[str],
-) -> tuple[Onn, Onn]:
+) -> tuple[AveragingNetwork, AveragingNetwork]:
     """The networks of both levels; missing ones are comparators for the task of the given one."""
     if activation is not None and not any(isinstance(source, str | Path) for source in sources):
         raise InputError(f"activation {activation} has no effect without a weight file; leave it out, or give one")
@@ -166,14 +166,14 @@ def _networks(
     return first, second
 
 
-def _with_task(source: Source | None, activation: Activation | None) -> Onn | None:
+def _with_task(source: Source | None, activation: Activation | None) -> AveragingNetwork | None:
     """The network of a source that states its task; None for others."""
-    if source is None or isinstance(source, Onn):
+    if source is None or isinstance(source, AveragingNetwork):
         return source
-    return None if Path(source).suffix.lower() in WITHOUT_TASK else Onn.load(source, activation=activation)
+    return None if Path(source).suffix.lower() in WITHOUT_TASK else AveragingNetwork.load(source, activation=activation)
 
 
-def _for_task(source: Source | None, task: Averaging, activation: Activation | None) -> Onn:
+def _for_task(source: Source | None, task: Averaging, activation: Activation | None) -> AveragingNetwork:
     """The network of a file without task; comparators if there is none."""
     if isinstance(source, str | Path):
         return load_for_task(Path(source), task, activation)

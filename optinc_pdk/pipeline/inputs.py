@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from optinc_pdk.cards import Link, Process, Receivers, card_digests, load_process, with_link
-from optinc_pdk.file_sets import StagedFiles
+from optinc_pdk.io.file_sets import StagedFiles
 from optinc_pdk.matrices import MatrixTarget
 from optinc_pdk.memory_limit import refuse_beyond_memory
-from optinc_pdk.onn import Onn
+from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.pipeline.outputs import BuildFiles, chip_name
 from optinc_pdk.pipeline.stages import Clock
 from optinc_pdk.pipeline.tasks.chip_task import ChipTask
@@ -28,7 +28,7 @@ class BuildInputs:
         out: Files of the build.
     """
 
-    source: Onn | CheckedNetwork | MatrixTarget
+    source: AveragingNetwork | CheckedNetwork | MatrixTarget
     prefix: str
     process: Process
     cards: dict[str, Any]
@@ -51,7 +51,7 @@ def read_inputs(
     """
     source, stem, prefix = read_source(weights, checks)
     out = BuildFiles(staged, chip_name(stem, name))
-    if not isinstance(source, Onn):
+    if not isinstance(source, AveragingNetwork):
         refuse_options("a network that averages words", link=link, receivers=receivers)
     stated = load_process(process)
     cards = {"name": stated.name, "cards": card_digests(stated)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_sets import StagedFiles, output_targets
+from optinc_pdk.io.file_sets import StagedFiles, output_targets
 from optinc_pdk.report.build_files import BUILD_ENDING, cascades_of, file_digest
 
 FILE_ENDINGS = (

@@ -13,11 +13,11 @@ from optinc_pdk.cards import DEFAULT_PROCESS, Link, Receivers
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.circuit.netlist_files import netlist_dict
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_reading import GDS, LAYOUT, NETLIST, OASIS, read_bytes
-from optinc_pdk.file_sets import StagedFiles
-from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.io.file_sets import StagedFiles
+from optinc_pdk.io.reading import GDS, LAYOUT, NETLIST, OASIS, read_bytes
+from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.matrices import READINGS, MatrixReading, MatrixTarget
-from optinc_pdk.onn import Onn
+from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.pipeline.inputs import BuildInputs, factored, read_inputs
 from optinc_pdk.pipeline.outputs import BuildFiles, publish_chip
 from optinc_pdk.pipeline.sign_off import finish
@@ -128,7 +128,7 @@ def _task(
         InputError: A matrix has another shape than the chip.
     """
     source, card = inputs.source, inputs.process
-    if isinstance(source, Onn):
+    if isinstance(source, AveragingNetwork):
         return AveragingTask(source, card, None)
     if isinstance(source, CheckedNetwork):
         return GeneralTask(source, card)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from optinc_pdk.circuit import Circuit, write_bias
 from optinc_pdk.drive import RangeError, SharedGround
-from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.pipeline.outputs import BuildFiles
 from optinc_pdk.pipeline.stages import Build, Clock
 from optinc_pdk.pipeline.tasks.chip_task import ChipTask, Factors, Programming, Result

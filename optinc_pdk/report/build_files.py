@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from optinc_pdk.file_reading import REPORT, read_bytes
+from optinc_pdk.io.reading import REPORT, read_bytes
 
 BUILD_ENDING = ".report.json"
 PAGE_ENDING = ".report.html"
@@ -80,7 +80,7 @@ def stated_network(gds: Path) -> tuple[Path, str] | None:
         gds: The layout.
 
     Returns:
-        The build's report and the digest, see :attr:`optinc_pdk.onn.Network.digest`; None if no report beside the
+        The build's report and the digest, see :attr:`optinc_pdk.networks.Network.digest`; None if no report beside the
         layout lists it and states one.
     """
     report = gds.with_name(f"{gds.stem}{BUILD_ENDING}")

@@ -13,17 +13,17 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board, Circuit, flatten, label_tuple
 from optinc_pdk.factor.counts import svd_mzis
-from optinc_pdk.onn import Activation, LayerFactor, Network, Onn
-from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
+from optinc_pdk.networks import Activation, AveragingNetwork, LayerFactor, Network
+from optinc_pdk.networks.noise_tolerance import tolerated_field_noise
 from optinc_pdk.report.formatting import error_numbers, format_errors
 from optinc_pdk.report.light_budget import light_budget, light_numbers
 from optinc_pdk.report.schema import LimitNumbers
 from optinc_pdk.report.size_limits import DieSize, area_mm2, chip_limits, loss_limit, rate_limit
 from optinc_pdk.signoff.function import Certificate, FunctionResult
 from optinc_pdk.simulate import Programming
-from optinc_pdk.tolerance.highest_rates import RateLimits
-from optinc_pdk.tolerance.link_energy import LinkEnergy
-from optinc_pdk.tolerance.oscillator_power import oscillator_light
+from optinc_pdk.studies.highest_rates import RateLimits
+from optinc_pdk.studies.link_energy import LinkEnergy
+from optinc_pdk.studies.oscillator_power import oscillator_light
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
@@ -54,7 +54,7 @@ def factor_numbers(onn: Network, factors: Sequence[LayerFactor]) -> dict[str, An
 def chip_numbers(
     circuit: Circuit,
     chip: ChipLayout,
-    onn: Onn,
+    onn: AveragingNetwork,
     process: Process,
     programming: Programming | None,
     function: FunctionResult | None,
@@ -148,7 +148,7 @@ def crosstalk_numbers(process: Process) -> dict[str, float] | None:
 
 
 def budget_numbers(
-    onn: Onn,
+    onn: AveragingNetwork,
     process: Process,
     limits: Mapping[str, LimitNumbers],
     function: FunctionResult,

@@ -9,10 +9,10 @@ from typing import Any
 from rich.table import Table
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn.closed_form.comparator_search import Candidate, tolerant_front
-from optinc_pdk.onn.closed_form.comparators import candidate_network
+from optinc_pdk.networks.closed_form.comparator_search import Candidate, tolerant_front
+from optinc_pdk.networks.closed_form.comparators import candidate_network
 from optinc_pdk.report.formatting import format_si
-from optinc_pdk.tolerance.rate_search import RatedNetwork
+from optinc_pdk.studies.rate_search import RatedNetwork
 
 ROWS = 10
 """Largest number of networks that a table shows."""

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from optinc_pdk.json_io import json_text
+from optinc_pdk.io.json_files import json_text
 from optinc_pdk.report.formatting import format_errors
 from optinc_pdk.report.schema import (
     Count,

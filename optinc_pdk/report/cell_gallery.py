@@ -15,7 +15,7 @@ import klayout.db as kdb
 from optinc_pdk.cards import DeviceCard, Process, Quantity, load_process
 from optinc_pdk.cards.device_models import NO_MODEL
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_sets import write_files
+from optinc_pdk.io.file_sets import write_files
 from optinc_pdk.report.layout_pictures import COLORS, layout_png
 from optinc_pdk.report.rendering import render
 

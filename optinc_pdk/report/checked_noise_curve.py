@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 
 from optinc_pdk.cards import Process
-from optinc_pdk.file_writing import csv_text, png_bytes
+from optinc_pdk.io.writing import csv_text, png_bytes
 from optinc_pdk.report.formatting import format_si
-from optinc_pdk.tolerance.checked_noise import CheckedCurve
+from optinc_pdk.studies.checked_noise import CheckedCurve
 
 SHOWN = 2
 """Largest number of quantities in the plot."""

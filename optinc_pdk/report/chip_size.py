@@ -19,14 +19,14 @@ from optinc_pdk.cards import Process
 from optinc_pdk.cells.interferometers import attenuator_positions, mzi_positions
 from optinc_pdk.factor.counts import block_trees, svd_mzis, unitary_diagonal_mzis, unitary_mzis
 from optinc_pdk.layout.canvas import fibre_row_pitch
-from optinc_pdk.onn import (
+from optinc_pdk.networks import (
+    AveragingNetwork,
     FactorMethod,
     Network,
     NetworkTask,
-    Onn,
     linked_network,
 )
-from optinc_pdk.onn.noise_tolerance import tolerated_field_noise
+from optinc_pdk.networks.noise_tolerance import tolerated_field_noise
 from optinc_pdk.report.light_budget import LightBudget, light_budget
 from optinc_pdk.report.schema import LimitNumbers
 from optinc_pdk.report.size_limits import DieSize, largest_die, loss_limit, pad_capacity, pads_limit, power_limit
@@ -132,8 +132,8 @@ def mean_heater_w(process: Process) -> float:
 def onn_size(name: str, onn: Network, process: Process) -> NetworkSize:
     """Estimate the size of a network with known weights, whose margins give the field noise that it tolerates.
 
-    It is the chip that :func:`optinc_pdk.onn.linked_network` describes, with the link of the process. A general network
-    has no margins, so that its loss is not judged, and its outputs end in no neurons.
+    It is the chip that :func:`optinc_pdk.networks.linked_network` describes, with the link of the process. A general
+    network has no margins, so that its loss is not judged, and its outputs end in no neurons.
 
     Args:
         name: Name of the network, for tables.
@@ -141,7 +141,7 @@ def onn_size(name: str, onn: Network, process: Process) -> NetworkSize:
         process: Process card.
     """
     noise = None
-    if isinstance(onn, Onn):
+    if isinstance(onn, AveragingNetwork):
         onn = linked_network(onn, process.link.kind == "neurons")
         noise = 0.0 if process.budget is None else tolerated_field_noise(onn, float(process.budget.margin_sigmas))
     parts = [layer_shapes(onn, index) for index in range(len(onn.layers))]

@@ -11,8 +11,8 @@ from collections import Counter
 from optinc_pdk.assemble import WeightBlock, layer_blocks
 from optinc_pdk.assemble.preprocessing import preprocessing_loss_db
 from optinc_pdk.cards import Process
-from optinc_pdk.onn import Network
-from optinc_pdk.onn.conditioning import DetectionLoss
+from optinc_pdk.networks import Network
+from optinc_pdk.networks.conditioning import DetectionLoss
 from optinc_pdk.report.chip_size import layer_columns, layer_shapes, mzi_loss_db
 
 
@@ -23,7 +23,7 @@ def detection_losses(onn: Network, process: Process) -> tuple[DetectionLoss, ...
     the carrier is divided further.
 
     Args:
-        onn: Network with all layers of the chip, see :func:`optinc_pdk.onn.linked_network`.
+        onn: Network with all layers of the chip, see :func:`optinc_pdk.networks.linked_network`.
         process: Process of the cards.
 
     Returns:

@@ -17,7 +17,7 @@ from matplotlib.patches import Patch, Rectangle
 from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.layout_reader import drawn_layers, read_cells
-from optinc_pdk.file_writing import png_bytes
+from optinc_pdk.io.writing import png_bytes
 from optinc_pdk.report.layout_pictures import draw_windows, whole_window
 from optinc_pdk.signoff.layout_difference import Label, LayoutDifference, TopDifference
 

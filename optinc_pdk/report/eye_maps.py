@@ -15,7 +15,7 @@ from optinc_pdk.arrays import Floats
 from optinc_pdk.report.eye_picture import eye_texts, worst_eyes
 from optinc_pdk.simulate.transmission.noise import Noise
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
-from optinc_pdk.tolerance.eye_diagram import Eye
+from optinc_pdk.studies.eye_diagram import Eye
 
 WIDE, HIGH = 8 * SAMPLES, 96
 """Columns and rows of a density: eight columns for each half of a sample of two symbols."""

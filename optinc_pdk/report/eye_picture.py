@@ -9,11 +9,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from optinc_pdk.file_writing import png_bytes
+from optinc_pdk.io.writing import png_bytes
 from optinc_pdk.report.formatting import format_si, light_text
 from optinc_pdk.simulate.transmission.noise import Noise
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
-from optinc_pdk.tolerance.eye_diagram import Eye
+from optinc_pdk.studies.eye_diagram import Eye
 
 _TRACE, _WINDOW = "#2f6fb0", "#d98c21"
 COLUMNS = 3

@@ -22,9 +22,9 @@ import klayout.db as kdb
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_reading import real_path
-from optinc_pdk.file_sets import write_files
-from optinc_pdk.file_writing import errors_of
+from optinc_pdk.io.file_sets import write_files
+from optinc_pdk.io.reading import real_path
+from optinc_pdk.io.writing import errors_of
 from optinc_pdk.report.layout_viewer import layer_properties
 from optinc_pdk.signoff.drc.klayout_deck import deck_script
 from optinc_pdk.signoff.drc.klayout_macro import macro_file, ruby_literal

@@ -14,9 +14,9 @@ import klayout.lay as lay
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract.layout_reader import check_layers, read_layout
-from optinc_pdk.file_reading import real_path
-from optinc_pdk.file_sets import write_files
-from optinc_pdk.file_writing import saved_bytes, write_atomic
+from optinc_pdk.io.file_sets import write_files
+from optinc_pdk.io.reading import real_path
+from optinc_pdk.io.writing import saved_bytes, write_atomic
 from optinc_pdk.report.layout_pictures import COLORS, draw_windows
 from optinc_pdk.report.picture_windows import find_windows, heater_boxes
 

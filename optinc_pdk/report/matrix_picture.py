@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from optinc_pdk.file_writing import png_bytes
+from optinc_pdk.io.writing import png_bytes
 from optinc_pdk.matrices import MatrixComparison
 
 WIDTH_IN, HEIGHT_IN = 4.0, 6.0

@@ -11,7 +11,7 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.factor import BlockFactor
-from optinc_pdk.onn import GeneralNetwork, LayerFactor, NetworkComparison, NetworkData, NetworkLimits
+from optinc_pdk.networks import GeneralNetwork, LayerFactor, NetworkComparison, NetworkData, NetworkLimits
 from optinc_pdk.report.build_numbers import chip_dies, network_parts, oscillator_numbers
 from optinc_pdk.report.size_limits import chip_limits
 from optinc_pdk.signoff.function import ChipLight

@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from optinc_pdk.file_writing import png_bytes
-from optinc_pdk.onn import NetworkComparison
+from optinc_pdk.io.writing import png_bytes
+from optinc_pdk.networks import NetworkComparison
 
 MOST_NUMBERED = 20
 """Largest number of classes whose counts are written into the confusion matrix."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from optinc_pdk.file_writing import csv_text, png_bytes
+from optinc_pdk.io.writing import csv_text, png_bytes
 from optinc_pdk.report.formatting import error_numbers, format_errors, format_si, light_text
-from optinc_pdk.tolerance.error_rates import NoiseCurve, RatePoint
-from optinc_pdk.tolerance.highest_rates import RateLimits
-from optinc_pdk.tolerance.link_energy import LinkEnergy
-from optinc_pdk.tolerance.oscillator_rates import ENOUGH, OscillatorRates
+from optinc_pdk.studies.error_rates import NoiseCurve, RatePoint
+from optinc_pdk.studies.highest_rates import RateLimits
+from optinc_pdk.studies.link_energy import LinkEnergy
+from optinc_pdk.studies.oscillator_rates import ENOUGH, OscillatorRates
 
 COLUMNS = (
     "symbol_rate_bd",

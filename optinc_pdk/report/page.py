@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.report.eye_maps import RateEyes, eye_rows, eyes_text
 from optinc_pdk.report.layout_application import LayoutData, application_parts
 from optinc_pdk.report.layout_pictures import COLORS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from optinc_pdk.file_writing import csv_text
+from optinc_pdk.io.writing import csv_text
 
 FIBRE = "fibre"
 EDGES = ("left", "bottom", "right", "top")

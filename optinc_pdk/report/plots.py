@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import decide_steps
-from optinc_pdk.file_writing import png_bytes
+from optinc_pdk.io.writing import png_bytes
 
 MAX_POINTS = 2**19
 """Largest number of points that a plot of outputs draws."""

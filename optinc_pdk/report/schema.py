@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from optinc_pdk.json_io import json_text
+from optinc_pdk.io.json_files import json_text
 from optinc_pdk.report.formatting import format_percent, format_short, format_si
 
 SCHEMA: Final = 1
@@ -89,7 +89,7 @@ class GeneralTaskNumbers(StrictModel):
         inputs: Number of inputs.
         data: What was sent: samples with labels, samples with outputs, samples with neither, or random inputs within
             the range of the network.
-        data_sha256: Digest of the samples, as `optinc_pdk.onn.NetworkData.digest`.
+        data_sha256: Digest of the samples, as `optinc_pdk.networks.NetworkData.digest`.
         agreement: Smallest accepted share of samples on which chip and network agree.
         tolerance: Largest accepted deviation of an output without labels, relative to the largest output.
         accuracy: Smallest accepted share of samples for which the chip chooses the label; None for no limit.
@@ -129,7 +129,8 @@ class OnnNumbers(StrictModel):
         accuracy: Fraction of exact words.
         margin: Smallest margin in levels.
         activation: Activation of the hidden layers.
-        sha256: Digest of the network that was read, as `optinc_pdk.onn.Onn.digest`; None in files of earlier versions.
+        sha256: Digest of the network that was read, as `optinc_pdk.networks.AveragingNetwork.digest`; None in files of
+    earlier versions.
     """
 
     structure: list[Count]
@@ -520,12 +521,12 @@ class NetworkNumbers(StrictModel):
     """Outputs of the extracted chip, as driven, against those of its general network in floating point.
 
     Deviations are relative to the largest output of the network over the samples, see
-    `optinc_pdk.onn.NetworkComparison`.
+    `optinc_pdk.networks.NetworkComparison`.
 
     Attributes:
         structure: Number of units of each layer, from inputs to outputs.
         activation: Activation of the hidden layers.
-        sha256: Digest of the network that was read, as `optinc_pdk.onn.Network.digest`.
+        sha256: Digest of the network that was read, as `optinc_pdk.networks.Network.digest`.
         samples: Number of samples.
         agreeing: Number of samples on which chip and network agree.
         agreement: Their share.

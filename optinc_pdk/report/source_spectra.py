@@ -12,10 +12,10 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, label_tuple
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_writing import png_bytes
+from optinc_pdk.io.writing import png_bytes
 from optinc_pdk.report.schema import SpectrumCurveNumbers, SpectrumNumbers
 from optinc_pdk.simulate import CircuitOptics, heater_phases, prepare, s_matrices
-from optinc_pdk.tolerance.spectrum import model_range
+from optinc_pdk.studies.spectrum import model_range
 
 REACH_NM = 50.0
 """Largest distance of a wavelength from the carrier's."""

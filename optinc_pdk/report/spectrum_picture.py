@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from optinc_pdk.file_writing import png_bytes
+from optinc_pdk.io.writing import png_bytes
 from optinc_pdk.signoff.spectrum_comparison import SpectrumComparison
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from optinc_pdk.assemble import check_weights, mesh_depth, rectangular_slots
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.factor import BlockFactor, SvdFactor, factor_by_parts
-from optinc_pdk.onn import LayerFactor, Network, factorise
+from optinc_pdk.networks import LayerFactor, Network, factorise
 from optinc_pdk.report.formatting import count_text, format_si
 from optinc_pdk.report.schema import (
     GeneralTaskNumbers,
@@ -26,7 +26,7 @@ from optinc_pdk.report.schema import (
 )
 
 if TYPE_CHECKING:
-    from optinc_pdk.tolerance.oscillator_power import OscillatorLight
+    from optinc_pdk.studies.oscillator_power import OscillatorLight
 
 
 def summary_table(report: Report) -> Table:
@@ -214,7 +214,7 @@ def factor_rows(
         number; ``mzis_saved``, how many fewer these are than the paper's; ``mzis_saved_by_structure``, how many fewer
         they are than for a dense matrix of this shape. ``phase_shifters``. ``tree_splitters``, the splitters and
         combiners that join blocks, and ``tree_loss_db``, their loss in dB. Errors of the factors of
-        :func:`optinc_pdk.onn.factorise` relative to its optical matrices: ``relative_error`` of the layer,
+        :func:`optinc_pdk.networks.factorise` relative to its optical matrices: ``relative_error`` of the layer,
         ``block_errors`` of the blocks and ``worst_block_error`` are Frobenius norms over the norm of the matrix;
         ``error`` is the largest error of an entry over the matrix's 2-norm.
 

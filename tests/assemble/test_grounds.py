@@ -21,12 +21,12 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.circuit.netlist_files import netlist_dict
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 
 PROCESS = load_process()
 WIDTHS, SIZES = (2, 3, 4, 2), (2, 2, 2)
 LAYERS = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise(WIDTHS))
-ONN = Onn(LAYERS, Averaging(4, 2, 2), tuple(("approx", size) for size in SIZES))
+ONN = AveragingNetwork(LAYERS, Averaging(4, 2, 2), tuple(("approx", size) for size in SIZES))
 STRIPS = ["l0", "l1b0", "l1b1", "l1b2", "l1b3", "l2"]
 
 

@@ -15,22 +15,22 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit, flatten, read_netlist, write_netlist
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 
 PROCESS = load_process()
 
 
-def network(servers: int, widths: tuple[int, ...], factor: tuple[object, ...] = ()) -> Onn:
+def network(servers: int, widths: tuple[int, ...], factor: tuple[object, ...] = ()) -> AveragingNetwork:
     """A network of the given widths; the circuit depends on nothing else."""
     rng = np.random.default_rng(0)
     layers = [Layer(rng.normal(size=(b, a)), rng.normal(size=b)) for a, b in pairwise(widths)]
     layers[-1] = replace(layers[-1], bias=np.zeros(widths[-1]))
     symbols = widths[-1]
-    return Onn(tuple(layers), Averaging(2 * symbols, servers, symbols), factor)  # type: ignore[arg-type]
+    return AveragingNetwork(tuple(layers), Averaging(2 * symbols, servers, symbols), factor)  # type: ignore[arg-type]
 
 
 @st.composite
-def networks(draw: st.DrawFn) -> Onn:
+def networks(draw: st.DrawFn) -> AveragingNetwork:
     """4 and 8 bits, 2 to 5 servers, one to three hidden layers of 1 to 7; square layers as a diagonal block too."""
     symbols = draw(st.sampled_from((1, 2, 4)))
     hidden = draw(st.lists(st.integers(1, 7), min_size=1, max_size=3))
@@ -54,7 +54,7 @@ def dummies(modes: int) -> int:
     return 0 if modes <= 2 else modes * modes - 2 * mzis(modes)
 
 
-def detectors(onn: Onn, index: int) -> int:
+def detectors(onn: AveragingNetwork, index: int) -> int:
     """Number of rows of a layer that are read separately: hidden units of proportional weights share a detector."""
     weight = onn.layers[index].weight
     if index == len(onn.layers) - 1 or onn.factor[index] != "svd":
@@ -67,7 +67,7 @@ many = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 @many
 @given(onn=networks())
-def test_every_layer_has_its_meshes_attenuators_and_dumps(onn: Onn) -> None:
+def test_every_layer_has_its_meshes_attenuators_and_dumps(onn: AveragingNetwork) -> None:
     circuit = assemble(onn, PROCESS, "chip")
     for index, (layer, factor) in enumerate(zip(onn.layers, onn.factor, strict=True)):
         rows, columns = detectors(onn, index), layer.inputs
@@ -87,7 +87,7 @@ def test_every_layer_has_its_meshes_attenuators_and_dumps(onn: Onn) -> None:
 
 @many
 @given(onn=networks())
-def test_preprocessing_and_outputs_reach_every_server(onn: Onn) -> None:
+def test_preprocessing_and_outputs_reach_every_server(onn: AveragingNetwork) -> None:
     circuit, task = assemble(onn, PROCESS, "chip"), onn.task
     # a full tree has a leaf more than it has splitters; the servers' number in binary says where branches stay open
     open_branches = (-task.servers % (1 << (task.servers - 1).bit_length())).bit_count()
@@ -100,7 +100,7 @@ def test_preprocessing_and_outputs_reach_every_server(onn: Onn) -> None:
 
 @many
 @given(onn=networks())
-def test_every_optical_port_has_one_partner_or_is_a_fibre(onn: Onn) -> None:
+def test_every_optical_port_has_one_partner_or_is_a_fibre(onn: AveragingNetwork) -> None:
     flat = flatten(assemble(onn, PROCESS, "chip"))
     light, partner = flat.optical_mask(), flat.partners()
     fibres = {port for port in flat.ports.values() if light[port]}
@@ -112,7 +112,7 @@ def test_every_optical_port_has_one_partner_or_is_a_fibre(onn: Onn) -> None:
 
 @many
 @given(onn=networks())
-def test_every_heater_has_a_pad_label_of_its_own(onn: Onn) -> None:
+def test_every_heater_has_a_pad_label_of_its_own(onn: AveragingNetwork) -> None:
     flat = flatten(assemble(onn, PROCESS, "chip"))
     labels = flat.electrical_labels()
     grounds = [net for net, names in labels.items() if names[0].startswith("GND")]
@@ -133,7 +133,7 @@ def test_every_heater_has_a_pad_label_of_its_own(onn: Onn) -> None:
 
 @many
 @given(onn=networks())
-def test_board_uses_every_fibre_once(onn: Onn) -> None:
+def test_board_uses_every_fibre_once(onn: AveragingNetwork) -> None:
     circuit, task = assemble(onn, PROCESS, "chip"), onn.task
     board = circuit.board
     assert board is not None
@@ -155,7 +155,7 @@ def test_board_uses_every_fibre_once(onn: Onn) -> None:
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(onn=networks())
-def test_netlist_is_unchanged_by_writing_and_reading(onn: Onn, tmp_path: Path) -> None:
+def test_netlist_is_unchanged_by_writing_and_reading(onn: AveragingNetwork, tmp_path: Path) -> None:
     circuit = assemble(onn, PROCESS, "chip")
     path = tmp_path / "chip.pic.yml"
     write_netlist(circuit, path)
@@ -222,7 +222,7 @@ def test_network_without_a_circuit_is_refused(
 ) -> None:
     layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise(widths))
     with pytest.raises(ValueError, match=reason):
-        assemble(Onn(layers, task, factor), PROCESS, "chip")  # type: ignore[arg-type]
+        assemble(AveragingNetwork(layers, task, factor), PROCESS, "chip")  # type: ignore[arg-type]
 
 
 def test_unitary_times_diagonal_in_one_block_is_one_mesh_and_attenuators() -> None:

@@ -16,7 +16,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit, check_complete, flatten, label_tuple
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 
 PROCESS = load_process()
 UNCROSSED = PROCESS.model_copy(
@@ -25,16 +25,18 @@ UNCROSSED = PROCESS.model_copy(
 ONCHIP = PROCESS.model_copy(update={"activation": PROCESS.activation.model_copy(update={"realisation": "onchip"})})
 
 
-def network(widths: tuple[int, ...], blocks: tuple[int, ...], servers: int = 2) -> Onn:
+def network(widths: tuple[int, ...], blocks: tuple[int, ...], servers: int = 2) -> AveragingNetwork:
     """Layers in blocks of these sizes; the circuit depends on nothing else."""
     rng = np.random.default_rng(0)
     layers = [Layer(rng.normal(size=(b, a)), rng.normal(size=b)) for a, b in pairwise(widths)]
     layers[-1] = replace(layers[-1], bias=np.zeros(widths[-1]))
-    return Onn(tuple(layers), Averaging(2 * widths[-1], servers, widths[-1]), tuple(("approx", s) for s in blocks))
+    return AveragingNetwork(
+        tuple(layers), Averaging(2 * widths[-1], servers, widths[-1]), tuple(("approx", s) for s in blocks)
+    )
 
 
 @st.composite
-def networks(draw: st.DrawFn) -> Onn:
+def networks(draw: st.DrawFn) -> AveragingNetwork:
     """One to four symbols, one or two hidden layers of 1 to 7, blocks of every size."""
     symbols = draw(st.integers(1, 4))
     widths = (symbols, *draw(st.lists(st.integers(1, 7), min_size=1, max_size=2)), symbols)
@@ -51,7 +53,9 @@ many = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], d
 
 @many
 @given(onn=networks(), local=st.booleans(), process=st.sampled_from((PROCESS, ONCHIP)))
-def test_circuits_are_complete_and_boards_use_every_label_once(onn: Onn, local: bool, process: object) -> None:
+def test_circuits_are_complete_and_boards_use_every_label_once(
+    onn: AveragingNetwork, local: bool, process: object
+) -> None:
     circuit = assemble(onn, process, "chip", DiePlan(carrier_tree=not local))  # type: ignore[arg-type]
     check_complete(circuit)
     flat = flatten(circuit)
@@ -80,7 +84,7 @@ def test_circuits_are_complete_and_boards_use_every_label_once(onn: Onn, local: 
 
 @many
 @given(onn=networks())
-def test_every_block_is_a_mesh_of_its_size_and_shares_inputs_and_outputs(onn: Onn) -> None:
+def test_every_block_is_a_mesh_of_its_size_and_shares_inputs_and_outputs(onn: AveragingNetwork) -> None:
     circuit = assemble(onn, PROCESS, "chip")
     assert circuit.board is not None
     for index, layer in enumerate(onn.layers):

@@ -21,9 +21,9 @@ from optinc_pdk.cells.golden_files import golden_states, write_golden
 from optinc_pdk.circuit import read_reference
 from optinc_pdk.extract import extract
 from optinc_pdk.extract.golden_devices import read_golden
+from optinc_pdk.io.yaml_files import dump_yaml
 from optinc_pdk.pdk import active_pdk
 from optinc_pdk.signoff.verification import verify
-from optinc_pdk.yaml_io import dump_yaml
 
 CORE, METAL = (3, 0), (41, 0)
 # a straight stub of 2 µm before each taper: its sides continue those of the guide

@@ -15,7 +15,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import NetlistError, PlacedCircuit, read_reference
 from optinc_pdk.circuit.gdsfactory_netlists import placed_circuit
 from optinc_pdk.circuit.instance_transforms import InstanceTransform
-from optinc_pdk.yaml_io import dump_yaml
+from optinc_pdk.io.yaml_files import dump_yaml
 
 PROCESS = load_process()
 CONTACT_UM = PROCESS.device("phase_shifter").size("contact_width_um")

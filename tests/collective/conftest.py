@@ -32,9 +32,9 @@ from types import TracebackType
 import numpy as np
 import pytest
 
-import optinc_pdk.onn
+import optinc_pdk.networks
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn import Onn
+from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.signoff.function import function_inputs, write_function
 from optinc_pdk.signoff.function.result import FunctionTally, Readings
 
@@ -186,9 +186,9 @@ def own_ranks() -> Iterator[Callable[[int, float], Ranks]]:
 
 
 @pytest.fixture(scope="session")
-def onn_4bit() -> Onn:
+def onn_4bit() -> AveragingNetwork:
     """The bundled network of 4 servers with 4-bit words, exact."""
-    return Onn.load(Path(optinc_pdk.onn.__file__).parent / "networks" / "average_4bit_4servers.npz")
+    return AveragingNetwork.load(Path(optinc_pdk.networks.__file__).parent / "bundled" / "average_4bit_4servers.npz")
 
 
 def _write_table(path: Path, task: Averaging, errors: dict[tuple[int, int, int], int]) -> None:

@@ -12,14 +12,14 @@ from optinc_collective.schemes import AveragingChip, ideal_cascade, ideal_chip, 
 from optinc_collective.schemes.chips import mean_truncation
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Onn
-from optinc_pdk.onn.cascade import Cascade
+from optinc_pdk.networks import AveragingNetwork
+from optinc_pdk.networks.cascade import Cascade
 
 
-def network(name: str) -> Onn:
-    import optinc_pdk.onn
+def network(name: str) -> AveragingNetwork:
+    import optinc_pdk.networks
 
-    return Onn.load(Path(optinc_pdk.onn.__file__).parent / "networks" / f"{name}.npz")
+    return AveragingNetwork.load(Path(optinc_pdk.networks.__file__).parent / "bundled" / f"{name}.npz")
 
 
 def words(chip: AveragingChip, count: int = 2000) -> np.ndarray:
@@ -123,7 +123,7 @@ def test_unsupported_bits_and_servers_are_refused(bits, servers, message):
     [
         (lambda: ideal_chip(8, 4, 0.01), "ideal_chip: errors = 0.01: .*ErrorHistogram"),
         (lambda: ideal_cascade(8, 2.0), "ideal_cascade: servers = 2.0"),
-        (lambda: network_chip("network.npz"), "network_chip: onn = 'network.npz': .*Onn"),
+        (lambda: network_chip("network.npz"), "network_chip: onn = 'network.npz': .*AveragingNetwork"),
         (lambda: network_cascade(network("average_4bit_4servers")), "network_cascade: cascade = .*: .*Cascade"),
         (lambda: replace(ideal_chip(8, 4), bits=8.0), "bits = 8.0"),
         (lambda: replace(ideal_chip(8, 4), levels=4), "levels = 4: .*tuple"),

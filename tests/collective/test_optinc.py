@@ -20,8 +20,8 @@ from optinc_collective.schemes import (
     table_chip,
 )
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Onn, regenerating_chain
-from optinc_pdk.onn.cascade import Cascade, cascade_tasks
+from optinc_pdk.networks import AveragingNetwork, regenerating_chain
+from optinc_pdk.networks.cascade import Cascade, cascade_tasks
 
 BLOCK = 32
 
@@ -243,7 +243,7 @@ def test_training_over_the_chip_learns_and_keeps_ranks_equal(ranks):
         assert steps == 60
 
 
-def test_a_file_of_network_weights_is_read_as_a_chip(ranks, onn_4bit: Onn, tmp_path: Path):
+def test_a_file_of_network_weights_is_read_as_a_chip(ranks, onn_4bit: AveragingNetwork, tmp_path: Path):
     onn_4bit.save(tmp_path / "network.npz")
     for got, _ in ranks.run(averaged, str(tmp_path / "network.npz"), gradients()):
         assert np.array_equal(got, expected(ideal_chip(4, 4), gradients()))

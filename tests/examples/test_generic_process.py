@@ -22,7 +22,8 @@ from optinc_pdk.cells.golden_files import golden_states
 from optinc_pdk.circuit import NetlistError, read_reference
 from optinc_pdk.cli import main
 from optinc_pdk.extract import GdsError
-from optinc_pdk.file_reading import NETLIST
+from optinc_pdk.io.reading import NETLIST
+from optinc_pdk.io.yaml_files import dump_yaml, load_yaml
 from optinc_pdk.models import sax_models
 from optinc_pdk.models.sax_models import sax_netlist
 from optinc_pdk.signoff.lvs.klayout_comparer import compare_with_klayout
@@ -30,7 +31,6 @@ from optinc_pdk.signoff.verification import Verification, verify
 from optinc_pdk.simulate.heater_drive.pad_settings import parse_settings
 from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
 from optinc_pdk.tech import activated
-from optinc_pdk.yaml_io import dump_yaml, load_yaml
 
 FOLDER = Path(__file__).parents[2] / "examples" / "processes" / "generic"
 PROCESS = load_process(FOLDER)

@@ -16,12 +16,12 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.layout import ChipLayout, flipchip_floorplan, floorplan, lay_out_network, to_layout
-from optinc_pdk.onn import Layer, Onn, bundled_weights
+from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights
 from optinc_pdk.pdk import get_pdk
 
 
 def network(process: Process) -> ChipLayout:
-    return lay_out_network(Onn.load(bundled_weights()), process, "chip")[1]
+    return lay_out_network(AveragingNetwork.load(bundled_weights()), process, "chip")[1]
 
 
 def mesh(process: Process, modes: int) -> ChipLayout:
@@ -31,14 +31,19 @@ def mesh(process: Process, modes: int) -> ChipLayout:
 def hidden(process: Process, units: int) -> ChipLayout:
     # rows that are no multiples of each other, so that every unit has a detector of its own
     layers = tuple(Layer(1.0 + np.outer(np.arange(b), np.arange(a)), np.zeros(b)) for a, b in pairwise((2, units, 2)))
-    return lay_out_network(Onn(layers, Averaging(4, 2, 2)), process, "chip")[1]
+    return lay_out_network(AveragingNetwork(layers, Averaging(4, 2, 2)), process, "chip")[1]
 
 
 def dies(process: Process) -> ChipLayout:
     """A network on two dies."""
     sections = {"l0": "first", "l1": "first", "l2": "second"}
     return floorplan(
-        assemble(Onn.load(bundled_weights()), process, "chip", DiePlan(carrier_tree=False, ground_groups=sections)),
+        assemble(
+            AveragingNetwork.load(bundled_weights()),
+            process,
+            "chip",
+            DiePlan(carrier_tree=False, ground_groups=sections),
+        ),
         process,
     )
 

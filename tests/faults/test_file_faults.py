@@ -59,8 +59,8 @@ def test_faults_of_the_protocol_are_found(fault: str, tmp_path: Path) -> None:
     change, message = BROKEN[fault]
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from optinc_pdk import file_sets, file_writing\n"
-        "from optinc_pdk.file_sets import StagedFiles\n"
+        "from optinc_pdk.io import file_sets, writing\n"
+        "from optinc_pdk.io.file_sets import StagedFiles\n"
         "from file_faults.scenarios import file_set\n"
         "from file_faults.power import fail_power\n"
         "from file_faults.sweep import sweep\n"

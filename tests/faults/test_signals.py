@@ -137,7 +137,7 @@ def end_at(
 
 
 WORKS_IN_C = (
-    "import itertools, os, optinc_pdk.file_writing;"
+    "import itertools, os, optinc_pdk.io.writing;"
     # an endless loop in C without instructions of Python, as in KLayout; the file is complete, and not yet visible
     "os.replace = lambda *_: (print('working', flush=True), 0 in itertools.repeat(1));"
     "from optinc_pdk.cli import main; main()"
@@ -186,7 +186,7 @@ def test_a_command_ends_with_its_supervisor(tmp_path: Path) -> None:
 
 def test_a_crash_of_a_command_is_seen_by_the_caller(tmp_path: Path) -> None:
     for number in (signal.SIGKILL, signal.SIGSEGV):
-        crash = f"import os, optinc_pdk.file_writing; os.replace = lambda *_: os.kill(os.getpid(), {int(number)});"
+        crash = f"import os, optinc_pdk.io.writing; os.replace = lambda *_: os.kill(os.getpid(), {int(number)});"
         command = [sys.executable, "-c", crash + "from optinc_pdk.cli import main; main()"]
         ended = subprocess.run([*command, "synth", "--bits", "2", "--servers", "2", "-o", tmp_path / "x.npz"])
         assert ended.returncode == -number

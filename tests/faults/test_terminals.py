@@ -25,7 +25,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cli import main as run_main
 from optinc_pdk.cli.commands import app
 from optinc_pdk.cli.standard_streams import SinkStream, protect_standard_streams, protected
-from optinc_pdk.onn import carry_chain
+from optinc_pdk.networks import carry_chain
 
 # a process keeps its standard streams until it ends, so these are not closed either
 pytestmark = [
@@ -223,7 +223,7 @@ def test_closed_descriptors_are_not_given_to_files(closed: str, tmp_path: Path) 
     ended = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
     assert ended.returncode == 0
     assert (ended.stdout == b"") == ("1>&-" in closed) and ended.stderr == b""
-    assert op.Onn.load(path).task == Averaging(2, 2, 1)
+    assert op.AveragingNetwork.load(path).task == Averaging(2, 2, 1)
 
 
 @pytest.mark.full(every=3)
@@ -238,7 +238,7 @@ def test_a_signal_ends_a_command_with_a_message_and_no_files(
         "import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
         # nohup, under which tests may run, ignores it
         "signal.signal(signal.SIGHUP, signal.SIG_DFL);"
-        "import optinc_pdk.file_writing as f; replace = os.replace;"
+        "import optinc_pdk.io.writing as f; replace = os.replace;"
         f"os.replace = lambda *a: (os.kill(os.getpid(), {int(number)}), replace(*a));"
     )
     command = [sys.executable, "-c", raised + SYNTH, "synth", "--bits", "2", "--servers", "2", "-o", "x.npz"]

@@ -27,14 +27,14 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.cells import CELLS
 from optinc_pdk.gc_control import gc_paused
 from optinc_pdk.layout import lay_out_network, to_layout
-from optinc_pdk.onn import Onn, carry_chain
+from optinc_pdk.networks import AveragingNetwork, carry_chain
 from optinc_pdk.pdk import active_pdk, get_pdk
 from optinc_pdk.tech import LAYOUT_LOCK
 
 PROCESSES = ("soi220", "soi220_two_metal", "soi220_flipchip")
 
 
-def smallest() -> Onn:
+def smallest() -> AveragingNetwork:
     return carry_chain(Averaging(2, 2, 1))
 
 

@@ -23,8 +23,8 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import unitary_diagonal
-from optinc_pdk.onn import Layer, Onn
-from optinc_pdk.tolerance import Imperfections, imperfections
+from optinc_pdk.networks import AveragingNetwork, Layer
+from optinc_pdk.studies import Imperfections, imperfections
 
 PROCESS = load_process("soi220")
 CARD = imperfections(PROCESS)
@@ -32,14 +32,14 @@ NONE = replace(CARD, amount={})
 SOME = CARD.only("coupler", "phase", "loss", "crosstalk")
 
 
-def network(seed: int = 0) -> Onn:
+def network(seed: int = 0) -> AveragingNetwork:
     """Approximated layers 4-8-4: two blocks stacked, two side by side."""
     rng = np.random.default_rng(seed)
     layers = []
     for out, inputs in ((8, 4), (4, 8)):
         weight = unitary_diagonal(rng.normal(size=(out, inputs))).matrix()
         layers.append(Layer(weight, np.zeros(out)))
-    return Onn(tuple(layers), Averaging(8, 4, 4), (("approx", 4), ("approx", 4)))
+    return AveragingNetwork(tuple(layers), Averaging(8, 4, 4), (("approx", 4), ("approx", 4)))
 
 
 def blocks(seed: int = 0) -> list[MeshBlock]:

@@ -13,8 +13,8 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.noise import noise_choices
-from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
-from optinc_pdk.tolerance.highest_rates import RATE_PRECISION, best_noise
+from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
+from optinc_pdk.studies.highest_rates import RATE_PRECISION, best_noise
 
 PROCESS = load_process()
 TASK = Averaging(4, 1, 2)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from studies import read_data
 
-from optinc_pdk.tolerance.link_energy import LinkEnergy
+from optinc_pdk.studies.link_energy import LinkEnergy
 
 SCRIPT = Path(__file__).parent.parent.parent / "benchmarks" / "interconnect.py"
 

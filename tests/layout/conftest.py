@@ -18,7 +18,7 @@ from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.layout import ChipLayout, lay_out_network, to_layout, write_gds
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 from optinc_pdk.signoff.lvs.comparison import compare
@@ -68,14 +68,14 @@ class WrittenChip(NamedTuple):
         return [difference.message for difference in result.differences]
 
 
-def _network(widths: tuple[int, ...], blocks: tuple[int, ...] = (), servers: int = 2) -> Onn:
+def _network(widths: tuple[int, ...], blocks: tuple[int, ...] = (), servers: int = 2) -> AveragingNetwork:
     # rows that are no multiples of each other, so that every unit has a detector of its own
     units = [(np.arange(b)[:, np.newaxis], np.arange(a)) for a, b in pairwise(widths)]
     weights = [(-1.0) ** unit * (1.0 + unit * signal) for unit, signal in units]
     layers = [Layer(weight, np.ones(len(weight))) for weight in weights]
     layers[-1] = Layer(layers[-1].weight, np.zeros(widths[-1]))
     factor = tuple(("approx", size) for size in blocks)
-    return Onn(tuple(layers), Averaging(2 * widths[-1], servers, widths[-1]), factor)  # type: ignore[arg-type]
+    return AveragingNetwork(tuple(layers), Averaging(2 * widths[-1], servers, widths[-1]), factor)  # type: ignore[arg-type]
 
 
 def _process(name: str, die: tuple[float, float] | None = None) -> Process:
@@ -88,7 +88,7 @@ def _process(name: str, die: tuple[float, float] | None = None) -> Process:
 
 
 @pytest.fixture(scope="session")
-def network() -> Callable[..., Onn]:
+def network() -> Callable[..., AveragingNetwork]:
     """A network of these widths, in blocks of these sizes; the circuit depends on nothing else."""
     return _network
 

@@ -12,7 +12,7 @@ from optinc_pdk.cards import Process, load_process
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import lay_out_network, to_layout
 from optinc_pdk.layout.canvas import fibre_row_pitch
-from optinc_pdk.onn import carry_chain
+from optinc_pdk.networks import carry_chain
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 from optinc_pdk.signoff.lvs.comparison import compare
 

@@ -20,7 +20,7 @@ from optinc_pdk.layout.canvas import Canvas
 from optinc_pdk.layout.cell_frames import CellFrames
 from optinc_pdk.layout.copies_and_sums import place_copies_or_sums
 from optinc_pdk.layout.placement_view import PlacementView
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 from optinc_pdk.signoff.lvs.comparison import compare
@@ -42,9 +42,11 @@ LARGE: dict[str, Shape] = {
 STUB = 40.0
 
 
-def network(widths: tuple[int, ...], blocks: tuple[int, ...]) -> Onn:
+def network(widths: tuple[int, ...], blocks: tuple[int, ...]) -> AveragingNetwork:
     layers = [Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise(widths)]
-    return Onn(tuple(layers), Averaging(2 * widths[-1], 2, widths[-1]), tuple(("approx", size) for size in blocks))
+    return AveragingNetwork(
+        tuple(layers), Averaging(2 * widths[-1], 2, widths[-1]), tuple(("approx", size) for size in blocks)
+    )
 
 
 class IsolatedSection:

@@ -11,7 +11,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, lay_out_network, to_layout, write_gds
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 from optinc_pdk.signoff.lvs.comparison import compare
@@ -28,7 +28,7 @@ def drawn(task: Averaging, process: str) -> tuple[Circuit, ChipLayout]:
     get_pdk(process).activate()
     rng = np.random.default_rng(0)
     layers = tuple(Layer(rng.normal(size=(b, a)), np.zeros(b)) for a, b in pairwise((task.groups, 2, task.symbols)))
-    return lay_out_network(Onn(layers, task, ()), load_process(process), "groups")
+    return lay_out_network(AveragingNetwork(layers, task, ()), load_process(process), "groups")
 
 
 @pytest.mark.full(every=3)

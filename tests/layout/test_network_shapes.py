@@ -23,7 +23,7 @@ from optinc_pdk.cells import CELLS, cells_of
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, floorplan, to_layout, write_gds
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 from optinc_pdk.signoff.lvs.comparison import compare
@@ -58,7 +58,7 @@ def circuit_of(servers: int, widths: tuple[int, ...], diagonal: bool) -> Circuit
     layers = tuple(Layer(weight, np.zeros(len(weight))) for weight in weights)
     factor = tuple(("approx", layer.inputs) for layer in layers) if diagonal else ()
     task = Averaging(2 * widths[-1], servers, widths[-1])
-    return assemble(Onn(layers, task, factor), PROCESS, NAME)  # type: ignore[arg-type]
+    return assemble(AveragingNetwork(layers, task, factor), PROCESS, NAME)  # type: ignore[arg-type]
 
 
 def write(shape: Shape, path: Path) -> kdb.Layout:

@@ -14,7 +14,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import read_netlist, write_netlist
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, lay_out, to_layout, write_gds
-from optinc_pdk.onn import carry_chain, linked_network
+from optinc_pdk.networks import carry_chain, linked_network
 from optinc_pdk.signoff.drc.design_rule_check import check_chip
 from optinc_pdk.signoff.lvs.comparison import compare
 

@@ -13,7 +13,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import DEFAULT_PROCESS, load_process
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import floorplan, to_layout, write_gds
-from optinc_pdk.onn import Layer, Onn, bundled_weights
+from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 from optinc_pdk.signoff.function import check_function
@@ -23,12 +23,12 @@ from optinc_pdk.simulate import program
 TWO = "soi220_two_metal"
 
 
-def network(servers: int, widths: tuple[int, ...]) -> Onn:
+def network(servers: int, widths: tuple[int, ...]) -> AveragingNetwork:
     # rows that are no multiples of each other, so that every unit has a detector of its own
     units = [(np.arange(b)[:, np.newaxis], np.arange(a)) for a, b in pairwise(widths)]
     weights = [(-1.0) ** unit * (1.0 + unit * signal) for unit, signal in units]
     layers = tuple(Layer(weight, np.zeros(len(weight))) for weight in weights)
-    return Onn(layers, Averaging(2 * widths[-1], servers, widths[-1]), ())
+    return AveragingNetwork(layers, Averaging(2 * widths[-1], servers, widths[-1]), ())
 
 
 NETWORKS = {
@@ -37,7 +37,7 @@ NETWORKS = {
 }
 
 
-def written(process: str, onn: Onn, path: Path) -> Path:
+def written(process: str, onn: AveragingNetwork, path: Path) -> Path:
     card = load_process(process)
     get_pdk(process).activate()
     write_gds(to_layout(floorplan(assemble(onn, card, "a_chip"), card), card, "a_chip"), path)
@@ -46,7 +46,7 @@ def written(process: str, onn: Onn, path: Path) -> Path:
 
 @pytest.mark.full(every=2)
 @pytest.mark.parametrize("onn", NETWORKS.values(), ids=NETWORKS)
-def test_chip_keeps_every_rule_and_matches_the_circuit(onn: Onn, tmp_path: Path) -> None:
+def test_chip_keeps_every_rule_and_matches_the_circuit(onn: AveragingNetwork, tmp_path: Path) -> None:
     card = load_process(TWO)
     path = written(TWO, onn, tmp_path / "chip.gds")
     result = run_drc(path, card.rules, card.gds_layers)
@@ -59,7 +59,7 @@ def test_chip_keeps_every_rule_and_matches_the_circuit(onn: Onn, tmp_path: Path)
 
 
 def test_the_bundled_network_computes_the_average_on_two_metals(tmp_path: Path) -> None:
-    card, onn = load_process(TWO), Onn.load(bundled_weights())
+    card, onn = load_process(TWO), AveragingNetwork.load(bundled_weights())
     path = written(TWO, onn, tmp_path / "chip.gds")
     circuit, extraction = assemble(onn, card, "a_chip"), extract(path, card)
     assert compare(circuit, extraction, card).differences == ()

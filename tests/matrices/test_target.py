@@ -8,7 +8,7 @@ import pytest
 from optinc_pdk.errors import InputError
 from optinc_pdk.matrices import MatrixTarget
 from optinc_pdk.matrices.target import is_matrix_file
-from optinc_pdk.onn import bundled_weights
+from optinc_pdk.networks import bundled_weights
 
 
 def test_files_of_one_array_are_read(tmp_path: Path) -> None:

@@ -20,8 +20,15 @@ from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.extract import extract
 from optinc_pdk.factor import SvdFactor
-from optinc_pdk.onn import LayerFactor, Onn, bundled_weights, carry_chain, factorise, with_output_neurons
-from optinc_pdk.onn.weight_files import NETWORKS
+from optinc_pdk.networks import (
+    AveragingNetwork,
+    LayerFactor,
+    bundled_weights,
+    carry_chain,
+    factorise,
+    with_output_neurons,
+)
+from optinc_pdk.networks.weight_files import NETWORKS
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.pipeline.stages import Build
 from optinc_pdk.report.build_files import file_digest
@@ -33,8 +40,8 @@ from optinc_pdk.signoff.function import check_function
 from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
 from optinc_pdk.simulate import UnsettledError, program, scattering, transmit
 from optinc_pdk.simulate.transmission.detection import network_of
-from optinc_pdk.tolerance import draw_sample, imperfections, read_chip
-from optinc_pdk.tolerance.variation import sampled_response
+from optinc_pdk.studies import draw_sample, imperfections, read_chip
+from optinc_pdk.studies.variation import sampled_response
 
 NAME = "average_4bit_4servers"
 CORE, HEATER, METAL, LABEL = (3, 0), (39, 0), (41, 0), (100, 0)
@@ -84,7 +91,7 @@ def test_a_chip_whose_outputs_end_in_neurons_passes_and_is_checked_by_the_comman
     assert report.function is not None and report.function.exact == 65_536
     assert report.function.certificate is not None and report.function.certificate.margin > 0.4
     board = read_netlist(file(chip, ".pic.yml")).board
-    onn = Onn.load(bundled_weights())
+    onn = AveragingNetwork.load(bundled_weights())
     assert board is not None and board.layers == len(onn.layers) + 1
     last = [neuron for neuron in board.neurons if neuron.layer == board.layers - 2]
     assert [neuron.to for neuron in last] == ["l3_in_r0", "l3_in_r1"]
@@ -141,7 +148,7 @@ def test_the_reference_circuit_is_what_a_build_writes(chip: Build) -> None:
         extract(file(chip, ".gds"), process).circuit,
         read_wiring(file(chip, ".gds"), process).common_ground,
     )
-    assert check_function(circuit, board, bias, Onn.load(bundled_weights()).task, process, ground).passed
+    assert check_function(circuit, board, bias, AveragingNetwork.load(bundled_weights()).task, process, ground).passed
 
 
 def test_the_reference_pinout_is_what_a_build_writes(chip: Build) -> None:
@@ -165,7 +172,7 @@ def test_the_report_links_the_pinout_and_vouches_for_it(chip: Build) -> None:
 
 
 def test_without_imperfections_the_chip_is_that_of_the_function_check(chip: Build) -> None:
-    process, task = load_process(), Onn.load(bundled_weights()).task
+    process, task = load_process(), AveragingNetwork.load(bundled_weights()).task
     extracted = read_chip(file(chip, ".gds"), file(chip, ".pic.yml"), file(chip, ".bias.yml"), process)
     light = sampled_response.sample_scattering(
         extracted, draw_sample(extracted, imperfections(process).only(), 0), extracted.voltage_v, 16.0
@@ -376,7 +383,7 @@ def test_a_heater_moved_to_the_other_arm_loses_words(chip: Build, tmp_path: Path
 def test_a_bias_without_crosstalk_compensation_loses_words(relu_chip: Build) -> None:
     """The bias is programmed for a process without thermal crosstalk and applied to a chip with it."""
     chip, process, reference = relu_chip, load_process(), read_netlist(file(relu_chip, ".pic.yml"))
-    extraction, onn = extract(file(chip, ".gds"), process), Onn.load(NETWORKS / f"{NAME}_relu.npz")
+    extraction, onn = extract(file(chip, ".gds"), process), AveragingNetwork.load(NETWORKS / f"{NAME}_relu.npz")
     ground = wiring_of(extraction, process).common_ground
     without = process.model_copy(update={"imperfections": None})
     assert reference.board is not None
@@ -396,7 +403,7 @@ def test_with_finer_codes_the_relu_chip_has_its_full_margin(bits: int, relu_chip
     """The rounding of 16-bit codes takes more than a quarter of the margin, in another layout nothing."""
     card, reference = load_process(), read_netlist(file(relu_chip, ".pic.yml"))
     process = card.model_copy(update={"drive": card.drive.model_copy(update={"dac_bits": bits})})
-    extraction, onn = extract(file(relu_chip, ".gds"), process), Onn.load(NETWORKS / f"{NAME}_relu.npz")
+    extraction, onn = extract(file(relu_chip, ".gds"), process), AveragingNetwork.load(NETWORKS / f"{NAME}_relu.npz")
     ground = wiring_of(extraction, process).common_ground
     assert reference.board is not None
     bias = program(extraction.circuit, reference.board, onn, process, ground=ground).bias
@@ -433,7 +440,7 @@ def test_the_report_describes_the_factors_that_are_programmed(
 ) -> None:
     onn = carry_chain(Averaging(2, 4, 1))
 
-    def perturbed(network: Onn, *amplitudes: object) -> tuple[LayerFactor, ...]:
+    def perturbed(network: AveragingNetwork, *amplitudes: object) -> tuple[LayerFactor, ...]:
         # behind the output neurons there is no mesh
         *others, last, attenuators = factorise(network)
         assert isinstance(last.factor, SvdFactor)

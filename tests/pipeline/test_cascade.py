@@ -17,9 +17,9 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import read_bias
 from optinc_pdk.cli.commands import app
 from optinc_pdk.errors import InputError
-from optinc_pdk.file_sets import StagedFiles
-from optinc_pdk.onn import Layer, Onn, comparator_network
-from optinc_pdk.onn.cascade import cascade_tasks
+from optinc_pdk.io.file_sets import StagedFiles
+from optinc_pdk.networks import AveragingNetwork, Layer, comparator_network
+from optinc_pdk.networks.cascade import cascade_tasks
 from optinc_pdk.pipeline import cascade
 from optinc_pdk.pipeline.building import BuildOptions
 from optinc_pdk.pipeline.cascade import CASCADE_STAGES, CascadeBuild, build_cascade
@@ -123,7 +123,7 @@ def test_unusable_input_writes_nothing_and_leaves_an_earlier_build(chips: Cascad
     before = contents(chips.directory)
     first, second = (comparator_network(task) for task in cascade_tasks(4, 4, 2))
     plain = comparator_network(Averaging(4, 4, 2))
-    one_layer = Onn((Layer(np.full((2, 2), 0.5), np.zeros(2)),), second.task)
+    one_layer = AveragingNetwork((Layer(np.full((2, 2), 0.5), np.zeros(2)),), second.task)
     cases: list[tuple[dict[str, object], str]] = [
         ({"bits": 4}, "bits or servers"),
         ({"bits": 5, "servers": 2}, "bits = 5"),
@@ -157,7 +157,7 @@ def test_a_refusal_during_the_second_build_leaves_an_earlier_build(
     before = contents(chips.directory)
     builds = cascade.build_staged
 
-    def refuse_second(onn: Onn, staged: StagedFiles, options: BuildOptions, clock: Clock) -> Build:
+    def refuse_second(onn: AveragingNetwork, staged: StagedFiles, options: BuildOptions, clock: Clock) -> Build:
         if str(options.name).endswith("2"):
             raise InputError("the chip does not fit")
         return builds(onn, staged, options, clock)

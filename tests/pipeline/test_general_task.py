@@ -17,7 +17,7 @@ from optinc_pdk.circuit import Bias, read_bias, read_netlist
 from optinc_pdk.cli.commands import app
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import unitary_diagonal
-from optinc_pdk.onn import GeneralNetwork, Layer, NetworkComparison, NetworkData, NetworkLimits, factorise
+from optinc_pdk.networks import GeneralNetwork, Layer, NetworkComparison, NetworkData, NetworkLimits, factorise
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.pipeline.stages import Build
 from optinc_pdk.pipeline.tasks.sources import CheckOptions, checked_network

@@ -114,14 +114,14 @@ def test_what_needs_another_chip_is_refused(chips: Path, tmp_path: Path) -> None
         InputError,
         match=r"needs the chip of a network of .* for 4 servers, and .*unitary\.pic\.yml is that of a matrix of 4 × 4",
     ):
-        op.reprogram(gds, netlist, op.Onn.load(bundled()), tmp_path / "out")
+        op.reprogram(gds, netlist, op.AveragingNetwork.load(bundled()), tmp_path / "out")
     with pytest.raises(InputError, match="needs another chip"):
         op.reprogram(*files(chips, "real"), REAL, tmp_path / "out", read="field")
     assert not (tmp_path / "out").exists()
 
 
 def bundled() -> Path:
-    from optinc_pdk.onn import bundled_weights
+    from optinc_pdk.networks import bundled_weights
 
     return bundled_weights()
 

@@ -7,16 +7,16 @@ import pytest
 from chip_sizes import PROCESSES, sizes
 from studies import blocks, read_data
 
-import optinc_pdk.onn as onn_package
+import optinc_pdk.networks as networks_package
 from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import flatten
-from optinc_pdk.onn import Layer, Onn, bundled_weights, linked_network
+from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights, linked_network
 from optinc_pdk.report.chip_size import NetworkSize, mzi_loss_db, network_size, onn_size, paper_sizes
 from optinc_pdk.report.chip_size_table import size_markdown, size_rows
 
-NETWORKS = Path(onn_package.__file__).with_name("networks")
+NETWORKS = Path(networks_package.__file__).with_name("bundled")
 
 
 def paper(process: str = "soi220") -> tuple[NetworkSize, NetworkSize]:
@@ -26,7 +26,7 @@ def paper(process: str = "soi220") -> tuple[NetworkSize, NetworkSize]:
 
 @pytest.mark.parametrize("file", [bundled_weights(), bundled_weights(8), NETWORKS / "average_8bit_4servers_relu.npz"])
 def test_counts_equal_those_of_the_assembled_chip(file: Path) -> None:
-    onn, process = Onn.load(file), load_process()
+    onn, process = AveragingNetwork.load(file), load_process()
     size, onn = onn_size("x", onn, process), linked_network(onn, neurons=True)
     flat = flatten(assemble(onn, process, "x"))
     assert size.heaters == len(flat.instances_of("phase_shifter"))
@@ -45,7 +45,9 @@ def test_counts_equal_those_of_the_assembled_chip(file: Path) -> None:
 )
 def test_losses_are_near_to_those_of_the_extracted_chip(name: str, extracted_db: list[float]) -> None:
     """Extracted chips lose more between modulators and detectors, by guides between cells; an MZI loses 0.75 dB."""
-    losses = [layer.loss_db for layer in onn_size("x", Onn.load(NETWORKS / f"{name}.npz"), load_process()).layers]
+    losses = [
+        layer.loss_db for layer in onn_size("x", AveragingNetwork.load(NETWORKS / f"{name}.npz"), load_process()).layers
+    ]
     guides_db = np.subtract(extracted_db, losses)
     assert np.all((guides_db > 0.1) & (guides_db < 0.85)), guides_db
 
@@ -87,8 +89,8 @@ def test_no_die_exceeds_its_area_and_no_layer_is_lost() -> None:
 
 
 def test_a_network_with_wrong_words_has_no_light_budget() -> None:
-    good = Onn.load(bundled_weights())
-    wrong = Onn((*good.layers[:-1], Layer(0.5 * good.layers[-1].weight, good.layers[-1].bias)), good.task)
+    good = AveragingNetwork.load(bundled_weights())
+    wrong = AveragingNetwork((*good.layers[:-1], Layer(0.5 * good.layers[-1].weight, good.layers[-1].bias)), good.task)
     size = onn_size("wrong", wrong, load_process())
     assert size.light is None and size.exceeded_limits == ("loss",)
     assert "| wrong | 2-4-4-2-2 |" in size_markdown([size], load_process())
@@ -96,7 +98,7 @@ def test_a_network_with_wrong_words_has_no_light_budget() -> None:
 
 def test_sizes_without_a_budget_leave_power_and_loss_open() -> None:
     bare = load_process().model_copy(update={"budget": None})
-    for size in (*paper_sizes(Averaging(8, 4, 4), bare), onn_size("x", Onn.load(bundled_weights()), bare)):
+    for size in (*paper_sizes(Averaging(8, 4, 4), bare), onn_size("x", AveragingNetwork.load(bundled_weights()), bare)):
         assert size.light is None and size.limits["power"].holds is None and size.limits["loss"].holds is None
     assert "no budget" in size_markdown(paper_sizes(Averaging(8, 4, 4), bare), bare)
 

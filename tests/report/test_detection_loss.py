@@ -10,8 +10,8 @@ from optinc_pdk.assemble.die_plan import LOCAL_STRIPS
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Quantity, load_process
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Layer, Onn, bundled_weights, factorise, linked_network
-from optinc_pdk.onn.conditioning import check_gains, least_gains
+from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights, factorise, linked_network
+from optinc_pdk.networks.conditioning import check_gains, least_gains
 from optinc_pdk.report.detection_loss import detection_losses
 from optinc_pdk.simulate import program
 
@@ -24,18 +24,18 @@ def lossless_guides(name: str):
     return process.model_copy(update={"guide": guide, "activation": activation})
 
 
-def in_blocks() -> Onn:
+def in_blocks() -> AveragingNetwork:
     """A network with two blocks side by side, and two that share their inputs, in hidden layers."""
     rng = np.random.default_rng(5)
     shapes = ((4, 2), (8, 4), (4, 8), (2, 4))
     layers = [Layer(0.1 * rng.standard_normal(shape), rng.uniform(2.0, 4.0, shape[0])) for shape in shapes]
     layers[-1] = Layer(np.abs(layers[-1].weight), np.zeros(2))
-    return Onn(tuple(layers), Averaging(4, 4, 2), ("svd", ("approx", 4), ("approx", 4), "svd"))
+    return AveragingNetwork(tuple(layers), Averaging(4, 4, 2), ("svd", ("approx", 4), ("approx", 4), "svd"))
 
 
 NETWORKS = {
-    "comparators": lambda: Onn.load(bundled_weights(4, 4)),
-    "8 bits": lambda: Onn.load(bundled_weights(8, 4)),
+    "comparators": lambda: AveragingNetwork.load(bundled_weights(4, 4)),
+    "8 bits": lambda: AveragingNetwork.load(bundled_weights(8, 4)),
     "blocks": in_blocks,
 }
 
@@ -64,7 +64,7 @@ def test_a_mesh_that_loses_too_much_is_refused() -> None:
         Layer(wide, np.ones(160)),
         Layer(np.abs(rng.standard_normal((4, 160))), np.zeros(4)),
     )
-    onn = Onn(layers, task, ("svd", ("approx", 160), "svd"))
+    onn = AveragingNetwork(layers, task, ("svd", ("approx", 160), "svd"))
     factors = factorise(onn)
     process = load_process("soi220_fast")
     with pytest.raises(InputError, match=r"layers\.1: .*161 MZIs and attenuators in series of 0\.504 dB each"):

@@ -3,18 +3,18 @@
 import numpy as np
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn import Layer, Onn, factorise
+from optinc_pdk.networks import AveragingNetwork, Layer, factorise
 from optinc_pdk.report.terminal_tables import factor_rows, factor_table
 
 
-def network() -> Onn:
+def network() -> AveragingNetwork:
     rng = np.random.default_rng(0)
     weights = [rng.normal(size=(8, 4)), np.kron(np.eye(2), np.ones((4, 4))), rng.normal(size=(4, 8))]
     # biases that keep every hidden unit alive; one at the outputs would need another hidden unit
     layers = tuple(
         Layer(weight, np.full(len(weight), bias)) for weight, bias in zip(weights, (1e3, 1e3, 0.0), strict=True)
     )
-    return Onn(layers, Averaging(8, 4, 4), ("svd", ("approx", 4), ("approx", 4)))
+    return AveragingNetwork(layers, Averaging(8, 4, 4), ("svd", ("approx", 4), ("approx", 4)))
 
 
 def test_rows_count_mzis_trees_and_savings() -> None:
@@ -51,7 +51,7 @@ def test_errors_are_relative_to_layer_and_blocks() -> None:
 def test_trees_are_counted_with_their_loss() -> None:
     onn = network()
     layers = (onn.layers[0], Layer(np.random.default_rng(1).normal(size=(8, 8)), np.zeros(8)), onn.layers[2])
-    row = factor_rows(Onn(layers, onn.task, onn.factor), splitter_db=0.3)[1]
+    row = factor_rows(AveragingNetwork(layers, onn.task, onn.factor), splitter_db=0.3)[1]
     assert row["tree_splitters"] == 8 + 8
     np.testing.assert_allclose(row["tree_loss_db"], 2 * (10 * np.log10(2) + 0.3))
 

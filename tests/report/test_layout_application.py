@@ -17,7 +17,7 @@ from chromium_driver import CHROMIUM, Browser, chromium
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import Bias, read_bias, read_netlist
-from optinc_pdk.onn import carry_chain
+from optinc_pdk.networks import carry_chain
 from optinc_pdk.pipeline.building import build
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: install chromium")

@@ -9,7 +9,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import read_netlist
 from optinc_pdk.extract import extract
-from optinc_pdk.onn import carry_chain
+from optinc_pdk.networks import carry_chain
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.extracted_names import ExtractedNames
 from optinc_pdk.report.layout_application import LayoutData, layer_titles, read_process_shapes

@@ -18,7 +18,7 @@ from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import read_bias, read_netlist
-from optinc_pdk.onn import GeneralNetwork, Layer, carry_chain
+from optinc_pdk.networks import GeneralNetwork, Layer, carry_chain
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.pipeline.tasks.chip_task import MOST_SAMPLES
 from optinc_pdk.report.layout_light import DARK_DB, STEP_DB

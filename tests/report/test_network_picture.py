@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optinc_pdk.onn import NetworkComparison, NetworkData, NetworkLimits
+from optinc_pdk.networks import NetworkComparison, NetworkData, NetworkLimits
 from optinc_pdk.report.network_picture import network_png
 
 LIMITS = NetworkLimits(0.999, 0.01, None)

@@ -22,7 +22,7 @@ from optinc_pdk.report.matrix_maps import MatrixMap
 from optinc_pdk.report.rule_results import page_rows
 from optinc_pdk.signoff.drc.design_rule_check import RuleResult
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
-from optinc_pdk.tolerance.eye_diagram import Eye
+from optinc_pdk.studies.eye_diagram import Eye
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: install chromium")
 RULE = "metal.ground_rise"

@@ -192,7 +192,7 @@ def test_wrong_pictures_are_refused_before_any_work(tmp_path: Path, run: Run) ->
 
 def test_the_meshes_of_a_network_have_no_picture(tmp_path: Path, run: Run) -> None:
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.onn import carry_chain
+    from optinc_pdk.networks import carry_chain
 
     carry_chain(Averaging(2, 4, 1)).save(tmp_path / "net.npz")
     code, _, err = run("factor", tmp_path / "net.npz", "--picture", tmp_path / "mesh.svg")

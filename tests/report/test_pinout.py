@@ -17,7 +17,7 @@ from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import Circuit, flatten, read_bias, read_netlist
 from optinc_pdk.circuit.board import label_tuple
 from optinc_pdk.extract import Extraction, extract
-from optinc_pdk.onn import carry_chain
+from optinc_pdk.networks import carry_chain
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.pin_functions import board_functions
 from optinc_pdk.report.pinout import read_pinout

@@ -18,11 +18,11 @@ from chromium_driver import CHROMIUM, Browser, chromium
 from circuit_faults.layouts import PROCESS, Drawn, draw
 
 from optinc_pdk.circuit import Circuit, read_reference
+from optinc_pdk.io.yaml_files import dump_yaml
 from optinc_pdk.report.layout_markers import DIFFERENCES, FAULTS
 from optinc_pdk.report.verification_layout import verification_layout
 from optinc_pdk.report.verification_page import VerifiedFiles, circuit_findings, render_verification
 from optinc_pdk.signoff.verification import Verification, verify
-from optinc_pdk.yaml_io import dump_yaml
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: install chromium")
 DELAY = "guide split,o3 – join,o2"

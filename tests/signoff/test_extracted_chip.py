@@ -16,7 +16,7 @@ from optinc_pdk.circuit import read_netlist, write_bias, write_netlist
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract, mask_layout
 from optinc_pdk.layout import lay_out_network, to_layout, write_gds
-from optinc_pdk.onn import carry_chain
+from optinc_pdk.networks import carry_chain
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.electrical.wiring import read_wiring
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip

@@ -15,7 +15,7 @@ from optinc_pdk.circuit import Bias, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.layout import ChipLayout, floorplan, to_layout, write_gds
-from optinc_pdk.onn import carry_chain
+from optinc_pdk.networks import carry_chain
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.electrical.wiring import wiring_of
 from optinc_pdk.signoff.function import FunctionResult, check_function, check_scattering, server_errors

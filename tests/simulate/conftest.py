@@ -13,7 +13,7 @@ from optinc_pdk.assemble.component_library import device_types
 from optinc_pdk.cards import Quantity, load_process
 from optinc_pdk.circuit import CircuitBuilder, flatten
 from optinc_pdk.models import device_s, net_transmission
-from optinc_pdk.onn import carry_chain, without_output_bias
+from optinc_pdk.networks import carry_chain, without_output_bias
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.s_parameters.files import write_scattering
 

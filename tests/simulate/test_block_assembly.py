@@ -13,7 +13,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Quantity
 from optinc_pdk.circuit import NetlistError, Neuron, flatten
 from optinc_pdk.models import device_s
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.signoff.function import check_function, path_loss_db, server_errors
 from optinc_pdk.simulate import analyse, program, scattering
 from optinc_pdk.simulate.programming.detection_jacobian import jacobian, linear_response, residual
@@ -41,7 +41,7 @@ def random_onn(widths, blocks, seed=0):
     ]
     layers[-1] = replace(layers[-1], bias=np.zeros(widths[-1]))
     task = Averaging(2 * widths[-1], 2, widths[-1])
-    return Onn(tuple(layers), task, tuple("svd" if s == "svd" else ("approx", s) for s in blocks))
+    return AveragingNetwork(tuple(layers), task, tuple("svd" if s == "svd" else ("approx", s) for s in blocks))
 
 
 def in_blocks(onn):
@@ -62,7 +62,7 @@ def in_blocks(onn):
     weights[-1] = weights[-1].reshape(size, size, -1)[np.arange(size), np.arange(size)]
     biases = [np.repeat(layer.bias, size) for layer in onn.layers[1:-1]] + [onn.layers[-1].bias]
     layers = (Layer(first, bias), *(Layer(w, b) for w, b in zip(weights, biases, strict=True)))
-    return Onn(layers, onn.task, (("approx", size),) * len(layers))
+    return AveragingNetwork(layers, onn.task, (("approx", size),) * len(layers))
 
 
 CHIPS = [
@@ -137,7 +137,7 @@ def test_every_word_is_exact(process, block, realisation, local):
 
 def test_every_word_of_a_network_in_blocks_of_two_is_exact(process):
     # one server, which receives its own words
-    same = Onn(tuple(Layer(np.eye(2), np.zeros(2)) for _ in range(3)), Averaging(4, 1, 2))
+    same = AveragingNetwork(tuple(Layer(np.eye(2), np.zeros(2)) for _ in range(3)), Averaging(4, 1, 2))
     onn = in_blocks(same)
     assert onn.structure == (2, 8, 4, 2)
     np.testing.assert_allclose(onn.forward(onn.task.lattice()), onn.task.lattice())

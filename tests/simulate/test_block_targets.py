@@ -9,7 +9,7 @@ import pytest
 
 from optinc_pdk.assemble import assemble
 from optinc_pdk.cards import with_field_outputs
-from optinc_pdk.onn import GeneralNetwork, Layer
+from optinc_pdk.networks import GeneralNetwork, Layer
 from optinc_pdk.simulate.circuit_optics import analyse
 from optinc_pdk.simulate.programming.block_targets import block_targets, part_targets, with_electronics
 from optinc_pdk.simulate.programming.detection_jacobian import jacobian, linear_response, residual, row_scales

@@ -9,8 +9,8 @@ import pytest
 
 from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import decide_steps
-from optinc_pdk.onn import comparator_network, factorise
-from optinc_pdk.onn.cascade import cascade_tasks
+from optinc_pdk.networks import comparator_network, factorise
+from optinc_pdk.networks.cascade import cascade_tasks
 from optinc_pdk.signoff.cascade import check_cascade, link_amplitudes
 from optinc_pdk.signoff.function import check_function
 from optinc_pdk.simulate import program, scattering, transmit

@@ -16,7 +16,7 @@ from optinc_pdk.circuit import Board, Circuit, read_bias, read_netlist
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.matrices import MatrixTarget
-from optinc_pdk.onn import carry_chain
+from optinc_pdk.networks import carry_chain
 from optinc_pdk.signoff.electrical.wiring import wiring_of
 
 PROCESS = load_process()

@@ -9,7 +9,7 @@ import pytest
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import Bias
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.simulate import analyse, heater_phases, program
 from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
 
@@ -25,7 +25,7 @@ def largest_error(phase, target):
 def placed(process):
     """A small network, its board and its circuit as from a layout, with positions."""
     v = np.random.default_rng(5).uniform(0.5, 1.0, (4, 1))
-    onn = Onn((Layer(v, -0.25 * v[:, 0]), Layer(v.T / np.sum(v**2), np.zeros(1))), Averaging(2, 2, 1))
+    onn = AveragingNetwork((Layer(v, -0.25 * v[:, 0]), Layer(v.T / np.sum(v**2), np.zeros(1))), Averaging(2, 2, 1))
     circuit, board = chip(onn, process)
     position = np.random.default_rng(2).uniform(0.0, 1500.0, (len(circuit.instances), 2))
     return onn, board, replace(circuit, position_um=position)

@@ -12,7 +12,7 @@ from optinc_pdk.assemble import draft_circuit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import Board, NetlistError, detector_groups, label_tuple, read_netlist, write_netlist
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Layer, Onn, comparator_network, lattice_score
+from optinc_pdk.networks import AveragingNetwork, Layer, comparator_network, lattice_score
 from optinc_pdk.simulate import program, scattering, transmit
 from optinc_pdk.simulate.programming.targets import layer_targets
 
@@ -21,7 +21,7 @@ from .conftest import all_words, chip
 GAIN = 4.0
 
 
-def comparators() -> Onn:
+def comparators() -> AveragingNetwork:
     """The average of one symbol of four servers by three comparators, one of which is inverted.
 
     t is the sum of the symbols, 0 to 12; the output is Σ_j [t >= 4 j] for j = 1, 2, 3.
@@ -31,7 +31,7 @@ def comparators() -> Onn:
     bias = 0.5 - GAIN * (edges - 0.5)
     weight[2], bias[2] = -weight[2], 1.0 - bias[2]
     layers = (Layer(weight, bias), Layer(np.array([[1.0, 1.0, -1.0]]), np.array([1.0])))
-    return Onn(layers, Averaging(2, 4, 1), activation="clipped_relu")
+    return AveragingNetwork(layers, Averaging(2, 4, 1), activation="clipped_relu")
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from optinc_pdk.circuit import NetlistError
 from optinc_pdk.drive import DistanceCrosstalk
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import SvdFactor, svd_generic
-from optinc_pdk.onn import Layer, Onn, bundled_weights, factorise, without_output_bias
-from optinc_pdk.onn.normalisation import lattice_score
+from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights, factorise, without_output_bias
+from optinc_pdk.networks.normalisation import lattice_score
 from optinc_pdk.simulate import analyse, heater_phases, program, scattering, transmit
 from optinc_pdk.simulate.programming.detection_jacobian import (
     jacobian,
@@ -43,7 +43,7 @@ def random_onn(hidden, factor=(), seed=0, least_bias=1.0):
         for into, out in pairwise(widths)
     ]
     layers[-1] = replace(layers[-1], bias=np.zeros(2))
-    return Onn(tuple(layers), TASK, factor)
+    return AveragingNetwork(tuple(layers), TASK, factor)
 
 
 def problem_of(onn, process, seed=1, factors=None):
@@ -159,7 +159,7 @@ def test_a_quadrature_weight_keeps_oscillators_in_phase(process):
 
 def test_every_word_of_the_default_network(process):
     process = with_parameters(process, extinction_db=400.0)
-    onn = without_output_bias(Onn.load(bundled_weights()))
+    onn = without_output_bias(AveragingNetwork.load(bundled_weights()))
     circuit, board = chip(onn, process)
     programmed = program(circuit, board, onn, process)
     assert programmed.error.max() < 2e-4

@@ -12,7 +12,7 @@ import optinc_pdk as op
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Bias, Board, NetlistError, read_bias, read_netlist
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Layer
+from optinc_pdk.networks import Layer
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.simulate import Scattering, scattering, transmit_vectors
 from optinc_pdk.simulate.transmission.vector_reception import input_amplitudes

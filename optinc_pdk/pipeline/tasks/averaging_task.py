@@ -16,10 +16,10 @@ from optinc_pdk.averaging.score import Score
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
-from optinc_pdk.onn import LayerFactor, Onn, factorise, lattice_score, linked_network, output_notes
-from optinc_pdk.onn.build_memory import estimated_memory_gb
-from optinc_pdk.onn.conditioning import check_gains
-from optinc_pdk.onn.network import ACTIVATIONS
+from optinc_pdk.networks import AveragingNetwork, LayerFactor, factorise, lattice_score, linked_network, output_notes
+from optinc_pdk.networks.build_memory import estimated_memory_gb
+from optinc_pdk.networks.conditioning import check_gains
+from optinc_pdk.networks.network import ACTIVATIONS
 from optinc_pdk.pipeline.tasks.chip_task import (
     MOST_SAMPLES,
     NetworkTask,
@@ -65,7 +65,7 @@ class AveragingTask(NetworkTask):
         inputs: (M,) amplitude of level 3 of each symbol in the input fibres; None for the default.
     """
 
-    given: Onn
+    given: AveragingNetwork
     process: Process
     inputs: Sequence[float] | None
 
@@ -74,7 +74,7 @@ class AveragingTask(NetworkTask):
         return self.process.link.kind == "neurons"
 
     @cached_property
-    def onn(self) -> Onn:
+    def onn(self) -> AveragingNetwork:
         """The network with the output neurons that the link needs."""
         return linked_network(self.given, self._neurons)
 
@@ -237,10 +237,10 @@ def _speed(
     from optinc_pdk.report.eye_maps import RateEyes
     from optinc_pdk.signoff.function import function_inputs
     from optinc_pdk.simulate.transmission.noise import missing_bandwidths
-    from optinc_pdk.tolerance.error_estimate import error_margins
-    from optinc_pdk.tolerance.eye_diagram import eye_diagrams
-    from optinc_pdk.tolerance.highest_rates import find_rate_limits, rates_without_limits
-    from optinc_pdk.tolerance.link_energy import link_energy
+    from optinc_pdk.studies.error_estimate import error_margins
+    from optinc_pdk.studies.eye_diagram import eye_diagrams
+    from optinc_pdk.studies.highest_rates import find_rate_limits, rates_without_limits
+    from optinc_pdk.studies.link_energy import link_energy
 
     inputs = function_inputs(task)
     margins = error_margins(s, inputs, board, bias)

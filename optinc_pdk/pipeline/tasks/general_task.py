@@ -14,10 +14,10 @@ from optinc_pdk.assemble import CircuitDraft, draft_circuit
 from optinc_pdk.cards import Process, with_field_outputs
 from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
-from optinc_pdk.file_writing import write_atomic
-from optinc_pdk.onn import GeneralNetwork, LayerFactor, NetworkComparison, factorise
-from optinc_pdk.onn.build_memory import circuit_memory_gb
-from optinc_pdk.onn.conditioning import check_gains
+from optinc_pdk.io.writing import write_atomic
+from optinc_pdk.networks import GeneralNetwork, LayerFactor, NetworkComparison, factorise
+from optinc_pdk.networks.build_memory import circuit_memory_gb
+from optinc_pdk.networks.conditioning import check_gains
 from optinc_pdk.pipeline.tasks.chip_task import (
     MOST_SAMPLES,
     NetworkTask,

@@ -15,7 +15,7 @@ from optinc_pdk.circuit import Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import MeshShape
-from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.matrices import (
     RECTANGLE,
     MatrixComparison,
@@ -24,7 +24,7 @@ from optinc_pdk.matrices import (
     compare_matrices,
     factor_matrix,
 )
-from optinc_pdk.onn.build_memory import BASE_GB, HEATER_GB
+from optinc_pdk.networks.build_memory import BASE_GB, HEATER_GB
 from optinc_pdk.pipeline.tasks.chip_task import MOST_SAMPLES, SizeEstimate, Stages
 from optinc_pdk.report.formatting import format_percent
 

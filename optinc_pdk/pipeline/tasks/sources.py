@@ -14,20 +14,20 @@ from optinc_pdk.assemble import check_buildable
 from optinc_pdk.errors import ArgumentError, InputError
 from optinc_pdk.matrices import TOLERANCE, MatrixReading, MatrixTarget
 from optinc_pdk.matrices.target import is_matrix_file
-from optinc_pdk.onn import (
+from optinc_pdk.networks import (
+    AveragingNetwork,
     GeneralNetwork,
     NetworkData,
     NetworkLimits,
-    Onn,
     bundled_weights,
     check_data,
     normalise,
     read_data,
 )
-from optinc_pdk.onn.network_comparison import AGREEMENT
-from optinc_pdk.onn.weight_files import load_network
+from optinc_pdk.networks.network_comparison import AGREEMENT
+from optinc_pdk.networks.weight_files import load_network
 
-Source = str | Path | Onn | GeneralNetwork | MatrixTarget | NDArray[Any]
+Source = str | Path | AveragingNetwork | GeneralNetwork | MatrixTarget | NDArray[Any]
 """What a chip can be built from: a file, a network or a matrix."""
 Data = str | Path | NDArray[Any] | Sequence[Any]
 """What the chip of a general network is checked with: a file, inputs, or inputs with labels or outputs."""
@@ -67,7 +67,9 @@ class CheckedNetwork:
     limits: NetworkLimits
 
 
-def read_source(weights: Source | None, options: CheckOptions) -> tuple[Onn | CheckedNetwork | MatrixTarget, str, str]:
+def read_source(
+    weights: Source | None, options: CheckOptions
+) -> tuple[AveragingNetwork | CheckedNetwork | MatrixTarget, str, str]:
     """Read the network or matrix, and check that a chip can be built from it.
 
     Args:
@@ -83,9 +85,9 @@ def read_source(weights: Source | None, options: CheckOptions) -> tuple[Onn | Ch
     if isinstance(weights, MatrixTarget):
         refuse_options("an array or file", read=options.read, tolerance=options.tolerance)
         return _matrix(weights, options), "chip", ""
-    if weights is not None and not isinstance(weights, str | Path | Onn | GeneralNetwork):
+    if weights is not None and not isinstance(weights, str | Path | AveragingNetwork | GeneralNetwork):
         return _matrix(MatrixTarget(weights, *_matrix_options(options)), options), "chip", ""
-    if isinstance(weights, Onn | GeneralNetwork):
+    if isinstance(weights, AveragingNetwork | GeneralNetwork):
         network, stem, prefix = weights, "chip", ""
     else:
         path = bundled_weights() if weights is None else Path(weights)

@@ -10,7 +10,7 @@ import klayout.db as kdb
 import klayout.rdb as rdb
 
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.file_writing import saved_bytes, write_atomic
+from optinc_pdk.io.writing import saved_bytes, write_atomic
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult, RuleResult
 from optinc_pdk.signoff.layout_faults import FAULT_KINDS, LayoutFault
 

@@ -28,7 +28,7 @@ from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.averaging.fibre_words import symbol_maxima
 from optinc_pdk.circuit import Bias, Board
-from optinc_pdk.onn import Onn
+from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, DetectionMatrix, HiddenLayer
 from optinc_pdk.simulate.transmission.reception import TOP_LEVEL
 
@@ -92,7 +92,7 @@ def certify(
     network: ChipNetwork,
     board: Board,
     bias: Bias,
-    onn: Onn,
+    onn: AveragingNetwork,
     saturation: Sequence[Floats],
     ideal: Sequence[Interval],
 ) -> Certificate:

@@ -15,7 +15,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn import Onn
+from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.signoff.function.closed_form import NoCertificateError, certify_closed_form
 from optinc_pdk.signoff.function.inputs import FunctionInputs, plan_inputs
 from optinc_pdk.signoff.function.optical_response import (
@@ -43,7 +43,7 @@ def check_function(
     process: Process,
     ground: SharedGround | None = None,
     *,
-    onn: Onn | None = None,
+    onn: AveragingNetwork | None = None,
     on_progress: Progress | None = None,
 ) -> FunctionResult:
     """Simulate the extracted circuit, driven by the DAC codes of a bias, and read the words of every input.
@@ -91,7 +91,7 @@ def check_scattering(
     bias: Bias,
     task: Averaging,
     *,
-    onn: Onn | None = None,
+    onn: AveragingNetwork | None = None,
     inputs: FunctionInputs | None = None,
     on_progress: Progress | None = None,
 ) -> FunctionResult:

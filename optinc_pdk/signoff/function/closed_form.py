@@ -9,10 +9,10 @@ import numpy as np
 
 from optinc_pdk.arrays import Floats
 from optinc_pdk.circuit import Bias, Board
-from optinc_pdk.onn import Layer, Onn, ProofError, prove, realised_network, saturation_margins
-from optinc_pdk.onn.closed_form.comparators import card_form
-from optinc_pdk.onn.closed_form.stage import unit_functions
-from optinc_pdk.onn.normalisation import DEAD_FRACTION, hidden_maxima
+from optinc_pdk.networks import AveragingNetwork, Layer, ProofError, prove, realised_network, saturation_margins
+from optinc_pdk.networks.closed_form.comparators import card_form
+from optinc_pdk.networks.closed_form.stage import unit_functions
+from optinc_pdk.networks.normalisation import DEAD_FRACTION, hidden_maxima
 from optinc_pdk.signoff.function.certificate import Certificate, Interval, certify
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.detection import network_of
@@ -25,7 +25,7 @@ class NoCertificateError(ValueError):
     """The network admits no certificate; the message states why."""
 
 
-def certify_closed_form(s: Scattering, board: Board, bias: Bias, onn: Onn) -> Certificate:
+def certify_closed_form(s: Scattering, board: Board, bias: Bias, onn: AveragingNetwork) -> Certificate:
     """Prove that a network is exact, and bound the errors of the chip that realises it.
 
     Args:
@@ -67,7 +67,7 @@ def certify_closed_form(s: Scattering, board: Board, bias: Bias, onn: Onn) -> Ce
         raise NoCertificateError(str(fault)) from fault
 
 
-def amplitude_scales(onn: Onn) -> list[Floats]:
+def amplitude_scales(onn: AveragingNetwork) -> list[Floats]:
     """Compute the hidden signals that the chip sends with amplitude 1: their maxima over all words.
 
     The peaks of a closed form may be larger than what words produce. Then a signal's maximum is below 1, and it is 0
@@ -84,7 +84,7 @@ def amplitude_scales(onn: Onn) -> list[Floats]:
     return [np.where(maximum > DEAD_FRACTION, maximum, 0.0) for maximum in hidden_maxima(onn)]
 
 
-def scaled(onn: Onn, scales: Sequence[Floats]) -> Onn:
+def scaled(onn: AveragingNetwork, scales: Sequence[Floats]) -> AveragingNetwork:
     """Return a network with the same outputs for all words, whose hidden signals are divided by their maxima.
 
     Args:
@@ -101,10 +101,11 @@ def scaled(onn: Onn, scales: Sequence[Floats]) -> Onn:
     return replace(onn, layers=layers)
 
 
-def pre_activations(onn: Onn) -> list[Interval]:
+def pre_activations(onn: AveragingNetwork) -> list[Interval]:
     """Return bounds of the ideal pre-activations of a network of comparators, for all words.
 
-    Every unit reads one integer signal between 0 and its peak, see `optinc_pdk.onn.closed_form.stage.unit_functions`.
+    Every unit reads one integer signal between 0 and its peak, see
+    `optinc_pdk.networks.closed_form.stage.unit_functions`.
 
     Args:
         onn: Network of comparators, unchanged.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from optinc_pdk.file_writing import write_atomic
+from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.signoff.function.result import FunctionResult
 
 SCHEMA = 1

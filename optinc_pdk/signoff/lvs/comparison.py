@@ -16,9 +16,9 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit, flatten
 from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.golden_devices import device_symmetries
-from optinc_pdk.file_writing import saved_bytes, write_atomic
 from optinc_pdk.gc_control import gc_paused
-from optinc_pdk.json_io import json_text
+from optinc_pdk.io.json_files import json_text
+from optinc_pdk.io.writing import saved_bytes, write_atomic
 from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.signoff.lvs import coupler_settings, differences, guide_lengths, padless_nets, path_lengths
 from optinc_pdk.signoff.lvs.differences import Difference

@@ -16,7 +16,7 @@ from optinc_pdk.circuit import Board, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.matrices import TOLERANCE, MatrixReading, MatrixTarget
-from optinc_pdk.onn import LayerFactor, Network
+from optinc_pdk.networks import LayerFactor, Network
 from optinc_pdk.simulate.programming.matrix_program import MatrixProgramming, program_matrix
 from optinc_pdk.simulate.programming.program import Programming, program_network
 
@@ -86,7 +86,7 @@ def program(
             :class:`optinc_pdk.drive.DenseCrosstalk`; the powers compensate for it. None for that of the card between
             the heaters at their positions, see :func:`optinc_pdk.simulate.heater_drive.crosstalk.nominal_crosstalk`.
             Give the identity for no crosstalk.
-        factors: For a network, its factorisation; None to compute it with :func:`optinc_pdk.onn.factorise`.
+        factors: For a network, its factorisation; None to compute it with :func:`optinc_pdk.networks.factorise`.
         inputs: For a network that averages words, (M,) amplitude of level 3 of each symbol in the input fibres, for
             which ``factors`` are computed; the bias states it. None if the largest value of any input has amplitude 1.
         read: For a matrix, what is read at the outputs; None for that of a ``MatrixTarget``, else for fields if the

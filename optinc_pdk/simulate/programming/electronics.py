@@ -11,7 +11,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Board
 from optinc_pdk.circuit.bias import Activation
 from optinc_pdk.drive import RangeError
-from optinc_pdk.onn.conditioning import describe_rows
+from optinc_pdk.networks.conditioning import describe_rows
 from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, SourceFields, linear_response
 from optinc_pdk.simulate.programming.targets import LayerTarget
 from optinc_pdk.simulate.s_parameters.scattering import modulator_leak

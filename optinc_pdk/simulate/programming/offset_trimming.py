@@ -16,8 +16,8 @@ import numpy as np
 from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board
-from optinc_pdk.onn import GeneralNetwork, LayerFactor
-from optinc_pdk.onn.network import activate
+from optinc_pdk.networks import GeneralNetwork, LayerFactor
+from optinc_pdk.networks.network import activate
 from optinc_pdk.simulate.programming.electronics import check_offsets, round_significant
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.detection import network_of

@@ -12,7 +12,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
 from optinc_pdk.drive import DenseCrosstalk, SharedGround, compensate, drive_heaters, readback
 from optinc_pdk.factor.mesh import wrap
-from optinc_pdk.onn import GeneralNetwork, LayerFactor, Network, factorise, realised_network
+from optinc_pdk.networks import GeneralNetwork, LayerFactor, Network, factorise, realised_network
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
 from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
 from optinc_pdk.simulate.heater_drive.phases import heater_parameters
@@ -93,7 +93,7 @@ def program_network(
             :class:`optinc_pdk.drive.DenseCrosstalk`; the powers compensate for it. None for that of the card between
             the heaters at their positions, see :func:`optinc_pdk.simulate.heater_drive.crosstalk.nominal_crosstalk`.
             Give the identity for no crosstalk.
-        factors: Factorisation of the network; None to compute it with :func:`optinc_pdk.onn.factorise`.
+        factors: Factorisation of the network; None to compute it with :func:`optinc_pdk.networks.factorise`.
         inputs: (M,) amplitude of level 3 of each symbol in the input fibres, for which ``factors`` are computed; the
             bias states it. None if the largest value of any input has amplitude 1.
 

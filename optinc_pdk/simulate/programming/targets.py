@@ -11,7 +11,7 @@ import numpy as np
 from optinc_pdk.arrays import Bools, Complexes, Floats, Ints
 from optinc_pdk.assemble import WeightBlock, layer_blocks
 from optinc_pdk.circuit import Board, Labels, Neuron, detector_groups, label_tuple
-from optinc_pdk.onn import LayerFactor, Network, NetworkTask, factorise, realised_network
+from optinc_pdk.networks import LayerFactor, Network, NetworkTask, factorise, realised_network
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def layer_targets(onn: Network, board: Board, factors: Sequence[LayerFactor] | N
     Args:
         onn: The network.
         board: Board netlist with the labels of sources and detectors.
-        factors: Factorisation of each layer; by default that of :func:`optinc_pdk.onn.factorise`.
+        factors: Factorisation of each layer; by default that of :func:`optinc_pdk.networks.factorise`.
 
     Returns:
         The target of each layer.

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from optinc_pdk.arrays import Floats
 from optinc_pdk.circuit import Bias, Board, NetlistError
 from optinc_pdk.errors import InputError
-from optinc_pdk.onn.general_network import VectorTask
+from optinc_pdk.networks.general_network import VectorTask
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.simulate.transmission.reception import CHUNK

@@ -50,7 +50,7 @@ def replays_at_once(scenario: Scenario, folder: Path, count: int, processes: int
 def builds_at_once(folder: Path, count: int) -> Rounds:
     """Build two networks under one name by two processes of the command line at once."""
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.onn import carry_chain, comparator_network
+    from optinc_pdk.networks import carry_chain, comparator_network
 
     folder.mkdir()
     weights = [folder / "one.npz", folder / "two.npz"]

@@ -33,10 +33,10 @@ COMPUTATIONS = (
     ("optinc_pdk.signoff.cascade", "link_extracted"),
     ("optinc_pdk.signoff.cascade", "check_cascade"),
     ("optinc_pdk.report.plots", "outputs_png"),
-    ("optinc_pdk.tolerance.montecarlo.plots", "yield_png"),
-    ("optinc_pdk.tolerance.montecarlo.plots", "errors_png"),
-    ("optinc_pdk.tolerance.montecarlo.plots", "waterfall_png"),
-    ("optinc_pdk.tolerance.montecarlo.plots", "tolerance_png"),
+    ("optinc_pdk.studies.montecarlo.plots", "yield_png"),
+    ("optinc_pdk.studies.montecarlo.plots", "errors_png"),
+    ("optinc_pdk.studies.montecarlo.plots", "waterfall_png"),
+    ("optinc_pdk.studies.montecarlo.plots", "tolerance_png"),
 )
 """Functions of a build and of a yield run that compute; reading and writing of files is not among them."""
 

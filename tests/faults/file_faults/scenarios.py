@@ -39,7 +39,7 @@ class Scenario:
 def builds(scratch: Path) -> Iterator[Scenario]:
     """A build in an empty folder, over an earlier build, and over one with more files."""
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.onn import carry_chain
+    from optinc_pdk.networks import carry_chain
     from optinc_pdk.pipeline.building import build
 
     network, recording = carry_chain(Averaging(2, 4, 1)), Recording()
@@ -89,7 +89,7 @@ def cascade(scratch: Path) -> Iterator[Scenario]:
 def _level_again(scratch: Path, arguments: dict[str, Any]) -> Scenario:
     """A build of one chip of an earlier cascade, whose report no longer holds then."""
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.onn import carry_chain
+    from optinc_pdk.networks import carry_chain
     from optinc_pdk.pipeline.building import build
 
     recording, network, chip = Recording(), carry_chain(Averaging(2, 4, 1)), f"{arguments['name']}_level1"
@@ -123,15 +123,15 @@ def yield_runs(scratch: Path) -> Iterator[Scenario]:
     """A yield run over an earlier one, and one that is resumed."""
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.cards import load_process
-    from optinc_pdk.chip_files import chip_files
-    from optinc_pdk.onn import carry_chain
+    from optinc_pdk.io.chip_files import chip_files
+    from optinc_pdk.networks import carry_chain
     from optinc_pdk.pipeline.building import build
-    from optinc_pdk.tolerance import imperfections, read_chip
-    from optinc_pdk.tolerance.montecarlo.evaluation import run_serially
-    from optinc_pdk.tolerance.montecarlo.records import SampleJob
-    from optinc_pdk.tolerance.montecarlo.sample_study import Runner
-    from optinc_pdk.tolerance.montecarlo.study import YieldStudy
-    from optinc_pdk.tolerance.montecarlo.yield_run import header_of, run_yield
+    from optinc_pdk.studies import imperfections, read_chip
+    from optinc_pdk.studies.montecarlo.evaluation import run_serially
+    from optinc_pdk.studies.montecarlo.records import SampleJob
+    from optinc_pdk.studies.montecarlo.sample_study import Runner
+    from optinc_pdk.studies.montecarlo.study import YieldStudy
+    from optinc_pdk.studies.montecarlo.yield_run import header_of, run_yield
 
     task, process = Averaging(2, 4, 1), load_process()
     build(carry_chain(task), scratch / "chip", NAME)
@@ -173,8 +173,8 @@ def yield_runs(scratch: Path) -> Iterator[Scenario]:
 def training(scratch: Path) -> Iterator[Scenario]:
     """A training with a checkpoint, over the weights of an earlier one."""
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.onn import Onn, carry_chain
-    from optinc_pdk.onn.training.train import TrainingSchedule, train
+    from optinc_pdk.networks import AveragingNetwork, carry_chain
+    from optinc_pdk.networks.training.train import TrainingSchedule, train
 
     start = carry_chain(Averaging(2, 4, 1))
     schedule = TrainingSchedule(steps=6, noise=0.0, evaluations=3, stop=False)
@@ -199,7 +199,7 @@ def training(scratch: Path) -> Iterator[Scenario]:
         checkpoint = folder / "state.npz"
         if checkpoint.exists():
             _check_checkpoint(checkpoint)
-        Onn.load(folder / "weights.npz")
+        AveragingNetwork.load(folder / "weights.npz")
         found = (folder / "weights.npz").read_bytes()
         if found not in (old, new):
             raise ViolationError("weights.npz is neither of the earlier training nor of this one")
@@ -218,7 +218,7 @@ def _check_checkpoint(path: Path) -> None:
 
 def file_set(scratch: Path) -> Iterator[Scenario]:
     """Files of a command that writes a table and pictures, such as ``noise`` or ``spectrum``."""
-    from optinc_pdk.file_sets import write_files
+    from optinc_pdk.io.file_sets import write_files
 
     names = ("chip.noise.png", "sub/picture.png", "chip.noise.csv")
 

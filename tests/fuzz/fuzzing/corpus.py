@@ -12,8 +12,8 @@ import numpy as np
 import yaml
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn import Layer, Onn
-from optinc_pdk.onn.weight_files import bundled_weights
+from optinc_pdk.networks import AveragingNetwork, Layer
+from optinc_pdk.networks.weight_files import bundled_weights
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 CARDS = REPOSITORY / "components"
@@ -42,18 +42,22 @@ class Chip:
     function: bytes
 
 
-def smallest() -> Onn:
+def smallest() -> AveragingNetwork:
     """One symbol of two servers through one hidden unit; the offset rounds the average down."""
-    return Onn((Layer(np.ones((1, 1)), np.array([-0.25])), Layer(np.ones((1, 1)), np.zeros(1))), Averaging(2, 2, 1))
+    return AveragingNetwork(
+        (Layer(np.ones((1, 1)), np.array([-0.25])), Layer(np.ones((1, 1)), np.zeros(1))), Averaging(2, 2, 1)
+    )
 
 
-def blocks() -> Onn:
+def blocks() -> AveragingNetwork:
     """One symbol of two servers, distributed to two units, with blocks."""
     layers = (Layer(np.ones((2, 1)), np.array([0.0, 0.1])), Layer(np.full((1, 2), 0.5), np.zeros(1)))
-    return Onn(layers, Averaging(2, 2, 1), ("svd", ("approx", 1)), {"recipe": "fuzz", "score": 1.0}, "clipped_relu")
+    return AveragingNetwork(
+        layers, Averaging(2, 2, 1), ("svd", ("approx", 1)), {"recipe": "fuzz", "score": 1.0}, "clipped_relu"
+    )
 
 
-def build_chip(onn: Onn, folder: Path) -> Chip:
+def build_chip(onn: AveragingNetwork, folder: Path) -> Chip:
     """Build the chip of a network.
 
     Raises:

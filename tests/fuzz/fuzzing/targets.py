@@ -121,10 +121,10 @@ NPZ = (_archive, _archive, _archive, _bytes)
 
 
 def _weights(path: Path) -> object:
-    from optinc_pdk.onn import Onn
+    from optinc_pdk.networks import AveragingNetwork
 
     task = () if path.suffix == ".npz" else (2, 2, 1)
-    return Onn.load(path, *task).mzis
+    return AveragingNetwork.load(path, *task).mzis
 
 
 def _netlist(path: Path) -> object:
@@ -246,7 +246,7 @@ def _function(path: Path) -> object:
 
 
 def _samples(path: Path) -> object:
-    from optinc_pdk.tolerance.montecarlo.records import Records
+    from optinc_pdk.studies.montecarlo.records import Records
 
     with Records(path, {"seed": 1, "chip": {"name": "fuzz"}}, resume=True) as records:
         return records.done
@@ -263,9 +263,9 @@ class _Report:
     chip: corpus.Chip
 
     def __call__(self, path: Path) -> object:
-        from optinc_pdk.chip_files import ChipFiles
         from optinc_pdk.cli.network_files import read_task
         from optinc_pdk.cli.yield_command import _check_report
+        from optinc_pdk.io.chip_files import ChipFiles
 
         paths = [path.with_name(f"fuzz{ending}") for ending in (".gds", ".pic.yml", ".bias.yml")]
         for file, data in zip(paths, (self.chip.gds, self.chip.netlist, self.chip.bias), strict=True):

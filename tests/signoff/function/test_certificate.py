@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.signoff.function.certificate import (
     Certificate,
     Interval,
@@ -35,7 +35,7 @@ TASKS = [
 ]
 
 
-def random_network(task: Averaging, rng: np.random.Generator) -> Onn:
+def random_network(task: Averaging, rng: np.random.Generator) -> AveragingNetwork:
     """Two hidden layers with steep units, flat units, units that share a row, and a constant."""
     first = rng.uniform(-1.0, 1.0, (3, task.groups)) / task.input_maxima
     steep = 20.0 * first[0]
@@ -47,7 +47,7 @@ def random_network(task: Averaging, rng: np.random.Generator) -> Onn:
         ),
         Layer(rng.uniform(0.0, 1.0, (2, 4)), np.zeros(2)),
     ]
-    return Onn(tuple(layers), task, activation="clipped_relu")
+    return AveragingNetwork(tuple(layers), task, activation="clipped_relu")
 
 
 def board_and_bias(task: Averaging, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -57,7 +57,7 @@ def board_and_bias(task: Averaging, rng: np.random.Generator) -> tuple[Any, Any]
     return SimpleNamespace(inputs=inputs), SimpleNamespace(inputs=full)
 
 
-def chip_of(onn: Onn, board: Any, bias: Any, size: float, rng: np.random.Generator) -> ChipNetwork:
+def chip_of(onn: AveragingNetwork, board: Any, bias: Any, size: float, rng: np.random.Generator) -> ChipNetwork:
     """A chip that realises a network but for random errors of all fields, balances, gains and offsets."""
     task = onn.task
     count = 1 + task.servers * task.symbols + sum(layer.outputs for layer in onn.layers[:-1])
@@ -111,7 +111,7 @@ def chip_of(onn: Onn, board: Any, bias: Any, size: float, rng: np.random.Generat
     return ChipNetwork(layers, receivers, scale, np.zeros(scale.size), count)
 
 
-def true_ranges(onn: Onn) -> list[Interval]:
+def true_ranges(onn: AveragingNetwork) -> list[Interval]:
     """For each hidden unit, the smallest and largest pre-activation over the lattice."""
     signal, found = onn.task.lattice(), []
     for layer in onn.layers[:-1]:
@@ -121,7 +121,7 @@ def true_ranges(onn: Onn) -> list[Interval]:
     return found
 
 
-def true_margins(onn: Onn) -> list[Floats]:
+def true_margins(onn: AveragingNetwork) -> list[Floats]:
     """For each hidden unit, the largest m for which no lattice point has a pre-activation in (-m, 1 + m), or NaN."""
     signal, found = onn.task.lattice(), []
     for layer in onn.layers[:-1]:
@@ -132,7 +132,7 @@ def true_margins(onn: Onn) -> list[Floats]:
     return found
 
 
-def worst_errors(onn: Onn, chip: ChipNetwork, board: Any, bias: Any) -> tuple[list[float], Floats]:
+def worst_errors(onn: AveragingNetwork, chip: ChipNetwork, board: Any, bias: Any) -> tuple[list[float], Floats]:
     """Largest error of the amplitudes of each hidden layer, and of each output symbol, over all words."""
     task = onn.task
     values = np.arange(4 ** (task.symbols * task.servers))

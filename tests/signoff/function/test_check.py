@@ -11,7 +11,7 @@ from optinc_pdk.assemble import assemble
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Bias, Board
-from optinc_pdk.onn import Onn, carry_chain, comparator_network, saturation_margins
+from optinc_pdk.networks import AveragingNetwork, carry_chain, comparator_network, saturation_margins
 from optinc_pdk.report.build_numbers import function_basis, function_numbers
 from optinc_pdk.report.schema import FunctionNumbers
 from optinc_pdk.signoff.function import FunctionResult, check_scattering, inputs
@@ -24,11 +24,11 @@ from optinc_pdk.signoff.function.closed_form import (
 )
 from optinc_pdk.simulate import Scattering, program, scattering
 from optinc_pdk.simulate.transmission.noise import noise_of
-from optinc_pdk.tolerance.error_estimate import error_margins, estimate_errors
-from optinc_pdk.tolerance.montecarlo.word_statistics import read_words, unusable_outcome
+from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
+from optinc_pdk.studies.montecarlo.word_statistics import read_words, unusable_outcome
 
 TASK = Averaging(4, 4, 2)
-Chip = tuple[Scattering, Board, Bias, Onn]
+Chip = tuple[Scattering, Board, Bias, AveragingNetwork]
 
 
 def chip_of(task: Averaging) -> Chip:
@@ -55,7 +55,7 @@ def sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "RANDOM_INPUTS", 500)
 
 
-def check(chip: Chip, bias: Bias | None = None, onn: Onn | None = None) -> FunctionResult:
+def check(chip: Chip, bias: Bias | None = None, onn: AveragingNetwork | None = None) -> FunctionResult:
     s, board, programmed, network = chip
     return check_scattering(s, board, programmed if bias is None else bias, TASK, onn=network if onn is None else onn)
 

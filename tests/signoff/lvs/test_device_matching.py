@@ -15,7 +15,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, lay_out_network, to_layout, write_gds
-from optinc_pdk.onn import Layer, Onn, bundled_weights
+from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
 from optinc_pdk.signoff.lvs.device_matching import Walk
@@ -29,7 +29,7 @@ def chip(units: int) -> tuple[Circuit, ChipLayout]:
     get_pdk(PROCESS).activate()
     weight = 1.0 + np.outer(np.arange(units), np.arange(2))
     layers = (Layer(weight, np.zeros(units)), Layer(weight.T, np.zeros(2)))
-    return lay_out_network(Onn(layers, Averaging(4, 2, 2), ()), load_process(PROCESS), "chip")
+    return lay_out_network(AveragingNetwork(layers, Averaging(4, 2, 2), ()), load_process(PROCESS), "chip")
 
 
 def found(drawn: ChipLayout, circuit: Circuit, folder: Path) -> LvsResult:
@@ -49,7 +49,7 @@ def test_an_unbalanced_tree_of_oscillators_is_matched(oscillators: int, tmp_path
 
 def test_pads_distinguish_branches_that_no_fibre_distinguishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     get_pdk(PROCESS).activate()
-    onn = Onn.load(bundled_weights().with_name("average_4bit_4servers_relu.npz"))
+    onn = AveragingNetwork.load(bundled_weights().with_name("average_4bit_4servers_relu.npz"))
     circuit, drawn = lay_out_network(onn, load_process(PROCESS), "chip")
     assert found(drawn, circuit, tmp_path).match
     # without pads, the first permutation that fits the neighbours is chosen, which is a wrong one

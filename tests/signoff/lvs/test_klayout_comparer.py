@@ -17,7 +17,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit, flatten
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.layout import floorplan, lay_out_network, to_layout, write_gds
-from optinc_pdk.onn import Onn, bundled_weights
+from optinc_pdk.networks import AveragingNetwork, bundled_weights
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.lvs.comparison import compare
 from optinc_pdk.signoff.lvs.klayout_comparer import compare_with_klayout
@@ -31,7 +31,7 @@ def made(name: str) -> tuple[Circuit, Extraction]:
     process = load_process(CHIPS[name])
     get_pdk(process.name).activate()
     if name == "network":
-        circuit, chip = lay_out_network(Onn.load(bundled_weights()), process, "chip")
+        circuit, chip = lay_out_network(AveragingNetwork.load(bundled_weights()), process, "chip")
     else:
         circuit = mesh_chip(int(name.split()[-1]), process, "chip")
         chip = floorplan(circuit, process)

@@ -15,7 +15,7 @@ from optinc_pdk.cards import Quantity, load_process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import floorplan, to_layout
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
 
@@ -27,7 +27,7 @@ Mutation = Callable[[Regions], kdb.Box]
 @cache
 def reference() -> Circuit:
     layers = tuple(Layer(np.ones((b, a)), np.zeros(b)) for a, b in pairwise((1, 1, 1)))
-    return assemble(Onn(layers, Averaging(2, 2, 1), ()), PROCESS, "a_chip")
+    return assemble(AveragingNetwork(layers, Averaging(2, 2, 1), ()), PROCESS, "a_chip")
 
 
 @cache

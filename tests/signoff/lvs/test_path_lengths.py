@@ -13,7 +13,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Circuit, flatten
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.layout import ChipLayout, floorplan, to_layout, write_gds
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.lvs.comparison import compare
 
@@ -25,7 +25,7 @@ ROOT, LEAF = "l0_lo_0_2", 2
 def reference() -> Circuit:
     """Three servers, so a branch of every tree of P is unused; three oscillators, so their tree is unbalanced."""
     layers = (Layer(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), np.zeros(3)), Layer(np.ones((2, 3)), np.zeros(2)))
-    return assemble(Onn(layers, Averaging(4, 3, 2), ()), PROCESS, "three")
+    return assemble(AveragingNetwork(layers, Averaging(4, 3, 2), ()), PROCESS, "three")
 
 
 def extracted(chip: ChipLayout, folder: Path) -> Extraction:
@@ -118,7 +118,7 @@ def test_circuit_without_a_floorplan_grid_has_no_trees_to_check(extraction: Extr
 def blocks() -> Circuit:
     """Two symbols and four units in blocks of two, whose outputs are summed on the chip through crossings."""
     layers = (Layer(np.ones((4, 2)), np.zeros(4)), Layer(np.ones((2, 4)), np.zeros(2)))
-    onn = Onn(layers, Averaging(4, 2, 2), (("approx", 2), ("approx", 2)))
+    onn = AveragingNetwork(layers, Averaging(4, 2, 2), (("approx", 2), ("approx", 2)))
     return assemble(onn, PROCESS, "three", DiePlan(carrier_tree=False, ground_groups={"l0": "d0", "l1": "d0"}))
 
 

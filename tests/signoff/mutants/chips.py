@@ -19,7 +19,7 @@ from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.circuit import Bias, Circuit
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.layout import lay_out_network, to_layout, write_gds
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.electrical.wiring import read_wiring
 from optinc_pdk.signoff.function import FunctionResult, check_function
@@ -45,7 +45,7 @@ class Base:
 
     name: str
     process: Process
-    onn: Onn
+    onn: AveragingNetwork
     circuit: Circuit
     gds: Path
     extraction: Extraction
@@ -94,26 +94,26 @@ def texts(layout: kdb.Layout) -> Texts:
     return tuple(sorted(found))
 
 
-def _spread() -> Onn:
+def _spread() -> AveragingNetwork:
     """One symbol of two servers, distributed to four units and summed again."""
     v = np.random.default_rng(5).uniform(0.5, 1.0, (4, 1))
     layers = (Layer(v, -0.25 * v[:, 0]), Layer(v.T / np.sum(v**2), np.zeros(1)))
-    return Onn(layers, Averaging(2, 2, 1))
+    return AveragingNetwork(layers, Averaging(2, 2, 1))
 
 
-def _blocks() -> Onn:
+def _blocks() -> AveragingNetwork:
     """Two symbols through two blocks and back, summed on the chip through crossings; offsets keep ReLU linear."""
     turn = np.array([[np.cos(0.6), -np.sin(0.6)], [np.sin(0.6), np.cos(0.6)]])
     W = np.vstack([turn, -turn])
     layers = (Layer(W, np.full(4, 4.5)), Layer(W.T / 2, np.zeros(2)))
-    return Onn(layers, Averaging(4, 1, 2), (("approx", 2), ("approx", 2)))
+    return AveragingNetwork(layers, Averaging(4, 1, 2), (("approx", 2), ("approx", 2)))
 
 
-def _odd() -> Onn:
+def _odd() -> AveragingNetwork:
     """One symbol of three servers over three units: a mesh with an odd number of modes and an unused fibre."""
     v = np.random.default_rng(5).uniform(0.5, 1.0, (3, 1))
     layers = (Layer(v, -v[:, 0] / 3), Layer(v.T / np.sum(v**2), np.zeros(1)))
-    return Onn(layers, Averaging(2, 3, 1))
+    return AveragingNetwork(layers, Averaging(2, 3, 1))
 
 
 # Process, network, and width and height in µm of the only die size if it is not the card's; the narrow chip has 3 dies.

@@ -14,7 +14,7 @@ from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network, to_layout
-from optinc_pdk.onn import Layer, Onn
+from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 from optinc_pdk.signoff.lvs.comparison import compare
@@ -60,7 +60,7 @@ def chip(rng: Rng, process: Process) -> tuple[Circuit, ChipLayout, str]:
         Layer(np.ones((symbols, hidden)), np.zeros(symbols)),
     )
     blocks = (("approx", symbols),) * 2 if what == 2 else ("svd", "svd")
-    onn = Onn(layers, Averaging(2 * symbols, servers, symbols), blocks)
+    onn = AveragingNetwork(layers, Averaging(2 * symbols, servers, symbols), blocks)
     name = f"{symbols}-{hidden}-{symbols}, {servers} servers{', blocks' if what == 2 else ''}"
     return *lay_out_network(onn, process, "chip"), name
 

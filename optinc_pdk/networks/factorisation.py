@@ -1,0 +1,154 @@
+"""Factorisation of a network for the chip: every layer's weights as row gains, attenuators and mesh phases.
+
+This is the only place where weights are decomposed for a chip. The report counts and measures these factors, and
+programming starts from their mesh phases and fits the chip to their matrices.
+
+A layer's weight in amplitudes is W = D Q. The electronics' gains make D, one gain per unit; the optics makes Q, whose
+rows have norm 1, so that no row receives little light only because its weights are small. Units whose rows of W are
+equal up to a positive factor share one row of Q, and one detector
+(:meth:`optinc_pdk.networks.AveragingNetwork.detector_rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optinc_pdk.arrays import Bools, Floats, Ints
+from optinc_pdk.factor import BlockDiagonalFactor, BlockFactor, SvdFactor, svd_generic, unitary_diagonal
+from optinc_pdk.networks.layer_parts import LayerPart
+from optinc_pdk.networks.network import Network, WeightsError
+from optinc_pdk.networks.normalisation import DEAD_FRACTION, hidden_maxima
+from optinc_pdk.networks.output_bias import without_output_bias
+
+HEADROOM = 0.98
+"""Modulator amplitude of a ReLU network's hidden signal at its maximum over the lattice; the rest is reserve for
+imperfections. Clipped networks need none: they use the full scale, at which modulators clip."""
+
+
+@dataclass(frozen=True, eq=False)
+class LayerFactor:
+    """Factorisation of one layer, with signals expressed as modulator amplitudes between 0 and 1.
+
+    The weight in amplitudes is W[u] = row_norm[u] · Q[row[u]] for unit u: the meshes and attenuators realise Q, the
+    electronics the gains and the choice of rows.
+
+    Attributes:
+        matrix: (rows, in) optical matrix Q; its rows have norm 1, or 0 for units that are never positive. In the last
+            layer of level 1 of a cascade, the norms are at most 1.
+        row: (out,) row of Q that each unit reads; -1 for a unit without weights, which is constant.
+        row_norm: (out,) gain by which the electronics of each unit multiply its row.
+        bias: (out,) biases in units of amplitude, which the electronics add.
+        illuminated: (in,) whether an input is positive for any point of the lattice.
+        factor: Meshes and attenuators; their matrix is Q, or an approximation of Q by blocks. Independent parts of Q
+            (:meth:`optinc_pdk.networks.AveragingNetwork.layer_parts`) are factored separately.
+    """
+
+    matrix: Floats
+    row: Ints
+    row_norm: Floats
+    bias: Floats
+    illuminated: Bools
+    factor: SvdFactor | BlockDiagonalFactor | BlockFactor
+
+    @property
+    def realised(self) -> Floats:
+        """Real part of the matrix of the ideal meshes and attenuators, (rows, in), which homodyne detection reads."""
+        return np.asarray(self.factor.matrix().real, dtype=np.float64)
+
+    @property
+    def weight(self) -> Floats:
+        """Realised weight in amplitudes, (out, in); 0 for inputs that are never positive."""
+        rows = np.where(self.row[:, np.newaxis] >= 0, self.realised[self.row], 0.0)
+        return np.where(self.illuminated, self.row_norm[:, np.newaxis] * rows, 0.0)
+
+    @property
+    def max_error(self) -> float:
+        """Largest absolute entry of ``realised`` - Q, relative to the 2-norm of Q."""
+        return float(np.abs(self.realised - self.matrix).max() / np.linalg.norm(self.matrix, 2))
+
+    @property
+    def relative_error(self) -> float:
+        """Frobenius norm of ``realised`` - Q, relative to that of Q."""
+        return float(np.linalg.norm(self.realised - self.matrix) / np.linalg.norm(self.matrix))
+
+
+def factorise(onn: Network, inputs: Sequence[float] | None = None) -> tuple[LayerFactor, ...]:
+    """Factor every layer of a network for the chip, by the methods in ``onn.factor``.
+
+    A hidden signal h is sent with the amplitude h / (its maximum over the lattice), times 0.98 in ReLU networks; an
+    input x with the amplitude ``inputs`` x / (4^g - 1), or x over its largest magnitude in a general network. All
+    inputs of a layer that is approximated by blocks use the same maximum, because this approximation cannot scale
+    columns separately. Null vectors of singular value decompositions are random; the seed is the index of the layer, so
+    that equal networks have equal factors. The outputs of level 1 of a cascade have equal fields per level, so that
+    errors of all symbols count alike at level 2. An output bias is realised as
+    :func:`optinc_pdk.networks.without_output_bias` describes.
+
+    Args:
+        onn: Network.
+        inputs: (K,) amplitude of the value 4^g - 1 of each input, above 0; by default `Averaging.default_amplitude` for
+            all. General networks have no such amplitudes.
+
+    Returns:
+        One factorisation per layer.
+
+    Raises:
+        WeightsError: A layer has no effect: its weights, or all signals into or out of it, are 0 over the lattice.
+    """
+    onn = without_output_bias(onn)
+    scales = _hidden_scales(onn)
+    headroom = HEADROOM if onn.activation == "relu" else 1.0
+    first = onn.task.input_values(inputs)
+    factors = []
+    for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True)):
+        above = headroom / scales[index] if index < len(scales) else np.ones(layer.outputs)
+        below = scales[index - 1] / headroom if index else first
+        illuminated = np.isfinite(below)
+        # the columns of a block are orthogonal only while all of them are there
+        dark = 0.0 if method == "svd" else below[illuminated].max(initial=0.0)
+        weight = above[:, np.newaxis] * layer.weight * np.where(illuminated, below, dark)
+        if not weight[:, illuminated].any():
+            raise WeightsError(
+                f"layers.{index} has no effect on its signals: no unit of it, or of the layer before, is ever positive "
+                "over the lattice, or all its weights are 0; train the network again"
+            )
+        norm = np.linalg.norm(weight, axis=1)
+        if onn.task.remainder and index == len(scales):
+            norm = np.full_like(norm, norm.max())
+        row = onn.detector_rows(index)
+        matrix = np.zeros((int(row.max()) + 1, layer.inputs))
+        # the first unit of each row defines it
+        units = np.flatnonzero(norm > 0.0)[::-1]
+        matrix[row[units]] = weight[units] / norm[units, np.newaxis]
+        factor: SvdFactor | BlockDiagonalFactor | BlockFactor
+        if method == "svd":
+            factor = _svd_by_parts(matrix, onn.layer_parts(index), np.random.default_rng(index))
+        else:
+            factor = unitary_diagonal(matrix, method[1])
+        factors.append(LayerFactor(matrix, row, norm, above * layer.bias, illuminated, factor))
+    return tuple(factors)
+
+
+def _svd_by_parts(
+    matrix: Floats, parts: Sequence[LayerPart], rng: np.random.Generator
+) -> SvdFactor | BlockDiagonalFactor:
+    if len(parts) == 1:
+        return svd_generic(matrix, rng)
+    # a part of dead units transmits nothing, but a factorisation needs a matrix other than 0
+    pieces = [matrix[np.ix_(part.rows, part.columns)] for part in parts]
+    factors = tuple(svd_generic(piece if piece.any() else np.ones_like(piece), rng) for piece in pieces)
+    return BlockDiagonalFactor(
+        factors, tuple(part.rows for part in parts), tuple(part.columns for part in parts), matrix.shape
+    )
+
+
+def _hidden_scales(onn: Network) -> list[Floats]:
+    """Maxima of the hidden signals, per hidden layer; infinite for dead units."""
+    scales = []
+    for index, top in enumerate(hidden_maxima(onn)):
+        alive = top > DEAD_FRACTION * top.max()
+        shared = np.full_like(top, top.max()) if onn.factor[index + 1] != "svd" else top
+        scales.append(np.where(alive, shared, np.inf))
+    return scales

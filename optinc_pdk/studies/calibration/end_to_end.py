@@ -1,0 +1,201 @@
+"""End-to-end transmission on the bench: words of the servers, detectors and electronics, output levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optinc_pdk.arrays import Floats, Ints
+from optinc_pdk.averaging import Averaging, assign_random
+from optinc_pdk.circuit import Bias, Board
+from optinc_pdk.circuit.bias import Activation
+from optinc_pdk.simulate.transmission.reception import TOP_LEVEL
+from optinc_pdk.simulate.transmission.settling import MAX_PASSES, SETTLED_CHANGE
+from optinc_pdk.studies.calibration.measurement import BenchLayer, BenchProtocol
+
+SAMPLED_INPUTS = 4096
+"""Number of inputs sampled from the lattice."""
+SEED = 7
+CONVERGENCE = 0.5
+"""Convergence factor per pass; reflections decay faster than this, so a slower decay is noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class WordSample:
+    """Sample of N inputs of a chip with J servers' modulators and M output symbols.
+
+    Attributes:
+        amplitude: (N, J) amplitudes of the servers' modulators, 1 at full scale.
+        ideal_level: (N, M) levels 0 … 3 of the ideal average.
+        network_signal: For each hidden layer, (N, neurons) pre-activations of the network with its target matrices.
+        network_level: (N, M) real-valued output levels of the network with its target matrices.
+    """
+
+    amplitude: Floats
+    ideal_level: Ints
+    network_signal: tuple[Floats, ...]
+    network_level: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ElectronicsSettings:
+    """Settings of a board's electronics as arrays.
+
+    Attributes:
+        gain: For each hidden layer, (neurons,) gains.
+        offset: For each hidden layer, (neurons,) offsets.
+        balance: For each hidden layer, (neurons,) weights of the negative detectors.
+        scale: (receivers,) output level per square root of a reading.
+        sent: (J,) amplitudes of the servers' modulators at full scale.
+    """
+
+    gain: tuple[Floats, ...]
+    offset: tuple[Floats, ...]
+    balance: tuple[Floats, ...]
+    scale: Floats
+    sent: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class WordTransmission:
+    """Result of sending N inputs through a chip.
+
+    Attributes:
+        source: For each layer, (N, J) amplitudes of its J sources while its detectors were read.
+        detected: For each hidden layer, (N, neurons) detected signals: sum of the positive detectors minus balance
+            times sum of the negative ones.
+        output: (N, servers, M) output levels before the decision.
+        words: The inputs.
+    """
+
+    source: tuple[Floats, ...]
+    detected: tuple[Floats, ...]
+    output: Floats
+    words: WordSample
+
+    @property
+    def error(self) -> Floats:
+        """(N, servers, M) output levels minus ideal levels."""
+        return self.output - self.words.ideal_level[:, np.newaxis]
+
+    @property
+    def rms_error(self) -> float:
+        """Rms difference between the output levels and those of the network, in levels."""
+        return float(np.sqrt(np.mean((self.output - self.words.network_level[:, np.newaxis]) ** 2)))
+
+    @property
+    def wrong_symbols(self) -> int:
+        """Number of outputs whose error is at least half a level."""
+        return int(np.count_nonzero(np.abs(self.error) >= 0.5))
+
+    @property
+    def margin(self) -> float:
+        """Least 0.5 - |error| in levels; negative if a symbol is wrong."""
+        return float(0.5 - np.abs(self.error).max())
+
+
+def sample_words(task: Averaging, layers: Sequence[BenchLayer]) -> WordSample:
+    """Draw a sample of inputs from the whole lattice, each with a random assignment of symbols to servers.
+
+    The seed is fixed, so equal arguments give equal samples.
+
+    Args:
+        task: Task of the network.
+        layers: Layers of the chip, for the target matrices.
+    """
+    steps = task.sample_steps(SAMPLED_INPUTS, np.random.default_rng(SEED))
+    symbols = assign_random(task, steps, SEED)
+    ideal = task.ideal(task.decode(symbols))
+    amplitude = symbols.reshape(len(symbols), -1) / TOP_LEVEL
+    signal, network_signal = amplitude, list[Floats]()
+    for layer in layers[:-1]:
+        network_signal.append(signal @ layer.target.unit_weight.T + layer.target.bias)
+        # modulators transmit at most everything, which networks with clipped activations use
+        signal = np.clip(network_signal[-1], 0.0, 1.0)
+    network_level = np.abs(signal @ layers[-1].target.unit_weight.T)
+    return WordSample(amplitude, np.asarray(task.encode(ideal), dtype=np.int64), tuple(network_signal), network_level)
+
+
+def electronics_of(bias: Bias, board: Board, layers: Sequence[BenchLayer]) -> ElectronicsSettings:
+    """Return the electronics settings of a bias as arrays: gains, offsets, balances, scales, servers' amplitudes.
+
+    Args:
+        bias: Bias of the chip.
+        board: Board of the chip.
+        layers: All layers of the network, in order; the last one ends in receivers and has no neurons.
+
+    Returns:
+        Settings with one array per hidden layer, in the order of the board's neurons.
+    """
+    sets = [
+        [bias.activations[n.label] for n in board.neurons if n.layer == layer.target.index] for layer in layers[:-1]
+    ]
+    gain, offset, balance = (
+        tuple(np.array([getattr(one, name) for one in row]) for row in sets) for name in ("gain", "offset", "balance")
+    )
+    scale = np.array([bias.outputs[label] for label in layers[-1].target.plus])
+    sent = np.array([bias.inputs.get(labels[0], 1.0) for labels in layers[0].target.inputs])
+    return ElectronicsSettings(gain, offset, balance, scale, sent)
+
+
+def with_electronics(bias: Bias, board: Board, layers: Sequence[BenchLayer], electronics: ElectronicsSettings) -> Bias:
+    """Return a copy of a bias with the given electronics settings."""
+    activations = dict(bias.activations)
+    for i, layer in enumerate(layers[:-1]):
+        labels = [neuron.label for neuron in board.neurons if neuron.layer == layer.target.index]
+        columns = (electronics.gain[i].tolist(), electronics.offset[i].tolist(), electronics.balance[i].tolist())
+        activations |= {label: Activation(*row) for label, *row in zip(labels, *columns, strict=True)}
+    outputs = dict(zip(layers[-1].target.plus, electronics.scale.tolist(), strict=True))
+    inputs = {labels[0]: sent for labels, sent in zip(layers[0].target.inputs, electronics.sent.tolist(), strict=True)}
+    return replace(bias, activations=activations, outputs=outputs, inputs=inputs)
+
+
+def transmit_words(
+    laboratory: BenchProtocol,
+    layers: Sequence[BenchLayer],
+    electronics: ElectronicsSettings,
+    voltage_v: Floats,
+    words: WordSample,
+) -> WordTransmission:
+    """Send words through a chip: read the detectors and update the modulators until the amplitudes converge.
+
+    Args:
+        laboratory: The bench.
+        layers: The layers.
+        electronics: Settings of the electronics between detectors and modulators.
+        voltage_v: (H,) voltages of the heaters.
+        words: The inputs.
+    """
+    amplitude = np.zeros((len(words.amplitude), len(laboratory.sources)))
+    amplitude[:, layers[0].sources] = words.amplitude * electronics.sent
+    before = np.inf
+    for number in range(MAX_PASSES):
+        read = laboratory.read(voltage_v[np.newaxis], amplitude)[0]
+        driven, detected = amplitude.copy(), []
+        for i, layer in enumerate(layers[:-1]):
+            detected.append(detected_signals(layer, electronics.balance[i], read))
+            drive = electronics.gain[i] * (detected[i] + electronics.offset[i])
+            driven[:, layers[i + 1].sources] = np.clip(drive, 0.0, 1.0)
+        change = float(np.abs(driven - amplitude).max(initial=0.0))
+        sent, amplitude = amplitude, driven
+        # once the light has passed all layers, changes that do not decay are noise of the readings
+        if change <= SETTLED_CHANGE or (number > len(layers) and change > CONVERGENCE * before):
+            break
+        before = change
+    last = layers[-1]
+    output = electronics.scale * np.sqrt(np.maximum(read[:, last.plus], 0.0))
+    output = output.reshape(len(output), -1, words.ideal_level.shape[1])
+    # with noise, what these readings drive next differs from what they were taken of
+    source = tuple(sent[:, layer.sources] for layer in layers)
+    return WordTransmission(source, tuple(detected), output, words)
+
+
+def detected_signals(layer: BenchLayer, balance: Floats, read: Floats) -> Floats:
+    """Return (N, neurons) detected signals of a layer without offsets, from (N, all detectors) readings."""
+    target = layer.target
+    plus, minus = (
+        target.by_unit(target.by_row(read[:, detectors], axis=1).T).T for detectors in (layer.plus, layer.minus)
+    )
+    return np.asarray(plus - balance * minus)

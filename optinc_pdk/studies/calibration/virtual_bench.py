@@ -1,0 +1,212 @@
+"""Virtual bench: a sampled chip with its electronics, observable only through what a real bench can measure.
+
+Inputs are heater voltages (through the drive's DACs) and modulator amplitudes; outputs are photodiode readings. The
+sampled device parameters are hidden. Calibration accepts any implementation of the protocol
+:class:`optinc_pdk.studies.calibration.measurement.BenchProtocol`; this is one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optinc_pdk.arrays import Complexes, Floats
+from optinc_pdk.circuit import label_tuple
+from optinc_pdk.errors import InputError
+from optinc_pdk.simulate import prepare
+from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
+from optinc_pdk.studies.variation.nominal_chip import NominalChip
+from optinc_pdk.studies.variation.phase_lock import locked_phases
+from optinc_pdk.studies.variation.sampled_response import drive_step_v, sample_s_matrices
+from optinc_pdk.studies.variation.sampling import ChipSample
+from optinc_pdk.validation import validate_type
+
+CHUNK = 32
+"""Heater settings that are simulated as one batch."""
+
+
+class ReadingNoise(Protocol):
+    """Noise model of photodiode readings."""
+
+    def variance(self, power: Floats) -> Floats:
+        """Return the variance of readings at given optical powers.
+
+        Args:
+            power: Optical powers in units of the full-scale power, any shape.
+
+        Returns:
+            Variances in the square of this unit, same shape.
+        """
+        ...
+
+    def field_variance(self, field: Floats) -> Floats:
+        """Return the variance of readings of coherent receivers at given fields.
+
+        Args:
+            field: Fields in phase with the local oscillator in units of the full-scale field, any shape.
+
+        Returns:
+            Variances in the square of this unit, same shape.
+        """
+        ...
+
+
+class VirtualBench:
+    """Simulated laboratory with one sampled chip on its board; it implements :class:`measurement.BenchProtocol`.
+
+    Attributes:
+        channels: (H,) pad labels of the heaters, in the order of voltages.
+        sources: (F,) groups of labels with a common modulation: the fibre of each input, then the modulators of each
+            neuron.
+        detectors: (D,) labels of the photodiodes.
+        full_scale_v: Highest voltage of the drive.
+        step_v: DAC step of the drive in volts; 0 if voltages are not rounded.
+        averages: Number of readings that each returned reading is the mean of; may be changed.
+        settings: Number of heater settings applied so far.
+        readings: Number of single photodiode readings taken so far, each averaged reading counted.
+        reuses_batches: Whether a setting that was read in the last batch of settings is not simulated again. The last
+            bits of its readings may then differ.
+    """
+
+    def __init__(
+        self,
+        chip: NominalChip,
+        sample: ChipSample,
+        effective_bits: float | None,
+        noise: ReadingNoise | None = None,
+        seed: int = 0,
+        averages: int = 1,
+    ) -> None:
+        """Set up the bench for one sample.
+
+        Args:
+            chip: The nominal chip.
+            sample: Sampled device parameters.
+            effective_bits: Effective bits of the drive's DACs; no rounding if None.
+            noise: Noise of the readings; none if None.
+            seed: Seed of the noise.
+            averages: Number of readings that each returned reading is the mean of.
+
+        Raises:
+            InputError: ``averages`` is below 1, the seed is below 0, or the number of bits is out of range.
+        """
+        if validate_type("Bench: averages", averages, int) < 1:
+            raise InputError(f"averages is {averages}; give 1 or more")
+        if validate_type("Bench: seed", seed, int) < 0:
+            raise InputError(f"seed is {seed}; give a whole number from 0")
+        board = chip.board
+        inputs = tuple((label,) for row in board.inputs for label in row)
+        self.channels = chip.structure.channel
+        self.sources = inputs + tuple(label_tuple(neuron.to) for neuron in board.neurons)
+        pairs = (label for n in board.neurons for names in (n.plus, n.minus) for label in label_tuple(names))
+        # neurons may share detectors
+        self.detectors = (*dict.fromkeys(pairs), *(label for row in board.outputs for label in row))
+        self.full_scale_v = float(chip.process.drive.full_scale_v)
+        self.step_v = 0.0 if effective_bits is None else drive_step_v(chip.process, effective_bits)
+        self.reuses_batches = False
+        self.settings = 0
+        self.readings = 0
+        self._chip, self._sample, self._bits = (
+            _measurable_part(chip, self.sources, self.detectors),
+            sample,
+            effective_bits,
+        )
+        # sources are in the order of the layers
+        last = [neuron for neuron in board.neurons if neuron.layer == board.layers - 2]
+        self._last_sources = len(last) if last else len(inputs)
+        self._noise, self.averages = noise, averages
+        self._random = np.random.default_rng(seed)
+        self._latest: tuple[Floats, Complexes] | None = None
+
+    def hold(self, sample: ChipSample) -> None:
+        """Continue with other parameters of the chip on the bench, which has drifted."""
+        self._sample, self._latest = sample, None
+
+    def read(self, voltage_v: ArrayLike, amplitude: ArrayLike) -> Floats:
+        """Read every photodiode for each heater setting and each pattern of source amplitudes, with the carrier on.
+
+        Sources leak in quadrature as their modulators' extinction allows, as in operation.
+
+        Args:
+            voltage_v: (S, H) voltages; the drive clips and rounds them.
+            amplitude: (P, F) amplitudes of the sources, 0 … 1.
+
+        Returns:
+            (S, P, D) optical power on each photodiode, relative to a source at full amplitude. For a coherent receiver,
+            the square of the field in phase with its local oscillator, which is locked to the light of its own source
+            at every heater setting, see :mod:`optinc_pdk.studies.variation.phase_lock`.
+
+        Raises:
+            InputError: Shapes do not match, or an amplitude is outside 0 … 1.
+        """
+        voltage, pattern = np.atleast_2d(np.asarray(voltage_v, dtype=np.float64)), np.asarray(amplitude, dtype=float)
+        if pattern.ndim != 2 or pattern.shape[1] != len(self.sources) or not np.all((pattern >= 0) & (pattern <= 1)):
+            raise InputError(
+                f"amplitudes have shape {pattern.shape}; give (patterns, {len(self.sources)} sources) of 0 … 1"
+            )
+        leaking = 1j * modulator_leak(self._chip.process) * np.sqrt(1.0 - pattern**2)
+        light = np.concatenate([np.ones((len(pattern), 1)), pattern + leaking], axis=1)
+        read = np.concatenate([self._detected(light, response) for response in self._responses(voltage)])
+        self.settings += len(read)
+        self.readings += self.averages * read.size
+        coherent = slice(len(self.detectors) - self._chip.locked_source.size, None)
+        if self._noise is not None:
+            variance = self._noise.variance(np.abs(read))
+            if self._chip.board.coherent:
+                variance[..., coherent] = self._noise.field_variance(read[..., coherent])
+            read = read + np.sqrt(variance / self.averages) * self._random.standard_normal(read.shape)
+        read[..., coherent] **= 2
+        return read
+
+    def _detected(self, light: Complexes, response: Complexes) -> Floats:
+        """Return (S, P, D) powers, or fields of coherent receivers, for (P, 1 + F) light."""
+        fields, source = light @ response, self._chip.locked_source
+        read = np.asarray(np.abs(fields) ** 2)
+        if source.size:
+            last = response[:, -self._last_sources :, -source.size :].swapaxes(1, 2)
+            turned = np.exp(-1j * locked_phases(last, source))
+            read[..., -source.size :] = (fields[..., -source.size :] * turned[:, np.newaxis]).real
+        return read
+
+    def _responses(self, voltage_v: Floats) -> Iterator[Complexes]:
+        """Yield, for each batch of S settings, (S, 1 + F, D) fields at the detectors from carrier and sources."""
+        board = self._chip.board
+        index_of = {label: i for i, label in enumerate(self._chip.plan.outs)}
+        groups = (board.unmodulated, *self.sources)
+        source_labels = [label for group in groups for label in group]
+        row = np.array([index_of[label] for label in self.detectors])
+        starts = np.cumsum([0, *(len(group) for group in groups[:-1])])
+        launched = np.array(list(board.launched.values()))
+        # on-chip modulators emit a fraction of the carrier that reaches them
+        driven = np.isin(source_labels, self._chip.structure.modulators)
+        carrier_rows = np.array([index_of[label] for label in np.array(source_labels)[driven].tolist()], dtype=np.int64)
+        known = self._latest is not None and (self.reuses_batches or len(self._latest[0]) == 1)
+        if len(voltage_v) == 1 and self._latest is not None and known:
+            for row in np.flatnonzero((self._latest[0] == voltage_v).all(axis=1))[:1].tolist():
+                yield self._latest[1][row : row + 1]
+                return
+        for first in range(0, len(voltage_v), CHUNK):
+            s = sample_s_matrices(self._chip, self._sample, voltage_v[first : first + CHUNK], self._bits)[:, 0]
+            strength = np.ones((len(s), len(source_labels)), dtype=np.complex128)
+            strength[:, : launched.size] = launched
+            strength[:, driven] = (s[:, carrier_rows, : launched.size] * launched).sum(axis=2)
+            response = s[:, row] * strength[:, np.newaxis]
+            fields = np.add.reduceat(response, starts, axis=2).swapaxes(1, 2)
+            # words that pass several layers read one setting again and again
+            self._latest = (voltage_v[first : first + CHUNK].copy(), fields)
+            yield fields
+
+
+def _measurable_part(chip: NominalChip, sources: Sequence[Sequence[str]], detectors: Sequence[str]) -> NominalChip:
+    """Return the chip with a plan for the measurable S-parameters only: from carrier and sources to photodiodes.
+
+    Sources keep their order. On-chip modulators count as outputs too, for the carrier that they receive.
+    """
+    source_labels = tuple(label for group in (chip.board.unmodulated, *sources) for label in group)
+    output_labels = (*detectors, *(label for label in chip.structure.modulators if label in source_labels))
+    wavelength = float(chip.process.guide.wavelength_nm)
+    return replace(chip, plan=prepare(chip.structure, wavelength, chip.process, outs=output_labels, ins=source_labels))

@@ -1,0 +1,241 @@
+"""End-to-end tuning: joint optimisation of phases, gains, offsets and scales against the words that the servers read.
+
+Matrix errors count here only by their effect on the words. The objective is the error of the output levels against the
+network's outputs, over a sample of the lattice. Steps are damped least squares (Levenberg–Marquardt); heaters move by
+whole DAC steps. A step is accepted if the levels, read through the whole chip, come closer. The result is the setting
+with the fewest wrong symbols and, among those, the largest margin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from optinc_pdk.arrays import Floats
+from optinc_pdk.cards import Process
+from optinc_pdk.simulate.programming.electronics import round_significant
+from optinc_pdk.studies.calibration.dac_rounding import MAX_CHANGE_RAD, MAX_CHANGE_STEPS, integer_steps
+from optinc_pdk.studies.calibration.end_to_end import (
+    ElectronicsSettings,
+    WordSample,
+    WordTransmission,
+    transmit_words,
+)
+from optinc_pdk.studies.calibration.heater_model import HeaterModel
+from optinc_pdk.studies.calibration.measurement import BenchLayer, BenchProtocol
+from optinc_pdk.studies.calibration.sensitivities import Sensitivities, linearise, measure_sensitivities
+
+ROUNDS = 20
+TRIES = 5
+"""Damping values that are tried with new sensitivities; if none improves the words, the optimisation ends."""
+FIRST_DAMPING, DAMPING_FACTOR, LEAST_DAMPING, MOST_DAMPING = 1e-3, 10.0, 1e-6, 1e8
+USEFUL = 0.7
+"""Sensitivities are measured again after a step that leaves more than this share of the error."""
+DONE = 0.003
+"""Rms error of the output levels at which the optimisation ends."""
+GAIN = 0.99
+"""The optimisation ends at a round that leaves more than this share of the error."""
+MOST_CHANGE = 0.3
+"""Largest change of the logarithm of a gain or scale in one step."""
+OUTPUT_MARGIN = 0.5
+"""Margin in levels of perfect outputs, to which comparators at their network's distance from their thresholds count."""
+RIDGE = 1e-9
+"""Regularisation that keeps electronics without effect unchanged, relative to the mean of the diagonal."""
+
+
+@dataclass(frozen=True, eq=False)
+class TuningContext:
+    """Context of end-to-end tuning: bench, chip model and inputs.
+
+    Attributes:
+        laboratory: The bench.
+        heaters: Design model of the heaters.
+        layers: The layers.
+        process: Process of the cards.
+        words: Inputs that the servers send.
+    """
+
+    laboratory: BenchProtocol
+    heaters: HeaterModel
+    layers: tuple[BenchLayer, ...]
+    process: Process
+    words: WordSample
+
+    def evaluate(self, voltage_v: Floats, electronics: ElectronicsSettings) -> EvaluatedSetting:
+        """Send the words at a setting and return the setting with the transmission.
+
+        Args:
+            voltage_v: (H,) heater voltages.
+            electronics: Settings of the electronics.
+        """
+        passage = transmit_words(self.laboratory, self.layers, electronics, voltage_v, self.words)
+        return EvaluatedSetting(voltage_v, electronics, passage)
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedSetting:
+    """A setting of heaters and electronics, with the transmission of the words at this setting.
+
+    Attributes:
+        voltage_v: (H,) heater voltages.
+        electronics: Settings of the electronics.
+        passage: Transmission of the words.
+    """
+
+    voltage_v: Floats
+    electronics: ElectronicsSettings
+    passage: WordTransmission
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Sort key, lower is better: number of wrong symbols, then negative margin in levels.
+
+        The margin is that of the outputs, or that of the comparators if it is less: outputs have their margin as long
+        as every comparator decides correctly, however close to its threshold, but noise passes thresholds that are
+        close.
+        """
+        return self.passage.wrong_symbols, -min(self.passage.margin, OUTPUT_MARGIN * self.threshold_share)
+
+    @property
+    def threshold_share(self) -> float:
+        """Least distance of a comparator's signal from its threshold over that in the network; 1 without comparators.
+
+        A comparator is a neuron whose ideal pre-activation is never between 0 and 1, see :mod:`trimming`. The distance
+        is negative if a comparator decides wrongly.
+        """
+        share, electronics = 1.0, self.electronics
+        pieces = zip(self.passage.words.network_signal, self.passage.detected, strict=True)
+        for i, (ideal, detected) in enumerate(pieces):
+            compares = ~((ideal > 0.0) & (ideal < 1.0)).any(axis=0)
+            distance = ideal[:, compares] - 0.5
+            signal = electronics.gain[i] * (detected + electronics.offset[i]) - 0.5
+            measured = (signal[:, compares] * np.sign(distance)).min(axis=0)
+            share = min(share, float((measured / np.abs(distance).min(axis=0)).min(initial=1.0)))
+        return share
+
+
+def tune_to_words(context: TuningContext, voltage_v: Floats, electronics: ElectronicsSettings) -> EvaluatedSetting:
+    """Optimise heaters and electronics end to end until the words stop improving.
+
+    Args:
+        context: Bench, chip model and inputs.
+        voltage_v: (H,) starting voltages.
+        electronics: Starting electronics.
+
+    Returns:
+        The best setting by rank, which may be the start.
+    """
+    current = best = context.evaluate(voltage_v, electronics)
+    damping = FIRST_DAMPING
+    for _ in range(ROUNDS):
+        start = current.passage.rms_error
+        if start <= DONE:
+            break
+        effects = measure_sensitivities(
+            context.laboratory, context.layers, context.heaters, current.voltage_v, current.electronics
+        )
+        while True:
+            before = current.passage.rms_error
+            current, damping = _next_setting(context, current, effects, damping)
+            best = min(best, current, key=lambda one: one.rank)
+            if not DONE < current.passage.rms_error <= USEFUL * before:
+                break
+        if current.passage.rms_error > GAIN * start:
+            break
+    return best
+
+
+def _next_setting(
+    context: TuningContext, current: EvaluatedSetting, effects: Sensitivities, damping: float
+) -> tuple[EvaluatedSetting, float]:
+    """Return the setting after a step that reduces the error, or the old one if none does, and the next damping."""
+    normal = _NormalBlocks.of(*linearise(current.passage, current.electronics, effects), current.voltage_v.size)
+    for _ in range(TRIES):
+        trial = context.evaluate(*_step(context, current, effects, normal, damping))
+        if trial.passage.rms_error < current.passage.rms_error:
+            return trial, max(damping / DAMPING_FACTOR, LEAST_DAMPING)
+        damping *= DAMPING_FACTOR
+    return current, damping / DAMPING_FACTOR**TRIES
+
+
+@dataclass(frozen=True, eq=False)
+class _NormalBlocks:
+    """Blocks of the normal equations: heaters, electronics, and their coupling; with the gradients."""
+
+    heaters: Floats
+    shared: Floats
+    electronics: Floats
+    heater_slope: Floats
+    electronic_slope: Floats
+
+    @staticmethod
+    def of(error: Floats, jacobian: Floats, heaters: int) -> _NormalBlocks:
+        """Build from (n,) errors and an (n, heaters + electronics) Jacobian."""
+        normal, slope = jacobian.T @ jacobian, jacobian.T @ error
+        one, other = slice(None, heaters), slice(heaters, None)
+        return _NormalBlocks(normal[one, one], normal[one, other], normal[other, other], slope[one], slope[other])
+
+
+def _step(
+    context: TuningContext, current: EvaluatedSetting, effects: Sensitivities, normal: _NormalBlocks, damping: float
+) -> tuple[Floats, ElectronicsSettings]:
+    """Return voltages and electronics after one damped step; electronics compensate the rounding of the heaters."""
+    electronics_block = normal.electronics.copy()
+    diagonal = np.diag_indices_from(electronics_block)
+    electronics_block[diagonal] = (1.0 + damping) * electronics_block[diagonal] + RIDGE * np.trace(
+        electronics_block
+    ) / len(electronics_block)
+    compensation = np.linalg.solve(electronics_block, np.column_stack([normal.shared.T, normal.electronic_slope]))
+    heaters_block = normal.heaters - normal.shared @ compensation[:, :-1]
+    moves = _moves(context, effects, heaters_block, normal.heater_slope - normal.shared @ compensation[:, -1], damping)
+    electronics = _stepped_electronics(
+        current.electronics, -compensation[:, -1] - compensation[:, :-1] @ moves, context.process
+    )
+    heaters = context.heaters
+    if heaters.step_v:
+        return heaters.quantise(current.voltage_v + moves * heaters.step_v), electronics
+    phase = heaters.phases(current.voltage_v) + moves * effects.unit_rad
+    return heaters.voltages(np.maximum(phase, 0.0)), electronics
+
+
+def _moves(context: TuningContext, effects: Sensitivities, normal: Floats, slope: Floats, damping: float) -> Floats:
+    """Return (H,) heater steps in their units, integers if the drive has DAC steps, within the linear range."""
+    unit = effects.unit_rad
+    coarse = MAX_CHANGE_STEPS * unit if context.heaters.step_v else 0.0 * unit
+    while damping < MOST_DAMPING:
+        if context.heaters.step_v:
+            moves = integer_steps(normal, slope, damping)
+        else:
+            moves = -np.linalg.solve(normal + damping * np.trace(normal) / len(normal) * np.eye(len(normal)), slope)
+        if np.all(np.abs(moves * unit) <= np.maximum(MAX_CHANGE_RAD, coarse)):
+            return moves
+        damping *= DAMPING_FACTOR
+    return np.zeros_like(unit)
+
+
+def _stepped_electronics(electronics: ElectronicsSettings, step: Floats, process: Process) -> ElectronicsSettings:
+    """Return the electronics after a step, clipped to the card's range and rounded to the converters' resolution."""
+    card = process.activation
+    bits, gain_max, offset_max = int(card.resolution_bits), float(card.gain_max), float(card.offset_max)
+    sizes = [gain.size for gain in electronics.gain for _ in range(2)]
+    part_by_kind = np.split(step, np.cumsum(sizes))
+    gains = [
+        round_significant(np.minimum(gain * _factor(part), gain_max), bits)
+        for gain, part in zip(electronics.gain, part_by_kind[:-1:2], strict=True)
+    ]
+    offsets = [
+        offset + np.divide(part, gain, out=np.zeros_like(gain), where=gain > 0.0)
+        for offset, gain, part in zip(electronics.offset, electronics.gain, part_by_kind[1:-1:2], strict=True)
+    ]
+    scale = electronics.scale.reshape(-1, part_by_kind[-1].size) * _factor(part_by_kind[-1])
+    return replace(
+        electronics,
+        gain=tuple(gains),
+        offset=tuple(round_significant(np.clip(offset, -offset_max, offset_max), bits) for offset in offsets),
+        scale=round_significant(scale.reshape(-1), bits),
+    )
+
+
+def _factor(logarithm: Floats) -> Floats:
+    return np.asarray(np.exp(np.clip(logarithm, -MOST_CHANGE, MOST_CHANGE)))

@@ -1,0 +1,133 @@
+"""Scenarios of drift: a random walk of every heater's resistance, or a change of the temperature of the whole chip."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from optinc_pdk.arrays import Floats
+from optinc_pdk.cards import KINDS
+from optinc_pdk.errors import InputError
+from optinc_pdk.studies.variation.imperfections import Imperfections
+from optinc_pdk.studies.variation.nominal_chip import NominalChip
+from optinc_pdk.studies.variation.sampling import ChipSample, drifted_sample
+
+WALK_STEPS = 50
+"""Tracking steps of a scenario with a random walk."""
+KELVIN_PER_STEP = 0.01
+"""Change of the temperature between two tracking steps: guides whose lengths differ by 1 mm turn by 7.5 mrad."""
+DRIFT_STREAM = 1000
+"""Random stream of the walk; those of the imperfections are their positions in the list of kinds."""
+MAX_HOURS = 1e6
+
+
+@dataclass(frozen=True)
+class DriftScenario:
+    """What changes while a chip is in service.
+
+    Attributes:
+        name: Name in files and tables.
+        walk: Multiple of the card's random walk of the resistances.
+        kelvin: Change of the chip's temperature over the whole time, at a constant rate.
+    """
+
+    name: str
+    walk: float
+    kelvin: float
+
+    @property
+    def steps(self) -> int:
+        """Number of tracking steps."""
+        return max(WALK_STEPS if self.walk else 1, math.ceil(round(abs(self.kelvin) / KELVIN_PER_STEP, 6)))
+
+
+SCENARIOS = (DriftScenario("walk", 1.0, 0.0), DriftScenario("walk x10", 10.0, 0.0), DriftScenario("10 K", 0.0, 10.0))
+"""The card's random walk, ten times that, and a temperature that changes by 10 K."""
+
+
+def changes(walk: float, kelvin: float) -> str:
+    """Return what changes in a scenario, as text.
+
+    Args:
+        walk: Multiple of the card's random walk of the resistances; 0 for none.
+        kelvin: Change of the chip's temperature over the whole time; 0 for none.
+    """
+    parts = []
+    if walk:
+        times = "" if walk == 1.0 else f"{walk:g} times "
+        parts.append(f"the resistance of every heater walks at random, {times}as far as the process card states")
+    if kelvin:
+        way = "rises" if kelvin > 0.0 else "falls"
+        parts.append(f"the temperature of the whole chip {way} by {abs(kelvin):g} K at a constant rate")
+    return "; ".join(parts) or "nothing changes"
+
+
+def check_hours(hours: float) -> None:
+    """Check a time in hours.
+
+    Raises:
+        InputError: It is not above 0, or above ``MAX_HOURS``.
+    """
+    if not 0.0 < hours <= MAX_HOURS:
+        raise InputError(f"--drift {hours:g}: give a time in hours, above 0 and up to {MAX_HOURS:,.0f}")
+
+
+def resistance_walk(
+    chip: NominalChip, imperfections: Imperfections, seed: int, hours: float, steps: int, multiple: float = 1.0
+) -> Floats:
+    """Draw a random walk of all heater resistances of a sample.
+
+    The logarithm of every resistance walks on its own. Its standard deviation grows with the square root of time, and
+    is the card's ``drift_spread`` after ``drift_h`` hours. The walk has its own random stream: other imperfections
+    of the sample do not depend on it.
+
+    Args:
+        chip: The nominal chip with H heaters.
+        imperfections: Distributions and their factors; that of the heaters scales the walk.
+        seed: Seed of the sample.
+        hours: Whole time.
+        steps: Number of equal steps.
+        multiple: Multiple of the card's walk.
+
+    Returns:
+        (steps, H) factors by which the resistances have changed after each step.
+
+    Raises:
+        InputError: The time or the number of steps is not positive.
+    """
+    check_hours(hours)
+    if steps < 1:
+        raise InputError(f"steps is {steps}; give 1 or more")
+    card = imperfections.card.heater
+    spread = multiple * imperfections.of("heater") * float(card.drift_spread)
+    spread *= math.sqrt(hours / steps / float(card.drift_h))
+    generator = np.random.default_rng([seed, len(KINDS) + DRIFT_STREAM])
+    normal = generator.standard_normal((steps, chip.structure.heater.size))
+    return np.asarray(np.exp(spread * np.cumsum(normal, axis=0)))
+
+
+def samples_in_time(
+    chip: NominalChip,
+    sample: ChipSample,
+    imperfections: Imperfections,
+    scenario: DriftScenario,
+    hours: float,
+) -> list[ChipSample]:
+    """Return a sample as it is after each tracking step of a scenario.
+
+    Args:
+        chip: The nominal chip.
+        sample: The sample as calibrated; its seed seeds the walk.
+        imperfections: Distributions and their factors.
+        scenario: What changes.
+        hours: Whole time.
+
+    Raises:
+        InputError: The time is not positive, or the card has no temperature coefficient.
+    """
+    steps = scenario.steps
+    walk = resistance_walk(chip, imperfections, sample.seed, hours, steps, scenario.walk)
+    kelvin = scenario.kelvin * np.arange(1, steps + 1) / steps
+    return [drifted_sample(chip, sample, row, change) for row, change in zip(walk, kelvin.tolist(), strict=True)]

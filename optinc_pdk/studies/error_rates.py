@@ -1,0 +1,219 @@
+"""Word-error rate against symbol rate: Monte-Carlo counts with noise, an estimate, and the highest rate."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.averaging.word_score import word_error_rate
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Bias, Board
+from optinc_pdk.errors import InputError
+from optinc_pdk.signoff.function import FunctionInputs, check_board, function_inputs
+from optinc_pdk.simulate import Scattering
+from optinc_pdk.simulate.transmission.noise import Noise, noise_choices, noise_of, rate_limits
+from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
+from optinc_pdk.studies.error_estimate import ErrorEstimate, error_margins, estimate_errors
+from optinc_pdk.studies.highest_rates import RateLimits, best_noise, find_rate_limits, rates_without_limits
+from optinc_pdk.studies.montecarlo.summary import wilson_interval
+from optinc_pdk.studies.montecarlo.word_statistics import read_words
+
+MOST_RATES = 101
+MOST_ASSIGNMENTS = 2
+
+
+@dataclass(frozen=True)
+class RatePoint:
+    """Word errors at one symbol rate.
+
+    Attributes:
+        symbol_rate_bd: Symbols per second.
+        integration_s: Integration time of each reading.
+        sent: Number of transmissions through the chip.
+        words: Number of words read by all servers together.
+        wrong: Number of these words that differ from the ideal average.
+        low: Lower end of the 95 % confidence interval of the word-error rate; the transmissions are the trials.
+        high: Upper end of this interval.
+        gaussian_estimate: Estimate of the word-error rate with Gaussian noise, see
+            :mod:`optinc_pdk.studies.error_estimate`; not a count.
+        errors: Number of wrong words by their error, read minus ideal.
+    """
+
+    symbol_rate_bd: float
+    integration_s: float
+    sent: int
+    words: int
+    wrong: int
+    low: float
+    high: float
+    gaussian_estimate: float
+    errors: Mapping[int, int]
+
+    @property
+    def word_error_rate(self) -> float:
+        """Share of wrong words, 0 … 1."""
+        return word_error_rate(self.wrong, self.words)
+
+
+@dataclass(frozen=True)
+class NoiseCurve:
+    """Word-error rates of one chip against the symbol rate.
+
+    Attributes:
+        laser_w: Optical power launched into every waveguide, in W.
+        oscillator_w: Optical power launched into each fibre that leads to local oscillators, in W.
+        seed: Seed of the noise.
+        noise: Noise model at each symbol rate, with the receiver that suits the chip best.
+        points: Results at each symbol rate, ascending.
+        limits: Highest symbol rate, and what limits it.
+        without: Highest symbol rate without each limit, by its name.
+    """
+
+    laser_w: float
+    oscillator_w: float
+    seed: int
+    noise: tuple[Noise, ...]
+    points: tuple[RatePoint, ...]
+    limits: RateLimits
+    without: Mapping[str, float | None]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return assumptions and results as JSON-compatible data."""
+        rows, limits = [], self.limits.to_json() | {"without": dict(self.without)}
+        for noise, point in zip(self.noise, self.points, strict=True):
+            errors = {str(error): count for error, count in point.errors.items()}
+            rows.append(asdict(point) | {"word_error_rate": point.word_error_rate, "errors": errors})
+            rows[-1]["noise"] = noise.to_json()
+        light = {"laser_w": self.laser_w, "oscillator_w": self.oscillator_w}
+        return light | {"seed": self.seed, "points": rows, "limits": limits}
+
+
+def word_error_curve(
+    s: Scattering,
+    board: Board,
+    bias: Bias,
+    task: Averaging,
+    process: Process,
+    symbol_rates_bd: Sequence[float],
+    laser_w: float | None = None,
+    passes: int = 1,
+    seed: int = 0,
+    on_rate: Callable[[float | None], None] | None = None,
+) -> NoiseCurve:
+    """Count word errors with noise at several symbol rates, with the same random numbers at each rate.
+
+    Args:
+        s: S-parameters of the chip.
+        board: Board netlist that joins the chip's fibres.
+        bias: Electronics of its neurons and receivers.
+        task: Task of the chip.
+        process: Process of the cards.
+        symbol_rates_bd: Symbols per second.
+        laser_w: Optical power launched into every waveguide, in W; by default the card's.
+        passes: Number of times that every input is sent.
+        seed: Seed of the noise.
+        on_rate: Called with each rate before it is evaluated, and with None before the highest rate is searched.
+
+    Raises:
+        InputError: A power, rate, seed or number of passes is out of range, or the board is for another task.
+    """
+    check_board(board, task)
+    if passes < 1 or seed < 0:
+        raise InputError(f"passes {passes}, seed {seed}: give at least 1 pass and a seed of at least 0")
+    choices = [noise_choices(process, laser_w, rate) for rate in sorted(set(symbol_rates_bd))]
+    oscillator_w = check_oscillator_power(process, laser_w, board.oscillator_power)
+    if not choices:
+        raise InputError("no symbol rate given; give at least one")
+    inputs = function_inputs(task)
+    margins = error_margins(s, inputs, board, bias)
+    points, noises = [], []
+    for each in choices:
+        if on_rate is not None:
+            on_rate(each[0].symbol_rate_bd)
+        noises.append(best_noise(margins, each))
+        points.append(_point(s, inputs, board, bias, noises[-1], estimate_errors(margins, noises[-1]), passes, seed))
+    if on_rate is not None:
+        on_rate(None)
+    limits = find_rate_limits(margins, process, laser_w)
+    without = rates_without_limits(margins, process, limits, laser_w)
+    return NoiseCurve(noises[0].laser_w, oscillator_w, seed, tuple(noises), tuple(points), limits, without)
+
+
+def _point(
+    s: Scattering,
+    inputs: FunctionInputs,
+    board: Board,
+    bias: Bias,
+    noise: Noise,
+    estimate: ErrorEstimate,
+    passes: int,
+    seed: int,
+) -> RatePoint:
+    errors: Counter[int] = Counter()
+    words = wrong = 0
+    for number in range(passes):
+        # every assignment of symbols to servers has its own seed
+        outcome = read_words(s, inputs, board, bias, noise, (seed * passes + number) * MOST_ASSIGNMENTS)
+        words, wrong = words + outcome.words, wrong + outcome.wrong
+        errors.update(outcome.errors)
+    sent = words // len(board.outputs)
+    # the servers' words of one transmission share the noise of the hidden layers, so transmissions are the trials
+    low, high = wilson_interval(wrong / words, sent)
+    return RatePoint(
+        symbol_rate_bd=noise.symbol_rate_bd,
+        integration_s=noise.integration_s,
+        sent=sent,
+        words=words,
+        wrong=wrong,
+        low=low,
+        high=high,
+        gaussian_estimate=estimate.rate,
+        errors=dict(sorted(errors.items())),
+    )
+
+
+def parse_rates(text: str | None, process: Process) -> list[float]:
+    """Parse symbol rates: ``"1e6"``, ``"1e6,1e7"`` or ``"1e5:1e9:17"`` (first, last, count; logarithmic spacing).
+
+    Args:
+        text: The rates; by default 13 rates from the lowest useful to the highest possible one of the process.
+        process: Process of the cards.
+
+    Raises:
+        InputError: The text has another form, or the rates are not above 0, too many, or beyond every bandwidth.
+    """
+    if text is None:
+        low, high = rate_limits(process)
+        return [float(rate) for rate in np.geomspace(low, high, 13)]
+    rates = _rates(text)
+    if not 0 < len(rates) <= MOST_RATES:
+        raise InputError(
+            f"symbol rates {text!r}: give symbols per second as 1e6, as 1e6,1e7 or as 1e5:1e9:17, at most "
+            f"{MOST_RATES} of them"
+        )
+    for rate in rates:
+        noise_of(process, None, rate)
+    return rates
+
+
+def _rates(text: str) -> list[float]:
+    """Return the rates of a list or series; empty if the text is neither."""
+    try:
+        if ":" not in text:
+            return [float(part) for part in text.split(",")]
+        first, last, number = (
+            convert(part) for convert, part in zip((float, float, int), text.split(":"), strict=True)
+        )
+        if not (min(first, last) > 0.0 and max(first, last) < math.inf):
+            return [first, last]
+        if number == 1 and first != last:
+            return []
+        return list(np.geomspace(first, last, min(int(number), MOST_RATES + 1)).tolist())
+    except (ValueError, OverflowError):
+        return []

@@ -1,0 +1,160 @@
+"""Plots of a yield run as PNG: yield curves, words lost by imperfection, error values, tolerances."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from optinc_pdk.io.writing import png_bytes
+from optinc_pdk.studies.montecarlo.evaluation import MAX_OCTAVE, MIN_OCTAVE
+from optinc_pdk.studies.montecarlo.word_statistics import WordOutcome
+
+_COLORS = ("#2f6fb0", "#d98c21", "#3a9a5f", "#8c6bb1")
+_LOST, _GAINED, _INK = "#d3302f", "#3a9a5f", "#444c54"
+ERRORS_SHOWN = 16
+"""Largest number of bars in the error histogram."""
+
+
+def yield_png(stages: Mapping[str, Sequence[WordOutcome]], target: float, caption: str) -> bytes:
+    """Plot cumulative shares of the samples against the number of inexact inputs and against the margin.
+
+    Args:
+        stages: Name of the stage to the outcomes of all samples.
+        target: Required share of exact inputs, drawn as a line.
+        caption: Caption of the figure.
+
+    Returns:
+        Contents of a PNG file.
+    """
+    figure = Figure(figsize=(10.0, 4.2), layout="constrained", facecolor="white")
+    words, margins = figure.subplots(1, 2, sharey=True)
+    inputs = next(iter(stages.values()))[0].inputs
+    for color, (name, outcomes) in zip(itertools.cycle(_COLORS), stages.items(), strict=False):
+        _staircase(words, [outcome.inputs - outcome.exact for outcome in outcomes], color, name)
+        _staircase(margins, [-outcome.margin for outcome in outcomes], color, name)
+    words.axvline((1.0 - target) * inputs, color=_INK, linewidth=0.8, linestyle=":")
+    words.set_xscale("symlog", linthresh=1.0)
+    words.set(xlim=(-0.5, 1.3 * inputs), ylim=(-0.02, 1.02))
+    words.set(xlabel=f"inputs of {inputs:,} that are not exact, at most", ylabel="share of the samples")
+    margins.axvline(0.0, color=_INK, linewidth=0.8, linestyle=":")
+    worst = -min(outcome.margin for outcomes in stages.values() for outcome in outcomes)
+    margins.set_xscale("symlog", linthresh=1.0)
+    margins.set(xlim=(-0.55, max(0.1, 1.3 * worst)), xlabel="margin in levels, at least")
+    margins.set_xticks([tick for tick in (-0.5, 0.0, 0.5, 1.0, 10.0, 100.0) if tick <= max(0.1, 1.3 * worst)])
+    margins.xaxis.set_major_formatter(lambda value, _: f"{0.0 - value:g}")
+    if len(stages) > 1:
+        words.legend(frameon=False)
+    return _png(figure, (words, margins), caption)
+
+
+def _staircase(axes: Axes, values: Sequence[float], color: str, name: str) -> None:
+    ordered = np.sort(np.asarray(values, dtype=float))
+    share = np.arange(1, ordered.size + 1) / ordered.size
+    # extend the curve beyond both edges of the plot
+    across = np.concatenate([[-1e9], ordered, [1e9]])
+    axes.plot(across, np.concatenate([[0.0], share, [1.0]]), drawstyle="steps-post", color=color, label=name)
+
+
+def waterfall_png(contributions: Sequence[Mapping[str, Any]], lost: tuple[str, str], caption: str) -> bytes:
+    """Plot what is lost with each imperfection alone, without it, and with all imperfections up to it.
+
+    Args:
+        contributions: Result of :func:`optinc_pdk.studies.montecarlo.summary.kind_numbers`.
+        lost: What is lost: its name in ``contributions``, and the label of its axis, in %.
+        caption: Caption of the figure.
+
+    Returns:
+        Contents of a PNG file.
+    """
+    names = [row["imperfection"] for row in contributions]
+    alone, without, upto = (
+        100 * np.array([row[study][lost[0]] for row in contributions]) for study in ("alone", "without", "upto")
+    )
+    figure = Figure(figsize=(12.0, 4.4), layout="constrained", facecolor="white")
+    steps, parts = figure.subplots(1, 2, sharey=True)
+    before = np.concatenate([[0.0], upto[:-1]])
+    colors = [_LOST if more else _GAINED for more in upto >= before]
+    steps.bar(names, np.abs(upto - before), bottom=np.minimum(upto, before), color=colors)
+    steps.bar("all", upto[-1], color=_INK)
+    steps.set(ylabel=lost[1], title="one after another")
+    place = np.arange(len(names))
+    parts.bar(place - 0.2, alone, 0.4, color=_LOST, label="each alone")
+    parts.bar(place + 0.2, without, 0.4, color=_COLORS[0], label="all but it")
+    parts.axhline(upto[-1], color=_INK, linewidth=0.8, linestyle=":", label="all")
+    parts.set_xticks(place, names)
+    parts.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    for axes in (steps, parts):
+        axes.tick_params(axis="x", labelrotation=60)
+    return _png(figure, (steps, parts), caption)
+
+
+def errors_png(stages: Mapping[str, Mapping[int, int]], caption: str) -> bytes:
+    """Plot the distribution of word errors, read minus ideal.
+
+    Args:
+        stages: Name of the stage to the number of words by their error.
+        caption: Caption of the figure.
+
+    Returns:
+        Contents of a PNG file.
+    """
+    figure = Figure(figsize=(8.0, 4.0), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    total = {name: sum(errors.values()) for name, errors in stages.items()}
+    weight = {
+        value: max(errors.get(value, 0) / total[name] for name, errors in stages.items() if total[name])
+        for errors_ in stages.values()
+        for value in errors_
+    }
+    values = sorted(sorted(weight, key=lambda value: (-weight[value], abs(value)))[:ERRORS_SHOWN])
+    place, width = np.arange(len(values)), 0.8 / max(len(stages), 1)
+    for index, (name, errors) in enumerate(stages.items()):
+        share = [100 * errors.get(value, 0) / max(total[name], 1) for value in values]
+        label = f"{name}: {total[name]:,} wrong words"
+        axes.bar(place + (index + 0.5) * width - 0.4, share, width, color=_COLORS[index % len(_COLORS)], label=label)
+    axes.set_xticks(place, [f"{value:+d}" for value in values])
+    axes.set(xlabel="word read − ideal word", ylabel="share of the wrong words / %")
+    axes.legend(frameon=False)
+    return _png(figure, (axes,), caption)
+
+
+def tolerance_png(factors: Mapping[str, Sequence[float | None]], goal: float, caption: str) -> bytes:
+    """Plot the share of samples that reach the target against the factor on one imperfection alone.
+
+    Args:
+        factors: Imperfection to the largest factor that each sample tolerates; None if it tolerates all factors tried.
+        goal: Required share of the samples, drawn as a line.
+        caption: Caption of the figure.
+
+    Returns:
+        Contents of a PNG file.
+    """
+    figure = Figure(figsize=(8.0, 4.6), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    least, most = 2.0**MIN_OCTAVE, 2.0**MAX_OCTAVE
+    for index, (kind, sample_factors) in enumerate(factors.items()):
+        # samples that tolerate every factor tried stay above the curve's right end
+        ordered = np.sort([max(factor, least) for factor in sample_factors if factor is not None])
+        across = np.concatenate([[least], ordered, [most]])
+        down = 1.0 - np.minimum(np.arange(ordered.size + 2), ordered.size) / len(sample_factors)
+        style = ("-", "--", ":")[index // 6 % 3]
+        axes.plot(across, down, drawstyle="steps-post", label=kind, linestyle=style, color=f"C{index % 6}")
+    axes.axhline(goal, color=_INK, linewidth=0.8, linestyle=":")
+    axes.axvline(1.0, color=_INK, linewidth=0.8, linestyle=":")
+    axes.set_xscale("log", base=2)
+    axes.set(xlim=(least, most), ylim=(-0.02, 1.02))
+    axes.set(xlabel="multiple of the run's amount of one imperfection alone", ylabel="share of samples at the target")
+    axes.legend(frameon=False, fontsize=8, ncols=2)
+    return _png(figure, (axes,), caption)
+
+
+def _png(figure: Figure, all_axes: Sequence[Axes], caption: str) -> bytes:
+    figure.suptitle(caption, fontsize=8, color=_INK)
+    for axes in all_axes:
+        axes.spines[["top", "right"]].set_visible(False)
+    return png_bytes(figure, 120)

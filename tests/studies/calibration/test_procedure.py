@@ -1,0 +1,94 @@
+"""Calibration of a sampled chip on a bench: exact words afterwards, and errors for chips that cannot be calibrated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from optinc_pdk.cards import load_process
+from optinc_pdk.drive import RangeError
+from optinc_pdk.errors import InputError
+from optinc_pdk.networks import carry_chain
+from optinc_pdk.signoff.function import function_inputs
+from optinc_pdk.studies import draw_sample, sample_scattering
+from optinc_pdk.studies.calibration.procedure import calibrate
+from optinc_pdk.studies.calibration.virtual_bench import VirtualBench
+from optinc_pdk.studies.montecarlo.word_statistics import read_words
+
+BITS = 16.0
+
+
+class ConstantReadings(VirtualBench):
+    """Returns the same reading for every setting."""
+
+    def read(self, voltage_v, amplitude):
+        return np.full_like(super().read(voltage_v, amplitude), 0.25)
+
+
+class OpenHeater(VirtualBench):
+    """The wire of one heater is open."""
+
+    cut = 3
+
+    def read(self, voltage_v, amplitude):
+        voltage = np.array(voltage_v, dtype=float)
+        voltage[:, self.cut] = 0.0
+        return super().read(voltage, amplitude)
+
+
+@pytest.fixture(scope="module")
+def network(work):
+    return carry_chain(work.task)
+
+
+@pytest.fixture(scope="module")
+def sample(work, every):
+    return draw_sample(work.chip, every, 5)
+
+
+def words(work, sample, voltage_v, bias):
+    return read_words(
+        sample_scattering(work.chip, sample, voltage_v, BITS), function_inputs(work.task), work.chip.board, bias
+    )
+
+
+def test_cards_of_another_process_are_refused(work, network, sample):
+    with pytest.raises(InputError, match=r"'soi220'.*'soi220_two_metal'"):
+        calibrate(VirtualBench(work.chip, sample, BITS), work.chip, network, load_process("soi220_two_metal"))
+
+
+def test_all_words_are_exact_after_calibration_and_not_before(work, network, sample, process):
+    result = calibrate(VirtualBench(work.chip, sample, BITS), work.chip, network, process)
+    assert result.broken == ()
+    before = words(work, sample, work.chip.voltage_v, work.chip.bias)
+    after = words(work, sample, result.tuned.voltage_v, result.tuned.bias)
+    assert before.exact < before.inputs
+    assert after.exact == after.inputs
+    assert after.margin > 0.2
+    assert np.all(result.tuned.error <= result.fitted.error)
+    assert result.tuned.error.max() < 1e-2
+    assert result.settings > work.chip.structure.heater.size
+
+
+def test_fitted_efficiencies_are_those_of_the_sample(work, network, every, process):
+    sample = draw_sample(work.chip, every.only("heater"), 2)
+    result = calibrate(VirtualBench(work.chip, sample, BITS), work.chip, network, process)
+    chip = work.chip
+    resistance = chip.resistance_ohm * sample.resistance_scale
+    nominal = (chip.resistance_ohm + chip.wire_ohm) ** 2 / chip.resistance_ohm
+    real = resistance / (resistance + chip.wire_ohm) ** 2 * nominal / sample.power_scale
+    # crosstalk is as on the card, so the design compensates for it
+    assert np.std(real) > 0.01
+    assert np.median(np.abs(result.efficiency / real - 1.0)) < 1e-2
+
+
+def test_constant_readings_are_refused(work, network, sample, process):
+    with pytest.raises(RangeError, match="no heater"):
+        calibrate(ConstantReadings(work.chip, sample, BITS), work.chip, network, process)
+
+
+def test_a_heater_without_effect_is_named(work, network, every, process):
+    sample = draw_sample(work.chip, every.only("coupler", "phase"), 1)
+    result = calibrate(OpenHeater(work.chip, sample, BITS), work.chip, network, process)
+    assert result.broken == (work.chip.structure.channel[OpenHeater.cut],)
+    assert np.isnan(result.efficiency[OpenHeater.cut])
