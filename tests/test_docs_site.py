@@ -91,7 +91,7 @@ def search_options() -> Any:
         (".safetensors", ["safetensors"]),
         ("weights (.npz)", ["weights", "npz"]),
         ("--data", ["data"]),
-        ("op.Network.from_sklearn", ["op", "AveragingNetwork", "from", "sklearn"]),
+        ("op.Network.from_sklearn", ["op", "Network", "from", "sklearn"]),
         ("own_devices.md", ["own", "devices", "md"]),
         ("0.45 µm", ["0.45", "µm"]),
     ],
