@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from optinc_pdk.circuit import hierarchy
-from optinc_pdk.extract import layout_reader, size_limits, trial_reading
+from optinc_pdk.extract import layout_reader, layout_size
 from optinc_pdk.io import yaml_files
 from optinc_pdk.io.reading import FILE_KINDS, MIB
 from optinc_pdk.signoff.drc import design_rule_check, shape_checks
@@ -25,8 +25,8 @@ def test_sizes_of_files() -> None:
 
 def test_contents_of_files() -> None:
     limits = [
-        size_limits.MAX_CELLS, size_limits.MAX_DEPTH, size_limits.MAX_PLACED, size_limits.MAX_POINTS,
-        layout_reader.MAX_LAYERS, round(layout_reader.MAX_UM), trial_reading.MAX_SECONDS, hierarchy.MAX_INSTANCES,
+        layout_size.MAX_CELLS, layout_size.MAX_DEPTH, layout_size.MAX_PLACED, layout_size.MAX_POINTS,
+        layout_reader.MAX_LAYERS, round(layout_reader.MAX_UM), layout_reader.MAX_SECONDS, hierarchy.MAX_INSTANCES,
         yaml_files.MAX_VALUES, yaml_files.MAX_REPEATED, yaml_files.MAX_DEPTH,
     ]  # fmt: skip
     assert [row[2] for row in rows("Content of a file")] == [f"{limit:,}" for limit in limits]

@@ -19,9 +19,8 @@ import klayout.db as kdb
 
 from optinc_pdk.cards import CardError, DeviceCard, Process
 from optinc_pdk.cards.device_cell import NM_PER_UM, PYTHON_FILE, CellCard
-from optinc_pdk.extract.geometry_faults import refusing_geometry
-from optinc_pdk.extract.layout_reader import check_unit, read_cells
-from optinc_pdk.extract.size_limits import GdsError
+from optinc_pdk.extract.layout_reader import check_unit, read_cells, refusing_geometry
+from optinc_pdk.extract.layout_size import GdsError
 from optinc_pdk.io.reading import real_path
 from optinc_pdk.tech import activated
 

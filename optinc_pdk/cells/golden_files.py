@@ -22,12 +22,11 @@ from optinc_pdk.cells.golden_polygons import (
     golden_of_drawing,
     golden_state,
 )
-from optinc_pdk.extract.contours import contours
 from optinc_pdk.extract.device_matching import match_devices
 from optinc_pdk.extract.golden_devices import GoldenVariant, golden_variants
 from optinc_pdk.extract.guide_couplers import coupler_card
 from optinc_pdk.extract.mask_layout import NM_PER_UM
-from optinc_pdk.extract.spatial_index import region_polygons
+from optinc_pdk.extract.polygons import contours, region_polygons
 from optinc_pdk.io.file_sets import write_files
 
 GOLDEN_DEVICES = (

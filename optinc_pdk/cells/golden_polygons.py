@@ -14,7 +14,7 @@ from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.device_cell import cell_digest
 from optinc_pdk.cells.device_drawings import DeviceDrawing
 from optinc_pdk.extract.golden_devices import SCHEMA, golden_layers, renewal
-from optinc_pdk.extract.spatial_index import region_polygons
+from optinc_pdk.extract.polygons import region_polygons
 
 NEW, CHANGED, UNCHANGED = "new", "changed", "unchanged"
 """States of the golden file of a device."""

@@ -10,7 +10,7 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.arrays import Bools, Ints
-from optinc_pdk.extract.spatial_index import box_array
+from optinc_pdk.extract.polygons import box_array
 
 # Cells up to this size are placed as a whole, larger ones are resolved into their contents. An MZI is half as long.
 MAX_CELL_SIZE_UM = 1000.0

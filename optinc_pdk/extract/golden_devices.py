@@ -17,7 +17,7 @@ from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cards.device_cell import cell_digest
 from optinc_pdk.cards.errors import describe_fault
 from optinc_pdk.cards.quantity import Name, PortName, StrictModel
-from optinc_pdk.extract.contours import Contours, contours, pack_points
+from optinc_pdk.extract.polygons import Contours, contours, pack_points
 from optinc_pdk.io.json_files import parse_json
 from optinc_pdk.io.reading import GOLDEN, read_bytes
 
@@ -92,7 +92,7 @@ class GoldenVariant:
     def straight(self) -> Ints:
         """Distinct vectors of the sides parallel to an axis, encoded as integers.
 
-        The encoding is that of :func:`optinc_pdk.extract.contours.pack_points`. A layout contains the device only if
+        The encoding is that of :func:`optinc_pdk.extract.polygons.pack_points`. A layout contains the device only if
         the silicon's outline has an edge of each of these vectors.
         """
         sides = self.sides[np.any(self.points[self.sides] == self.ends[self.sides], axis=1)]

@@ -1,4 +1,4 @@
-"""Check that a polygon is a guide of constant width between two ends, and measurement of its length."""
+"""Strips: pieces of guide of constant width between two ends; their checks, lengths and placements."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import klayout.db as kdb
 import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.extract.faults import Fault, point_um
 from optinc_pdk.extract.mask_layout import NM_PER_UM
+from optinc_pdk.extract.polygons import box_array
 
 # A bend of 64 chords per 90° turns by 1.4° per corner, and rounding to 1 nm adds up to 45° at the shortest chords. A
 # lateral step of any height turns by 90° twice.
@@ -32,7 +34,6 @@ LEAST_SLOPE = 0.0087
 # Width error times length, in nm², that is allowed besides: a phase of 0.009 rad, as that of 1 nm of length. In clean
 # layouts it is at most half of this.
 FREE_ERROR_NM2 = 1000.0
-
 # Rounding corners to the grid moves them laterally, which lengthens a chord by 1 / 12 nm² over its length on average:
 # 0.004 nm for a chord of 20 nm. Runs of chords that are shorter than this are measured by longer ones.
 MEASURED_NM = 500.0
@@ -403,3 +404,104 @@ def _share(line: NDArray[Any], offset: float) -> Floats:
     middle = np.maximum.accumulate(along)
     # a side that winds more tightly than its width has no middle line
     return np.asarray(middle / max(middle[-1], 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class GuideStrip:
+    """A piece of guide between two end edges.
+
+    Attributes:
+        polygon: Polygon of the piece.
+        ends: (2, 2, 2) end edges in nm: end, point, coordinate; clockwise around the polygon.
+        sides: The two sides in nm: from the first end to the second, and back.
+        rule: Dimensions of a guide.
+    """
+
+    polygon: kdb.Polygon
+    ends: Ints
+    sides: StripSides
+    rule: StripRule
+
+    @cached_property
+    def width_errors(self) -> tuple[WidthErrors, WidthErrors]:
+        """Width errors along both sides, from the first end to the second and back."""
+        return self.sides.width_errors(self.rule)
+
+    def entered(self, end: int) -> StripSides:
+        """Return the sides in the direction in which a guide passes the strip.
+
+        Args:
+            end: End at which the guide enters, 0 or 1.
+        """
+        return self.sides.back if end else self.sides
+
+
+@dataclass(frozen=True)
+class PlacedStrips:
+    """Segments of guides: s placements of distinct strips.
+
+    Attributes:
+        strips: Distinct strips.
+        strip: (s,) index in ``strips`` of the strip of each segment.
+        shift: (s, 2) displacement of each segment's strip in nm.
+    """
+
+    strips: Sequence[GuideStrip]
+    strip: Ints
+    shift: Ints
+
+    @cached_property
+    def ends(self) -> Ints:
+        """(s, 2, 2, 2) end edges of the segments in nm: segment, end, point, coordinate."""
+        ends = np.array([strip.ends for strip in self.strips], dtype=np.int64).reshape(-1, 2, 2, 2)
+        return np.asarray(ends[self.strip] + self.shift[:, None, None])
+
+    def __add__(self, other: PlacedStrips) -> PlacedStrips:
+        """Concatenate two sets of segments."""
+        return PlacedStrips(
+            [*self.strips, *other.strips],
+            np.concatenate([self.strip, other.strip + len(self.strips)]),
+            np.concatenate([self.shift, other.shift]),
+        )
+
+    @property
+    def length_um(self) -> Floats:
+        """(s,) lengths of the segments in µm."""
+        return np.array([strip.sides.length_um for strip in self.strips], dtype=np.float64)[self.strip]
+
+    @cached_property
+    def boxes(self) -> Ints:
+        """(s, 4) left, bottom, right and top of the segments in nm."""
+        boxes = box_array(strip.polygon.bbox() for strip in self.strips)
+        return np.asarray(boxes[self.strip] + np.tile(self.shift, 2))
+
+    def __getitem__(self, numbers: Ints) -> PlacedStrips:
+        """Return some of the segments, given their numbers (n,)."""
+        return PlacedStrips(self.strips, self.strip[numbers], self.shift[numbers])
+
+    def polygons(self, numbers: Ints) -> list[kdb.Polygon]:
+        """Return the polygons of segments at their positions, given the numbers (n,) of the segments."""
+        places = zip(self.strip[numbers].tolist(), self.shift[numbers].tolist(), strict=True)
+        return [self.strips[strip].polygon.moved(x, y) for strip, (x, y) in places]
+
+
+def read_strip(
+    polygon: kdb.Polygon, ring: Ints, ends: Sequence[int], rule: StripRule
+) -> tuple[GuideStrip, Fault | None]:
+    """Interpret a polygon as a strip between two of its edges, and check its width and turns.
+
+    Args:
+        polygon: Polygon without holes.
+        ring: (n, 2) points of the polygon in nm.
+        ends: Numbers of its two end edges; edge i starts at point i.
+        rule: Dimensions of a guide.
+
+    Returns:
+        The strip, and the first fault found or None.
+    """
+    low, high = sorted(ends)
+    sides = split_sides(ring, low, high)
+    edges = np.array([(ring[end], ring[(end + 1) % len(ring)]) for end in ends], dtype=np.int64)
+    turned = ends[0] != low
+    strip = GuideStrip(polygon, edges, sides.back if turned else sides, rule)
+    return strip, sides.fault(rule, lambda: strip.width_errors[::-1] if turned else strip.width_errors)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.cards import load_process, process_names
-from optinc_pdk.extract.gds2_records import read_cell_sizes
-from optinc_pdk.extract.size_limits import CellSizes, GdsError, check_sizes
-from optinc_pdk.extract.trial_reading import check_reading_time
+from optinc_pdk.extract.layout_size import CellSizes, GdsError, check_sizes, read_cell_sizes
 from optinc_pdk.io.reading import GDS, LAYOUT, OASIS, read_bytes
 
 GZIP = b"\x1f\x8b"
@@ -360,3 +362,84 @@ def _check_reach(layout: kdb.Layout, names: Mapping[int, str], path: Path) -> No
         if far > MAX_UM:
             text = f"cell {names[index]!r} reaches to {far:,.0f} µm, the limit is {MAX_UM:,.0f}"
             raise GdsError(f"{path}: {text}; check unit and positions")
+
+
+MAX_SECONDS = 30
+"""Limit of the computing time. The largest network laid out so far is read in one second."""
+# Errors of the file are reported by the reading that follows. The limits hold from here on, so that the import counts.
+_SCRIPT = """
+import sys
+try:
+    import resource
+except ImportError:  # Windows has no such limits
+    sys.exit()
+seconds, memory = int(sys.argv[1]), int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+import klayout.db as kdb
+try:
+    size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+except OSError:  # another system than Linux, or a container without /proc: only the time is limited
+    size = 0
+if size:
+    resource.setrlimit(resource.RLIMIT_AS, (size + memory, size + memory))
+options = kdb.LoadLayoutOptions()
+options.warn_level = 0
+options.properties_enabled = False
+try:
+    kdb.Layout().read_bytes(sys.stdin.buffer.read(), options)
+except (RuntimeError, UnicodeDecodeError):
+    pass
+"""
+
+
+def check_reading_time(path: Path, data: bytes, max_memory: int) -> None:
+    """Check that KLayout can read a file within ``MAX_SECONDS``.
+
+    Args:
+        path: OASIS file, for the message.
+        data: Its content.
+        max_memory: Bytes by which the reading process may grow.
+
+    Raises:
+        GdsError: The trial was ended by the limit, or by a crash of the reader, or could not be made.
+    """
+    # -P: a file in the current folder must not be imported in place of a package
+    command = [sys.executable, "-P", "-c", _SCRIPT, str(MAX_SECONDS), str(max_memory)]
+    quiet = subprocess.DEVNULL
+    ended = subprocess.run(command, input=data, stdout=quiet, stderr=quiet, check=False).returncode
+    if ended:
+        how = f"signal {-ended}" if ended < 0 else f"exit code {ended}"
+        raise GdsError(
+            f"{path}: cannot be read within {MAX_SECONDS} s of computing time and {max_memory // 2**20} MiB ({how}); "
+            "check the counts of its arrays, or write it as GDS2"
+        )
+
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def refusing_geometry(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Wrap a function of a layout file so that a failed assertion of KLayout's geometry engine refuses the file.
+
+    Args:
+        function: Function whose first argument is the path of a layout file.
+
+    Returns:
+        A function that raises a :class:`GdsError` in place of the engine's ``RuntimeError``.
+    """
+
+    @wraps(function)
+    def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        try:
+            return function(*args, **kwargs)
+        except RuntimeError as fault:
+            if not str(fault).startswith("Internal error: "):
+                raise
+            path = args[0] if args else kwargs.get("gds_path")
+            raise GdsError(
+                f"{path}: KLayout cannot process its polygons ({fault}); draw again shapes whose coordinates are far "
+                "apart, or that cross themselves"
+            ) from fault
+
+    return guarded

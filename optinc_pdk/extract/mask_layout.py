@@ -14,11 +14,10 @@ from optinc_pdk.arrays import Ints
 from optinc_pdk.errors import printable_line
 from optinc_pdk.extract.cell_placements import CellPlacements, find_cell_placements
 from optinc_pdk.extract.layout_reader import check_layers, check_unit, read_layout
-from optinc_pdk.extract.size_limits import GdsError
+from optinc_pdk.extract.layout_size import GdsError
 from optinc_pdk.validation import validate_api
 
 __all__ = ["NM_PER_UM", "GdsError", "Label", "MaskLayout", "read_layout", "read_mask_layout"]
-
 # The database unit of a layout must be 1 nm, because golden polygons have integer coordinates in nm.
 NM_PER_UM = 1000
 
@@ -125,6 +124,7 @@ def read_mask_layout(path: str | Path, layers: Mapping[str, tuple[int, int]]) ->
     check_unit(layout, 1 / NM_PER_UM, path)
     check_layers(layout, layers, path)
     return MaskLayout(layout, top, dict(layers))
+
 
 
 validate_api(__name__)

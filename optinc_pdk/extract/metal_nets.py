@@ -1,7 +1,9 @@
-"""Electrical nets: connected metal, labelled pads, and resistances of wires and vias."""
+"""Electrical nets: connected metal, labelled pads and bumps, pins of devices, and resistances of wires and vias."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,11 +12,12 @@ import numpy as np
 
 from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.cards import Process
+from optinc_pdk.circuit import UNCONNECTED
 from optinc_pdk.circuit.connectivity import component_labels
-from optinc_pdk.extract.device_matching import ExtractedDevice
+from optinc_pdk.extract.device_matching import DevicePlacement, ExtractedDevice
 from optinc_pdk.extract.faults import Fault, center_um
 from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, MaskLayout, label_positions
-from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, box_array, region_polygons
+from optinc_pdk.extract.polygons import NOT_FOUND, Contours, PolygonIndex, box_array, contours, region_polygons
 
 GROUND_PREFIX = "GND"
 PAD = "pad"
@@ -315,3 +318,89 @@ def estimate_wires_ohm(metal: MetalNets, nets: Ints, alone: Bools, process: Proc
     area_um2 = metal.wire_area_um2(nets) - float(process.pads.size_um) ** 2 - contact**2
     ohm = float(process.metal.sheet_ohm) * np.maximum(area_um2, 0.0) / float(process.metal.wire_width_um) ** 2
     return np.where(alone, ohm, np.nan)
+
+
+BUMP = "bump"
+# Rounding the corners of an octagon to the grid moves each of its sides by less than 1 nm.
+_ROUNDING_NM = 1
+
+
+def check_bumps(mask: MaskLayout, pads: Sequence[LabelledPad], process: Process) -> list[Fault]:
+    """Check the openings of flip-chip bumps.
+
+    Args:
+        mask: Layout.
+        pads: Labelled pads.
+        process: Process; states whether pads are bumps, and the size of their openings.
+
+    Returns:
+        A fault for every opening that is not an octagon of the right size, and for every labelled pad without an
+        opening. Empty if the process has no flip-chip wiring.
+    """
+    if process.pads.wiring != "flipchip":
+        return []
+    size = round(process.device(BUMP).size("opening_um") * NM_PER_UM)
+    openings = region_polygons(mask.region(BUMP).merged())
+    text = f"an opening is no octagon {size / NM_PER_UM:g} µm wide, as a bump's is"
+    # equal openings are checked once
+    corners = box_array(opening.bbox() for opening in openings)[:, :2].tolist()
+    at_origin = [opening.moved(-x, -y) for opening, (x, y) in zip(openings, corners, strict=True)]
+    distinct = list(dict.fromkeys(at_origin))
+    wrong = set(itertools.compress(distinct, ~_octagons(contours(distinct), size)))
+    faults = [
+        Fault("bump", text, center_um(o.bbox())) for o, shape in zip(openings, at_origin, strict=True) if shape in wrong
+    ]
+    index = PolygonIndex(openings)
+    middles = np.array([(round(x), round(y)) for x, y in (pad.center for pad in pads)], dtype=np.int64).reshape(-1, 2)
+    for pad, number in zip(pads, index.at(middles).tolist(), strict=True):
+        if number == NOT_FOUND:
+            text = f"no opening on the landing of {pad.label!r}"
+            faults.append(Fault("bump", text, pad.device.position_um))
+    return faults
+
+
+def _octagons(outline: Contours, size: int) -> Bools:
+    """Return (C,) whether each polygon is a regular octagon of width ``size`` across its flats, within rounding."""
+    octagon: Bools = np.diff(outline.first) == 8
+    edges = outline.first[:-1][octagon][:, np.newaxis] + np.arange(8)
+    wide = np.all(np.ptp(outline.points[edges], axis=1) == size, axis=1)
+    legs = np.hypot(*np.moveaxis(outline.ends[edges] - outline.points[edges], -1, 0))
+    equilateral = np.all(np.abs(np.rint(legs) - size * math.tan(math.pi / 8)) <= 2 * _ROUNDING_NM, axis=1)
+    octagon[octagon] = wide & equilateral
+    return octagon
+
+
+def connect_pins(
+    placements: Sequence[DevicePlacement], metal: MetalNets, process: Process
+) -> tuple[list[tuple[int, ...]], list[Fault]]:
+    """Find the metal net at each electrical pin of recognised devices.
+
+    Args:
+        placements: Devices.
+        metal: Metal nets of the layout.
+        process: Process whose cards name the pins.
+
+    Returns:
+        For each device, the number of the metal net of each of its pins, -1 for none; and faults: one for every pin
+        without metal, and one for every pin on the same net as another pin of its device.
+    """
+    points = np.array([(pin.x, pin.y) for placement in placements for pin in placement.pins], dtype=np.int64)
+    under = iter(metal.nets_at(points.reshape(-1, 2)).tolist())
+    connected: list[tuple[int, ...]] = []
+    faults: list[Fault] = []
+    for placement in placements:
+        kind = placement.variant.name
+        nets: dict[int, str] = {}
+        pin_nets: list[int] = []
+        for name, at in zip(process.device(kind).ports.electrical, placement.pins, strict=True):
+            net = next(under)
+            place = at.x / NM_PER_UM, at.y / NM_PER_UM
+            if net == NOT_FOUND:
+                faults.append(Fault("pin", f"no metal at pin {name} of a {kind}", place))
+            elif net in nets:
+                faults.append(Fault("short", f"pins {nets[net]} and {name} of a {kind} are joined in metal", place))
+            else:
+                nets[net] = name
+            pin_nets.append(UNCONNECTED if net == NOT_FOUND else net)
+        connected.append(tuple(pin_nets))
+    return connected, faults

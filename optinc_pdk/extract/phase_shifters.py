@@ -1,4 +1,4 @@
-"""Recognition of phase shifters: a straight guide under a heater with a contact at each end."""
+"""Phase shifters, straight guides under heaters with a contact at each end, and the pads to which they are wired."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 
 from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.cards import Process
+from optinc_pdk.extract.box_pairs import touching_pairs
+from optinc_pdk.extract.cell_placements import transformation
 from optinc_pdk.extract.device_matching import ExtractedDevice
 from optinc_pdk.extract.faults import Fault, box_center, center_um
-from optinc_pdk.extract.heater_tapers import part_of_constant_width, taper_squares
-from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
-from optinc_pdk.extract.metal_nets import LabelledPad, MetalNets, estimate_wires_ohm, is_ground
-from optinc_pdk.extract.silicon_under_heaters import find_guides_under
-from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, box_array, region_polygons
+from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, MaskLayout
+from optinc_pdk.extract.metal_nets import LabelledPad, MetalNets, check_bumps, estimate_wires_ohm, find_pads, is_ground
+from optinc_pdk.extract.polygons import NOT_FOUND, PolygonIndex, box_array, region_polygons
 
 PHASE_SHIFTER = "phase_shifter"
 # Columns of (left, bottom, right, top) with the points of a guide's end edges, for guides along x and along y.
@@ -296,3 +296,169 @@ def _contact_nets(heaters: Sequence[ExtractedHeater], metal: MetalNets) -> list[
         center = heaters[missing[0]].center
         raise RuntimeError(f"a contact of the heater at {center} nm is not on the metal it was cut from")
     return [(first, second) for first, second in nets.tolist()]
+
+
+def part_of_constant_width(free: kdb.Polygon, taper: int) -> kdb.Polygon | None:
+    """Return the part of constant width of a heater between its contacts; None if it has another form.
+
+    Args:
+        free: Heater between its contacts: a rectangle, with a symmetric taper of a given length at each end.
+        taper: Length of the tapers in nm; 0 for a rectangle.
+    """
+    if not taper:
+        return free if free.is_box() else None
+    box = free.bbox()
+    points = {(point.x, point.y) for point in free.each_point_hull()}
+    if free.holes() or len(points) != 8:
+        return None
+    along = kdb.Box(box.left + taper, box.bottom, box.right - taper, box.top)
+    upwards = kdb.Box(box.left, box.bottom + taper, box.right, box.top - taper)
+    for inner, flip in ((along, False), (upwards, True)):
+        low, high = (inner.bottom, inner.top) if flip else (inner.left, inner.right)
+        sides = sorted({point[not flip] for point in points if point[flip] == low})
+        middle = box.center().x if flip else box.center().y
+        if low >= high or len(sides) != 2 or abs(sum(sides) - 2 * middle) > 1:
+            continue
+        strip = kdb.Box(sides[0], low, sides[1], high) if flip else kdb.Box(low, sides[0], high, sides[1])
+        if points == {
+            (x, y) for each in (box, strip) for x in (each.left, each.right) for y in (each.bottom, each.top)
+        }:
+            return kdb.Polygon(strip)
+    return None
+
+
+def taper_squares(wide: int, narrow: int, taper: int) -> float:
+    """Return length over width along two linear tapers, the integral of 1 / width; lengths in nm."""
+    return 2.0 * taper * float(np.log(wide / narrow)) / (wide - narrow) if taper and wide > narrow else 0.0
+
+
+# If a heater repeats at least this often on average, reading cells is faster than reading all silicon near the heaters.
+MIN_REPEATS = 4
+
+
+def find_guides_under(mask: MaskLayout, active: Ints, along: int, width: int) -> tuple[Ints, Bools]:
+    """Find the straight guide under each heater.
+
+    Args:
+        mask: Layout.
+        active: (n, 4) boxes (left, bottom, right, top) in nm, the parts of heaters between their contacts.
+        along: Axis of the guides, 0 for x and 1 for y.
+        width: Width of a guide in nm.
+
+    Returns:
+        (n, 4) box of the silicon under each heater in nm, and (n,) whether the silicon is one straight guide of this
+        width on the heater's axis (within 1 nm). Where the silicon is not a single box, the box is that of the
+        heater and the second value is false.
+    """
+    guides, single = _under_in_cells(mask, active)
+    others = np.flatnonzero(~single)
+    if len(others):
+        guides[others], single[others] = _single_boxes(mask.silicon(near=_region(active[others])), active[others])
+    # twice the distance of the centres; the centre of a heater of odd width is between two grid points
+    off = np.abs(np.sum((guides - active).reshape(-1, 2, 2), axis=1))
+    size, long = guides[:, 2:] - guides[:, :2], active[:, along + 2] - active[:, along]
+    straight = (size[:, 1 - along] == width) & (size[:, along] == long) & (off[:, 1 - along] <= 2)
+    return guides, np.asarray(single & straight)
+
+
+def _region(boxes: Ints) -> kdb.Region:
+    """Return boxes (n, 4) as a region."""
+    return kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in boxes.tolist()])
+
+
+def _single_boxes(silicon: kdb.Region, boxes: Ints) -> tuple[Ints, Bools]:
+    """Return (n, 4) the silicon within boxes (n, 4), and (n,) whether it is a single box."""
+    owner, cut, slanted = PolygonIndex(region_polygons(silicon)).cut(boxes)
+    single = np.bincount(owner, minlength=len(boxes)) == 1
+    single[slanted[:, 0]] = False
+    silicon_boxes = boxes.copy()
+    silicon_boxes[owner[single[owner]]] = cut[single[owner]]
+    return silicon_boxes, np.asarray(single)
+
+
+def _under_in_cells(mask: MaskLayout, boxes: Ints) -> tuple[Ints, Bools]:
+    """Do the same for boxes that touch only one placed cell, once for all its placements; False for other boxes."""
+    silicon, known = boxes.copy(), np.zeros(len(boxes), dtype=bool)
+    if mask.places is None:
+        return silicon, known
+    layer = mask.layout.layer(*mask.layers["core"])
+    near, place = touching_pairs(boxes, mask.places.boxes).T
+    alone = np.bincount(near, minlength=len(boxes)) == 1
+    alone[touching_pairs(boxes, mask.places.loose_boxes(layer))[:, 0]] = False
+    inside = np.flatnonzero(alone)
+    cells = mask.places.cells[place[alone[near]]]
+    shifts = np.tile(cells[:, 2:], 2)
+    kinds, kind = np.unique(np.hstack([cells[:, :2], boxes[inside] - shifts]), axis=0, return_inverse=True)
+    if MIN_REPEATS * len(kinds) > len(inside):
+        return silicon, known
+    local, single = kinds[:, 2:].copy(), np.zeros(len(kinds), dtype=bool)
+    for cell, code in np.unique(kinds[:, :2], axis=0).tolist():
+        members = np.flatnonzero(np.all(kinds[:, :2] == (cell, code), axis=1))
+        near = _region(local[members]).transformed(transformation(code).inverted())
+        drawn = kdb.Region(kdb.RecursiveShapeIterator(mask.layout, mask.layout.cell(cell), layer, near, True))
+        drawn.remove_properties()
+        local[members], single[members] = _single_boxes(
+            drawn.transformed(transformation(code)).merged(), local[members]
+        )
+    silicon[inside], known[inside] = local[kind] + shifts, single[kind]
+    return silicon, known
+
+
+@dataclass(frozen=True, eq=False)
+class HeaterWiring:
+    """Heaters and pads of a layout, and the metal nets to which they are connected.
+
+    Attributes:
+        mask: Layout.
+        metal: Metal nets of the layout.
+        pads: Labelled pads.
+        heaters: The n heaters.
+        devices: The n phase shifters, one per heater, in the same order.
+        ends: For each heater, the net numbers of its signal end and of its ground end.
+        faults: Faults of heaters, pads, labels on metal, vias, wires and bumps.
+    """
+
+    mask: MaskLayout
+    metal: MetalNets
+    pads: Sequence[LabelledPad]
+    heaters: Sequence[ExtractedHeater]
+    devices: Sequence[ExtractedDevice]
+    ends: Sequence[tuple[int, int]]
+    faults: Sequence[Fault]
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnHeaters:
+    """Heaters and metal of a layout, before pads are known.
+
+    Attributes:
+        mask: Layout.
+        metal: Metal nets of the layout.
+        heaters: Heaters that form phase shifters.
+        faults: Heater shapes that do not.
+    """
+
+    mask: MaskLayout
+    metal: MetalNets
+    heaters: Sequence[ExtractedHeater]
+    faults: Sequence[Fault]
+
+    @staticmethod
+    def of(mask: MaskLayout, process: Process) -> DrawnHeaters:
+        """Find the heaters and the metal of a layout."""
+        metal, card = MetalNets(mask, process), process.devices.get(PHASE_SHIFTER)
+        taper = 0.0 if card is None else float(card.geometry.get("heater_taper_um", 0.0))
+        width, taper_nm = (round(um * NM_PER_UM) for um in (float(process.guide.width_um), taper))
+        return DrawnHeaters(mask, metal, *find_heaters(mask, metal.contacts, width, taper_nm))
+
+    def wired(self, labels: Sequence[Label], process: Process) -> HeaterWiring:
+        """Find the pads, and connect the heaters to them.
+
+        Args:
+            labels: Labels, sorted by text, without those on fibre couplers.
+            process: Process of the layout.
+        """
+        pads, pad_faults = find_pads(self.metal, labels, round(float(process.pads.size_um) * NM_PER_UM))
+        devices, ends, wire_faults = connect_heaters(self.heaters, self.metal, pads, process)
+        faults = (*self.faults, *pad_faults, *self.metal.faults, *wire_faults, *check_bumps(self.mask, pads, process))
+        return HeaterWiring(self.mask, self.metal, pads, self.heaters, devices, ends, faults)

@@ -1,167 +1,27 @@
-"""Checks of silicon, grating etch, coupled-guide markers, and other layers that light in silicon reaches."""
+"""Checks of silicon: what is missing inside devices, and what is too close to devices or to guides that pass them.
+
+Within some distance of a device, design rules exempt guides from their usual space, because its arms are coupled there.
+Other guides, and arms that return, may pass there side by side, for as long as the device or a row of devices is.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import klayout.db as kdb
 import numpy as np
 
-from optinc_pdk.arrays import Ints
-from optinc_pdk.cards import Process
-from optinc_pdk.cards.rules import FacetRule
-from optinc_pdk.extract.box_pairs import touching_pairs
-from optinc_pdk.extract.contours import contours
-from optinc_pdk.extract.device_matching import DevicePlacement
-from optinc_pdk.extract.faults import Fault, area_text, center_um, moved_fault
+from optinc_pdk.arrays import Bools, Floats, Ints
+from optinc_pdk.extract.box_pairs import OUTWARDS, crossed_lines, line_boxes, touching_pairs
+from optinc_pdk.extract.device_matching import DevicePlacement, ExtractedDevice
+from optinc_pdk.extract.faults import Fault, area_text, center_um, moved_fault, point_um
 from optinc_pdk.extract.golden_devices import GoldenVariant
-from optinc_pdk.extract.guide_couplers import NO_COUPLER
-from optinc_pdk.extract.guide_strips import StripRule
-from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
-from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
+from optinc_pdk.extract.guide_strips import GuideStrip, PlacedStrips, StripRule
+from optinc_pdk.extract.guides import OpticalNets
+from optinc_pdk.extract.mask_layout import NM_PER_UM
+from optinc_pdk.extract.polygons import Contours, EdgeIndex, PolygonIndex, box_array, contours, region_polygons
 from optinc_pdk.models.coupled_guides import nearest_edges
-
-# Bodies that are compared with all devices of the process, which takes milliseconds each.
-MAX_DESCRIBED = 100
-
-
-def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[Fault]:
-    """Return a fault for every place where the grating etch differs from that of the golden devices.
-
-    Args:
-        placements: Recognised devices.
-        etch: Shapes on the layer of the grating etch.
-    """
-    golden = [polygon for placement in placements for polygon in placement.etch]
-    # usually all polygons are equal, and the boolean operation is not needed
-    if set(golden) == set(region_polygons(etch)):
-        return []
-    wrong = region_polygons(kdb.Region(golden) ^ etch)
-    if not wrong:
-        return []
-    # one fault per place: differences less than 1 µm apart have the same cause
-    places = region_polygons(kdb.Region(wrong).sized(NM_PER_UM // 2).merged())
-    corners = np.array([(point.x, point.y) for point in (next(shape.each_point_hull()) for shape in wrong)])
-    area = np.zeros(len(places), dtype=np.int64)
-    np.add.at(area, PolygonIndex(places).at(corners), [shape.area() for shape in wrong])
-    return [
-        Fault("etch", f"grating etch differs from the golden devices by {area_text(size)}", center_um(place.bbox()))
-        for place, size in zip(places, area.tolist(), strict=True)
-    ]
-
-
-def check_layers(
-    mask: MaskLayout,
-    placements: Sequence[DevicePlacement],
-    marks: Sequence[kdb.Polygon],
-    process: Process,
-) -> list[Fault]:
-    """Return the faults of the grating etch, of other layers near silicon, and of coupled-guide markers.
-
-    Args:
-        mask: Layout.
-        placements: Recognised golden devices.
-        marks: Marks of coupled guides that were examined as couplers of any gap and length.
-        process: Process of the layout.
-    """
-    faults = check_etch(placements, mask.region(process.grating.layer))
-    for name in process.layers:
-        faults += check_reach(mask, placements, name, process)
-    return faults + check_coupled(mask, placements, marks)
-
-
-def check_reach(mask: MaskLayout, placements: Sequence[DevicePlacement], layer: str, process: Process) -> list[Fault]:
-    """Return a fault for every place where shapes of a layer are within reach of light in silicon.
-
-    Such a layer changes the index of guides, or absorbs, not only where it lies over silicon but also beside it. No
-    device of a process has such shapes, except metal at pins.
-
-    Args:
-        mask: Layout.
-        placements: Recognised golden devices.
-        layer: Name of the layer. Nothing is checked unless its card states a reach.
-        process: Process of the layout.
-    """
-    reach = process.reach_um(layer)
-    if reach is None:
-        return []
-    shapes, reach_nm = mask.region(layer).merged(), round(reach * NM_PER_UM)
-    if shapes.is_empty():
-        return []
-    silicon = mask.silicon(near=shapes.sized(reach_nm).merged())
-    if layer in process.contact.metals:
-        silicon -= kdb.Region([polygon for each in placements if each.pins for polygon in each.core])
-    act = "it changes the light in them; move it"
-
-    def fault(message: str, shape: kdb.Polygon) -> Fault:
-        return Fault("slab" if layer == "slab" else "layer", message, center_um(shape.bbox()))
-
-    over = (shapes & silicon).merged()
-    text = f"{layer} over silicon: the process has no such guides, and {act} at least {reach:g} µm away"
-    faults = [fault(text, place) for place in sorted(region_polygons(over))]
-    near = sorted(region_polygons((shapes & silicon.sized(reach_nm)).merged().not_interacting(over)))
-    outline = contours(region_polygons(silicon))
-    edges = np.hstack([np.minimum(outline.points, outline.ends), np.maximum(outline.points, outline.ends)])
-    place, edge = touching_pairs(box_array(shape.bbox().enlarged(reach_nm) for shape in near), edges).T
-    split = np.searchsorted(place, np.arange(1, len(near)))
-    for shape, numbers in zip(near, np.split(edge, split) if near else (), strict=True):
-        one = contours([shape])
-        gap = _gap_nm(one.points, one.ends, outline.points[numbers], outline.ends[numbers])
-        # corners of the enlarged silicon are farther away than its sides
-        if gap < reach_nm:
-            text = f"{layer} {gap / NM_PER_UM:.3f} µm beside guides or devices: {act} at least {reach:g} µm away"
-            faults.append(fault(text, shape))
-    return faults
-
-
-def check_coupled(mask: MaskLayout, placements: Sequence[DevicePlacement], marks: Sequence[kdb.Polygon]) -> list[Fault]:
-    """Return a fault for every coupled-guide marker outside a device that consists of several guides.
-
-    DRC does not check the spacing of guides under such a marker, so a misplaced marker would hide errors.
-
-    Args:
-        mask: Layout.
-        placements: Recognised golden devices.
-        marks: Marks of coupled guides that were examined as couplers of any gap and length.
-    """
-    if "coupled" not in mask.layers:
-        return []
-    coupled = kdb.Region([kdb.Polygon(placement.box) for placement in placements if len(placement.core) > 1])
-    rest = mask.region("coupled") - coupled - kdb.Region(list(marks))
-    return [Fault("coupled", NO_COUPLER, center_um(shape.bbox())) for shape in region_polygons(rest)]
-
-
-def check_tips(mask: MaskLayout, placements: Sequence[DevicePlacement], process: Process) -> list[Fault]:
-    """Return a fault for every edge coupler whose tip is farther from the die's edge than a rule of the process allows.
-
-    Args:
-        mask: Layout.
-        placements: Recognised devices.
-        process: Process of the layout. Without a rule of kind ``facet``, nothing is checked.
-    """
-    rules = [rule for rule in process.rules if isinstance(rule, FacetRule)]
-    tips = [each for each in placements if process.device(each.variant.name).model.name == "edge_coupler"]
-    if not rules or not tips:
-        return []
-    most = min(rule.most_um for rule in rules)
-    dies = [shape.bbox() for shape in region_polygons(mask.region(rules[0].layers[1]).merged())]
-    faults: list[Fault] = []
-    for placement in tips:
-        side = placement.tip
-        found = [_ahead(side, die) / NM_PER_UM for die in dies if die.contains(side.p1) and die.contains(side.p2)]
-        if not found or found[0] > most:
-            where = f"{found[0]:g} µm from the edge that it faces" if found else "in no outline of a die"
-            text = f"the tip of an edge coupler is {where}; fibres reach tips at most {most:g} µm from an edge"
-            faults.append(Fault("facet", text, center_um(side.bbox())))
-    return faults
-
-
-def _ahead(side: kdb.Edge, die: kdb.Box) -> int:
-    """Return the distance in nm from a side to the die's edge that it faces; silicon is on the right of the side."""
-    if side.dx() == 0:
-        return int(side.x1 - die.left if side.dy() > 0 else die.right - side.x1)
-    return int(side.y1 - die.bottom if side.dx() < 0 else die.top - side.y1)
 
 
 def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:
@@ -229,7 +89,7 @@ def _foreign_to(variant: GoldenVariant, silicon: kdb.Region, rule: StripRule) ->
     for piece in sorted(region_polygons((silicon & surroundings(variant, rule.space)).merged())):
         least = rule.space if (kdb.Region(piece) & joined).is_empty() else rule.arm_space
         one = contours([piece])
-        gap = _gap_nm(one.points, one.ends, device.points, device.ends)
+        gap = gap_nm(one.points, one.ends, device.points, device.ends)
         if not (kdb.Region(piece) & kdb.Region(box)).is_empty():
             text = f"{area_text(piece.area())} of other silicon within the box of a {variant.name}"
         elif gap < least:
@@ -273,7 +133,7 @@ def _surroundings(variant: GoldenVariant, space_nm: int) -> kdb.Region:
     return (silicon.sized(space_nm) - in_front + box - silicon.sized(1)).merged()
 
 
-def _gap_nm(points: Ints, ends: Ints, other_points: Ints, other_ends: Ints) -> float:
+def gap_nm(points: Ints, ends: Ints, other_points: Ints, other_ends: Ints) -> float:
     """Return the distance in nm of two outlines that do not cross, given their edges (n, 2) and (m, 2)."""
     if not len(points) or not len(other_points):
         return math.inf
@@ -282,77 +142,132 @@ def _gap_nm(points: Ints, ends: Ints, other_points: Ints, other_ends: Ints) -> f
     return min(float(distances.min()) for distances, _, _ in both)
 
 
-_OTHER_REMEDY = "draw a device of the process, or add this one (docs/own_devices.md)"
-_REMEDIES = {
-    0: "no guide leads to it; delete it, or draw a device of the process",
-    2: "silicon was added to a guide; delete it, or, if it is a device of your own, add its card (docs/own_devices.md)",
-}
-"""What to do about a body that is like no device, by the number of guides that lead to it."""
+# Sides are measured at places that are at most this far apart.
+PART_NM = 5000
 
 
-def describe_bodies(
-    silicon: kdb.Region, variants: Sequence[GoldenVariant], body_nm: int
-) -> tuple[list[Fault], list[kdb.Polygon]]:
-    """Find bodies: silicon that is too wide for a guide and belongs to no recognised device.
+def check_separation(
+    nets: OpticalNets,
+    devices: Sequence[ExtractedDevice],
+    placements: Sequence[DevicePlacement],
+    outline: Contours,
+    block_edges: Callable[[Ints], list[Ints]],
+    rule: StripRule,
+) -> list[Fault]:
+    """Return a fault for every guide that is too close to other silicon where it passes a device.
+
+    A guide may be closer within ``rule.joined`` of the ports at its two ends.
 
     Args:
-        silicon: Merged silicon that is neither device nor guide.
-        variants: Golden devices to compare with.
-        body_nm: Half of the smallest width of a body, in nm. No guide is that wide.
-
-    Returns:
-        One fault per body, which names the device with the smallest difference in area, unless that is more than the
-        body's own area, and says what to do about it; and the polygons of the bodies.
+        nets: Guides between devices.
+        devices: All devices; the first ones are the golden devices, as in ``placements``.
+        placements: Golden devices.
+        outline: Contours of the merged silicon outside blocks, with devices.
+        block_edges: Function from boxes to the edges of the blocks that touch them, :meth:`PlacedBlocks.edges_near`.
+        rule: Dimensions of a guide and of its surroundings.
     """
-    bodies = sorted(region_polygons(morphological_opening(silicon, body_nm)))
-    described = bodies[:MAX_DESCRIBED]
-    golden = [_GoldenBody(variant, body_nm) for variant in variants] if bodies else []
-    reach = max((max(one.box.width(), one.box.height()) for one in golden), default=0) + 2 * body_nm
-    windows = [body.bbox().enlarged(reach) for body in described]
-    around = PolygonIndex(region_polygons(silicon)).overlapping(box_array(windows))
+    windows = box_array(placement.box.enlarged(rule.joined) for placement in placements)
+    ports = np.concatenate([np.zeros((0, 2, 2), dtype=np.int64), *(device.edges for device in devices)])[nets.ports]
+    # (n, 2, 4) boxes around the port edges at both ends of the nets
+    arms = np.concatenate([ports.min(axis=2), ports.max(axis=2)], axis=2) + rule.joined * OUTWARDS
+    beyond = np.flatnonzero(~_inside(nets.segments.boxes, arms[nets.net]))
+    segment = beyond[np.unique(touching_pairs(nets.segments.boxes[beyond], windows)[:, 0])]
+    if not len(segment):
+        return []
+    number, points, outward = _sides(nets.segments[segment])
+    net = nets.net[segment[number]]
+    passing = np.flatnonzero(~_inside(np.tile(points, 2), arms[net]))
+    point, window = touching_pairs(np.tile(points[passing], 2), windows).T
+    chosen, first = np.unique(passing[point], return_index=True)
+    if not len(chosen):
+        return []
+    beside = window[first]
+    around = np.tile(points[chosen], 2) + rule.space * OUTWARDS
+    edges = np.stack([outline.points, outline.ends], axis=1)
+    inner = block_edges(around)
+    if inner:
+        edges = np.concatenate([edges, *inner])
+        # where two blocks meet, each has an edge across the guide
+        edges = edges[EdgeIndex(edges[:, 0], edges[:, 1]).find(edges[:, 1], edges[:, 0]) < 0]
+    gap = _gaps(points[chosen], outward[chosen], edges, rule)
     faults: list[Fault] = []
-    for body, window, near in zip(described, windows, around, strict=True):
-        place = kdb.Region(near) & kdb.Region(window)
-        name, area = min(
-            ((one.name, one.difference(place, body)) for one in golden), key=lambda match: match[1], default=("", 0)
+    for guide in np.unique(net[chosen[gap < np.inf]]).tolist():
+        among = np.flatnonzero(net[chosen] == guide)
+        worst = among[int(np.argmin(gap[among]))]
+        device = placements[int(beside[worst])].variant.name
+        text = (
+            f"guide {gap[worst] / NM_PER_UM:.3f} µm beside other silicon, needed are {rule.space / NM_PER_UM:g} µm; "
+            f"only arms of a device, here {device}, may be closer, up to {rule.joined / NM_PER_UM:g} µm from its port; "
+            "move the guide away"
         )
-        # a device that differs by more than the whole body has nothing in common with it
-        if name and area <= body.area():
-            likeness = f"it is most like {name}, and differs from it by {area_text(area)}"
-            remedy = _OTHER_REMEDY
-        else:
-            likeness = "it resembles no device of the process"
-            remedy = _REMEDIES.get(_guide_count(place, body, body_nm), _OTHER_REMEDY)
-        faults.append(Fault("body", f"unrecognized silicon body: {likeness}; {remedy}", center_um(body.bbox())))
-    rest = f"unrecognized silicon body; {_OTHER_REMEDY}"
-    return faults + [Fault("body", rest, center_um(body.bbox())) for body in bodies[MAX_DESCRIBED:]], bodies
+        faults.append(Fault("foreign", text, point_um(points[chosen[worst]])))
+    return faults
 
 
-class _GoldenBody:
-    """The silicon of a golden device, with the box of its body, for the comparison with bodies of a layout."""
-
-    def __init__(self, variant: GoldenVariant, body_nm: int) -> None:
-        self.name = variant.name
-        self.drawn = kdb.Region(list(variant.core))
-        self.box = self.drawn.bbox()
-        self.body = morphological_opening(self.drawn, body_nm).bbox()
-
-    def difference(self, silicon: kdb.Region, body: kdb.Polygon) -> int:
-        """Return the area in nm² in which silicon around a body differs from the device with its body at its centre."""
-        if self.body.empty():
-            return int(self.drawn.area() + body.area())
-        golden = self.drawn.moved(body.bbox().center() - self.body.center())
-        near = kdb.Region(golden.bbox() + body.bbox())
-        return int(((silicon & near) ^ golden).area())
+def _inside(boxes: Ints, others: Ints) -> Bools:
+    """Return (n,) whether a box (n, 4) lies in any of some others (n, m, 4)."""
+    inside = (boxes[:, None, :2] >= others[..., :2]) & (boxes[:, None, 2:] <= others[..., 2:])
+    return np.asarray(np.any(np.all(inside, axis=2), axis=1))
 
 
-def _guide_count(silicon: kdb.Region, body: kdb.Polygon, body_nm: int) -> int:
-    """Return how many guides lead away from a body."""
-    inner = kdb.Region(body).sized(body_nm)
-    ring = inner.sized(body_nm) - inner
-    return int((silicon & ring).merged().count())
+def _sides(segments: PlacedStrips) -> tuple[Ints, Ints, Floats]:
+    """Return places on the sides of segments: the number of the segment, the place in nm, the outward normal."""
+    numbers, points, outward = [], [], []
+    order = np.argsort(segments.strip, kind="stable")
+    present, first = np.unique(segments.strip[order], return_index=True)
+    for strip, members in zip(present.tolist(), np.split(order, first[1:]), strict=True):
+        middle, normal = _places(segments.strips[strip])
+        numbers.append(np.repeat(members, len(middle)))
+        points.append((middle + segments.shift[members][:, None]).reshape(-1, 2))
+        outward.append(np.tile(normal, (len(members), 1)))
+    return np.concatenate(numbers), np.concatenate(points), np.concatenate(outward)
 
 
-def morphological_opening(region: kdb.Region, size: int) -> kdb.Region:
-    """Return a region shrunk and then grown by ``size`` nm, which removes parts narrower than 2 ``size``."""
-    return region.sized(-size).sized(size).merged()
+def _places(strip: GuideStrip) -> tuple[Ints, Floats]:
+    """Return places (n, 2) in nm on both sides of a strip, at regular distances, and the outward normals there."""
+    points, outward = [], []
+    for side in (strip.sides.left, strip.sides.right):
+        leg = np.diff(side, axis=0).astype(float)
+        length = np.hypot(*leg.T)
+        end = np.cumsum(length)
+        count = math.ceil(end[-1] / PART_NM)
+        at = (np.arange(count) + 0.5) / count * end[-1]
+        edge = np.searchsorted(end, at)
+        share = 1 - (end[edge] - at) / length[edge]
+        points.append(np.round(side[edge] + share[:, None] * leg[edge]).astype(np.int64))
+        outward.append(np.stack([-leg[edge, 1], leg[edge, 0]], axis=1) / length[edge, None])
+    return np.concatenate(points), np.concatenate(outward)
+
+
+def _gaps(points: Ints, outward: Floats, silicon: Ints, rule: StripRule) -> Floats:
+    """Return the distance (n,) in nm to the nearest edge that faces a side; infinite if it is not too close.
+
+    Args:
+        points: (n, 2) points on sides of guides in nm.
+        outward: (n, 2) normals of the sides.
+        silicon: (m, 2, 2) edges in nm.
+        rule: Dimensions of a guide and of its surroundings.
+    """
+    around = np.tile(points, 2) + rule.space * OUTWARDS
+    point, edge = touching_pairs(around, line_boxes(silicon.reshape(-1, 4))).T
+    near, edge = np.unique(edge, return_inverse=True)
+    silicon = silicon[near]
+    start, leg = silicon[edge, 0].astype(float), (silicon[edge, 1] - silicon[edge, 0]).astype(float)
+    away = points[point] - start
+    length = np.hypot(*leg.T)
+    share = np.clip(np.sum(away * leg, axis=1) / length**2, 0.0, 1.0)
+    across = share[:, None] * leg - away
+    gap = np.hypot(*across.T)
+    normal = np.stack([-leg[:, 1], leg[:, 0]], axis=1) / length[:, None]
+    least = np.cos(np.radians(rule.opposite_deg))
+    opposite = -np.sum(outward[point] * normal, axis=1) >= least
+    before = np.minimum(np.sum(across * outward[point], axis=1), -np.sum(across * normal, axis=1)) >= least * gap
+    # rounding moves slanted sides
+    most = rule.space - rule.tolerance * np.all(leg != 0, axis=1)
+    close = np.flatnonzero(opposite & before & (gap > 0) & (gap < most))
+    # the two sides of a guide that bends left, then right, face each other through the guide's own silicon
+    lines = np.concatenate([points[point], np.round(points[point] + across).astype(np.int64)], axis=1)[close]
+    close = close[~crossed_lines(lines, silicon.reshape(-1, 4))]
+    nearest = np.full(len(points), np.inf)
+    np.minimum.at(nearest, point[close], gap[close])
+    return nearest

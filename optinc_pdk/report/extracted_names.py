@@ -10,7 +10,7 @@ import numpy as np
 
 from optinc_pdk.circuit import UNCONNECTED, Circuit, flatten
 from optinc_pdk.extract import Extraction
-from optinc_pdk.extract.fibre_couplers import FibreCoupler
+from optinc_pdk.extract.device_matching import FibreCoupler
 from optinc_pdk.extract.metal_nets import PAD
 from optinc_pdk.signoff.lvs.comparison import LvsResult
 

@@ -14,9 +14,9 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit
 from optinc_pdk.circuit.connectivity import component_labels
 from optinc_pdk.extract import Extraction
-from optinc_pdk.extract.contours import EdgeIndex
 from optinc_pdk.extract.device_matching import devices_from_placements
 from optinc_pdk.extract.mask_layout import NM_PER_UM
+from optinc_pdk.extract.polygons import EdgeIndex
 from optinc_pdk.report.extracted_names import ExtractedNames
 from optinc_pdk.report.layout_shapes import CellShapes, LayoutShapes
 

@@ -18,12 +18,11 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.extract import Extraction
-from optinc_pdk.extract.bumps import BUMP
-from optinc_pdk.extract.fibre_couplers import FibreCoupler
-from optinc_pdk.extract.heater_wiring import HeaterWiring
+from optinc_pdk.extract.device_matching import FibreCoupler
 from optinc_pdk.extract.mask_layout import NM_PER_UM
-from optinc_pdk.extract.metal_nets import PAD, is_ground
-from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex, region_polygons
+from optinc_pdk.extract.metal_nets import BUMP, PAD, is_ground
+from optinc_pdk.extract.phase_shifters import HeaterWiring
+from optinc_pdk.extract.polygons import NOT_FOUND, PolygonIndex, region_polygons
 from optinc_pdk.report.extracted_names import ExtractedNames
 from optinc_pdk.report.pin_functions import board_functions
 from optinc_pdk.report.pins import EDGES, FIBRE, Pin, Pinout

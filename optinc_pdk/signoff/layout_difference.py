@@ -20,8 +20,7 @@ import numpy as np
 
 from optinc_pdk.arrays import Floats
 from optinc_pdk.errors import InputError
-from optinc_pdk.extract.geometry_faults import refusing_geometry
-from optinc_pdk.extract.layout_reader import drawn_tops, read_cells
+from optinc_pdk.extract.layout_reader import drawn_tops, read_cells, refusing_geometry
 
 LayerPair = tuple[int, int]
 """GDS layer and datatype."""

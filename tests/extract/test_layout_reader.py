@@ -14,9 +14,10 @@ import pytest
 
 import optinc_pdk.extract.layout_reader as reader
 from optinc_pdk.cards import load_process
-from optinc_pdk.extract import GdsError
+from optinc_pdk.extract import GdsError, extract
 from optinc_pdk.extract.layout_reader import check_layers, read_checked, read_layout
 from optinc_pdk.signoff.drc.design_rule_check import check_chip, run_drc
+from optinc_pdk.signoff.electrical.wiring import read_wiring
 
 PROCESS = load_process()
 FAR = 2**31 - 1
@@ -317,3 +318,89 @@ def test_reading_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert "Warning" in capfd.readouterr().out
     assert read_checked(tmp_path / "long.gds").cells() == 1
     assert capfd.readouterr() == ("", "")
+
+
+# Found by the fuzzer, and minimised.
+ENDLESS = bytes.fromhex(
+    "2553454d492d4f415349530d0a0103312e300208041c17040f002200654c6dcc3b0a80301005c07241d003889711b38981fc"
+    "c85b51ab77ff5b08da5a0f8c8cab0368b5bdf9030903746f7005056c6162656c0d00153f0004030408381700080303747002"
+    "8080808080808080808080808080808080808080808080808080808000008080808080808080808080808080808080808080"
+    "8080808080808080808080808080808080808080808080808080808080808080808080808080808080808080808080808080"
+    "8080808080808080808080808080808080808080808080808080808080808080808080808080808080808080808080808080"
+    "8080808080808080808080808080808080808080808080808080808080808080808080808080808080808080808080808080"
+    "80808080808080808080808080808080808080808080808080808080808080808080808080808080808080800000ec010178"
+    "0123017301"
+)
+
+
+def test_a_file_that_is_read_for_hours_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "endless.oas"
+    path.write_bytes(ENDLESS)
+    monkeypatch.setattr(reader, "MAX_SECONDS", 1)
+    with pytest.raises(GdsError, match=r"endless\.oas: cannot be read within 1 s .*; check the counts"):
+        read_layout(path)
+
+
+def test_an_ordinary_file_passes_and_a_damaged_one_is_left_to_the_reader(tmp_path: Path) -> None:
+    layout = kdb.Layout()
+    layout.create_cell("top").shapes(layout.layer(1, 0)).insert(kdb.Box(0, 0, 10, 10))
+    path = tmp_path / "a.oas"
+    layout.write(str(path))
+    reader.check_reading_time(path, path.read_bytes(), 2**30)
+    read, top = read_layout(path)
+    assert (top.name, read.cells()) == ("top", 1)
+    path.write_bytes(path.read_bytes()[:40])
+    reader.check_reading_time(path, path.read_bytes(), 2**30)
+    with pytest.raises(GdsError, match=r"a\.oas: damaged"):
+        read_layout(path)
+
+
+def test_a_file_whose_trial_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "endless.oas"
+    path.write_bytes(ENDLESS)
+    monkeypatch.setattr(reader, "_SCRIPT", "raise SystemExit(3)")
+    with pytest.raises(GdsError, match=r"endless\.oas: cannot be read .*exit code 3"):
+        read_layout(path)
+
+
+FAULT = "Internal error: src/db/db/dbPolygonGenerators.cc:394 m_open.empty () was not true in Region.merged"
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Path:
+    path, plan = tmp_path / "odd.gds", kdb.Layout()
+    cell = plan.create_cell("ODD")
+    for name in ("core", "metal", "heater"):
+        cell.shapes(plan.layer(*PROCESS.gds_layers[name])).insert(kdb.Box(0, 0, 20_000, 20_000))
+    plan.write(str(path))
+    return path
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: extract(path, PROCESS),
+        lambda path: run_drc(path, PROCESS.rules, PROCESS.gds_layers),
+        lambda path: read_wiring(path, PROCESS),
+    ],
+)
+def test_an_engine_that_fails_refuses_the_file(layout: Path, monkeypatch: pytest.MonkeyPatch, read) -> None:
+    read(layout)
+
+    def broken(*given: object) -> None:
+        raise RuntimeError(FAULT)
+
+    for name in ("merged", "merge", "sized", "space_check", "width_check", "interacting", "insert"):
+        monkeypatch.setattr(kdb.Region, name, broken)
+    with pytest.raises(GdsError, match=r"odd\.gds: KLayout cannot process its polygons \(Internal error: .*draw"):
+        read(layout)
+
+
+def test_other_errors_are_not_hidden(layout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(kdb.Region, "merged", broken)
+    monkeypatch.setattr(kdb.Region, "insert", broken)
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        extract(layout, PROCESS)

@@ -11,7 +11,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import read_netlist
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.extract.metal_nets import inner_point
-from optinc_pdk.extract.spatial_index import PolygonIndex, region_polygons
+from optinc_pdk.extract.polygons import PolygonIndex, region_polygons
 from optinc_pdk.networks import carry_chain
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.extracted_names import ExtractedNames

@@ -15,8 +15,7 @@ import numpy as np
 from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.cards.rules import DensityRule
 from optinc_pdk.extract.cell_placements import CellPlacements
-from optinc_pdk.extract.contours import contours
-from optinc_pdk.extract.spatial_index import region_polygons
+from optinc_pdk.extract.polygons import contours, region_polygons
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.layer_connectivity import disjoint_boxes, is_rectilinear, layer_pieces
 from optinc_pdk.signoff.drc.shape_checks import dies

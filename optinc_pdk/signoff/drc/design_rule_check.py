@@ -17,8 +17,7 @@ import numpy as np
 from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import EdgeRule, GridRule, OutlineRule, Rule
-from optinc_pdk.extract.geometry_faults import refusing_geometry
-from optinc_pdk.extract.layout_reader import check_layers, check_unit
+from optinc_pdk.extract.layout_reader import check_layers, check_unit, refusing_geometry
 from optinc_pdk.signoff.drc import density, facets, guide_spacing, photonic_checks, shape_checks
 from optinc_pdk.signoff.drc.condensed_checks import CondensedChecks, prepare_condensed
 from optinc_pdk.signoff.drc.design import Design, read_design

@@ -5,7 +5,7 @@ from __future__ import annotations
 import klayout.db as kdb
 
 from optinc_pdk.cards.rules import FacetRule
-from optinc_pdk.extract.spatial_index import box_array
+from optinc_pdk.extract.polygons import box_array
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.photonic_checks import too_close
 from optinc_pdk.signoff.drc.shape_checks import dies

@@ -14,8 +14,7 @@ import numpy as np
 from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.cards.rules import GuideSpaceRule
 from optinc_pdk.extract.box_pairs import crossed_lines, line_boxes, touching_pairs
-from optinc_pdk.extract.contours import contours
-from optinc_pdk.extract.spatial_index import PolygonIndex, box_array, region_polygons
+from optinc_pdk.extract.polygons import PolygonIndex, box_array, contours, region_polygons
 from optinc_pdk.signoff.drc.coarse_spacing import uncoupled
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.shape_checks import (

@@ -24,7 +24,7 @@ from optinc_pdk.cards.rules import (
 )
 from optinc_pdk.extract.box_pairs import OUTWARDS, close_pairs, touching_pairs
 from optinc_pdk.extract.metal_nets import shrunk
-from optinc_pdk.extract.spatial_index import box_array
+from optinc_pdk.extract.polygons import box_array
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.layer_connectivity import layer_pieces, regions_for_squares
 from optinc_pdk.signoff.drc.repeated_regions import (

@@ -11,7 +11,7 @@ import numpy as np
 from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.extract.box_pairs import OUTWARDS, touching_pairs
 from optinc_pdk.extract.cell_placements import CellPlacements, transformation
-from optinc_pdk.extract.spatial_index import box_array
+from optinc_pdk.extract.polygons import box_array
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.layer_connectivity import STRIP
 

@@ -11,7 +11,7 @@ import numpy as np
 from optinc_pdk.arrays import Ints
 from optinc_pdk.circuit.connectivity import component_labels
 from optinc_pdk.extract.box_pairs import OUTWARDS, close_pairs, touching_pairs
-from optinc_pdk.extract.spatial_index import box_array
+from optinc_pdk.extract.polygons import box_array
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.layer_connectivity import STRIP
 from optinc_pdk.signoff.drc.placed_shapes import placed_shapes

@@ -8,7 +8,7 @@ import numpy as np
 from optinc_pdk.arrays import Ints
 from optinc_pdk.circuit.connectivity import component_labels
 from optinc_pdk.extract.box_pairs import touching_pairs
-from optinc_pdk.extract.spatial_index import box_array
+from optinc_pdk.extract.polygons import box_array
 
 # Boxes on average that a box may touch where polygons are merged exactly. In a chain of gaps between the chords of two
 # bends, each touches a few; where every edge of a ring faces every other, each touches all. KLayout's merging takes a

@@ -22,7 +22,7 @@ from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import HeaterArray, RangeError, heater_currents
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract.mask_layout import NM_PER_UM
-from optinc_pdk.extract.spatial_index import PolygonIndex, region_polygons
+from optinc_pdk.extract.polygons import PolygonIndex, region_polygons
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, RuleResult
 from optinc_pdk.signoff.drc.shape_checks import narrow_places
 from optinc_pdk.signoff.electrical.wiring import Wiring

@@ -15,14 +15,12 @@ from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.drive import RangeError, SharedGround
 from optinc_pdk.extract import Extraction
-from optinc_pdk.extract.bumps import BUMP
 from optinc_pdk.extract.faults import Fault
-from optinc_pdk.extract.geometry_faults import refusing_geometry
-from optinc_pdk.extract.heater_wiring import DrawnHeaters, HeaterWiring
+from optinc_pdk.extract.layout_reader import refusing_geometry
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout, read_mask_layout
-from optinc_pdk.extract.metal_nets import LabelledPad, MetalNets, is_ground
-from optinc_pdk.extract.phase_shifters import ExtractedHeater
-from optinc_pdk.extract.spatial_index import PolygonIndex, region_polygons
+from optinc_pdk.extract.metal_nets import BUMP, LabelledPad, MetalNets, is_ground
+from optinc_pdk.extract.phase_shifters import DrawnHeaters, ExtractedHeater, HeaterWiring
+from optinc_pdk.extract.polygons import PolygonIndex, region_polygons
 from optinc_pdk.signoff.electrical.resistive_sheet import ResistiveSheet
 
 

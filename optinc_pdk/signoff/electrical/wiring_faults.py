@@ -12,7 +12,7 @@ from optinc_pdk.circuit import Bias
 from optinc_pdk.extract.faults import center_um
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.metal_nets import is_ground
-from optinc_pdk.extract.spatial_index import region_polygons
+from optinc_pdk.extract.polygons import region_polygons
 from optinc_pdk.signoff.electrical.wiring import Wiring
 from optinc_pdk.signoff.layout_faults import LayoutFault, layout_faults_of
 

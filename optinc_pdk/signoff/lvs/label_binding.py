@@ -21,7 +21,7 @@ from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
 from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, label_positions
 from optinc_pdk.extract.metal_nets import inner_point
-from optinc_pdk.extract.spatial_index import NOT_FOUND, PolygonIndex
+from optinc_pdk.extract.polygons import NOT_FOUND, PolygonIndex
 from optinc_pdk.signoff.lvs.differences import Difference
 from optinc_pdk.signoff.lvs.placed_instances import placed_positions
 

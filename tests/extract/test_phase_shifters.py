@@ -12,7 +12,7 @@ from optinc_pdk.cards import CardError, load_process
 from optinc_pdk.cards.technology import ContactCard
 from optinc_pdk.cells import cells_of
 from optinc_pdk.extract import Extraction, extract
-from optinc_pdk.extract.heater_tapers import part_of_constant_width, taper_squares
+from optinc_pdk.extract.phase_shifters import part_of_constant_width, taper_squares
 
 BASE = load_process()
 SHIFTER = BASE.devices["phase_shifter"]

@@ -12,8 +12,8 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.extract import extract
 from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
+from optinc_pdk.extract.lookalikes import find_near_misses
 from optinc_pdk.extract.mask_layout import MaskLayout
-from optinc_pdk.extract.near_misses import find_near_misses
 
 PROCESS = load_process()
 GOLDEN = read_golden(PROCESS)

@@ -1,4 +1,4 @@
-"""Near misses: search for silicon that resembles a golden device but differs from it in one dimension.
+"""Silicon that resembles golden devices but equals none: bodies too wide for a guide, and near misses.
 
 A device is recognised only if its polygons equal the golden ones. A coupler that is 5 nm too long is not recognised and
 appears as guides with faults. But most of its edges are still at the relative positions of a golden device's edges:
@@ -16,13 +16,98 @@ import numpy as np
 from optinc_pdk.arrays import Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.loader import components_folder
-from optinc_pdk.extract.contours import Contours, EdgeIndex, contours, pack_points
 from optinc_pdk.extract.device_matching import DevicePlacement
-from optinc_pdk.extract.faults import Fault
+from optinc_pdk.extract.faults import Fault, area_text, center_um
 from optinc_pdk.extract.golden_devices import GoldenVariant, bounding_box, renewal
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
-from optinc_pdk.extract.spatial_index import region_polygons
+from optinc_pdk.extract.polygons import (
+    Contours,
+    EdgeIndex,
+    PolygonIndex,
+    box_array,
+    contours,
+    pack_points,
+    region_polygons,
+)
 from optinc_pdk.io.reading import real_path
+
+# Bodies that are compared with all devices of the process, which takes milliseconds each.
+MAX_DESCRIBED = 100
+_OTHER_REMEDY = "draw a device of the process, or add this one (docs/own_devices.md)"
+_REMEDIES = {
+    0: "no guide leads to it; delete it, or draw a device of the process",
+    2: "silicon was added to a guide; delete it, or, if it is a device of your own, add its card (docs/own_devices.md)",
+}
+"""What to do about a body that is like no device, by the number of guides that lead to it."""
+
+
+def describe_bodies(
+    silicon: kdb.Region, variants: Sequence[GoldenVariant], body_nm: int
+) -> tuple[list[Fault], list[kdb.Polygon]]:
+    """Find bodies: silicon that is too wide for a guide and belongs to no recognised device.
+
+    Args:
+        silicon: Merged silicon that is neither device nor guide.
+        variants: Golden devices to compare with.
+        body_nm: Half of the smallest width of a body, in nm. No guide is that wide.
+
+    Returns:
+        One fault per body, which names the device with the smallest difference in area, unless that is more than the
+        body's own area, and says what to do about it; and the polygons of the bodies.
+    """
+    bodies = sorted(region_polygons(morphological_opening(silicon, body_nm)))
+    described = bodies[:MAX_DESCRIBED]
+    golden = [_GoldenBody(variant, body_nm) for variant in variants] if bodies else []
+    reach = max((max(one.box.width(), one.box.height()) for one in golden), default=0) + 2 * body_nm
+    windows = [body.bbox().enlarged(reach) for body in described]
+    around = PolygonIndex(region_polygons(silicon)).overlapping(box_array(windows))
+    faults: list[Fault] = []
+    for body, window, near in zip(described, windows, around, strict=True):
+        place = kdb.Region(near) & kdb.Region(window)
+        name, area = min(
+            ((one.name, one.difference(place, body)) for one in golden), key=lambda match: match[1], default=("", 0)
+        )
+        # a device that differs by more than the whole body has nothing in common with it
+        if name and area <= body.area():
+            likeness = f"it is most like {name}, and differs from it by {area_text(area)}"
+            remedy = _OTHER_REMEDY
+        else:
+            likeness = "it resembles no device of the process"
+            remedy = _REMEDIES.get(_guide_count(place, body, body_nm), _OTHER_REMEDY)
+        faults.append(Fault("body", f"unrecognized silicon body: {likeness}; {remedy}", center_um(body.bbox())))
+    rest = f"unrecognized silicon body; {_OTHER_REMEDY}"
+    return faults + [Fault("body", rest, center_um(body.bbox())) for body in bodies[MAX_DESCRIBED:]], bodies
+
+
+class _GoldenBody:
+    """The silicon of a golden device, with the box of its body, for the comparison with bodies of a layout."""
+
+    def __init__(self, variant: GoldenVariant, body_nm: int) -> None:
+        self.name = variant.name
+        self.drawn = kdb.Region(list(variant.core))
+        self.box = self.drawn.bbox()
+        self.body = morphological_opening(self.drawn, body_nm).bbox()
+
+    def difference(self, silicon: kdb.Region, body: kdb.Polygon) -> int:
+        """Return the area in nm² in which silicon around a body differs from the device with its body at its centre."""
+        if self.body.empty():
+            return int(self.drawn.area() + body.area())
+        golden = self.drawn.moved(body.bbox().center() - self.body.center())
+        near = kdb.Region(golden.bbox() + body.bbox())
+        return int(((silicon & near) ^ golden).area())
+
+
+def _guide_count(silicon: kdb.Region, body: kdb.Polygon, body_nm: int) -> int:
+    """Return how many guides lead away from a body."""
+    inner = kdb.Region(body).sized(body_nm)
+    ring = inner.sized(body_nm) - inner
+    return int((silicon & ring).merged().count())
+
+
+def morphological_opening(region: kdb.Region, size: int) -> kdb.Region:
+    """Return a region shrunk and then grown by ``size`` nm, which removes parts narrower than 2 ``size``."""
+    return region.sized(-size).sized(size).merged()
+
 
 # Least share of a device's edges that must vote for a position. Each half of a stretched device has nearly half.
 MIN_SHARE = 0.3

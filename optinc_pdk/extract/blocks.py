@@ -1,4 +1,4 @@
-"""Detection of blocks: cells that are placed several times and are extracted once for all placements.
+"""Blocks: cells that are placed several times and are extracted once for all placements.
 
 A block is extracted without faults by itself, and other silicon touches it only at its openings: the edges of guide
 ends and ports. All other cells are treated as shapes outside cells, as are guides that lead from a block to anything
@@ -8,22 +8,240 @@ but another block. Cell names, ports and properties are not used.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import klayout.db as kdb
 import numpy as np
 
-from optinc_pdk.arrays import Ints
+from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.cell_placements import CellPlacements, transformation
-from optinc_pdk.extract.contours import pack_points
-from optinc_pdk.extract.extracted_block import ExtractedBlock, extract_block, touches_openings_only
+from optinc_pdk.extract.device_matching import DevicePlacement, match_devices
 from optinc_pdk.extract.golden_devices import GoldenVariant
-from optinc_pdk.extract.guide_strips import StripRule
+from optinc_pdk.extract.guide_strips import GuideStrip, PlacedStrips, StripRule, read_strip
 from optinc_pdk.extract.mask_layout import MaskLayout
 from optinc_pdk.extract.phase_shifters import ExtractedHeater
-from optinc_pdk.extract.placed_blocks import NO_BLOCKS, PlacedBlocks
-from optinc_pdk.extract.spatial_index import box_array
+from optinc_pdk.extract.polygons import Contours, EdgeIndex, box_array, contours, pack_points, region_polygons
+from optinc_pdk.extract.silicon_checks import check_foreign, surroundings
+
+
+@dataclass(frozen=True)
+class ExtractedBlock:
+    """A cell in one orientation with its heaters, extracted by itself; coordinates are in nm from the cell's origin.
+
+    Attributes:
+        silicon: Merged silicon.
+        placements: Devices other than phase shifters.
+        ports: (p, 2, 2) edges of the guide ports of all devices, including phase shifters.
+        joined: Guides from port to port inside the block.
+        strips: Guides from a port to a free end, or from one free end to another.
+        free: (f, 2, 2) edges at the free ends.
+        space: Distance in nm that other silicon must keep from the devices, except in front of their ports.
+    """
+
+    silicon: kdb.Region
+    placements: tuple[DevicePlacement, ...]
+    ports: Ints
+    joined: tuple[GuideStrip, ...]
+    strips: tuple[GuideStrip, ...]
+    free: Ints
+    space: int
+
+    @cached_property
+    def outline(self) -> Ints:
+        """(n, 2, 2) edges of the block's silicon in nm, with silicon to the right."""
+        outline = contours(region_polygons(self.silicon))
+        return np.stack([outline.points, outline.ends], axis=1)
+
+    @cached_property
+    def edges(self) -> kdb.Edges:
+        """Edges of the block's silicon."""
+        return self.silicon.edges()
+
+    @cached_property
+    def keepout(self) -> kdb.Region:
+        """Region in which no other silicon is allowed: the block's silicon and the surroundings of its devices."""
+        region = self.silicon.dup()
+        for placement in self.placements:
+            region += surroundings(placement.variant, self.space).moved(placement.shift)
+        return region
+
+    @cached_property
+    def openings(self) -> frozenset[tuple[tuple[int, int], ...]]:
+        """Edges where other silicon may touch the block: free ends of its guides, and ports of its devices.
+
+        Each edge is its two end points in database units, sorted, so that the direction of the edge does not matter.
+        """
+        return frozenset(undirected(edge) for edge in [*self.free, *self.ports])
+
+
+def undirected(edge: Ints) -> tuple[tuple[int, int], ...]:
+    """Return the two end points of an edge (2, 2), sorted, so that both directions of an edge compare as equal."""
+    return tuple(sorted((int(x), int(y)) for x, y in edge))
+
+
+def extract_block(
+    silicon: kdb.Region, heaters: Sequence[tuple[kdb.Box, Ints]], variants: Sequence[GoldenVariant], rule: StripRule
+) -> ExtractedBlock | None:
+    """Extract the devices and guides of a cell by itself.
+
+    Args:
+        silicon: Merged silicon of the cell in nm relative to its origin.
+        heaters: For each heater in the cell, the guide under it and the end edges (2, 2, 2) of this guide.
+        variants: Golden devices in all orientations.
+        rule: Dimensions of a guide.
+
+    Returns:
+        The block, or None if the extraction reports any fault.
+    """
+    whole = contours(region_polygons(silicon))
+    placements = match_devices(whole, variants)
+    bodies = [polygon for p in placements for polygon in p.core]
+    merged = kdb.Region(bodies + [kdb.Polygon(box) for box, _ in heaters]).merged()
+    left, taken = silicon - merged, region_polygons(merged)
+    left.min_coherence = True
+    pieces = region_polygons(left)
+    outline = contours(pieces)
+    if whole.double_area != outline.double_area + contours(taken).double_area:
+        return None
+    if check_foreign(placements, [*pieces, *taken], rule):
+        return None
+    ports = np.concatenate([np.zeros((0, 2, 2), dtype=np.int64), *map(_ports, placements), *(e for _, e in heaters)])
+    strips = _strips(pieces, outline, ports, rule)
+    if strips is None:
+        return None
+    free = [end for strip, inner in strips for end in strip.ends[inner:]]
+    return ExtractedBlock(
+        silicon,
+        tuple(placements),
+        ports,
+        tuple(strip for strip, inner in strips if inner == 2),
+        tuple(strip for strip, inner in strips if inner < 2),
+        np.array(free, dtype=np.int64).reshape(-1, 2, 2),
+        rule.space,
+    )
+
+
+def _ports(placement: DevicePlacement) -> Ints:
+    """Return the edges (p, 2, 2) of a device's guide ports."""
+    edges = list(placement.variant.port_edges.values())
+    shift = np.array([placement.shift.x, placement.shift.y])
+    return np.asarray(np.stack([placement.variant.points[edges], placement.variant.ends[edges]], axis=1) + shift)
+
+
+def _strips(
+    pieces: Sequence[kdb.Polygon], outline: Contours, ports: Ints, rule: StripRule
+) -> list[tuple[GuideStrip, int]] | None:
+    """Return each guide with the number of its ends at devices, which come first; None if a piece is not a guide."""
+    index = EdgeIndex(ports[:, 0], ports[:, 1])
+    meets = index.find(outline.ends, outline.points) >= 0
+    free = _across(outline, rule.width) & ~meets
+    strips: list[tuple[GuideStrip, int]] = []
+    for number, piece in enumerate(pieces):
+        first = int(outline.first[number])
+        edges = slice(first, int(outline.first[number + 1]))
+        inner, outer = np.flatnonzero(meets[edges]), np.flatnonzero(free[edges])
+        ends = np.concatenate([inner, outer])
+        if len(ends) != 2 or outline.holes[number]:
+            return None
+        strip, fault = read_strip(piece, outline.ring(number), ends.tolist(), rule)
+        if fault is not None:
+            return None
+        strips.append((strip, len(inner)))
+    return strips
+
+
+def _across(outline: Contours, width: int) -> Bools:
+    """Return (E,) whether an edge could be a free end of a guide: along an axis and as long as a guide is wide."""
+    away = np.abs(outline.ends - outline.points)
+    return np.asarray((np.min(away, axis=1) == 0) & (np.max(away, axis=1) == width))
+
+
+def touches_openings_only(silicon: kdb.Region, block: ExtractedBlock) -> bool:
+    """Return whether other silicon touches a block at its openings only, or not at all.
+
+    Args:
+        silicon: Other silicon in the block's coordinates.
+        block: Block.
+    """
+    if not (silicon & block.keepout).is_empty():
+        return False
+    shared = block.edges & silicon.edges()
+    edges = ((edge.p1, edge.p2) for edge in shared.each())
+    return all(undirected(np.array([(p.x, p.y), (q.x, q.y)])) in block.openings for p, q in edges)
+
+
+@dataclass(frozen=True)
+class PlacedBlocks:
+    """Extracted blocks and the n positions at which they are placed.
+
+    Attributes:
+        blocks: The distinct blocks, each extracted once.
+        block: (n,) index into ``blocks`` for each placement.
+        shift: (n, 2) position of the block's origin for each placement, in nm.
+    """
+
+    blocks: Sequence[ExtractedBlock]
+    block: Ints
+    shift: Ints
+
+    def placements(self) -> list[DevicePlacement]:
+        """Return the devices of all placed blocks except phase shifters, at their positions in the layout."""
+        return [
+            replace(p, shift=p.shift + kdb.Vector(x, y), core=tuple(polygon.moved(x, y) for polygon in p.core))
+            for number, (x, y) in zip(self.block.tolist(), self.shift.tolist(), strict=True)
+            for p in self.blocks[number].placements
+        ]
+
+    def overlap_surroundings(self, placements: Sequence[DevicePlacement], space_nm: int) -> bool:
+        """Return whether silicon of a placed block lies within the surroundings of one of the given devices.
+
+        Args:
+            placements: Devices outside blocks.
+            space_nm: Distance in nm that other silicon must keep from them.
+        """
+        boxes = box_array(block.silicon.bbox() for block in self.blocks)[self.block] + np.tile(self.shift, 2)
+        others = box_array(placement.box.enlarged(space_nm) for placement in placements)
+        return any(
+            self._overlaps(place, surroundings(placements[other].variant, space_nm).moved(placements[other].shift))
+            for place, other in touching_pairs(boxes, others).tolist()
+        )
+
+    def _overlaps(self, place: int, around: kdb.Region) -> bool:
+        x, y = self.shift[place].tolist()
+        return not (self.blocks[int(self.block[place])].silicon & around.moved(-x, -y)).is_empty()
+
+    def edges_near(self, boxes: Ints) -> list[Ints]:
+        """Return the edges (n, 2, 2) in nm of the placed blocks that touch any of some boxes (m, 4)."""
+        extents = box_array(block.silicon.bbox() for block in self.blocks)[self.block] + np.tile(self.shift, 2)
+        near = np.unique(touching_pairs(extents, boxes)[:, 0])
+        edges = []
+        for number in np.unique(self.block[near]).tolist():
+            shift = self.shift[near[self.block[near] == number]]
+            edges.append((self.blocks[number].outline + shift[:, None, None]).reshape(-1, 2, 2))
+        return edges
+
+    def inner_guides(self) -> PlacedStrips:
+        """Return the guides that connect two device ports within a block, for all placed blocks."""
+        return self._placed([block.joined for block in self.blocks])
+
+    def outgoing_guides(self) -> PlacedStrips:
+        """Return the guides that leave their block, which have at least one end that is not on a port of the block."""
+        return self._placed([block.strips for block in self.blocks])
+
+    def _placed(self, strips: Sequence[tuple[GuideStrip, ...]]) -> PlacedStrips:
+        """Return the strips of each block at all of its placements."""
+        count = np.array([len(each) for each in strips], dtype=np.int64)
+        first = np.cumsum(count) - count
+        counts = count[self.block]
+        step = np.arange(int(np.sum(counts))) - np.repeat(np.cumsum(counts) - counts, counts)
+        every = [strip for each in strips for strip in each]
+        return PlacedStrips(every, np.repeat(first[self.block], counts) + step, np.repeat(self.shift, counts, axis=0))
+
+
+NO_BLOCKS = PlacedBlocks((), np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64))
 
 
 def find_blocks(

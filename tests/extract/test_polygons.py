@@ -3,7 +3,7 @@
 import klayout.db as kdb
 import numpy as np
 
-from optinc_pdk.extract.spatial_index import PolygonIndex, box_array
+from optinc_pdk.extract.polygons import PolygonIndex, box_array
 
 
 def nested() -> list[kdb.Polygon]:
