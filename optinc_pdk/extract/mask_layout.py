@@ -126,5 +126,4 @@ def read_mask_layout(path: str | Path, layers: Mapping[str, tuple[int, int]]) ->
     return MaskLayout(layout, top, dict(layers))
 
 
-
 validate_api(__name__)
