@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.cards.card_digests import DIGITS, card_digests, changed_parts
+from optinc_pdk.cards.loader import DIGITS, card_digests, changed_parts
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.writing import write_atomic
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
-from optinc_pdk.circuit.drawn_cells import CellDrawing, DrawnCell
+from optinc_pdk.circuit.schematic_cells import CellDrawing, DrawnCell
 from optinc_pdk.models import sax_models
 from optinc_pdk.validation import validate_arguments
 

@@ -16,9 +16,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from optinc_pdk.cards import CardError
-from optinc_pdk.cards.errors import describe_fault
 from optinc_pdk.cards.loader import components_folder
-from optinc_pdk.cards.quantity import Count, Name, NonNegative, Positive, Quantity, StrictModel, Text
+from optinc_pdk.cards.quantity import Count, Name, NonNegative, Positive, Quantity, StrictModel, Text, describe_fault
 from optinc_pdk.cards.sources import quantities
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.reading import CARD

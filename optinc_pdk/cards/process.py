@@ -8,24 +8,28 @@ from pathlib import Path
 
 from pydantic import model_validator
 
-from optinc_pdk.cards.device import DeviceCard
-from optinc_pdk.cards.electronics import ActivationCard, DriveCard, Holds, Link, LinkCard, Receivers
-from optinc_pdk.cards.errors import CardError
-from optinc_pdk.cards.link_budget import BudgetCard, NoiseCard
-from optinc_pdk.cards.netlist_names import NetlistNames
-from optinc_pdk.cards.quantity import Name, StrictModel, Text
+from optinc_pdk.cards.device import DeviceCard, NetlistNames
+from optinc_pdk.cards.quantity import CardError, Name, StrictModel, Text
 from optinc_pdk.cards.rules import Rule
 from optinc_pdk.cards.sources import check_sources
 from optinc_pdk.cards.technology import (
+    ActivationCard,
+    BudgetCard,
     ContactCard,
     DieCard,
+    DriveCard,
     FibresCard,
     FloorplanCard,
     GratingCard,
     GuideCard,
+    Holds,
     LayerCard,
+    Link,
+    LinkCard,
     MetalCard,
+    NoiseCard,
     PadsCard,
+    Receivers,
 )
 from optinc_pdk.cards.variation import Variation
 

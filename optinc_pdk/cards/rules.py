@@ -10,7 +10,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_validator
 
-from optinc_pdk.cards.errors import CardError, describe_fault
+from optinc_pdk.cards.quantity import CardError, describe_fault
 from optinc_pdk.cards.quantity import Text as Printable
 from optinc_pdk.io.reading import CARD
 from optinc_pdk.io.yaml_files import load_yaml

@@ -1,13 +1,25 @@
-"""Sections of a process card that describe what is drawn: layers, guides, metals, pads, dies and pitches."""
+"""Sections of a process card: what is drawn, from layers to pitches; electronics and links; feasibility and noise."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
-from optinc_pdk.cards.quantity import AnyQuantity, Chords, NonNegative, Positive, Rows, StrictModel, Text
+from optinc_pdk.cards.quantity import (
+    AnyQuantity,
+    Bits,
+    Chords,
+    Count,
+    NonNegative,
+    Positive,
+    Rows,
+    SignificantBits,
+    StrictModel,
+    Text,
+)
 
 # Database unit of all layouts; golden polygons are integers in this unit.
 GRID_UM = 0.001
@@ -211,4 +223,155 @@ class FibresCard(StrictModel):
     def _facet_is_known(self) -> FibresCard:
         if self.coupler == "edge_coupler" and self.facet_um is None:
             raise ValueError("fibres.facet_um is missing, the distance of edge couplers from the die's edge; add it")
+        return self
+
+
+Holds = Literal["voltage", "power"]
+
+
+class DriveCard(StrictModel):
+    """Heater drive: one unipolar voltage DAC per channel.
+
+    Attributes:
+        holds: ``voltage``: a channel holds the voltage of its code at its pad. ``power``: it measures its current as
+            well, and holds the power that this voltage would cause in a heater of the resistance drawn, behind its
+            wires and without ground rise.
+        dac_bits: Resolution.
+        full_scale_v: Voltage of the highest code.
+        channel_w: Electrical power of one channel, without the heater; None if it is not known.
+    """
+
+    holds: Holds = "voltage"
+    dac_bits: Bits
+    full_scale_v: Positive
+    channel_w: Positive | None = None
+
+
+class ActivationCard(StrictModel):
+    """Realisation of activations, and the range of their electronics.
+
+    Fields are relative to a launched amplitude of 1, which is the full scale of every modulator.
+
+    Attributes:
+        realisation: Whether detectors and modulators of the activations are off or on the chip.
+        gain_max: Largest gain of an activation.
+        offset_max: Largest absolute offset of an activation, in units of the detected difference.
+        resolution_bits: Significant bits to which gains, offsets, detector balances and receiver scales are rounded.
+        fan_out_max: Largest number of neurons that one pair of detectors and its amplifier drive; None for no limit.
+        bandwidth_hz: Bandwidth of the electronics between an amplifier and a modulator, with the modulator's driver;
+            None if it is not known.
+        driver_w: Electrical power of one modulator's driver with the electronics before it; None if it is not known.
+    """
+
+    realisation: Literal["offchip", "onchip"]
+    gain_max: Positive
+    offset_max: Positive
+    resolution_bits: SignificantBits
+    fan_out_max: Count | None = None
+    bandwidth_hz: Positive | None = None
+    driver_w: Positive | None = None
+
+
+Link = Literal["direct", "neurons"]
+Receivers = Literal["photodiodes", "coherent"]
+
+
+class LinkCard(StrictModel):
+    """The link from the outputs of the network to the servers.
+
+    Attributes:
+        kind: ``direct``: the servers' photodiodes receive the light of the last layer. ``neurons``: every output ends
+            in a neuron, whose modulator sends light of full scale to the servers.
+        receivers: ``photodiodes``: the servers detect the power of this light. ``coherent``: they detect its field,
+            with a local oscillator of the carrier whose phase is locked to it and two balanced photodiodes.
+        oscillator_w: Power of the local oscillator at a coherent receiver; needed for coherent receivers.
+        decision_j: Energy with which a server decides a symbol; None if it is not known.
+    """
+
+    kind: Link = "neurons"
+    receivers: Receivers = "photodiodes"
+    oscillator_w: Positive | None = None
+    decision_j: Positive | None = None
+
+    @model_validator(mode="after")
+    def _oscillator_is_known(self) -> LinkCard:
+        if self.receivers == "coherent" and self.oscillator_w is None:
+            raise ValueError("link.oscillator_w is missing, which coherent receivers need; add it")
+        return self
+
+
+class BudgetCard(StrictModel):
+    """Limits that decide whether a chip of a given size is feasible.
+
+    Attributes:
+        cooling_w_per_mm2: Largest heat per area that a die can dissipate.
+        laser_w: Optical power launched into every guide.
+        oscillator_w: Optical power launched into every fibre that leads to local oscillators of neurons; None for that
+            of every guide. Where one carrier is split on the chip, it is the power of this carrier.
+        margin_sigmas: Number of standard deviations of noise that a decision must tolerate.
+        field_noise: Field noise, relative to full scale, that a network without known weights is assumed to tolerate.
+        symbol_rate_min_bd: Lowest useful symbol rate.
+        symbol_rate_max_bd: Highest symbol rate that is searched for a chip; None for no limit but the bandwidths.
+        laser_efficiency: Light in a fibre over the electrical power of its laser; None if it is not known.
+    """
+
+    cooling_w_per_mm2: Positive
+    laser_w: Positive
+    oscillator_w: Positive | None = None
+    margin_sigmas: Positive
+    field_noise: Positive
+    symbol_rate_min_bd: Positive
+    symbol_rate_max_bd: Positive | None = None
+    laser_efficiency: Positive | None = None
+
+
+class AmplifierCard(StrictModel):
+    """A measured amplifier behind a photodiode.
+
+    Attributes:
+        bandwidth_hz: Bandwidth at which its gain has fallen by 3 dB.
+        a_per_sqrt_hz: Noise current referred to its input, one-sided.
+        power_w: Electrical power, if known.
+    """
+
+    bandwidth_hz: Positive
+    a_per_sqrt_hz: Positive
+    power_w: Positive | None = None
+
+
+class NoiseCard(StrictModel):
+    """Noise of the laser, of fibres and of receivers.
+
+    Attributes:
+        symbol_rate_bd: Default symbol rate of noise figures.
+        laser_max_w: Largest optical power in a guide.
+        intensity_db_per_hz: Relative intensity noise of the laser.
+        linewidth_hz: Linewidth of the laser, full width at half maximum.
+        fibre_path_m: Path difference between modulated light and local oscillator at a mixer, if the modulator is off
+            the chip.
+        fibre_index: Group index of fibres.
+        chip_path_m: The same path difference if the modulator is on the chip.
+        fibre_phase_rad: Phase error of a phase-locked fibre.
+        amplifiers: Amplifiers to choose from, from the slowest to the fastest. The noise of a receiver is that of one
+            of them; numbers between them are not interpolated.
+    """
+
+    symbol_rate_bd: Positive
+    laser_max_w: Positive
+    intensity_db_per_hz: AnyQuantity
+    linewidth_hz: NonNegative
+    fibre_path_m: NonNegative
+    fibre_index: Positive
+    chip_path_m: NonNegative
+    fibre_phase_rad: NonNegative
+    amplifiers: Annotated[tuple[AmplifierCard, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _amplifiers_ascend(self) -> NoiseCard:
+        bandwidths = [float(each.bandwidth_hz) for each in self.amplifiers]
+        for below, above in itertools.pairwise(bandwidths):
+            if above <= below:
+                raise ValueError(
+                    f"noise.amplifiers: {above:g} Hz follows {below:g} Hz; list amplifiers by ascending bandwidth"
+                )
         return self

@@ -18,7 +18,7 @@ import gdsfactory as gf
 import klayout.db as kdb
 
 from optinc_pdk.cards import CardError, DeviceCard, Process
-from optinc_pdk.cards.device_cell import NM_PER_UM, PYTHON_FILE, CellCard
+from optinc_pdk.cards.device import NM_PER_UM, PYTHON_FILE, CellCard
 from optinc_pdk.extract.layout_reader import check_unit, read_cells, refusing_geometry
 from optinc_pdk.extract.layout_size import GdsError
 from optinc_pdk.io.reading import real_path

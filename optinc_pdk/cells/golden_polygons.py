@@ -11,7 +11,7 @@ import gdsfactory as gf
 import klayout.db as kdb
 
 from optinc_pdk.cards import CardError, Process
-from optinc_pdk.cards.device_cell import cell_digest
+from optinc_pdk.cards.device import cell_digest
 from optinc_pdk.cells.device_drawings import DeviceDrawing
 from optinc_pdk.extract.golden_devices import SCHEMA, golden_layers, renewal
 from optinc_pdk.extract.polygons import region_polygons

@@ -11,9 +11,17 @@ from typing import Any
 import numpy as np
 
 from optinc_pdk.arrays import Floats, Ints
-from optinc_pdk.circuit.errors import NetlistError
-from optinc_pdk.circuit.values import REMEDY, check_schema, entries_of, index_of, mapping_of, name_of, number_of
-from optinc_pdk.circuit.yaml_reader import read_object
+from optinc_pdk.circuit.checked_values import (
+    REMEDY,
+    NetlistError,
+    check_schema,
+    entries_of,
+    index_of,
+    mapping_of,
+    name_of,
+    number_of,
+    read_object,
+)
 from optinc_pdk.io.yaml_files import dump_yaml
 
 SCHEMA = 1

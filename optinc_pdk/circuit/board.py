@@ -7,8 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
-from optinc_pdk.circuit.errors import NetlistError
-from optinc_pdk.circuit.values import REMEDY, entries_of, index_of, list_of, name_of, names_of, number_of
+from optinc_pdk.circuit.checked_values import (
+    REMEDY,
+    NetlistError,
+    entries_of,
+    index_of,
+    list_of,
+    name_of,
+    names_of,
+    number_of,
+)
 
 _REQUIRED = ("carrier", "supplies", "monitors", "inputs", "neurons", "outputs")
 OPTIONAL = ("oscillators", "carriers")
@@ -17,7 +25,6 @@ COHERENT, PHOTODIODES = "coherent", "photodiodes"
 """Values of ``receivers`` in a file; photodiodes if there is none."""
 MOST_OSCILLATOR_POWER = 1e6
 """Largest ratio, either way, of the power in an oscillators' fibre to that in another guide."""
-
 Labels: TypeAlias = str | tuple[str, ...]
 """One label, or several: a string or a list in a file."""
 

@@ -7,6 +7,7 @@ lengths, wires become electrical nets.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,18 +15,132 @@ from typing import Any
 import numpy as np
 
 from optinc_pdk.cards import DeviceCard, Process
-from optinc_pdk.cards.device_cell import CIRCUIT_CELLS, GUIDE_CELLS
+from optinc_pdk.cards.device import CIRCUIT_CELLS, GUIDE_CELLS
 from optinc_pdk.cards.device_models import SETTINGS
-from optinc_pdk.circuit.cell_arguments import ARGUMENTS, complete_instance
-from optinc_pdk.circuit.cross_sections import check_cross_sections, check_route, is_guide
-from optinc_pdk.circuit.drawn_cells import CellDrawing, with_drawn_cells, with_drawn_settings
-from optinc_pdk.circuit.errors import NetlistError
-from optinc_pdk.circuit.guide_parts import GUIDE_ENDS, GuideFault, GuidePart, guide_faults
-from optinc_pdk.circuit.instance_transforms import InstanceTransform
+from optinc_pdk.circuit.cell_settings import (
+    ARGUMENTS,
+    GUIDE_ENDS,
+    GuideFault,
+    GuidePart,
+    argument_settings,
+    check_contradictions,
+    check_cross_sections,
+    check_route,
+    complete_instance,
+    guide_faults,
+    is_guide,
+    stated_um,
+)
+from optinc_pdk.circuit.checked_values import NetlistError, number_of
 from optinc_pdk.circuit.netlist import Circuit, CircuitBuilder, ComponentType
-from optinc_pdk.circuit.netlist_names import NameTable
-from optinc_pdk.circuit.schematic_cells import MAX_INSTANCES, SchematicCell, SchematicInstance, cells_of_netlist
-from optinc_pdk.circuit.stated_lengths import argument_settings, check_contradictions, stated_um
+from optinc_pdk.circuit.schematic_cells import (
+    MAX_INSTANCES,
+    CellDrawing,
+    InstanceTransform,
+    SchematicCell,
+    SchematicInstance,
+    cells_of_netlist,
+    with_drawn_cells,
+    with_drawn_settings,
+)
+
+
+class NameTable:
+    """The names by which netlists call the devices of a process."""
+
+    def __init__(self, process: Process) -> None:
+        """Collect the names of all device cards."""
+        self._devices = process.devices
+        self._cells: dict[str, list[DeviceCard]] = {}
+        for card in process.devices.values():
+            if card.netlist is not None:
+                for cell in card.netlist.cells or (card.name,):
+                    self._cells.setdefault(cell, []).append(card)
+
+    def known(self) -> list[str]:
+        """Return the names of all devices and of the cells that draw them, sorted."""
+        return sorted({*self._devices, *self._cells})
+
+    def device(self, instance: str, component: str, settings: Mapping[str, Any]) -> str | None:
+        """Return the device that a component is.
+
+        Args:
+            instance: Full name of the instance, for messages.
+            component: Name of its component.
+            settings: Its arguments, of which a netlist may omit those of default values.
+
+        Returns:
+            Name of the device; None if the component is none.
+
+        Raises:
+            NetlistError: The component has other dimensions than every device that it could be, or several devices are
+                possible.
+        """
+        cards = self._cells.get(component)
+        if cards is None:
+            return component if component in self._devices else None
+        fitting = [card for card in cards if card.netlist is not None and not card.netlist.differing(settings)]
+        if len(fitting) == 1:
+            return fitting[0].name
+        names = ", ".join(card.name for card in fitting or cards)
+        if fitting:
+            keys = sorted({key for card in fitting if card.netlist is not None for key in card.netlist.settings})
+            raise NetlistError(
+                f"instance {instance!r}: component {component!r} could be each of {names}; state its settings "
+                f"{', '.join(keys)}"
+            )
+        raise NetlistError(
+            f"instance {instance!r}: component {component!r} differs from {names} by its settings: "
+            f"{'; '.join(map(_differences, cards, [settings] * len(cards)))}; draw it like one of them, or add a card "
+            "for it"
+        )
+
+    def port(self, device: str, name: str) -> str:
+        """Return the port of a device's card that a netlist calls by a name."""
+        names = self._devices[device].netlist
+        return name if names is None else names.ports.get(name, name)
+
+    def ports(self, device: str) -> tuple[str, ...]:
+        """Return all names by which netlists may call the ports of a device."""
+        card = self._devices[device]
+        further = () if card.netlist is None else tuple(card.netlist.ports)
+        return (*card.ports.optical, *card.ports.electrical, *further)
+
+    def end_um(self, device: str, default: str) -> float:
+        """Return the length of guide in µm at each end of a device's cell that is no part of the device.
+
+        Args:
+            device: Name of the device; a process may not have it.
+            default: Key of the card's geometry with this length, if the card does not state it for netlists.
+        """
+        card = self._devices.get(device)
+        if card is None:
+            return 0.0
+        length = None if card.netlist is None else card.netlist.length
+        return card.size(default) if length is None else float(length.end_um)
+
+    def length(self, instance: str, device: str, settings: Mapping[str, Any]) -> dict[str, float]:
+        """Return the setting ``length_um`` of a device whose cell states its length by an argument, if it does.
+
+        Raises:
+            NetlistError: The argument is no number.
+        """
+        names = self._devices[device].netlist
+        if names is None or names.length is None or settings.get(names.length.argument) is None:
+            return {}
+        key = names.length.argument
+        stated = number_of(f"instance {instance!r}: {key}", settings[key])
+        return {"length_um": round(stated - 2 * float(names.length.end_um), 6)}
+
+
+def _differences(card: DeviceCard, settings: Mapping[str, Any]) -> str:
+    """Return text with the settings that differ from those of a device."""
+    if card.netlist is None:
+        return ""
+    found = card.netlist.differing(settings).items()
+    values = (f"{key} is {reprlib.repr(value)} instead of {card.netlist.settings[key]!r}" for key, value in found)
+    return ", ".join(values)
+
 
 FRAMES = frozenset({"die_frame"})
 """Cells that draw no part of a circuit and have no ports."""
@@ -42,7 +157,6 @@ WITH_LEADS = "coupler_ring"
 """Coupler that is longer than its mark."""
 FARTHEST_UM = 1.0e6
 """Largest coordinate of an instance; layout files hold 2.1 m in steps of 1 nm."""
-
 Port = tuple[str, str]
 
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optinc_pdk.arrays import Floats, Ints
-from optinc_pdk.circuit.connectivity import UNCONNECTED, component_labels, number_nets
-from optinc_pdk.circuit.errors import NetlistError
-from optinc_pdk.circuit.netlist import Circuit, ComponentType
+from optinc_pdk.circuit.checked_values import NetlistError
+from optinc_pdk.circuit.netlist import UNCONNECTED, Circuit, ComponentType, component_labels, number_nets
 
 # Nested cells can define exponentially many instances in a few lines of a netlist.
 MAX_INSTANCES = 5_000_000

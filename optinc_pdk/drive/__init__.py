@@ -1,12 +1,12 @@
 """Heater drive: conversion between phase, power, pad voltage and DAC code; thermal crosstalk; shared grounds."""
 
 from optinc_pdk.drive.crosstalk import CrosstalkOperator, DenseCrosstalk, DistanceCrosstalk, compensate
-from optinc_pdk.drive.ground import SharedGround
 from optinc_pdk.drive.heaters import (
     MAX_DAC_BITS,
     Drive,
     HeaterArray,
     RangeError,
+    SharedGround,
     drive_heaters,
     heater_currents,
     readback,

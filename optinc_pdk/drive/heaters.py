@@ -13,7 +13,7 @@ All numbers come from the process and device cards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -227,3 +227,41 @@ def _refuse_channels(name: str, values: NDArray[np.generic], good: Bools, allowe
     wrong = np.flatnonzero(~good)
     if wrong.size:
         raise ValueError(f"{name} of channel {wrong[0]} is {values[wrong[0]]}; it must be {allowed}")
+
+
+@dataclass(frozen=True, eq=False)
+class SharedGround:
+    """Ground potentials of a chip's heater channels as a linear function of the heater currents.
+
+    Attributes:
+        labels: (channels,) channel labels.
+        rise_v: Function from currents (channels,) in A to ground potentials (channels,) in V, both in the order of
+            ``labels``.
+    """
+
+    labels: tuple[str, ...]
+    rise_v: Callable[[Floats], Floats]
+
+    def for_channels(self, labels: Sequence[str]) -> Callable[[Floats], Floats]:
+        """Return ``rise_v`` for another selection or order of channels.
+
+        Channels of this ground that are missing in ``labels`` carry no current. Channels in ``labels`` that this ground
+        lacks have an ideal ground of 0 V.
+
+        Args:
+            labels: Channel labels.
+
+        Returns:
+            Function from currents (len(labels),) in A to ground potentials (len(labels),) in V.
+        """
+        place = {label: i for i, label in enumerate(self.labels)}
+        known = np.array([i for i, label in enumerate(labels) if label in place], dtype=np.int64)
+        number = np.array([place[label] for label in labels if label in place], dtype=np.int64)
+
+        def rise(current_a: Floats) -> Floats:
+            all_currents, potential = np.zeros(len(self.labels)), np.zeros(len(labels))
+            all_currents[number] = current_a[known]
+            potential[known] = self.rise_v(all_currents)[number]
+            return potential
+
+        return rise

@@ -14,9 +14,8 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError
 
 from optinc_pdk.arrays import Ints
 from optinc_pdk.cards import CardError, Process
-from optinc_pdk.cards.device_cell import cell_digest
-from optinc_pdk.cards.errors import describe_fault
-from optinc_pdk.cards.quantity import Name, PortName, StrictModel
+from optinc_pdk.cards.device import cell_digest
+from optinc_pdk.cards.quantity import Name, PortName, StrictModel, describe_fault
 from optinc_pdk.extract.polygons import Contours, contours, pack_points
 from optinc_pdk.io.json_files import parse_json
 from optinc_pdk.io.reading import GOLDEN, read_bytes

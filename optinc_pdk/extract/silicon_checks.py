@@ -163,7 +163,7 @@ def check_separation(
         devices: All devices; the first ones are the golden devices, as in ``placements``.
         placements: Golden devices.
         outline: Contours of the merged silicon outside blocks, with devices.
-        block_edges: Function from boxes to the edges of the blocks that touch them, :meth:`PlacedBlocks.edges_near`.
+        block_edges: Function from boxes (m, 4) to the edges (n, 2, 2) of the placed blocks that touch them.
         rule: Dimensions of a guide and of its surroundings.
     """
     windows = box_array(placement.box.enlarged(rule.joined) for placement in placements)

@@ -9,7 +9,7 @@ import numpy as np
 
 from optinc_pdk.arrays import Ints
 from optinc_pdk.cards import Process
-from optinc_pdk.cards.radius_rules import LEAD_UM
+from optinc_pdk.cards.consistency import LEAD_UM
 from optinc_pdk.cells.curves import s_bend_reach
 from optinc_pdk.layout.canvas import Canvas, guide_track, snap
 from optinc_pdk.layout.cell_frames import Point

@@ -4,12 +4,30 @@ S is indexed [..., out, in] with ports in the card's order, and every model is r
 have the time dependence exp(-i ω t), so that a longer path has a larger phase.
 """
 
-from optinc_pdk.models.blackboxes import modulator, photodiode
 from optinc_pdk.models.coupled_guides import coupled_guides, coupled_length_um, path_difference_um
-from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
-from optinc_pdk.models.guides import effective_index, guide, guide_transmission, phase_shifter
-from optinc_pdk.models.measured_data import MeasuredError, MeasuredSParameters, read_measured
-from optinc_pdk.models.passives import crossing, directional_coupler, edge_coupler, taper
+from optinc_pdk.models.measured_data import (
+    MeasuredError,
+    MeasuredSParameters,
+    TouchstoneError,
+    read_measured,
+    touchstone_text,
+)
+from optinc_pdk.models.passives import (
+    coupler,
+    crossing,
+    directional_coupler,
+    edge_coupler,
+    effective_index,
+    grating_coupler,
+    guide,
+    guide_transmission,
+    modulator,
+    phase_shifter,
+    photodiode,
+    splitter,
+    taper,
+    terminator,
+)
 from optinc_pdk.models.registry import (
     MODELS,
     ModelError,
@@ -19,9 +37,7 @@ from optinc_pdk.models.registry import (
     net_transmission,
     sampled_s,
 )
-from optinc_pdk.models.sax_models import sax_cells, sax_models, sax_netlist
-from optinc_pdk.models.sax_schematics import sax_schematic
-from optinc_pdk.models.touchstone import TouchstoneError, touchstone_text
+from optinc_pdk.models.sax_models import sax_cells, sax_models, sax_netlist, sax_schematic
 from optinc_pdk.validation import validate_api
 
 __all__ = [

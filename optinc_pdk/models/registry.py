@@ -15,12 +15,23 @@ from optinc_pdk.cards import CardError, DeviceCard, Process
 from optinc_pdk.cards.device_models import NO_MODEL, PATH_DIFFERENCE, SETTINGS
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.errors import InputError
-from optinc_pdk.models.blackboxes import modulator, photodiode
 from optinc_pdk.models.coupled_guides import coupled_guides
-from optinc_pdk.models.couplers import coupler, grating_coupler, splitter, terminator
-from optinc_pdk.models.guides import effective_index, guide_transmission, phase_shifter
 from optinc_pdk.models.measured_data import read_measured
-from optinc_pdk.models.passives import crossing, directional_coupler, edge_coupler, taper
+from optinc_pdk.models.passives import (
+    coupler,
+    crossing,
+    directional_coupler,
+    edge_coupler,
+    effective_index,
+    grating_coupler,
+    guide_transmission,
+    modulator,
+    phase_shifter,
+    photodiode,
+    splitter,
+    taper,
+    terminator,
+)
 
 _ROUNDING = 1e-12
 
@@ -391,7 +402,6 @@ def _edge_coupler(process: Process, card: DeviceParameters, wavelengths: Floats,
 
 MODULATORS = frozenset({"modulator"})
 """Models whose setting is an amplitude; for the others it is a phase."""
-
 MODELS: dict[str, Callable[[Process, DeviceParameters, Floats, Floats], Complexes]] = {
     "coupled_guides": _coupled_guides,
     "coupler": _coupler,

@@ -101,7 +101,7 @@ def build(
         on_progress: Called within a long stage with its name, the number of steps done and their total.
         input_amplitudes: Amplitude of level 3 of each symbol in the input fibres, most significant first; 1 is the
             carrier's amplitude in its fibre. By default the largest value of any input has amplitude 1.
-        link: How the outputs reach the servers, see :class:`optinc_pdk.cards.electronics.LinkCard`; by default the
+        link: How the outputs reach the servers, see :class:`optinc_pdk.cards.technology.LinkCard`; by default the
             process's.
         receivers: How the servers detect them; by default the process's.
         port_metadata: Whether the layout file also has kfactory's metadata about ports. No check reads it.

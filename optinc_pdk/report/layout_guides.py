@@ -12,7 +12,7 @@ import numpy as np
 from optinc_pdk.arrays import Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit
-from optinc_pdk.circuit.connectivity import component_labels
+from optinc_pdk.circuit.netlist import component_labels
 from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.device_matching import devices_from_placements
 from optinc_pdk.extract.mask_layout import NM_PER_UM

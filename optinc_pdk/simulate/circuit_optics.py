@@ -20,7 +20,7 @@ import numpy as np
 
 from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.circuit import UNCONNECTED, Circuit, NetlistError, check_complete, flatten
-from optinc_pdk.circuit.connectivity import component_labels
+from optinc_pdk.circuit.netlist import component_labels
 
 GROUND = "GND"
 PHOTODIODE, MODULATOR, CROSSING = "photodiode", "modulator", "crossing"

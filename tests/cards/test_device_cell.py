@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from optinc_pdk.cards import CardError, load_process
-from optinc_pdk.cards.card_digests import card_digests, changed_parts
-from optinc_pdk.cards.device_cell import cell_digest
+from optinc_pdk.cards.device import cell_digest
 from optinc_pdk.cards.device_models import NO_MODEL
+from optinc_pdk.cards.loader import card_digests, changed_parts
 from optinc_pdk.io.yaml_files import dump_yaml
 
 PLACES = {"o1": {"at_um": [0, 0], "angle_deg": 180}, "o2": {"at_um": [10.5, -2], "angle_deg": 0}}

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optinc_pdk.cards import Process, load_process
+from optinc_pdk.cards.consistency import with_radius_lengths
 from optinc_pdk.cards.loader import components_folder, process_names
 from optinc_pdk.cards.quantity import Quantity
-from optinc_pdk.cards.radius_rules import with_radius_lengths
 from optinc_pdk.cards.rules import BendRadiusRule, GuideSpaceRule, load_rules
 from optinc_pdk.signoff.drc.photonic_checks import concave_radius
 

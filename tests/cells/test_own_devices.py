@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.cards import CardError, Process, load_process, process_names
-from optinc_pdk.cards.device_cell import CIRCUIT_CELLS, GUIDE_CELLS
+from optinc_pdk.cards.device import CIRCUIT_CELLS, GUIDE_CELLS
 from optinc_pdk.cards.loader import _loaded_process
 from optinc_pdk.cells import CELLS, cells_of
 from optinc_pdk.cells.golden_files import golden_states, write_golden

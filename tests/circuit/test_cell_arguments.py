@@ -9,9 +9,9 @@ import pytest
 
 from optinc_pdk import get_pdk
 from optinc_pdk.cards import load_process
-from optinc_pdk.cards.device_cell import GUIDE_CELLS
+from optinc_pdk.cards.device import GUIDE_CELLS
 from optinc_pdk.circuit import NetlistError
-from optinc_pdk.circuit.cell_arguments import ARGUMENTS, DEFAULTS, complete_instance
+from optinc_pdk.circuit.cell_settings import ARGUMENTS, DEFAULTS, LENGTH_ARGUMENTS, complete_instance
 from optinc_pdk.circuit.gdsfactory_netlists import ALIASES, placed_circuit
 from optinc_pdk.circuit.schematic_cells import SchematicInstance
 
@@ -30,9 +30,7 @@ def test_the_arguments_are_those_of_the_cells() -> None:
 
 
 def test_every_length_that_is_compared_has_the_default_of_its_cell() -> None:
-    from optinc_pdk.circuit import stated_lengths
-
-    compared = {name: set(keys) for name, keys in stated_lengths.ARGUMENTS.items() if name != "wire_straight"}
+    compared = {name: set(keys) for name, keys in LENGTH_ARGUMENTS.items() if name != "wire_straight"}
     assert {name: set(values) for name, values in DEFAULTS.items()} == compared
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from optinc_pdk.circuit.connectivity import component_labels
+from optinc_pdk.circuit.netlist import component_labels
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.floats(0.0, 2.0))

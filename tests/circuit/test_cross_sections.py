@@ -8,7 +8,7 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import NetlistError, PlacedCircuit
-from optinc_pdk.circuit.cross_sections import CROSS_SECTIONS, ROUTING_STRATEGIES
+from optinc_pdk.circuit.cell_settings import CROSS_SECTIONS, ROUTING_STRATEGIES
 from optinc_pdk.circuit.gdsfactory_netlists import placed_circuit
 from optinc_pdk.pdk import get_pdk
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import NetlistError, PlacedCircuit, read_reference
 from optinc_pdk.circuit.gdsfactory_netlists import placed_circuit
-from optinc_pdk.circuit.instance_transforms import InstanceTransform
+from optinc_pdk.circuit.schematic_cells import InstanceTransform
 from optinc_pdk.io.yaml_files import dump_yaml
 
 PROCESS = load_process()

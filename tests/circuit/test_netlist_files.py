@@ -25,8 +25,7 @@ from optinc_pdk.circuit import (
     read_netlist,
     write_netlist,
 )
-from optinc_pdk.circuit.netlist_files import composite_type, netlist_dict
-from optinc_pdk.circuit.yaml_writer import netlist_text
+from optinc_pdk.circuit.netlist_files import composite_type, netlist_dict, netlist_text
 from optinc_pdk.io.yaml_files import yaml_text
 
 from .conftest import drop, put

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from optinc_pdk.cards import DeviceCard, Process, load_process
-from optinc_pdk.cards.netlist_names import DeviceNames, LengthName, NetlistNames
+from optinc_pdk.cards.device import DeviceNames, LengthName, NetlistNames
 from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.circuit import NetlistError, PlacedCircuit
 from optinc_pdk.circuit.gdsfactory_netlists import placed_circuit

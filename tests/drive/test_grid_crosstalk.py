@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.drive import DistanceCrosstalk, compensate
-from optinc_pdk.drive.grid_crosstalk import ERROR_BOUND, GridCrosstalk
+from optinc_pdk.drive.crosstalk import ERROR_BOUND, GridCrosstalk
 
 RNG = np.random.default_rng(0)
 ROWS = np.stack(np.meshgrid(150.0 * np.arange(40), 52.0 * np.arange(24)), axis=-1).reshape(-1, 2)

@@ -25,7 +25,7 @@ from optinc_pdk.models import (
     sax_models,
     touchstone_text,
 )
-from optinc_pdk.models.touchstone import parse_touchstone
+from optinc_pdk.models.measured_data import parse_touchstone
 from optinc_pdk.simulate import Scattering, scattering
 from optinc_pdk.simulate.s_parameters.files import write_scattering
 

@@ -10,7 +10,7 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.arrays import Bools, Ints
-from optinc_pdk.circuit.connectivity import component_labels
+from optinc_pdk.circuit.netlist import component_labels
 from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.cell_placements import transformation
 from optinc_pdk.signoff.drc.design import Design

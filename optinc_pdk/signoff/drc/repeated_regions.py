@@ -9,7 +9,7 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.arrays import Ints
-from optinc_pdk.circuit.connectivity import component_labels
+from optinc_pdk.circuit.netlist import component_labels
 from optinc_pdk.extract.box_pairs import OUTWARDS, close_pairs, touching_pairs
 from optinc_pdk.extract.polygons import box_array
 from optinc_pdk.signoff.drc.design import Design

@@ -6,7 +6,7 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.arrays import Ints
-from optinc_pdk.circuit.connectivity import component_labels
+from optinc_pdk.circuit.netlist import component_labels
 from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.polygons import box_array
 

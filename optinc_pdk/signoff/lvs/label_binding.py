@@ -16,7 +16,7 @@ import numpy as np
 
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, PlacedCircuit
-from optinc_pdk.circuit.instance_transforms import InstanceTransform
+from optinc_pdk.circuit.schematic_cells import InstanceTransform
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
 from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, label_positions

@@ -7,7 +7,7 @@ import numpy as np
 from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import PlacedCircuit
-from optinc_pdk.circuit.netlist_names import NameTable
+from optinc_pdk.circuit.gdsfactory_netlists import NameTable
 from optinc_pdk.extract.faults import center_um
 from optinc_pdk.extract.golden_devices import bounding_box, read_golden
 from optinc_pdk.signoff.lvs.differences import PHASE_SHIFTER

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from optinc_pdk.cards import Process
 from optinc_pdk.drive import DistanceCrosstalk
-from optinc_pdk.drive.crosstalk import STORED
-from optinc_pdk.drive.grid_crosstalk import GridCrosstalk
+from optinc_pdk.drive.crosstalk import STORED, GridCrosstalk
 from optinc_pdk.simulate.circuit_optics import CircuitOptics
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from optinc_pdk.arrays import Bools, Complexes, Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Board
-from optinc_pdk.circuit.connectivity import component_labels
+from optinc_pdk.circuit.netlist import component_labels
 from optinc_pdk.factor import BlockFactor
 from optinc_pdk.simulate.circuit_optics import CircuitOptics
 from optinc_pdk.simulate.programming.detection_jacobian import (

@@ -16,7 +16,7 @@ from optinc_pdk.circuit import Bias, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.writing import write_atomic
-from optinc_pdk.models.touchstone import port_count, touchstone_text
+from optinc_pdk.models.measured_data import port_count, touchstone_text
 from optinc_pdk.simulate.s_parameters.scattering import Progress, Scattering, scattering
 
 SCHEMA = 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.circuit import UNCONNECTED
-from optinc_pdk.circuit.connectivity import component_labels
+from optinc_pdk.circuit.netlist import component_labels
 from optinc_pdk.simulate.s_parameters.block_assembly import BlockAssembly
 from optinc_pdk.simulate.s_parameters.reachability import reachable
 

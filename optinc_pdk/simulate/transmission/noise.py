@@ -30,7 +30,7 @@ import numpy as np
 
 from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.cards import Process
-from optinc_pdk.cards.link_budget import BudgetCard, NoiseCard
+from optinc_pdk.cards.technology import BudgetCard, NoiseCard
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.transmission.symbol_shape import WINDOWS, SymbolShape, time_constants
 

@@ -21,7 +21,7 @@ from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.cards import DeviceCard, Process
 from optinc_pdk.circuit import UNCONNECTED
 from optinc_pdk.models import net_transmission, sampled_s
-from optinc_pdk.models.guides import UM_PER_CM
+from optinc_pdk.models.passives import UM_PER_CM
 from optinc_pdk.simulate.circuit_optics import ComponentGroup
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
 from optinc_pdk.studies.calibration.forward_paths import ForwardPaths, forward_paths

@@ -15,7 +15,7 @@ from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import KINDS, DeviceCard
 from optinc_pdk.cards.variation import SizeVariation
 from optinc_pdk.errors import InputError
-from optinc_pdk.models.guides import UM_PER_CM
+from optinc_pdk.models.passives import UM_PER_CM
 from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
 from optinc_pdk.studies.variation.imperfections import Imperfections
 from optinc_pdk.studies.variation.nominal_chip import NominalChip

@@ -223,7 +223,7 @@ def _saved(layout: kdb.Layout, path: Path) -> bytes:
 
 def touchstone(ports: int) -> list[bytes]:
     """Touchstone files of passive devices, in all number formats."""
-    from optinc_pdk.models.touchstone import touchstone_text
+    from optinc_pdk.models.measured_data import touchstone_text
 
     s = 0.5 * np.eye(ports)[::-1] * np.exp(1j * np.arange(3))[:, np.newaxis, np.newaxis]
     text = touchstone_text(np.array([1540.0, 1550.0, 1560.0]), s, [f"o{i + 1}" for i in range(ports)])

@@ -1,12 +1,20 @@
-"""Checks of the values in netlist, bias and board files: names, numbers, lists and mappings."""
+"""Reading of netlist, bias and board files, with checks of names, numbers, lists and mappings."""
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
 
-from optinc_pdk.circuit.errors import NetlistError
+from optinc_pdk.errors import InputError
+from optinc_pdk.io.reading import NETLIST
+from optinc_pdk.io.yaml_files import load_yaml
+
+
+class NetlistError(InputError):
+    """A netlist, bias or board cannot be used; the message names the file, the fault and the remedy."""
+
 
 MAX_NAME = 256
 """Largest number of characters of a name or label."""
@@ -81,3 +89,40 @@ def check_schema(value: Any, expected: int) -> None:
     """Refuse a file of another schema number; True is none, although it equals 1."""
     if type(value) is not int or value != expected:
         raise NetlistError(f"schema {reprlib.repr(value)}, this version reads {expected}; build the chip again")
+
+
+T = TypeVar("T")
+
+
+def read_object(path: str | Path, parse: Callable[[Mapping[str, Any]], T], expected: str) -> T:
+    """Read a YAML file and convert its data to an object.
+
+    Args:
+        path: File.
+        parse: Function that converts the data. Its ``NetlistError`` is raised again with the file's name in front. Its
+            ``LookupError``, ``TypeError``, ``AttributeError``, ``ValueError`` and ``OverflowError`` are reported as
+            "not {expected}", with the missing key of a ``KeyError``.
+        expected: Description of a valid file for this message, such as "a netlist".
+
+    Returns:
+        The result of ``parse``.
+
+    Raises:
+        NetlistError: The file cannot be read or converted; the message names the file and the fault.
+        InputError: As ``parse`` raises it about another file.
+    """
+    path = Path(path)
+    data = load_yaml(path, NETLIST, NetlistError, "a .pic.yml or .bias.yml file")
+    try:
+        return parse(data)
+    except NetlistError as fault:
+        raise NetlistError(f"{path}: {fault}") from fault
+    except InputError:
+        # about another file, which it names
+        raise
+    except KeyError as fault:
+        raise NetlistError(f"{path}: not {expected}: key {fault} is missing; add it or write the file again") from fault
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as fault:
+        raise NetlistError(
+            f"{path}: not {expected}: {type(fault).__name__} {fault}; correct it or write the file again"
+        ) from fault
