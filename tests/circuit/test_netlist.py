@@ -1,9 +1,27 @@
-"""Builder, circuit and flattening."""
+"""Builder, circuit, connected components and flattening; circuits with open or doubly used optical ports."""
+
+from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from optinc_pdk.circuit import UNCONNECTED, Circuit, CircuitBuilder, ComponentType, NetlistError, flatten, named_nets
+from optinc_pdk.circuit import (
+    UNCONNECTED,
+    Circuit,
+    CircuitBuilder,
+    ComponentType,
+    NetlistError,
+    check_complete,
+    flatten,
+    named_nets,
+)
+from optinc_pdk.circuit.netlist import component_labels
 from optinc_pdk.circuit.netlist_files import composite_type
 
 COUPLER = ComponentType("coupler", ("o1", "o2", "o3", "o4"))
@@ -193,3 +211,60 @@ def test_too_many_nested_instances_are_refused() -> None:
         kind = ComponentType(name, ())
     with pytest.raises(NetlistError, match=r"100000000 .* 5000000"):
         flatten(cell)
+
+
+def ring() -> CircuitBuilder:
+    """A coupler, a heater from one of its ports to another, two labels; electrical ports may stay open."""
+    b = CircuitBuilder("ring", LIBRARY)
+    b.add("c", "coupler")
+    b.add("h", "heater")
+    b.connect("c,o3", "h,o1")
+    b.connect("h,o2", "c,o1")
+    b.ports = {"in": "c,o2", "out": "c,o4"}
+    return b
+
+
+def test_a_complete_circuit_passes() -> None:
+    check_complete(ring().build())
+
+
+def test_an_open_port_is_named() -> None:
+    b = ring()
+    b.add("loose", "heater")
+    b.nets[1] = ("h,o2", "loose,o2")
+    with pytest.raises(NetlistError, match=r"^ring: optical port c,o1 .*\(2 "):
+        check_complete(b.build())
+
+
+def test_an_open_port_within_a_cell_is_named() -> None:
+    b = ring()
+    del b.ports["out"]
+    cell = b.build()
+    outer = CircuitBuilder("outer", {"ring": composite_type(cell)}, {"ring": cell})
+    outer.add("r", "ring")
+    outer.ports = {"in": "r,in"}
+    with pytest.raises(NetlistError, match=r"^ring: optical port c,o4 "):
+        check_complete(outer.build())
+
+
+def test_a_port_used_twice_is_named() -> None:
+    circuit = ring().build()
+    twice = replace(circuit, ports={**circuit.ports, "again": circuit.ports["in"]})
+    with pytest.raises(NetlistError, match=r"^ring: optical port c,o2 .* twice"):
+        check_complete(twice)
+    both = replace(circuit, ports={**circuit.ports, "middle": int(circuit.nets[0, 0])})
+    with pytest.raises(NetlistError, match=r"^ring: c,o3 .*'middle'"):
+        check_complete(both)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.floats(0.0, 2.0))
+def test_components_are_those_of_scipy(seed: int, size: int, density: float) -> None:
+    a, b = np.random.default_rng(seed).integers(0, size, (2, int(density * size)))
+    label = connected_components(coo_array((np.ones(a.size), (a, b)), shape=(size, size)), directed=False)[1]
+    least = np.array([np.flatnonzero(label == each)[0] for each in label])
+    assert np.array_equal(component_labels(size, a, b), least)
+
+
+def test_a_long_chain_is_one_component_in_any_order() -> None:
+    order = np.random.default_rng(0).permutation(5000)
+    assert not component_labels(5000, order[:-1], order[1:]).any()

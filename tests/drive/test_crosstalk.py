@@ -1,4 +1,6 @@
-"""Thermal crosstalk: operators against matrices, and heater phases that compensate it."""
+"""Thermal crosstalk: operators against matrices and direct sums, and heater phases that compensate it."""
+
+from __future__ import annotations
 
 import re
 import tracemalloc
@@ -19,6 +21,7 @@ from optinc_pdk.drive import (
     drive_heaters,
     readback,
 )
+from optinc_pdk.drive.crosstalk import ERROR_BOUND, GridCrosstalk
 
 TURN = 2.0 * np.pi
 
@@ -189,3 +192,40 @@ def test_impossible_positions_are_refused(
 def test_bad_targets_are_refused(target: list[object]) -> None:
     with pytest.raises(ValueError, match="target_rad"):
         compensate(DenseCrosstalk(np.eye(2)), target)  # type: ignore[arg-type]
+
+
+RNG = np.random.default_rng(0)
+ROWS = np.stack(np.meshgrid(150.0 * np.arange(40), 52.0 * np.arange(24)), axis=-1).reshape(-1, 2)
+PLACES = {
+    "area": RNG.uniform(0.0, 3000.0, (1200, 2)),
+    "line": RNG.uniform(0.0, 3000.0, (1200, 2)) * [1.0, 0.001],
+    "rows": ROWS,
+    "clusters": np.concatenate([RNG.uniform(0.0, 500.0, (600, 2)), RNG.uniform(9000.0, 9500.0, (600, 2))]),
+    "two": np.array([[0.0, 0.0], [25.0, 0.0]]),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_error_is_within_the_stated_bound(name):
+    direct = DistanceCrosstalk(PLACES[name], 0.029, 25.0)
+    own = np.random.default_rng(1).uniform(0.0, 2 * np.pi, direct.heaters)
+    error = np.abs(GridCrosstalk(direct).apply(own) - direct.apply(own))
+    assert error.max() <= ERROR_BOUND * own.max()
+
+
+def test_compensation_agrees_with_direct_sums():
+    direct = DistanceCrosstalk(ROWS, 0.029, 25.0)
+    target = np.random.default_rng(2).uniform(0.0, 2 * np.pi, direct.heaters)
+    own = compensate(GridCrosstalk(direct), target)
+    turns = (direct.apply(own) - target) / (2 * np.pi)
+    assert own.min() >= 0.0
+    assert np.abs(turns - np.rint(turns)).max() < 1e-5
+
+
+def test_far_crosstalk_is_not_cut_off():
+    direct = DistanceCrosstalk(PLACES["clusters"], 0.029, 25.0)
+    own = np.zeros(direct.heaters)
+    own[:600] = 1.0
+    far = GridCrosstalk(direct).apply(own)[600:]
+    assert far == pytest.approx(direct.apply(own)[600:], rel=1e-4)
+    assert far.min() > 0.03

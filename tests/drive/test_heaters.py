@@ -1,4 +1,4 @@
-"""Heater drive: phase to power, voltage and code, and back."""
+"""Heater drive: phase to power, voltage and code, and back; ground potentials by channel label."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.drive import HeaterArray, RangeError, drive_heaters, heater_currents, readback
+from optinc_pdk.drive import HeaterArray, RangeError, SharedGround, drive_heaters, heater_currents, readback
 
 
 def heater(channels: int = 3, **change: object) -> HeaterArray:
@@ -187,3 +187,13 @@ def test_currents_through_grounds_solve_the_resistor_network() -> None:
 def test_grounds_as_resistive_as_heaters_are_refused() -> None:
     with pytest.raises(RangeError, match="200 rounds"):
         readback(heater(rise_v=lambda current: 600 * current.sum() * np.ones(3)), np.array([9000, 9000, 9000]))
+
+
+RISE_OHM = np.array([[20.0, 10.0, 5.0], [10.0, 30.0, 15.0], [5.0, 15.0, 40.0]])
+
+
+def test_a_ground_is_evaluated_for_channels_in_any_order() -> None:
+    ground = SharedGround(("a", "b", "c"), RISE_OHM.dot)
+    current = np.array([1.0, 2.0, 4.0])
+    expected = (RISE_OHM @ [4.0, 0.0, 1.0])[[2, 0, 0]] * [1, 0, 1]
+    np.testing.assert_allclose(ground.for_channels(["c", "x", "a"])(current), expected)
