@@ -29,12 +29,13 @@ from optinc_pdk.networks import AveragingNetwork, bundled_weights
 from optinc_pdk.pipeline import building
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.studies import imperfections, read_chip
+from optinc_pdk.studies.chip_checks import WordCheck
 from optinc_pdk.studies.drift.plots import DriftTrack, drift_png
 from optinc_pdk.studies.drift.scenarios import KELVIN_PER_STEP, SCENARIOS
 from optinc_pdk.studies.drift.service import drift_points, start_service
 from optinc_pdk.studies.drift.tracking_learning import LEARNING_AVERAGES, PILOT_AVERAGES
 from optinc_pdk.studies.drift.word_drift import PANELS
-from optinc_pdk.studies.montecarlo.study import YieldStudy, best_receiver
+from optinc_pdk.studies.montecarlo.study import YieldStudy
 from optinc_pdk.studies.montecarlo.summary_text import percent, rate_text
 
 ROOT = Path(__file__).parents[1]
@@ -77,8 +78,9 @@ def work_of(bits: int, holds: str, rate_bd: float | None) -> tuple[YieldStudy, f
     onn, drawn = AveragingNetwork.load(bundled_weights(bits, 4)), imperfections(cards)
     card_bits = float(drawn.card.dac.effective_bits)
     drawn = drawn.scaled("dac", 2.0 ** (card_bits - EFFECTIVE_BITS))
-    noise = None if rate_bd is None else best_receiver(chip, onn.task, None, rate_bd)
-    return YieldStudy(chip, onn.task, drawn, SEED, 1.0, noise, onn), float(drawn.card.heater.drift_h)
+    check = WordCheck(chip, onn.task, onn)
+    noise = None if rate_bd is None else check.operating_noise(None, rate_bd)
+    return YieldStudy(check, drawn, SEED, True, noise), float(drawn.card.heater.drift_h)
 
 
 def run(bits: int, holds: str, rate_bd: float | None, samples: int, warm: int, first: int) -> None:

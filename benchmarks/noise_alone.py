@@ -21,8 +21,8 @@ from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import noise_of, scattering
 from optinc_pdk.simulate.transmission.noise import KINDS, Noise
+from optinc_pdk.studies.chip_checks import read_words
 from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
-from optinc_pdk.studies.montecarlo.word_statistics import read_words
 
 LOCKS_RAD = (3e-3, 10e-3, 30e-3)
 """Residual phase errors of the fibres' phase lock, in addition to the card's value."""

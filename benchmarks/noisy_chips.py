@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from studies import read_data, write_study
 
 from optinc_pdk.cards import Link, Receivers, load_process
@@ -25,14 +26,12 @@ from optinc_pdk.pipeline import building
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.report.schema import BUDGETS
 from optinc_pdk.studies import imperfections, read_chip
-from optinc_pdk.studies.montecarlo.sample_study import AFTER, BEFORE, DRIFTED, sample_seed
-from optinc_pdk.studies.montecarlo.study import YieldStudy, best_receiver, biased_stages, noises_of, read_sample
-from optinc_pdk.studies.montecarlo.summary import outcome_numbers
+from optinc_pdk.studies.chip_checks import AFTER, BEFORE, DRIFTED, WordCheck
+from optinc_pdk.studies.montecarlo.study import YieldStudy, sample_seed
 from optinc_pdk.studies.montecarlo.summary_text import rate_text
-from optinc_pdk.studies.montecarlo.word_statistics import WordOutcome
+from optinc_pdk.studies.outcomes import WordOutcome
 from optinc_pdk.studies.variation.nominal_chip import NominalChip
-from optinc_pdk.studies.variation.sampled_response import sample_scattering
-from optinc_pdk.studies.variation.sampling import draw_sample
+from optinc_pdk.studies.variation.sampling import aged_sample, draw_sample
 
 SAMPLES, SEED, SERVERS = 20, 2603, 4
 STAGES = (BEFORE, AFTER, DRIFTED)
@@ -94,8 +93,9 @@ def measure(row: Row, chip: NominalChip) -> dict[str, Any]:
     onn = AveragingNetwork.load(bundled_weights(row.bits, SERVERS))
     card = imperfections(chip.process)
     drive = 2.0 ** (float(card.card.dac.effective_bits) - row.drive_bits)
-    noise = best_receiver(chip, onn.task, None, row.rate_bd)
-    work = YieldStudy(chip, onn.task, card.scaled("dac", drive), SEED, 1.0, noise, onn)
+    check = WordCheck(chip, onn.task, onn)
+    noise = check.operating_noise(None, row.rate_bd)
+    work = YieldStudy(check, card.scaled("dac", drive), SEED, True, noise)
     outcomes: dict[str, list[WordOutcome]] = {stage: [] for stage in STAGES}
     calibrations = [outcomes_of_sample(work, sample, outcomes) for sample in range(SAMPLES)]
     return {
@@ -105,7 +105,7 @@ def measure(row: Row, chip: NominalChip) -> dict[str, Any]:
         "receiver_a_per_sqrt_hz": noise.receiver_a_per_sqrt_hz,
         "window": noise.shape.window,
         "stages": {
-            stage: outcome_numbers(found, work.target)
+            stage: work.summary.numbers(found)
             | {"words": sum(one.words for one in found), "wrong": sum(one.wrong for one in found)}
             | {"estimates": [one.estimated_word_error_rate for one in found]}
             for stage, found in outcomes.items()
@@ -116,23 +116,21 @@ def measure(row: Row, chip: NominalChip) -> dict[str, Any]:
 
 def outcomes_of_sample(work: YieldStudy, sample: int, outcomes: dict[str, list[WordOutcome]]) -> float:
     """Add the outcome of each stage of a sample, and return the processor time of its calibration in s."""
-    seed, bits = sample_seed(work.seed, sample), work.imperfections.effective_bits
-    longest, start = 0.0, time.process_time()
-    for stage, parameters, drive in biased_stages(
-        work, draw_sample(work.chip, work.imperfections, seed), bits, work.noise, seed
-    ):
-        # the sample is calibrated between two of its stages
-        longest = max(longest, time.process_time() - start)
-        if stage in outcomes:
-            noises = noises_of(work, stage, work.imperfections)
-            if isinstance(drive, RangeError):
-                found = read_sample(work, drive, work.chip.bias, noises, seed)
-            else:
-                s = sample_scattering(work.chip, parameters, drive.voltage_v, bits)
-                found = read_sample(work, s, drive.bias, noises, seed)
-            outcomes[stage].append(found[stage])
-        start = time.process_time()
-    return longest
+    check, seed = work.check, sample_seed(work.seed, sample)
+    drawn, conditions = draw_sample(work.chip, work.imperfections, seed), work.conditions(work.imperfections, seed)
+    outcomes[BEFORE].append(work.outcome_of(drawn, check.stated_setting(), conditions))
+    start = time.process_time()
+    try:
+        tuned = check.calibrated(drawn, conditions)[AFTER]
+    except (RangeError, np.linalg.LinAlgError) as fault:
+        spent = time.process_time() - start
+        for stage in (AFTER, DRIFTED):
+            outcomes[stage].append(check.unusable(check.calibration_fault(fault), conditions.noise))
+        return spent
+    spent = time.process_time() - start
+    for stage, state in ((AFTER, drawn), (DRIFTED, aged_sample(drawn))):
+        outcomes[stage].append(work.outcome_of(state, tuned, conditions))
+    return spent
 
 
 def page(results: dict[str, Any]) -> str:

@@ -27,10 +27,10 @@ from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering
 from optinc_pdk.simulate.transmission.noise import noise_choices, rate_limits
+from optinc_pdk.studies.chip_checks import read_words
 from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
 from optinc_pdk.studies.highest_rates import IDEALISED, best_noise, find_rate_limits, rates_without_limits
-from optinc_pdk.studies.montecarlo.summary import wilson_interval
-from optinc_pdk.studies.montecarlo.word_statistics import read_words
+from optinc_pdk.studies.outcomes import wilson_interval
 
 WORDS = 1_000_000
 

@@ -32,12 +32,11 @@ from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.schema import BUDGETS
 from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.studies import imperfections, read_chip
+from optinc_pdk.studies.chip_checks import AFTER, WordCheck
 from optinc_pdk.studies.montecarlo.executors import LOCAL, open_executor
 from optinc_pdk.studies.montecarlo.plots import waterfall_png, yield_png
 from optinc_pdk.studies.montecarlo.records import Records, SampleJob
-from optinc_pdk.studies.montecarlo.sample_study import AFTER, amounts_of
-from optinc_pdk.studies.montecarlo.study import YieldStudy
-from optinc_pdk.studies.montecarlo.summary import outcome_numbers
+from optinc_pdk.studies.montecarlo.study import YieldStudy, amounts_of
 from optinc_pdk.studies.montecarlo.summary_text import caption, percent
 from optinc_pdk.studies.montecarlo.yield_run import YieldResults, header_of, run_jobs
 
@@ -139,7 +138,7 @@ def work_of(row: Row, files: ChipFiles) -> YieldStudy:
         scaled_imperfections = scaled_imperfections.scaled(kind, factor)
     rates = NOISE_RATES_BD if row.noise else RATES_BD if row.plain else ()
     noise = noise_of(process, symbol_rate_bd=BENCH_RATE_BD) if row.noise else None
-    return YieldStudy(_read(files), onn.task, scaled_imperfections, SEED, 1.0, noise, onn, rates)
+    return YieldStudy(WordCheck(_read(files), onn.task, onn), scaled_imperfections, SEED, True, noise, rates)
 
 
 def jobs_of(work: YieldStudy, samples: int, waterfall: int) -> list[SampleJob]:
@@ -165,12 +164,12 @@ def lines_of(row: Row, numbers: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def part_statistics(found: YieldResults, target: float) -> dict[str, Any]:
+def part_statistics(found: YieldResults) -> dict[str, Any]:
     """Return statistics of the samples with part of the imperfections, by stage; empty if there are none."""
     parts = [
         one for (study, _, stage), some in found.outcomes.items() if study != "all" for one in some if stage == AFTER
     ]
-    return {PARTS: outcome_numbers(parts, target)} if parts else {}
+    return {PARTS: found.summary.numbers(parts)} if parts else {}
 
 
 def merged_lines(earlier: Sequence[dict[str, Any]], lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -282,11 +281,11 @@ def main(
                 run_jobs(jobs, records, run, report)
                 found = YieldResults.of(work, jobs, records.done)
         numbers = found.numbers(header)
-        numbers["stages"] |= part_statistics(found, work.target)
+        numbers["stages"] |= part_statistics(found)
         if row.plain:
             noiseless = {stage: outcomes for stage, outcomes in found.stages.items() if " at " not in stage}
             title = caption(numbers, numbers["samples"])
-            write_atomic(docs / f"calibrated_{row.network}.png", yield_png(noiseless, work.target, title))
+            write_atomic(docs / f"calibrated_{row.network}.png", yield_png(noiseless, 1.0, title))
         lost = [row for row in numbers["contributions"] if any(row[study]["words_lost"] for study in STUDIES)]
         if lost:
             title = caption(numbers, found.parts)

@@ -21,7 +21,7 @@ from optinc_pdk.cli import main
 from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights, carry_chain
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.studies.drift import scenarios
-from optinc_pdk.studies.montecarlo import sample_study
+from optinc_pdk.studies.montecarlo import study
 
 CODE = "import sys; from optinc_pdk.cli import main; sys.argv[0] = 'optinc'; main()"
 
@@ -132,7 +132,7 @@ def test_samples_are_calibrated_to_the_weights(
     chip: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # a tolerance search would calibrate eight times
-    monkeypatch.setattr(sample_study, "TOLERANCE_SAMPLES_CALIBRATED", 0)
+    monkeypatch.setattr(study, "TOLERANCE_SAMPLES_CALIBRATED", 0)
     weights = tmp_path / "tiny.npz"
     carry_chain(Averaging(2, 4, 1)).save(weights)
     options = ("--samples", 1, "--imperfection", "phase", "--calibrate", "--weights", weights, "--json")

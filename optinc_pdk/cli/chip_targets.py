@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
     from optinc_pdk.simulate import Scattering
     from optinc_pdk.studies import NominalChip
-    from optinc_pdk.studies.montecarlo.matrix_check import MatrixCheck
-    from optinc_pdk.studies.montecarlo.network_check import NetworkCheck
+    from optinc_pdk.studies.chip_checks import MatrixCheck, NetworkCheck
 
 
 @dataclass(frozen=True)
@@ -241,9 +240,8 @@ def process_of(target: WordTarget | CheckedNetwork | MatrixTarget, card: Process
 def check_of(target: CheckedNetwork | MatrixTarget, chip: NominalChip) -> MatrixCheck | NetworkCheck:
     """Return what is measured on a chip, and its target."""
     from optinc_pdk.matrices import MatrixTarget
-    from optinc_pdk.studies.montecarlo.matrix_check import MatrixCheck
-    from optinc_pdk.studies.montecarlo.network_check import NetworkCheck
+    from optinc_pdk.studies.chip_checks import MatrixCheck, NetworkCheck
 
     if isinstance(target, MatrixTarget):
-        return MatrixCheck(target)
+        return MatrixCheck(chip, target)
     return NetworkCheck.of(chip, target.network, target.data, target.limits)

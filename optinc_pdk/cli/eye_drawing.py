@@ -123,10 +123,9 @@ def _word_eyes(run: EyeRun, target: WordTarget, chip: ExtractedChip, stage: Call
 
 def _class_eyes(run: EyeRun, target: CheckedNetwork, chip: ExtractedChip, stage: Callable[[str], None]) -> _FoundEyes:
     """Return the eyes of the classes of a general network."""
-    from optinc_pdk.studies.checked_noise import operating_noise
     from optinc_pdk.studies.class_eyes import class_eyes
     from optinc_pdk.studies.eye_diagram import WORDS
-    from optinc_pdk.studies.noisy_outputs import NoisyNetwork
+    from optinc_pdk.studies.noisy_outputs import NoisyNetwork, operating_noise
 
     stage("light")
     s, board, bias = run.light(chip)

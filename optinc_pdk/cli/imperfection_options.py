@@ -31,7 +31,7 @@ def sampled_amounts(
     """
     from optinc_pdk.cards import KINDS
     from optinc_pdk.drive import MAX_DAC_BITS
-    from optinc_pdk.studies.montecarlo.sample_study import NOISE_KINDS
+    from optinc_pdk.studies.montecarlo.study import NOISE_KINDS
     from optinc_pdk.studies.variation.imperfections import imperfections
     from optinc_pdk.studies.variation.sampled_response import MIN_EFFECTIVE_BITS
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from optinc_pdk.cards import Process
     from optinc_pdk.io.chip_files import ChipFiles
     from optinc_pdk.signoff.layout_faults import LayoutFault
-    from optinc_pdk.studies.montecarlo.sample_study import AnyStudy
+    from optinc_pdk.studies.montecarlo.study import YieldStudy
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class YieldRun:
 
     files: ChipFiles
     card: Process
-    work: AnyStudy
+    work: YieldStudy
     samples: int
     directory: Path
     faults: list[LayoutFault]

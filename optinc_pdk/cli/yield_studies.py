@@ -1,4 +1,4 @@
-"""Studies of `optinc yield`: of chips that average words, and of chips that are compared with a target."""
+"""Study of `optinc yield`, from the options of the command."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
-    from optinc_pdk.studies import Imperfections, NominalChip
-    from optinc_pdk.studies.montecarlo.sample_study import AnyStudy
+    from optinc_pdk.studies import Imperfections
+    from optinc_pdk.studies.montecarlo.study import YieldStudy
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class SampleOptions:
 
 def study_of(
     found: WordTarget | CheckedNetwork | MatrixTarget, built: ExtractedChip, card: Process, options: SampleOptions
-) -> AnyStudy:
-    """Return the study of a chip that averages words, or that is compared with a matrix or a general network.
+) -> YieldStudy:
+    """Return the study of a chip, whatever it is for.
 
     Args:
         found: What the chip computes.
@@ -84,42 +84,18 @@ def study_of(
     Raises:
         InputError: A power is out of range, or the task is for another chip.
     """
-    from optinc_pdk.matrices import MatrixTarget
-    from optinc_pdk.studies.montecarlo.study import with_oscillators
+    from optinc_pdk.studies.chip_checks import ChipCheck, WordCheck
+    from optinc_pdk.studies.montecarlo.study import YieldStudy, with_oscillators
     from optinc_pdk.studies.variation.nominal_chip import chip_of
 
     lasers = options.lasers
     chip = chip_of(built.circuit, built.board, built.bias, card, built.ground)
-    if lasers.oscillator_w is not None and not isinstance(found, MatrixTarget):
+    if lasers.oscillator_w is not None:
         chip = with_oscillators(chip, lasers.laser_w, lasers.oscillator_w)
-    return _word_study(found, chip, options) if isinstance(found, WordTarget) else _check_study(found, chip, options)
-
-
-def _word_study(found: WordTarget, chip: NominalChip, options: SampleOptions) -> AnyStudy:
-    from optinc_pdk.studies.montecarlo.study import YieldStudy, best_receiver
-
-    lasers = options.lasers
-    return YieldStudy(
-        chip=chip,
-        task=found.task,
-        imperfections=options.imperfections,
-        seed=options.seed,
-        target=options.target,
-        noise=best_receiver(chip, found.task, lasers.laser_w, lasers.symbol_rate) if lasers.noise else None,
-        onn=found.onn if options.calibrate else None,
-    )
-
-
-def _check_study(found: CheckedNetwork | MatrixTarget, chip: NominalChip, options: SampleOptions) -> AnyStudy:
-    from optinc_pdk.matrices import MatrixTarget
-    from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
-    from optinc_pdk.studies.checked_noise import operating_noise
-    from optinc_pdk.studies.montecarlo.check_study import CheckStudy
-
-    lasers, noise = options.lasers, None
-    if lasers.noise:
-        noise = operating_noise(chip.process, lasers.laser_w, lasers.symbol_rate)
-        if not isinstance(found, MatrixTarget):
-            check_oscillator_power(chip.process, lasers.laser_w, chip.board.oscillator_power)
-    check = check_of(found, chip)
-    return CheckStudy[Any](chip, check, options.imperfections, options.seed, options.calibrate, noise)
+    check: ChipCheck[Any, Any]
+    if isinstance(found, WordTarget):
+        check = WordCheck(chip, found.task, found.onn, options.target)
+    else:
+        check = check_of(found, chip)
+    noise = check.operating_noise(lasers.laser_w, lasers.symbol_rate) if lasers.noise else None
+    return YieldStudy(check, options.imperfections, options.seed, options.calibrate, noise)

@@ -8,13 +8,14 @@ in random order, so that they run into each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
-from optinc_pdk.simulate.transmission.noise import Noise, noise_of
-from optinc_pdk.studies.montecarlo.check_outcome import Quantity
+from optinc_pdk.simulate.transmission.noise import Noise
+from optinc_pdk.studies.noisy_outputs import operating_noise
+from optinc_pdk.studies.outcomes import Quantity
 
 
 class NoisyOutputs(Protocol):
@@ -164,18 +165,3 @@ def checked_noise_curve(
         noise=tuple(noises),
         points=tuple(points),
     )
-
-
-def operating_noise(process: Process, laser_w: float | None = None, symbol_rate_bd: float | None = None) -> Noise:
-    """Return the noise of a chip in operation; the receivers' oscillators have the card's power, or that of a guide.
-
-    Args:
-        process: Process of the cards.
-        laser_w: Optical power launched into every guide, in W; by default the card's.
-        symbol_rate_bd: Symbols per second; by default the card's.
-
-    Raises:
-        InputError: The cards state no noise, or a power or rate is out of range.
-    """
-    noise = noise_of(process, laser_w, symbol_rate_bd)
-    return noise if noise.oscillator_w is not None else replace(noise, oscillator_w=noise.laser_w)

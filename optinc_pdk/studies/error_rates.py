@@ -19,10 +19,10 @@ from optinc_pdk.signoff.function import FunctionInputs, check_board, function_in
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.noise import Noise, noise_choices, noise_of, rate_limits
 from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
+from optinc_pdk.studies.chip_checks import read_words
 from optinc_pdk.studies.error_estimate import ErrorEstimate, error_margins, estimate_errors
 from optinc_pdk.studies.highest_rates import RateLimits, best_noise, find_rate_limits, rates_without_limits
-from optinc_pdk.studies.montecarlo.summary import wilson_interval
-from optinc_pdk.studies.montecarlo.word_statistics import read_words
+from optinc_pdk.studies.outcomes import wilson_interval
 
 MOST_RATES = 101
 MOST_ASSIGNMENTS = 2

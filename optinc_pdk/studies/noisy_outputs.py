@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.assemble import matrix_labels
+from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.matrices import MatrixComparison, MatrixTarget, compare_matrices
 from optinc_pdk.networks import GeneralNetwork, NetworkComparison, NetworkData, NetworkLimits
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, DetectionMatrix, network_of
-from optinc_pdk.simulate.transmission.noise import DetectionSources, Noise, draw_noise
+from optinc_pdk.simulate.transmission.noise import DetectionSources, Noise, draw_noise, noise_of
 from optinc_pdk.simulate.transmission.reception import CHUNK, settled_amplitudes
 from optinc_pdk.simulate.transmission.vector_reception import input_amplitudes
-from optinc_pdk.studies.montecarlo.check_outcome import Quantity
-from optinc_pdk.studies.montecarlo.network_quantities import network_quantities, network_values
+from optinc_pdk.studies.outcomes import Quantity
 
 VECTORS = 4096
 """Number of random vectors that a matrix is multiplied by in one pass."""
@@ -35,6 +35,47 @@ SIGNAL_TO_NOISE = (
     Quantity("worst_signal_to_noise_db", "signal-to-noise ratio of the worst output", "dB", rising=False),
 )
 """Quantities of the chip of a matrix with noise, apart from its errors."""
+
+
+def operating_noise(process: Process, laser_w: float | None = None, symbol_rate_bd: float | None = None) -> Noise:
+    """Return the noise of a chip in operation; the receivers' oscillators have the card's power, or that of a guide.
+
+    Args:
+        process: Process of the cards.
+        laser_w: Optical power launched into every guide, in W; by default the card's.
+        symbol_rate_bd: Symbols per second; by default the card's.
+
+    Raises:
+        InputError: The cards state no noise, or a power or rate is out of range.
+    """
+    noise = noise_of(process, laser_w, symbol_rate_bd)
+    return noise if noise.oscillator_w is not None else replace(noise, oscillator_w=noise.laser_w)
+
+
+def network_quantities(data: NetworkData, limits: NetworkLimits) -> tuple[Quantity, ...]:
+    """Return the quantities of the comparison with a network: agreement, accuracy or error, deviations."""
+    return (
+        Quantity("agreement", "samples on which chip and network agree", "%", False, limits.agreement),
+        *([] if data.labels is None else [Quantity("accuracy", "accuracy", "%", False, limits.accuracy)]),
+        Quantity("worst_deviation", "largest deviation of an output", "%"),
+        Quantity("rms_deviation", "rms deviation of the outputs", "%"),
+        *(
+            []
+            if data.outputs is None
+            else [Quantity("rms_error", "rms error of the outputs", "", True, limits.rms_error)]
+        ),
+    )
+
+
+def network_values(found: NetworkComparison) -> dict[str, float]:
+    """Return the values of :func:`network_quantities`."""
+    accuracy, error = found.chip_accuracy, found.rms_error(found.outputs)
+    return (
+        {"agreement": found.agreement}
+        | ({} if accuracy is None else {"accuracy": accuracy})
+        | {"worst_deviation": float(found.deviations.max()), "rms_deviation": found.rms}
+        | ({} if error is None else {"rms_error": error})
+    )
 
 
 @dataclass(frozen=True, eq=False)

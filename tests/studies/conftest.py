@@ -21,6 +21,7 @@ from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.electrical.wiring import read_wiring
 from optinc_pdk.simulate import analyse, program
 from optinc_pdk.studies import chip_of, imperfections, read_chip
+from optinc_pdk.studies.chip_checks import WordCheck
 from optinc_pdk.studies.montecarlo.study import YieldStudy
 
 TASK = Averaging(4, 4, 2)
@@ -119,7 +120,7 @@ def work(tiny, process, every):
     for kind, amount in kinds.items():
         selected = selected.scaled(kind, amount)
     chip = read_chip(*(tiny / f"tiny{ending}" for ending in (".gds", ".pic.yml", ".bias.yml")), process)
-    return YieldStudy(chip, Averaging(2, 4, 1), selected, 7, 1.0)
+    return YieldStudy(WordCheck(chip, Averaging(2, 4, 1)), selected, 7)
 
 
 @pytest.fixture(scope="session")
@@ -130,4 +131,4 @@ def locked():
     drawn = assemble(network, card, "locked")
     circuit = with_geometry(drawn, 2)
     bias = program(circuit, drawn.board, network, card).bias
-    return YieldStudy(chip_of(circuit, drawn.board, bias, card), task, imperfections(card), 7, 1.0)
+    return YieldStudy(WordCheck(chip_of(circuit, drawn.board, bias, card), task), imperfections(card), 7)

@@ -16,6 +16,7 @@ from optinc_pdk.simulate import noise_of
 from optinc_pdk.simulate.transmission.noise import Noise, noise_choices
 from optinc_pdk.simulate.transmission.noise_propagation import ReadingSpread
 from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
+from optinc_pdk.studies.chip_checks import read_words
 from optinc_pdk.studies.error_estimate import ErrorMargins, _receiver_errors, error_margins, estimate_errors
 from optinc_pdk.studies.highest_rates import (
     IDEALISED,
@@ -25,7 +26,6 @@ from optinc_pdk.studies.highest_rates import (
     highest_rate,
     rates_without_limits,
 )
-from optinc_pdk.studies.montecarlo.word_statistics import read_words
 
 
 def margins() -> ErrorMargins:

@@ -8,20 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from optinc_pdk.drive import RangeError
 from optinc_pdk.simulate import UnsettledError
+from optinc_pdk.studies.chip_checks import AFTER, BiasedSetting, SampleConditions
 from optinc_pdk.studies.drift.drift_points import DriftPoint, check_steps
 from optinc_pdk.studies.drift.plots import DriftPanel
 from optinc_pdk.studies.drift.scenarios import DriftScenario, samples_in_time
-from optinc_pdk.studies.montecarlo.check_outcome import CheckOutcome, Quantity
-from optinc_pdk.studies.montecarlo.check_study import BiasedSetting, CheckStudy
-from optinc_pdk.studies.montecarlo.sample_noise import SampleConditions
-from optinc_pdk.studies.montecarlo.sample_study import AFTER, sample_seed
+from optinc_pdk.studies.montecarlo.study import YieldStudy, sample_seed
 from optinc_pdk.studies.montecarlo.summary_text import percent
+from optinc_pdk.studies.outcomes import CheckOutcome, CheckSummary, Quantity
 from optinc_pdk.studies.variation.sampling import ChipSample, draw_sample
 
 CALIBRATIONS = 10
@@ -69,7 +68,7 @@ class CheckDrift:
         work: Parameters of the samples.
     """
 
-    work: CheckStudy[Any]
+    work: YieldStudy
 
     tracking = "calibration in service"
 
@@ -81,7 +80,7 @@ class CheckDrift:
     @property
     def _shown(self) -> tuple[Quantity, ...]:
         """The first two quantities."""
-        return self.work.summary.quantities[:2]
+        return cast("CheckSummary", self.work.summary).quantities[:2]
 
     @property
     def panels(self) -> tuple[DriftPanel, ...]:
@@ -97,7 +96,7 @@ class CheckDrift:
         work, seed = self.work, sample_seed(self.work.seed, index)
         sample, conditions = draw_sample(work.chip, work.imperfections, seed), work.conditions(work.imperfections, seed)
         try:
-            setting = work.check.calibrated(work.chip, sample, conditions)[AFTER]
+            setting = work.check.calibrated(sample, conditions)[AFTER]
         except (UnsettledError, np.linalg.LinAlgError) as fault:
             raise RangeError(str(fault)) from fault
         return CheckedChip(index, sample, setting, conditions)
@@ -107,6 +106,8 @@ class CheckDrift:
     ) -> tuple[list[DriftPoint[CheckOutcome]], CalibrationEffort]:
         """Let a chip drift and compare it with its target in time, before and after each calibration."""
         work, setting = self.work, service.setting
+        # only checks of matrices and general networks tune chips in service
+        check: Any = work.check
         states = samples_in_time(work.chip, service.sample, work.imperfections, scenario, hours)
         steps = sorted(check_steps(len(states), CALIBRATIONS) - {0})
         outcome = work.outcome_of(service.sample, setting, service.conditions)
@@ -117,7 +118,7 @@ class CheckDrift:
             found = [work.outcome_of(state, setting, conditions)]
             if tracked:
                 try:
-                    setting, count = work.check.recalibrated(work.chip, state, conditions, setting)
+                    setting, count = check.recalibrated(state, conditions, setting)
                 except (RangeError, UnsettledError, np.linalg.LinAlgError):
                     failed += 1
                 else:

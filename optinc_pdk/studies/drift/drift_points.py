@@ -7,7 +7,7 @@ from typing import Generic
 
 import numpy as np
 
-from optinc_pdk.studies.montecarlo.sample_study import Outcome
+from optinc_pdk.studies.outcomes import Outcome
 
 
 @dataclass(frozen=True)

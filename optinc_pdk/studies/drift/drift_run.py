@@ -15,12 +15,12 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.io.file_sets import output_targets, write_files
 from optinc_pdk.io.writing import csv_text
 from optinc_pdk.signoff.layout_faults import LayoutFault
+from optinc_pdk.studies.chip_checks import WordCheck
 from optinc_pdk.studies.drift.check_drift import CheckDrift, checked_lines
 from optinc_pdk.studies.drift.drift_points import DriftPoint
 from optinc_pdk.studies.drift.plots import DriftPanel, DriftTrack
 from optinc_pdk.studies.drift.scenarios import SCENARIOS, DriftScenario, changes, check_hours
 from optinc_pdk.studies.drift.word_drift import WordDrift, word_lines
-from optinc_pdk.studies.montecarlo.sample_study import AnyStudy
 from optinc_pdk.studies.montecarlo.study import YieldStudy
 from optinc_pdk.studies.montecarlo.summary_text import noise_text
 
@@ -34,7 +34,7 @@ class DriftStudy(Protocol):
     """Samples that drift, what they compute, and how they are corrected."""
 
     @property
-    def work(self) -> AnyStudy:
+    def work(self) -> YieldStudy:
         """Parameters of the samples."""
         ...
 
@@ -84,13 +84,13 @@ class DriftStudy(Protocol):
         ...
 
 
-def drift_study(work: AnyStudy) -> DriftStudy:
+def drift_study(work: YieldStudy) -> DriftStudy:
     """Return how the samples of a study drift.
 
     Args:
         work: Parameters of the samples, which are calibrated.
     """
-    return WordDrift(work) if isinstance(work, YieldStudy) else CheckDrift(work)  # type: ignore[arg-type]
+    return WordDrift(work) if isinstance(work.check, WordCheck) else CheckDrift(work)
 
 
 def run_drift(

@@ -11,36 +11,30 @@ from numpy.typing import ArrayLike
 
 from optinc_pdk.arrays import Floats
 from optinc_pdk.circuit import Bias
-from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork
-from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
 from optinc_pdk.simulate.programming.targets import layer_targets
 from optinc_pdk.studies.calibration.end_to_end import electronics_of, sample_words, with_electronics
 from optinc_pdk.studies.calibration.heater_model import design_heater_model
 from optinc_pdk.studies.calibration.measurement import bench_layers
-from optinc_pdk.studies.calibration.procedure import calibrate
+from optinc_pdk.studies.calibration.procedure import ChipSetting, calibrate
 from optinc_pdk.studies.calibration.virtual_bench import VirtualBench
+from optinc_pdk.studies.chip_checks import BENCH_AVERAGES, WordCheck
 from optinc_pdk.studies.drift.drift_points import DriftPoint, check_steps
 from optinc_pdk.studies.drift.pilot_words import choose_pilots
 from optinc_pdk.studies.drift.scenarios import DriftScenario, samples_in_time
 from optinc_pdk.studies.drift.tracking import track
 from optinc_pdk.studies.drift.tracking_learning import learn_again, learn_tracking
 from optinc_pdk.studies.drift.tracking_model import ServiceSetting, TrackingModel
-from optinc_pdk.studies.montecarlo.sample_noise import BENCH_AVERAGES, scaled_noise
-from optinc_pdk.studies.montecarlo.sample_study import sample_seed
-from optinc_pdk.studies.montecarlo.study import YieldStudy, read_sample
-from optinc_pdk.studies.montecarlo.word_statistics import WordOutcome
-from optinc_pdk.studies.variation.sampled_response import sample_scattering
+from optinc_pdk.studies.montecarlo.study import YieldStudy, sample_seed, scaled_noise
+from optinc_pdk.studies.outcomes import WordOutcome
 from optinc_pdk.studies.variation.sampling import ChipSample, draw_sample
 
 Progress = Callable[[], None]
 
 CHECKS = 25
 """Times in a scenario, besides its start, at which all words are read."""
-SERVICE = "service"
-"""Name of the stage at which words are read."""
 
 
 @dataclass(frozen=True)
@@ -157,13 +151,9 @@ class ServiceChip:
         """
         work, chip = self.work, self.work.chip
         bias = with_electronics(self.bias, chip.board, self.model.layers, setting.electronics)
-        answer: Scattering | RangeError
-        try:
-            answer = sample_scattering(chip, sample, setting.voltage_v, work.imperfections.effective_bits)
-        except RangeError as fault:
-            answer = fault
-        noise = {SERVICE: scaled_noise(work.noise, work.imperfections)}
-        return read_sample(work, answer, bias, noise, sample_seed(self.sample.seed, step))[SERVICE]
+        conditions = work.conditions(work.imperfections, sample_seed(self.sample.seed, step))
+        outcome: WordOutcome = work.outcome_of(sample, ChipSetting(setting.voltage_v, bias, np.zeros(0)), conditions)
+        return outcome
 
 
 def start_service(work: YieldStudy, index: int) -> ServiceChip:
@@ -199,9 +189,10 @@ def start_service(work: YieldStudy, index: int) -> ServiceChip:
 
 
 def _network(work: YieldStudy) -> AveragingNetwork:
-    if work.onn is None:
+    onn: AveragingNetwork | None = work.check.onn if isinstance(work.check, WordCheck) else None
+    if onn is None:
         raise InputError("drift is that of calibrated chips: give a network")
-    return work.onn
+    return onn
 
 
 def drift_points(

@@ -12,7 +12,7 @@ from optinc_pdk.studies.drift.scenarios import DriftScenario
 from optinc_pdk.studies.drift.service import ServiceChip, ServiceEffort, drift_points, start_service
 from optinc_pdk.studies.montecarlo.study import YieldStudy
 from optinc_pdk.studies.montecarlo.summary_text import percent, rate_text
-from optinc_pdk.studies.montecarlo.word_statistics import WordOutcome
+from optinc_pdk.studies.outcomes import WordOutcome
 
 PANELS = (
     DriftPanel("exact words / %", 100.0, (-3.0, 103.0)),

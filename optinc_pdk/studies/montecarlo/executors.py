@@ -13,9 +13,8 @@ from functools import partial
 from typing import Any
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.studies.montecarlo.evaluation import evaluate, run_serially
 from optinc_pdk.studies.montecarlo.records import Result, SampleJob
-from optinc_pdk.studies.montecarlo.sample_study import AnyStudy, Runner
+from optinc_pdk.studies.montecarlo.study import Runner, YieldStudy, evaluate, run_serially
 
 LOCAL = "local"
 REMOTE = re.compile(r"tcp://[^/\s]+:\d{1,5}")
@@ -43,7 +42,7 @@ def check_scheduler(scheduler: str | None, workers: int | None) -> None:
 
 
 @contextmanager
-def open_executor(work: AnyStudy, scheduler: str | None = None, workers: int | None = None) -> Iterator[Runner]:
+def open_executor(work: YieldStudy, scheduler: str | None = None, workers: int | None = None) -> Iterator[Runner]:
     """Open an executor of jobs.
 
     Args:
@@ -92,12 +91,12 @@ def _dask() -> Any:
         raise InputError("--scheduler needs Dask: pip install 'optinc-pdk[scale]'") from fault
 
 
-def _unpack(work: bytes) -> AnyStudy:
-    unpacked: AnyStudy = pickle.loads(work)
+def _unpack(work: bytes) -> YieldStudy:
+    unpacked: YieldStudy = pickle.loads(work)
     return unpacked
 
 
-def _distributed(client: Any, work: AnyStudy, jobs: Iterable[SampleJob]) -> Iterator[tuple[SampleJob, Result]]:
+def _distributed(client: Any, work: YieldStudy, jobs: Iterable[SampleJob]) -> Iterator[tuple[SampleJob, Result]]:
     """Evaluate jobs on a cluster and yield results in the order of completion.
 
     Jobs of a lost worker are repeated by another one. The work is a task of its own, so the cluster can restore it if

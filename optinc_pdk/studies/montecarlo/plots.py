@@ -1,4 +1,4 @@
-"""Plots of a yield run as PNG: yield curves, words lost by imperfection, error values, tolerances."""
+"""Plots of a yield run as PNG: yield curves of words and of other quantities, losses by imperfection, tolerances."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from optinc_pdk.io.writing import png_bytes
-from optinc_pdk.studies.montecarlo.evaluation import MAX_OCTAVE, MIN_OCTAVE
-from optinc_pdk.studies.montecarlo.word_statistics import WordOutcome
+from optinc_pdk.studies.montecarlo.study import MAX_OCTAVE, MIN_OCTAVE
+from optinc_pdk.studies.outcomes import CheckOutcome, Quantity, WordOutcome, values_of
 
 _COLORS = ("#2f6fb0", "#d98c21", "#3a9a5f", "#8c6bb1")
 _LOST, _GAINED, _INK = "#d3302f", "#3a9a5f", "#444c54"
 ERRORS_SHOWN = 16
 """Largest number of bars in the error histogram."""
+SHOWN = 2
+"""Largest number of quantities in their plot."""
+SPREAD = 30.0
+"""Ratio of the largest to the smallest value from which an axis of a quantity is logarithmic."""
 
 
 def yield_png(stages: Mapping[str, Sequence[WordOutcome]], target: float, caption: str) -> bytes:
@@ -60,11 +64,43 @@ def _staircase(axes: Axes, values: Sequence[float], color: str, name: str) -> No
     axes.plot(across, np.concatenate([[0.0], share, [1.0]]), drawstyle="steps-post", color=color, label=name)
 
 
+def quantities_png(quantities: Sequence[Quantity], stages: Mapping[str, Sequence[CheckOutcome]], caption: str) -> bytes:
+    """Plot, for the first quantities, the share of all samples that are at least as good as a value.
+
+    Args:
+        quantities: The quantities; limits are drawn as lines.
+        stages: Name of the stage to the outcomes of all samples; unusable ones are never good.
+        caption: Caption of the figure.
+
+    Returns:
+        Contents of a PNG file.
+    """
+    shown = quantities[:SHOWN]
+    figure = Figure(figsize=(5.0 * len(shown), 4.2), layout="constrained", facecolor="white")
+    all_axes = figure.subplots(1, len(shown), squeeze=False)[0]
+    for axes, quantity in zip(all_axes, shown, strict=True):
+        everything = [quantity.factor * values_of(quantity, outcomes) for outcomes in stages.values()]
+        for color, values, (name, outcomes) in zip(itertools.cycle(_COLORS), everything, stages.items(), strict=False):
+            ordered = np.sort(values) if quantity.rising else np.sort(values)[::-1]
+            share = np.arange(1, ordered.size + 1) / len(outcomes)
+            axes.plot(ordered, share, drawstyle="steps-post", marker=".", markersize=3.0, color=color, label=name)
+        positive = np.concatenate(everything)
+        if positive.size and positive.min() > 0.0 and positive.max() > SPREAD * positive.min():
+            axes.set_xscale("log")
+        if quantity.limit is not None:
+            axes.axvline(quantity.factor * quantity.limit, color=_INK, linewidth=0.8, linestyle=":", label="limit")
+        unit = f" / {quantity.unit}" if quantity.unit else ""
+        bound = "at most" if quantity.rising else "at least"
+        axes.set(ylim=(-0.02, 1.02), xlabel=f"{quantity.text}{unit}, {bound}", ylabel="share of the samples")
+        axes.legend(frameon=False, fontsize=8)
+    return _png(figure, all_axes, caption)
+
+
 def waterfall_png(contributions: Sequence[Mapping[str, Any]], lost: tuple[str, str], caption: str) -> bytes:
     """Plot what is lost with each imperfection alone, without it, and with all imperfections up to it.
 
     Args:
-        contributions: Result of :func:`optinc_pdk.studies.montecarlo.summary.kind_numbers`.
+        contributions: Result of :func:`optinc_pdk.studies.montecarlo.yield_run.kind_numbers`.
         lost: What is lost: its name in ``contributions``, and the label of its axis, in %.
         caption: Caption of the figure.
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.json_files import parse_json
 from optinc_pdk.io.reading import SAMPLES, read_bytes
 from optinc_pdk.io.writing import errors_of, lock_descriptor, output_target, sync_folder, write_all
-from optinc_pdk.studies.montecarlo.word_statistics import WordOutcome
+from optinc_pdk.studies.outcomes import SampleOutcome, WordOutcome
 
 SCHEMA = 2
 TOLERANCE = "tolerance"
@@ -42,16 +42,7 @@ class SampleJob(NamedTuple):
 Result = Mapping[str, Any]
 
 
-class Formed(Protocol):
-    """An outcome of a sample."""
-
-    @property
-    def form(self) -> tuple[Any, ...]:
-        """What is equal in all outcomes of a run."""
-        ...
-
-
-OutcomeReader = Callable[[Mapping[str, Any]], Formed]
+OutcomeReader = Callable[[Mapping[str, Any]], SampleOutcome]
 """Reads the outcome of a sample from JSON data."""
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from optinc_pdk.studies.montecarlo.sample_study import AFTER, BEFORE, BETWEEN, DRIFTED, NOISE_KINDS
+from optinc_pdk.studies.chip_checks import AFTER, BEFORE, BETWEEN, DRIFTED
+from optinc_pdk.studies.montecarlo.study import NOISE_KINDS
 
 LEAST_RATE = 1e-300
 STAGE_TEXTS = {

@@ -19,20 +19,15 @@ from optinc_pdk.io.file_sets import output_targets, write_files
 from optinc_pdk.io.reading import LAYOUT, NETLIST, read_bytes
 from optinc_pdk.io.writing import csv_text
 from optinc_pdk.signoff.layout_faults import LayoutFault
-from optinc_pdk.studies.montecarlo.evaluation import MAX_OCTAVE, MIN_OCTAVE
+from optinc_pdk.studies.chip_checks import digest
 from optinc_pdk.studies.montecarlo.records import TOLERANCE, Records, Result, SampleJob
-from optinc_pdk.studies.montecarlo.sample_study import (
-    AnyStudy,
-    OutcomeSummary,
-    Runner,
-    amounts_of,
-    digest,
-    jobs_of,
-)
-from optinc_pdk.studies.montecarlo.summary import GOAL, kind_numbers, largest_tolerated_by_goal
+from optinc_pdk.studies.montecarlo.study import MAX_OCTAVE, MIN_OCTAVE, Runner, YieldStudy, amounts_of, jobs_of
 from optinc_pdk.studies.montecarlo.summary_text import caption
+from optinc_pdk.studies.outcomes import OutcomeSummary, wilson
 
 SCHEMA = 1
+GOAL = 0.9
+"""Share of the samples that must reach the target at a tolerance."""
 FILES = ("yield.csv", "yield.png")
 """Endings of the files that every run writes, besides its report and its records."""
 OPTIONAL_FILES = ("errors.png", "waterfall.png", "tolerance.csv", "tolerance.png")
@@ -42,7 +37,7 @@ REPORT, RECORDS = "yield.json", "yield.jsonl"
 Progress = Callable[[int, int], None]
 
 
-def header_of(files: ChipFiles, process: Process, work: AnyStudy) -> dict[str, Any]:
+def header_of(files: ChipFiles, process: Process, work: YieldStudy) -> dict[str, Any]:
     """Return everything on which the results of a run depend, as JSON-compatible data.
 
     Runs with equal headers give equal samples.
@@ -86,7 +81,7 @@ def run_jobs(jobs: Sequence[SampleJob], records: Records, run: Runner, progress:
 
 
 def run_yield(
-    work: AnyStudy,
+    work: YieldStudy,
     header: Mapping[str, Any],
     samples: int,
     directory: Path,
@@ -121,7 +116,7 @@ def run_yield(
     report, records_file = directory / f"{name}.{REPORT}", directory / f"{name}.{RECORDS}"
     jobs = jobs_of(samples, tuple(amounts_of(work)) if contributions else (), work.calibrated)
     # start the executor first: if a scheduler does not answer, the file of an earlier run stays unchanged
-    with runner as run, Records(records_file, header, resume, report, work.outcome.from_json) as records:
+    with runner as run, Records(records_file, header, resume, report, work.check.outcome.from_json) as records:
         run_jobs(jobs, records, run, progress)
         results = YieldResults.of(work, jobs, records.done)
         numbers = results.numbers(header) | {"faults": [fault.to_json() for fault in faults]}
@@ -151,7 +146,7 @@ class YieldResults:
     summary: OutcomeSummary[Any]
 
     @staticmethod
-    def of(work: AnyStudy, jobs: Sequence[SampleJob], done: Mapping[SampleJob, Result]) -> YieldResults:
+    def of(work: YieldStudy, jobs: Sequence[SampleJob], done: Mapping[SampleJob, Result]) -> YieldResults:
         """Collect the results of jobs.
 
         Args:
@@ -171,7 +166,7 @@ class YieldResults:
                 continue
             for stage, data in result.items():
                 key = (job.study, job.imperfection, stage)
-                outcomes.setdefault(key, []).append(work.outcome.from_json(data))
+                outcomes.setdefault(key, []).append(work.check.outcome.from_json(data))
         sample_counts = {key: len(values) for key, values in outcomes.items()}
         for (study, kind, stage), count in sample_counts.items():
             if count != max(sample_counts[key] for key in sample_counts if key[:2] == (study, kind)):
@@ -277,3 +272,48 @@ def _tolerance(kind: str, factors: Sequence[float | None], header: Mapping[str, 
     if kind == "dac" and 0.0 < least < math.inf:
         row["effective_bits"] = header["dac_bits"] - math.log2(least)
     return row
+
+
+def largest_tolerated_by_goal(factors: Sequence[float], goal: float = GOAL) -> float:
+    """Return the largest factor that at least the required share of the samples tolerates.
+
+    Args:
+        factors: Largest tolerated factor of each sample.
+        goal: Required share of the samples, above 0 and up to 1.
+
+    Raises:
+        ValueError: There are no factors, or the goal is out of range.
+    """
+    if not factors or not 0.0 < goal <= 1.0:
+        raise ValueError(f"{len(factors)} factors and the goal {goal}: give at least one factor, a goal within 0 … 1")
+    needed = math.ceil(goal * len(factors) - 1e-9)
+    return sorted(factors, reverse=True)[needed - 1]
+
+
+def kind_numbers(
+    alone: Mapping[str, Sequence[Any]],
+    without: Mapping[str, Sequence[Any]],
+    upto: Mapping[str, Sequence[Any]],
+    summary: OutcomeSummary[Any],
+) -> list[dict[str, Any]]:
+    """Return what is lost and the yield for each imperfection alone, without it, and with all kinds up to it.
+
+    Args:
+        alone: Imperfection to the outcomes of samples with it alone.
+        without: Imperfection to the outcomes of samples with all other kinds.
+        upto: Imperfection to the outcomes of samples with all kinds up to it.
+        summary: Statistics of the outcomes.
+
+    Returns:
+        JSON-compatible data, one entry for each imperfection.
+    """
+    studies, key = {"alone": alone, "without": without, "upto": upto}, summary.lost[0]
+
+    def numbers(outcomes: Sequence[Any]) -> dict[str, Any]:
+        share = wilson(summary.passed(outcomes), len(outcomes))
+        return {key: summary.mean_lost(outcomes), "yield": share.to_json()}
+
+    return [
+        {"imperfection": kind} | {study: numbers(outcomes[kind]) for study, outcomes in studies.items()}
+        for kind in alone
+    ]

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from optinc_pdk.io.writing import csv_text, png_bytes
-from optinc_pdk.studies.montecarlo.check_outcome import Quantity
+from optinc_pdk.studies.outcomes import Quantity
 from optinc_pdk.studies.spectrum.checked_sweep import CheckedPoint, CheckedSweep
 from optinc_pdk.studies.spectrum.sweep_report import PM_PER_NM, REACH, close_text, limit_text, window_numbers
 

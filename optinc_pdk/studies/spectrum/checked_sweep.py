@@ -17,10 +17,8 @@ from optinc_pdk.drive import RangeError, SharedGround
 from optinc_pdk.matrices.comparison import NoLightError
 from optinc_pdk.simulate import Scattering, UnsettledError, prepare, program, program_matrix, trim_offsets
 from optinc_pdk.studies.calibration.network_procedure import NetworkSetting
-from optinc_pdk.studies.montecarlo.check_outcome import Quantity
-from optinc_pdk.studies.montecarlo.check_study import BiasedSetting
-from optinc_pdk.studies.montecarlo.matrix_check import MatrixCheck
-from optinc_pdk.studies.montecarlo.network_check import NetworkCheck
+from optinc_pdk.studies.chip_checks import BiasedSetting, MatrixCheck, NetworkCheck
+from optinc_pdk.studies.outcomes import Quantity
 from optinc_pdk.studies.spectrum.judged_points import (
     Progress,
     all_points,
@@ -156,7 +154,7 @@ def _light(chip: NominalChip, voltage_v: Floats, wavelength_nm: float) -> Scatte
 
 
 def _fixed_bias(subject: CheckedChip) -> Callable[[float], CheckedPoint]:
-    setting = subject.check.stated_setting(subject.chip)
+    setting = subject.check.stated_setting()
 
     def at(wavelength_nm: float) -> CheckedPoint:
         return _compared(subject, setting, wavelength_nm)
@@ -192,7 +190,7 @@ def _programmed(subject: CheckedChip, wavelength_nm: float) -> BiasedSetting:
         bias = program_matrix(
             subject.circuit, check.target, process, wavelength_nm=wavelength_nm, ground=subject.ground
         ).bias
-        return replace(check.stated_setting(chip), voltage_v=bias_voltages(chip.structure, bias, process))
+        return replace(check.stated_setting(), voltage_v=bias_voltages(chip.structure, bias, process))
     factors = check.factors
     bias = program(
         subject.circuit, chip.board, check.network, process, wavelength_nm, ground=subject.ground, factors=factors

@@ -127,17 +127,16 @@ def yield_runs(scratch: Path) -> Iterator[Scenario]:
     from optinc_pdk.networks import carry_chain
     from optinc_pdk.pipeline.building import build
     from optinc_pdk.studies import imperfections, read_chip
-    from optinc_pdk.studies.montecarlo.evaluation import run_serially
+    from optinc_pdk.studies.chip_checks import WordCheck
     from optinc_pdk.studies.montecarlo.records import SampleJob
-    from optinc_pdk.studies.montecarlo.sample_study import Runner
-    from optinc_pdk.studies.montecarlo.study import YieldStudy
+    from optinc_pdk.studies.montecarlo.study import Runner, YieldStudy, run_serially
     from optinc_pdk.studies.montecarlo.yield_run import header_of, run_yield
 
     task, process = Averaging(2, 4, 1), load_process()
     build(carry_chain(task), scratch / "chip", NAME)
     files = chip_files(scratch / "chip" / f"{NAME}.gds")
     chosen = imperfections(process).only("coupler")
-    work = YieldStudy(read_chip(files.gds, files.netlist, files.bias, process), task, chosen, seed=1, target=1.0)
+    work = YieldStudy(WordCheck(read_chip(files.gds, files.netlist, files.bias, process), task), chosen, seed=1)
     header, results = header_of(files, process, work), dict[SampleJob, Any]()
 
     def computed(jobs: Iterable[SampleJob]) -> Iterator[Any]:
@@ -153,7 +152,7 @@ def yield_runs(scratch: Path) -> Iterator[Scenario]:
     with recording.record():
         run_yield(work, header, 2, scratch / "whole", runner())
     earlier = scratch / "earlier"
-    run_yield(replace(work, target=0.5), header | {"target": 0.5}, 2, earlier, runner())
+    run_yield(replace(work, check=replace(work.check, share=0.5)), header | {"target": 0.5}, 2, earlier, runner())
 
     def run(folder: Path, resume: bool) -> None:
         with recording.replay():

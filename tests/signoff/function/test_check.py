@@ -24,8 +24,8 @@ from optinc_pdk.signoff.function.closed_form import (
 )
 from optinc_pdk.simulate import Scattering, program, scattering
 from optinc_pdk.simulate.transmission.noise import noise_of
+from optinc_pdk.studies.chip_checks import read_words, unusable_outcome
 from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
-from optinc_pdk.studies.montecarlo.word_statistics import read_words, unusable_outcome
 
 TASK = Averaging(4, 4, 2)
 Chip = tuple[Scattering, Board, Bias, AveragingNetwork]

@@ -17,7 +17,7 @@ SETTINGS = 10
 
 @pytest.fixture(scope="module")
 def problem(work, process):
-    targets = layer_targets(carry_chain(work.task), work.chip.board)
+    targets = layer_targets(carry_chain(work.check.task), work.chip.board)
     return ProgrammingProblem(
         work.chip.structure, work.chip.board, targets, float(process.guide.wavelength_nm), process
     )

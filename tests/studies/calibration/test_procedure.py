@@ -13,7 +13,7 @@ from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.studies import draw_sample, sample_scattering
 from optinc_pdk.studies.calibration.procedure import calibrate
 from optinc_pdk.studies.calibration.virtual_bench import VirtualBench
-from optinc_pdk.studies.montecarlo.word_statistics import read_words
+from optinc_pdk.studies.chip_checks import read_words
 
 BITS = 16.0
 
@@ -38,7 +38,7 @@ class OpenHeater(VirtualBench):
 
 @pytest.fixture(scope="module")
 def network(work):
-    return carry_chain(work.task)
+    return carry_chain(work.check.task)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def sample(work, every):
 
 def words(work, sample, voltage_v, bias):
     return read_words(
-        sample_scattering(work.chip, sample, voltage_v, BITS), function_inputs(work.task), work.chip.board, bias
+        sample_scattering(work.chip, sample, voltage_v, BITS), function_inputs(work.check.task), work.chip.board, bias
     )
 
 

@@ -41,7 +41,7 @@ class TwinSetup:
 
     def __init__(self, work, sample, process, **noise):
         self.chip = chip = work.chip
-        matrices = layer_targets(carry_chain(work.task), chip.board)
+        matrices = layer_targets(carry_chain(work.check.task), chip.board)
         self.problem = ProgrammingProblem(
             chip.structure, chip.board, matrices, float(process.guide.wavelength_nm), process
         )

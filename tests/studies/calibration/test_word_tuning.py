@@ -46,7 +46,7 @@ def sample(work, every):
 
 @pytest.fixture(scope="module")
 def tuned(work, sample, process):
-    return calibrate(VirtualBench(work.chip, sample, BITS), work.chip, carry_chain(work.task), process).tuned
+    return calibrate(VirtualBench(work.chip, sample, BITS), work.chip, carry_chain(work.check.task), process).tuned
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +55,14 @@ def context(work, sample, process):
 
 
 def context_of(work, bench, process):
-    matrices = layer_targets(carry_chain(work.task), work.chip.board)
+    matrices = layer_targets(carry_chain(work.check.task), work.chip.board)
     wavelength = float(process.guide.wavelength_nm)
     layers = bench_layers(
         ProgrammingProblem(work.chip.structure, work.chip.board, matrices, wavelength, process), bench
     )
-    return TuningContext(bench, design_heater_model(work.chip, bench), layers, process, sample_words(work.task, layers))
+    return TuningContext(
+        bench, design_heater_model(work.chip, bench), layers, process, sample_words(work.check.task, layers)
+    )
 
 
 def test_words_on_the_bench_agree_with_the_simulator(work, sample, tuned, context):
@@ -74,7 +76,9 @@ def test_words_on_the_bench_agree_with_the_simulator(work, sample, tuned, contex
     bias = with_electronics(tuned.bias, work.chip.board, context.layers, electronics)
     received = transmit(symbols, sample_scattering(work.chip, sample, tuned.voltage_v, BITS), work.chip.board, bias)
     assert np.allclose(seen.output, received.outputs, rtol=0.0, atol=1e-6)
-    assert np.array_equal(context.words.ideal_level, work.task.encode(work.task.ideal(work.task.decode(symbols))))
+    assert np.array_equal(
+        context.words.ideal_level, work.check.task.encode(work.check.task.ideal(work.check.task.decode(symbols)))
+    )
 
 
 def test_sensitivities_predict_the_effect_of_changes(work, tuned, context):

@@ -15,8 +15,9 @@ from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.electrical.wiring import read_wiring
 from optinc_pdk.simulate import program
 from optinc_pdk.studies import imperfections, read_chip
+from optinc_pdk.studies.chip_checks import WordCheck
 from optinc_pdk.studies.drift.service import start_service
-from optinc_pdk.studies.montecarlo.study import YieldStudy, best_receiver
+from optinc_pdk.studies.montecarlo.study import YieldStudy
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +35,7 @@ def service_work(tmp_path_factory):
     write_bias(bias, folder / "chip.bias.yml")
     chip = read_chip(folder / "chip.gds", folder / "chip.pic.yml", folder / "chip.bias.yml", process)
     drawn = imperfections(process).scaled("dac", 16.0).without("laser", "detector")
-    return YieldStudy(chip, network.task, drawn, 2603, 1.0, None, network)
+    return YieldStudy(WordCheck(chip, network.task, network), drawn, 2603, True)
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +47,7 @@ def service(service_work):
 @pytest.fixture(scope="session")
 def noisy_work(service_work):
     """The same samples with all noise at 300 MBd."""
-    noise = best_receiver(service_work.chip, service_work.task, None, 3e8)
+    noise = service_work.check.operating_noise(None, 3e8)
     drawn = imperfections(service_work.chip.process).scaled("dac", 16.0)
     return replace(service_work, imperfections=drawn, noise=noise)
 
@@ -61,4 +62,5 @@ def noisy_service(noisy_work):
 def power_service(service_work):
     """The same sample with a drive that holds power."""
     chip = service_work.chip
-    return start_service(replace(service_work, chip=replace(chip, process=with_drive(chip.process, "power"))), 0)
+    chip = replace(chip, process=with_drive(chip.process, "power"))
+    return start_service(replace(service_work, check=replace(service_work.check, chip=chip)), 0)

@@ -16,7 +16,6 @@ from optinc_pdk.studies.drift.service import drift_points, start_service
 from optinc_pdk.studies.drift.tracking import track
 from optinc_pdk.studies.drift.tracking_learning import PILOT_AVERAGES, learn_again
 from optinc_pdk.studies.drift.tracking_model import SETTLED_RAD
-from optinc_pdk.studies.montecarlo.study import best_receiver
 from optinc_pdk.studies.variation.sampling import drifted_sample
 
 
@@ -27,7 +26,7 @@ def drifted(service, spread, seed=0):
 
 def test_pilots_show_every_source_of_every_layer(service):
     model = service.model
-    words = sample_words(service.work.task, model.layers)
+    words = sample_words(service.work.check.task, model.layers)
     patterns = [np.column_stack([np.ones(len(model.pilots.amplitude)), model.pilots.amplitude])]
     everything = [np.column_stack([np.ones(len(words.amplitude)), words.amplitude])]
     for some, all_words in zip(model.pilots.network_signal, words.network_signal, strict=True):
@@ -164,7 +163,7 @@ def test_tracking_with_noise_settles_and_restores_words(noisy_service):
 def test_words_in_service_have_the_noise_of_the_study(noisy_service):
     """At 4 GBd, noise spoils words; different steps have different noise."""
     work, sample, setting = noisy_service.work, noisy_service.sample, noisy_service.setting
-    fast = replace(noisy_service, work=replace(work, noise=best_receiver(work.chip, work.task, None, 4e9)))
+    fast = replace(noisy_service, work=replace(work, noise=work.check.operating_noise(None, 4e9)))
     first, later = (fast.words(sample, setting, step) for step in (0, 1))
     assert first.wrong > 0 < later.wrong and first.wrong != later.wrong
     share = (first.wrong + later.wrong) / (first.words + later.words)

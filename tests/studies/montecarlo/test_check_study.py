@@ -16,23 +16,19 @@ from optinc_pdk.matrices import MatrixTarget, compare_matrices, factor_matrix
 from optinc_pdk.networks import GeneralNetwork, Layer, NetworkComparison, NetworkLimits, check_data, factorise
 from optinc_pdk.signoff.extracted_chip import WITHOUT_BOARD
 from optinc_pdk.simulate import program, program_matrix, scattering, transmit_vectors, trim_offsets
-from optinc_pdk.studies import NominalChip, chip_of, imperfections
+from optinc_pdk.studies import chip_checks, chip_of, imperfections
 from optinc_pdk.studies.calibration import in_loop_tuning, network_procedure
 from optinc_pdk.studies.calibration.matrix_tuning import equalise
 from optinc_pdk.studies.calibration.measured_bias import measured_bias
-from optinc_pdk.studies.checked_noise import operating_noise
+from optinc_pdk.studies.chip_checks import MatrixCheck, NetworkCheck
 from optinc_pdk.studies.drift import check_drift
 from optinc_pdk.studies.drift.scenarios import SCENARIOS, DriftScenario
-from optinc_pdk.studies.montecarlo import matrix_check
-from optinc_pdk.studies.montecarlo.check_outcome import CheckOutcome, CheckSummary, Quantity
-from optinc_pdk.studies.montecarlo.check_plots import quantities_png
-from optinc_pdk.studies.montecarlo.check_study import CheckStudy
-from optinc_pdk.studies.montecarlo.evaluation import evaluate, run_serially
-from optinc_pdk.studies.montecarlo.matrix_check import MatrixCheck
-from optinc_pdk.studies.montecarlo.network_check import NetworkCheck
+from optinc_pdk.studies.montecarlo.plots import quantities_png
 from optinc_pdk.studies.montecarlo.records import SampleJob
-from optinc_pdk.studies.montecarlo.sample_study import sample_seed
+from optinc_pdk.studies.montecarlo.study import YieldStudy, evaluate, run_serially, sample_seed
 from optinc_pdk.studies.montecarlo.summary_text import compared_text
+from optinc_pdk.studies.noisy_outputs import operating_noise
+from optinc_pdk.studies.outcomes import CheckOutcome, CheckSummary, Quantity
 from optinc_pdk.studies.variation.sampling import draw_sample
 
 PROCESS = load_process()
@@ -41,16 +37,16 @@ JOBS = [SampleJob("all", "", sample) for sample in range(4)]
 
 
 @pytest.fixture(scope="module")
-def matrix_study() -> CheckStudy:
+def matrix_study() -> YieldStudy:
     target = MatrixTarget(UNITARY, tolerance=0.05)
     draft = draft_matrix(target, factor_matrix(target, PROCESS), PROCESS, "matrix").complete(CARRIER_TREE)
     circuit = with_geometry(draft, 3)
     bias = program_matrix(circuit, target, PROCESS).bias
     chip = chip_of(circuit, WITHOUT_BOARD, bias, PROCESS)
-    return CheckStudy(chip, MatrixCheck(target), imperfections(PROCESS), 5)
+    return YieldStudy(MatrixCheck(chip, target), imperfections(PROCESS), 5)
 
 
-def study_of(network: GeneralNetwork, x: np.ndarray) -> CheckStudy:
+def study_of(network: GeneralNetwork, x: np.ndarray) -> YieldStudy:
     """A classifier's chip with drawn lengths and resistances, programmed as a build does."""
     process, network = with_field_outputs(PROCESS), network.with_data(x)
     data = check_data(x, network.forward(x).argmax(axis=1), network)
@@ -61,18 +57,18 @@ def study_of(network: GeneralNetwork, x: np.ndarray) -> CheckStudy:
     bias = trim_offsets(s, reference.board, bias, network, factors, process)
     chip = chip_of(circuit, reference.board, bias, process)
     check = NetworkCheck.of(chip, network, data, NetworkLimits())
-    return CheckStudy(chip, check, imperfections(process), 5)
+    return YieldStudy(check, imperfections(process), 5)
 
 
 @pytest.fixture(scope="module")
-def network_study() -> CheckStudy:
+def network_study() -> YieldStudy:
     rng = np.random.default_rng(2)
     layers = [Layer(rng.normal(size=(3, 2)), rng.normal(size=3)), Layer(rng.normal(size=(2, 3)), rng.normal(size=2))]
     return study_of(GeneralNetwork.of_layers(layers), rng.uniform(-1.0, 1.0, (60, 2)))
 
 
 @pytest.fixture(scope="module")
-def block_study() -> CheckStudy:
+def block_study() -> YieldStudy:
     """Both layers have two rows and two columns of blocks, each a diagonal matrix times rows of an orthogonal one."""
     rng = np.random.default_rng(3)
     blocks = iter(scipy.stats.ortho_group(4, seed=5).rvs(8) * rng.uniform(0.5, 1.0, (8, 4, 1)))
@@ -83,12 +79,8 @@ def block_study() -> CheckStudy:
     return study_of(network, rng.uniform(-1.0, 1.0, (200, 8)))
 
 
-def changed(study: CheckStudy, **changes: object) -> CheckStudy:
-    return CheckStudy(**{**vars(study), **changes})
-
-
-def test_without_imperfections_every_matrix_chip_is_that_of_the_build(matrix_study: CheckStudy) -> None:
-    perfect = changed(matrix_study, imperfections=matrix_study.imperfections.only())
+def test_without_imperfections_every_matrix_chip_is_that_of_the_build(matrix_study: YieldStudy) -> None:
+    perfect = replace(matrix_study, imperfections=matrix_study.imperfections.only())
     chip, target = perfect.chip, perfect.check.target
     s = scattering(chip.structure.circuit, chip.bias, float(PROCESS.guide.wavelength_nm), PROCESS)
     inputs, outputs = matrix_labels(target)
@@ -97,12 +89,12 @@ def test_without_imperfections_every_matrix_chip_is_that_of_the_build(matrix_stu
         found = CheckOutcome.from_json(result["before"])
         assert found.passed and found.values["worst_error"] == pytest.approx(built.worst, abs=1e-9)
         assert found.values["insertion_loss_db"] == pytest.approx(built.insertion_loss_db, abs=1e-9)
-    calibrated = evaluate(changed(perfect, calibrated=True), JOBS[0])
+    calibrated = evaluate(replace(perfect, calibrated=True), JOBS[0])
     assert calibrated["after"]["passed"] and calibrated["after"]["values"]["worst_error"] < 0.02
 
 
-def test_without_imperfections_every_network_chip_is_that_of_the_build(network_study: CheckStudy) -> None:
-    perfect = changed(network_study, imperfections=network_study.imperfections.only())
+def test_without_imperfections_every_network_chip_is_that_of_the_build(network_study: YieldStudy) -> None:
+    perfect = replace(network_study, imperfections=network_study.imperfections.only())
     chip, check = perfect.chip, perfect.check
     s = scattering(chip.structure.circuit, chip.bias, float(PROCESS.guide.wavelength_nm), chip.process)
     outputs = transmit_vectors(check.data.x, s, chip.board, chip.bias).outputs
@@ -113,8 +105,8 @@ def test_without_imperfections_every_network_chip_is_that_of_the_build(network_s
         assert values["worst_deviation"] == pytest.approx(float(built.deviations.max()), rel=1e-3)
 
 
-def test_calibration_makes_sampled_matrix_chips_work(matrix_study: CheckStudy) -> None:
-    calibrated = changed(matrix_study, calibrated=True)
+def test_calibration_makes_sampled_matrix_chips_work(matrix_study: YieldStudy) -> None:
+    calibrated = replace(matrix_study, calibrated=True)
     results = [evaluate(calibrated, job) for job in JOBS]
     before, after = ([result[stage] for result in results] for stage in ("before", "after"))
     assert not any(one["passed"] for one in before)
@@ -127,8 +119,8 @@ def test_calibration_makes_sampled_matrix_chips_work(matrix_study: CheckStudy) -
 
 
 @pytest.mark.full
-def test_twins_of_single_blocks_calibrate_split_layers(block_study: CheckStudy) -> None:
-    result = evaluate(changed(block_study, calibrated=True), JOBS[1])
+def test_twins_of_single_blocks_calibrate_split_layers(block_study: YieldStudy) -> None:
+    result = evaluate(replace(block_study, calibrated=True), JOBS[1])
     before, between, after = (result[stage]["values"] for stage in ("before", "between", "after"))
     # this setting is good enough, so that it is not tuned
     assert between == after and after["agreement"] > 0.98
@@ -136,63 +128,63 @@ def test_twins_of_single_blocks_calibrate_split_layers(block_study: CheckStudy) 
 
 
 @pytest.mark.full
-def test_blocks_of_a_chip_in_service_are_tuned_with_the_electronics_of_their_rows(block_study: CheckStudy) -> None:
-    study, check = changed(block_study, calibrated=True), block_study.check
+def test_blocks_of_a_chip_in_service_are_tuned_with_the_electronics_of_their_rows(block_study: YieldStudy) -> None:
+    study, check = replace(block_study, calibrated=True), block_study.check
     seed = sample_seed(study.seed, JOBS[1].sample)
     sample, conditions = draw_sample(study.chip, study.imperfections, seed), study.conditions(study.imperfections, seed)
-    setting = check.calibrated(study.chip, sample, conditions)["after"]
+    setting = check.calibrated(sample, conditions)["after"]
     walk = np.random.default_rng(2).normal(1.0, 0.03, setting.voltage_v.size)
     moved = replace(setting, voltage_v=setting.voltage_v * walk)
     lost = study.outcome_of(sample, moved, conditions).values
-    tuned, settings = check.recalibrated(study.chip, sample, conditions, moved)
+    tuned, settings = check.recalibrated(sample, conditions, moved)
     found = study.outcome_of(sample, tuned, conditions).values
     assert settings > 0 and found["agreement"] > 0.97
     assert found["rms_deviation"] < 0.02 < 0.5 * lost["rms_deviation"]
 
 
 @pytest.mark.full
-def test_blocks_whose_twin_is_not_fitted_are_tuned_in_the_loop(block_study: CheckStudy) -> None:
-    result = evaluate(changed(block_study, calibrated=True), JOBS[2])
+def test_blocks_whose_twin_is_not_fitted_are_tuned_in_the_loop(block_study: YieldStudy) -> None:
+    result = evaluate(replace(block_study, calibrated=True), JOBS[2])
     between, after = (result[stage]["values"] for stage in ("between", "after"))
     assert after["rms_deviation"] < 0.02 < 0.2 * between["rms_deviation"] and after["agreement"] > 0.97
 
 
 @pytest.mark.full
-def test_blocks_that_are_good_enough_are_not_tuned(block_study: CheckStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_that_are_good_enough_are_not_tuned(block_study: YieldStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*arguments: object) -> None:
         raise AssertionError("every block of this sample is good enough")
 
     monkeypatch.setattr(network_procedure, "_sufficient", lambda state: False)
     monkeypatch.setattr(in_loop_tuning, "measure_jacobians", refused)
-    result = evaluate(changed(block_study, calibrated=True), JOBS[1])
+    result = evaluate(replace(block_study, calibrated=True), JOBS[1])
     assert result["after"]["values"]["agreement"] > 0.98
 
 
-def test_calibration_makes_sampled_network_chips_work(network_study: CheckStudy) -> None:
-    result = evaluate(changed(network_study, calibrated=True), JOBS[1])
+def test_calibration_makes_sampled_network_chips_work(network_study: YieldStudy) -> None:
+    result = evaluate(replace(network_study, calibrated=True), JOBS[1])
     assert list(result) == ["before", "between", "after", "drifted"]
     assert not result["before"]["passed"] and result["after"]["passed"]
     assert result["after"]["values"]["worst_deviation"] < 0.1 * result["before"]["values"]["worst_deviation"]
 
 
 def test_noise_of_readings_and_of_operation(
-    matrix_study: CheckStudy, network_study: CheckStudy, monkeypatch: pytest.MonkeyPatch
+    matrix_study: YieldStudy, network_study: YieldStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matrix_check, "BENCH_AVERAGES", 30)
+    monkeypatch.setattr(chip_checks, "BENCH_AVERAGES", 30)
     noise = operating_noise(PROCESS, 1e-6, 1e8)
     quiet, noisy = (
-        evaluate(changed(matrix_study, calibrated=True, noise=one), JOBS[0])["after"]["values"] for one in (None, noise)
+        evaluate(replace(matrix_study, calibrated=True, noise=one), JOBS[0])["after"]["values"] for one in (None, noise)
     )
     # with a microwatt in every guide and few averages, calibration reads fields with errors of percents
     assert noisy["worst_error"] > 2.0 * quiet["worst_error"]
     assert "signal_to_noise_db" not in quiet and noisy["worst_signal_to_noise_db"] < noisy["signal_to_noise_db"] < 20.0
-    named = [one.key for one in changed(matrix_study, noise=noise).summary.quantities]
+    named = [one.key for one in replace(matrix_study, noise=noise).summary.quantities]
     assert named[-2:] == ["signal_to_noise_db", "worst_signal_to_noise_db"]
     without = matrix_study.imperfections.without("laser", "detector")
-    assert changed(matrix_study, noise=noise, imperfections=without).summary == matrix_study.summary
-    perfect = changed(network_study, imperfections=network_study.imperfections.only("laser", "detector"))
+    assert replace(matrix_study, noise=noise, imperfections=without).summary == matrix_study.summary
+    perfect = replace(network_study, imperfections=network_study.imperfections.only("laser", "detector"))
     still, disturbed, again = (
-        evaluate(changed(perfect, noise=one), JOBS[0])["before"]["values"]
+        evaluate(replace(perfect, noise=one), JOBS[0])["before"]["values"]
         for one in (None, operating_noise(PROCESS, None, 1e8), operating_noise(PROCESS, None, 1e8))
     )
     assert disturbed == again and disturbed["rms_deviation"] > 2.0 * still["rms_deviation"]
@@ -200,10 +192,10 @@ def test_noise_of_readings_and_of_operation(
 
 @pytest.mark.parametrize("kind", ["matrix", "network"])
 def test_calibration_in_service_follows_drift(
-    kind: str, matrix_study: CheckStudy, network_study: CheckStudy, monkeypatch: pytest.MonkeyPatch
+    kind: str, matrix_study: YieldStudy, network_study: YieldStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(check_drift, "CALIBRATIONS", 2)
-    study = changed(matrix_study if kind == "matrix" else network_study, calibrated=True)
+    study = replace(matrix_study if kind == "matrix" else network_study, calibrated=True)
     key = "worst_error" if kind == "matrix" else "worst_deviation"
     drift = check_drift.CheckDrift(study)
     chip = drift.start(1)
@@ -219,13 +211,13 @@ def test_calibration_in_service_follows_drift(
 
 
 def test_a_chip_that_cannot_be_calibrated_in_service_keeps_its_setting(
-    matrix_study: CheckStudy, monkeypatch: pytest.MonkeyPatch
+    matrix_study: YieldStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*arguments: object) -> None:
         raise RangeError("too little range")
 
     monkeypatch.setattr(MatrixCheck, "recalibrated", fails)
-    drift = check_drift.CheckDrift(changed(matrix_study, calibrated=True))
+    drift = check_drift.CheckDrift(replace(matrix_study, calibrated=True))
     chip = drift.start(0)
     (lost, _), (kept, effort) = (drift.run(chip, SCENARIOS[0], 10.0, tracked) for tracked in (False, True))
     assert [one.outcome for one in kept[::2]] == [one.outcome for one in lost]
@@ -234,7 +226,7 @@ def test_a_chip_that_cannot_be_calibrated_in_service_keeps_its_setting(
 
 
 def test_a_layer_is_tuned_although_the_twins_setting_is_beyond_the_electronics(
-    network_study: CheckStudy, monkeypatch: pytest.MonkeyPatch
+    network_study: YieldStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
 
@@ -245,28 +237,28 @@ def test_a_layer_is_tuned_although_the_twins_setting_is_beyond_the_electronics(
         return measured_bias(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(network_procedure, "measured_bias", out_of_range)
-    result = evaluate(changed(network_study, calibrated=True), JOBS[1])
+    result = evaluate(replace(network_study, calibrated=True), JOBS[1])
     assert asked == [0, 1] and not result["between"]["fault"]
     assert result["after"]["passed"]
 
 
-def test_small_imperfections_are_tolerated_and_larger_ones_are_not(matrix_study: CheckStudy) -> None:
-    alone = changed(matrix_study, imperfections=matrix_study.imperfections.only("phase"))
+def test_small_imperfections_are_tolerated_and_larger_ones_are_not(matrix_study: YieldStudy) -> None:
+    alone = replace(matrix_study, imperfections=matrix_study.imperfections.only("phase"))
     factor = evaluate(alone, SampleJob("tolerance", "phase", 0))["factor"]
     assert 0.0 < factor < 1.0
     for scale, passes in ((0.9, True), (1.3, False)):
-        scaled = changed(alone, imperfections=alone.imperfections.scaled("phase", scale * factor))
+        scaled = replace(alone, imperfections=alone.imperfections.scaled("phase", scale * factor))
         assert evaluate(scaled, JOBS[0])["before"]["passed"] is passes
 
 
 def test_a_calibration_that_fails_makes_the_sample_unusable(
-    matrix_study: CheckStudy, monkeypatch: pytest.MonkeyPatch
+    matrix_study: YieldStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(self: MatrixCheck, chip: NominalChip, sample: object, conditions: object) -> None:
+    def fails(self: MatrixCheck, sample: object, conditions: object) -> None:
         raise RangeError("too little range")
 
     monkeypatch.setattr(MatrixCheck, "calibrated", fails)
-    result = evaluate(changed(matrix_study, calibrated=True), JOBS[0])
+    result = evaluate(replace(matrix_study, calibrated=True), JOBS[0])
     assert result["after"] == result["drifted"] and "too little range" in result["after"]["fault"]
     summary = matrix_study.summary
     outcomes = [CheckOutcome.from_json(result["after"])]

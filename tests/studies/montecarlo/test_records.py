@@ -8,7 +8,7 @@ import pytest
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.studies.montecarlo.records import TOLERANCE, Records, Result, SampleJob
-from optinc_pdk.studies.montecarlo.word_statistics import WordOutcome
+from optinc_pdk.studies.outcomes import WordOutcome
 
 HEADER = {"chip": {"name": "a", "gds": "12"}, "seed": 1, "target": 0.99}
 JOBS = [SampleJob("all", "", 0), SampleJob("alone", "coupler", 3), SampleJob("tolerance", "dac", 0)]

@@ -12,21 +12,32 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork, carry_chain
 from optinc_pdk.simulate.transmission.noise import noise_choices, noise_of
+from optinc_pdk.studies import chip_checks
 from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
-from optinc_pdk.studies.montecarlo import study
-from optinc_pdk.studies.montecarlo.evaluation import (
+from optinc_pdk.studies.montecarlo.records import SampleJob
+from optinc_pdk.studies.montecarlo.study import (
     MAX_OCTAVE,
     MIN_OCTAVE,
+    amounts_of,
     evaluate,
+    jobs_of,
     largest_tolerated,
     run_serially,
+    sample_seed,
+    scaled_noise,
 )
-from optinc_pdk.studies.montecarlo.records import SampleJob
-from optinc_pdk.studies.montecarlo.sample_noise import scaled_noise
-from optinc_pdk.studies.montecarlo.sample_study import amounts_of, jobs_of, sample_seed
-from optinc_pdk.studies.montecarlo.study import best_receiver, inputs_of_task
 from optinc_pdk.studies.variation.sampled_response import sample_scattering
 from optinc_pdk.studies.variation.sampling import nominal_sample
+
+
+def calibrated_to(work, network):
+    """Samples that are calibrated to a network."""
+    return replace(work, calibrated=True, check=replace(work.check, onn=network))
+
+
+def with_chip(work, chip):
+    """Samples of another chip."""
+    return replace(work, check=replace(work.check, chip=chip))
 
 
 def test_a_sample_depends_on_seed_and_index_only(work) -> None:
@@ -97,22 +108,22 @@ def test_every_outcome_with_noise_has_an_estimate_and_others_have_none(work, eve
     assert evaluate(work, SampleJob("all", "", 0))["before"]["estimated_word_error_rate"] is None
     # an unusable chip reads zeros: 221 of 256 words are wrong
     poor = replace(work.chip, rise_ohm=np.full_like(work.chip.rise_ohm, 1e4))
-    found = evaluate(replace(noisy, chip=poor, noise=noise_of(process)), SampleJob("all", "", 0))["before"]
+    found = evaluate(replace(with_chip(noisy, poor), noise=noise_of(process)), SampleJob("all", "", 0))["before"]
     assert found["fault"] and found["estimated_word_error_rate"] == 221 / 256
 
 
 def test_the_receiver_is_the_best_for_the_nominal_chip(work, process) -> None:
-    chosen, choices = best_receiver(work.chip, work.task, 1e-4, 5e8), noise_choices(process, 1e-4, 5e8)
+    chosen, choices = work.check.operating_noise(1e-4, 5e8), noise_choices(process, 1e-4, 5e8)
     s = sample_scattering(work.chip, nominal_sample(work.chip), work.chip.voltage_v)
-    margins = error_margins(s, inputs_of_task(work.task), work.chip.board, work.chip.bias)
+    margins = error_margins(s, work.check.inputs, work.chip.board, work.chip.bias)
     assert len(choices) > 2 and chosen in choices
     assert estimate_errors(margins, chosen).rate <= min(estimate_errors(margins, one).rate for one in choices) * 1.5
 
 
 def test_coherent_receivers_read_every_word_of_a_calibrated_sample(locked) -> None:
     """The same lock serves the bench of the calibration, the words and the estimates."""
-    noise = best_receiver(locked.chip, locked.task, None, 3e9)
-    work = replace(locked, noise=noise, onn=carry_chain(locked.task))
+    noise = locked.check.operating_noise(None, 3e9)
+    work = calibrated_to(replace(locked, noise=noise), carry_chain(locked.check.task))
     # no twin fits sample 0, whose estimate after tuning in the loop depends on chance
     found = evaluate(work, SampleJob("all", "", 1))
     assert found["before"]["exact"] < 256 == found["after"]["exact"]
@@ -126,13 +137,13 @@ def test_coherent_receivers_read_every_word_of_a_calibrated_sample(locked) -> No
 @pytest.fixture(scope="module")
 def calibrated(work, every, tiny):
     """Samples with all imperfections of the card, calibrated."""
-    return replace(work, imperfections=every, onn=AveragingNetwork.load(tiny / "tiny.npz"))
+    return calibrated_to(replace(work, imperfections=every), AveragingNetwork.load(tiny / "tiny.npz"))
 
 
 def test_calibration_makes_words_exact_and_drift_makes_some_wrong(calibrated) -> None:
     found = evaluate(calibrated, SampleJob("all", "", 2))
     assert list(found) == ["before", "between", "after", "drifted"] and calibrated.judged_stage == "after"
-    assert found["before"] == evaluate(replace(calibrated, onn=None), SampleJob("all", "", 2))["before"]
+    assert found["before"] == evaluate(replace(calibrated, calibrated=False), SampleJob("all", "", 2))["before"]
     assert found["before"]["exact"] < 256 == found["after"]["exact"]
     assert found["after"]["margin"] > found["drifted"]["margin"]
 
@@ -141,7 +152,7 @@ def test_a_chip_that_cannot_be_calibrated_is_unusable(calibrated, monkeypatch: p
     def no_gain(*_: object) -> None:
         raise RangeError("neuron 'n0' needs a gain of 1e+09")
 
-    monkeypatch.setattr(study, "calibrate", no_gain)
+    monkeypatch.setattr(chip_checks, "calibrate", no_gain)
     found = evaluate(calibrated, SampleJob("all", "", 0))
     assert found["before"]["fault"] == "" and found["before"]["exact"] != 35
     for stage in ("between", "after", "drifted"):
@@ -152,22 +163,24 @@ def test_a_singular_calibration_makes_the_chip_unusable_but_not_the_run(calibrat
     def singular(*_: object) -> None:
         np.linalg.inv(np.zeros((2, 2)))
 
-    monkeypatch.setattr(study, "calibrate", singular)
+    monkeypatch.setattr(chip_checks, "calibrate", singular)
     found = evaluate(calibrated, SampleJob("all", "", 0))
     assert "Singular matrix" in found["after"]["fault"] and found["after"]["exact"] == 35
 
 
 def test_a_drive_of_less_than_one_bit_is_not_tolerated(work, every) -> None:
     """The search tries DAC steps up to 2⁸ times those of 3 bits, so less than one bit."""
-    few = replace(work, imperfections=every.only("dac").scaled("dac", 2.0**13), target=1e-9)
+    few = replace(work, imperfections=every.only("dac").scaled("dac", 2.0**13), check=replace(work.check, share=1e-9))
     assert few.imperfections.effective_bits == 3.0
     factor = evaluate(few, SampleJob("tolerance", "dac", 0))["factor"]
     assert factor is not None and 0.0 < factor <= 4.0
 
 
 def test_amounts_outside_the_models_range_are_not_tolerated(work, every) -> None:
+    tolerant = replace(work, check=replace(work.check, share=1e-9))
+
     def with_carriers(scale: float):
-        return replace(work, imperfections=every.only("wavelength").scaled("wavelength", scale), target=1e-9)
+        return replace(tolerant, imperfections=every.only("wavelength").scaled("wavelength", scale))
 
     factor = evaluate(with_carriers(100.0), SampleJob("tolerance", "wavelength", 0))["factor"]
     assert factor is not None and 0.0 < factor < 2.0**MAX_OCTAVE
@@ -178,7 +191,7 @@ def test_amounts_outside_the_models_range_are_not_tolerated(work, every) -> None
 
 def test_a_chip_with_excessive_ground_resistance_is_unusable(work, every) -> None:
     poor = replace(work.chip, rise_ohm=np.full_like(work.chip.rise_ohm, 1e4))
-    some = replace(work, chip=poor, imperfections=every.only("heater"))
+    some = replace(with_chip(work, poor), imperfections=every.only("heater"))
     found = evaluate(some, SampleJob("all", "", 0))["before"]
     assert "ground" in found["fault"] and found["exact"] == 35
     # the tolerance search continues, too
@@ -192,8 +205,8 @@ def test_the_bench_has_the_noise_of_the_samples_detectors(calibrated, process, m
         seen.append(noise)
         raise RangeError("enough")
 
-    monkeypatch.setattr(study, "VirtualBench", lambda *given: given)
-    monkeypatch.setattr(study, "calibrate", lambda given, *more: bench(*given))
+    monkeypatch.setattr(chip_checks, "VirtualBench", lambda *given: given)
+    monkeypatch.setattr(chip_checks, "calibrate", lambda given, *more: bench(*given))
     noise = noise_of(process)
     for kinds, factor in ((("detector",), 3.0), (("coupler",), 1.0)):
         some = calibrated.imperfections.only(*kinds).scaled(kinds[0], factor)

@@ -6,15 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from optinc_pdk.studies.montecarlo.summary import (
-    error_values,
-    largest_tolerated_by_goal,
-    outcome_numbers,
-    wilson,
-    yield_of,
-)
 from optinc_pdk.studies.montecarlo.summary_text import percent, rate_text
-from optinc_pdk.studies.montecarlo.word_statistics import WordOutcome
+from optinc_pdk.studies.montecarlo.yield_run import largest_tolerated_by_goal
+from optinc_pdk.studies.outcomes import WordOutcome, WordSummary, error_values, wilson
 
 
 def outcome(exact: int, errors: dict[int, int], margin: float = 0.1) -> WordOutcome:
@@ -46,9 +40,9 @@ def test_intervals_of_invalid_counts_are_refused(passed: int, samples: int) -> N
 
 def test_statistics_of_three_samples() -> None:
     found = [outcome(100, {}, 0.2), outcome(99, {1: 2, -64: 1}, -0.1), outcome(50, {1: 97, 4: 100}, -1.5)]
-    assert yield_of(found, 1.0).passed == 1 and yield_of(found, 0.99).passed == 2
+    assert WordSummary(1.0).passed(found) == 1 and WordSummary(0.99).passed(found) == 2
     assert error_values(found) == {4: 100, 1: 99, -64: 1}
-    numbers = outcome_numbers(found, 1.0)
+    numbers = WordSummary(1.0).numbers(found)
     assert numbers["accuracy"] == {"mean": pytest.approx(0.83), "worst": 0.5}
     assert numbers["word_error_rate"] == {"mean": pytest.approx(200 / 1200), "worst": 197 / 400}
     assert numbers["margin"] == {"mean": pytest.approx(-1.4 / 3), "worst": -1.5}
@@ -57,9 +51,9 @@ def test_statistics_of_three_samples() -> None:
     estimated = [
         replace(one, estimated_word_error_rate=rate) for one, rate in zip(found, (0.0, 1e-9, 0.3), strict=True)
     ]
-    assert outcome_numbers(estimated, 1.0)["estimated_word_error_rate"] == {"median": 1e-9, "worst": 0.3}
+    assert WordSummary(1.0).numbers(estimated)["estimated_word_error_rate"] == {"median": 1e-9, "worst": 0.3}
     unusable = replace(found[2], fault="no light")
-    assert numbers["faults"] == [] and outcome_numbers([unusable, *found, unusable], 1.0)["faults"] == [
+    assert numbers["faults"] == [] and WordSummary(1.0).numbers([unusable, *found, unusable])["faults"] == [
         {"fault": "no light", "count": 2}
     ]
 

@@ -11,7 +11,8 @@ from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import transmit
 from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.studies import draw_sample, sample_scattering
-from optinc_pdk.studies.montecarlo.word_statistics import WordOutcome, read_words, unusable_outcome
+from optinc_pdk.studies.chip_checks import read_words, unusable_outcome
+from optinc_pdk.studies.outcomes import WordOutcome
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def s(work):
 
 
 def test_the_nominal_chip_reads_every_word(work, s):
-    tried = function_inputs(work.task)
+    tried = function_inputs(work.check.task)
     outcome = read_words(s, tried, work.chip.board, work.chip.bias)
     assert (outcome.inputs, outcome.exact, outcome.words, outcome.wrong) == (256, 256, 4 * 256, 0)
     assert outcome.margin > 0.45 and outcome.errors == {}
@@ -33,7 +34,7 @@ def test_wrong_words_are_counted_as_servers_read_them(work, s):
     outputs = dict(bias.outputs)
     outputs[work.chip.board.outputs[2][0]] *= 2.0
     damaged = replace(bias, outputs=outputs)
-    tried = function_inputs(work.task)
+    tried = function_inputs(work.check.task)
     outcome = read_words(s, tried, work.chip.board, damaged)
     levels = transmit(tried.symbols, s, work.chip.board, damaged).levels
     wrong: dict[int, int] = {}
@@ -53,7 +54,7 @@ def test_wrong_words_are_counted_as_servers_read_them(work, s):
 
 
 def test_noise_depends_on_the_seed_only(work, s, process):
-    tried = function_inputs(work.task)
+    tried = function_inputs(work.check.task)
     noise = noise_of(process, laser_w=1e-6, symbol_rate_bd=1e9)
     one, same, other = (read_words(s, tried, work.chip.board, work.chip.bias, noise, seed) for seed in (1, 1, 2))
     assert one == same != other
@@ -61,7 +62,7 @@ def test_noise_depends_on_the_seed_only(work, s, process):
 
 
 def test_an_unusable_chip_reads_zeros(work):
-    tried = function_inputs(work.task)
+    tried = function_inputs(work.check.task)
     outcome = unusable_outcome(tried, work.chip.board, "no gain")
     # 35 combinations of four symbols have a sum below 4, so an ideal average of 0
     assert outcome.exact == 35 and outcome.words == 4 * 256 and outcome.wrong == 4 * (256 - 35)
@@ -71,7 +72,7 @@ def test_an_unusable_chip_reads_zeros(work):
 
 @pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan"), "0.1", True])
 def test_an_estimate_that_is_no_probability_is_refused(work, rate):
-    data = unusable_outcome(function_inputs(work.task), work.chip.board, "no gain").to_json()
+    data = unusable_outcome(function_inputs(work.check.task), work.chip.board, "no gain").to_json()
     assert data["estimated_word_error_rate"] is None
     with pytest.raises(ValueError, match="estimated word-error rate"):
         WordOutcome.from_json({**data, "estimated_word_error_rate": rate})

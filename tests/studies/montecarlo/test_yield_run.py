@@ -15,13 +15,12 @@ import pytest
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.chip_files import chip_files
-from optinc_pdk.studies.montecarlo.evaluation import run_serially
 from optinc_pdk.studies.montecarlo.executors import open_executor
 from optinc_pdk.studies.montecarlo.records import SampleJob
-from optinc_pdk.studies.montecarlo.sample_study import Runner
+from optinc_pdk.studies.montecarlo.study import Runner, run_serially
 from optinc_pdk.studies.montecarlo.summary_text import UNCALIBRATED, caption, noise_text, summary_lines
-from optinc_pdk.studies.montecarlo.word_statistics import WordOutcome
 from optinc_pdk.studies.montecarlo.yield_run import YieldResults, header_of, run_yield
+from optinc_pdk.studies.outcomes import WordOutcome
 
 ENDINGS = ("yield.csv", "yield.json", "yield.png", "errors.png", "waterfall.png", "tolerance.csv", "tolerance.png")
 
