@@ -7,16 +7,41 @@ import gdsfactory as gf
 
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.activations import activation_offchip, activation_onchip, homodyne_mixer, splitter_tree
-from optinc_pdk.cells.blackboxes import modulator, photodiode
-from optinc_pdk.cells.composed import mzi, straight_heater_metal
-from optinc_pdk.cells.couplers import coupler, coupler_ring, coupler_straight, ring_double, ring_single
-from optinc_pdk.cells.devices import grating_coupler, mmi1x2, mmi2x2, pad, phase_shifter, terminator
+from optinc_pdk.cells.couplers import (
+    coupler,
+    coupler_ring,
+    coupler_ring_bend,
+    coupler_straight,
+    ring_double,
+    ring_single,
+    ring_single_bend_coupler,
+)
+from optinc_pdk.cells.devices import (
+    crossing,
+    directional_coupler,
+    edge_coupler,
+    grating_coupler,
+    mmi1x2,
+    mmi2x2,
+    modulator,
+    monitor_tap,
+    pad,
+    phase_shifter,
+    photodiode,
+    straight_heater_metal,
+    taper,
+    terminator,
+)
 from optinc_pdk.cells.guides import bend_circular, bend_euler, bend_s, straight, wire_corner, wire_straight
-from optinc_pdk.cells.interferometers import attenuator, mzi_dummy, mzi_unit
-from optinc_pdk.cells.meshes import mesh, mesh_column
+from optinc_pdk.cells.interferometers import (
+    attenuator,
+    mesh,
+    mesh_column,
+    mzi,
+    mzi_dummy,
+    mzi_unit,
+)
 from optinc_pdk.cells.own_devices import own_cell
-from optinc_pdk.cells.passives import crossing, directional_coupler, edge_coupler, monitor_tap, taper
-from optinc_pdk.cells.pulley import coupler_ring_bend, ring_single_bend_coupler
 from optinc_pdk.cells.structures import bump, cutback, die_frame, fibre_array, heater_test
 
 CELLS = {

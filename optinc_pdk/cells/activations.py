@@ -6,11 +6,9 @@ from typing import Any
 
 import gdsfactory as gf
 
-from optinc_pdk.cells.blackboxes import modulator, photodiode
-from optinc_pdk.cells.cell_cache import cell
-from optinc_pdk.cells.devices import grating_coupler, mmi1x2, mmi2x2, phase_shifter
-from optinc_pdk.cells.drawing import LIMIT_UM, add_optical, check_count, place_cell
-from optinc_pdk.cells.guide_routes import add_bent_guide, add_s_guide, add_straight_guide
+from optinc_pdk.cells.devices import grating_coupler, mmi1x2, mmi2x2, modulator, phase_shifter, photodiode
+from optinc_pdk.cells.drawing import LIMIT_UM, add_corner_ports, add_optical, cell, check_count, place_cell
+from optinc_pdk.cells.guides import add_bent_guide, add_s_guide, add_straight_guide
 from optinc_pdk.cells.interferometers import half_pitches_um, mzi_positions
 from optinc_pdk.tech import active_process
 
@@ -77,13 +75,7 @@ def homodyne_mixer() -> gf.Component:
     end = f.theta + float(process.floorplan.guide_space_um)
     add_s_guide(c, (f.first + f.coupler, high), (end, upper))
     add_s_guide(c, (f.first + f.coupler, low), (end, lower))
-    for name, at, side in (
-        ("o1", (0.0, lower), 180),
-        ("o2", (0.0, upper), 180),
-        ("o3", (end, upper), 0),
-        ("o4", (end, lower), 0),
-    ):
-        add_optical(c, name, at, side)
+    add_corner_ports(c, 0.0, end, lower, upper)
     c.add_port(name="e1", port=trim["e1"])
     c.add_port(name="e2", port=trim["e2"])
     return c

@@ -20,15 +20,7 @@ SHALLOW = math.sin(math.radians(1.0))
 
 
 def round_corners(corners: Points, radius_um: float, segments: int) -> Points:
-    """Replace the corners of a polyline by circular arcs.
-
-    Args:
-        corners: (n, 2) points of the polyline in µm; consecutive points differ.
-        radius_um: Bend radius in µm.
-        segments: Number of chords per 90° of turn.
-
-    Returns:
-        (m, 2) centreline in µm.
+    """Replace the corners of a polyline (n, 2) by circular arcs of ``segments`` chords per 90°; return (m, 2) in µm.
 
     Raises:
         ValueError: Two consecutive corners are too close for the radius; the message states the required distance.
@@ -58,16 +50,7 @@ def s_bend(length_um: float, offset_um: float, radius_um: float, segments: float
     """Return the centreline of an S-bend from the origin to (``length_um``, ``offset_um``).
 
     It consists of two circular arcs, with a vertical straight between them if the offset exceeds twice the radius,
-    followed by a horizontal straight to the full length.
-
-    Args:
-        length_um: Extent along x in µm.
-        offset_um: Extent along y in µm; a negative offset leads down.
-        radius_um: Bend radius in µm.
-        segments: Number of chords per 90° of turn.
-
-    Returns:
-        (m, 2) centreline in µm.
+    followed by a horizontal straight to the full length. ``segments`` is the number of chords per 90° of turn.
 
     Raises:
         ValueError: The length is too short for the offset; the message states the required length.
@@ -94,12 +77,7 @@ def s_bend(length_um: float, offset_um: float, radius_um: float, segments: float
 
 
 def s_bend_reach(offset_um: float, radius_um: float) -> float:
-    """Return the smallest length in µm along x of an S-bend.
-
-    Args:
-        offset_um: Extent along y in µm.
-        radius_um: Bend radius in µm.
-    """
+    """Return the smallest length in µm along x of an S-bend that extends by ``offset_um`` along y."""
     return 2 * radius_um * math.sin(_s_angle(abs(offset_um), radius_um))
 
 
@@ -165,11 +143,7 @@ def _half_euler(turn: float, p: float, segments: int) -> Points:
 
 
 def ribbon(centreline: Points, width_um: float) -> Ints:
-    """Return the polygon of constant width along a centreline, with vertices on the 1 nm grid.
-
-    Args:
-        centreline: (n, 2) points in µm.
-        width_um: Full width in µm.
+    """Return the polygon of constant width along a centreline (n, 2) in µm, with vertices on the 1 nm grid.
 
     Returns:
         (2n, 2) vertices in nm: the left side from start to end, then the right side from end to start.

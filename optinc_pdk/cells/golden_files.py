@@ -13,10 +13,11 @@ import klayout.db as kdb
 
 from optinc_pdk.cards import CardError, Process
 from optinc_pdk.cells import CELLS
-from optinc_pdk.cells.device_drawings import DeviceDrawing, draw_device
-from optinc_pdk.cells.golden_polygons import (
+from optinc_pdk.cells.own_devices import (
     UNCHANGED,
+    DeviceDrawing,
     check_current,
+    draw_device,
     golden_bytes,
     golden_of_component,
     golden_of_drawing,
@@ -62,7 +63,7 @@ def golden_data(process: Process, name: str) -> dict[str, Any]:
 
     Returns:
         ``schema``, ``name``, ``layers`` and ``ports``, and for a device with a cell of its own ``cell``; see
-        :mod:`optinc_pdk.cells.golden_polygons`.
+        :mod:`optinc_pdk.cells.own_devices`.
 
     Raises:
         CardError: The cell of the device cannot be drawn, or its mark of coupled guides is not the bounding box of

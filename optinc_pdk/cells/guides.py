@@ -1,4 +1,4 @@
-"""Cells of guides and wires with gdsfactory's names and arguments: straights, bends, S-bends and corners of wires."""
+"""Cells of guides and wires with gdsfactory's names and arguments, and guides between the devices of a cell."""
 
 from __future__ import annotations
 
@@ -9,15 +9,29 @@ import numpy as np
 from gdsfactory.cross_section import CrossSection
 from gdsfactory.typings import CrossSectionSpec, LayerSpec
 
-from optinc_pdk.cells.cell_cache import cell
-from optinc_pdk.cells.curves import GRID_PER_UM, Points, circular_arc, euler_bend, polyline_length_um, s_bend
-from optinc_pdk.cells.drawing import LIMIT_UM, add_rectangle_on, check_count, check_length
-from optinc_pdk.cells.sections import (
+from optinc_pdk.cells.curves import (
+    GRID_PER_UM,
+    Points,
+    circular_arc,
+    euler_bend,
+    polyline_length_um,
+    round_corners,
+    s_bend,
+)
+from optinc_pdk.cells.drawing import (
+    LIMIT_UM,
+    add_guide,
+    add_optical,
+    add_rectangle,
     add_section_port,
+    cell,
+    check_count,
+    check_length,
     check_radius,
     chords_per_quarter,
     draw_along,
     layer_index,
+    place_cell,
     plain_section,
 )
 from optinc_pdk.tech import active_process
@@ -51,17 +65,7 @@ def wire_straight(
     cross_section: CrossSectionSpec = "metal_routing",
     width: float | None = None,
 ) -> gf.Component:
-    """Straight wire from e1 to e2.
-
-    Args:
-        length: Length in µm.
-        npoints: Number of points of the centreline, 2 or more. They lie on one line, so the polygon has four corners.
-        cross_section: Cross-section.
-        width: Width in µm instead of that of the cross-section.
-
-    Raises:
-        ValueError: A length is not a positive number on the 1 nm grid, or the cross-section has several strips.
-    """
+    """Straight wire from e1 to e2; see :func:`straight`."""
     return _straight("wire_straight", length, npoints, cross_section, width)
 
 
@@ -105,7 +109,7 @@ def wire_corner(
     section = plain_section("wire_corner", cross_section, width)
     half, layer = section.width / 2, layer_index(section)
     c = gf.Component()
-    add_rectangle_on(c, (-half, -half, half, half), layer)
+    add_rectangle(c, (-half, -half, half, half), layer)
     for name, kind, at, side in zip(port_names, port_types, ((-half, 0.0), (0.0, half)), (180, 90), strict=True):
         c.add_port(name=name, center=at, orientation=side, width=section.width, layer=layer, port_type=kind)
     c.info["length"] = c.info["dy"] = section.width
@@ -300,3 +304,60 @@ def _size(size: tuple[float, float]) -> tuple[float, float]:
         raise ValueError(f"bend_s: size is {size!r}, not two lengths in µm; give (x, y)")
     length = check_length("size[0]", size[0], 1 / GRID_PER_UM, "bend_s")
     return length, check_length("size[1]", size[1], -LIMIT_UM, "bend_s")
+
+
+@cell
+def s_guide(length: float, offset: float) -> gf.Component:
+    """S-bend of the process's radius from o1 at the origin to o2 at (length, offset) in µm; its arcs are at o1."""
+    strip = active_process().guide
+    c = gf.Component()
+    _draw(c, s_bend(length, offset, float(strip.radius_um), strip.chords), 180, 0)
+    return c
+
+
+@cell
+def bent_guide(corners: tuple[tuple[float, float], ...]) -> gf.Component:
+    """Guide from o1 to o2 along a polyline from the origin (µm, parallel to the axes), with rounded corners."""
+    strip = active_process().guide
+    c = gf.Component()
+    points = np.array(corners)
+    line = round_corners(points, float(strip.radius_um), strip.chords)
+    _draw(c, line, _direction(points[1], points[0]), _direction(points[-2], points[-1]))
+    return c
+
+
+def _draw(c: gf.Component, line: Points, first: int, last: int) -> None:
+    """Draw a guide along a centreline, with ports at its ends that face in two directions in degrees."""
+    add_guide(c, line)
+    for name, (x, y), side in (("o1", line[0].tolist(), first), ("o2", line[-1].tolist(), last)):
+        add_optical(c, name, (round(x, 3), round(y, 3)), side)
+    c.info["length"] = round(polyline_length_um(line), 6)
+
+
+def _direction(start: Points, end: Points) -> int:
+    """Return the direction in degrees from one point to another."""
+    x, y = (end - start).tolist()
+    return round(math.degrees(math.atan2(y, x))) % 360
+
+
+def add_s_guide(c: gf.Component, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Add an S-bend guide from a point to another one on its right (µm), with its arcs at the start."""
+    place_cell(c, s_guide(round(end[0] - start[0], 3), round(end[1] - start[1], 3)), start)
+
+
+def add_s_guide_reversed(c: gf.Component, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Add an S-bend guide as :func:`add_s_guide` does, but with its arcs at the end."""
+    inside = s_guide(round(end[0] - start[0], 3), round(start[1] - end[1], 3))
+    place_cell(c, inside, end, rotation=180, mirror=True)
+
+
+def add_straight_guide(c: gf.Component, x0: float, x1: float, y: float) -> None:
+    """Add a horizontal guide from ``x0`` to ``x1`` at height ``y`` (µm); one without length is not drawn."""
+    if length := round(x1 - x0, 3):
+        place_cell(c, straight(length=length), (x0, y))
+
+
+def add_bent_guide(c: gf.Component, *corners: tuple[float, float]) -> None:
+    """Add a guide along a polyline (µm) whose corners are rounded with the bend radius of the process."""
+    x, y = corners[0]
+    place_cell(c, bent_guide(tuple((round(a - x, 3), round(b - y, 3)) for a, b in corners)), (x, y))

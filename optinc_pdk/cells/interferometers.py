@@ -1,20 +1,38 @@
-"""Cells of interferometers with arms of equal length: MZI, dummy MZI and attenuator."""
+"""Cells of interferometers and of rectangular meshes of them; their arms have equal length, except in ``mzi``."""
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import gdsfactory as gf
 
 from optinc_pdk.cards import Process
-from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, s_bend_reach
 from optinc_pdk.cells.devices import mmi2x2, phase_shifter, terminator
-from optinc_pdk.cells.drawing import add_optical, check_length, place_cell
-from optinc_pdk.cells.guide_routes import add_bent_guide, add_s_guide, add_s_guide_reversed, add_straight_guide
+from optinc_pdk.cells.drawing import (
+    LIMIT_UM,
+    add_corner_ports,
+    add_electrical,
+    add_optical,
+    cell,
+    check_count,
+    check_length,
+    place_cell,
+)
+from optinc_pdk.cells.guides import add_bent_guide, add_s_guide, add_s_guide_reversed, add_straight_guide
 from optinc_pdk.errors import InputError
 from optinc_pdk.tech import active_process
+
+# gdsfactory's own function, which draws with the cells and cross-sections of the active PDK. Its cache is not used,
+# because it would return the component of another process.
+mzi: Callable[..., gf.Component] = cell(inspect.unwrap(gf.components.mzi))
+mzi.__doc__ = f"""MZI with two splitters and arms that differ in length by ``delta_length``; gdsfactory's cell.
+
+{inspect.cleandoc(str(gf.components.mzi.__doc__))}
+"""
 
 
 @dataclass(frozen=True)
@@ -43,14 +61,10 @@ class MziPositions:
 
 
 def mzi_positions(process: Process, stretch_um: float = 0.0) -> MziPositions:
-    """Return the positions of the parts of an MZI.
+    """Return the positions of the parts of an MZI, whose arms have another straight of ``stretch_um``.
 
     The parts are, from left to right: phi heater, optional straight, S-bend, coupler, S-bend, theta heater, S-bend,
     coupler, S-bend.
-
-    Args:
-        process: Process that states the dimensions.
-        stretch_um: Length of the optional straight in both arms in µm.
     """
     heater, mmi = process.device("phase_shifter"), process.device("mmi2x2")
     shifter = heater.size("length_um") + 2 * heater.size("contact_width_um")
@@ -130,13 +144,7 @@ def mzi_unit(stretch_um: float = 0.0) -> gf.Component:
     place_cell(c, coupler, (f.second, -half))
     add_s_guide(c, (f.second + f.coupler, high), (f.end, upper))
     add_s_guide(c, (f.second + f.coupler, low), (f.end, lower))
-    for name, at, side in (
-        ("o1", (0.0, lower), 180),
-        ("o2", (0.0, upper), 180),
-        ("o3", (f.end, upper), 0),
-        ("o4", (f.end, lower), 0),
-    ):
-        add_optical(c, name, at, side)
+    add_corner_ports(c, 0.0, f.end, lower, upper)
     for name, source in (("e1", phi["e1"]), ("e2", phi["e2"]), ("e3", theta["e1"]), ("e4", theta["e2"])):
         c.add_port(name=name, port=source)
     return c
@@ -192,11 +200,7 @@ def mzi_dummy(stretch_um: float = 0.0, narrow: bool = False) -> gf.Component:
 
 
 def _narrow_arm_um(process: Process) -> float:
-    """Return half the distance of the arms of a narrow dummy in µm.
-
-    Raises:
-        InputError: Arms of neighbouring modes would be nearer than guides may be.
-    """
+    """Return half the distance of the arms of a narrow dummy in µm."""
     half, port = half_pitches_um(process)
     # an S-bend of two quarter circles; longer ones grow as their offset does
     arm = 2 * float(process.guide.radius_um) + port
@@ -246,9 +250,6 @@ def attenuator_positions(process: Process) -> MziPositions:
     """Return the positions of the parts of an attenuator.
 
     The parts are, from left to right: terminator, coupler, S-bend, theta heater, S-bend, coupler, terminator.
-
-    Args:
-        process: Process that states the dimensions.
     """
     f = mzi_positions(process)
     # beside a terminator and its spaces, an S-bend leads from a mode to a port of the coupler
@@ -259,3 +260,87 @@ def attenuator_positions(process: Process) -> MziPositions:
     theta = margin + f.coupler + f.bend
     second = theta + f.shifter + f.bend
     return MziPositions(0.0, margin, theta, second, second + f.coupler + margin, f.shifter, f.bend, f.coupler)
+
+
+def column_count(modes: int) -> int:
+    """Return the number of columns of a rectangular mesh: N for N ≥ 3 modes, 1 for two modes.
+
+    Source: Clements et al., Optica 3, 1460 (2016).
+    """
+    return modes if modes > 2 else 1
+
+
+def _check_modes(modes: int, process: Process, cell: str) -> int:
+    """Check that a mesh has 2 modes or more and is smaller than 1 m."""
+    longest = max(mzi_positions(process).end, float(process.floorplan.mode_pitch_um))
+    return check_count("modes", modes, 2, int(LIMIT_UM / longest), cell)
+
+
+@cell
+def mesh_column(modes: int = 4, column: int = 0) -> gf.Component:
+    """Column of a rectangular mesh: an array of MZIs, and a dummy MZI on every edge mode without a partner.
+
+    Optical ports are numbered clockwise from the lower left. e(4i+1) to e(4i+4) are e1 to e4 of the i-th MZI from the
+    top, i from 0.
+
+    Args:
+        modes: Number of modes; the first is at y = 0, the others are below.
+        column: Number of the column from 0; in odd columns the MZIs start at the second mode.
+
+    Raises:
+        ValueError: ``modes`` is below 2 or the mesh would be larger than 1 m, or it has no such column.
+    """
+    process = active_process()
+    _check_modes(modes, process, "mesh_column")
+    check_count("column", column, 0, column_count(modes) - 1, "mesh_column")
+    c = gf.Component()
+    pitch, end = float(process.floorplan.mode_pitch_um), mzi_positions(process).end
+    first = column % 2
+    count = (modes - first) // 2
+    inside = mzi_unit()
+    array = c.add_ref(inside, rows=count, row_pitch=2 * pitch)
+    array.dmove((0.0, -(first + 2 * count - 2) * pitch))
+    if first:
+        place_cell(c, mzi_dummy(), (0.0, 0.0))
+    if (modes - first) % 2:
+        # the last dummy extends away from the mesh
+        place_cell(c, mzi_dummy(), (0.0, -(modes - 1) * pitch), mirror=True)
+    _mode_ports(c, modes, pitch, end)
+    for i in range(count):
+        for k in range(1, 5):
+            port = inside.ports[f"e{k}"]
+            at = (port.center[0], port.center[1] - (first + 2 * i) * pitch)
+            add_electrical(c, f"e{4 * i + k}", at, port.orientation)
+    return c
+
+
+@cell
+def mesh(modes: int = 4) -> gf.Component:
+    """Rectangular mesh of MZIs, with dummy MZIs in its idle edge slots, so that all paths have the same loss.
+
+    Optical ports are numbered clockwise from the lower left. The heaters have no ports here, because a large mesh has
+    tens of thousands: use the ports of its columns.
+
+    Args:
+        modes: Number of modes; the first is at y = 0, the others are below.
+
+    Raises:
+        ValueError: ``modes`` is below 2, or the mesh would be larger than 1 m.
+    """
+    process = active_process()
+    _check_modes(modes, process, "mesh")
+    c = gf.Component()
+    pitch, end, columns = float(process.floorplan.mode_pitch_um), mzi_positions(process).end, column_count(modes)
+    for parity in range(min(columns, 2)):
+        half = c.add_ref(mesh_column(modes, parity), columns=(columns - parity + 1) // 2, column_pitch=2 * end)
+        half.dmove((parity * end, 0.0))
+    _mode_ports(c, modes, pitch, columns * end)
+    return c
+
+
+def _mode_ports(c: gf.Component, modes: int, pitch: float, end: float) -> None:
+    """Add optical ports clockwise from the lower left."""
+    for i in range(modes):
+        add_optical(c, f"o{i + 1}", (0.0, -(modes - 1 - i) * pitch), 180)
+    for i in range(modes):
+        add_optical(c, f"o{modes + i + 1}", (end, -i * pitch), 0)

@@ -10,7 +10,6 @@ import gdsfactory as gf
 import klayout.db as kdb
 import numpy as np
 
-from optinc_pdk.cells.cell_cache import cell
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, polyline_length_um, round_corners
 from optinc_pdk.cells.devices import grating_coupler, pad, phase_shifter, terminator
 from optinc_pdk.cells.drawing import (
@@ -19,11 +18,13 @@ from optinc_pdk.cells.drawing import (
     add_guide,
     add_polygon,
     add_rectangle,
+    cell,
     check_count,
     check_length,
     place_cell,
+    to_grid,
 )
-from optinc_pdk.cells.guide_routes import add_bent_guide
+from optinc_pdk.cells.guides import add_bent_guide
 from optinc_pdk.tech import active_process
 
 
@@ -39,7 +40,7 @@ def bump() -> gf.Component:
     quarter = np.array([[-half, short], [-short, half]])
     turn = np.array([[0, -1], [1, 0]])
     corners = np.concatenate([quarter, quarter @ turn, -quarter, -quarter @ turn])
-    add_polygon(c, np.rint(corners * GRID_PER_UM).astype(np.int64), "bump")
+    add_polygon(c, to_grid(corners), "bump")
     add_electrical(c, "e1", (0.0, 0.0), 270)
     return c
 

@@ -29,7 +29,7 @@ def golden(
 
     # gdsfactory takes more than a second to import
     from optinc_pdk.cells.golden_files import golden_states, write_golden
-    from optinc_pdk.cells.golden_polygons import UNCHANGED
+    from optinc_pdk.cells.own_devices import UNCHANGED
     from optinc_pdk.pdk import active_pdk
 
     with progress_counter() as report, active_pdk(process):

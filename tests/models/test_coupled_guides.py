@@ -11,7 +11,7 @@ from scipy.special import ive, modstruve
 from optinc_pdk import active_pdk
 from optinc_pdk.cards import load_process
 from optinc_pdk.cards.device_models import SETTINGS
-from optinc_pdk.cells import CELLS, pulley
+from optinc_pdk.cells import CELLS, couplers
 from optinc_pdk.models import (
     coupled_guides,
     coupled_length_um,
@@ -92,8 +92,11 @@ def test_a_pulley_couples_as_the_coupled_mode_equations_say(radius: float, half_
     with active_pdk():
         cell = CELLS["coupler_ring_bend"](radius=radius, coupler_gap=GAP, coupling_angle_coverage=2 * half_deg)
         values = {key: np.array([cell.info[key]]) for key in SETTINGS["coupled_guides"]}
-        side, chords = pulley.outer_half(radius, WIDTH + GAP, half_deg, 10.0)
-        guide, ring = pulley.mirrored(side, 0.0), pulley.mirrored(pulley.quarter(radius, half_deg, chords), 0.0)
+        side, chords = couplers.outer_half(radius, WIDTH + GAP, half_deg, 10.0)
+        guide, ring = (
+            couplers.mirrored(side, 0.0),
+            couplers.mirrored(couplers.ring_quarter(radius, half_deg, chords), 0.0),
+        )
     # light that begins in the guide, along short steps of the ring
     place = np.linspace(0.0, len(ring) - 1 - 1e-9, 40 * len(ring))
     points = ring[place.astype(int)] + (place % 1)[:, None] * np.diff(ring, axis=0)[place.astype(int)]
