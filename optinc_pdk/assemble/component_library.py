@@ -35,50 +35,24 @@ def device_types(process: Process) -> dict[str, ComponentType]:
     }
 
 
-def composite_circuits(process: Process) -> dict[str, Circuit]:
-    """Build the sub-circuits ``mzi``, ``mzi_dummy`` and ``attenuator`` from devices.
+def composite_circuits(process: Process, narrow_dummies: bool = False) -> dict[str, Circuit]:
+    """Build the sub-circuits ``mzi_unit``, ``mzi_dummy`` and ``attenuator`` from devices, by component name.
 
-    Args:
-        process: Process that provides the devices.
-
-    Returns:
-        Circuits by component name.
+    ``narrow_dummies`` adds ``mzi_narrow_dummy``, of dummies beside others, which only triangular meshes have.
 
     Raises:
         CardError: The process lacks a device of these circuits.
     """
     process.require_devices(MZI_DEVICES)
     devices = device_types(process)
-    return {cell.name: cell for cell in (_mzi(devices), _dummy(devices, "mzi_dummy"), _attenuator(devices))}
-
-
-def narrow_dummy_circuit(process: Process) -> dict[str, Circuit]:
-    """Build the sub-circuit ``mzi_narrow_dummy``, of dummies beside others, which only triangular meshes have.
-
-    Args:
-        process: Process that provides the devices.
-
-    Returns:
-        The circuit by its component name.
-
-    Raises:
-        CardError: The process lacks a device of this circuit.
-    """
-    process.require_devices(MZI_DEVICES)
-    cell = _dummy(device_types(process), "mzi_narrow_dummy")
-    return {cell.name: cell}
+    cells = [_mzi(devices), _dummy(devices, "mzi_dummy"), _attenuator(devices)]
+    if narrow_dummies:
+        cells.append(_dummy(devices, "mzi_narrow_dummy"))
+    return {cell.name: cell for cell in cells}
 
 
 def component_types(process: Process, cells: dict[str, Circuit]) -> dict[str, ComponentType]:
-    """Return the component types of the devices of a process and of sub-circuits.
-
-    Args:
-        process: Process that provides the devices.
-        cells: Sub-circuits by component name, for example from :func:`composite_circuits`.
-
-    Returns:
-        Component types by component name.
-    """
+    """Return the component types of the devices of a process and of sub-circuits, by component name."""
     return device_types(process) | {name: composite_type(cell) for name, cell in cells.items()}
 
 

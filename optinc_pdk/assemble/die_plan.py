@@ -1,12 +1,24 @@
-"""Distribution of a circuit over dies: how local oscillators are fed, and which strips share a ground."""
+"""Strips of the floorplan, their distribution over dies, and the ground pads that a chip, a die or a strip shares.
+
+A strip is one or several blocks with all that belongs to them, placed and routed as one piece.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from optinc_pdk.circuit import Circuit
+from optinc_pdk.circuit import Circuit, CircuitBuilder
+
+HUB = "pad_GND0,e1"
+"""The port that every ground end is joined to: the first pad of a common ground, or of none until it is divided."""
+PADS = 8
+"""Ground pads of a die."""
+LOCAL_PADS = 2
+"""Ground pads of a strip with a ground of its own."""
+_SECTION = re.compile(r"(l(\d+))(?:(b\d+)|c\d+)?(_mix|_split|_sum|_in)?")
 
 
 @dataclass(frozen=True)
@@ -49,3 +61,90 @@ class CircuitPlan(Protocol):
     def complete(self, plan: DiePlan) -> Circuit:
         """Return the complete circuit for a distribution over dies."""
         ...
+
+
+def add_pad(b: CircuitBuilder, label: str, signal: str, ground: str) -> None:
+    """Add a labelled pad at the signal port of a heater, photodiode or modulator; join its ground port to ``HUB``."""
+    b.add(f"pad_{label}", "pad")
+    b.ports[label] = f"pad_{label},e1"
+    b.connect(f"pad_{label},e1", signal)
+    b.connect(HUB, ground)
+
+
+def add_common_grounds(b: CircuitBuilder) -> None:
+    """Add ground pads ``GND0``, ``GND1``, …, all on the net of ``HUB``, for a chip whose heaters share one ground."""
+    for i in range(PADS):
+        b.add(f"pad_GND{i}", "pad")
+        b.ports[f"GND{i}"] = f"pad_GND{i},e1"
+        if i:
+            b.connect(HUB, f"pad_GND{i},e1")
+
+
+def begun_circuit(draft: CircuitBuilder, plan: DiePlan) -> CircuitBuilder:
+    """Return a circuit with the parts of a draft without ground pads, behind the pads of a common ground if planned."""
+    b = CircuitBuilder(draft.name, draft.library, draft.cells)
+    if plan.carrier_tree:
+        add_common_grounds(b)
+    b.instances |= draft.instances
+    b.settings |= draft.settings
+    b.grid |= draft.grid
+    b.nets += draft.nets
+    b.ports |= draft.ports
+    return b
+
+
+def strip_names(sections: Iterable[str]) -> dict[str, str]:
+    """Return the strip to which each section of the floorplan belongs.
+
+    Every block of a hidden layer is a strip, because its signals enter and leave by fibres or electrically; the
+    independent parts of a layer's matrix are one strip. All blocks
+    of the first layer form one strip together with the preprocessing unit (section ``p``). All blocks of the last layer
+    form one strip together with the output splitter trees (section ``t``).
+
+    Args:
+        sections: Names of sections.
+
+    Returns:
+        Section name to strip name. Sections that belong to no strip, such as ``carrier``, are missing.
+    """
+    matches = {section: match for section in sections if (match := _SECTION.fullmatch(section))}
+    last = max((int(match[2]) for match in matches.values()), default=0)
+    names = {
+        section: match[1] if int(match[2]) in (0, last) else match[1] + (match[3] or "")
+        for section, match in matches.items()
+    }
+    return names | {"p": "l0", "t": f"l{last}"}
+
+
+def finished_circuit(b: CircuitBuilder, plan: DiePlan) -> Circuit:
+    """Return the circuit of a builder; grounds that are not common get pads for each group of strips in the plan."""
+    if not plan.carrier_tree:
+        _divide_grounds(b, plan.ground_groups)
+    return b.build()
+
+
+def _divide_grounds(b: CircuitBuilder, groups: Mapping[str, str]) -> None:
+    """Add ground pads for each group of strips, and reconnect every ground end from ``HUB`` to the pads of its group.
+
+    A strip without a group is one by itself, with fewer pads.
+    """
+    strips = strip_names({section for section, _, _ in b.grid.values()})
+    nets: list[tuple[str, str]] = []
+    used: set[str] = set()
+    for a, port in b.nets:
+        if a != HUB:
+            nets.append((a, port))
+            continue
+        strip = strips[b.grid[port.rpartition(",")[0]][0]]
+        group = groups.get(strip, strip)
+        used.add(group)
+        nets.append((f"pad_GND_{group}_0,e1", port))
+    for group in sorted(used):
+        pads = PADS if group in groups.values() else LOCAL_PADS
+        for i in range(pads):
+            name = f"GND_{group}_{i}"
+            b.add(f"pad_{name}", "pad")
+            b.ports[name] = f"pad_{name},e1"
+            if i:
+                nets.append((f"pad_GND_{group}_0,e1", f"pad_{name},e1"))
+    b.nets = nets

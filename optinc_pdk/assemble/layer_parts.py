@@ -1,15 +1,102 @@
-"""Parts of one layer's circuit: fibre couplers, linear blocks, homodyne mixers and modulators."""
+"""Parts of one layer's circuit: fibre couplers, meshes and attenuators, homodyne mixers and modulators."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from optinc_pdk.assemble.mesh_circuit import BlockBuilder, add_pad
+from optinc_pdk.assemble.die_plan import add_pad
 from optinc_pdk.assemble.splitter_trees import add_tree
-from optinc_pdk.assemble.weight_blocks import WeightBlock
+from optinc_pdk.assemble.weight_blocks import MeshSlot, WeightBlock, rectangular_slots
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.technology import Coupler
 from optinc_pdk.circuit import CircuitBuilder
+
+
+class BlockBuilder:
+    """Adds the components of a linear block from left to right and tracks the open port at the end of each mode.
+
+    Attributes:
+        builder: Circuit under construction.
+        section: Section of the floorplan in which components are placed.
+        ends: Mode number to the open port at the end of that mode.
+        column: Column of the section at which the next component is placed.
+    """
+
+    def __init__(self, builder: CircuitBuilder, section: str, ends: dict[int, str]) -> None:
+        """Start with the ports at which light enters; modes without a port have no light."""
+        self.builder = builder
+        self.section = section
+        self.ends = dict(ends)
+        self.column = 0
+
+    def mesh(self, name: str, modes: int, slots: Sequence[MeshSlot] | None = None) -> None:
+        """Append a mesh on modes 0 to ``modes`` - 1.
+
+        A mode without an open port carries no light; its input is a terminator.
+
+        Args:
+            name: Prefix of the instance names.
+            modes: Number of modes.
+            slots: Positions of its MZIs and dummies; None for a rectangular mesh.
+        """
+        b = self.builder
+        for row in range(modes):
+            if row not in self.ends:
+                dark = b.add(f"{name}_dark_r{row}", "terminator", (self.section, self.column, row))
+                self.ends[row] = f"{dark},o1"
+        slots = rectangular_slots(modes) if slots is None else slots
+        for slot in slots:
+            at = (self.section, self.column + slot.column, slot.row)
+            if slot.dummy:
+                component = "mzi_narrow_dummy" if slot.narrow else "mzi_dummy"
+                dummy = b.add(f"{name}_c{slot.column}_r{slot.row}_dummy", component, at)
+                b.connect(self.ends[slot.row], f"{dummy},o1")
+                self.ends[slot.row] = f"{dummy},o2"
+                continue
+            mzi = b.add(f"{name}_c{slot.column}_r{slot.row}", "mzi_unit", at)
+            b.connect(self.ends[slot.row], f"{mzi},o2")
+            b.connect(self.ends[slot.row + 1], f"{mzi},o1")
+            self.ends[slot.row], self.ends[slot.row + 1] = f"{mzi},o3", f"{mzi},o4"
+            add_pad(b, f"{mzi}_phi", f"{mzi},e1", f"{mzi},e2")
+            add_pad(b, f"{mzi}_theta", f"{mzi},e3", f"{mzi},e4")
+        self.column += 1 + max((slot.column for slot in slots), default=-1)
+
+    def dummies(self, name: str, columns: int) -> None:
+        """Append columns of dummy MZIs on all modes.
+
+        Args:
+            name: Prefix of the instance names.
+            columns: Number of columns.
+        """
+        b = self.builder
+        for number in range(columns):
+            for row, end in sorted(self.ends.items()):
+                at = (self.section, self.column, row)
+                dummy = b.add(f"{name}_c{number}_r{row}_dummy", "mzi_dummy", at)
+                b.connect(end, f"{dummy},o1")
+                self.ends[row] = f"{dummy},o2"
+            self.column += 1
+
+    def attenuators(self, name: str, modes: int) -> None:
+        """Append an attenuator to each of the modes 0 to ``modes`` - 1, and a terminator to every other mode.
+
+        Args:
+            name: Prefix of the instance names.
+            modes: Number of modes that continue.
+        """
+        b = self.builder
+        for row, end in sorted(self.ends.items()):
+            at = (self.section, self.column, row)
+            if row >= modes:
+                dump = b.add(f"{name}_dump_r{row}", "terminator", at)
+                b.connect(end, f"{dump},o1")
+                del self.ends[row]
+                continue
+            attenuator = b.add(f"{name}_r{row}", "attenuator", at)
+            b.connect(end, f"{attenuator},o1")
+            self.ends[row] = f"{attenuator},o2"
+            add_pad(b, attenuator, f"{attenuator},e1", f"{attenuator},e2")
+        self.column += 1
 
 
 def add_fibre(b: CircuitBuilder, coupler: Coupler, label: str, section: str, row: int) -> tuple[str, str]:

@@ -12,12 +12,15 @@ from optinc_pdk.assemble.component_library import (
     NETWORK_DEVICES,
     component_types,
     composite_circuits,
-    narrow_dummy_circuit,
 )
-from optinc_pdk.assemble.die_plan import DiePlan
-from optinc_pdk.assemble.grounds import add_common_grounds, add_divided_grounds, copy_parts
-from optinc_pdk.assemble.layer_parts import add_fibre
-from optinc_pdk.assemble.mesh_circuit import BlockBuilder, MeshSlot, add_pad, mesh_slots
+from optinc_pdk.assemble.die_plan import (
+    DiePlan,
+    add_pad,
+    begun_circuit,
+    finished_circuit,
+)
+from optinc_pdk.assemble.layer_parts import BlockBuilder, add_fibre
+from optinc_pdk.assemble.weight_blocks import MeshSlot, mesh_slots
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, CircuitBuilder
 from optinc_pdk.factor import Mesh, MeshShape, shape_of
@@ -51,13 +54,7 @@ class MatrixDraft:
 
     def complete(self, plan: DiePlan) -> Circuit:
         """Return the circuit with ground pads; the draft is not changed."""
-        b, within = CircuitBuilder(self.builder.name, self.builder.library, self.builder.cells), self.builder
-        if plan.carrier_tree:
-            add_common_grounds(b)
-        copy_parts(within, b)
-        if not plan.carrier_tree:
-            add_divided_grounds(b, plan.ground_groups)
-        return b.build()
+        return finished_circuit(begun_circuit(self.builder, plan), plan)
 
 
 @dataclass(frozen=True)
@@ -142,9 +139,7 @@ def draft_matrix(target: MatrixTarget, factor: MatrixFactor, process: Process, n
     """
     coupler = process.fibres.coupler
     process.require_devices((*NETWORK_DEVICES, coupler))
-    cells = composite_circuits(process)
-    if any(slot.narrow for mesh in factor.meshes for slot in _slots(mesh)):
-        cells |= narrow_dummy_circuit(process)
+    cells = composite_circuits(process, any(slot.narrow for mesh in factor.meshes for slot in _slots(mesh)))
     b = CircuitBuilder(name, component_types(process, cells), cells)
     inputs, outputs = matrix_labels(target)
     light = {row: add_fibre(b, coupler, label, SECTION, row)[0] for row, label in enumerate(inputs)}

@@ -1,10 +1,10 @@
-"""Division of a layer's weight matrix into blocks, each with its name, rows and columns."""
+"""Division of a layer's weight matrix into blocks, and positions of MZIs in the meshes that realise them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from optinc_pdk.assemble.mesh_circuit import mesh_depth
 from optinc_pdk.networks import LayerPart, Network
 
 
@@ -84,3 +84,65 @@ def _parts(name: str, parts: tuple[LayerPart, ...]) -> tuple[WeightBlock, ...]:
         )
         for j, part in enumerate(parts)
     )
+
+
+@dataclass(frozen=True)
+class MeshSlot:
+    """Position of one MZI or dummy MZI in a mesh.
+
+    Attributes:
+        row: Upper mode of the MZI, or the only mode of the dummy, counted from 0 at the top.
+        column: Column, counted from 0 at the inputs.
+        dummy: True for a dummy.
+        narrow: True for a dummy beside others; see :func:`optinc_pdk.cells.interferometers.mzi_dummy`.
+    """
+
+    row: int
+    column: int
+    dummy: bool
+    narrow: bool = False
+
+
+def rectangular_slots(modes: int) -> list[MeshSlot]:
+    """Return the positions of all MZIs and dummies of a rectangular mesh (Clements et al., Optica 3, 1460 (2016)).
+
+    A mode that has no partner in a column gets a dummy, so that all paths have the same insertion loss.
+
+    Args:
+        modes: Number of modes N. The mesh has N columns for N ≥ 3, one for N = 2 and none for N = 1.
+
+    Returns:
+        Positions, column by column; in each column, MZIs come before dummies.
+    """
+    places = [(row, column) for column in range(mesh_depth(modes)) for row in range(column % 2, modes - 1, 2)]
+    return mesh_slots(modes, [row for row, _ in places], [column for _, column in places])
+
+
+def mesh_slots(modes: int, row: Sequence[int], column: Sequence[int]) -> list[MeshSlot]:
+    """Return the positions of all MZIs and dummies of a mesh.
+
+    A mode that has no partner in a column gets a dummy, so that all paths have the same insertion loss.
+
+    Args:
+        modes: Number of modes N.
+        row: Upper mode of each MZI.
+        column: Column of each MZI.
+
+    Returns:
+        Positions, column by column; in each column, MZIs come before dummies.
+    """
+    uppers: dict[int, list[int]] = {number: [] for number in range(1 + max(column, default=-1))}
+    for upper, number in sorted(zip(row, column, strict=True)):
+        uppers[number].append(upper)
+    slots: list[MeshSlot] = []
+    for number, pairs in uppers.items():
+        covered = {mode for upper in pairs for mode in (upper, upper + 1)}
+        slots += [MeshSlot(upper, number, False) for upper in pairs]
+        idle = [mode for mode in range(modes) if mode not in covered]
+        slots += [MeshSlot(mode, number, True, mode + 1 in idle or mode - 1 in idle) for mode in idle]
+    return slots
+
+
+def mesh_depth(modes: int) -> int:
+    """Return the number of columns of a rectangular mesh of ``modes`` modes."""
+    return modes if modes > 2 else modes - 1

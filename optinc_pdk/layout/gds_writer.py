@@ -6,20 +6,21 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import gdsfactory as gf
 import klayout.db as kdb
 import numpy as np
+from kfactory import KCell
 
+from optinc_pdk.arrays import Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.curves import GRID_PER_UM, Points, ribbon, s_bend
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.writing import write_atomic
-from optinc_pdk.layout.arrays import RegularArray, regular_arrays
-from optinc_pdk.layout.canvas import MetalWire
-from optinc_pdk.layout.cell_frames import Box, Point
+from optinc_pdk.layout.canvas import Box, MetalWire, Point
 from optinc_pdk.layout.chip_layout import ChipLayout
-from optinc_pdk.layout.port_metadata import add_port_metadata
 from optinc_pdk.pdk import active_pdk
 
 GridPoint = tuple[int, int]
@@ -29,6 +30,7 @@ QUARTERS = {(1, 0): 0, (0, 1): 1, (-1, 0): 2, (0, -1): 3}
 """Direction along an axis to its number of quarter turns."""
 ARRAY_MIN = 4
 """Smallest number of equal shapes that an array of a cell stores in fewer bytes than the shapes themselves."""
+_OF_LAYOUT = ("kfactory:cross_section:", "kfactory:layer_enclosure:")
 
 
 def to_layout(chip: ChipLayout, process: Process, name: str, port_metadata: bool = False) -> kdb.Layout:
@@ -240,3 +242,112 @@ def _grid_point(point: Point) -> GridPoint:
 
 def _nm(box: Box) -> tuple[int, int, int, int]:
     return (*_grid_point((box[0], box[1])), *_grid_point((box[2], box[3])))
+
+
+@dataclass(frozen=True)
+class RegularArray:
+    """Regular array of positions (x + i · dx, y + j · dy) in nm, for 0 ≤ i < columns and 0 ≤ j < rows."""
+
+    x: int
+    y: int
+    dx: int
+    dy: int
+    columns: int
+    rows: int
+
+    @property
+    def count(self) -> int:
+        """Number of positions."""
+        return self.columns * self.rows
+
+
+def regular_arrays(points: Ints) -> list[RegularArray]:
+    """Partition positions into regular arrays.
+
+    Positions with the same x are divided into runs of equal pitch, then equal runs are grouped into runs along x. After
+    sorting this takes linear time. A complete column of a mesh is one run.
+
+    Args:
+        points: (n, 2) positions in nm; a position that occurs twice is in two arrays.
+
+    Returns:
+        The arrays, sorted by position.
+    """
+    runs: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    order = np.lexsort((points[:, 1], points[:, 0]))
+    ordered = points[order]
+    breaks = np.flatnonzero(np.diff(ordered[:, 0])) + 1
+    for column in np.split(ordered, breaks) if len(points) else ():
+        x = int(column[0, 0])
+        for start, pitch, count in _runs(column[:, 1].tolist()):
+            runs[start, pitch, count].append(x)
+    arrays = [
+        RegularArray(x, y, dx, dy, columns, rows)
+        for (y, dy, rows), xs in runs.items()
+        for x, dx, columns in _runs(sorted(xs))
+    ]
+    return sorted(arrays, key=lambda a: (a.x, a.y, a.columns, a.rows))
+
+
+def _runs(values: list[int]) -> list[tuple[int, int, int]]:
+    """Cut ascending values into runs (first, pitch, count); single and repeated values are runs of pitch 0."""
+    runs: list[tuple[int, int, int]] = []
+    i = 0
+    while i < len(values):
+        end = i + 1
+        pitch = values[end] - values[i] if end < len(values) else 0
+        while pitch and end < len(values) and values[end] - values[end - 1] == pitch:
+            end += 1
+        # the second value of a pair may start a longer run
+        if end - i == 2 and end + 1 < len(values) and values[end] - values[end - 1] == values[end + 1] - values[end]:
+            end, pitch = i + 1, 0
+        count = end - i
+        runs.append((values[i], pitch if count > 1 else 0, count))
+        i = end
+    return runs
+
+
+def add_port_metadata(layout: kdb.Layout, top: kdb.Cell, chip: ChipLayout) -> None:
+    """Add the metadata of all cells of the PDK in a layout, and those of the fibres and pads of the top cell.
+
+    The PDK of the cells is active.
+
+    Args:
+        layout: Layout with copies of cells of the PDK.
+        top: Top cell.
+        chip: The chip layout.
+    """
+    for cell in layout.each_cell():
+        if cell.cell_index() != top.cell_index():
+            source = gf.kcl.layout.cell(cell.name)
+            if source is not None:
+                _copy_metadata(gf.kcl[source.cell_index()], cell)
+    drawn = gf.Component()
+    try:
+        for port in chip.ports:
+            drawn.add_port(name=port.label, port=chip.canvas.frames.component(port.component).ports[port.port])
+            drawn.ports[port.label].center = (port.x, port.y)
+            drawn.ports[port.label].orientation = port.angle
+        _copy_metadata(drawn, top)
+        # the name of a cell that is drawn for this alone
+        top.remove_meta_info("kfactory:basename")
+    finally:
+        drawn.delete()
+    gf.kcl.set_meta_data()
+    used = {value["cross_section"] for cell in layout.each_cell() for value in _port_values(cell)}
+    sections = {f"{_OF_LAYOUT[0]}{name}" for name in used}
+    infos = [info for info in gf.kcl.layout.each_meta_info() if info.name in sections]
+    enclosures = {f"{_OF_LAYOUT[1]}{info.value['layer_enclosure']}" for info in infos}
+    infos += [info for info in gf.kcl.layout.each_meta_info() if info.name in enclosures]
+    for info in sorted(infos, key=lambda info: info.name):
+        layout.add_meta_info(info)
+
+
+def _copy_metadata(source: gf.Component | KCell, cell: kdb.Cell) -> None:
+    source.set_meta_data()
+    for info in source.kdb_cell.each_meta_info():
+        cell.add_meta_info(info)
+
+
+def _port_values(cell: kdb.Cell) -> list[dict[str, str]]:
+    return [info.value for info in cell.each_meta_info() if info.name.startswith("kfactory:ports:")]

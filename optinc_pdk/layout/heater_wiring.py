@@ -14,9 +14,8 @@ from typing import NamedTuple
 from optinc_pdk.assemble import strip_names
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import PadSizeRule
-from optinc_pdk.layout.canvas import Canvas, snap
-from optinc_pdk.layout.cell_frames import Box, CellFrames, Point, Port
-from optinc_pdk.layout.placement_view import PlacementView
+from optinc_pdk.layout.canvas import Box, Canvas, CellFrames, Point, Port, snap
+from optinc_pdk.layout.chip_layout import PlacementView
 
 BLACK_BOXES = ("modulator", "photodiode")
 """Devices of the foundry with two pins, one above the other."""

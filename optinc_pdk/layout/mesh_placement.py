@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from optinc_pdk.cards import Process
-from optinc_pdk.layout.canvas import Canvas, snap
-from optinc_pdk.layout.cell_frames import CellFrames
-from optinc_pdk.layout.fold_turns import draw_turn, turn_width
+from optinc_pdk.layout.canvas import Canvas, CellFrames, snap
+from optinc_pdk.layout.chip_layout import PlacementView
 from optinc_pdk.layout.heater_wiring import facing_space, ground_width, signals_width
-from optinc_pdk.layout.placement_view import PlacementView
+from optinc_pdk.layout.routing import draw_turn, turn_width
 
 BLOCK_GAP = 2
 """Unused modes between blocks of one strip; the dummies at the blocks' edges reach into them."""

@@ -9,14 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from optinc_pdk.cards import Process
-from optinc_pdk.layout.canvas import Canvas, fibre_row_pitch, guide_track, snap
-from optinc_pdk.layout.cell_frames import CellFrames, Point
-from optinc_pdk.layout.copies_and_sums import place_copies_or_sums
-from optinc_pdk.layout.fanout import draw_fanout, fan_length
+from optinc_pdk.layout.canvas import Canvas, CellFrames, Point, fibre_row_pitch, guide_track, snap
+from optinc_pdk.layout.chip_layout import PlacementView
+from optinc_pdk.layout.copy_sum_placement import place_copies_or_sums
 from optinc_pdk.layout.heater_wiring import facing_space, ground_width, pin_width, signals_width
-from optinc_pdk.layout.meander import least_gain, length_gains, teeth, tooth_heights
 from optinc_pdk.layout.mesh_placement import MeshPlacer
-from optinc_pdk.layout.placement_view import PlacementView
+from optinc_pdk.layout.routing import draw_fanout, fan_length, least_gain, length_gains, teeth, tooth_heights
 from optinc_pdk.layout.trees import TreePlacer
 
 
@@ -95,7 +93,7 @@ class StripBuilder:
         return snap(self.mesh.middle + (count - 1) * self.fibre / 2)
 
     def fan(self, pairs: list[tuple[Point, Point]], x: float) -> None:
-        """Draw a planar bundle of guides, see :func:`optinc_pdk.layout.fanout.draw_fanout`."""
+        """Draw a planar bundle of guides, see :func:`optinc_pdk.layout.routing.draw_fanout`."""
         draw_fanout(self.canvas, self.process, pairs, x)
 
     def fan_width(self, count: int) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from optinc_pdk.assemble.grounds import LOCAL_PADS, PADS
+from optinc_pdk.assemble.die_plan import LOCAL_PADS, PADS
 from optinc_pdk.assemble.preprocessing import preprocessing_loss_db
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process

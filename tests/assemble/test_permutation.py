@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.assemble.permutation import permute, swap_columns
+from optinc_pdk.assemble.splitter_trees import permute, swap_columns
 from optinc_pdk.circuit import CircuitBuilder, ComponentType
 
 ORDERS = st.integers(0, 9).flatmap(lambda n: st.permutations(range(n)))

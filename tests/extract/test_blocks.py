@@ -23,7 +23,7 @@ from optinc_pdk.extract.golden_devices import read_golden
 from optinc_pdk.extract.mask_layout import read_mask_layout
 from optinc_pdk.extract.metal_nets import MetalNets
 from optinc_pdk.extract.phase_shifters import find_heaters
-from optinc_pdk.layout import ChipLayout, flipchip_floorplan, floorplan, lay_out_network, to_layout
+from optinc_pdk.layout import ChipLayout, flipchip, floorplan, lay_out_network, to_layout
 from optinc_pdk.layout.gds_writer import _copy
 from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights
 from optinc_pdk.pdk import get_pdk
@@ -300,7 +300,7 @@ def test_extraction_does_not_depend_on_the_hierarchy(
     process = load_process(card)
     get_pdk(card).activate()
     if folds:
-        monkeypatch.setattr(flipchip_floorplan, "FOLDS", (folds,))
+        monkeypatch.setattr(flipchip, "FOLDS", (folds,))
     path = tmp_path / "chip.gds"
     to_layout(make(process), process, "chip").write(str(path))
     whole = extract(path, process)

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.layout.arrays import RegularArray, regular_arrays
+from optinc_pdk.layout.gds_writer import RegularArray, regular_arrays
 
 GridPoint = tuple[int, int]
 

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.layout.bumps import bump_wiring
-from optinc_pdk.layout.canvas import Canvas
-from optinc_pdk.layout.cell_frames import CellFrames
-from optinc_pdk.layout.placement_view import PlacementView
+from optinc_pdk.layout.canvas import Canvas, CellFrames
+from optinc_pdk.layout.chip_layout import PlacementView
+from optinc_pdk.layout.flipchip import bump_wiring
 from optinc_pdk.layout.strips import StripBuilder
 
 Point = tuple[float, float]

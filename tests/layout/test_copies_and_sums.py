@@ -16,10 +16,9 @@ from optinc_pdk.circuit import Circuit, CircuitBuilder
 from optinc_pdk.extract import extract
 from optinc_pdk.extract.extractor import Extraction
 from optinc_pdk.layout import ChipLayout, to_layout, write_gds
-from optinc_pdk.layout.canvas import Canvas
-from optinc_pdk.layout.cell_frames import CellFrames
-from optinc_pdk.layout.copies_and_sums import place_copies_or_sums
-from optinc_pdk.layout.placement_view import PlacementView
+from optinc_pdk.layout.canvas import Canvas, CellFrames
+from optinc_pdk.layout.chip_layout import PlacementView
+from optinc_pdk.layout.copy_sum_placement import place_copies_or_sums
 from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc

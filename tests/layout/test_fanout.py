@@ -9,9 +9,8 @@ import pytest
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, to_layout, write_gds
-from optinc_pdk.layout.canvas import Canvas
-from optinc_pdk.layout.cell_frames import CellFrames
-from optinc_pdk.layout.fanout import draw_fanout, fan_end, fan_length
+from optinc_pdk.layout.canvas import Canvas, CellFrames
+from optinc_pdk.layout.routing import draw_fanout, fan_end, fan_length
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 

@@ -11,7 +11,7 @@ import pytest
 from optinc_pdk.assemble import mesh_chip, strip_names
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network
-from optinc_pdk.layout.cell_frames import Box
+from optinc_pdk.layout.canvas import Box
 
 FLIPCHIP = "soi220_flipchip"
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from optinc_pdk.cards import Quantity, load_process
 from optinc_pdk.cells.curves import polyline_length_um, round_corners
 from optinc_pdk.errors import InputError
-from optinc_pdk.layout.canvas import Canvas, guide_track
-from optinc_pdk.layout.cell_frames import CellFrames, Port
-from optinc_pdk.layout.fold_turns import draw_turn, turn_width
+from optinc_pdk.layout.canvas import Canvas, CellFrames, Port, guide_track
+from optinc_pdk.layout.routing import draw_turn, turn_width
 
 PROCESS = load_process()
 PITCH = float(PROCESS.floorplan.mode_pitch_um)

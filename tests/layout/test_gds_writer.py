@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from optinc_pdk.cards import load_process
 from optinc_pdk.cells.curves import ribbon, round_corners
 from optinc_pdk.layout import ChipLayout, to_layout
-from optinc_pdk.layout.canvas import Canvas, MetalWire
-from optinc_pdk.layout.cell_frames import Box, CellFrames
+from optinc_pdk.layout.canvas import Box, Canvas, CellFrames, MetalWire
 from optinc_pdk.pdk import get_pdk
 
 ROOT = Path(__file__).parent.parent.parent

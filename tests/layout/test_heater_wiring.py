@@ -16,11 +16,10 @@ from optinc_pdk.cards.rules import PadSizeRule
 from optinc_pdk.circuit import NetlistError
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network, to_layout, write_gds
-from optinc_pdk.layout.canvas import Canvas
-from optinc_pdk.layout.cell_frames import CellFrames
+from optinc_pdk.layout.canvas import Canvas, CellFrames
+from optinc_pdk.layout.chip_layout import PlacementView
 from optinc_pdk.layout.heater_wiring import SignalWire, full_current_a, stretch_um, trunk_width
-from optinc_pdk.layout.perimeter_pads import PadRows, pad_rows, pad_targets
-from optinc_pdk.layout.placement_view import PlacementView
+from optinc_pdk.layout.perimeter import PadRows, pad_rows, pad_targets
 
 STRETCH = 78.0
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.layout.meander import least_gain, length_gains, path_length, teeth, tooth_heights
+from optinc_pdk.layout.routing import least_gain, length_gains, path_length, teeth, tooth_heights
 
 
 @given(

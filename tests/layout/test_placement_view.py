@@ -10,7 +10,7 @@ import pytest
 from optinc_pdk.assemble.component_library import component_types, composite_circuits
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, CircuitBuilder
-from optinc_pdk.layout.placement_view import PlacementView
+from optinc_pdk.layout.chip_layout import PlacementView
 
 
 @pytest.fixture

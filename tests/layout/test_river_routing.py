@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from optinc_pdk.layout.river_routing import river_levels, spaced_positions
+from optinc_pdk.layout.routing import river_levels, spaced_positions
 
 SPACE = 10.0
 Line = tuple[float, float, float, float]

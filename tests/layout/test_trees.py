@@ -12,9 +12,8 @@ from optinc_pdk.circuit import Circuit, CircuitBuilder
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, to_layout, write_gds
-from optinc_pdk.layout.canvas import Canvas
-from optinc_pdk.layout.cell_frames import CellFrames, Point
-from optinc_pdk.layout.placement_view import PlacementView
+from optinc_pdk.layout.canvas import Canvas, CellFrames, Point
+from optinc_pdk.layout.chip_layout import PlacementView
 from optinc_pdk.layout.trees import TreePlacer
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc

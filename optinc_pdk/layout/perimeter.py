@@ -1,30 +1,38 @@
-"""Planning of perimeter dies: strips, size, pad rows and ground bus of each die, before wires are drawn."""
+"""Perimeter dies: strips above and below the middle, signal wires to pads at the edges, a ground bus between."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from optinc_pdk.cards import Process, Quantity
 from optinc_pdk.cards.technology import DieCard as DieSize
-from optinc_pdk.layout.canvas import Canvas, snap
-from optinc_pdk.layout.carrier import carrier_block
-from optinc_pdk.layout.cell_frames import CellFrames, Point
-from optinc_pdk.layout.chip_layout import GAP_UM, LIMITLESS_UM, NOT_BUILDABLE, OversizeError, strips_of
+from optinc_pdk.layout.canvas import Canvas, CellFrames, Point, snap
+from optinc_pdk.layout.chip_layout import (
+    GAP_UM,
+    LIMITLESS_UM,
+    NOT_BUILDABLE,
+    DieLayout,
+    OversizeError,
+    PlacementView,
+    strips_of,
+)
 from optinc_pdk.layout.heater_wiring import (
     DrivenDevice,
     SignalWire,
     driven_devices,
     full_current_a,
+    ground_trunks,
     signal_wires,
+    straight_metal,
     width_for_current,
 )
-from optinc_pdk.layout.perimeter_pads import PadRows, channel_height, pad_rows, pad_targets
-from optinc_pdk.layout.placement_view import PlacementView
+from optinc_pdk.layout.routing import river_levels, spaced_positions
 from optinc_pdk.layout.strips import PlacedStrip, StripBuilder
+from optinc_pdk.layout.trees import carrier_block, oscillator_tree
 
 
 @dataclass
@@ -277,3 +285,154 @@ def _ground_pads_height(grounds: Sequence[str], process: Process) -> float:
     """Return the height in µm of the column of ground pads at either end of the bus."""
     each = (len(grounds) + 1) // 2
     return (each - 1) * float(process.pads.pitch_um) + float(process.pads.size_um)
+
+
+@dataclass(frozen=True)
+class PadRows:
+    """Arrangement of pads along one edge of a die in parallel rows; wires to outer rows pass between the inner pads.
+
+    Attributes:
+        rows: Number of rows.
+        pitch: Distance between the columns of pads along the edge, in µm.
+    """
+
+    rows: int
+    pitch: float
+
+
+def pad_rows(process: Process, count: int, width: float) -> Iterator[PadRows]:
+    """Yield the arrangements of ``count`` pads that fit along an edge of ``width`` µm, in ascending number of rows."""
+    for rows in range(1, int(process.pads.rows_max) + 1):
+        pitch = process.pad_pitch_um(rows)
+        if math.ceil(count / rows) * pitch <= width:
+            yield PadRows(rows, pitch)
+
+
+def channel_height(process: Process, wires: Sequence[SignalWire], targets: Sequence[float]) -> float:
+    """Return the height in µm of the channel in which wires change from their own x to their targets.
+
+    Args:
+        process: Process; its card states width and space of wires.
+        wires: Signal wires in ascending order of x.
+        targets: x in µm at which each wire enters the pads, ascending, see ``pad_targets``.
+    """
+    track = float(process.metal.wire_width_um + process.metal.space_um)
+    levels = river_levels(np.array([w.x for w in wires]), np.array(targets), track)
+    return (float(levels.max(initial=0)) + 2) * track
+
+
+def pad_targets(process: Process, wires: Sequence[SignalWire], rows: PadRows, left: float, right: float) -> list[float]:
+    """Return the x in µm at which each wire enters the pads.
+
+    The columns of pads are as close to the x of their wires as possible, by least squares.
+
+    Args:
+        process: Process; its card states the sizes of pads and wires.
+        wires: Signal wires in ascending order of x.
+        rows: Arrangement of the pads.
+        left: Smallest x of the pads in µm.
+        right: Largest x of the pads in µm.
+    """
+    groups = [wires[i : i + rows.rows] for i in range(0, len(wires), rows.rows)]
+    offsets = [_offset(process, row) for row in range(rows.rows)]
+    targets = np.array([np.mean([w.x - offsets[row] for row, w in enumerate(group)]) for group in groups])
+    half = float(process.pads.size_um) / 2
+    centres = spaced_positions(targets, rows.pitch, left + half, right - half - (rows.pitch - 2 * half))
+    # offsets are rounded before the pitch is added: otherwise rounding could bring neighbours 1 nm closer; columns side
+    # by side have equal offsets but for rounding errors, which must not decide how half a nanometre is rounded
+    apart = rows.pitch * np.arange(len(groups))
+    centres = np.round(np.round(centres - apart, 9), 3) + apart
+    return [snap(float(centres[i // rows.rows]) + offsets[i % rows.rows]) for i in range(len(wires))]
+
+
+def _offset(process: Process, row: int) -> float:
+    """Return how far right of its pad column's centre, in µm, the wire to a row runs."""
+    width, space = float(process.metal.wire_width_um), float(process.metal.space_um)
+    return 0.0 if row == 0 else float(process.pads.size_um) / 2 + space + width / 2 + (row - 1) * (width + space)
+
+
+def fan_to_pads(
+    canvas: Canvas,
+    process: Process,
+    wires: Sequence[SignalWire],
+    targets: Sequence[float],
+    rows: PadRows,
+    outward: int,
+    start: float,
+) -> None:
+    """Draw signal wires from their contacts through the channel to their pads, and the pads with their labels.
+
+    Args:
+        canvas: Canvas that receives wires, pads and labels.
+        process: Process; its card states sizes and spaces of wires and pads.
+        wires: Signal wires in ascending order of x, which end at y = ``start``.
+        targets: x in µm at which each wire enters the pads, from ``pad_targets``.
+        rows: Arrangement of the pads.
+        outward: +1 if the pads are above the wires, -1 if below.
+        start: y in µm at which the channel starts.
+    """
+    width = float(process.metal.wire_width_um)
+    track = width + float(process.metal.space_um)
+    size, pitch = float(process.pads.size_um), float(process.pads.pitch_um)
+    source = np.array([w.x for w in wires])
+    levels = river_levels(source, np.array(targets), track)
+    edge = start + outward * channel_height(process, wires, targets)
+    for i, (wire, target, level) in enumerate(zip(wires, targets, levels.tolist(), strict=True)):
+        y = snap(start + outward * (level + 1) * track)
+        row = i % rows.rows
+        centre = snap(target - _offset(process, row))
+        pad = snap(edge + outward * (size / 2 + row * pitch))
+        # two parts: the first repeats from column to column of a mesh, the second from pad to pad
+        canvas.wire(width, *wire.corners)
+        canvas.wire(width, (wire.x, start), (wire.x, y), (target, y), (target, pad))
+        if row:
+            canvas.metal.append(straight_metal(target, pad, centre, pad, width))
+        canvas.metal.append((centre - size / 2, pad - size / 2, centre + size / 2, pad + size / 2))
+        canvas.texts.append((wire.label, centre, pad))
+
+
+def draw_die(plan: PlannedDie, netlist: PlacementView, process: Process) -> DieLayout:
+    """Draw a planned die: strips, local-oscillator tree, wires, pads and ground bus.
+
+    Args:
+        plan: Plan of the die.
+        netlist: The complete circuit, with the labels of all pads.
+        process: Process; its PDK must be active.
+    """
+    keepout = float(process.floorplan.keepout_um)
+    canvas = Canvas(plan.halves[+1].canvas.frames)
+    outer = {+1: snap(plan.height - keepout - plan.depths[+1]), -1: snap(keepout + plan.depths[-1])}
+    for side, half in plan.halves.items():
+        canvas.add(half.canvas, plan.left, outer[side])
+    inner = {side: outer[side] - side * half.height for side, half in plan.halves.items()}
+    middle = snap((inner[+1] + inner[-1]) / 2)
+    if plan.oscillators is not None:
+        feed = plan.oscillators.start
+        at = (snap(feed[0] + plan.left), snap(feed[1] + outer[+1]))
+        oscillator_tree(canvas, netlist, process, at, middle, plan.oscillators.roots)
+    devices = driven_devices(canvas, netlist, process)
+    for side, half in plan.halves.items():
+        group = [heater for heater in devices if heater.instance in half.canvas.placed]
+        wires = signal_wires(process, group, side, outer[side])
+        ground_trunks(canvas, process, group, side, middle)
+        targets = pad_targets(process, wires, plan.rows, keepout, plan.width - keepout)
+        fan_to_pads(canvas, process, wires, targets, plan.rows, side, outer[side])
+    grounds = netlist.grounds(canvas.placed)
+    if grounds:
+        _ground_bus(canvas, process, plan, middle, grounds)
+    return DieLayout(canvas, plan.strips, plan.width, plan.height, plan.fit)
+
+
+def _ground_bus(canvas: Canvas, process: Process, plan: PlannedDie, middle: float, grounds: Sequence[str]) -> None:
+    """Draw the bus across the middle and label its pads at both ends."""
+    size, pitch, keepout = (
+        float(process.pads.size_um),
+        float(process.pads.pitch_um),
+        float(process.floorplan.keepout_um),
+    )
+    each = (len(grounds) + 1) // 2
+    canvas.metal.append((keepout, snap(middle - plan.bus / 2), plan.width - keepout, snap(middle + plan.bus / 2)))
+    for i, label in enumerate(grounds):
+        right, place = divmod(i, each)
+        x = plan.width - keepout - size / 2 if right else keepout + size / 2
+        canvas.texts.append((label, x, snap(middle + (place - (each - 1) / 2) * pitch)))
