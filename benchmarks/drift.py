@@ -30,11 +30,10 @@ from optinc_pdk.pipeline import building
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.studies import imperfections, read_chip
 from optinc_pdk.studies.chip_checks import WordCheck
-from optinc_pdk.studies.drift.plots import DriftTrack, drift_png
+from optinc_pdk.studies.drift.drift_picture import DriftTrack, drift_png
 from optinc_pdk.studies.drift.scenarios import KELVIN_PER_STEP, SCENARIOS
-from optinc_pdk.studies.drift.service import drift_points, start_service
-from optinc_pdk.studies.drift.tracking_learning import LEARNING_AVERAGES, PILOT_AVERAGES
-from optinc_pdk.studies.drift.word_drift import PANELS
+from optinc_pdk.studies.drift.tracking import LEARNING_AVERAGES, PILOT_AVERAGES
+from optinc_pdk.studies.drift.word_drift import PANELS, drift_points, start_service
 from optinc_pdk.studies.montecarlo.study import YieldStudy
 from optinc_pdk.studies.montecarlo.summary_text import percent, rate_text
 

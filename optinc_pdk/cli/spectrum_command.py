@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,11 +23,10 @@ if TYPE_CHECKING:
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
-    from optinc_pdk.studies.spectrum import WavelengthPoint, WavelengthSweep
-    from optinc_pdk.studies.spectrum.checked_sweep import CheckedSweep
+    from optinc_pdk.studies.spectrum.sweep import CheckedSweep, WavelengthPoint, WavelengthSweep
 
 FINEST_PM = 1e-6
-"""Finest accuracy of the ends of a window in pm, as in :mod:`optinc_pdk.studies.spectrum.judged_points`."""
+"""Finest accuracy of the ends of a window in pm, as in :mod:`optinc_pdk.studies.spectrum.windows`."""
 
 
 @app.command()
@@ -108,40 +105,23 @@ def spectrum(
         report("write", 0, None)
 
         from optinc_pdk.io.file_sets import write_files
+        from optinc_pdk.studies.spectrum.sweep import WavelengthSweep
+        from optinc_pdk.studies.spectrum.sweep_report import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
 
-        image = found.png(f"{gds.name}: {found.title} against the carrier's wavelength")
-    write_files({picture: image, path: found.csv.encode()})
+        title = "exactness" if isinstance(found, WavelengthSweep) else found.quantities[0].text
+        image = spectrum_png(found, f"{gds.name}: {title} against the carrier's wavelength")
+    write_files({picture: image, path: spectrum_csv(found).encode()})
     if as_json:
-        print(json.dumps({"files": [str(path), str(picture)]} | found.numbers | faults_json(faults), indent=2))
+        print(json.dumps({"files": [str(path), str(picture)]} | spectrum_json(found) | faults_json(faults), indent=2))
     else:
-        found.print_points(set(grid.tolist()))
-        for line in (*found.lines, f"{path}, {picture}"):
+        if isinstance(found, WavelengthSweep):
+            _print_points(found, set(grid.tolist()))
+        else:
+            _print_checked(found, set(grid.tolist()))
+        for line in (*spectrum_lines(found), f"{path}, {picture}"):
             print(line)
         print_faults(faults)
-    raise typer.Exit(exit_code(found.passed, faults))
-
-
-@dataclass(frozen=True, eq=False)
-class _SweepOutput:
-    """Output of a sweep.
-
-    Attributes:
-        title: What is plotted, for the picture.
-        csv: The table.
-        numbers: The results as JSON-compatible data.
-        lines: The summary.
-        passed: Whether the bias of the file suffices at the process's own wavelength.
-        png: Returns the picture with a title.
-        print_points: Prints the points at some wavelengths.
-    """
-
-    title: str
-    csv: str
-    numbers: dict[str, Any]
-    lines: list[str]
-    passed: bool
-    png: Callable[[str], bytes]
-    print_points: Callable[[set[float]], None]
+    raise typer.Exit(exit_code(found.fixed_window is not None, faults))
 
 
 def _swept(
@@ -150,50 +130,17 @@ def _swept(
     card: Process,
     grid: Floats,
     options: Mapping[str, Any],
-) -> _SweepOutput:
+) -> WavelengthSweep | CheckedSweep:
     """Sweep a chip, whatever it computes."""
-    if isinstance(target, WordTarget):
-        return _swept_words(target, chip, card, grid, options)
-    from optinc_pdk.studies.spectrum.checked_report import checked_csv, checked_json, checked_lines, checked_png
-    from optinc_pdk.studies.spectrum.checked_sweep import CheckedChip, sweep_checked
+    from optinc_pdk.studies.spectrum.sweep import CheckedChip, SweptChip, sweep_checked, sweep_wavelength
     from optinc_pdk.studies.variation.nominal_chip import chip_of
 
+    if isinstance(target, WordTarget):
+        words = SweptChip(chip.circuit, chip.board, chip.bias, target.network, card, chip.ground)
+        return sweep_wavelength(words, grid, **options)
     nominal = chip_of(chip.circuit, chip.board, chip.bias, card, chip.ground)
     subject = CheckedChip(chip.circuit, nominal, check_of(target, nominal), chip.ground)
-    result = sweep_checked(subject, grid, **options)
-    return _SweepOutput(
-        title=result.quantities[0].text,
-        csv=checked_csv(result),
-        numbers=checked_json(result),
-        lines=checked_lines(result),
-        passed=result.fixed_window is not None,
-        png=partial(checked_png, result),
-        print_points=partial(_print_checked, result),
-    )
-
-
-def _swept_words(
-    target: WordTarget,
-    chip: ExtractedChip,
-    card: Process,
-    grid: Floats,
-    options: Mapping[str, Any],
-) -> _SweepOutput:
-    """Sweep a chip that averages words."""
-    from optinc_pdk.studies.spectrum import SweptChip, sweep_wavelength
-    from optinc_pdk.studies.spectrum.sweep_report import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
-
-    subject = SweptChip(chip.circuit, chip.board, chip.bias, target.network, card, chip.ground)
-    result = sweep_wavelength(subject, grid, **options)
-    return _SweepOutput(
-        title="exactness",
-        csv=spectrum_csv(result),
-        numbers=spectrum_json(result),
-        lines=spectrum_lines(result),
-        passed=result.fixed_window is not None,
-        png=partial(spectrum_png, result),
-        print_points=partial(_print_points, result),
-    )
+    return sweep_checked(subject, grid, **options)
 
 
 def _print_checked(result: CheckedSweep, grid: set[float]) -> None:

@@ -37,10 +37,8 @@ from optinc_pdk.simulate.transmission.noise import Noise, noise_choices
 from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
 from optinc_pdk.simulate.transmission.reception import ReceivedBatch, receive_batches
 from optinc_pdk.studies.calibration.matrix_tuning import MatrixSetting, retune_matrix, tune_matrix
-from optinc_pdk.studies.calibration.network_procedure import NetworkSetting, calibrate_network, retune_network
-from optinc_pdk.studies.calibration.procedure import ChipSetting, calibrate
-from optinc_pdk.studies.calibration.virtual_bench import VirtualBench
-from optinc_pdk.studies.calibration.virtual_matrix_bench import VirtualMatrixBench
+from optinc_pdk.studies.calibration.procedure import ChipSetting, calibrate, calibrate_network, retune_network
+from optinc_pdk.studies.calibration.virtual_bench import VirtualBench, VirtualMatrixBench
 from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
 from optinc_pdk.studies.highest_rates import best_noise
 from optinc_pdk.studies.noisy_outputs import (
@@ -412,11 +410,11 @@ class NetworkCheck(_QuantityCheck):
         check_oscillator_power(self.chip.process, laser_w, self.chip.board.oscillator_power)
         return noise
 
-    def stated_setting(self) -> NetworkSetting:
+    def stated_setting(self) -> ChipSetting:
         """Return voltages and electronics of the bias file."""
-        return NetworkSetting(self.chip.voltage_v, self.chip.bias, np.zeros(0))
+        return ChipSetting(self.chip.voltage_v, self.chip.bias, np.zeros(0))
 
-    def calibrated(self, sample: ChipSample, conditions: SampleConditions) -> Mapping[str, NetworkSetting]:
+    def calibrated(self, sample: ChipSample, conditions: SampleConditions) -> Mapping[str, ChipSetting]:
         """Calibrate a sample, and trim its offsets as a build does, with the inputs of the network's task.
 
         Trimming takes means over all of these inputs, which hardly have noise, so that it is simulated without.
@@ -426,14 +424,14 @@ class NetworkCheck(_QuantityCheck):
         return {stage: self._trimmed(sample, setting, conditions.bits) for stage, setting in settings}
 
     def recalibrated(
-        self, sample: ChipSample, conditions: SampleConditions, setting: NetworkSetting
-    ) -> tuple[NetworkSetting, int]:
+        self, sample: ChipSample, conditions: SampleConditions, setting: ChipSetting
+    ) -> tuple[ChipSetting, int]:
         """Tune a sample that has drifted, as :meth:`MatrixCheck.recalibrated`, and trim its offsets."""
         bench = _bench(self.chip, sample, conditions)
         tuned = retune_network(bench, self.chip, self.network, self.factors, setting.voltage_v)
         return self._trimmed(sample, tuned, conditions.bits), bench.settings
 
-    def _trimmed(self, sample: ChipSample, setting: NetworkSetting, bits: float | None) -> NetworkSetting:
+    def _trimmed(self, sample: ChipSample, setting: ChipSetting, bits: float | None) -> ChipSetting:
         chip, s = self.chip, sample_scattering(self.chip, sample, setting.voltage_v, bits)
         bias = self._aligned(s, setting.bias)
         # signals far from those of the network would need offsets beyond the card's range: these are not trimmed
@@ -442,7 +440,7 @@ class NetworkCheck(_QuantityCheck):
         return replace(setting, bias=bias)
 
     def measured(
-        self, s: Scattering, setting: NetworkSetting, noise: Noise | None = None, seed: int = 0
+        self, s: Scattering, setting: ChipSetting, noise: Noise | None = None, seed: int = 0
     ) -> tuple[bool, Mapping[str, float]]:
         """Send all samples of the data through a biased sample of the chip."""
         board, bias = self.chip.board, self._aligned(s, setting.bias)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.drive import RangeError
 from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
-from optinc_pdk.studies.calibration.measurement import BenchLayer, BenchProtocol, simultaneous_patterns
+from optinc_pdk.studies.calibration.measurement import BenchLayer, BenchProtocol, HeaterDrive, simultaneous_patterns
 from optinc_pdk.studies.variation.nominal_chip import NominalChip
 
 SWEEP_POINTS = 8
@@ -118,18 +117,6 @@ class HeaterModel:
             f"heater currents do not converge in {_MAX_ITERATIONS} iterations: ground rise is as large as the heater "
             "voltages; widen the grounds"
         )
-
-
-class HeaterDrive(Protocol):
-    """Drive of a bench's heaters.
-
-    Attributes:
-        full_scale_v: Highest voltage.
-        step_v: DAC step in volts; 0 if voltages are not rounded.
-    """
-
-    full_scale_v: float
-    step_v: float
 
 
 def design_heater_model(chip: NominalChip, laboratory: HeaterDrive) -> HeaterModel:

@@ -11,17 +11,15 @@ the inputs are therefore attenuated, and the receivers of the outputs have gains
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.matrices import MatrixTarget, compare_matrices
 from optinc_pdk.simulate.programming.phase_fit import FIRST_DAMPING, Damping, damped_step
-from optinc_pdk.studies.calibration.dac_rounding import nearest_moves
 from optinc_pdk.studies.calibration.heater_model import HeaterModel, design_heater_model
-from optinc_pdk.studies.calibration.in_loop_steps import perturbed_voltages, wrapped_into_range
+from optinc_pdk.studies.calibration.layer_tuning import nearest_moves, perturbed_voltages, wrapped_into_range
+from optinc_pdk.studies.calibration.measurement import MatrixBench
 from optinc_pdk.studies.variation.nominal_chip import NominalChip
 
 ROUNDS = 40
@@ -40,24 +38,6 @@ EQUALISATIONS = 12
 LEAST_LEVEL = 0.7
 """Smallest level and gain, relative to the largest, so that they compensate no more than loss can explain."""
 SEED = 0
-
-
-class MatrixBench(Protocol):
-    """Interface of a bench with the chip of a matrix: everything that calibration can observe.
-
-    Attributes:
-        full_scale_v: Highest voltage of the drive.
-        step_v: DAC step of the drive in volts; 0 if voltages are not rounded.
-        settings: Number of heater settings applied so far.
-    """
-
-    full_scale_v: float
-    step_v: float
-    settings: int
-
-    def read(self, voltage_v: ArrayLike) -> Complexes:
-        """Return (S, m, n) fields at the outputs for (S, H) heater voltages and a field of 1 at one input at a time."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,31 +27,45 @@ MAX_STRAY_LIGHT = 0.1
 """Largest stray light of all other sources at a heater, relative to one source, that counts as reflections."""
 
 
-class BenchProtocol(Protocol):
-    """Interface of a bench with a chip: everything that calibration can observe.
+class HeaterDrive(Protocol):
+    """Drive of the heaters of a bench.
+
+    Attributes:
+        full_scale_v: Highest voltage of the drive.
+        step_v: DAC step of the drive in volts; 0 if voltages are not rounded.
+        settings: Number of heater settings applied so far.
+    """
+
+    full_scale_v: float
+    step_v: float
+    settings: int
+
+
+class BenchProtocol(HeaterDrive, Protocol):
+    """Interface of a bench with a chip on its board: everything that calibration can observe.
 
     Attributes:
         channels: (H,) pad labels of the heaters, in the order of voltages.
         sources: (F,) groups of labels with a common modulation.
         detectors: (D,) labels of the photodiodes.
-        full_scale_v: Highest voltage of the drive.
-        step_v: DAC step of the drive in volts; 0 if voltages are not rounded.
         averages: Number of symbols that every reading is the mean of; may be changed.
-        settings: Number of heater settings applied so far.
-        readings: Number of single photodiode readings taken so far.
     """
 
     channels: tuple[str, ...]
     sources: tuple[tuple[str, ...], ...]
     detectors: tuple[str, ...]
-    full_scale_v: float
-    step_v: float
     averages: int
-    settings: int
-    readings: int
 
     def read(self, voltage_v: ArrayLike, amplitude: ArrayLike) -> Floats:
         """Return (S, P, D) readings for (S, H) heater voltages and (P, F) source amplitudes."""
+        ...
+
+
+class MatrixBench(HeaterDrive, Protocol):
+    """Interface of a bench with the chip of a matrix: everything that calibration can observe."""
+
+    def read(self, voltage_v: ArrayLike) -> Complexes:
+        """Return (S, m, n) fields at the outputs for (S, H) heater voltages and a field of 1 at one input at a time."""
         ...
 
 

@@ -2,11 +2,11 @@
 
 Calibration uses only the nominal layout, the network and the readings of the bench, never the sampled parameters of the
 devices. Its stages are: efficiency sweep of all heaters; programming by a digital twin that was fitted to readings of
-every layer alone; trimming of thresholds, gains and scales to words. It ends as soon as the words have their margin,
-and comparators their distance from the thresholds.
-Otherwise the twin is fitted again around the setting, and predicts corrections and joint rounding to DAC codes. What
-is left to do is in-loop tuning with measured derivatives: end to end, and before it layer by layer where words are
-wrong or their margin stays small.
+every layer alone; for a chip of words, trimming of thresholds, gains and scales to words. It ends as soon as the words
+have their margin, and comparators their distance from the thresholds, or as the layers of a general network have small
+errors. Otherwise the twin is fitted again around the setting, and predicts corrections and joint rounding to DAC codes.
+What is left to do is in-loop tuning with measured derivatives: layer by layer where words are wrong, their margin stays
+small or a layer keeps a large error; for words also end to end.
 
 Layers are read with modulators that the bench drives, off, at half and at full amplitude; neurons drive nothing, so no
 signal saturates. On five sampled chips of the bundled 8-bit network of comparators, with 16 bits, a calibration took
@@ -17,7 +17,7 @@ patterns and 3 to 6 minutes for words, in addition to the time in which heaters 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,37 +27,44 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
-from optinc_pdk.networks import AveragingNetwork
+from optinc_pdk.networks import AveragingNetwork, GeneralNetwork, LayerFactor
+from optinc_pdk.simulate.programming import block_targets as blocks
+from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse
+from optinc_pdk.simulate.programming.electronics import neuron_electronics, output_offsets, round_significant
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
-from optinc_pdk.simulate.programming.targets import layer_targets
-from optinc_pdk.studies.calibration.dac_rounding import round_to_codes
-from optinc_pdk.studies.calibration.end_to_end import (
+from optinc_pdk.simulate.programming.targets import LayerTarget, layer_targets
+from optinc_pdk.studies.calibration.heater_model import HeaterModel, design_heater_model, measure_efficiencies
+from optinc_pdk.studies.calibration.layer_tuning import (
+    RESTARTS,
+    MeasuredSetting,
+    measure_jacobians,
+    measure_setting,
+    round_to_codes,
+    sufficient_errors,
+    tune_layers,
+    with_adjustable_shifts,
+)
+from optinc_pdk.studies.calibration.measurement import (
+    BenchLayer,
+    BenchProtocol,
+    LayerResponse,
+    bench_layers,
+    detection_coefficients,
+    measure_layers,
+    receiver_gains,
+    source_levels,
+)
+from optinc_pdk.studies.calibration.twin_programming import program_by_twin
+from optinc_pdk.studies.calibration.word_transmission import (
     ElectronicsSettings,
     WordSample,
     electronics_of,
     sample_words,
+    trim_electronics,
     with_electronics,
 )
-from optinc_pdk.studies.calibration.heater_model import HeaterModel, design_heater_model, measure_efficiencies
-from optinc_pdk.studies.calibration.in_loop_steps import (
-    MeasuredSetting,
-    measure_jacobians,
-    measure_setting,
-    with_adjustable_shifts,
-)
-from optinc_pdk.studies.calibration.in_loop_tuning import RESTARTS, tune_layers
-from optinc_pdk.studies.calibration.measured_bias import bias_of_voltages, measured_bias
-from optinc_pdk.studies.calibration.measurement import (
-    BenchLayer,
-    BenchProtocol,
-    bench_layers,
-)
-from optinc_pdk.studies.calibration.trimming import trim_electronics
-from optinc_pdk.studies.calibration.twin_programming import program_by_twin
 from optinc_pdk.studies.calibration.word_tuning import EvaluatedSetting, TuningContext, tune_to_words
 from optinc_pdk.studies.variation.nominal_chip import NominalChip
-
-Progress = Callable[[str, float], None]
 
 GOOD_SHARE, GOOD_LEVELS = 0.9, 0.35
 """Calibration ends at this share of the network's margin, or at this margin in levels if that is less; the sample of
@@ -74,9 +81,9 @@ class ChipSetting:
 
     Attributes:
         voltage_v: (H,) heater voltages in the order of the chip's heaters, rounded to the drive.
-        bias: The same voltages by pad label, with the settings of neurons, receivers and servers.
-        error: (layers,) measured rms matrix error of each layer over the 2-norm of its weight; for the last layer, with
-            equalised rows.
+        bias: The same voltages by pad label, with the settings of neurons, receivers and servers or inputs.
+        error: (layers or parts,) measured rms matrix error of each layer, or of each part of the layers of a general
+            network, over the 2-norm of its weight; for the last layer of words, with equalised rows.
     """
 
     voltage_v: Floats
@@ -86,48 +93,26 @@ class ChipSetting:
 
 @dataclass(frozen=True, eq=False)
 class CalibrationResult:
-    """Result of the calibration of a chip.
+    """Result of the calibration of a chip of words.
 
     Attributes:
         fitted: Setting programmed by the digital twin. It has the nominal electronics if the measured chip would need
             gains or offsets beyond the card's range.
-        rounded: Setting after in-loop tuning of the layers and rounding to DAC codes.
-        tuned: Setting after end-to-end tuning.
-        wrong_symbols: Numbers of wrong symbols in a sample of the lattice, with ``rounded`` and with ``tuned``.
+        tuned: Setting after tuning in the loop and end to end.
         efficiency: (H,) efficiencies, real phase over design phase; NaN for heaters without effect.
         broken: Pad labels of heaters without effect.
-        history: (rounds, layers) rms matrix errors during tuning, over all attempts.
-        settings: Number of heater settings applied.
-        readings: Number of single photodiode readings taken.
     """
 
     fitted: ChipSetting
-    rounded: ChipSetting
     tuned: ChipSetting
-    wrong_symbols: tuple[int, int]
     efficiency: Floats
     broken: tuple[str, ...]
-    history: Floats
-    settings: int
-    readings: int
 
 
 def calibrate(
-    laboratory: BenchProtocol,
-    chip: NominalChip,
-    onn: AveragingNetwork,
-    process: Process,
-    progress: Progress | None = None,
+    laboratory: BenchProtocol, chip: NominalChip, onn: AveragingNetwork, process: Process
 ) -> CalibrationResult:
-    """Calibrate a chip on a bench so that it computes its network.
-
-    Args:
-        laboratory: The bench.
-        chip: The nominal chip.
-        onn: The network.
-        process: Process of the cards.
-        progress: Called after each step with the name of the stage (``fit``, ``tune``, ``round`` or ``words``) and the
-            largest rms matrix error of a layer.
+    """Calibrate a chip on a bench so that it computes its network of words.
 
     Raises:
         RangeError: No heater has any effect, or the range of the drive or of the electronics is too small.
@@ -141,94 +126,179 @@ def calibrate(
             "the chip is a level of a cascade, whose outputs or inputs have fractions of levels; calibration supports "
             "single chips only: give remainder = false and finer_input = false"
         )
-    problem = ProgrammingProblem(
-        chip.structure, chip.board, layer_targets(onn, chip.board), float(process.guide.wavelength_nm), process
-    )
-    heaters = design_heater_model(chip, laboratory)
-    layers = bench_layers(problem, laboratory)
-    report = progress if progress is not None else _silent
+    problem = programming_problem(chip, layer_targets(onn, chip.board), process)
+    heaters, layers = design_heater_model(chip, laboratory), bench_layers(problem, laboratory)
     efficiency = measure_efficiencies(laboratory, layers, heaters, heaters.quantise(chip.voltage_v))
-    session = CalibrationSession(laboratory, chip, problem, heaters, layers, sample_words(onn.task, layers))
-    candidates, history = list[CandidateSetting](), list[Floats]()
+    session = _WordSession(laboratory, chip, problem, heaters, layers, sample_words(onn.task, layers))
+    candidates = list[_RankedSetting]()
     for state, fitted_heaters in program_by_twin(laboratory, problem, layers, heaters, efficiency):
-        report("fit", float(state.sizes.max()))
-        history.append(state.sizes[np.newaxis])
         session = replace(session, heaters=fitted_heaters)
         candidates.append(session.trimmed(state))
         if candidates[-1].rank <= session.good_rank:
             break
-    fitted = min(candidates, key=lambda one: one.rank)
-    result = StartResult(fitted.setting, fitted.setting, (fitted.rank[0],) * 2, fitted.rank)
+    fitted = result = min(candidates, key=lambda one: one.rank)
     if fitted.rank > session.good_rank:
-        tuned, rounds = session.tuned(fitted, 2.0 * np.pi / efficiency, report)
-        history.append(rounds)
-        result = min(tuned, result, key=lambda one: one.rank)
-    return CalibrationResult(
-        fitted=fitted.setting,
-        rounded=result.rounded,
-        tuned=result.tuned,
-        wrong_symbols=result.wrong_symbols,
-        efficiency=efficiency,
-        broken=tuple(chip.structure.channel[i] for i in np.flatnonzero(np.isnan(efficiency)).tolist()),
-        history=np.concatenate(history),
-        settings=laboratory.settings,
-        readings=laboratory.readings,
-    )
+        result = min(session.tuned(fitted, 2.0 * np.pi / efficiency), fitted, key=lambda one: one.rank)
+    broken = tuple(chip.structure.channel[i] for i in np.flatnonzero(np.isnan(efficiency)).tolist())
+    return CalibrationResult(fitted.setting, result.setting, efficiency, broken)
 
 
-def _silent(what: str, error: float) -> None:
-    """Ignore progress."""
+def calibrate_network(
+    laboratory: BenchProtocol, chip: NominalChip, network: GeneralNetwork, factors: Sequence[LayerFactor]
+) -> tuple[ChipSetting, ChipSetting]:
+    """Calibrate a chip on a bench so that its layers realise those of a general network, without words.
+
+    Photodiodes read the powers in the output fibres. The electronics follow from the measured layers.
+
+    Returns:
+        The setting programmed by the digital twin, and that after tuning in the loop. The former has the nominal
+        electronics if the measured chip would need gains or offsets beyond the card's range.
+
+    Raises:
+        RangeError: No heater has any effect, or the range of the drive or of the electronics is too small.
+        ValueError: Chip, bench and network do not belong together.
+    """
+    session = _network_session(laboratory, chip, network, factors)
+    heaters, parts = session.heaters, session.bench_layers(blocks.part_targets(session.problem.targets))
+    efficiency = session.efficiencies(heaters.quantise(chip.voltage_v))
+    found = list(program_by_twin(laboratory, session.problem, parts, heaters, efficiency))
+    best, fitted_heaters = min(found, key=lambda one: _total(one[0].sizes))
+    session = replace(session, heaters=fitted_heaters)
+    try:
+        fitted = session.setting(best)
+    except RangeError:
+        # tuning may still succeed, such as where a row has the opposite sign
+        fitted = session.designed(best)
+    else:
+        if _sufficient(best):
+            return fitted, fitted
+    tuned = session.setting(session.rounded(best.layers, best.voltage_v, 2.0 * np.pi / efficiency, RESTARTS))
+    return fitted, fitted if _total(tuned.error) >= _total(fitted.error) else tuned
+
+
+def retune_network(
+    laboratory: BenchProtocol,
+    chip: NominalChip,
+    network: GeneralNetwork,
+    factors: Sequence[LayerFactor],
+    voltage_v: Floats,
+) -> ChipSetting:
+    """Tune a chip that has drifted in the loop, from the (H,) voltages in use, and set its electronics again.
+
+    Raises:
+        RangeError: No heater has any effect, or the range of the drive or of the electronics is too small.
+        ValueError: Chip, bench and network do not belong together.
+    """
+    session = _network_session(laboratory, chip, network, factors)
+    heaters, start = session.heaters, session.heaters.quantise(voltage_v)
+    parts = session.parts_at(start)
+    state = measure_setting(laboratory, with_adjustable_shifts(parts, heaters, start), heaters, start)
+    if _sufficient(state):
+        return session.setting(state)
+    tuned = session.setting(session.rounded(parts, start, 2.0 * np.pi / session.efficiencies(start), 0))
+    return session.setting(state) if _total(tuned.error) >= _total(state.sizes) else tuned
+
+
+def _total(sizes: Floats) -> float:
+    """Return the rms of the errors of all layers and parts."""
+    return float(np.sqrt(np.mean(sizes**2)))
+
+
+def _sufficient(state: MeasuredSetting) -> bool:
+    """Return whether no layer or part of a layer has to be tuned in the loop."""
+    return bool(np.all(state.sizes <= sufficient_errors(state.layers)))
+
+
+def programming_problem(chip: NominalChip, targets: tuple[LayerTarget, ...], process: Process) -> ProgrammingProblem:
+    """Return the programming problem of a nominal chip at the carrier of its process."""
+    return ProgrammingProblem(chip.structure, chip.board, targets, float(process.guide.wavelength_nm), process)
 
 
 @dataclass(frozen=True, eq=False)
-class CandidateSetting:
-    """A heater setting with trimmed electronics.
-
-    Attributes:
-        setting: Heaters and electronics. They are the nominal electronics if the measured chip would need gains or
-            offsets beyond the card's range.
-        rank: Sort key; lower is better. See :attr:`word_tuning.EvaluatedSetting.rank`.
-    """
-
-    setting: ChipSetting
-    rank: tuple[int, float]
-
-
-@dataclass(frozen=True, eq=False)
-class StartResult:
-    """Result of one attempt at in-loop and end-to-end tuning.
-
-    Attributes:
-        rounded: Setting before end-to-end tuning.
-        tuned: Setting after end-to-end tuning.
-        wrong_symbols: Numbers of wrong symbols before and after end-to-end tuning.
-        rank: Sort key; lower is better. See :attr:`word_tuning.EvaluatedSetting.rank`.
-    """
-
-    rounded: ChipSetting
-    tuned: ChipSetting
-    wrong_symbols: tuple[int, int]
-    rank: tuple[int, float]
-
-
-@dataclass(frozen=True, eq=False)
-class CalibrationSession:
-    """Bench, chip and models of one calibration.
-
-    Attributes:
-        laboratory: The bench.
-        chip: The nominal chip.
-        problem: Programming problem of the nominal chip.
-        heaters: Design model of the heaters, with the fitted crosstalk once it is known.
-        layers: The layers.
-        words: Sample of inputs that settings are judged by.
-    """
+class _Session:
+    """Bench, chip and models of one calibration; ``heaters`` have the fitted crosstalk once it is known."""
 
     laboratory: BenchProtocol
     chip: NominalChip
     problem: ProgrammingProblem
     heaters: HeaterModel
     layers: tuple[BenchLayer, ...]
+
+    def bias(self, voltage_v: Floats) -> Bias:
+        """Return a bias without electronics; codes are the nearest at the drive's full number of bits."""
+        chip, heaters = self.chip, self.heaters
+        order = np.argsort(np.array(chip.structure.channel))
+        bits = int(chip.process.drive.dac_bits)
+        phase = heaters.phases(voltage_v)
+        step = heaters.full_scale_v / (2**bits - 1)
+        return Bias(
+            process=chip.process.name,
+            circuit=chip.name,
+            dac_bits=bits,
+            labels=tuple(chip.structure.channel[i] for i in order),
+            phase_rad=phase[order],
+            power_w=(phase * heaters.power_pi_w / np.pi)[order],
+            voltage_v=voltage_v[order],
+            code=np.rint(voltage_v / step).astype(np.int64)[order],
+        )
+
+    def measured_bias(self, voltage_v: Floats) -> Bias:
+        """Measure the layers at (H,) voltages and return the bias with electronics that match the measurement.
+
+        Raises:
+            RangeError: A neuron needs a gain or offset beyond the card's range.
+        """
+        layers, matrices, process = self.layers, self.problem.targets, self.problem.process
+        bits = int(process.activation.resolution_bits)
+        (responses,) = measure_layers(self.laboratory, layers, voltage_v[np.newaxis])
+        sent = _sent(layers[0], responses[0], bits)
+
+        def detect(target: LayerTarget, balance: Floats | None) -> LinearResponse:
+            measured = detection_coefficients(layers[target.index], responses[target.index], balance)
+            return replace(measured, coefficient=measured.coefficient * sent) if target.index == 0 else measured
+
+        gains = receiver_gains(layers[-1], responses[-1])
+        scale = round_significant(1.0 / np.sqrt(np.maximum(gains, np.finfo(np.float64).tiny)), bits)
+        return replace(
+            self.bias(voltage_v),
+            activations=neuron_electronics(detect, matrices, self.chip.board, process),
+            outputs=dict(zip(matrices[-1].plus, scale.tolist(), strict=True)),
+            inputs={labels[0]: level for labels, level in zip(matrices[0].inputs, sent.tolist(), strict=True)},
+        )
+
+    def rounded(
+        self, layers: tuple[BenchLayer, ...], voltage_v: Floats, turn_rad: Floats, restarts: int
+    ) -> MeasuredSetting:
+        """Tune layers or their parts in the loop from (H,) voltages, and round their voltages jointly to DAC codes."""
+        active = np.arange(len(layers))
+
+        def jacobians(at: MeasuredSetting) -> list[Floats]:
+            return measure_jacobians(self.laboratory, self.heaters, turn_rad, at, active)
+
+        state = tune_layers(self.laboratory, layers, self.heaters, turn_rad, voltage_v, restarts)
+        return round_to_codes(self.laboratory, self.heaters, state, jacobians)
+
+
+def _sent(layer: BenchLayer, response: LayerResponse, bits: int) -> Floats:
+    """Return (J,) levels of the sources, rounded to their converters, which have as many bits as the neurons'."""
+    if layer.target.last:
+        return np.ones(layer.sources.size)
+    levels = source_levels(layer, detection_coefficients(layer, response).coefficient)
+    return np.minimum(round_significant(levels, bits), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _RankedSetting:
+    """A setting and its rank, a sort key of which lower is better, see :attr:`word_tuning.EvaluatedSetting.rank`."""
+
+    setting: ChipSetting
+    rank: tuple[int, float]
+
+
+@dataclass(frozen=True, eq=False)
+class _WordSession(_Session):
+    """Calibration of a chip of words; settings are judged by a sample of inputs."""
+
     words: WordSample
 
     @property
@@ -245,96 +315,66 @@ class CalibrationSession:
     def _network_margin(self) -> float:
         return float(0.5 - np.abs(self.words.network_level - self.words.ideal_level).max())
 
-    def trimmed(self, state: MeasuredSetting) -> CandidateSetting:
-        """Complete a heater setting with electronics that match the measurement and are trimmed to the words."""
-        context = self._context()
-        try:
-            setting = self.setting(state)
-        except RangeError:
-            designed = self.chip.bias
-            bias = replace(self._bias(state.voltage_v), activations=designed.activations, outputs=designed.outputs)
-            setting = ChipSetting(state.voltage_v, bias, state.sizes)
-        best = _trimmed(context, context.evaluate(state.voltage_v, self._electronics(setting)))
-        bias = with_electronics(self._bias(state.voltage_v), self.chip.board, self.layers, best.electronics)
-        return CandidateSetting(ChipSetting(state.voltage_v, bias, state.sizes), best.rank)
-
+    @property
     def _context(self) -> TuningContext:
         return TuningContext(self.laboratory, self.heaters, self.layers, self.problem.process, self.words)
 
-    def _electronics(self, setting: ChipSetting) -> ElectronicsSettings:
-        return electronics_of(setting.bias, self.chip.board, self.layers)
+    def trimmed(self, state: MeasuredSetting) -> _RankedSetting:
+        """Complete a heater setting with electronics that match the measurement and are trimmed to the words.
 
-    def setting(self, state: MeasuredSetting) -> ChipSetting:
-        """Measure the layers at a heater setting and complete it with electronics that match the measurement.
-
-        Raises:
-            RangeError: A neuron needs a gain or offset beyond the card's range.
+        They start at the nominal electronics if the measured chip would need gains or offsets beyond the card's range.
         """
-        bias = measured_bias(self.laboratory, self.chip, self.problem, self.heaters, self.layers, state.voltage_v)
-        return ChipSetting(state.voltage_v, bias, state.sizes)
+        try:
+            bias = self.measured_bias(state.voltage_v)
+        except RangeError:
+            designed = self.chip.bias
+            bias = replace(self.bias(state.voltage_v), activations=designed.activations, outputs=designed.outputs)
+        best = _trimmed(self._context, self._context.evaluate(state.voltage_v, self._electronics(bias)))
+        return self._ranked(best, state)
 
-    def tuned(self, start: CandidateSetting, turn_rad: Floats, report: Progress) -> tuple[StartResult, Floats]:
+    def _electronics(self, bias: Bias) -> ElectronicsSettings:
+        return electronics_of(bias, self.chip.board, self.layers)
+
+    def _ranked(self, best: EvaluatedSetting, state: MeasuredSetting) -> _RankedSetting:
+        bias = with_electronics(self.bias(best.voltage_v), self.chip.board, self.layers, best.electronics)
+        return _RankedSetting(ChipSetting(best.voltage_v, bias, state.sizes), best.rank)
+
+    def tuned(self, start: _RankedSetting, turn_rad: Floats) -> _RankedSetting:
         """Tune end to end, and before it layer by layer if words are wrong or their margin remains small.
 
         Layers of a setting that reads every word have small errors, mostly of the rounding to DAC codes, which tuning
         layer by layer does not reduce. Stuck layers are restarted only if words are wrong or the margin is small,
         because matrix errors that do not affect the words are harmless.
 
-        Args:
-            start: Setting to start from.
-            turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
-            report: Called after each step with the name of the stage and the largest rms matrix error of a layer.
-
-        Returns:
-            The best result, and the (rounds, layers) rms matrix errors.
-
         Raises:
             RangeError: A neuron needs a gain or offset beyond the card's range.
         """
-        results, range_errors = list[StartResult](), list[RangeError]()
-        history, voltage_v = [np.zeros((0, len(self.layers)))], start.setting.voltage_v
-        active = np.arange(len(self.layers))
+        results, range_errors = list[_RankedSetting](), list[RangeError]()
+        voltage_v = start.setting.voltage_v
         if start.rank[0] == 0:
-            results.append(self._tuned_end_to_end(start.setting))
-            report("words", float(results[-1].tuned.error.max()))
+            results.append(self._tuned_end_to_end(voltage_v, start.setting.bias))
             if results[-1].rank <= self.sufficient_rank:
-                return results[-1], history[0]
-
-        def measured(state: MeasuredSetting) -> list[Floats]:
-            return measure_jacobians(self.laboratory, self.heaters, turn_rad, state, active)
-
+                return results[-1]
         for restarts in (0, RESTARTS):
-            tuning = tune_layers(self.laboratory, self.layers, self.heaters, turn_rad, voltage_v, report, restarts)
-            history.append(tuning.history)
-            rounded = round_to_codes(self.laboratory, self.heaters, tuning.state, measured)
-            report("round", float(rounded.sizes.max()))
-            voltage_v = rounded.voltage_v
+            voltage_v = self.rounded(self.layers, voltage_v, turn_rad, restarts).voltage_v
             try:
-                results.append(self._tuned_end_to_end(self.setting(rounded)))
+                results.append(self._tuned_end_to_end(voltage_v, self.measured_bias(voltage_v)))
             except RangeError as fault:
                 range_errors.append(fault)
                 continue
-            report("words", float(results[-1].tuned.error.max()))
             if results[-1].rank <= self.sufficient_rank:
                 break
         if not results:
             raise range_errors[-1]
-        return min(results, key=lambda one: one.rank), np.concatenate(history)
+        return min(results, key=lambda one: one.rank)
 
-    def _tuned_end_to_end(self, start: ChipSetting) -> StartResult:
-        """Tune end to end from a setting."""
-        context = self._context()
-        first = _trimmed(context, context.evaluate(start.voltage_v, self._electronics(start)))
-        best = tune_to_words(context, start.voltage_v, first.electronics)
+    def _tuned_end_to_end(self, voltage_v: Floats, bias: Bias) -> _RankedSetting:
+        context = self._context
+        first = _trimmed(context, context.evaluate(voltage_v, self._electronics(bias)))
+        best = tune_to_words(context, voltage_v, first.electronics)
         best = min(best, _trimmed(context, best), key=lambda one: one.rank)
         layers = with_adjustable_shifts(self.layers, self.heaters, best.voltage_v)
-        state = measure_setting(self.laboratory, layers, self.heaters, best.voltage_v)
-        bias = with_electronics(self._bias(best.voltage_v), self.chip.board, self.layers, best.electronics)
-        wrong = first.passage.wrong_symbols, best.passage.wrong_symbols
-        return StartResult(start, ChipSetting(best.voltage_v, bias, state.sizes), wrong, best.rank)
-
-    def _bias(self, voltage_v: Floats) -> Bias:
-        return bias_of_voltages(self.chip, self.heaters, voltage_v)
+        return self._ranked(best, measure_setting(self.laboratory, layers, self.heaters, best.voltage_v))
 
 
 def _trimmed(context: TuningContext, start: EvaluatedSetting) -> EvaluatedSetting:
@@ -347,3 +387,62 @@ def _trimmed(context: TuningContext, start: EvaluatedSetting) -> EvaluatedSettin
             break
         best = trial
     return best
+
+
+@dataclass(frozen=True, eq=False)
+class _NetworkSession(_Session):
+    """Calibration of the chip of a general network; its layers may be in parts, see :func:`blocks.part_targets`."""
+
+    network: GeneralNetwork
+
+    def bench_layers(self, targets: tuple[LayerTarget, ...]) -> tuple[BenchLayer, ...]:
+        """Return other targets of the chip in terms of the bench's channels."""
+        return bench_layers(replace(self.problem, targets=targets), self.laboratory)
+
+    def parts_at(self, voltage_v: Floats) -> tuple[BenchLayer, ...]:
+        """Return the parts of the layers with the electronics that rows need at (H,) voltages."""
+        (responses,) = measure_layers(self.laboratory, self.layers, voltage_v[np.newaxis])
+
+        def detect(target: LayerTarget) -> LinearResponse:
+            return detection_coefficients(self.layers[target.index], responses[target.index])
+
+        whole = self.problem.targets
+        return self.bench_layers(blocks.with_electronics(whole, blocks.part_targets(whole), detect))
+
+    def efficiencies(self, voltage_v: Floats) -> Floats:
+        """Measure the (H,) efficiencies of the heaters around (H,) voltages, one heater of every block at a time."""
+        layers = self.bench_layers(blocks.block_targets(self.problem.targets))
+        return measure_efficiencies(self.laboratory, layers, self.heaters, voltage_v)
+
+    def setting(self, state: MeasuredSetting) -> ChipSetting:
+        """Complete a heater setting with electronics that match the measurement."""
+        bias = self.measured_bias(state.voltage_v)
+        values = self.network.task.input_values().tolist()
+        labels = [label for row in self.chip.board.inputs for label in row]
+        # a source that is attenuated sends its largest value with less than full amplitude
+        scales = {label: value / bias.inputs[label] for label, value in zip(labels, values, strict=True)}
+        offsets = output_offsets(self.problem.targets[-1])
+        bias = replace(bias, inputs={}, input_scales=scales, output_offsets=offsets, phases=self.chip.bias.phases)
+        return ChipSetting(state.voltage_v, bias, state.sizes)
+
+    def designed(self, state: MeasuredSetting) -> ChipSetting:
+        """Complete a heater setting with the nominal electronics."""
+        nominal = self.chip.bias
+        bias = replace(
+            self.bias(state.voltage_v),
+            activations=nominal.activations,
+            outputs=nominal.outputs,
+            phases=nominal.phases,
+            input_scales=nominal.input_scales,
+            output_offsets=nominal.output_offsets,
+        )
+        return ChipSetting(state.voltage_v, bias, state.sizes)
+
+
+def _network_session(
+    laboratory: BenchProtocol, chip: NominalChip, network: GeneralNetwork, factors: Sequence[LayerFactor]
+) -> _NetworkSession:
+    """Prepare the models of a calibration."""
+    problem = programming_problem(chip, layer_targets(network, chip.board, factors), chip.process)
+    layers, heaters = bench_layers(problem, laboratory), design_heater_model(chip, laboratory)
+    return _NetworkSession(laboratory, chip, problem, heaters, layers, network)

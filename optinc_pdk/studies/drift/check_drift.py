@@ -15,9 +15,8 @@ import numpy as np
 from optinc_pdk.drive import RangeError
 from optinc_pdk.simulate import UnsettledError
 from optinc_pdk.studies.chip_checks import AFTER, BiasedSetting, SampleConditions
-from optinc_pdk.studies.drift.drift_points import DriftPoint, check_steps
-from optinc_pdk.studies.drift.plots import DriftPanel
-from optinc_pdk.studies.drift.scenarios import DriftScenario, samples_in_time
+from optinc_pdk.studies.drift.drift_picture import DriftPanel
+from optinc_pdk.studies.drift.scenarios import DriftPoint, DriftScenario, outcomes_in_time, samples_in_time
 from optinc_pdk.studies.montecarlo.study import YieldStudy, sample_seed
 from optinc_pdk.studies.montecarlo.summary_text import percent
 from optinc_pdk.studies.outcomes import CheckOutcome, CheckSummary, Quantity
@@ -109,24 +108,30 @@ class CheckDrift:
         # only checks of matrices and general networks tune chips in service
         check: Any = work.check
         states = samples_in_time(work.chip, service.sample, work.imperfections, scenario, hours)
-        steps = sorted(check_steps(len(states), CALIBRATIONS) - {0})
-        outcome = work.outcome_of(service.sample, setting, service.conditions)
-        points, applied, failed = [DriftPoint(service.index, scenario.name, tracked, 0.0, outcome)], 0, 0
-        for step in steps:
-            state = states[step - 1]
-            conditions = replace(service.conditions, seed=sample_seed(service.conditions.seed, step))
-            found = [work.outcome_of(state, setting, conditions)]
-            if tracked:
-                try:
-                    setting, count = check.recalibrated(state, conditions, setting)
-                except (RangeError, UnsettledError, np.linalg.LinAlgError):
-                    failed += 1
-                else:
-                    applied += count
-                found.append(work.outcome_of(state, setting, conditions))
-            share = step / len(states)
-            points += [DriftPoint(service.index, scenario.name, tracked, share, outcome) for outcome in found]
-        return points, CalibrationEffort(len(steps) if tracked else 0, applied, failed)
+        applied = failed = 0
+
+        def conditions(step: int) -> SampleConditions:
+            return replace(service.conditions, seed=sample_seed(service.conditions.seed, step))
+
+        def outcome(state: ChipSample, step: int) -> CheckOutcome:
+            found: CheckOutcome = work.outcome_of(state, setting, conditions(step))
+            return found
+
+        def calibrate(state: ChipSample, step: int) -> None:
+            nonlocal setting, applied, failed
+            try:
+                setting, count = check.recalibrated(state, conditions(step), setting)
+            except (RangeError, UnsettledError, np.linalg.LinAlgError):
+                failed += 1
+            else:
+                applied += count
+
+        found = [(0.0, [work.outcome_of(service.sample, setting, service.conditions)])]
+        found += outcomes_in_time(states, CALIBRATIONS, outcome, calibrate if tracked else None, False)
+        points = [
+            DriftPoint(service.index, scenario.name, tracked, share, each) for share, some in found for each in some
+        ]
+        return points, CalibrationEffort(len(found) - 1 if tracked else 0, applied, failed)
 
     def row(self, outcome: CheckOutcome) -> tuple[Any, ...]:
         """Return the values of the columns."""

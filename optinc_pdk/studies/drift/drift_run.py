@@ -17,9 +17,8 @@ from optinc_pdk.io.writing import csv_text
 from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.studies.chip_checks import WordCheck
 from optinc_pdk.studies.drift.check_drift import CheckDrift, checked_lines
-from optinc_pdk.studies.drift.drift_points import DriftPoint
-from optinc_pdk.studies.drift.plots import DriftPanel, DriftTrack
-from optinc_pdk.studies.drift.scenarios import SCENARIOS, DriftScenario, changes, check_hours
+from optinc_pdk.studies.drift.drift_picture import DriftPanel, DriftTrack
+from optinc_pdk.studies.drift.scenarios import SCENARIOS, DriftPoint, DriftScenario, changes, check_hours
 from optinc_pdk.studies.drift.word_drift import WordDrift, word_lines
 from optinc_pdk.studies.montecarlo.study import YieldStudy
 from optinc_pdk.studies.montecarlo.summary_text import noise_text
@@ -155,7 +154,7 @@ def run_drift(
         "faults": [fault.to_json() for fault in faults],
     }
     # matplotlib takes long to import, and a run that is refused draws nothing
-    from optinc_pdk.studies.drift.plots import drift_png
+    from optinc_pdk.studies.drift.drift_picture import drift_png
 
     caption = f"{name}, {samples} calibrated sample{'s' * (samples != 1)}, seed {study.work.seed}"
     tracks = list(_tracks(study, points))

@@ -1,15 +1,21 @@
-"""Scenarios of drift: a random walk of every heater's resistance, or a change of the temperature of the whole chip."""
+"""Scenarios of drift: a random walk of every heater's resistance, or a change of the temperature of the whole chip.
+
+A chip is checked at some times of a scenario, with and without correction.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Generic
 
 import numpy as np
 
 from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import KINDS
 from optinc_pdk.errors import InputError
+from optinc_pdk.studies.outcomes import Outcome
 from optinc_pdk.studies.variation.imperfections import Imperfections
 from optinc_pdk.studies.variation.nominal_chip import NominalChip
 from optinc_pdk.studies.variation.sampling import ChipSample, drifted_sample
@@ -131,3 +137,50 @@ def samples_in_time(
     walk = resistance_walk(chip, imperfections, sample.seed, hours, steps, scenario.walk)
     kelvin = scenario.kelvin * np.arange(1, steps + 1) / steps
     return [drifted_sample(chip, sample, row, change) for row, change in zip(walk, kelvin.tolist(), strict=True)]
+
+
+@dataclass(frozen=True)
+class DriftPoint(Generic[Outcome]):
+    """What one chip computes at one time of a scenario.
+
+    Attributes:
+        sample: Index of the sample.
+        scenario: Name of the scenario.
+        tracked: Whether the chip is tracked, or calibrated again.
+        share: Share of the scenario's time that has passed, 0 … 1.
+        outcome: What the chip computes, with the noise of the study. A chip that is tracked by pilot words has one
+            point at a time, the worse one of those before and after the correction; one that is calibrated again has
+            both.
+    """
+
+    sample: int
+    scenario: str
+    tracked: bool
+    share: float
+    outcome: Outcome
+
+
+def outcomes_in_time(
+    states: Sequence[ChipSample],
+    checks: int,
+    computed: Callable[[ChipSample, int], Outcome],
+    correct: Callable[[ChipSample, int], None] | None,
+    every_step: bool,
+) -> Iterator[tuple[float, list[Outcome]]]:
+    """Yield, at up to ``checks`` times after the start, the share of the time that has passed and what a chip computes.
+
+    Args:
+        states: The chip after each step.
+        checks: Number of times.
+        computed: Returns what the chip computes at a step.
+        correct: Corrects the chip at a step; what it computes is then yielded before and after it. None for never.
+        every_step: Whether the chip is corrected at every step, and not only when it is checked.
+    """
+    checked = set(np.rint(np.linspace(0, len(states), min(checks, len(states)) + 1)).astype(int).tolist())
+    for step, state in enumerate(states, start=1):
+        found = [computed(state, step)] if step in checked else []
+        if correct is not None and (every_step or found):
+            correct(state, step)
+            found += [computed(state, step)] if found else []
+        if found:
+            yield step / len(states), found

@@ -1,24 +1,172 @@
-"""Drift of chips that average words, with and without tracking: statistics, table and text."""
+"""Drift of chips that average words, with and without tracking: words against time, statistics, table and text."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from optinc_pdk.studies.drift.drift_points import DriftPoint
-from optinc_pdk.studies.drift.plots import DriftPanel
-from optinc_pdk.studies.drift.scenarios import DriftScenario
-from optinc_pdk.studies.drift.service import ServiceChip, ServiceEffort, drift_points, start_service
-from optinc_pdk.studies.montecarlo.study import YieldStudy
+import numpy as np
+
+from optinc_pdk.circuit import Bias
+from optinc_pdk.errors import InputError
+from optinc_pdk.networks import AveragingNetwork
+from optinc_pdk.simulate.programming.targets import layer_targets
+from optinc_pdk.studies.calibration.heater_model import design_heater_model
+from optinc_pdk.studies.calibration.measurement import bench_layers
+from optinc_pdk.studies.calibration.procedure import ChipSetting, calibrate, programming_problem
+from optinc_pdk.studies.calibration.virtual_bench import VirtualBench
+from optinc_pdk.studies.calibration.word_transmission import electronics_of, sample_words, with_electronics
+from optinc_pdk.studies.chip_checks import BENCH_AVERAGES, WordCheck
+from optinc_pdk.studies.drift.drift_picture import DriftPanel
+from optinc_pdk.studies.drift.scenarios import DriftPoint, DriftScenario, outcomes_in_time, samples_in_time
+from optinc_pdk.studies.drift.tracking import (
+    ServiceSetting,
+    TrackingModel,
+    choose_pilots,
+    learn_again,
+    learn_tracking,
+    track,
+)
+from optinc_pdk.studies.montecarlo.study import YieldStudy, sample_seed, scaled_noise
 from optinc_pdk.studies.montecarlo.summary_text import percent, rate_text
 from optinc_pdk.studies.outcomes import WordOutcome
+from optinc_pdk.studies.variation.sampling import ChipSample, draw_sample
 
+CHECKS = 25
+"""Times in a scenario, besides its start, at which all words are read."""
 PANELS = (
     DriftPanel("exact words / %", 100.0, (-3.0, 103.0)),
     DriftPanel("margin in levels", 1.0, (-0.52, 0.52), 0.0, -0.5),
 )
 """Share of exact words, and margin."""
+
+
+@dataclass(frozen=True)
+class ServiceEffort:
+    """Effort of tracking one chip in one scenario.
+
+    Attributes:
+        steps: Number of tracking steps.
+        pilots: Number of pilot words.
+        transmissions: Number of settings at which they are sent in one round.
+        rounds: Number of rounds of all steps.
+        learnt: Number of times that the linear model was measured again.
+        turns: Number of whole turns of heaters.
+        processor_s: Processor time of all steps, without the simulation of the chip.
+    """
+
+    steps: int
+    pilots: int
+    transmissions: int
+    rounds: int
+    learnt: int
+    turns: int
+    processor_s: float
+
+
+@dataclass(frozen=True, eq=False)
+class ServiceChip:
+    """A sampled and calibrated chip at the start of its service.
+
+    Attributes:
+        work: Parameters of the samples.
+        index: Index of the sample.
+        sample: Its parameters, which tracking must not use.
+        bench: The bench with the chip, for what tracking reads.
+        model: What tracking knows of the chip.
+        setting: The calibrated setting.
+        bias: Bias with this setting.
+    """
+
+    work: YieldStudy
+    index: int
+    sample: ChipSample
+    bench: VirtualBench
+    model: TrackingModel
+    setting: ServiceSetting
+    bias: Bias
+
+    def words(self, sample: ChipSample, setting: ServiceSetting, step: int = 0) -> WordOutcome:
+        """Return the words that servers read of a chip at a setting, with the noise of the study.
+
+        The random numbers of the noise depend on the tracking step.
+        """
+        work, chip = self.work, self.work.chip
+        bias = with_electronics(self.bias, chip.board, self.model.layers, setting.electronics)
+        conditions = work.conditions(work.imperfections, sample_seed(self.sample.seed, step))
+        outcome: WordOutcome = work.outcome_of(sample, ChipSetting(setting.voltage_v, bias, np.zeros(0)), conditions)
+        return outcome
+
+
+def start_service(work: YieldStudy, index: int) -> ServiceChip:
+    """Sample a chip, calibrate it, and measure what tracking needs.
+
+    Raises:
+        InputError: The study has no network.
+        RangeError: The chip cannot be calibrated within the range of its drive and its electronics.
+    """
+    chip, process = work.chip, work.chip.process
+    onn: AveragingNetwork | None = work.check.onn if isinstance(work.check, WordCheck) else None
+    if onn is None:
+        raise InputError("drift is that of calibrated chips: give a network")
+    seed, bits = sample_seed(work.seed, index), work.imperfections.effective_bits
+    sample = draw_sample(chip, work.imperfections, seed)
+    noise = scaled_noise(work.noise, work.imperfections)
+    bench = VirtualBench(chip, sample, bits, noise, seed, BENCH_AVERAGES)
+    found = calibrate(bench, chip, onn, process)
+    layers = bench_layers(programming_problem(chip, layer_targets(onn, chip.board), process), bench)
+    pilots = choose_pilots(sample_words(onn.task, layers), layers)
+    electronics = electronics_of(found.tuned.bias, chip.board, layers)
+    voltage_v = found.tuned.voltage_v
+    setting = ServiceSetting(voltage_v, electronics, np.zeros_like(voltage_v))
+    heaters = design_heater_model(chip, bench)
+    # tracking sends the same pilots at several settings
+    bench.reuses_batches = True
+    model = learn_tracking(bench, layers, heaters, 2.0 * np.pi / found.efficiency, process, pilots, setting)
+    return ServiceChip(work, index, sample, bench, model, setting, found.tuned.bias)
+
+
+def drift_points(
+    service: ServiceChip, scenario: DriftScenario, hours: float, tracked: bool
+) -> tuple[list[DriftPoint[WordOutcome]], ServiceEffort]:
+    """Let a chip drift, from the start of its service, and read its words in time.
+
+    Returns:
+        Words in time, the start included, and the effort of tracking.
+
+    Raises:
+        InputError: The time is not positive, or the card has no temperature coefficient.
+    """
+    work, bench = service.work, service.bench
+    states = samples_in_time(work.chip, service.sample, work.imperfections, scenario, hours)
+    setting, model = service.setting, service.model
+    rounds = learnt = turns = 0
+    spent = 0.0
+
+    def words(state: ChipSample, step: int) -> WordOutcome:
+        return service.words(state, setting, step)
+
+    def follow(state: ChipSample, step: int) -> None:
+        nonlocal setting, model, rounds, learnt, turns, spent
+        bench.hold(state)
+        start, simulated = time.process_time(), bench.simulated_s
+        setting, effort = track(bench, model, setting)
+        spent += time.process_time() - start - (bench.simulated_s - simulated)
+        rounds, turns = rounds + effort.rounds, turns + effort.turns
+        if not effort.settled and not effort.turns:
+            model, learnt = learn_again(bench, model, setting), learnt + 1
+
+    found = [(0.0, [words(service.sample, 0)])]
+    found += outcomes_in_time(states, CHECKS, words, follow if tracked else None, True)
+    bench.hold(service.sample)
+    points = [
+        DriftPoint(service.index, scenario.name, tracked, share, min(some, key=lambda one: (one.exact, one.margin)))
+        for share, some in found
+    ]
+    sent = (len(states), len(model.pilots.amplitude), len(model.references)) if tracked else (0, 0, 0)
+    return points, ServiceEffort(*sent, rounds, learnt, turns, max(spent, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +203,6 @@ class WordDrift:
 
     def statistics(self, points: Sequence[DriftPoint[WordOutcome]]) -> dict[str, Any]:
         """Return the statistics of all chips in one scenario, with or without tracking."""
-
         end = [one.outcome for one in points if one.share == 1.0]
         chips = {one.sample for one in points}
         lost = {one.sample for one in points if one.outcome.exact < one.outcome.inputs}

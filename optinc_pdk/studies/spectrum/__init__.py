@@ -1,15 +1,20 @@
 """Wavelength dependence: the range of carrier wavelengths over which a chip computes exactly."""
 
-from optinc_pdk.studies.spectrum.judged_points import Progress, model_range
-from optinc_pdk.studies.spectrum.points import (
-    LIGHT_NM_GHZ,
+from optinc_pdk.studies.spectrum.sweep import (
+    SweptChip,
     WavelengthPoint,
-    WavelengthRange,
     WavelengthSweep,
-    WavelengthWindow,
+    oscillator_delays,
+    sweep_wavelength,
 )
-from optinc_pdk.studies.spectrum.sweep import SweptChip, oscillator_delays, sweep_wavelength
-from optinc_pdk.studies.spectrum.windows import find_window
+from optinc_pdk.studies.spectrum.windows import (
+    LIGHT_NM_GHZ,
+    Progress,
+    WavelengthRange,
+    WavelengthWindow,
+    find_window,
+    model_range,
+)
 from optinc_pdk.validation import validate_api
 
 __all__ = [

@@ -1,22 +1,27 @@
-"""Wavelength sweep: exactness of a chip with a fixed bias, and with a new bias for each wavelength.
+"""Wavelength sweep: what a chip computes with a fixed bias, and with a new bias for each wavelength.
 
 The chip uses one carrier at a time. Detectors add the light of all wavelengths, and a heater shifts all of them, so a
 chip has no bias per channel: every channel of a link that is averaged at the same time needs its own chip.
 
-As in the models, all fibres are phase-locked at every wavelength, and heater phases do not depend on wavelength.
+As in the models, all fibres are phase-locked at every wavelength, and heater phases do not depend on wavelength. The
+oscillators of a general network's receivers are aligned to the light at every wavelength.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 
 from optinc_pdk.arrays import Floats
+from optinc_pdk.averaging.word_score import accuracy
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, detector_groups, label_tuple
 from optinc_pdk.drive import RangeError, SharedGround
+from optinc_pdk.matrices.comparison import NoLightError
 from optinc_pdk.networks import AveragingNetwork, factorise, realised_network
 from optinc_pdk.signoff.function import check_board, check_scattering, function_inputs
 from optinc_pdk.simulate import (
@@ -27,26 +32,183 @@ from optinc_pdk.simulate import (
     heater_phases,
     prepare,
     program,
+    program_matrix,
     s_matrices,
     scattering,
+    trim_offsets,
 )
 from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
-from optinc_pdk.studies.spectrum.judged_points import (
+from optinc_pdk.studies.calibration.procedure import ChipSetting
+from optinc_pdk.studies.chip_checks import BiasedSetting, MatrixCheck, NetworkCheck
+from optinc_pdk.studies.outcomes import Quantity
+from optinc_pdk.studies.spectrum.windows import (
+    LIGHT_NM_GHZ,
+    Point,
     Progress,
+    WavelengthRange,
+    WavelengthWindow,
     all_points,
-    channel_points,
     check_sweep,
     points_around,
+    window_between,
 )
-from optinc_pdk.studies.spectrum.points import LIGHT_NM_GHZ, WavelengthPoint, WavelengthRange, WavelengthSweep
-from optinc_pdk.studies.spectrum.windows import window_between
+from optinc_pdk.studies.variation.nominal_chip import NominalChip, bias_voltages
+from optinc_pdk.studies.variation.sampled_response import sample_scattering
+from optinc_pdk.studies.variation.sampling import nominal_sample
 
 _SLOPE_NM = 1e-4
 
 
+@dataclass(frozen=True)
+class WavelengthPoint:
+    """Result of all inputs of words at one carrier wavelength.
+
+    Attributes:
+        wavelength_nm: Carrier wavelength.
+        inputs: Number of inputs; 0 if the chip could not be evaluated.
+        exact: Number of inputs for which every server reads the ideal word.
+        margin: Least 0.5 - |output - ideal level| in levels; NaN if the chip could not be evaluated.
+        fault: Why the chip could not be evaluated; empty if it could.
+    """
+
+    wavelength_nm: float
+    inputs: int
+    exact: int
+    margin: float
+    fault: str = ""
+
+    @property
+    def accuracy(self) -> float:
+        """Share of exact inputs, 0 … 1; 0 if the chip could not be evaluated."""
+        return accuracy(self.exact, self.inputs)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every input is exact."""
+        return not self.fault and self.exact == self.inputs
+
+
+@dataclass(frozen=True)
+class CheckedPoint:
+    """Comparison of a chip with its target, a matrix or a general network, at one carrier wavelength.
+
+    Attributes:
+        wavelength_nm: Carrier wavelength.
+        passed: Whether it keeps all limits.
+        values: The quantities by key; empty if the chip could not be evaluated.
+        fault: Why it could not be evaluated; empty if it could.
+    """
+
+    wavelength_nm: float
+    passed: bool
+    values: Mapping[str, float]
+    fault: str = ""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sweep(Generic[Point]):
+    """What a chip computes against the carrier wavelength.
+
+    Attributes:
+        carrier_nm: Wavelength that the bias was programmed for.
+        models: Range in which the models are valid.
+        fixed: Points with the fixed bias, on the grid and close to its window; wavelengths ascend.
+        rebiased: Points with a new bias for each wavelength of the grid; wavelengths ascend.
+        fixed_window: Window of the fixed bias; None if the chip fails at the carrier.
+        rebiased_window: Window with a new bias for each wavelength; None if the chip fails at the carrier.
+        channels: Points with a new bias at the channels of a link; ``fault`` marks channels outside the models' range.
+        spacing_ghz: Channel spacing.
+    """
+
+    carrier_nm: float
+    models: WavelengthRange
+    fixed: tuple[Point, ...]
+    rebiased: tuple[Point, ...]
+    fixed_window: WavelengthWindow | None
+    rebiased_window: WavelengthWindow | None
+    channels: tuple[Point, ...]
+    spacing_ghz: float
+
+    @property
+    def served(self) -> int:
+        """Number of channels that pass with a new bias: the number of parallel chips in a link."""
+        return sum(channel.passed for channel in self.channels)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WavelengthSweep(Sweep[WavelengthPoint]):
+    """Exactness of a chip of words against the carrier wavelength; see :class:`Sweep` for the other attributes.
+
+    Attributes:
+        delays_ps: For each hidden layer, delay of the local oscillators relative to the signals.
+        by_fibre: For each hidden layer, whether its signals arrive by fibres, whose lengths can be changed; signals of
+            on-chip modulators do not.
+        matched: Points with the fixed bias and fibres that delay the signals by ``delays_ps``.
+        matched_window: Window with the fixed bias and these fibres; None if the chip is not exact at the carrier.
+    """
+
+    delays_ps: tuple[float, ...]
+    by_fibre: tuple[bool, ...]
+    matched: tuple[WavelengthPoint, ...]
+    matched_window: WavelengthWindow | None
+
+    good: ClassVar[str] = "exact"
+    columns: ClassVar = ("wavelength_nm", "inputs", "exact", "accuracy", "margin_levels", "fault")
+
+    @property
+    def shared(self) -> int:
+        """Number of channels within the window of the fixed bias. One chip can use any of them, one at a time."""
+        window = self.fixed_window
+        if window is None:
+            return 0
+        return sum(window.low_nm <= channel.wavelength_nm <= window.high_nm for channel in self.channels)
+
+    @property
+    def series(self) -> dict[str, tuple[WavelengthPoint, ...]]:
+        """All points by the name of their bias."""
+        return {"fixed": self.fixed, "matched": self.matched, "rebiased": self.rebiased, "channel": self.channels}
+
+    def row(self, point: WavelengthPoint) -> tuple[Any, ...]:
+        """Return the values of the columns; None where the chip could not be evaluated."""
+        margin = None if math.isnan(point.margin) else round(point.margin, 6)
+        return point.wavelength_nm, point.inputs, point.exact, point.accuracy, margin, point.fault
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CheckedSweep(Sweep[CheckedPoint]):
+    """Comparison of a chip with its target against the carrier wavelength; see :class:`Sweep` for other attributes.
+
+    Attributes:
+        quantities: Quantities of the comparison.
+    """
+
+    quantities: tuple[Quantity, ...]
+
+    good: ClassVar[str] = "within the limits"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Wavelength, verdict, quantities and fault."""
+        return ("wavelength_nm", "passed", *(quantity.key for quantity in self.quantities), "fault")
+
+    @property
+    def series(self) -> dict[str, tuple[CheckedPoint, ...]]:
+        """All points by the name of their bias."""
+        return {"fixed": self.fixed, "rebiased": self.rebiased, "channel": self.channels}
+
+    def row(self, point: CheckedPoint) -> tuple[Any, ...]:
+        """Return the values of the columns, with so many digits that the last bits of a solution do not count.
+
+        They are None where the chip could not be evaluated.
+        """
+        keys = [quantity.key for quantity in self.quantities]
+        values = (float(f"{point.values[key]:.6g}") if key in point.values else None for key in keys)
+        return (point.wavelength_nm, point.passed, *values, point.fault)
+
+
 @dataclass(frozen=True, eq=False)
 class SweptChip:
-    """Chip whose carrier wavelength is swept.
+    """Chip of words whose carrier wavelength is swept.
 
     Attributes:
         circuit: The extracted circuit.
@@ -62,6 +224,23 @@ class SweptChip:
     bias: Bias
     onn: AveragingNetwork
     process: Process
+    ground: SharedGround | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedChip:
+    """Chip of a matrix or a general network whose carrier wavelength is swept.
+
+    Attributes:
+        circuit: The extracted circuit.
+        chip: The nominal chip with its bias.
+        check: What is measured, and the target.
+        ground: Ground network of the heaters; ideal grounds if None.
+    """
+
+    circuit: Circuit
+    chip: NominalChip
+    check: MatrixCheck | NetworkCheck
     ground: SharedGround | None = None
 
 
@@ -96,30 +275,104 @@ def sweep_wavelength(
     check_board(subject.board, subject.onn.task)
     structure, carrier = analyse(subject.circuit), float(subject.process.guide.wavelength_nm)
     models, grid = check_sweep(structure, subject.process, grid_nm, resolution_nm, channels, spacing_ghz)
-    report = progress or (lambda what, done, total: None)
-    light, new_bias = _light(subject, structure, models), _new_bias(subject)
-    fixed_points, window = points_around(
-        _fixed_bias(subject, light, {}), carrier, grid, resolution_nm, models, "fixed bias", report
-    )
+    report = progress or _silent
+    light = _fixed_light(subject, structure, models)
     delays_ps, by_fibre, late = oscillator_delays(light, subject.board, carrier)
-    matched = points_around(
+    matched, matched_window = points_around(
         _fixed_bias(subject, light, late), carrier, grid[:0], resolution_nm, models, "matched fibres", report
     )
-    rebiased = all_points(new_bias, grid, "rebiased", report)
-    rebiased_window = window_between(new_bias, rebiased, carrier)
+    judges = _Judges(_fixed_bias(subject, light, {}), _new_bias(subject), _unusable)
+    common = judges.swept(carrier, models, grid, resolution_nm, channels, spacing_ghz, report)
     return WavelengthSweep(
-        carrier,
-        models,
-        fixed_points,
-        rebiased,
-        window,
-        rebiased_window,
-        delays_ps,
-        by_fibre,
-        *matched,
-        channel_points(new_bias, models, carrier, channels, spacing_ghz, _unusable, report),
-        spacing_ghz,
+        **common, delays_ps=delays_ps, by_fibre=by_fibre, matched=matched, matched_window=matched_window
     )
+
+
+def sweep_checked(
+    subject: CheckedChip,
+    grid_nm: Floats,
+    *,
+    resolution_nm: float,
+    channels: int,
+    spacing_ghz: float,
+    progress: Progress | None = None,
+) -> CheckedSweep:
+    """Sweep the carrier wavelength of a chip and find the windows in which it keeps its limits.
+
+    Arguments and errors are those of :func:`sweep_wavelength`.
+    """
+    chip, process = subject.chip, subject.chip.process
+    carrier = float(process.guide.wavelength_nm)
+    models, grid = check_sweep(chip.structure, process, grid_nm, resolution_nm, channels, spacing_ghz)
+    plan = prepare(chip.structure, [*_finite_ends(models), carrier], process)
+    subject = replace(subject, chip=replace(chip, plan=plan))
+    stated = subject.check.stated_setting()
+
+    def fixed(wavelength_nm: float) -> CheckedPoint:
+        return _compared(subject, stated, wavelength_nm)
+
+    def rebiased(wavelength_nm: float) -> CheckedPoint:
+        try:
+            return _compared(subject, _programmed(subject, wavelength_nm), wavelength_nm)
+        except (RangeError, UnsettledError) as fault:
+            return _not_compared(wavelength_nm, str(fault))
+
+    judges = _Judges(fixed, rebiased, _not_compared)
+    common = judges.swept(carrier, models, grid, resolution_nm, channels, spacing_ghz, progress or _silent)
+    return CheckedSweep(**common, quantities=subject.check.quantities)
+
+
+def _silent(what: str, done: int, total: int | None) -> None:
+    """Ignore progress."""
+
+
+def _finite_ends(models: WavelengthRange) -> list[float]:
+    return [wavelength for wavelength in (models.low_nm, models.high_nm) if np.isfinite(wavelength)]
+
+
+@dataclass(frozen=True)
+class _Judges(Generic[Point]):
+    """Evaluation of a chip at a wavelength: with the fixed bias, with a new bias, and one that fails with a message."""
+
+    fixed: Callable[[float], Point]
+    rebiased: Callable[[float], Point]
+    unusable: Callable[[float, str], Point]
+
+    def swept(
+        self,
+        carrier_nm: float,
+        models: WavelengthRange,
+        grid: Floats,
+        resolution_nm: float,
+        channels: int,
+        spacing_ghz: float,
+        report: Progress,
+    ) -> dict[str, Any]:
+        """Evaluate a grid, windows and channels of a link, and return the attributes of :class:`Sweep`.
+
+        The carrier is one of the channels. Channels outside the models' range are unusable.
+        """
+        points, window = points_around(self.fixed, carrier_nm, grid, resolution_nm, models, "fixed bias", report)
+        again = all_points(self.rebiased, grid, "rebiased", report)
+        again_window = window_between(self.rebiased, again, carrier_nm)
+        frequency = LIGHT_NM_GHZ / carrier_nm + spacing_ghz * (np.arange(channels) - channels // 2)
+        wavelengths = np.asarray(LIGHT_NM_GHZ / frequency[::-1])
+
+        def channel(wavelength_nm: float) -> Point:
+            if wavelength_nm in models:
+                return self.rebiased(wavelength_nm)
+            return self.unusable(wavelength_nm, f"the models are valid for {models}")
+
+        return {
+            "carrier_nm": carrier_nm,
+            "models": models,
+            "fixed": points,
+            "rebiased": again,
+            "fixed_window": window,
+            "rebiased_window": again_window,
+            "channels": all_points(channel, wavelengths, "channels", report),
+            "spacing_ghz": spacing_ghz,
+        }
 
 
 def oscillator_delays(
@@ -165,12 +418,13 @@ def oscillator_delays(
     return tuple(layers), tuple(by_fibre), delay_by_label
 
 
-def _light(subject: SweptChip, structure: CircuitOptics, models: WavelengthRange) -> Callable[[float], Scattering]:
+def _fixed_light(
+    subject: SweptChip, structure: CircuitOptics, models: WavelengthRange
+) -> Callable[[float], Scattering]:
     """Return a function that computes the S-parameters at a wavelength with the fixed bias."""
     process = subject.process
     phases = heater_phases(structure, subject.bias, process, ground=subject.ground)
-    ends = [wavelength for wavelength in (models.low_nm, models.high_nm) if np.isfinite(wavelength)]
-    plan = prepare(structure, [*ends, float(process.guide.wavelength_nm)], process)
+    plan = prepare(structure, [*_finite_ends(models), float(process.guide.wavelength_nm)], process)
 
     def at(wavelength_nm: float) -> Scattering:
         s = s_matrices(plan, phases, wavelength_nm, process)[0]
@@ -225,3 +479,38 @@ def _evaluated(light: Scattering, subject: SweptChip, bias: Bias) -> WavelengthP
 
 def _unusable(wavelength_nm: float, fault: str) -> WavelengthPoint:
     return WavelengthPoint(wavelength_nm, 0, 0, float("nan"), fault)
+
+
+def _not_compared(wavelength_nm: float, fault: str) -> CheckedPoint:
+    return CheckedPoint(wavelength_nm, False, {}, fault)
+
+
+def _light(chip: NominalChip, voltage_v: Floats, wavelength_nm: float) -> Scattering:
+    """Return the S-parameters of the nominal chip at a wavelength."""
+    return sample_scattering(chip, nominal_sample(chip), voltage_v, wavelengths_nm=wavelength_nm)
+
+
+def _compared(subject: CheckedChip, setting: BiasedSetting, wavelength_nm: float) -> CheckedPoint:
+    s = _light(subject.chip, setting.voltage_v, wavelength_nm)
+    try:
+        return CheckedPoint(wavelength_nm, *subject.check.measured(s, setting))  # type: ignore[arg-type]
+    except (NoLightError, UnsettledError) as fault:
+        return _not_compared(wavelength_nm, str(fault))
+
+
+def _programmed(subject: CheckedChip, wavelength_nm: float) -> BiasedSetting:
+    """Return the setting of a bias that is programmed for a wavelength as a build programs it."""
+    chip, check, process = subject.chip, subject.check, subject.chip.process
+    bias: Bias
+    if isinstance(check, MatrixCheck):
+        bias = program_matrix(
+            subject.circuit, check.target, process, wavelength_nm=wavelength_nm, ground=subject.ground
+        ).bias
+        return replace(check.stated_setting(), voltage_v=bias_voltages(chip.structure, bias, process))
+    factors = check.factors
+    bias = program(
+        subject.circuit, chip.board, check.network, process, wavelength_nm, ground=subject.ground, factors=factors
+    ).bias
+    voltage = bias_voltages(chip.structure, bias, process)
+    trimmed = trim_offsets(_light(chip, voltage, wavelength_nm), chip.board, bias, check.network, factors, process)
+    return ChipSetting(voltage, trimmed, np.zeros(0))

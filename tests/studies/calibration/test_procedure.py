@@ -58,7 +58,8 @@ def test_cards_of_another_process_are_refused(work, network, sample):
 
 
 def test_all_words_are_exact_after_calibration_and_not_before(work, network, sample, process):
-    result = calibrate(VirtualBench(work.chip, sample, BITS), work.chip, network, process)
+    bench = VirtualBench(work.chip, sample, BITS)
+    result = calibrate(bench, work.chip, network, process)
     assert result.broken == ()
     before = words(work, sample, work.chip.voltage_v, work.chip.bias)
     after = words(work, sample, result.tuned.voltage_v, result.tuned.bias)
@@ -67,7 +68,7 @@ def test_all_words_are_exact_after_calibration_and_not_before(work, network, sam
     assert after.margin > 0.2
     assert np.all(result.tuned.error <= result.fitted.error)
     assert result.tuned.error.max() < 1e-2
-    assert result.settings > work.chip.structure.heater.size
+    assert bench.settings > work.chip.structure.heater.size
 
 
 def test_fitted_efficiencies_are_those_of_the_sample(work, network, every, process):

@@ -13,13 +13,13 @@ from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
 from optinc_pdk.simulate.programming.targets import layer_targets
 from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.studies import draw_sample
-from optinc_pdk.studies.calibration import twin_programming, virtual_bench
+from optinc_pdk.studies.calibration import twin_fit, virtual_bench
 from optinc_pdk.studies.calibration.digital_twin import build_twin
 from optinc_pdk.studies.calibration.heater_model import design_heater_model
-from optinc_pdk.studies.calibration.in_loop_steps import measure_jacobians, measure_setting
+from optinc_pdk.studies.calibration.layer_tuning import measure_jacobians, measure_setting
 from optinc_pdk.studies.calibration.measurement import bench_layers
-from optinc_pdk.studies.calibration.twin_fit import relative_misfits, signal_misfits, take_readings
-from optinc_pdk.studies.calibration.twin_programming import fit_twin, program_by_twin
+from optinc_pdk.studies.calibration.twin_fit import fit_twin, relative_misfits, signal_misfits, take_readings
+from optinc_pdk.studies.calibration.twin_programming import TwinGuide, correct, program_by_twin, round_by_twin
 from optinc_pdk.studies.calibration.twin_readings import (
     TwinEstimate,
     TwinLight,
@@ -29,7 +29,6 @@ from optinc_pdk.studies.calibration.twin_readings import (
     predicted_vectors,
     response_vectors,
 )
-from optinc_pdk.studies.calibration.twin_steps import TwinGuide, correct, round_by_twin
 from optinc_pdk.studies.calibration.virtual_bench import VirtualBench
 from optinc_pdk.studies.variation.sampling import nominal_sample
 
@@ -141,7 +140,7 @@ def test_a_layer_whose_signals_are_not_predicted_is_fitted_again_with_more_readi
         counts.append(len(evidence.design_phase))
         return found
 
-    monkeypatch.setattr(twin_programming, "signal_misfits", misfits)
+    monkeypatch.setattr(twin_fit, "signal_misfits", misfits)
     setup = TwinSetup(work, sample, process)
     _, _, fitted = fit_twin(setup.bench, setup.twin, np.random.default_rng(1))
     assert len(counts) == 2
@@ -161,7 +160,7 @@ def test_a_layer_in_a_local_minimum_is_fitted_from_another_start(work, every, pr
     assert layers == [0, 1]
     assert misfit.max() < 0.03
     # more readings alone do not help
-    monkeypatch.setattr(twin_programming, "START_SHARE", 0.0)
+    monkeypatch.setattr(twin_fit, "START_SHARE", 0.0)
     layers, misfit = fitted()
     assert layers == [0]
     assert misfit[1] > 0.1

@@ -37,7 +37,7 @@ def test_readings_are_the_light_on_each_photodiode(chip, sample):
     field = s.between(bench.detectors, chip.board.unmodulated)[0].sum(axis=1)
     field = field + s.between(bench.detectors, labels)[0] @ (amplitude + 1j * s.leak * np.sqrt(1.0 - amplitude**2))
     assert s.leak > 0.0 and np.allclose(read[0, 0], np.abs(field) ** 2, rtol=1e-12, atol=1e-15)
-    assert (bench.settings, bench.readings) == (1, len(bench.detectors))
+    assert bench.settings == 1
 
 
 def test_local_oscillators_have_the_power_that_the_board_states(chip, sample):

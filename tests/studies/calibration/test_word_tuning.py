@@ -12,7 +12,11 @@ from optinc_pdk.simulate import transmit
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
 from optinc_pdk.simulate.programming.targets import layer_targets
 from optinc_pdk.studies import draw_sample, sample_scattering
-from optinc_pdk.studies.calibration.end_to_end import (
+from optinc_pdk.studies.calibration.heater_model import design_heater_model
+from optinc_pdk.studies.calibration.measurement import bench_layers
+from optinc_pdk.studies.calibration.procedure import calibrate
+from optinc_pdk.studies.calibration.virtual_bench import VirtualBench
+from optinc_pdk.studies.calibration.word_transmission import (
     ElectronicsSettings,
     WordSample,
     WordTransmission,
@@ -21,12 +25,13 @@ from optinc_pdk.studies.calibration.end_to_end import (
     transmit_words,
     with_electronics,
 )
-from optinc_pdk.studies.calibration.heater_model import design_heater_model
-from optinc_pdk.studies.calibration.measurement import bench_layers
-from optinc_pdk.studies.calibration.procedure import calibrate
-from optinc_pdk.studies.calibration.sensitivities import linearise, measure_sensitivities
-from optinc_pdk.studies.calibration.virtual_bench import VirtualBench
-from optinc_pdk.studies.calibration.word_tuning import EvaluatedSetting, TuningContext, tune_to_words
+from optinc_pdk.studies.calibration.word_tuning import (
+    EvaluatedSetting,
+    TuningContext,
+    linearise,
+    measure_sensitivities,
+    tune_to_words,
+)
 
 BITS = 16.0
 

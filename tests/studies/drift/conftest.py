@@ -16,7 +16,7 @@ from optinc_pdk.signoff.electrical.wiring import read_wiring
 from optinc_pdk.simulate import program
 from optinc_pdk.studies import imperfections, read_chip
 from optinc_pdk.studies.chip_checks import WordCheck
-from optinc_pdk.studies.drift.service import start_service
+from optinc_pdk.studies.drift.word_drift import start_service
 from optinc_pdk.studies.montecarlo.study import YieldStudy
 
 

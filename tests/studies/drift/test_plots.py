@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from optinc_pdk.studies.drift.plots import DriftPanel, DriftTrack, drift_figure, drift_png
+from optinc_pdk.studies.drift.drift_picture import DriftPanel, DriftTrack, drift_figure, drift_png
 
 PANELS = (DriftPanel("words exact / %", factor=100.0, limits=(0.0, 105.0)), DriftPanel("margin / levels"))
 TRACKS = [

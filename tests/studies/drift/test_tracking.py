@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.studies.calibration.end_to_end import sample_words
-from optinc_pdk.studies.drift.pilot_readings import reading_changes
-from optinc_pdk.studies.drift.pilot_words import choose_pilots
+from optinc_pdk.studies.calibration.word_transmission import sample_words
 from optinc_pdk.studies.drift.scenarios import DriftScenario
-from optinc_pdk.studies.drift.service import drift_points, start_service
-from optinc_pdk.studies.drift.tracking import track
-from optinc_pdk.studies.drift.tracking_learning import PILOT_AVERAGES, learn_again
-from optinc_pdk.studies.drift.tracking_model import SETTLED_RAD
+from optinc_pdk.studies.drift.tracking import (
+    PILOT_AVERAGES,
+    SETTLED_RAD,
+    choose_pilots,
+    learn_again,
+    reading_changes,
+    track,
+)
+from optinc_pdk.studies.drift.word_drift import drift_points, start_service
 from optinc_pdk.studies.variation.sampling import drifted_sample
 
 
@@ -55,9 +58,9 @@ def test_one_heater_that_drifts_is_found(service):
     heater = int(np.flatnonzero([label == "l1_lo_r0" for label in chip.structure.channel])[0])
     factor = np.ones(phase.size)
     factor[heater] = 1.01
-    service.bench.bench.hold(drifted_sample(chip, service.sample, factor, 0.0))
+    service.bench.hold(drifted_sample(chip, service.sample, factor, 0.0))
     setting, _ = track(service.bench, service.model, service.setting)
-    service.bench.bench.hold(service.sample)
+    service.bench.hold(service.sample)
     # the running mean adds a tenth in advance
     moved = heaters.phases(setting.voltage_v) - phase
     assert int(np.argmax(np.abs(moved))) == heater
@@ -70,12 +73,12 @@ def test_large_drifts_cost_words_and_tracking_restores_them(service):
     for seed in range(4):
         state = drifted(service, 0.01, seed)
         before = service.words(state, service.setting)
-        service.bench.bench.hold(state)
+        service.bench.hold(state)
         setting, _ = track(service.bench, service.model, service.setting)
         after = service.words(state, setting)
         lost += before.exact < before.inputs
         assert after.exact == after.inputs and after.margin > 0.25 > before.margin
-    service.bench.bench.hold(service.sample)
+    service.bench.hold(service.sample)
     assert lost > 0
 
 
@@ -150,13 +153,13 @@ def test_tracking_with_noise_settles_and_restores_words(noisy_service):
     for seed in range(2):
         state = drifted(noisy_service, 0.01, seed)
         before = noisy_service.words(state, start, 1)
-        bench.bench.hold(state)
+        bench.hold(state)
         setting, effort = track(bench, model, start)
         after = noisy_service.words(state, setting, 1)
         lost += before.wrong > after.wrong
         assert after.exact == after.inputs and after.estimated_word_error_rate < 1e-9
         assert effort.settled
-    bench.bench.hold(noisy_service.sample)
+    bench.hold(noisy_service.sample)
     assert lost > 0
 
 

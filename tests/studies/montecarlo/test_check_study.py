@@ -17,9 +17,8 @@ from optinc_pdk.networks import GeneralNetwork, Layer, NetworkComparison, Networ
 from optinc_pdk.signoff.extracted_chip import WITHOUT_BOARD
 from optinc_pdk.simulate import program, program_matrix, scattering, transmit_vectors, trim_offsets
 from optinc_pdk.studies import chip_checks, chip_of, imperfections
-from optinc_pdk.studies.calibration import in_loop_tuning, network_procedure
+from optinc_pdk.studies.calibration import layer_tuning, procedure
 from optinc_pdk.studies.calibration.matrix_tuning import equalise
-from optinc_pdk.studies.calibration.measured_bias import measured_bias
 from optinc_pdk.studies.chip_checks import MatrixCheck, NetworkCheck
 from optinc_pdk.studies.drift import check_drift
 from optinc_pdk.studies.drift.scenarios import SCENARIOS, DriftScenario
@@ -154,8 +153,8 @@ def test_blocks_that_are_good_enough_are_not_tuned(block_study: YieldStudy, monk
     def refused(*arguments: object) -> None:
         raise AssertionError("every block of this sample is good enough")
 
-    monkeypatch.setattr(network_procedure, "_sufficient", lambda state: False)
-    monkeypatch.setattr(in_loop_tuning, "measure_jacobians", refused)
+    monkeypatch.setattr(procedure, "_sufficient", lambda state: False)
+    monkeypatch.setattr(layer_tuning, "measure_jacobians", refused)
     result = evaluate(replace(block_study, calibrated=True), JOBS[1])
     assert result["after"]["values"]["agreement"] > 0.98
 
@@ -229,6 +228,7 @@ def test_a_layer_is_tuned_although_the_twins_setting_is_beyond_the_electronics(
     network_study: YieldStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
+    measured_bias = procedure._Session.measured_bias
 
     def out_of_range(*arguments: object) -> object:
         asked.append(len(asked))
@@ -236,7 +236,7 @@ def test_a_layer_is_tuned_although_the_twins_setting_is_beyond_the_electronics(
             raise RangeError("too much gain")
         return measured_bias(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(network_procedure, "measured_bias", out_of_range)
+    monkeypatch.setattr(procedure._Session, "measured_bias", out_of_range)
     result = evaluate(replace(network_study, calibrated=True), JOBS[1])
     assert asked == [0, 1] and not result["between"]["fault"]
     assert result["after"]["passed"]

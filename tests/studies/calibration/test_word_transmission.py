@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optinc_pdk.studies.calibration.end_to_end import ElectronicsSettings, WordSample, WordTransmission
-from optinc_pdk.studies.calibration.trimming import trim_electronics
+from optinc_pdk.studies.calibration.word_transmission import (
+    ElectronicsSettings,
+    WordSample,
+    WordTransmission,
+    trim_electronics,
+)
 
 STEPS = np.arange(160) % 8
 """Values that a comparator and a linear unit read."""
