@@ -83,9 +83,6 @@ def hand_over_cells(pdk: gf.Pdk) -> None:
     gdsfactory's functions, such as ``gf.components.straight``, draw a cell with the cross-sections and layers of the
     active PDK, but find a cell that they drew before by its arguments alone, and by its name. The names of cells whose
     PDK is not active end in the name of that PDK. To be called before a PDK is activated.
-
-    Args:
-        pdk: PDK that is about to be activated.
     """
     before = gf.pdk._ACTIVE_PDK
     if pdk is before and _Caches.owner in (None, pdk):
@@ -131,9 +128,6 @@ def _restore_layer_indices(pdk: gf.Pdk) -> None:
     gdsfactory deletes the empty layers of the PDK before, and layers that come later take their indices. It restores
     them when a PDK is activated, but not where another layer has shapes or where cells are locked. Its routers then
     find no taper between a layer and itself.
-
-    Args:
-        pdk: PDK that is about to be activated.
     """
     layout = gf.kcl.layout
     layers = {int(layer): (layer.layer, layer.datatype) for layer in cast(Any, pdk.layers or ())}
@@ -151,11 +145,7 @@ def _restore_layer_indices(pdk: gf.Pdk) -> None:
 
 
 def move_layers(moves: Sequence[tuple[int, int]]) -> None:
-    """Move layers of the layout database with their shapes, one after another, also those of locked cells.
-
-    Args:
-        moves: For each layer its index, and an index that has no layer.
-    """
+    """Move layers of the layout database with their shapes, one after another, also those of locked cells."""
     layout = gf.kcl.layout
     locked = [cell for cell in layout.each_cell() if moves and cell.is_locked()]
     try:
@@ -172,11 +162,7 @@ def move_layers(moves: Sequence[tuple[int, int]]) -> None:
 
 @contextmanager
 def activated(pdk: gf.Pdk) -> Iterator[None]:
-    """Make a PDK the active one within a ``with`` block; other threads wait, and the PDK before it is restored.
-
-    Args:
-        pdk: The PDK.
-    """
+    """Make a PDK the active one within a ``with`` block; other threads wait, and the PDK before it is restored."""
     with LAYOUT_LOCK:
         before = gf.pdk._ACTIVE_PDK
         try:
@@ -279,33 +265,17 @@ def bend_points_distance_um(process: Process) -> float:
 
 
 def strip(**kwargs: Any) -> CrossSection:
-    """Return the cross-section of a strip guide of the active process.
-
-    Args:
-        **kwargs: Arguments of ``gdsfactory.cross_section.cross_section`` that replace the values of the card.
-    """
+    """Return the cross-section of a strip guide of the active process; arguments replace the values of the card."""
     guide = active_process().guide
-    settings: dict[str, Any] = {
-        "width": float(guide.width_um),
-        "layer": "core",
-        "radius": float(guide.radius_um),
-        "radius_min": float(guide.radius_um),
-    }
+    radius = float(guide.radius_um)
+    settings = {"width": float(guide.width_um), "layer": "core", "radius": radius, "radius_min": radius}
     return gf.cross_section.cross_section(**(settings | kwargs))
 
 
 def wire(**kwargs: Any) -> CrossSection:
-    """Return the cross-section of a metal wire of the active process.
-
-    Args:
-        **kwargs: Arguments of ``gdsfactory.cross_section.cross_section`` that replace the values of the card.
-    """
+    """Return the cross-section of a metal wire of the active process; arguments replace the values of the card."""
     metal = active_process().metal
-    settings: dict[str, Any] = {
-        "width": float(metal.wire_width_um),
-        "layer": metal.layer,
-        "radius": None,
-    }
+    settings: dict[str, Any] = {"width": float(metal.wire_width_um), "layer": metal.layer, "radius": None}
     # from version 10 on, gdsfactory takes the type of a port from the PDK's `layer_port_types`
     if "port_names" in inspect.signature(gf.cross_section.cross_section).parameters:
         settings |= {"port_names": ("e1", "e2"), "port_types": ("electrical", "electrical")}

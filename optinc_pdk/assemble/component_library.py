@@ -17,9 +17,6 @@ ONCHIP_DEVICES = ("modulator", "photodiode")
 def check_devices(process: Process) -> None:
     """Check that a process has the devices that the circuit of every network contains.
 
-    Args:
-        process: Process.
-
     Raises:
         CardError: Device cards are missing; the message names them and the remedy.
     """

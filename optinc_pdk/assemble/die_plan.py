@@ -101,9 +101,6 @@ def strip_names(sections: Iterable[str]) -> dict[str, str]:
     of the first layer form one strip together with the preprocessing unit (section ``p``). All blocks of the last layer
     form one strip together with the output splitter trees (section ``t``).
 
-    Args:
-        sections: Names of sections.
-
     Returns:
         Section name to strip name. Sections that belong to no strip, such as ``carrier``, are missing.
     """

@@ -30,14 +30,9 @@ class BlockBuilder:
         self.column = 0
 
     def mesh(self, name: str, modes: int, slots: Sequence[MeshSlot] | None = None) -> None:
-        """Append a mesh on modes 0 to ``modes`` - 1.
+        """Append a mesh, by default a rectangular one, on modes 0 to ``modes`` - 1; names begin with ``name``.
 
         A mode without an open port carries no light; its input is a terminator.
-
-        Args:
-            name: Prefix of the instance names.
-            modes: Number of modes.
-            slots: Positions of its MZIs and dummies; None for a rectangular mesh.
         """
         b = self.builder
         for row in range(modes):
@@ -62,12 +57,7 @@ class BlockBuilder:
         self.column += 1 + max((slot.column for slot in slots), default=-1)
 
     def dummies(self, name: str, columns: int) -> None:
-        """Append columns of dummy MZIs on all modes.
-
-        Args:
-            name: Prefix of the instance names.
-            columns: Number of columns.
-        """
+        """Append columns of dummy MZIs on all modes."""
         b = self.builder
         for number in range(columns):
             for row, end in sorted(self.ends.items()):
@@ -78,12 +68,7 @@ class BlockBuilder:
             self.column += 1
 
     def attenuators(self, name: str, modes: int) -> None:
-        """Append an attenuator to each of the modes 0 to ``modes`` - 1, and a terminator to every other mode.
-
-        Args:
-            name: Prefix of the instance names.
-            modes: Number of modes that continue.
-        """
+        """Append an attenuator to each of the modes 0 to ``modes`` - 1, and a terminator to every other mode."""
         b = self.builder
         for row, end in sorted(self.ends.items()):
             at = (self.section, self.column, row)
@@ -100,18 +85,7 @@ class BlockBuilder:
 
 
 def add_fibre(b: CircuitBuilder, coupler: Coupler, label: str, section: str, row: int) -> tuple[str, str]:
-    """Add a fibre coupler with a fibre label.
-
-    Args:
-        b: Circuit under construction.
-        coupler: Device that couples to the fibre.
-        label: Label of the fibre.
-        section: Section of the floorplan; the coupler is in its column 0.
-        row: Row in the section.
-
-    Returns:
-        The guide port of the coupler, and the label.
-    """
+    """Add a fibre coupler with a labelled fibre in column 0 of a section; return its guide port and the label."""
     name = b.add(f"fibre_{label}", coupler, (section, 0, row))
     b.ports[label] = f"{name},o2"
     return f"{name},o1", label
@@ -120,13 +94,8 @@ def add_fibre(b: CircuitBuilder, coupler: Coupler, label: str, section: str, row
 def add_linear_block(b: CircuitBuilder, block: WeightBlock, light: Sequence[str]) -> list[str]:
     """Add the meshes and attenuators that realise a block of a weight matrix.
 
-    Args:
-        b: Circuit under construction.
-        block: Block.
-        light: Ports of the inputs, one for each column of the block.
-
-    Returns:
-        Ports of the outputs, one for each row of the block.
+    ``light`` are the ports of its inputs, one for each column; the ports of its outputs, one for each row, are
+    returned.
     """
     rows, columns, name = len(block.rows), len(block.columns), block.name
     modes = BlockBuilder(b, name, dict(enumerate(light)))
@@ -143,14 +112,10 @@ def add_linear_block(b: CircuitBuilder, block: WeightBlock, light: Sequence[str]
 
 
 def add_mixers(b: CircuitBuilder, name: str, rows: Sequence[str], process: Process) -> tuple[str, list[str], list[str]]:
-    """Add a homodyne mixer and a trim phase shifter for its local oscillator to each output of a block.
+    """Add a homodyne mixer and a trim phase shifter for its local oscillator to each output of a bank's blocks.
 
-    Args:
-        b: Circuit under construction.
-        name: Name of the bank of mixers.
-        rows: Ports of the outputs of its blocks, one for each row.
-        process: Process. If its activations are on the chip, the detectors are photodiodes, each with a pad. Otherwise
-            they are on the board, and each mixer output leads to a fibre.
+    If activations are on the chip, the detectors are photodiodes, each with a pad. Otherwise they are on the board, and
+    each mixer output leads to a fibre.
 
     Returns:
         The open root port of the splitter tree that feeds the local oscillators, the labels of the positive detectors,
@@ -190,13 +155,6 @@ def add_modulators(b: CircuitBuilder, coupler: Coupler, bank: str, section: str,
 
     The carrier enters the tree from one fibre, ``carrier_<bank>``. The tree has a power of two of leaves, so that all
     modulators receive the same power; unused leaves are terminated.
-
-    Args:
-        b: Circuit under construction.
-        coupler: Device that couples to the carrier's fibre.
-        bank: Prefix of the labels.
-        section: Section of the floorplan.
-        count: Number of modulators.
 
     Returns:
         For each modulator, its output port and the label of its pad.

@@ -77,10 +77,7 @@ class MatrixForm:
 
 
 def matrix_form(labels: Iterable[str]) -> MatrixForm:
-    """Return what kind of matrix a chip can realise.
-
-    Args:
-        labels: Labels of its fibres and pads, as :func:`draft_matrix` names them.
+    """Return what kind of matrix a chip with these labels of fibres and pads, as of :func:`draft_matrix`, can realise.
 
     Raises:
         ValueError: The labels of the last mesh are those of no mesh.
@@ -107,8 +104,6 @@ def factor_for_chip(target: MatrixTarget, form: MatrixForm, process: Process) ->
 
     Args:
         target: The matrix, of the shape of the chip.
-        form: What the chip can realise.
-        process: Process, whose card states the couplers.
 
     Raises:
         InputError: The chip has one mesh, and the matrix is not unitary; or it has too few attenuators.
@@ -130,9 +125,6 @@ def draft_matrix(target: MatrixTarget, factor: MatrixFactor, process: Process, n
 
     Args:
         target: The matrix. If fields are read, every output has a phase shifter.
-        factor: Its factors.
-        process: Process that provides the devices.
-        name: Chip name.
 
     Raises:
         CardError: The process lacks devices.

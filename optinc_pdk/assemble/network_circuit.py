@@ -40,9 +40,6 @@ def check_buildable(onn: Network) -> None:
     The network must have at most one cascade option, at most ``MAX_INPUT_FIBRES`` inputs of servers, weights in range,
     and two or more layers.
 
-    Args:
-        onn: Network.
-
     Raises:
         InputError: A condition is not met; the message states the value and what can be built.
     """
@@ -69,15 +66,7 @@ def check_buildable(onn: Network) -> None:
 
 
 def check_fan_out(onn: Network, process: Process) -> None:
-    """Check that no pair of detectors drives more neurons than the electronics of a process allow.
-
-    Args:
-        onn: Network.
-        process: Process with the limit ``activation.fan_out_max``; it may have none.
-
-    Raises:
-        InputError: A row of detectors has too many neurons; the message names the layer, their number and the limit.
-    """
+    """Check that no pair of detectors drives more neurons than a process allows (``activation.fan_out_max``)."""
     if process.activation.fan_out_max is None:
         return
     limit = int(process.activation.fan_out_max)
@@ -94,9 +83,6 @@ def check_fan_out(onn: Network, process: Process) -> None:
 
 def check_weights(onn: Network) -> None:
     """Check that the largest absolute entry of every weight matrix is above 1e-30 and below 1e30.
-
-    Args:
-        onn: Network.
 
     Raises:
         InputError: An entry is out of range; the message names the layer, its largest entry and the limits.
@@ -161,9 +147,6 @@ def assemble(onn: Network, process: Process, name: str, plan: DiePlan = CARRIER_
     determine the bias.
 
     Args:
-        onn: Network.
-        process: Process that provides the devices and states whether activations are on or off the chip.
-        name: Chip name.
         plan: How local oscillators are fed, and which strips share grounds.
 
     Returns:
@@ -179,11 +162,6 @@ def draft_circuit(onn: Network, process: Process, name: str) -> CircuitDraft:
     """Assemble the parts of a network's circuit that do not depend on the distribution over dies.
 
     An output bias becomes a constant unit, see :func:`optinc_pdk.networks.without_output_bias`.
-
-    Args:
-        onn: Network.
-        process: Process that provides the devices and states whether activations are on or off the chip.
-        name: Chip name.
 
     Returns:
         The draft, which :func:`complete_circuit` completes once the dies are planned.
@@ -236,16 +214,9 @@ def oscillator_power(process: Process) -> float:
 
 
 def complete_circuit(draft: CircuitDraft, plan: DiePlan) -> Circuit:
-    """Return a circuit that consists of a draft, the carrier, the feeds of the local oscillators, and ground pads.
+    """Return the circuit of a draft with the carrier, the feeds of local oscillators and the ground pads of a plan.
 
     The draft is not changed.
-
-    Args:
-        draft: Circuit without the parts that depend on the dies.
-        plan: How local oscillators are fed, and which strips share grounds.
-
-    Returns:
-        A hierarchical circuit with its board and floorplan grid.
     """
     b = begun_circuit(draft.builder, plan)
     fibres = () if plan.carrier_tree else _oscillators(b, draft.coupler, draft.oscillators)
@@ -402,8 +373,6 @@ def mesh_chip(modes: int, process: Process, name: str) -> Circuit:
 
     Args:
         modes: Number of modes N ≥ 2.
-        process: Process that provides the devices.
-        name: Chip name.
 
     Returns:
         A hierarchical circuit with input fibres ``in_r<i>`` and output fibres ``out_r<i>`` for modes i = 0 … N - 1.

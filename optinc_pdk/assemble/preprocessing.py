@@ -41,10 +41,6 @@ SPARE_DB = 0.5
 def symbol_levels(task: NetworkTask, process: Process) -> tuple[int, ...]:
     """Return the number of combiner levels that each symbol of a group passes, that of the highest weight first.
 
-    Args:
-        task: NetworkTask task with N servers and g symbols per group.
-        process: Process whose 1×2 splitter is used.
-
     Returns:
         g numbers of levels d_j = D + j · l: l is the largest number of levels that keeps a symbol stronger than its
         weight, D the smallest depth at which all N · g leaves fit into a binary tree, Σ N 2^-d_j ≤ 1.
@@ -79,15 +75,7 @@ def preprocessing_loss_db(task: NetworkTask, process: Process) -> tuple[float, .
 def add_preprocessing(b: CircuitBuilder, task: NetworkTask, process: Process) -> list[str]:
     """Add P: fibres, a trim phase shifter per server and symbol, and a combiner tree per group.
 
-    Branches of a tree without a symbol end in terminators.
-
-    Args:
-        b: Circuit under construction.
-        task: NetworkTask task.
-        process: Process whose splitters weight the symbols.
-
-    Returns:
-        The port of each group's sum.
+    Branches of a tree without a symbol end in terminators. The port of each group's sum is returned.
     """
     levels = symbol_levels(task, process)
     sums: list[str] = []

@@ -18,17 +18,10 @@ from optinc_pdk.errors import InputError
 
 
 def add_tree(b: CircuitBuilder, name: str, section: str, root: str | None, leaves: list[str]) -> str:
-    """Connect a root port to leaf ports through a tree of 1×2 splitters.
+    """Connect a root port, None to leave it open, to leaf ports, uppermost first, through a tree of 1×2 splitters.
 
     Splitters are reciprocal, so a combiner is the same tree. In a subtree of n leaves, the first ⌈n/2⌉ leaves are on
-    the upper branch.
-
-    Args:
-        b: Circuit under construction.
-        name: Prefix of the splitters' names.
-        section: Section of the floorplan.
-        root: Port to connect to the root of the tree, or None to leave the root open.
-        leaves: Ports to connect to the leaves, uppermost first.
+    the upper branch. ``name`` is the prefix of the splitters' names.
 
     Returns:
         The port at the root: o1 of the first splitter, or the leaf itself if there is only one.
@@ -56,17 +49,9 @@ def _branch(b: CircuitBuilder, name: str, section: str, leaves: list[str], first
 def swap_columns(order: Sequence[int]) -> list[list[int]]:
     """Return columns of adjacent swaps that permute n guides, by odd-even transposition (Knuth, TAOCP 3, 5.3.4).
 
-    The number of swaps is the minimum: it equals the number of inversions of the permutation. Both variants of the
+    Guide ``order[i]``, counted from 0 at the top, is moved to row i. A column lists the upper rows of its swaps. The
+    number of swaps is the minimum: it equals the number of inversions of the permutation. Both variants of the
     transposition, which start with even or with odd rows, are tried, and the one with fewer columns is returned.
-
-    Args:
-        order: (n,) number of the guide, from 0 at the top, that is moved to each position: guide ``order[i]`` to row i.
-
-    Returns:
-        Columns from left to right. Each lists the upper rows of its swaps: row r is exchanged with row r + 1.
-
-    Raises:
-        ValueError: The order is not a permutation.
     """
     if sorted(order) != list(range(len(order))):
         raise ValueError(f"order is {list(order)}; give every guide 0 … {len(order) - 1} once")
@@ -90,24 +75,11 @@ def _transposition(order: Sequence[int], first: int) -> list[list[int]]:
 def permute(
     b: CircuitBuilder, section: str, ends: Sequence[str], order: Sequence[int], column: int = 0, row: int = 0
 ) -> list[str]:
-    """Permute guides by adding waveguide crossings.
+    """Permute the guides at open ports ``ends``, uppermost first, by adding waveguide crossings; return the open ports.
 
-    A crossing has ports o1 (lower left), o2 (upper left), o3 (upper right) and o4 (lower right). Light from o1 leaves
-    at o3, and light from o2 leaves at o4.
-
-    Args:
-        b: Circuit under construction.
-        section: Section of the floorplan, and prefix of the names of the crossings.
-        ends: (n,) open ports of the guides, uppermost first.
-        order: (n,) number of the guide that is moved to each position: guide ``order[i]`` to position i.
-        column: Column of the first crossings.
-        row: Row of the uppermost guide. A crossing is placed in the row of the upper of its two guides.
-
-    Returns:
-        (n,) open ports after the crossings, in the new order.
-
-    Raises:
-        ValueError: The order is not a permutation of the guides.
+    Guide ``order[i]`` is moved to position i. A crossing has ports o1 (lower left), o2 (upper left), o3 (upper right)
+    and o4 (lower right); light from o1 leaves at o3, and light from o2 at o4. It is in the row of the upper of its two
+    guides, where the uppermost guide has the number ``row``.
     """
     moved = list(ends)
     if len(order) != len(moved):
@@ -122,17 +94,10 @@ def permute(
 
 
 def check_crossings(process: Process, layers: Sequence[Sequence[WeightBlock]]) -> None:
-    """Check that the process has the device ``crossing`` if the chip needs waveguide crossings.
+    """Check that the process has the device ``crossing`` if the chip's layers need waveguide crossings.
 
     Crossings are needed if several blocks of the first layer use the same inputs, and more than one input is copied
     together; or if several outputs of several blocks of the last layer are summed together.
-
-    Args:
-        process: Process that provides the devices.
-        layers: Blocks of each layer.
-
-    Raises:
-        InputError: The device is missing; the message names the process and the card to add.
     """
     shares = any(block.place[0] for block in layers[0]) and any(len(group) > 1 for group in _copied_together(layers[0]))
     sums = any(block.place[1] and len(block.rows) > 1 for block in layers[-1])
@@ -149,19 +114,11 @@ def copy_inputs(b: CircuitBuilder, layer: str, blocks: Sequence[WeightBlock], li
 
     The components are in the section ``<layer>_split``. Each level of the splitter trees is one column of splitters,
     followed by the columns of crossings that permute the copies. A row number counts the guides after the last level,
-    from the top.
-
-    Where blocks of the same columns are neighbours, only the copies of these columns cross, in place of those of all
-    inputs.
-
-    Args:
-        b: Circuit under construction.
-        layer: Name of the layer, such as ``l0``.
-        blocks: Blocks of the layer from top to bottom.
-        light: Port of each input of the layer, uppermost first.
+    from the top. Where blocks of the same columns are neighbours, only the copies of these columns cross, in place of
+    those of all inputs.
 
     Returns:
-        For each block, the ports that feed the columns of its weight matrix, in order.
+        For each block, from top to bottom, the ports that feed the columns of its weight matrix, in order.
     """
     copies, together = 1 + max(block.place[0] for block in blocks), _copied_together(blocks)
     widest = max(map(len, together))
@@ -226,15 +183,9 @@ def sum_outputs(
     because the summed fields interfere. Each level of the combiner trees is the columns of its crossings, followed by
     one column of combiners. A row number counts the guides before the first level, from the top.
 
-    Args:
-        b: Circuit under construction.
-        layer: Name of the layer, such as ``l2``.
-        blocks: Blocks of the layer in row-major order.
-        rows: For each block, the ports of its outputs.
-
     Returns:
-        One port for each row of the layer's weight matrix. If every row has one block only, nothing is added and the
-        ports in ``rows`` are returned.
+        One port for each row of the layer's weight matrix; those in ``rows``, of blocks in row-major order, if every
+        row has one block only.
     """
     parts = 1 + max(block.place[1] for block in blocks)
     if parts == 1:

@@ -44,10 +44,6 @@ class WeightBlock:
 def layer_blocks(onn: Network, index: int) -> tuple[WeightBlock, ...]:
     """Return the blocks of one layer in row-major order, as :func:`optinc_pdk.factor.unitary_diagonal` orders them.
 
-    Args:
-        onn: Network.
-        index: Number of the layer, from 0.
-
     Returns:
         Blocks; a layer that is factored by singular value decomposition has one for each independent part.
     """
@@ -106,30 +102,17 @@ class MeshSlot:
 def rectangular_slots(modes: int) -> list[MeshSlot]:
     """Return the positions of all MZIs and dummies of a rectangular mesh (Clements et al., Optica 3, 1460 (2016)).
 
-    A mode that has no partner in a column gets a dummy, so that all paths have the same insertion loss.
-
-    Args:
-        modes: Number of modes N. The mesh has N columns for N ≥ 3, one for N = 2 and none for N = 1.
-
-    Returns:
-        Positions, column by column; in each column, MZIs come before dummies.
+    It has N columns for N ≥ 3 modes, one for N = 2 and none for N = 1; see :func:`mesh_slots`.
     """
     places = [(row, column) for column in range(mesh_depth(modes)) for row in range(column % 2, modes - 1, 2)]
     return mesh_slots(modes, [row for row, _ in places], [column for _, column in places])
 
 
 def mesh_slots(modes: int, row: Sequence[int], column: Sequence[int]) -> list[MeshSlot]:
-    """Return the positions of all MZIs and dummies of a mesh.
+    """Return the positions of all MZIs, at the upper modes ``row``, and dummies of a mesh.
 
-    A mode that has no partner in a column gets a dummy, so that all paths have the same insertion loss.
-
-    Args:
-        modes: Number of modes N.
-        row: Upper mode of each MZI.
-        column: Column of each MZI.
-
-    Returns:
-        Positions, column by column; in each column, MZIs come before dummies.
+    A mode that has no partner in a column gets a dummy, so that all paths have the same insertion loss. Positions are
+    column by column; in each column, MZIs come before dummies.
     """
     uppers: dict[int, list[int]] = {number: [] for number in range(1 + max(column, default=-1))}
     for upper, number in sorted(zip(row, column, strict=True)):

@@ -130,9 +130,6 @@ def cells_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:
     are drawn with that device are left out, except ``mzi``, which takes its splitter from the PDK. So are those with
     heaters if the heaters of the process are of another PDK.
 
-    Args:
-        process: Process.
-
     Returns:
         Cell functions by cell name, sorted.
     """
@@ -147,22 +144,13 @@ def cells_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:
 
 
 def aliases_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:
-    """Return the cells of a process by the further names by which gdsfactory's functions ask for them.
-
-    Args:
-        process: Process.
-    """
+    """Return the cells of a process by the further names by which gdsfactory's functions ask for them."""
     cells = cells_of(process)
     return {alias: cells[name] for alias, name in ALIASES.items() if name in cells and alias not in cells}
 
 
 def layer_transitions(process: Process, layers: Any) -> dict[Any, gf.typings.ComponentSpec]:
-    """Return the tapers that gdsfactory's routers insert between a port and a route of another width, by layer.
-
-    Args:
-        process: Process.
-        layers: Layers of its PDK.
-    """
+    """Return the tapers that gdsfactory's routers insert between a port and a route of another width, by layer."""
     ends, kinds = ("e1", "e2"), ("electrical", "electrical")
     wires = partial(taper, cross_section="metal_routing", port_names=ends, port_types=kinds)
     tapers: dict[Any, gf.typings.ComponentSpec] = {getattr(layers, process.metal.layer): wires}

@@ -197,18 +197,12 @@ def ring_single(
     cross_section: Any = "strip",
     length_extension: float | None = None,
 ) -> gf.Component:
-    """Ring with one straight guide, from o1 to o2.
+    """Ring with one straight guide, from o1 to o2; see :func:`coupler_ring` for further arguments.
 
     Args:
-        gap: See :func:`coupler_ring`.
-        radius: See :func:`coupler_ring`.
         length_x: Length of the ring's horizontal straights in µm.
         length_y: Length of the ring's vertical straights in µm.
-        bend: See :func:`coupler_ring`.
-        straight: See :func:`coupler_ring`.
         coupler_ring: Coupler, ``"coupler_ring"``.
-        cross_section: See :func:`coupler_ring`.
-        length_extension: See :func:`coupler_ring`.
 
     Raises:
         ValueError: See :func:`coupler_ring`; also if ``length_y`` is negative or the coupler is another one.
@@ -237,20 +231,16 @@ def ring_double(
 ) -> gf.Component:
     """Ring between two straight guides, from o1 to o2 below and from o3 to o4 above it.
 
+    See :func:`coupler_ring` for further arguments.
+
     Args:
-        gap: See :func:`coupler_ring`.
         gap_top: Gap above the ring in µm; ``gap`` if None.
         gap_bot: Gap below the ring in µm; ``gap`` if None.
-        radius: See :func:`coupler_ring`.
         length_x: Length of the ring's horizontal straights in µm.
         length_y: Length of the ring's vertical straights in µm; at least 1 nm, so that the marks of the couplers are
             apart.
-        bend: See :func:`coupler_ring`.
-        straight: See :func:`coupler_ring`.
         coupler_ring: Coupler, ``"coupler_ring"``.
         coupler_ring_top: The same.
-        cross_section: See :func:`coupler_ring`.
-        length_extension: See :func:`coupler_ring`.
 
     Raises:
         ValueError: See :func:`coupler_ring`; also if ``length_y`` is not positive or a coupler is another one.
@@ -476,19 +466,12 @@ def ring_single_bend_coupler(
     cross_section_inner: Any = "strip",
     cross_section_outer: Any = "strip",
 ) -> gf.Component:
-    """Ring with one guide from o1 to o2 that follows it for an angle.
+    """Ring with one guide from o1 to o2 that follows it for an angle; see :func:`coupler_ring_bend`.
 
     Args:
-        radius: See :func:`coupler_ring_bend`.
-        gap: Gap between the guide and the ring in µm.
-        coupling_angle_coverage: See :func:`coupler_ring_bend`.
-        bend_all_angle: See ``bend`` of :func:`coupler_ring_bend`.
-        bend: The same.
-        bend_output: See :func:`coupler_ring_bend`.
+        bend_all_angle: ``bend`` of :func:`coupler_ring_bend`.
         length_x: Length of the ring's horizontal straights in µm.
         length_y: Length of the ring's vertical straights in µm.
-        cross_section_inner: See :func:`coupler_ring_bend`.
-        cross_section_outer: See :func:`coupler_ring_bend`.
 
     Raises:
         ValueError: See :func:`coupler_ring_bend`; also if ``length_y`` is negative.

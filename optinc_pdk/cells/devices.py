@@ -59,11 +59,7 @@ def _mmi(name: str, left: tuple[float, ...]) -> gf.Component:
 def mmi2x2(cross_section: CrossSectionSpec = "strip") -> gf.Component:
     """2×2 multimode interference (MMI) coupler; ports clockwise from the lower left.
 
-    Args:
-        cross_section: Cross-section of the guides that it joins; its width and layer are those of the process's guides.
-
-    Raises:
-        ValueError: The cross-section has another width or layer.
+    The cross-section must have the width and layer of the process's guides.
     """
     device_section("mmi2x2", cross_section)
     return _mmi("mmi2x2", (-0.5, 0.5))
@@ -73,11 +69,7 @@ def mmi2x2(cross_section: CrossSectionSpec = "strip") -> gf.Component:
 def mmi1x2(cross_section: CrossSectionSpec = "strip") -> gf.Component:
     """1×2 multimode interference (MMI) splitter; o1 is the input, o2 the upper and o3 the lower output.
 
-    Args:
-        cross_section: Cross-section of the guides that it joins; its width and layer are those of the process's guides.
-
-    Raises:
-        ValueError: The cross-section has another width or layer.
+    The cross-section must have the width and layer of the process's guides.
     """
     device_section("mmi1x2", cross_section)
     return _mmi("mmi1x2", (0.0,))
@@ -122,13 +114,13 @@ def phase_shifter(length_um: float | None = None) -> gf.Component:
 def straight_heater_metal(length: float | None = None, cross_section: CrossSectionSpec = "strip") -> gf.Component:
     """Straight guide under a heater, as long as gdsfactory's cell of this name: a phase shifter.
 
+    The cross-section must have the width and layer of the process's guides.
+
     Args:
         length: Length from o1 to o2 in µm, including the contacts (that of the card's phase shifter by default).
-        cross_section: Cross-section of the guide; its width and layer are those of the process's guides.
 
     Raises:
-        ValueError: The length is not on the 1 nm grid, or too short for contacts and 1 µm of heater; or the
-            cross-section has another width or layer.
+        ValueError: The length is not on the 1 nm grid, or too short for contacts and 1 µm of heater.
     """
     device_section("straight_heater_metal", cross_section)
     card = active_process().device("phase_shifter")
@@ -156,11 +148,7 @@ def terminator() -> gf.Component:
 def grating_coupler(cross_section: CrossSectionSpec = "strip") -> gf.Component:
     """Focusing grating coupler: a sector of silicon with etched arcs around its apex; o1 guide, o2 fibre.
 
-    Args:
-        cross_section: Cross-section of the guide that it joins; its width and layer are those of the process's guides.
-
-    Raises:
-        ValueError: The cross-section has another width or layer.
+    The cross-section must have the width and layer of the process's guides.
     """
     device_section("grating_coupler", cross_section)
     c = gf.Component()

@@ -55,15 +55,7 @@ def golden_names(process: Process) -> tuple[str, ...]:
 
 
 def golden_data(process: Process, name: str) -> dict[str, Any]:
-    """Return the content of the golden file of a device.
-
-    Args:
-        process: Process of the active PDK.
-        name: Device name.
-
-    Returns:
-        ``schema``, ``name``, ``layers`` and ``ports``, and for a device with a cell of its own ``cell``; see
-        :mod:`optinc_pdk.cells.own_devices`.
+    """Return the content of the golden file of a device, see :mod:`optinc_pdk.cells.own_devices`.
 
     Raises:
         CardError: The cell of the device cannot be drawn, or its mark of coupled guides is not the bounding box of
@@ -81,9 +73,6 @@ def check_golden_files(process: Process) -> None:
 
     Devices with cells of their own are not drawn: their golden files state what they were made from.
 
-    Args:
-        process: Process of the active PDK.
-
     Raises:
         CardError: A golden file is missing, or is that of another layout; the message names the device.
     """
@@ -98,7 +87,6 @@ def golden_states(
     """Draw the devices of a process and compare them with their golden files.
 
     Args:
-        process: Process of the active PDK.
         on_device: Called before each device with its name, the number of devices that are done, and the number of all.
 
     Returns:
@@ -122,10 +110,6 @@ def write_golden(process: Process, states: Mapping[str, tuple[str, bytes]] | Non
 
     A file that would equal the present or the inherited one is not written.
 
-    Args:
-        process: Process of the active PDK.
-        states: Result of :func:`golden_states`; None to draw the devices.
-
     Raises:
         CardError: As :func:`golden_states`.
     """
@@ -138,11 +122,7 @@ def write_golden(process: Process, states: Mapping[str, tuple[str, bytes]] | Non
 
 
 def _check_mark(process: Process, name: str, drawing: DeviceDrawing) -> None:
-    """Check that a device has no mark of coupled guides, or several guides and one mark, their bounding box.
-
-    Raises:
-        CardError: Extraction would not assign the mark to the device; the message has the boxes or the remedy.
-    """
+    """Check that a device has no mark of coupled guides, or several guides and one mark, their bounding box."""
     if MARK_LAYER not in drawing.layers or "core" not in drawing.layers or coupler_card(process) is None:
         return
     marks, silicon = region_polygons(drawing.layers[MARK_LAYER]), drawing.layers["core"].bbox()
@@ -166,11 +146,7 @@ def _corners(box: kdb.Box) -> str:
 
 
 def _check_distinct(process: Process, data: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check that extraction can recognise each device with a cell of its own, and finds no other device in it.
-
-    Raises:
-        CardError: Extraction cannot distinguish the device from a guide or another device.
-    """
+    """Check that extraction can recognise each device with a cell of its own, and finds no other device in it."""
     variants = {
         name: golden_variants(process, name, golden_bytes(each).decode(), f"{process.folder}: device {name!r}")
         for name, each in data.items()

@@ -137,7 +137,6 @@ def bend_circular(
         angular_step: Angle of a chord in degrees, instead of ``npoints``.
         layer: Layer instead of that of the cross-section.
         width: Width in µm instead of that of the cross-section.
-        cross_section: Cross-section.
         allow_min_radius_violation: Whether a smaller radius than that of the cross-section is drawn.
 
     Raises:
@@ -167,20 +166,14 @@ def bend_euler(
 ) -> gf.Component:
     """Euler bend from o1 to the left, or to the right if the angle is negative; its curvature is continuous.
 
-    By default the smallest radius of curvature is that of the process, so the bend is larger than a circular one.
+    By default the smallest radius of curvature is that of the process, so the bend is larger than a circular one. See
+    :func:`bend_circular` for further arguments.
 
     Args:
         radius: Smallest radius of curvature in µm (that of the cross-section by default); enlarged by less than 1 nm,
             so that the bend ends on the grid.
-        angle: 90, 180, -90 or -180 degrees.
         p: Share of the angle in which the curvature changes, 0 to 1; the rest is an arc in the middle.
         with_arc_floorplan: Whether ``radius`` is instead that of the circular bend with the same ends.
-        npoints: Approximate number of points of the centreline (as fine as the process card states by default).
-        angular_step: Mean angle of a chord in degrees, instead of ``npoints``.
-        layer: Layer instead of that of the cross-section.
-        width: Width in µm instead of that of the cross-section.
-        cross_section: Cross-section.
-        allow_min_radius_violation: Whether a smaller radius than that of the cross-section is drawn.
 
     Raises:
         ValueError: A value is not valid, or the smallest radius of curvature is too small.

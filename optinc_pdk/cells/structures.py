@@ -152,15 +152,9 @@ def cutback(lengths: tuple[float, ...] = (2000.0, 4000.0, 8000.0)) -> gf.Compone
 
 
 def _fold(length: float, folds: int, step: float) -> Points:
-    """Return the centreline of one fold of a guide that consists of several equal folds upwards.
+    """Return the centreline of one of a guide's equal folds upwards; its length in µm is met within 1 nm a fold.
 
-    Args:
-        length: Length of the whole guide in µm; met within 1 nm per fold.
-        folds: Number of folds.
-        step: Distance between two vertical parts in µm.
-
-    Raises:
-        ValueError: The folds would be lower than two bends.
+    ``step`` is the distance between two vertical parts in µm.
     """
     strip = active_process().guide
     radius, segments = float(strip.radius_um), strip.chords

@@ -69,13 +69,7 @@ class CellFrames(dict[str, CellFrame]):
         return self[name]
 
     def turned(self, name: str, rotation: int, mirror: bool) -> CellFrame:
-        """Return the frame of a cell in the orientation in which it is placed.
-
-        Args:
-            name: Component name.
-            rotation: Anticlockwise rotation in degrees, a multiple of 90.
-            mirror: Whether the cell is mirrored at the x axis before the rotation.
-        """
+        """Return the frame of a cell mirrored at the x axis if asked, then rotated by a multiple of 90°."""
         key = (name, rotation, mirror)
         if key not in self._turned:
             cell = self[name]
@@ -197,14 +191,7 @@ class Canvas:
         return placed.x + left, placed.y + bottom, placed.x + right, placed.y + top
 
     def add(self, other: Canvas, dx: float, dy: float, half_turn: bool = False) -> None:
-        """Add the content of another canvas.
-
-        Args:
-            other: The other canvas.
-            dx: Shift along x in µm.
-            dy: Shift along y in µm.
-            half_turn: Whether the content is rotated by 180° about the other canvas's origin before the shift.
-        """
+        """Add another canvas, first rotated by 180° about its origin if asked, then shifted, in µm."""
         sign = -1 if half_turn else 1
 
         def moved(points: Iterable[Point]) -> list[Point]:

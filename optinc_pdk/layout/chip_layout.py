@@ -190,12 +190,7 @@ def strips_of(netlist: PlacementView) -> list[tuple[str, list[str]]]:
 
 
 def side_by_side(dies: Sequence[DieLayout], netlist: PlacementView, process: Process) -> ChipLayout:
-    """Place dies side by side, label their fibres and add a text with the name of each die.
-
-    Args:
-        dies: At least one finished die.
-        netlist: The circuit.
-        process: Process.
+    """Place finished dies side by side, label their fibres and add a text with the name of each die.
 
     Raises:
         NetlistError: An instance is on no die.

@@ -44,8 +44,6 @@ def place_copies_or_sums(
 
     Args:
         canvas: Canvas that receives instances and guides. The instances at which the guides start need not be on it.
-        netlist: The circuit.
-        process: Process; its card states guide dimensions, design rules and pitches.
         section: Name of the section. If it has no instances, the result is ``guides``.
         guides: For each guide that enters the section, uppermost first, the port from which it comes
             (``instance,port``) and the position in µm up to which it is already drawn.
@@ -285,9 +283,6 @@ class SectionColumn:
         """Return the guide on the side with fewer guides that belongs to each guide on the side with more guides.
 
         Splitters have more guides behind the column, combiners before it. Crossings exchange two numbers.
-
-        Returns:
-            (n,) guide numbers, n the larger number of guides.
         """
         to = np.arange(self.count)
         if self.passage == CROSSING:
@@ -305,13 +300,7 @@ def section_columns(
 ) -> tuple[list[SectionColumn], list[str]]:
     """Return the columns of a section in the order in which light passes them, and the ports at which guides leave it.
 
-    Args:
-        netlist: The circuit.
-        section: Name of the section.
-        ports: Ports (``instance,port``) from which guides enter the section, uppermost first.
-
-    Returns:
-        The columns, and the ports (``instance,port``) from which guides leave the section, uppermost first.
+    Both lists of ports (``instance,port``), of guides that enter and leave, begin with the uppermost.
 
     Raises:
         ValueError: An instance has an input without a guide, or inputs whose guides are not neighbours.
@@ -341,15 +330,9 @@ def section_columns(
 
 
 def guide_depths(steps: Sequence[SectionColumn], pitch: float) -> list[tuple[Floats, Floats]]:
-    """Return the vertical positions of guides before and behind each column of a section.
+    """Return the distances of guides below the middle of a section, before and behind each of its columns, in µm.
 
-    Args:
-        steps: Columns of the section, at least one.
-        pitch: Smallest distance between the centrelines of neighbouring guides in µm.
-
-    Returns:
-        For each column two arrays, before and behind it: distance of each guide below the middle of the section in µm,
-        uppermost guide first.
+    The uppermost guide is first; centrelines of neighbouring guides are at least ``pitch`` apart.
     """
     splits = any(step.passage == SPLITTER for step in steps)
     numbers = [step.towards_fewer() for step in steps]

@@ -27,15 +27,9 @@ def flipchip_dies(netlist: PlacementView, process: Process, frames: CellFrames) 
     """Place the strips of a circuit in rows on flip-chip dies and wire their heaters to bumps.
 
     All strips are on one die of the smallest size of the process card that holds them. If none does, they are
-    distributed over dies of the largest size, in the order in which light passes them.
-
-    Args:
-        netlist: Circuit in which every strip with heaters has its own ground pads.
-        process: Process; its PDK must be active.
-        frames: Ports and bounding boxes of components.
-
-    Returns:
-        The finished dies.
+    distributed over dies of the largest size, in the order in which light passes them. With edge couplers, every strip
+    has a row of its own: its fibres leave to the left and right, with nothing in their way. Every strip with heaters
+    has its own ground pads.
     """
     largest = process.dies[-1]
     margin = 2 * float(process.floorplan.keepout_um)
@@ -154,15 +148,9 @@ def _die(stack: _Stack, process: Process) -> DieLayout:
 
 
 def reach_edges(canvas: Canvas, process: Process, width: float) -> None:
-    """Move the edge couplers of a die outwards, until their tips are at its left or right edge.
+    """Move the edge couplers of a die, ``width`` µm wide from x = 0, outwards until their tips are at its edges.
 
-    A straight guide leads from the place where a coupler was to the place where it is. A die without edge couplers is
-    not changed.
-
-    Args:
-        canvas: The die, with its left edge at x = 0. Beside each edge coupler there is nothing up to the edge it faces.
-        process: Process; its card states the distance of tips from the edge.
-        width: Width of the die in µm.
+    A straight guide leads from the place where a coupler was to the place where it is; there is nothing in between.
     """
     if process.fibres.facet_um is None:
         return
@@ -179,12 +167,6 @@ def bump_wiring(strip: PlacedStrip, netlist: PlacementView, process: Process, gr
     """Draw the flip-chip wiring of a strip: bumps at all heaters, ground plates, and labelled ground bumps.
 
     A strip without heaters is not changed.
-
-    Args:
-        strip: The strip; its canvas receives plates, bumps and labels.
-        netlist: The circuit.
-        process: Process; its card states the size, pitch and spacing of pads and metal.
-        grounds: Labels of the strip's ground pads.
 
     Raises:
         InputError: The strip has heaters and no ground pad.

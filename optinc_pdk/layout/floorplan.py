@@ -26,16 +26,7 @@ CARRIER = ("carrier", "lo")
 
 
 def lay_out_network(onn: AveragingNetwork, process: Process, name: str) -> tuple[Circuit, ChipLayout]:
-    """Assemble the circuit of a network and lay it out.
-
-    Args:
-        onn: Network; see :func:`optinc_pdk.assemble.assemble`.
-        process: Process.
-        name: Chip name.
-
-    Returns:
-        The complete circuit and the chip layout.
-    """
+    """Assemble the circuit of a network, see :func:`optinc_pdk.assemble.assemble`, and lay it out."""
     return lay_out(draft_circuit(onn, process, name), process)
 
 
@@ -44,10 +35,6 @@ def lay_out(draft: CircuitPlan, process: Process) -> tuple[Circuit, ChipLayout]:
 
     With flip-chip wiring every strip has its own bumps, so the circuit does not depend on the dies. With perimeter
     wiring the dies are planned first, because the carrier tree and the ground pads depend on them.
-
-    Args:
-        draft: The circuit without the parts that depend on the dies: carrier tree and ground pads.
-        process: Process.
 
     Returns:
         The complete circuit and the chip layout.
@@ -89,7 +76,6 @@ def floorplan(circuit: Circuit, process: Process) -> ChipLayout:
 
     Args:
         circuit: Hierarchical circuit; every instance has a position in the floorplan grid.
-        process: Process.
 
     Returns:
         The chip layout.

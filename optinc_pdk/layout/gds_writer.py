@@ -34,16 +34,9 @@ _OF_LAYOUT = ("kfactory:cross_section:", "kfactory:layer_enclosure:")
 
 
 def to_layout(chip: ChipLayout, process: Process, name: str, port_metadata: bool = False) -> kdb.Layout:
-    """Convert a chip to a KLayout layout with one top cell.
+    """Convert a chip to a new KLayout layout with one top cell; every cell of the PDK is contained once.
 
-    Args:
-        chip: The chip layout.
-        process: Process.
-        name: Name of the top cell.
-        port_metadata: Whether cells have kfactory's metadata about their ports, which :func:`write_gds` writes.
-
-    Returns:
-        The layout, in a new KLayout database. Every cell of the PDK that the chip uses is contained once.
+    With ``port_metadata``, cells have kfactory's metadata about their ports, which :func:`write_gds` writes.
     """
     layout = kdb.Layout()
     layout.dbu = 1 / GRID_PER_UM
@@ -262,16 +255,10 @@ class RegularArray:
 
 
 def regular_arrays(points: Ints) -> list[RegularArray]:
-    """Partition positions into regular arrays.
+    """Partition (n, 2) positions in nm into regular arrays, sorted by position; one that occurs twice is in two.
 
     Positions with the same x are divided into runs of equal pitch, then equal runs are grouped into runs along x. After
     sorting this takes linear time. A complete column of a mesh is one run.
-
-    Args:
-        points: (n, 2) positions in nm; a position that occurs twice is in two arrays.
-
-    Returns:
-        The arrays, sorted by position.
     """
     runs: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     order = np.lexsort((points[:, 1], points[:, 0]))
@@ -308,14 +295,12 @@ def _runs(values: list[int]) -> list[tuple[int, int, int]]:
 
 
 def add_port_metadata(layout: kdb.Layout, top: kdb.Cell, chip: ChipLayout) -> None:
-    """Add the metadata of all cells of the PDK in a layout, and those of the fibres and pads of the top cell.
+    """Add the metadata of ports in kfactory's format, for programs that read ports from a layout file.
 
-    The PDK of the cells is active.
-
-    Args:
-        layout: Layout with copies of cells of the PDK.
-        top: Top cell.
-        chip: The chip layout.
+    They are those of all cells of the active PDK, of which the layout has copies, and of the fibres and pads of the top
+    cell. kfactory stores ports as KLayout's metadata of a cell (``kfactory:ports:<number>``), and cross-sections, to
+    which ports refer, as metadata of the layout. Both are copied from kfactory's own cells, so that the format is that
+    of its version. Nothing here reads them: extraction recovers a circuit from polygons alone.
     """
     for cell in layout.each_cell():
         if cell.cell_index() != top.cell_index():

@@ -177,15 +177,10 @@ def width_for_current(process: Process, current_a: float) -> float:
 
 
 def signal_wires(process: Process, group: Sequence[DrivenDevice], outward: int, edge: float) -> list[SignalWire]:
-    """Route a wire from the signal contact of every device to the edge of the strips.
+    """Route a wire from the signal contact of every device to the edge of the strips, at y = ``edge`` in µm.
 
-    The wires of a column run on tracks beside it; the device nearest to the edge gets the track nearest to the column.
-
-    Args:
-        process: Process; its card states width and space of wires.
-        group: Devices on one side of the die's middle.
-        outward: +1 if the edge is above the devices, -1 if below.
-        edge: y in µm at which the wires leave the strips.
+    The edge is above (``outward`` +1) or below (-1) the devices, which are on one side of the die's middle. The wires
+    of a column run on tracks beside it; the device nearest to the edge gets the track nearest to the column.
 
     Returns:
         Wires in ascending order of x.
@@ -205,13 +200,10 @@ def signal_wires(process: Process, group: Sequence[DrivenDevice], outward: int, 
 
 
 def facing_columns(group: Sequence[DrivenDevice]) -> list[list[DrivenDevice]]:
-    """Group driven devices by the ground trunk that they share.
+    """Group driven devices by the ground trunk that they share, in ascending order of x.
 
     A trunk serves the ground contacts of one column, or of the two columns of contacts inside the same MZIs, which face
     each other.
-
-    Returns:
-        Groups of devices, in ascending order of x.
     """
     columns: dict[tuple[float, int], list[DrivenDevice]] = {}
     for heater in group:
@@ -228,14 +220,9 @@ def facing_columns(group: Sequence[DrivenDevice]) -> list[list[DrivenDevice]]:
 
 
 def ground_trunks(canvas: Canvas, process: Process, group: Sequence[DrivenDevice], outward: int, bus: float) -> None:
-    """Draw the ground trunks of perimeter wiring, one for each group of ``facing_columns``.
+    """Draw the ground trunks of the devices on one side of the die's middle, above (``outward`` +1) or below it (-1).
 
-    Args:
-        canvas: Canvas that receives the metal.
-        process: Process; its card states metal widths.
-        group: Devices on one side of the die's middle.
-        outward: +1 for the devices above the ground bus, -1 for those below.
-        bus: y of the ground bus in µm, at which the trunks end.
+    There is one for each group of ``facing_columns``; they end at the ground bus, at y = ``bus`` in µm.
     """
     contact = process.device("phase_shifter").size("contact_width_um")
     for column in facing_columns(group):
@@ -254,9 +241,9 @@ def ground_trunks(canvas: Canvas, process: Process, group: Sequence[DrivenDevice
 
 
 def straight_metal(x0: float, y0: float, x1: float, y1: float, width: float) -> Box:
-    """Return the box of a straight piece of metal of the given width between two points; all lengths are in µm.
+    """Return the box of a straight piece of metal between two points, at which it ends; all lengths are in µm.
 
-    The line between the points is parallel to an axis. The box ends at the points.
+    The line between the points is parallel to an axis.
     """
     half = width / 2
     (left, right), (bottom, top) = sorted((x0, x1)), sorted((y0, y1))

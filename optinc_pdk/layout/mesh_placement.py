@@ -98,7 +98,6 @@ class MeshPlacer:
         The first column starts at x = 0; if the mesh is folded, the first column of the last row starts there.
 
         Args:
-            canvas: Empty canvas of the strip.
             rows: Number of rows into which the mesh is folded; odd, so that light leaves on the right.
         """
         columns = self._columns()

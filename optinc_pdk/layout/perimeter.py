@@ -112,18 +112,10 @@ class PlannedDie:
 
 
 def plan_dies(netlist: PlacementView, process: Process, frames: CellFrames) -> list[PlannedDie]:
-    """Place the strips of a circuit and distribute them over dies.
+    """Place the strips of a circuit, which has all ground pads, and distribute them over dies.
 
     A circuit with a carrier tree gets one die of any size. Otherwise strips are distributed in the order in which light
     passes them, with as many strips on each die as fit.
-
-    Args:
-        netlist: Circuit with all ground pads.
-        process: Process; its PDK must be active.
-        frames: Ports and bounding boxes of components.
-
-    Returns:
-        The planned dies.
 
     Raises:
         InputError: A die would be larger than the largest file that is read back.
@@ -309,29 +301,16 @@ def pad_rows(process: Process, count: int, width: float) -> Iterator[PadRows]:
 
 
 def channel_height(process: Process, wires: Sequence[SignalWire], targets: Sequence[float]) -> float:
-    """Return the height in µm of the channel in which wires change from their own x to their targets.
-
-    Args:
-        process: Process; its card states width and space of wires.
-        wires: Signal wires in ascending order of x.
-        targets: x in µm at which each wire enters the pads, ascending, see ``pad_targets``.
-    """
+    """Return the height in µm of the channel in which wires, in ascending order of x, change to their targets (µm)."""
     track = float(process.metal.wire_width_um + process.metal.space_um)
     levels = river_levels(np.array([w.x for w in wires]), np.array(targets), track)
     return (float(levels.max(initial=0)) + 2) * track
 
 
 def pad_targets(process: Process, wires: Sequence[SignalWire], rows: PadRows, left: float, right: float) -> list[float]:
-    """Return the x in µm at which each wire enters the pads.
+    """Return the x in µm at which each wire enters the pads between ``left`` and ``right``; wires are in order of x.
 
     The columns of pads are as close to the x of their wires as possible, by least squares.
-
-    Args:
-        process: Process; its card states the sizes of pads and wires.
-        wires: Signal wires in ascending order of x.
-        rows: Arrangement of the pads.
-        left: Smallest x of the pads in µm.
-        right: Largest x of the pads in µm.
     """
     groups = [wires[i : i + rows.rows] for i in range(0, len(wires), rows.rows)]
     offsets = [_offset(process, row) for row in range(rows.rows)]
@@ -362,14 +341,8 @@ def fan_to_pads(
 ) -> None:
     """Draw signal wires from their contacts through the channel to their pads, and the pads with their labels.
 
-    Args:
-        canvas: Canvas that receives wires, pads and labels.
-        process: Process; its card states sizes and spaces of wires and pads.
-        wires: Signal wires in ascending order of x, which end at y = ``start``.
-        targets: x in µm at which each wire enters the pads, from ``pad_targets``.
-        rows: Arrangement of the pads.
-        outward: +1 if the pads are above the wires, -1 if below.
-        start: y in µm at which the channel starts.
+    The wires are in order of x; the channel begins at y = ``start`` in µm, the pads are above (``outward`` +1) or below
+    it.
     """
     width = float(process.metal.wire_width_um)
     track = width + float(process.metal.space_um)
@@ -392,13 +365,7 @@ def fan_to_pads(
 
 
 def draw_die(plan: PlannedDie, netlist: PlacementView, process: Process) -> DieLayout:
-    """Draw a planned die: strips, local-oscillator tree, wires, pads and ground bus.
-
-    Args:
-        plan: Plan of the die.
-        netlist: The complete circuit, with the labels of all pads.
-        process: Process; its PDK must be active.
-    """
+    """Draw a planned die: strips, local-oscillator tree, wires, pads and ground bus."""
     keepout = float(process.floorplan.keepout_um)
     canvas = Canvas(plan.halves[+1].canvas.frames)
     outer = {+1: snap(plan.height - keepout - plan.depths[+1]), -1: snap(keepout + plan.depths[-1])}

@@ -20,19 +20,11 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def river_levels(source: Floats, target: Floats, space: float) -> Ints:
-    """Return the number of the track on which each wire of a planar bundle runs sideways (its level).
+    """Return the number of the track on which each wire of a planar bundle runs sideways (its level), 0 or larger.
 
-    Wire i runs straight from ``source[i]`` to its track, along the track, and straight to ``target[i]``. Level 0 lies
-    next to the sources. A wire that moves towards its neighbour's source has to turn on a later track than the
-    neighbour.
-
-    Args:
-        source: (n,) ascending positions.
-        target: (n,) ascending positions.
-        space: Smallest distance between the centres of two wires.
-
-    Returns:
-        (n,) levels, 0 or larger.
+    Wire i runs straight from ``source[i]`` to its track, along the track, and straight to ``target[i]``; both (n,)
+    arrays are ascending, and centres of wires are at least ``space`` apart. Level 0 lies next to the sources. A wire
+    that moves towards its neighbour's source has to turn on a later track than the neighbour.
     """
     n = len(source)
     levels = np.zeros(n, dtype=np.int64)
@@ -47,21 +39,12 @@ def river_levels(source: Floats, target: Floats, space: float) -> Ints:
 
 
 def spaced_positions(targets: Floats, space: float, lowest: float, highest: float) -> Floats:
-    """Return positions that are at least ``space`` apart and as near to given targets as possible.
+    """Return positions that are at least ``space`` apart and as near to (n,) ascending targets as possible.
 
     The result minimises the sum of squared distances (isotonic regression by the pool-adjacent-violators algorithm).
 
-    Args:
-        targets: (n,) ascending positions.
-        space: Smallest distance of neighbouring positions, in the units of the targets.
-        lowest: Lower bound of the positions.
-        highest: Upper bound of the positions.
-
-    Returns:
-        (n,) ascending positions.
-
     Raises:
-        ValueError: The positions do not fit between the bounds.
+        ValueError: The positions do not fit between the bounds ``lowest`` and ``highest``.
     """
     n = len(targets)
     if n and (n - 1) * space > highest - lowest + 1e-9:
@@ -105,16 +88,10 @@ def least_gain(r: float) -> float:
 
 
 def length_gains(lengths: Mapping[Key, float], matched: float, least: float) -> dict[Key, float]:
-    """Return the length in µm that must be added to each path so that all paths have the same length.
+    """Return the length in µm to add to each path so that all have the same length, within ``matched``.
 
-    Args:
-        lengths: Length of each path in µm.
-        matched: Tolerated difference in µm.
-        least: Smallest length in µm that can be added, see ``least_gain``. If a path would need less, this length is
-            added to all paths in addition.
-
-    Returns:
-        Length to add by path, with the keys of ``lengths``; 0 for paths that already match.
+    It is 0 for paths that already match. If a path would need less than ``least``, which is the smallest length that
+    can be added (``least_gain``), this length is added to all paths in addition.
     """
     longest = max(lengths.values())
     if any(matched < longest - length < least for length in lengths.values()):
@@ -125,15 +102,11 @@ def length_gains(lengths: Mapping[Key, float], matched: float, least: float) -> 
 
 
 def tooth_heights(gain: float, tallest: float, r: float) -> list[float]:
-    """Return the heights in µm of teeth that together lengthen a guide by a given amount.
+    """Return the heights in µm of teeth that together lengthen a guide by ``gain``; none below ``least_gain``.
 
-    All teeth except the last two have the largest height, so that most teeth of a turn are equal. The last two share
-    the rest, and the last one also compensates rounding to the grid.
-
-    Args:
-        gain: Length to add in µm; below ``least_gain`` the result is empty.
-        tallest: Largest possible height in µm. If it is at least πr, no tooth is lower than 2r, whatever the gain.
-        r: Bend radius in µm.
+    All teeth except the last two have the largest height, ``tallest``, so that most teeth of a turn are equal. The last
+    two share the rest, and the last one also compensates rounding to the grid. If ``tallest`` is at least πr, no tooth
+    is lower than 2r, whatever the gain.
     """
     if gain < least_gain(r):
         return []
@@ -146,14 +119,7 @@ def tooth_heights(gain: float, tallest: float, r: float) -> list[float]:
 
 
 def teeth(start: Point, side: int, heights: Sequence[float], r: float) -> list[Point]:
-    """Return the corner points of teeth above a horizontal guide.
-
-    Args:
-        start: Position at which the first tooth starts, in µm.
-        side: Direction of the guide: +1 for right, -1 for left.
-        heights: Height of each tooth in µm.
-        r: Bend radius in µm; each tooth occupies 4r of the guide.
-    """
+    """Return the corners (µm) of teeth above a horizontal guide to the right (``side`` +1) or left, 4r each."""
     x, y = start
     corners: list[Point] = []
     for i, height in enumerate(heights):
@@ -163,16 +129,9 @@ def teeth(start: Point, side: int, heights: Sequence[float], r: float) -> list[P
 
 
 def draw_fanout(canvas: Canvas, process: Process, pairs: list[tuple[Point, Point]], x: float) -> float:
-    """Draw a planar bundle of guides from left to right, with all turns at or after ``x``.
+    """Draw a planar bundle of guides from left to right, with turns from ``x`` on; return the x behind the last.
 
-    Args:
-        canvas: Canvas that receives the guides.
-        process: Process; its card states bend radius, width and spacing of guides.
-        pairs: Left and right end point of each guide in µm, in any order of guides.
-        x: x in µm from which guides may turn.
-
-    Returns:
-        x in µm behind the last turn.
+    ``pairs`` are the left and right end point of each guide in µm, in any order of guides.
     """
     r, track = float(process.guide.radius_um), guide_track(process)
     pairs = sorted(pairs, key=lambda pair: pair[0][1])
@@ -194,11 +153,7 @@ def draw_fanout(canvas: Canvas, process: Process, pairs: list[tuple[Point, Point
 def fan_end(process: Process, source: Sequence[float], target: Sequence[float], x: float) -> float:
     """Return the x behind the last turn of a bundle that ``draw_fanout`` would draw, without drawing it.
 
-    Args:
-        process: Process.
-        source: y of the left ends in µm, ascending.
-        target: y of the right ends in µm, ascending.
-        x: x in µm from which guides may turn.
+    ``source`` and ``target`` are the y of the left and right ends in µm, ascending; guides may turn from ``x`` on.
     """
     return _end(process, _levels(source, target, float(process.guide.radius_um)), x)
 
@@ -249,13 +204,8 @@ def draw_turn(canvas: Canvas, process: Process, pairs: list[tuple[Port, Port]], 
     """Draw the guides that connect the end of a row of a folded mesh to the start of the row below it.
 
     Light in these guides interferes later, so all guides get the same length: the shorter, inner guides get meanders,
-    with half of the length difference before the vertical part and half behind it.
-
-    Args:
-        canvas: The strip, on which both rows are placed.
-        process: Process; its card states bend radius, spacing and mode pitch.
-        pairs: For each guide, its ports on the upper and the lower row, in any order of guides.
-        side: +1 for a turn on the right of the rows, -1 on the left.
+    with half of the length difference before the vertical part and half behind it. ``pairs`` are the ports of each
+    guide on the upper and the lower row; the turn is on the right (``side`` +1) or left of the rows.
 
     Raises:
         InputError: The mode pitch is too small for one period of a meander.

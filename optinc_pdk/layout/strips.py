@@ -254,13 +254,9 @@ class StripBuilder:
         return self._oscillators(leaves, far + self.fibre)
 
     def _output_shifter(self, port: str, x: float, y: float, count: int) -> str:
-        """Place the phase shifter in front of an output fibre, and the fibre; return the port of the phase shifter.
+        """Place one of ``count`` phase shifters in front of output fibres, beginning at (x, y) in µm, and its fibre.
 
-        Args:
-            port: Guide port of the fibre coupler.
-            x: x in µm at which the phase shifter begins.
-            y: y in µm of both.
-            count: Number of phase shifters in the column.
+        ``port`` is the guide port of the fibre coupler; the port of the phase shifter is returned.
         """
         leaving = self.netlist.partner[port]
         shifter = leaving.rpartition(",")[0]

@@ -54,23 +54,14 @@ class TreePlacer:
             port: Root port: port o1 of a splitter, or a leaf for a tree without splitters.
             leaves: Leaf port to the corner points of its guide in µm, from the leaf to the tree; the last corner is at
                 the x of the leaves.
-
-        Returns:
-            Root and path lengths of the tree.
         """
         return self._branch(port, leaves)[0]
 
     def match_lengths(self, roots: Collection[str], leaves: Mapping[str, list[Point]]) -> dict[str, list[Point]]:
-        """Add meanders to the guides of leaves, so that all paths of a tree have the same length.
+        """Return the leaves of trees with meanders in their guides, so that all paths of a tree have the same length.
 
-        The trees are moved away from the leaves by the width of the meanders.
-
-        Args:
-            roots: Root port of each tree, as for ``place``.
-            leaves: Leaves of all trees, as for ``place``; their guides end horizontally.
-
-        Returns:
-            The leaves to pass to ``place``, with meanders where needed.
+        The trees are moved away from the leaves by the width of the meanders. Roots and leaves are as for ``place``;
+        the guides of leaves end horizontally.
 
         Raises:
             InputError: Leaves are too close to each other for a meander.
@@ -172,11 +163,6 @@ def carrier_block(canvas: Canvas, netlist: PlacementView, process: Process) -> P
 
     The fibre couplers are at x = 0, the first of them at y = 0 and the others below.
 
-    Args:
-        canvas: Canvas that receives instances and guides.
-        netlist: The circuit.
-        process: Process.
-
     Returns:
         Position at which the guide to the local-oscillator tree leaves the block to the right, in µm; None if fibres
         feed the local oscillators.
@@ -213,10 +199,8 @@ def oscillator_tree(
 
     Args:
         canvas: The die, on which carrier block and strips are placed.
-        netlist: The circuit.
-        process: Process.
         feed: Position at which the guide from the carrier block starts to the right, in µm.
-        middle: y of the middle of the die's channel between the strips, in µm; the tree is centred on it.
+        middle: y of the middle of the channel between the strips in µm, on which the tree is centred.
         roots: Index of each layer to the port at the root of its strip's local-oscillator tree.
 
     Raises:
