@@ -267,8 +267,8 @@ def bend_points_distance_um(process: Process) -> float:
 def strip(**kwargs: Any) -> CrossSection:
     """Return the cross-section of a strip guide of the active process; arguments replace the values of the card."""
     guide = active_process().guide
-    radius = float(guide.radius_um)
-    settings = {"width": float(guide.width_um), "layer": "core", "radius": radius, "radius_min": radius}
+    settings: dict[str, Any] = {"width": float(guide.width_um), "layer": "core", "radius": float(guide.radius_um)}
+    settings["radius_min"] = settings["radius"]
     return gf.cross_section.cross_section(**(settings | kwargs))
 
 
