@@ -53,16 +53,12 @@ class Minimum:
 
 
 def check_lengths(values: Iterable[tuple[str, Quantity]], path: Path) -> None:
-    """Check that the numbers of a card are not negative and that its lengths can be drawn.
+    """Check that the numbers of a card are not negative and that its lengths, keys that end in ``_um``, can be drawn.
 
     Parameters that are not drawn, such as layer heights and process variations, are not checked.
 
-    Args:
-        values: Keys and quantities of the card; keys that end in ``_um`` are lengths in µm.
-        path: Path of the card, for messages.
-
     Raises:
-        CardError: A number is below 0, or a length is 1 m or more or off the 1 nm grid.
+        CardError: A number is below 0, or a length is 1 m or more or off the 1 nm grid; the message names ``path``.
     """
     for key, value in values:
         if key.startswith(NOT_DRAWN):
@@ -79,9 +75,6 @@ def check_lengths(values: Iterable[tuple[str, Quantity]], path: Path) -> None:
 
 def check_rules(process: Process) -> None:
     """Check that the dimensions in a process's cards satisfy its design rules of severity ``error``.
-
-    Args:
-        process: Process with its rules and devices.
 
     Raises:
         CardError: A parameter violates a rule. The message names the file, parameter, value, rule and limit of the
@@ -312,9 +305,6 @@ def _check_dies(process: Process) -> None:
 def check_facets(process: Process) -> None:
     """Check that silicon at the edge of a die is checked, and that the rules allow a card's edge couplers.
 
-    Args:
-        process: Process with its rules.
-
     Raises:
         CardError: A layer is exempt from the keep-out and no rule checks it; or edge couplers have no rule, or violate
             it. The message names the file, key, value, rule and limit.
@@ -370,12 +360,7 @@ def with_radius_lengths(rule: Rule, process: Process) -> Rule:
     - Bend radius: rounding to the grid changes a measured radius by more, the larger it is; and where the end of a
       splitter's taper measures as a bend of a smaller radius, the rule begins behind it.
 
-    Args:
-        rule: Rule as in the card.
-        process: Process with its guides and devices.
-
-    Returns:
-        The rule; the same object if its lengths suffice.
+    The result is the same object if the lengths of the rule suffice.
     """
     tapers = list(_tapers(process, rule.body_um)) if isinstance(rule, GuideSpaceRule | BendRadiusRule) else []
     if isinstance(rule, GuideSpaceRule):
@@ -424,9 +409,7 @@ class _Taper:
     def parted_um(self, outer: float, space: float) -> float:
         """Return the distance in µm from the body at which an arm can have a space from another that goes straight on.
 
-        Args:
-            outer: Radius of the arm's outer side in µm.
-            space: Space in µm.
+        ``outer`` is the radius of the arm's outer side in µm.
         """
         missing = space - self.ports_um
         if missing <= 0:
@@ -437,10 +420,8 @@ class _Taper:
     def bends(self, edge: float, arm: float, tolerance: float) -> bool:
         """Return whether the end of the taper, with or without a bend behind it, measures as a bend that is too tight.
 
-        Args:
-            edge: Smallest radius of a guide's concave side in µm.
-            arm: Distance in µm of the points by which radii are measured.
-            tolerance: Tolerance in µm of a radius measured with this arm.
+        ``edge`` is the smallest radius of a guide's concave side, ``arm`` the distance of the points by which radii are
+        measured, and ``tolerance`` that of a radius measured with this arm, in µm.
         """
         # at the share 1 - u of an arm behind the end, the taper adds the curvature slope · u / a, and the straight
         # before the bend takes u² / 2r

@@ -189,10 +189,7 @@ class CellCard(StrictModel):
         return Path(module) if module.endswith(PYTHON_FILE) else None
 
     def located(self, folder: Path) -> CellCard:
-        """Return the cell with the path of its file, which is relative to a folder in the card.
-
-        Args:
-            folder: Folder of the card.
+        """Return the cell with the path of its file, which is relative to the folder of the card.
 
         Raises:
             ValueError: There is no such file.
@@ -212,12 +209,8 @@ class CellCard(StrictModel):
 def cell_digest(card: DeviceCard, layers: Iterable[tuple[int, int]]) -> str:
     """Return a SHA-256 of all that a process states about the cell of a device, with the content of its file.
 
-    Recognition polygons state the digest of the cell that they were made from. It does not tell whether a function of
-    an installed module has changed, which is noticed when the cell is drawn.
-
-    Args:
-        card: Card with a cell.
-        layers: GDS layer and datatype of each layer that recognition polygons have.
+    Recognition polygons, on GDS layers and datatypes ``layers``, state the digest of the cell that they were made from.
+    It does not tell whether a function of an installed module has changed, which is noticed when the cell is drawn.
 
     Raises:
         CardError: The file of the cell cannot be read.
@@ -364,10 +357,7 @@ class DeviceCard(StrictModel):
         return self
 
     def size(self, key: str) -> float:
-        """Return a dimension of the device, in the unit that its key ends in.
-
-        Args:
-            key: Key in ``geometry``, such as ``length_um``.
+        """Return a dimension of the device, ``geometry[key]``, in the unit that its key ends in.
 
         Raises:
             CardError: The card has no such key.
@@ -377,10 +367,7 @@ class DeviceCard(StrictModel):
         return float(self.geometry[key])
 
     def parameter(self, key: str) -> float:
-        """Return a parameter of the device's compact model.
-
-        Args:
-            key: Key in ``model.parameters``.
+        """Return a parameter of the device's compact model, ``model.parameters[key]``.
 
         Raises:
             CardError: The card has no such key.

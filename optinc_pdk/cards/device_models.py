@@ -137,16 +137,12 @@ def amplitude(loss_db: ArrayLike) -> Floats:
 
 
 def check_passive(through: ArrayLike, back: ArrayLike) -> None:
-    """Check that a device is passive.
+    """Check that a device is passive, given its transmitted and reflected field amplitudes, which broadcast.
 
-    The largest singular value of its S-matrix is at most the sum of the transmitted and the reflected field amplitude.
-
-    Args:
-        through: Transmitted field amplitudes.
-        back: Reflected field amplitudes, broadcast against ``through``.
+    The largest singular value of its S-matrix is at most their sum.
 
     Raises:
-        ValueError: The sum of the field amplitudes ``through`` and ``back`` exceeds 1.
+        ValueError: The sum exceeds 1.
     """
     worst = float(np.max(np.add(through, back)))
     if not worst <= 1.0 + ROUNDING:
@@ -158,10 +154,7 @@ def check_passive(through: ArrayLike, back: ArrayLike) -> None:
 def check_passive_crossing(through: ArrayLike, leak: ArrayLike, back: ArrayLike) -> None:
     """Check that a crossing is passive, whose largest singular value is √((through + back)² + (2 leak)²).
 
-    Args:
-        through: Field amplitude of the straight path.
-        leak: Field amplitude into each crossed arm.
-        back: Reflected field amplitude.
+    These are the field amplitudes of the straight path, of the reflection, and into each crossed arm.
 
     Raises:
         ValueError: The singular value exceeds 1.
@@ -174,9 +167,6 @@ def check_model(card: DeviceCard) -> None:
 
     A card whose S-parameters come from a file needs no parameters, and may have other ports than the model; the file is
     checked when it is read.
-
-    Args:
-        card: Device card.
 
     Raises:
         ValueError: The model is unknown or has another number of ports, a parameter is missing, unknown or outside its

@@ -47,8 +47,7 @@ def process_names() -> tuple[str, ...]:
 def load_process(name: str | Path = DEFAULT_PROCESS) -> Process:
     """Load and check a process card with its rules and devices; the result is cached.
 
-    Args:
-        name: Name of a process in ``components/``, or the path of a folder with a ``process.yml``.
+    ``name`` is that of a process in ``components/``, or the path of a folder with a ``process.yml``.
 
     Raises:
         CardError: There is no such process, or one of its cards is unusable.
@@ -226,12 +225,8 @@ DIGITS = 16
 def card_digests(process: Process) -> dict[str, str]:
     """Return a digest of each part of a process card, independent of its folder, its sources and its texts.
 
-    Args:
-        process: Process.
-
-    Returns:
-        Digests by name: keys of ``process.yml`` such as ``noise``, ``rules``, and ``devices/<name>``. Those of devices
-        include the content of the files of S-parameters and of layouts or functions that their cards name.
+    Names are keys of ``process.yml`` such as ``noise``, ``rules``, and ``devices/<name>``. Those of devices include the
+    content of the files of S-parameters and of layouts or functions that their cards name.
 
     Raises:
         InputError: Such a file cannot be read.
@@ -243,12 +238,7 @@ def card_digests(process: Process) -> dict[str, str]:
 
 
 def changed_parts(stated: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
-    """Return the names of the parts whose digests differ, or that only one of both cards has, sorted.
-
-    Args:
-        stated: Digests by name, as of :func:`card_digests`.
-        found: Digests of other cards.
-    """
+    """Return the names of the parts whose digests differ, or that only one of both cards has, sorted."""
     return sorted(name for name in {*stated, *found} if stated.get(name) != found.get(name))
 
 

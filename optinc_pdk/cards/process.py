@@ -159,22 +159,14 @@ class Process(StrictModel):
         return self.folders[0]
 
     def files(self, pattern: str) -> list[Path]:
-        """Return the process's own and inherited files that match a glob pattern.
+        """Return own and inherited files that match a glob pattern such as ``devices/*.yml``, sorted by name.
 
-        Args:
-            pattern: Glob pattern relative to the process's folders, such as ``devices/*.yml``.
-
-        Returns:
-            Paths sorted by file name. A file replaces inherited files of the same name.
+        A file replaces inherited files of the same name.
         """
         return inherited_files(self.folders, pattern)
 
     def pad_pitch_um(self, rows: int) -> float:
-        """Return the pitch of bond pads in µm, which leaves space for the wires to outer rows between the inner pads.
-
-        Args:
-            rows: Number of staggered rows of pads.
-        """
+        """Return the pitch of bond pads in µm, with space for the wires to the outer of several staggered rows."""
         track = float(self.metal.wire_width_um + self.metal.space_um)
         between = float(self.pads.size_um + self.metal.space_um) + (rows - 1) * track
         return max(float(self.pads.pitch_um), between)
@@ -190,14 +182,9 @@ class Process(StrictModel):
         """Return the distance in µm, in the plane, within which shapes of a layer change the light in silicon.
 
         For a film above or below the core it is shorter than the card's ``reach_um``, by their distance in height. A
-        layer named ``slab`` without it reaches as far as guides couple, ``floorplan.guide_space_um``.
-
-        Args:
-            layer: Name of the layer.
-
-        Returns:
-            The distance; None if the layer does not reach light in silicon, or is that of gratings, whose shapes are
-            compared with those of the devices.
+        layer named ``slab`` without it reaches as far as guides couple, ``floorplan.guide_space_um``. The distance is
+        None if the layer does not reach light in silicon, or is that of gratings, whose shapes are compared with those
+        of the devices.
         """
         film, core = self.layers[layer].film_um, self.layers["core"].film_um
         reach = self.layers[layer].reach_um
@@ -225,10 +212,7 @@ class Process(StrictModel):
         return self.devices[name]
 
     def require_devices(self, names: Iterable[str]) -> None:
-        """Check that the process has device cards, and the devices of given names among them.
-
-        Args:
-            names: Device names; may be empty.
+        """Check that the process has device cards, and the devices of given names among them, which may be none.
 
         Raises:
             CardError: The process has no device cards at all, or lacks devices; the message names them and the remedy.
@@ -247,12 +231,7 @@ class Process(StrictModel):
 
 
 def with_link(process: Process, kind: Link | None, receivers: Receivers | None) -> Process:
-    """Return a process with another link to the servers.
-
-    Args:
-        process: The process.
-        kind: Kind of the link; None for the process's.
-        receivers: Receivers of the servers; None for the process's.
+    """Return a process with another kind of link to the servers or other receivers; None keeps those of the process.
 
     Raises:
         CardError: Coherent receivers are chosen, and the process states no power of their local oscillators.
@@ -272,33 +251,17 @@ def with_field_outputs(process: Process) -> Process:
 
     They are coherent receivers without neurons before them. Studies of noise need the power of their local oscillators,
     ``link.oscillator_w``, and say so if the process states none.
-
-    Args:
-        process: The process.
     """
     link = process.link.model_copy(update={"kind": "direct", "receivers": "coherent"})
     return process.model_copy(update={"link": link})
 
 
 def with_drive(process: Process, holds: Holds) -> Process:
-    """Return a process whose heater drive holds another quantity.
-
-    Args:
-        process: The process.
-        holds: What a channel holds, see :class:`DriveCard`.
-    """
+    """Return a process whose heater drive holds another quantity, see :class:`DriveCard`."""
     return process.model_copy(update={"drive": process.drive.model_copy(update={"holds": holds})})
 
 
 def inherited_files(folders: tuple[Path, ...], pattern: str) -> list[Path]:
-    """Return the files in several folders that match a glob pattern.
-
-    Args:
-        folders: Folders in order of precedence.
-        pattern: Glob pattern relative to the folders.
-
-    Returns:
-        Paths sorted by file name. Of files with equal names, the one in the earliest folder is returned.
-    """
+    """Return the files in folders that match a glob pattern, by name; of equal names, that of the first folder."""
     found = {path.name: path for folder in folders[::-1] for path in folder.glob(pattern)}
     return [found[name] for name in sorted(found)]

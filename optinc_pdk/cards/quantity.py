@@ -16,14 +16,9 @@ class CardError(InputError):
 
 
 def describe_fault(fault: Mapping[str, Any], key: str) -> str:
-    """Describe a fault of a card in the words of this project.
+    """Describe an entry of pydantic's ``ValidationError.errors()`` in the words of this project: key, fault and remedy.
 
-    Args:
-        fault: Entry of pydantic's ``ValidationError.errors()``.
-        key: Path of the key, such as ``guide.width_um``; empty for the whole card.
-
-    Returns:
-        Key, fault and remedy, such as "unknown key guide.colour; remove it or correct its spelling".
+    ``key`` is the path of the key, such as ``guide.width_um``; empty for the whole card.
     """
     kind, text = str(fault["type"]), str(fault["msg"])
     if kind == "extra_forbidden":

@@ -389,14 +389,7 @@ class _RuleFile(BaseModel):
 
 
 def load_rules(path: Path, layers: Mapping[str, tuple[int, int]]) -> tuple[Rule, ...]:
-    """Read the design rules of a process from its `rules.yml`.
-
-    Args:
-        path: Path of the file.
-        layers: GDS layer and datatype of each mask layer of the process, by layer name.
-
-    Returns:
-        Rules in the order of the file.
+    """Read the design rules of a process from its `rules.yml`, given GDS layer and datatype of each mask layer by name.
 
     Raises:
         CardError: The file is unreadable, a key is duplicate, unknown or missing, a value is NaN, infinite, not

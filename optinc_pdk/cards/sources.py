@@ -14,13 +14,8 @@ from optinc_pdk.cards.rules import Rule
 def check_sources(card: BaseModel, sources: Mapping[str, str], where: str) -> None:
     """Check that every quantity of a card cites a known source.
 
-    Args:
-        card: Card.
-        sources: Sources by key.
-        where: Name of the card, for the message.
-
     Raises:
-        ValueError: A source is missing; the message names the source and the quantity.
+        ValueError: A source is missing; the message names the source, the quantity and the card, ``where``.
     """
     for path, quantity in quantities(card, ""):
         if quantity.source not in sources:
@@ -28,14 +23,9 @@ def check_sources(card: BaseModel, sources: Mapping[str, str], where: str) -> No
 
 
 def quantities(value: Any, path: str) -> Iterator[tuple[str, Quantity]]:
-    """Yield every quantity of a card with its path of keys, except quantities of design rules and of cards in it.
+    """Yield path and quantity of a card or its part, except quantities of design rules and of cards in it.
 
-    Args:
-        value: Card, or a part of it.
-        path: Path of keys of ``value``, empty for a whole card.
-
-    Yields:
-        Path, such as ``layers.core.thickness_um``, and quantity.
+    The path, such as ``layers.core.thickness_um``, begins with ``path``, which is empty for a whole card.
     """
     if isinstance(value, Quantity):
         yield path, value

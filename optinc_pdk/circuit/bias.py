@@ -96,12 +96,7 @@ class Bias:
 
 
 def write_bias(bias: Bias, path: str | Path) -> None:
-    """Write a bias to a ``.bias.yml`` file atomically.
-
-    Args:
-        bias: Bias.
-        path: File to write.
-    """
+    """Write a bias to a ``.bias.yml`` file atomically."""
     columns = zip(bias.labels, bias.phase_rad, bias.power_w, bias.voltage_v, bias.code, strict=True)
     data: dict[str, Any] = {
         "schema": SCHEMA,
@@ -139,14 +134,7 @@ def _rounded(value: float) -> float:
 
 
 def read_bias(path: str | Path, process: str | None = None) -> Bias:
-    """Read a ``.bias.yml`` file.
-
-    Args:
-        path: File.
-        process: Required process name, or None to accept any process.
-
-    Returns:
-        The bias.
+    """Read a ``.bias.yml`` file of a process; None accepts any process.
 
     Raises:
         NetlistError: The file is not a valid bias file, or is for another process; the message names the file and the

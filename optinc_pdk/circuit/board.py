@@ -75,9 +75,6 @@ class Neuron:
 def detector_groups(neurons: Sequence[Neuron]) -> tuple[tuple[Neuron, ...], list[int]]:
     """Group the neurons of one layer by their detectors.
 
-    Args:
-        neurons: Neurons of one layer.
-
     Returns:
         One neuron for each distinct set of detectors, by first occurrence; and for each neuron the number of its set,
         -1 for a neuron without detectors.

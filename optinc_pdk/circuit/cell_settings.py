@@ -69,10 +69,7 @@ DEFAULTS: Mapping[str, Mapping[str, float]] = {
 def complete_instance(instance: str, part: SchematicInstance, further: Collection[str] = ()) -> SchematicInstance:
     """Return an instance of a schematic with the default values of the arguments that it does not state.
 
-    Args:
-        instance: Full name of the instance, for messages.
-        part: Instance of a cell of the package.
-        further: Settings that a netlist may state besides the arguments.
+    ``further`` are settings that a netlist may state besides the arguments.
 
     Raises:
         NetlistError: The cell has no argument of the name of a setting; the message names instance and setting.
@@ -112,10 +109,7 @@ The argument ``length`` of other cells is that of one of their parts.
 def check_contradictions(instance: str, part: SchematicInstance, keys: tuple[str, ...] = ()) -> None:
     """Check that the lengths that an instance states in ``settings`` are those in its ``info``.
 
-    Args:
-        instance: Full name of the instance, for messages.
-        part: The instance.
-        keys: Entries that have the same name in both.
+    ``keys`` are entries that have the same name in both.
 
     Raises:
         NetlistError: A length is no number, is negative, or differs; the message names instance, keys and both values.
@@ -137,12 +131,7 @@ def check_contradictions(instance: str, part: SchematicInstance, keys: tuple[str
 
 
 def argument_settings(instance: str, part: SchematicInstance, keys: Collection[str]) -> dict[str, float]:
-    """Return the settings of a device that are arguments of its cell.
-
-    Args:
-        instance: Full name of the instance, for messages.
-        part: The instance.
-        keys: Settings of the device.
+    """Return those of a device's settings ``keys`` that are arguments of its cell.
 
     Raises:
         NetlistError: An argument is no length.
@@ -157,15 +146,10 @@ def argument_settings(instance: str, part: SchematicInstance, keys: Collection[s
 
 
 def stated_um(where: str, value: object, key: str = "length") -> float:
-    """Check that a value is the length of a guide or of a part of a device in µm.
-
-    Args:
-        where: What states the value, for messages.
-        value: Value.
-        key: Name of the length; differences may be negative.
+    """Return a value that is the length of a guide or part of a device in µm; only differences may be negative.
 
     Raises:
-        NetlistError: It is not.
+        NetlistError: It is not such a length; the message begins with ``where``.
     """
     length = number_of(where, value)
     least = -LONGEST_UM if key == PATH_DIFFERENCE else 0.0
@@ -188,12 +172,8 @@ _DERIVED = re.compile(r"xs_[0-9a-f]+")
 def check_cross_sections(where: str, settings: Mapping[str, Any]) -> None:
     """Check that the cross-sections that settings name are those of the PDK, or derived from them by gdsfactory.
 
-    Args:
-        where: What the settings belong to, for messages.
-        settings: Arguments of a cell or of a route.
-
     Raises:
-        NetlistError: The PDK has no such cross-section; the message names it and those that exist.
+        NetlistError: The PDK has no such cross-section; the message names ``where``, it and those that exist.
     """
     for key in _KEYS:
         name, _ = _section(settings.get(key))
@@ -207,12 +187,8 @@ def check_cross_sections(where: str, settings: Mapping[str, Any]) -> None:
 def check_route(where: str, route: RouteStatement) -> None:
     """Check that a route has a strategy and a cross-section of the PDK.
 
-    Args:
-        where: Route, for messages.
-        route: What the netlist states about it.
-
     Raises:
-        NetlistError: The PDK does not have one of them; the message names it and those that exist.
+        NetlistError: The PDK does not have one of them; the message names ``where``, it and those that exist.
     """
     if route.strategy is not None and route.strategy not in ROUTING_STRATEGIES:
         raise NetlistError(
@@ -224,10 +200,6 @@ def check_route(where: str, route: RouteStatement) -> None:
 
 def stated_width_um(instance: str, part: SchematicInstance) -> float | None:
     """Return the width in µm that a part of a guide or wire states; None if it states none.
-
-    Args:
-        instance: Full name of the instance, for messages.
-        part: The instance.
 
     Raises:
         NetlistError: It is no number.
@@ -295,12 +267,8 @@ def guide_faults(
 ) -> Iterator[GuideFault]:
     """Yield a fault for each part of a guide of another width than the process's, or with an end that leads nowhere.
 
-    LVS compares guides as connections between devices, so that these would have no effect on it.
-
-    Args:
-        parts: Parts of guides, by the full names of their instances.
-        connected: Ports that are connected, each as instance and name.
-        width_um: Width of the process's guides.
+    LVS compares guides as connections between devices, so that these would have no effect on it. ``parts`` are by the
+    full names of their instances, and ``connected`` are ports as instance and name.
 
     Raises:
         NetlistError: A width is no number.

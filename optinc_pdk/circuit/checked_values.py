@@ -95,20 +95,14 @@ T = TypeVar("T")
 
 
 def read_object(path: str | Path, parse: Callable[[Mapping[str, Any]], T], expected: str) -> T:
-    """Read a YAML file and convert its data to an object.
+    """Read a YAML file and convert its data to an object; errors name the file.
 
-    Args:
-        path: File.
-        parse: Function that converts the data. Its ``NetlistError`` is raised again with the file's name in front. Its
-            ``LookupError``, ``TypeError``, ``AttributeError``, ``ValueError`` and ``OverflowError`` are reported as
-            "not {expected}", with the missing key of a ``KeyError``.
-        expected: Description of a valid file for this message, such as "a netlist".
-
-    Returns:
-        The result of ``parse``.
+    A ``NetlistError`` of ``parse`` is raised again with the file's name in front. Its ``LookupError``, ``TypeError``,
+    ``AttributeError``, ``ValueError`` and ``OverflowError`` are reported as "not {expected}", such as "a netlist", with
+    the missing key of a ``KeyError``.
 
     Raises:
-        NetlistError: The file cannot be read or converted; the message names the file and the fault.
+        NetlistError: The file cannot be read or converted.
         InputError: As ``parse`` raises it about another file.
     """
     path = Path(path)

@@ -62,15 +62,9 @@ class NameTable:
         return sorted({*self._devices, *self._cells})
 
     def device(self, instance: str, component: str, settings: Mapping[str, Any]) -> str | None:
-        """Return the device that a component is.
+        """Return the device that a component is; None if it is none.
 
-        Args:
-            instance: Full name of the instance, for messages.
-            component: Name of its component.
-            settings: Its arguments, of which a netlist may omit those of default values.
-
-        Returns:
-            Name of the device; None if the component is none.
+        ``settings`` are its arguments, of which a netlist may omit those of default values.
 
         Raises:
             NetlistError: The component has other dimensions than every device that it could be, or several devices are
@@ -109,9 +103,8 @@ class NameTable:
     def end_um(self, device: str, default: str) -> float:
         """Return the length of guide in µm at each end of a device's cell that is no part of the device.
 
-        Args:
-            device: Name of the device; a process may not have it.
-            default: Key of the card's geometry with this length, if the card does not state it for netlists.
+        ``default`` is the key of the card's geometry with this length, if the card does not state it for netlists. A
+        process without the device has none.
         """
         card = self._devices.get(device)
         if card is None:
@@ -308,15 +301,9 @@ class _Expansion:
         return known[name]
 
     def expand(self, name: str, prefix: str, transform: InstanceTransform | None) -> dict[str, Port]:
-        """Add the devices, guides, wires and nets of a cell.
+        """Add the devices, guides, wires and nets of a cell, and return the port behind each port of the cell.
 
-        Args:
-            name: Name of the cell.
-            prefix: Full name of its instance with a dot, which precedes the names of its parts.
-            transform: Placement of the instance in the layout; None if it is unknown.
-
-        Returns:
-            The port of a device, guide or wire behind each port of the cell.
+        ``prefix`` is the full name of its instance with a dot, ``transform`` its placement, None if it is unknown.
         """
         cell = self.cells[name]
         inner: dict[str, dict[str, Port]] = {}

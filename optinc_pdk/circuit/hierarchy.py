@@ -18,12 +18,7 @@ MAX_INSTANCES = 5_000_000
 def flatten(circuit: Circuit) -> Circuit:
     """Return a flat circuit: every composite instance is replaced by the instances of its sub-circuit.
 
-    Args:
-        circuit: Hierarchical or flat circuit.
-
-    Returns:
-        Circuit without sub-circuits. Instances from sub-circuits are named ``parent.child`` and have the grid position
-        of the outermost composite.
+    Instances from sub-circuits are named ``parent.child`` and have the grid position of the outermost composite.
 
     Raises:
         NetlistError: Sub-circuits contain each other, an optical port is used twice, or the flat circuit would have
@@ -214,9 +209,6 @@ def _on_grid(flat: Circuit, circuit: Circuit, parent: Ints) -> Circuit:
 def check_complete(circuit: Circuit) -> None:
     """Check that every optical port of a circuit and of its sub-circuits is connected or labelled exactly once.
 
-    Args:
-        circuit: Flat or hierarchical circuit.
-
     Raises:
         NetlistError: An optical port is open or used twice; the message names the instance and the port.
     """
@@ -232,11 +224,7 @@ def check_complete(circuit: Circuit) -> None:
 
 
 def open_ports(circuit: Circuit) -> Ints:
-    """Return the numbers of the optical ports of a circuit that are neither connected nor labelled.
-
-    Args:
-        circuit: Circuit, whose sub-circuits are not searched.
-    """
+    """Return the optical ports of a circuit, without its sub-circuits, that are neither connected nor labelled."""
     return np.flatnonzero(circuit.optical_mask() & (_uses(circuit) == 0)).astype(np.int64)
 
 

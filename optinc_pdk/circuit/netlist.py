@@ -22,18 +22,11 @@ UNCONNECTED = -1
 
 
 def component_labels(size: int, a: Ints, b: Ints) -> Ints:
-    """Return the connected components of an undirected graph.
+    """Return the lowest node (size,) of the connected component of each node, given both nodes (edges,) of each edge.
 
     Each round attaches roots to lower roots and compresses paths, so that the number of rounds grows with the logarithm
-    of the longest path (Shiloach and Vishkin, J. Algorithms 3, 57 (1982)).
-
-    Args:
-        size: Number of nodes.
-        a: (edges,) one node of each edge.
-        b: (edges,) other node of each edge.
-
-    Returns:
-        (size,) lowest node of the component of each node.
+    of the longest path (Shiloach and Vishkin, J. Algorithms 3, 57 (1982)). SciPy's function is as fast, but its import
+    takes longer than most circuits.
     """
     root = np.arange(size, dtype=np.int64)
     while True:
@@ -48,14 +41,9 @@ def component_labels(size: int, a: Ints, b: Ints) -> Ints:
 
 
 def number_nets(root: Ints, used: Bools) -> Ints:
-    """Number nets consecutively in the order of their first port.
+    """Number nets (size,) from 0 in the order of their first port, -1 for ports on no net.
 
-    Args:
-        root: (size,) identifier of each port's net: a port number that is the same for all ports of a net.
-        used: (size,) true for ports that are on a net.
-
-    Returns:
-        (size,) net number of each port from 0, -1 for ports that are on no net.
+    ``root`` (size,) is a port number that is the same for all ports of a net, ``used`` (size,) true for ports on a net.
     """
     result = np.full(root.size, UNCONNECTED, dtype=np.int64)
     _, first, net = np.unique(root[used], return_index=True, return_inverse=True)
@@ -144,9 +132,6 @@ class Circuit:
     def read(path: str | Path) -> Circuit:
         """Read a circuit from a ``.pic.yml`` file.
 
-        Args:
-            path: File.
-
         Raises:
             NetlistError: The file is not a valid netlist; the message names the file and the fault.
         """
@@ -167,11 +152,7 @@ class Circuit:
         return f"{self.instances[instance]},{self.kinds[self.kind[instance]].ports[port - offset[instance]]}"
 
     def instances_of(self, name: str) -> Ints:
-        """Return the numbers of all instances of a component type, in ascending order.
-
-        Args:
-            name: Component name.
-        """
+        """Return the numbers of all instances of a component type, given its name, in ascending order."""
         index = [i for i, kind in enumerate(self.kinds) if kind.name == name]
         return np.flatnonzero(np.isin(self.kind, index)).astype(np.int64)
 
@@ -224,16 +205,9 @@ class CircuitBuilder:
     ports: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, component: str, at: tuple[str, int, int] | None = None, **settings: float) -> str:
-        """Add an instance.
+        """Add an instance and return its name.
 
-        Args:
-            name: Instance name.
-            component: Component name.
-            at: Section, column and row of the floorplan, or None.
-            **settings: Settings by name, which ends in the unit.
-
-        Returns:
-            The instance name.
+        ``at`` is section, column and row of the floorplan; names of settings end in their units.
 
         Raises:
             NetlistError: The instance name is in use, or the component is unknown.

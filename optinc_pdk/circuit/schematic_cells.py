@@ -137,7 +137,7 @@ def is_schematic(data: Mapping[str, Any]) -> bool:
 def cells_of_netlist(
     data: Mapping[str, Any], name: str, top: str = "", layout_top: Callable[[], str] | None = None
 ) -> tuple[dict[str, SchematicCell], str]:
-    """Read one netlist, or the netlists of a hierarchy by name.
+    """Read one netlist, or the netlists of a hierarchy by name; return the cells by name and the name of the top cell.
 
     Args:
         data: Content of a file.
@@ -146,9 +146,6 @@ def cells_of_netlist(
         top: Name of the top cell; empty to choose it.
         layout_top: Function that returns the name of the layout's top cell, which is called for a file of several
             netlists. The netlist of this name is the top.
-
-    Returns:
-        The cells by name, and the name of the top cell.
 
     Raises:
         NetlistError: The data are not in gdsfactory's format, a file of several netlists has none of the name ``top``,
@@ -334,13 +331,8 @@ def with_drawn_cells(
 ) -> dict[str, SchematicCell]:
     """Add the netlists of the PDK's cells that the file has as instances, but does not describe.
 
-    Args:
-        cells: Netlists of the file by name.
-        is_device: Function that returns whether an instance, given with its name, is a device of the process.
-        draw: Function that draws a cell.
-
-    Returns:
-        The netlists, whose instances of such cells name the added ones.
+    Instances of such cells name the added netlists. ``is_device`` returns whether an instance is a device of the
+    process.
 
     Raises:
         NetlistError: A cell cannot be drawn with the settings of an instance, which the message names.
@@ -366,18 +358,10 @@ def with_drawn_settings(
     settings_of: Callable[[str, SchematicInstance], Collection[str]],
     draw: CellDrawing,
 ) -> dict[str, SchematicCell]:
-    """Complete the instances whose cells are drawn to know the settings that LVS compares.
+    """Complete ``info`` of the instances whose cells are drawn to know the settings that LVS compares.
 
     The netlist of a layout has these settings in ``info``, and a schematic may state them itself: such instances are
-    left as they are.
-
-    Args:
-        cells: Netlists by name.
-        settings_of: Function that returns the settings of an instance, given with its name, that its drawn cell states.
-        draw: Function that draws a cell.
-
-    Returns:
-        The netlists, with ``info`` of the instances.
+    left as they are. ``settings_of`` returns the settings of an instance that its drawn cell states.
 
     Raises:
         NetlistError: A cell cannot be drawn with the settings of an instance, which the message names.

@@ -54,14 +54,7 @@ class CrosstalkOperator(Protocol):
         """Description of the crosstalk's strength, for messages."""
 
     def apply(self, own_rad: Floats) -> Floats:
-        """Return the total phases of the guides.
-
-        Args:
-            own_rad: (H,) phases that heaters produce in their own guides, in rad.
-
-        Returns:
-            (H,) phases X @ ``own_rad`` in rad.
-        """
+        """Return the total phases X @ ``own_rad`` (H,) of the guides, in rad, for own phases (H,) of the heaters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,14 +98,7 @@ class DenseCrosstalk:
         return f"a share of up to {largest:.3g} in neighbouring guides"
 
     def apply(self, own_rad: Floats) -> Floats:
-        """Return the total phases of the guides.
-
-        Args:
-            own_rad: (H,) phases that heaters produce in their own guides, in rad.
-
-        Returns:
-            (H,) phases X @ ``own_rad`` in rad.
-        """
+        """Return the total phases X @ ``own_rad`` (H,) of the guides, in rad."""
         return np.asarray(self.matrix @ own_rad)
 
 
@@ -173,14 +159,7 @@ class DistanceCrosstalk:
         return np.asarray(matrix)
 
     def apply(self, own_rad: Floats) -> Floats:
-        """Return the total phases of the guides.
-
-        Args:
-            own_rad: (H,) phases that heaters produce in their own guides, in rad.
-
-        Returns:
-            (H,) phases X @ ``own_rad`` in rad.
-        """
+        """Return the total phases X @ ``own_rad`` (H,) of the guides, in rad."""
         guide = own_rad.copy()
         blocks = self._stored if self.heaters**2 <= STORED else self._blocks()
         for rows, shares in blocks:
@@ -209,21 +188,15 @@ class DistanceCrosstalk:
 
 
 def compensate(operator: CrosstalkOperator, target_rad: ArrayLike) -> Floats:
-    """Return the heater phases that give guides their target phases despite crosstalk: X own = target mod 2π, own ≥ 0.
+    """Return the heater phases (H,) in rad that give guides their target phases (H,) despite crosstalk.
 
-    Heaters cannot cool. Where other heaters heat a guide by more than its target phase, a full turn 2π is added to the
-    target. If the off-diagonal entries of X⁻¹ are not positive, as they are for crosstalk that falls with distance, a
-    turn added for one heater only lowers the phases of the others, so the number of added turns is minimal.
+    They satisfy X own = target mod 2π, own ≥ 0, as heaters cannot cool. Where other heaters heat a guide by more than
+    its target phase, a full turn 2π is added to the target. If the off-diagonal entries of X⁻¹ are not positive, as
+    they are for crosstalk that falls with distance, a turn added for one heater only lowers the phases of the others,
+    so the number of added turns is minimal.
 
     The solver is GCR (Eisenstat, Elman and Schultz, SIAM J. Numer. Anal. 20, 345 (1983)), which needs products with X
     only and no symmetry. X stays the same when turns are added, so the directions found before serve the new target.
-
-    Args:
-        operator: Crosstalk X.
-        target_rad: (H,) target phases of the guides in rad, modulo 2π.
-
-    Returns:
-        (H,) phases in rad, 0 or more, that heaters produce in their own guides.
 
     Raises:
         ValueError: The target has a wrong shape, or contains values that are not finite real numbers.
@@ -340,14 +313,7 @@ class GridCrosstalk:
         return self.direct.matrix
 
     def apply(self, own_rad: Floats) -> Floats:
-        """Return the total phases of the guides.
-
-        Args:
-            own_rad: (H,) phases that heaters produce in their own guides, in rad.
-
-        Returns:
-            (H,) phases X @ ``own_rad`` in rad.
-        """
+        """Return the total phases X @ ``own_rad`` (H,) of the guides, in rad."""
         from scipy.fft import irfft2, rfft2
 
         grid, spectrum = self._grid, self._spectrum

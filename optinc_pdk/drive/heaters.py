@@ -105,15 +105,10 @@ class Drive:
 
 
 def drive_heaters(heater: HeaterArray, own_rad: ArrayLike) -> Drive:
-    """Convert the phases that heaters produce in their own guides to powers, voltages and DAC codes.
+    """Convert the phases (channels,) in rad that heaters produce in their own guides to powers, voltages and DAC codes.
 
-    Args:
-        heater: Heaters and their DACs.
-        own_rad: (channels,) phases in rad, 0 or more, without crosstalk; see :func:`optinc_pdk.drive.compensate`.
-
-    Returns:
-        The given phases, their powers and voltages before rounding, and the nearest DAC codes. :func:`readback` returns
-        the phases of the rounded codes.
+    Powers and voltages are those before rounding to the nearest codes; :func:`readback` returns the phases of the
+    codes.
 
     Raises:
         ValueError: The shape is wrong, a value is not a real number, or a phase is below 0.
@@ -142,14 +137,9 @@ def drive_heaters(heater: HeaterArray, own_rad: ArrayLike) -> Drive:
 
 
 def readback(heater: HeaterArray, code: ArrayLike) -> Drive:
-    """Convert DAC codes to voltages, powers and the phases that heaters produce in their own guides.
+    """Convert DAC codes (channels,) to voltages, powers and the phases that heaters produce in their own guides.
 
-    Args:
-        heater: Heaters and their DACs.
-        code: (channels,) integers, 0 to 2^bits - 1.
-
-    Returns:
-        The given codes, and their voltages, powers and phases. Phases exclude crosstalk and are not reduced modulo 2π.
+    Phases exclude crosstalk and are not reduced modulo 2π.
 
     Raises:
         ValueError: The shape is wrong, or a code is not an integer or is out of range.
@@ -167,16 +157,10 @@ def readback(heater: HeaterArray, code: ArrayLike) -> Drive:
 
 
 def heater_currents(heater: HeaterArray, voltage_v: Floats) -> Floats:
-    """Return the heater currents for pad voltages, by fixed-point iteration where heaters share a ground.
+    """Return the heater currents (channels,) in A for pad voltages (channels,) in V.
 
-    The DAC sources current but does not sink it: no current flows where the ground potential is above the pad voltage.
-
-    Args:
-        heater: Heaters and their DACs.
-        voltage_v: (channels,) pad voltages in V.
-
-    Returns:
-        (channels,) currents in A.
+    Where heaters share a ground, they are found by fixed-point iteration. The DAC sources current but does not sink it:
+    no current flows where the ground potential is above the pad voltage.
 
     Raises:
         RangeError: The currents do not converge, because ground resistances are as large as heater resistances.
@@ -198,14 +182,10 @@ def heater_currents(heater: HeaterArray, voltage_v: Floats) -> Floats:
 
 
 def as_real(name: str, values: ArrayLike) -> Floats:
-    """Convert an argument to a new float64 array.
-
-    Args:
-        name: Name of the argument, for messages.
-        values: Real numbers, any shape.
+    """Convert an argument to a new float64 array of any shape.
 
     Raises:
-        ValueError: Rows have different lengths, or a value is not a real number.
+        ValueError: Rows have different lengths, or a value is not a real number; the message begins with ``name``.
     """
     try:
         given = np.asarray(values)
@@ -247,12 +227,6 @@ class SharedGround:
 
         Channels of this ground that are missing in ``labels`` carry no current. Channels in ``labels`` that this ground
         lacks have an ideal ground of 0 V.
-
-        Args:
-            labels: Channel labels.
-
-        Returns:
-            Function from currents (len(labels),) in A to ground potentials (len(labels),) in V.
         """
         place = {label: i for i, label in enumerate(self.labels)}
         known = np.array([i for i, label in enumerate(labels) if label in place], dtype=np.int64)

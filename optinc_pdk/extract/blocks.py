@@ -85,16 +85,10 @@ def undirected(edge: Ints) -> tuple[tuple[int, int], ...]:
 def extract_block(
     silicon: kdb.Region, heaters: Sequence[tuple[kdb.Box, Ints]], variants: Sequence[GoldenVariant], rule: StripRule
 ) -> ExtractedBlock | None:
-    """Extract the devices and guides of a cell by itself.
+    """Extract the devices and guides of a cell by itself; None if the extraction reports any fault.
 
-    Args:
-        silicon: Merged silicon of the cell in nm relative to its origin.
-        heaters: For each heater in the cell, the guide under it and the end edges (2, 2, 2) of this guide.
-        variants: Golden devices in all orientations.
-        rule: Dimensions of a guide.
-
-    Returns:
-        The block, or None if the extraction reports any fault.
+    ``heaters`` are the guide under each heater in the cell and the end edges (2, 2, 2) of this guide. Coordinates are
+    in nm from the cell's origin.
     """
     whole = contours(region_polygons(silicon))
     placements = match_devices(whole, variants)
@@ -160,12 +154,7 @@ def _across(outline: Contours, width: int) -> Bools:
 
 
 def touches_openings_only(silicon: kdb.Region, block: ExtractedBlock) -> bool:
-    """Return whether other silicon touches a block at its openings only, or not at all.
-
-    Args:
-        silicon: Other silicon in the block's coordinates.
-        block: Block.
-    """
+    """Return whether other silicon, in a block's coordinates, touches it at its openings only, or not at all."""
     if not (silicon & block.keepout).is_empty():
         return False
     shared = block.edges & silicon.edges()
@@ -196,12 +185,7 @@ class PlacedBlocks:
         ]
 
     def overlap_surroundings(self, placements: Sequence[DevicePlacement], space_nm: int) -> bool:
-        """Return whether silicon of a placed block lies within the surroundings of one of the given devices.
-
-        Args:
-            placements: Devices outside blocks.
-            space_nm: Distance in nm that other silicon must keep from them.
-        """
+        """Return whether silicon of a placed block is closer than ``space_nm`` to one of the devices outside blocks."""
         boxes = box_array(block.silicon.bbox() for block in self.blocks)[self.block] + np.tile(self.shift, 2)
         others = box_array(placement.box.enlarged(space_nm) for placement in placements)
         return any(
@@ -251,14 +235,7 @@ def find_blocks(
     rule: StripRule,
     marks: Sequence[kdb.Polygon] = (),
 ) -> tuple[PlacedBlocks, list[int], kdb.Region]:
-    """Find the blocks of a layout.
-
-    Args:
-        mask: Layout.
-        heaters: Heaters of the layout.
-        variants: Golden devices in all orientations.
-        rule: Dimensions of a guide.
-        marks: Marks of couplers of any gap and length. Cells that touch one are no blocks.
+    """Find the blocks of a layout; cells that touch one of ``marks``, of couplers of any gap and length, are no blocks.
 
     Returns:
         The placed blocks, the indices in ``heaters`` of the heaters outside blocks, and the merged silicon outside

@@ -25,13 +25,11 @@ SWAPPED_AXES = [1, 0, 3, 2]
 
 
 def touching_pairs(first: Ints, second: Ints, strip: int | None = None) -> Ints:
-    """Find all pairs of boxes, one from each of two sets, that share at least one point.
+    """Find all pairs of boxes, one from each of two sets (n, 4) and (m, 4), that share at least one point.
 
-    Args:
-        first: (n, 4) left, bottom, right and top of the first set.
-        second: (m, 4) left, bottom, right and top of the second set.
-        strip: Width of the strips into which boxes are sorted. It affects speed only, and should be about the size of
-            most boxes. The default is the median size of the boxes, for the set in which it is larger.
+    Boxes are left, bottom, right and top. ``strip``, the width of the strips into which they are sorted, affects speed
+    only. It should be about the size of most boxes; the default is their median size, for the set in which it is
+    larger.
 
     Returns:
         (k, 2) index in ``first`` and index in ``second`` of each pair, in ascending order.
@@ -52,15 +50,9 @@ def touching_pairs(first: Ints, second: Ints, strip: int | None = None) -> Ints:
 
 
 def close_pairs(boxes: Ints, distance: int, strip: int) -> Ints:
-    """Find all pairs of boxes in one set that are less than a distance apart along both axes.
+    """Return the pairs (k, 2) of boxes (n, 4) that are less than a distance apart along both axes, the lower first.
 
-    Args:
-        boxes: (n, 4) left, bottom, right and top.
-        distance: Distance in the unit of the boxes.
-        strip: Width of the strips into which boxes are sorted, as for :func:`touching_pairs`.
-
-    Returns:
-        (k, 2) indices of the boxes of each pair, the lower one first.
+    ``strip`` is as for :func:`touching_pairs`.
     """
     grown = boxes + np.array([0, 0, distance - 1, distance - 1])
     pairs = touching_pairs(grown, grown, strip)

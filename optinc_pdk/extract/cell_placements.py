@@ -59,35 +59,16 @@ class CellPlacements:
         return sorted(number for shape in shapes.each_touching(box) for number in numbers[shape.box])
 
     def loose_near(self, layer: int, box: kdb.Box) -> kdb.Region:
-        """Return the shapes of a layer outside the placed cells, clipped to a box and not merged.
-
-        Args:
-            layer: KLayout's layer index.
-            box: Box in database units.
-        """
+        """Return the shapes of a layer, given its index, outside the placed cells, clipped to a box and not merged."""
         polygons = [shape.polygon for shape in self._loose[layer].each_touching(box)]
         return kdb.Region(polygons) & kdb.Region(box) if polygons else kdb.Region()
 
     def loose_boxes(self, layer: int) -> Ints:
-        """Return the bounding boxes of the shapes of a layer outside the placed cells.
-
-        Args:
-            layer: KLayout's layer index.
-
-        Returns:
-            (n, 4) left, bottom, right and top in database units.
-        """
+        """Return the bounding boxes (n, 4) of the shapes of a layer, given its index, outside the placed cells."""
         return box_array(shape.bbox() for shape in self._loose[layer].each())
 
     def loose_are_boxes(self, layer: int) -> Bools:
-        """Return whether each shape of a layer outside the placed cells is a box.
-
-        Args:
-            layer: KLayout's layer index.
-
-        Returns:
-            (n,) mask in the order of :meth:`loose_boxes`.
-        """
+        """Return (n,) whether each shape of :meth:`loose_boxes` is a box."""
         return np.array([shape.is_box() or shape.polygon.is_box() for shape in self._loose[layer].each()], dtype=bool)
 
 
@@ -99,10 +80,7 @@ class CellInstances:
         self._read: dict[int, tuple[Ints, frozenset[int]]] = {}
 
     def of(self, cell: kdb.Cell) -> tuple[Ints, frozenset[int]]:
-        """Return the instances of a cell.
-
-        Args:
-            cell: The cell; its instances must not change afterwards.
+        """Return the instances of a cell, which must not change afterwards.
 
         Returns:
             (n, 4) cell index, orientation code, x and y of every member of every array, in coordinates of the cell; and
@@ -120,14 +98,8 @@ def find_cell_placements(
 ) -> CellPlacements | None:
     """Split a top cell into placements of cells of at most ``MAX_CELL_SIZE_UM``, and the shapes outside them.
 
-    Args:
-        layout: Layout.
-        top: Its top cell.
-        layers: KLayout's indices of the layers to read.
-        instances: Instances of the layout's cells, if they were read before.
-
-    Returns:
-        The placements, or None if a cell is magnified or rotated by an angle that is not a multiple of 90°.
+    Layers are KLayout's indices. The result is None if a cell is magnified or rotated by an angle that is not a
+    multiple of 90°.
     """
     instances = instances or CellInstances()
     size = round(MAX_CELL_SIZE_UM / layout.dbu)
@@ -158,12 +130,9 @@ def find_cell_placements(
 
 
 def transformation(code: int, x: int = 0, y: int = 0) -> kdb.Trans:
-    """Return the transformation for a KLayout orientation code and a displacement.
+    """Return the transformation for a KLayout orientation code and a displacement in database units.
 
-    Args:
-        code: Orientation code 0 … 7: rotation by ``code % 4`` times 90°, after mirroring about the x axis for 4 … 7.
-        x: Displacement along x in database units.
-        y: Displacement along y in database units.
+    The code, 0 … 7, is a rotation by ``code % 4`` times 90°, after mirroring about the x axis for 4 … 7.
     """
     return kdb.Trans(code % 4, code >= 4, x, y)
 

@@ -84,15 +84,7 @@ class DevicePlacement:
 
 
 def devices_from_placements(placements: Sequence[DevicePlacement], process: Process) -> list[ExtractedDevice]:
-    """Convert placements of golden devices to extracted devices.
-
-    Args:
-        placements: Placements.
-        process: Process whose cards state the order of ports.
-
-    Returns:
-        Devices in the order of the placements, with optical ports in the order of the card.
-    """
+    """Convert placements of golden devices to extracted devices, with optical ports in the order of the card."""
     devices: dict[int, ExtractedDevice] = {}
     variants = {id(placement.variant): placement.variant for placement in placements}
     kind = np.array([list(variants).index(id(placement.variant)) for placement in placements], dtype=np.int64)
@@ -111,19 +103,12 @@ def devices_from_placements(placements: Sequence[DevicePlacement], process: Proc
 
 
 def match_devices(outline: Contours, variants: Sequence[GoldenVariant]) -> list[DevicePlacement]:
-    """Find all golden devices in the silicon.
+    """Find all golden devices in the silicon, given its merged contours; the result is sorted by position.
 
     A device is recognised where every side of its golden polygons is an edge of the silicon's outline, with silicon on
     the same side, except sides that a guide continues. Other silicon may therefore adjoin at its ports only. The
     interior of a device is not checked here, but by comparing areas. A slanted side may have additional corners within
     the rounding error, which occur where a polygon was cut.
-
-    Args:
-        outline: Contours of the merged silicon.
-        variants: Golden devices in all orientations.
-
-    Returns:
-        Recognised devices, sorted by position.
     """
     index = EdgeIndex(outline.points, outline.ends)
     delta = pack_points(outline.ends - outline.points)
@@ -155,12 +140,7 @@ def match_devices(outline: Contours, variants: Sequence[GoldenVariant]) -> list[
 def _anchored(outline: Contours, order: Ints, delta: Ints, variant: GoldenVariant, side: int) -> Ints:
     """Return the shifts (n, 2) of a variant that move one of its sides onto an edge of the outline.
 
-    Args:
-        outline: Contours.
-        order: (E,) numbers of its edges in the order of ``delta``.
-        delta: (E,) their packed vectors, ascending.
-        variant: Golden device.
-        side: Number of one of its edges.
+    ``delta`` (E,) are the packed vectors of the edges, ascending, and ``order`` (E,) the numbers of these edges.
     """
     vector = pack_points(variant.ends[side] - variant.points[side])
     first, last = (int(np.searchsorted(delta, vector, end)) for end in ("left", "right"))
@@ -250,12 +230,7 @@ class LabelledFibres:
 
 
 def find_fibre_labels(labels: Sequence[Label], placements: Sequence[DevicePlacement]) -> LabelledFibres:
-    """Find the fibre coupler on which each label lies.
-
-    Args:
-        labels: Labels, sorted by text.
-        placements: Recognised devices.
-    """
+    """Find the fibre coupler on which each label lies; labels are sorted by text."""
     couplers = [(i, polygon) for i, p in enumerate(placements) if p.variant.fibre is not None for polygon in p.core]
     index = PolygonIndex(polygon for _, polygon in couplers)
     found = LabelledFibres({}, [], [])
@@ -277,12 +252,7 @@ def find_fibre_labels(labels: Sequence[Label], placements: Sequence[DevicePlacem
 
 
 def fibre_couplers(placements: Sequence[DevicePlacement], devices: dict[str, int]) -> tuple[FibreCoupler, ...]:
-    """Return all fibre couplers, in the order of the placements.
-
-    Args:
-        placements: Recognised devices.
-        devices: Fibre label to the index of its device among the placements.
-    """
+    """Return all fibre couplers, in the order of the placements; ``devices`` maps fibre labels to placements."""
     label = {device: text for text, device in devices.items()}
     couplers = []
     for i, placement in enumerate(placements):

@@ -90,9 +90,6 @@ def extract(
         more_labels: Function from the labels of the layout and the boxes of its fibre couplers to labels that name
             further fibre couplers and pads; None for no further labels.
 
-    Returns:
-        The circuit, all faults, and statistics.
-
     Raises:
         GdsError: The file cannot be read or is not a layout of this process.
         CardError: There are no golden files, one is not valid, or ``rules.yml`` lacks the rules for the width and
@@ -257,7 +254,7 @@ def build_circuit(
     metal: Sequence[tuple[int, ...]],
     labels: Mapping[str, int],
 ) -> Circuit:
-    """Build a circuit from extracted devices and nets.
+    """Build a flat circuit; its instances are ordered by component type, x and y, and named by type and number.
 
     Args:
         name: Circuit name.
@@ -266,9 +263,6 @@ def build_circuit(
         nets: Optical nets. Their port numbers count the optical ports of ``devices``, device by device.
         metal: For each device, the number of the metal net of each electrical port, -1 for none.
         labels: Label to the index in ``devices`` of the device that carries it: a fibre coupler or a pad.
-
-    Returns:
-        Flat circuit. Its instances are ordered by component type, x and y, and are named by component type and number.
     """
     order = sorted(range(len(devices)), key=lambda i: (devices[i].kind, devices[i].center))
     kinds, kind = _kinds([devices[i].kind for i in order], process)

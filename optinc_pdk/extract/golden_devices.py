@@ -89,10 +89,9 @@ class GoldenVariant:
 
     @cached_property
     def straight(self) -> Ints:
-        """Distinct vectors of the sides parallel to an axis, encoded as integers.
+        """Distinct vectors of the sides parallel to an axis, encoded by :func:`pack_points`.
 
-        The encoding is that of :func:`optinc_pdk.extract.polygons.pack_points`. A layout contains the device only if
-        the silicon's outline has an edge of each of these vectors.
+        A layout contains the device only if the silicon's outline has an edge of each of these vectors.
         """
         sides = self.sides[np.any(self.points[self.sides] == self.ends[self.sides], axis=1)]
         return np.unique(pack_points(self.ends[sides] - self.points[sides]))
@@ -111,11 +110,8 @@ def renewal(process: Process) -> str:
 def check_golden(process: Process) -> None:
     """Check that a process has device cards and golden files; their content is not read.
 
-    Args:
-        process: Process.
-
     Raises:
-        CardError: There are no device cards or no golden files; the message names the folder and the remedy.
+        CardError: There are none; the message names the folder and the remedy.
     """
     process.require_devices(())
     if not process.files("golden/*.json"):
@@ -126,13 +122,7 @@ def check_golden(process: Process) -> None:
 
 
 def read_golden(process: Process) -> tuple[GoldenVariant, ...]:
-    """Read the golden devices of a process in all orientations in which their polygons differ.
-
-    Args:
-        process: Process with golden files.
-
-    Returns:
-        Every device in every distinct orientation.
+    """Read the golden devices of a process, each in all orientations in which its polygons differ.
 
     Raises:
         CardError: The process has no golden files, one of them is not valid, or that of a device with a cell of its own
@@ -145,14 +135,8 @@ def read_golden(process: Process) -> tuple[GoldenVariant, ...]:
 def golden_variants(process: Process, name: str, text: str, where: str) -> tuple[GoldenVariant, ...]:
     """Return a device in every distinct orientation, from the content of a golden file that is not written yet.
 
-    Args:
-        process: Process with the card of the device.
-        name: Device name.
-        text: Content of the golden file.
-        where: What the content belongs to, for messages.
-
     Raises:
-        CardError: The content is not valid.
+        CardError: The content is not valid; the message begins with ``where``.
     """
     ports = process.device(name).ports
     try:
@@ -338,14 +322,9 @@ def _fibre_port(port: _Port, turn: kdb.Trans) -> FibrePort:
 
 
 def device_symmetries(process: Process) -> dict[str, tuple[tuple[int, ...], ...]]:
-    """Return the symmetries of all golden devices as permutations of their optical ports.
+    """Return the symmetries of all golden devices, as permutations of optical ports in the card's order.
 
-    Args:
-        process: Process with golden files.
-
-    Returns:
-        Device name to permutations p. Renaming every port i to p[i] does not change the device. Ports are numbered in
-        the order of the card.
+    Renaming every port i to p[i] does not change the device.
 
     Raises:
         CardError: The process has no golden files, or one of them is not valid.

@@ -51,15 +51,9 @@ def coupler_card(process: Process) -> DeviceCard | None:
 
 
 def coupler_marks(mask: MaskLayout, variants: Sequence[GoldenVariant], process: Process) -> list[kdb.Polygon]:
-    """Return the merged marks of coupled guides, without those that have the size of a golden device of several guides.
+    """Return the merged marks of coupled guides, sorted, without those of the size of a device of several guides.
 
-    Args:
-        mask: Layout.
-        variants: Golden devices in all orientations.
-        process: Process of the layout.
-
-    Returns:
-        The marks, sorted; empty if the process has no couplers of any gap and length.
+    There are none if the process has no couplers of any gap and length.
     """
     if "coupled" not in mask.layers or coupler_card(process) is None:
         return []
@@ -79,14 +73,7 @@ def find_couplers(
     """Find the couplers of a layout.
 
     A mark is a coupler if it is a rectangle and two guides of constant width cross its border at right angles, each
-    twice, with no other silicon inside.
-
-    Args:
-        marks: Marks of coupled guides that belong to no golden device.
-        core: Merged silicon outside blocks.
-        taken: Merged silicon of other devices.
-        rule: Dimensions of a guide.
-        process: Process of the layout.
+    twice, with no other silicon inside. ``core`` is the merged silicon outside blocks, ``taken`` that of other devices.
     """
     card = coupler_card(process)
     if not marks or card is None:

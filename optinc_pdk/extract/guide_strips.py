@@ -143,14 +143,9 @@ class StripSides:
     def fault(
         self, rule: StripRule, errors: Callable[[], tuple[WidthErrors, WidthErrors]] | None = None
     ) -> Fault | None:
-        """Check that the strip has the width of a guide everywhere and on average, and no sharp corners.
+        """Return the first fault of a strip: width at any place, sharp corners, or mean width; None if there is none.
 
-        Args:
-            rule: Dimensions of a guide.
-            errors: Function that returns ``width_errors`` of this rule, where the caller keeps them.
-
-        Returns:
-            The first fault found, or None.
+        ``errors`` returns ``width_errors`` of this rule, where the caller keeps them.
         """
         if self._is_box(rule):
             return None
@@ -178,17 +173,10 @@ class StripSides:
 
 
 def mean_width_fault(strips: Sequence[tuple[WidthErrors, WidthErrors]], rule: StripRule) -> Fault | None:
-    """Check the mean width of every stretch of a guide.
+    """Check the mean width of every stretch of a guide; return a fault in the middle of the worst one, or None.
 
     The phase of light depends on the width error times the length. A stretch is faulty if this is larger than rounding
-    to the grid explains.
-
-    Args:
-        strips: For each of the consecutive strips of the guide, the errors along both sides, as seen in one direction.
-        rule: Dimensions of a guide.
-
-    Returns:
-        A fault in the middle of the worst stretch, or None.
+    to the grid explains. ``strips`` are the errors along both sides of consecutive strips, as seen in one direction.
     """
     # the right sides are listed from the last strip to the first
     for parts in ([left for left, _ in strips], [right for _, right in reversed(strips)]):
@@ -236,31 +224,18 @@ def _width_errors(side: Ints, other: Ints, rule: StripRule) -> WidthErrors:
 
 
 def split_sides(ring: Ints, first: int, second: int) -> StripSides:
-    """Split the outline of a polygon at two of its edges into two sides.
-
-    Args:
-        ring: (n, 2) points of the polygon in nm, clockwise.
-        first: Number of the edge at the first end; edge i starts at point i.
-        second: Number of the edge at the second end.
-
-    Returns:
-        The sides between these edges.
-    """
+    """Split the outline (n, 2) of a polygon, clockwise, at two edges into two sides; edge i starts at point i."""
     away = np.roll(ring, -first - 1, axis=0)
     split = (second - first - 1) % len(ring)
     return StripSides(away[: split + 1], away[split + 1 :])
 
 
 def _parts_nm(side: Ints, start: Ints, stop: Ints) -> Floats:
-    """Return lengths in nm that add up to that of a side before its corners were rounded to the grid.
+    """Return lengths in nm that add up to that of a side (n, 2) before its corners were rounded to the grid.
 
     Runs of short chords are replaced by chords of about ``MEASURED_NM``, which rounding hardly lengthens. Each of these
-    is shorter than the chords that it replaces, by κ² (C³ - Σ c³) / 24 along a curve of curvature κ.
-
-    Args:
-        side: (n, 2) points in nm.
-        start: Direction of the strip at the first point.
-        stop: Direction at the last point.
+    is shorter than the chords that it replaces, by κ² (C³ - Σ c³) / 24 along a curve of curvature κ. ``start`` and
+    ``stop`` are the directions of the strip at the first and last point.
     """
     corners = _corners(side)
     chord = np.hypot(*np.diff(corners, axis=0).astype(float).T)
@@ -330,15 +305,7 @@ def _turn_fault(side: Ints, start: Ints, stop: Ints) -> Fault | None:
 
 
 def turns_deg(before: Floats, after: Floats) -> Floats:
-    """Return the angles between pairs of vectors.
-
-    Args:
-        before: (n, 2) first vectors.
-        after: (n, 2) second vectors.
-
-    Returns:
-        (n,) angles from the first to the second vectors in degrees, within ±180°, positive for a turn to the left.
-    """
+    """Return the angles (n,) from vectors (n, 2) to others in degrees, within ±180°, positive to the left."""
     cross = before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0]
     return np.asarray(np.degrees(np.arctan2(cross, np.sum(before * after, axis=1))))
 
@@ -350,12 +317,9 @@ def _inward(start: Ints, end: Ints) -> Ints:
 
 
 def nearest(points: NDArray[Any], line: Ints, reach: int) -> tuple[Floats, Ints, Floats]:
-    """Find the nearest places of one side to points of the other side.
+    """Find the nearest places of one side (m, 2) of a strip to points (n, 2) of the other, in the same direction.
 
-    Args:
-        points: (n, 2) points.
-        line: (m, 2) side, in the direction of the points.
-        reach: Number of chords searched before and behind the same share of the middle line's length.
+    ``reach`` is the number of chords searched before and behind the same share of the middle line's length.
 
     Returns:
         (n,) distances in nm; (n,) numbers of the nearest chords; and (n,) shares of these chords before the places.
@@ -389,13 +353,10 @@ def _nearest_chords(
 
 
 def _share(line: NDArray[Any], offset: float) -> Floats:
-    """Return (n,) the share of the middle line's length before each point of one side of a strip.
+    """Return (n,) the share of the middle line's length before each point of one side (n, 2) of a strip.
 
     The outer side of a turn is longer than the middle line by the angle times half the width, the inner side shorter.
-
-    Args:
-        line: (n, 2) side.
-        offset: Half the width, positive if the side lies to the left of the middle line.
+    ``offset`` is half the width, positive if the side lies to the left of the middle line.
     """
     leg = np.diff(line, axis=0).astype(float)
     along = np.concatenate([[0.0], np.cumsum(np.hypot(*leg.T))])
@@ -428,11 +389,7 @@ class GuideStrip:
         return self.sides.width_errors(self.rule)
 
     def entered(self, end: int) -> StripSides:
-        """Return the sides in the direction in which a guide passes the strip.
-
-        Args:
-            end: End at which the guide enters, 0 or 1.
-        """
+        """Return the sides in the direction of a guide that enters the strip at an end, 0 or 1."""
         return self.sides.back if end else self.sides
 
 
@@ -488,16 +445,9 @@ class PlacedStrips:
 def read_strip(
     polygon: kdb.Polygon, ring: Ints, ends: Sequence[int], rule: StripRule
 ) -> tuple[GuideStrip, Fault | None]:
-    """Interpret a polygon as a strip between two of its edges, and check its width and turns.
+    """Interpret a polygon without holes as a strip between two edges, and return its first fault or None.
 
-    Args:
-        polygon: Polygon without holes.
-        ring: (n, 2) points of the polygon in nm.
-        ends: Numbers of its two end edges; edge i starts at point i.
-        rule: Dimensions of a guide.
-
-    Returns:
-        The strip, and the first fault found or None.
+    ``ring`` (n, 2) are its points in nm, and ``ends`` the numbers of its end edges; edge i starts at point i.
     """
     low, high = sorted(ends)
     sides = split_sides(ring, low, high)

@@ -68,12 +68,7 @@ class OpticalNets:
     faults: list[Fault]
 
     def joined_by(self, devices: Sequence[ExtractedDevice], guides: PlacedStrips) -> OpticalNets:
-        """Return these nets together with further ones, sorted by the number of their first port.
-
-        Args:
-            devices: All devices, in the order in which their ports are numbered.
-            guides: Guides from port to port.
-        """
+        """Return these nets together with guides from port to port, sorted by the number of their first port."""
         _, guided, index = _port_index(devices)
         ends = guides.ends
         # the edge of a device's port has the opposite direction
@@ -105,7 +100,7 @@ def trace_guides(
     rule: StripRule,
     variants: Sequence[GoldenVariant],
 ) -> OpticalNets:
-    """Find the guides between the ports of devices.
+    """Find the guides between the ports of devices, and faults of silicon that is neither.
 
     Args:
         pieces: Polygons of the silicon outside blocks and devices.
@@ -114,9 +109,6 @@ def trace_guides(
         devices: All devices, including phase shifters.
         rule: Dimensions of a guide.
         variants: Golden devices, for messages about silicon that resembles one.
-
-    Returns:
-        Optical nets between the ports of the devices, and faults.
     """
     edges, guided, index = _port_index(devices)
     # an edge of adjacent silicon has the opposite direction
@@ -326,17 +318,10 @@ class GuideChains:
 
 
 def join_strips(segments: PlacedStrips, ports: Ints, index: EdgeIndex, rule: StripRule) -> GuideChains:
-    """Join segments whose ends meet into guides from port to port.
+    """Join segments without faults whose ends meet into guides from port to port, whose joints have no step or kink.
 
-    Args:
-        segments: Segments without faults.
-        ports: Port number of each edge in ``index``.
-        index: Index of the edges at ports, with the device's silicon to the right.
-        rule: Dimensions of a guide.
-
-    Returns:
-        The guides from port to port whose joints have no step or kink. Segments that are part of no such guide may
-        belong to other silicon.
+    Segments that are part of no such guide may belong to other silicon. ``ports`` is the port number of each edge in
+    ``index``, of the edges at ports with the device's silicon to the right.
     """
     ends = segments.ends
     # an edge of adjacent silicon has the opposite direction
@@ -376,12 +361,9 @@ def _mates(ends: Ints, at_port: Bools) -> Ints:
 
 
 def _paths(start: Ints, mate: Ints, port: Ints) -> tuple[Ints, Ints, Ints]:
-    """Follow paths from ends at ports to other ports, all in parallel, one segment at a time.
+    """Follow paths from ends (n,) at ports to other ports, all in parallel, one segment at a time.
 
-    Args:
-        start: (n,) ends at which the paths start.
-        mate: (e,) end that meets each end, -1 where there is none.
-        port: (e,) port at each end, -1 where there is none.
+    ``mate`` (e,) is the end that meets each end, ``port`` (e,) the port at each end, -1 where there is none.
 
     Returns:
         (n,) the last end of each path, -1 if it does not end at a port; (n + 1,) offsets of the paths in the third
@@ -420,11 +402,7 @@ class _Guides:
         self.exact: dict[tuple[bytes, int, int], list[float]] = {}
 
     def length_um(self, codes: Ints) -> float | None:
-        """Return the length of a guide in µm; None if its mean width or one of its joints is wrong.
-
-        Args:
-            codes: (n,) codes of its strips.
-        """
+        """Return the length in µm of a guide of strips of codes (n,); None if its mean width or a joint is wrong."""
         if not self.are_smooth(codes) or self.has_wrong_width(codes):
             return None
         straight = self.straight_nm[codes]
@@ -452,14 +430,9 @@ class _Guides:
         return math.fsum(parts) / (2 * NM_PER_UM)
 
     def _around(self, codes: Ints, begin: int, end: int, before: int, after: int) -> list[float]:
-        """Return what bent strips of a guide add to the length of both sides in nm, as numbers to add.
+        """Return what the strips ``begin`` … ``end`` - 1 of a guide add to the length of both sides, as numbers in nm.
 
-        Args:
-            codes: (n,) codes of the guide's strips.
-            begin: Number of the first bent strip.
-            end: Number after that of the last one.
-            before: Length in nm of the straight guide in front of them; 0 if there is none.
-            after: Length in nm of the straight guide behind them; 0 if there is none.
+        ``before`` and ``after`` are the lengths in nm of the straight guides around them, 0 if there is none.
         """
         strips = [self.strips[code >> 1].entered(code & 1) for code in codes[max(begin - 1, 0) : end + 1].tolist()]
         if before:

@@ -19,12 +19,7 @@ from optinc_pdk.extract.silicon_checks import gap_nm
 
 
 def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[Fault]:
-    """Return a fault for every place where the grating etch differs from that of the golden devices.
-
-    Args:
-        placements: Recognised devices.
-        etch: Shapes on the layer of the grating etch.
-    """
+    """Return a fault for every place where the grating etch differs from that of the golden devices."""
     golden = [polygon for placement in placements for polygon in placement.etch]
     # usually all polygons are equal, and the boolean operation is not needed
     if set(golden) == set(region_polygons(etch)):
@@ -51,11 +46,7 @@ def check_layers(
 ) -> list[Fault]:
     """Return the faults of the grating etch, of other layers near silicon, and of coupled-guide markers.
 
-    Args:
-        mask: Layout.
-        placements: Recognised golden devices.
-        marks: Marks of coupled guides that were examined as couplers of any gap and length.
-        process: Process of the layout.
+    ``marks`` are those that were examined as couplers of any gap and length.
     """
     faults = check_etch(placements, mask.region(process.grating.layer))
     for name in process.layers:
@@ -67,13 +58,8 @@ def check_reach(mask: MaskLayout, placements: Sequence[DevicePlacement], layer: 
     """Return a fault for every place where shapes of a layer are within reach of light in silicon.
 
     Such a layer changes the index of guides, or absorbs, not only where it lies over silicon but also beside it. No
-    device of a process has such shapes, except metal at pins.
-
-    Args:
-        mask: Layout.
-        placements: Recognised golden devices.
-        layer: Name of the layer. Nothing is checked unless its card states a reach.
-        process: Process of the layout.
+    device of a process has such shapes, except metal at pins. Nothing is checked unless the layer's card states a
+    reach.
     """
     reach = process.reach_um(layer)
     if reach is None:
@@ -108,14 +94,9 @@ def check_reach(mask: MaskLayout, placements: Sequence[DevicePlacement], layer: 
 
 
 def check_coupled(mask: MaskLayout, placements: Sequence[DevicePlacement], marks: Sequence[kdb.Polygon]) -> list[Fault]:
-    """Return a fault for every coupled-guide marker outside a device that consists of several guides.
+    """Return a fault for every coupled-guide marker outside a device of several guides, other than ``marks``.
 
     DRC does not check the spacing of guides under such a marker, so a misplaced marker would hide errors.
-
-    Args:
-        mask: Layout.
-        placements: Recognised golden devices.
-        marks: Marks of coupled guides that were examined as couplers of any gap and length.
     """
     if "coupled" not in mask.layers:
         return []
@@ -125,13 +106,7 @@ def check_coupled(mask: MaskLayout, placements: Sequence[DevicePlacement], marks
 
 
 def check_tips(mask: MaskLayout, placements: Sequence[DevicePlacement], process: Process) -> list[Fault]:
-    """Return a fault for every edge coupler whose tip is farther from the die's edge than a rule of the process allows.
-
-    Args:
-        mask: Layout.
-        placements: Recognised devices.
-        process: Process of the layout. Without a rule of kind ``facet``, nothing is checked.
-    """
+    """Return a fault for every edge coupler whose tip is farther from the die's edge than a rule allows."""
     rules = [rule for rule in process.rules if isinstance(rule, FacetRule)]
     tips = [each for each in placements if process.device(each.variant.name).model.name == "edge_coupler"]
     if not rules or not tips:

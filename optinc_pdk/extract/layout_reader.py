@@ -38,12 +38,6 @@ OTHER_PROCESS = "no bundled process has these layers; give the folder of the lay
 def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
     """Read a GDS2 or OASIS file with one top cell; other top cells without shapes and labels are left out.
 
-    Args:
-        path: Layout file.
-
-    Returns:
-        The layout and its top cell.
-
     Raises:
         GdsError: The file has no or several top cells, or :func:`read_cells` refuses it.
     """
@@ -61,9 +55,6 @@ def read_layout(path: str | Path) -> tuple[kdb.Layout, kdb.Cell]:
 def top_cell_name(path: str | Path) -> str:
     """Return the name of the top cell of a GDS2 or OASIS file.
 
-    Args:
-        path: Layout file.
-
     Raises:
         GdsError: :func:`read_layout` refuses the file.
     """
@@ -74,9 +65,6 @@ def top_cell_name(path: str | Path) -> str:
 
 def read_cells(path: str | Path) -> kdb.Layout:
     """Read a GDS2 or OASIS file with any number of top cells.
-
-    Args:
-        path: Layout file.
 
     Raises:
         GdsError: The file is missing, empty, compressed, damaged, or neither GDS2 nor OASIS; a cell contains itself or
@@ -108,15 +96,10 @@ def read_cells(path: str | Path) -> kdb.Layout:
 
 
 def check_unit(layout: kdb.Layout, unit_um: float, path: str | Path) -> None:
-    """Check that a layout has the required database unit.
-
-    Args:
-        layout: Layout.
-        unit_um: Required database unit in µm.
-        path: Layout file, for the message.
+    """Check that a layout has the required database unit, in µm.
 
     Raises:
-        GdsError: The layout has another database unit.
+        GdsError: It has another one; the message names the file ``path``.
     """
     if abs(layout.dbu / unit_um - 1) > 1e-9:
         text = f"the database unit is {layout.dbu:g} µm, needed is {unit_um:g}"
@@ -124,19 +107,14 @@ def check_unit(layout: kdb.Layout, unit_um: float, path: str | Path) -> None:
 
 
 def check_layers(layout: kdb.Layout, layers: Mapping[str, tuple[int, int]], path: str | Path) -> None:
-    """Check by its layers that a layout was drawn for a process.
+    """Check by its layers that a layout was drawn for a process, given its GDS layers and datatypes by name.
 
     A layout is rejected if more than half of its layers are unknown to the process, and either all are unknown or
     another bundled process has more of them. Shapes on a few unknown layers are not rejected here; the design rules
     report them.
 
-    Args:
-        layout: Layout.
-        layers: GDS layer and datatype of each mask layer of the process, by layer name.
-        path: Layout file, for the message.
-
     Raises:
-        GdsError: The layout was drawn for another process.
+        GdsError: The layout was drawn for another process; the message names the file ``path``.
     """
     drawn = drawn_layers(layout)
     known = drawn & set(layers.values())
@@ -152,12 +130,7 @@ def check_layers(layout: kdb.Layout, layers: Mapping[str, tuple[int, int]], path
 def better_processes(drawn: set[tuple[int, int]], layers: Mapping[str, tuple[int, int]]) -> list[str]:
     """Return the bundled processes that a layout's layers match best, if they match better than those of its process.
 
-    Args:
-        drawn: GDS layers and datatypes of the layout.
-        layers: Layers of its process, by name.
-
-    Returns:
-        Names of the processes that have most of the layers: more than its process, and at least ``COVERED`` of all.
+    These have most of the layers ``drawn``: more than its process, and at least ``COVERED`` of all.
     """
     known = {name: len(drawn & set(load_process(name).gds_layers.values())) for name in process_names()}
     most = max(known.values())
@@ -393,12 +366,10 @@ except (RuntimeError, UnicodeDecodeError):
 
 
 def check_reading_time(path: Path, data: bytes, max_memory: int) -> None:
-    """Check that KLayout can read a file within ``MAX_SECONDS``.
+    """Check that KLayout can read an OASIS file within ``MAX_SECONDS``, by a trial in a subprocess.
 
-    Args:
-        path: OASIS file, for the message.
-        data: Its content.
-        max_memory: Bytes by which the reading process may grow.
+    Some damaged repetitions keep KLayout's reader busy for hours, and nothing in this process could interrupt it. GDS2
+    files need no trial: their records are counted first. The trial may grow by ``max_memory`` bytes.
 
     Raises:
         GdsError: The trial was ended by the limit, or by a crash of the reader, or could not be made.
@@ -420,13 +391,9 @@ Result = TypeVar("Result")
 
 
 def refusing_geometry(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Wrap a function of a layout file so that a failed assertion of KLayout's geometry engine refuses the file.
+    """Wrap a function of a layout file, so that failures of KLayout's geometry engine refuse the file.
 
-    Args:
-        function: Function whose first argument is the path of a layout file.
-
-    Returns:
-        A function that raises a :class:`GdsError` in place of the engine's ``RuntimeError``.
+    The path of the file is its first argument. It raises a :class:`GdsError` in place of the engine's ``RuntimeError``.
     """
 
     @wraps(function)

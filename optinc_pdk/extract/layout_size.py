@@ -59,14 +59,10 @@ class CellSizes:
 def check_sizes(census: CellSizes, path: Path) -> None:
     """Check that a layout is small enough to be read and checked.
 
-    Args:
-        census: Sizes of the cells of the layout.
-        path: Layout file, for the error message.
-
     Raises:
         GdsError: There are more than ``MAX_CELLS`` cells, cells contain each other or are nested more than
             ``MAX_DEPTH`` deep, or the flattened layout has more than ``MAX_PLACED`` shapes and cells or more than
-            ``MAX_POINTS`` points.
+            ``MAX_POINTS`` points; the message names the file ``path``.
     """
     if len(census.names) > MAX_CELLS:
         raise GdsError(f"{path}: has {len(census.names):,} cells, the limit is {MAX_CELLS:,}; draw equal cells once")
@@ -125,15 +121,9 @@ MAGNIFICATIONS = 0.01, 100.0
 
 
 def read_cell_sizes(data: bytes) -> CellSizes:
-    """Count the shapes, points and references of the cells in a GDS2 stream.
+    """Count the shapes, points and references of the cells in a GDS2 stream, up to the first record that is not valid.
 
-    Reading stops without an error at the first record that is not valid.
-
-    Args:
-        data: Content of the file.
-
-    Returns:
-        Sizes of the cells, and their references to each other; references to cells that the file lacks are left out.
+    References to cells that the file lacks are left out.
 
     Raises:
         GdsError: A cell is magnified by a factor outside ``MAGNIFICATIONS``; the message does not name the file.

@@ -44,12 +44,7 @@ _REMEDIES = {
 def describe_bodies(
     silicon: kdb.Region, variants: Sequence[GoldenVariant], body_nm: int
 ) -> tuple[list[Fault], list[kdb.Polygon]]:
-    """Find bodies: silicon that is too wide for a guide and belongs to no recognised device.
-
-    Args:
-        silicon: Merged silicon that is neither device nor guide.
-        variants: Golden devices to compare with.
-        body_nm: Half of the smallest width of a body, in nm. No guide is that wide.
+    """Find bodies: silicon that is too wide for a guide, 2 ``body_nm``, and belongs to no recognised device or guide.
 
     Returns:
         One fault per body, which names the device with the smallest difference in area, unless that is more than the
@@ -162,18 +157,12 @@ def find_near_misses(
 ) -> list[Fault]:
     """Find near misses: places where silicon resembles a golden device but is not equal to it.
 
-    Only silicon around the first ``MAX_FAULTS`` faults is examined.
-
-    Args:
-        mask: Layout.
-        faults: Faults of silicon that extraction has found.
-        placements: Recognised devices; near misses that overlap one of them are not reported.
-        variants: Golden devices to compare with.
-        process: Process; its device cards name the parameter that deviates, such as the gap or the length.
+    Only silicon around the first ``MAX_FAULTS`` faults is examined. Near misses that overlap a recognised device are
+    not reported.
 
     Returns:
-        One fault of kind ``"nearly"`` per near miss, sorted by position. Its message states the device, the
-        parameter that deviates, its value and the golden value.
+        One fault of kind ``"nearly"`` per near miss, sorted by position. Its message states the device, the parameter
+        of its card that deviates, its value and the golden value.
     """
     places = [fault.position_um for fault in faults][:MAX_FAULTS]
     if not places or not variants:

@@ -62,12 +62,7 @@ class MaskLayout:
     layers: Mapping[str, tuple[int, int]]
 
     def region(self, layer: str, near: kdb.Region | None = None) -> kdb.Region:
-        """Return the flat, unmerged shapes of a layer.
-
-        Args:
-            layer: Layer name.
-            near: If given, only shapes that overlap this region are returned.
-        """
+        """Return the flat, unmerged shapes of a layer, or only those that overlap a region ``near``."""
         index = self.layout.layer(*self.layers[layer])
         if near is None:
             shapes = self.top.begin_shapes_rec(index)
@@ -79,11 +74,7 @@ class MaskLayout:
         return region
 
     def silicon(self, near: kdb.Region | None = None) -> kdb.Region:
-        """Return the merged silicon: layer ``core`` minus layer ``holes``, if the process has one.
-
-        Args:
-            near: If given, only shapes that overlap this region are used.
-        """
+        """Return the merged silicon, layer ``core`` minus layer ``holes``; ``near`` is as for :meth:`region`."""
         core = self.region("core", near).merged()
         holes = self.region("holes", near) if "holes" in self.layers else kdb.Region()
         return core if holes.is_empty() else core - holes
@@ -107,14 +98,7 @@ class MaskLayout:
 
 
 def read_mask_layout(path: str | Path, layers: Mapping[str, tuple[int, int]]) -> MaskLayout:
-    """Read a GDS2 or OASIS file of a process for extraction.
-
-    Args:
-        path: Layout file.
-        layers: GDS layer and datatype of each mask layer of the process, by layer name.
-
-    Returns:
-        The layout.
+    """Read a GDS2 or OASIS file for extraction, given GDS layer and datatype of each mask layer of the process by name.
 
     Raises:
         GdsError: The file cannot be read (see :func:`read_layout`), its database unit is not 1 nm, or it was drawn for

@@ -104,25 +104,11 @@ class MetalNets:
         return np.append(self._net, NOT_FOUND)[self._pieces_at(layer, points)]
 
     def nets_at(self, points: Ints) -> Ints:
-        """Return the net of the wire or pad at each point.
-
-        Args:
-            points: (n, 2) points in nm.
-
-        Returns:
-            (n,) numbers of nets, -1 for a point without such metal.
-        """
+        """Return the net (n,) of the wire or pad at each point (n, 2) in nm, -1 for a point without such metal."""
         return self._nets_at(-1, points)
 
     def contacts_at(self, points: Ints) -> Ints:
-        """Return the net of the heater contact at each point.
-
-        Args:
-            points: (n, 2) points in nm.
-
-        Returns:
-            (n,) numbers of nets, -1 for a point without contact metal.
-        """
+        """Return the net (n,) of the heater contact at each point (n, 2) in nm, -1 for a point without one."""
         return self._nets_at(0, points)
 
     def _via_conductance(self, mask: MaskLayout, process: Process) -> Floats:
@@ -137,16 +123,10 @@ class MetalNets:
         return conductance
 
     def via_ohm(self, points: Ints) -> Floats:
-        """Return the resistance of the vias on each heater contact, between the lowest two metals.
+        """Return the resistance (n,) in Ω of the vias of heater contacts to the next metal, given points (n, 2).
 
-        All vias on the metal shape of a contact count as connected in parallel.
-
-        Args:
-            points: (n, 2) points on the contacts, in nm.
-
-        Returns:
-            (n,) resistances in Ω. The resistance is 0 in a process with one metal, if the process card states no via
-            resistance, and for a contact without vias.
+        All vias on the metal shape of a contact count as connected in parallel. The resistance is 0 in a process with
+        one metal, if the process card states no via resistance, and for a contact without vias.
         """
         if not np.any(self._via_siemens):
             return np.zeros(len(points))
@@ -156,23 +136,11 @@ class MetalNets:
             return np.where(conductance > 0, 1.0 / conductance, 0.0)
 
     def pieces(self, layer: int) -> list[tuple[int, kdb.Polygon]]:
-        """Return every merged shape of one metal layer, as pairs of its net number and its polygon.
-
-        Args:
-            layer: Index of the metal layer, counted from the bottom: 0 is the metal of the contacts, -1 that of the
-                wires.
-        """
+        """Return net number and polygon of every merged shape of a metal: 0 for contacts, -1 for wires."""
         return [(int(self._net[n]), self._pieces[n]) for n in self._numbers[layer]]
 
     def wire_area_um2(self, nets: Ints) -> Floats:
-        """Return the total area of wires and pads of each net.
-
-        Args:
-            nets: (n,) numbers of nets.
-
-        Returns:
-            (n,) areas in µm².
-        """
+        """Return the total area (n,) in µm² of wires and pads of each net, given its number."""
         return self._wire_area[nets]
 
 
@@ -218,14 +186,10 @@ def inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
 
 
 def shrunk(metal: kdb.Region, size: int) -> kdb.Region:
-    """Shrink metal on every side, where wires are narrower than twice the size.
+    """Shrink metal on every side by ``size`` database units, where wires are narrower than twice the size.
 
     Shapes that vanish are left out first, if their bounding boxes or a smaller distance show it: shrinking a thin ring
     by more than its width takes a time that grows with the square of its corners.
-
-    Args:
-        metal: Shapes.
-        size: Distance in database units.
     """
     metal = metal.with_bbox_min(2 * size, None, False)
     for part in (16, 4):
@@ -234,14 +198,10 @@ def shrunk(metal: kdb.Region, size: int) -> kdb.Region:
 
 
 def find_pads(metal: MetalNets, labels: Sequence[Label], size_nm: int) -> tuple[list[LabelledPad], list[Fault]]:
-    """Find the pads of a layout: places where a label lies on metal at least as wide and as high as a pad.
+    """Find the pads: places where a label lies on metal at least as wide and as high as a pad of side ``size_nm``.
 
-    A label that is not on metal, such as the chip's name, is ignored.
-
-    Args:
-        metal: Metal of the layout.
-        labels: Labels, sorted by text, without those on fibre couplers.
-        size_nm: Side length of a pad in nm.
+    A label that is not on metal, such as the chip's name, is ignored. Labels are sorted by text, without those on fibre
+    couplers.
 
     Returns:
         The pads, in the order of the labels, and the faults: labels on metal narrower than a pad, labels that occur
@@ -299,20 +259,12 @@ def is_ground(label: str) -> bool:
 
 
 def estimate_wires_ohm(metal: MetalNets, nets: Ints, alone: Bools, process: Process) -> Floats:
-    """Estimate the resistance of each wire that connects one pad to one heater contact.
+    """Estimate the resistance in Ω of each wire that connects one pad to one heater contact, given its net (n,).
 
     The estimate is sheet resistance × length / width. The length is the area of the net outside pad and contact,
-    divided by the nominal width. A corner therefore counts as a full square, about half a square too much, and a
-    part that is wider than nominal increases the estimate although it lowers the real resistance.
-
-    Args:
-        metal: Metal of the layout.
-        nets: (n,) nets of the wires.
-        alone: (n,) whether a net joins exactly one pad and one heater.
-        process: Process; its cards state the sheet resistance and width of wires and the sizes of pads and contacts.
-
-    Returns:
-        (n,) resistances in Ω, NaN where ``alone`` is false.
+    divided by the nominal width. A corner therefore counts as a full square, about half a square too much, and a part
+    that is wider than nominal increases the estimate although it lowers the real resistance. It is NaN where ``alone``
+    (n,), whether a net joins exactly one pad and one heater, is false.
     """
     contact = process.device("phase_shifter").size("contact_width_um")
     area_um2 = metal.wire_area_um2(nets) - float(process.pads.size_um) ** 2 - contact**2
@@ -326,16 +278,9 @@ _ROUNDING_NM = 1
 
 
 def check_bumps(mask: MaskLayout, pads: Sequence[LabelledPad], process: Process) -> list[Fault]:
-    """Check the openings of flip-chip bumps.
+    """Return a fault for every bump opening that is no octagon of the card's size, and every pad without an opening.
 
-    Args:
-        mask: Layout.
-        pads: Labelled pads.
-        process: Process; states whether pads are bumps, and the size of their openings.
-
-    Returns:
-        A fault for every opening that is not an octagon of the right size, and for every labelled pad without an
-        opening. Empty if the process has no flip-chip wiring.
+    Processes without flip-chip wiring have no bumps.
     """
     if process.pads.wiring != "flipchip":
         return []
@@ -374,11 +319,6 @@ def connect_pins(
     placements: Sequence[DevicePlacement], metal: MetalNets, process: Process
 ) -> tuple[list[tuple[int, ...]], list[Fault]]:
     """Find the metal net at each electrical pin of recognised devices.
-
-    Args:
-        placements: Devices.
-        metal: Metal nets of the layout.
-        process: Process whose cards name the pins.
 
     Returns:
         For each device, the number of the metal net of each of its pins, -1 for none; and faults: one for every pin

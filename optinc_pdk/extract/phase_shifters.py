@@ -66,19 +66,11 @@ class ExtractedHeater:
 def find_heaters(
     mask: MaskLayout, metal: kdb.Region, width_nm: int, taper_nm: int = 0
 ) -> tuple[list[ExtractedHeater], list[Fault]]:
-    """Find the heaters of a layout that form phase shifters.
+    """Find the heaters of a layout that form phase shifters, sorted by position, and one fault for each that does not.
 
-    A heater forms a phase shifter if it is rectangular, apart from tapers that the process states, has a contact at
-    each end, and lies on the axis of one straight guide.
-
-    Args:
-        mask: Layout.
-        metal: Merged shapes of the metal that contacts heaters.
-        width_nm: Width of a guide in nm.
-        taper_nm: Length of the taper between each contact and the part of constant width; 0 for rectangular heaters.
-
-    Returns:
-        The heaters, sorted by position, and one fault for each heater shape that does not form a phase shifter.
+    A heater forms a phase shifter if it is rectangular, apart from tapers of a length ``taper_nm`` at its contacts, has
+    a contact at each end, and lies on the axis of one straight guide of width ``width_nm``. ``metal`` are the merged
+    shapes of the metal that contacts heaters.
     """
     heater = mask.region("heater").merged()
     if heater.is_empty():
@@ -133,12 +125,9 @@ def _regular_heaters(mask: MaskLayout, heaters: Ints, metal: PolygonIndex, width
 
 
 def _between(heaters: Ints, ends: Ints, along: int) -> tuple[Ints, Bools]:
-    """Find the part of each heater between two boxes of metal.
+    """Find the part of each heater (n, 4) between two boxes of metal (n, 2, 4), the lower or left one first.
 
-    Args:
-        heaters: (n, 4) heaters.
-        ends: (n, 2, 4) metal on them, the lower or left box first.
-        along: Axis of the current, 0 for x and 1 for y.
+    ``along`` is the axis of the current, 0 for x and 1 for y.
 
     Returns:
         (n, 4) the part between the boxes, and (n,) whether the boxes cover the ends of the heater over its whole width.
@@ -236,19 +225,13 @@ def connect_heaters(
 ) -> tuple[list[ExtractedDevice], list[tuple[int, int]], list[Fault]]:
     """Create the phase shifters of a layout and determine the metal nets of their two ends.
 
-    Port e1 is the signal end, which is not connected to a ground pad, and e2 the ground end; optical port o1 is at
-    the same end as e1, as in the device card. If both ends or neither are connected to ground, an end at another pad is
-    e1, or else the first end; the direction of the current does not affect the heat.
-
-    Args:
-        heaters: The n heaters.
-        metal: Metal nets of the layout.
-        pads: Labelled pads.
-        process: Process; its cards state the sheet resistances of heaters and wires.
+    Port e1 is the signal end, which is not connected to a ground pad, and e2 the ground end; optical port o1 is at the
+    same end as e1, as in the device card. If both ends or neither are connected to ground, an end at another pad is e1,
+    or else the first end; the direction of the current does not affect the heat.
 
     Returns:
-        The n phase shifters; for each the net numbers of its signal and ground ends; and a fault for each heater
-        whose two ends are on the same net.
+        The n phase shifters; for each the net numbers of its signal and ground ends; and a fault for each heater whose
+        two ends are on the same net.
     """
     at = _contact_nets(heaters, metal)
     # a pad with two labels counts once
@@ -301,9 +284,7 @@ def _contact_nets(heaters: Sequence[ExtractedHeater], metal: MetalNets) -> list[
 def part_of_constant_width(free: kdb.Polygon, taper: int) -> kdb.Polygon | None:
     """Return the part of constant width of a heater between its contacts; None if it has another form.
 
-    Args:
-        free: Heater between its contacts: a rectangle, with a symmetric taper of a given length at each end.
-        taper: Length of the tapers in nm; 0 for a rectangle.
+    It is a rectangle, with a symmetric taper of a given length in nm at each end, unless that is 0.
     """
     if not taper:
         return free if free.is_box() else None
@@ -337,18 +318,15 @@ MIN_REPEATS = 4
 
 
 def find_guides_under(mask: MaskLayout, active: Ints, along: int, width: int) -> tuple[Ints, Bools]:
-    """Find the straight guide under each heater.
+    """Find the straight guide under each heater, once per distinct cell and not once per placement.
 
-    Args:
-        mask: Layout.
-        active: (n, 4) boxes (left, bottom, right, top) in nm, the parts of heaters between their contacts.
-        along: Axis of the guides, 0 for x and 1 for y.
-        width: Width of a guide in nm.
+    ``active`` (n, 4) are the parts of heaters between their contacts in nm, ``along`` is the axis of the guides, 0 for
+    x and 1 for y, and ``width`` their width.
 
     Returns:
         (n, 4) box of the silicon under each heater in nm, and (n,) whether the silicon is one straight guide of this
-        width on the heater's axis (within 1 nm). Where the silicon is not a single box, the box is that of the
-        heater and the second value is false.
+        width on the heater's axis (within 1 nm). Where the silicon is not a single box, the box is that of the heater
+        and the second value is false.
     """
     guides, single = _under_in_cells(mask, active)
     others = np.flatnonzero(~single)
@@ -452,12 +430,7 @@ class DrawnHeaters:
         return DrawnHeaters(mask, metal, *find_heaters(mask, metal.contacts, width, taper_nm))
 
     def wired(self, labels: Sequence[Label], process: Process) -> HeaterWiring:
-        """Find the pads, and connect the heaters to them.
-
-        Args:
-            labels: Labels, sorted by text, without those on fibre couplers.
-            process: Process of the layout.
-        """
+        """Find the pads by labels, sorted by text, without those on fibre couplers, and connect the heaters to them."""
         pads, pad_faults = find_pads(self.metal, labels, round(float(process.pads.size_um) * NM_PER_UM))
         devices, ends, wire_faults = connect_heaters(self.heaters, self.metal, pads, process)
         faults = (*self.faults, *pad_faults, *self.metal.faults, *wire_faults, *check_bumps(self.mask, pads, process))

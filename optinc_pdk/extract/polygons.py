@@ -76,13 +76,9 @@ def contours(polygons: Iterable[kdb.Polygon]) -> Contours:
 
 
 def pack_points(points: Ints) -> Ints:
-    """Encode each point as one integer, so that points can be sorted and compared; coordinates must fit 32 bits.
+    """Encode points (..., 2) as integers x · 2³² + y, which can be sorted and compared; coordinates must fit 32 bits.
 
-    Args:
-        points: (..., 2) coordinates.
-
-    Returns:
-        (...) codes, x · 2³² + y; the code of a difference of points is the difference of their codes.
+    The code of a difference of points is the difference of their codes.
     """
     return np.asarray((points[..., 0] << 32) + points[..., 1], dtype=np.int64)
 
@@ -103,15 +99,7 @@ class EdgeIndex:
         return np.asarray(self._order[first:last], dtype=np.int64)
 
     def find(self, points: Ints, ends: Ints) -> Ints:
-        """Find indexed edges by their end points.
-
-        Args:
-            points: (..., 2) first points.
-            ends: (..., 2) second points.
-
-        Returns:
-            (...) number of the indexed edge from each first to each second point, -1 if there is none.
-        """
+        """Return the number (...) of the edge from each first to each second point (..., 2), -1 if there is none."""
         start, end = pack_points(points), pack_points(ends)
         numbers = np.full(start.shape, -1, dtype=np.int64)
         if not len(self._start):
@@ -169,13 +157,9 @@ class PolygonIndex:
         return np.array([not polygon.is_rectilinear() for polygon in self._polygons], dtype=bool)
 
     def at(self, points: Ints) -> Ints:
-        """Find the polygon that contains each point, inside or on its outline.
+        """Return the number (n,) of the polygon with each point (n, 2) inside or on its outline, -1 if none has.
 
-        Args:
-            points: (n, 2) points in nm.
-
-        Returns:
-            (n,) numbers of polygons; the lowest number if several polygons contain a point, -1 if none does.
+        If several polygons contain a point, it is the lowest number.
         """
         boxes, owner = self._parts
         query, part = touching_pairs(np.tile(points, 2), boxes).T
@@ -190,15 +174,12 @@ class PolygonIndex:
         return np.where(lowest < len(self._polygons), lowest, NOT_FOUND)
 
     def cut(self, boxes: Ints) -> tuple[Ints, Ints, Ints]:
-        """Intersect every box with the polygons that it overlaps.
-
-        Args:
-            boxes: (n, 4) boxes (left, bottom, right, top) in nm.
+        """Intersect every box (n, 4) with the polygons that it overlaps.
 
         Returns:
-            Three arrays. The first two describe k intersections with Manhattan polygons, decomposed into boxes: (k,)
-            index of the query box and (k, 4) the intersection. The third, (m, 2), lists the polygons with slanted
-            edges, which are not intersected: index of the query box, and number of a polygon that may overlap it.
+            Index (k,) of the box and the intersection (k, 4), for each intersection with a Manhattan polygon,
+            decomposed into boxes; and (m, 2) the index of a box and the number of a polygon with slanted edges that may
+            overlap it.
         """
         parts, owner = self._parts
         query, part = touching_pairs(boxes, parts).T

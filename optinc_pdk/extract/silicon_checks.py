@@ -25,12 +25,7 @@ from optinc_pdk.models.coupled_guides import nearest_edges
 
 
 def check_inside(taken: kdb.Region, core: kdb.Region) -> list[Fault]:
-    """Return a fault for every place where silicon of a recognised device is missing.
-
-    Args:
-        taken: Merged silicon of the golden devices at the positions of the recognised devices.
-        core: Merged silicon of the layout.
-    """
+    """Return a fault for every place where silicon of recognised devices, ``taken``, is missing in the layout."""
     return [
         Fault("body", f"{area_text(shape.area())} of silicon is missing inside a device", center_um(shape.bbox()))
         for shape in sorted(region_polygons(taken - core))
@@ -44,12 +39,8 @@ def check_foreign(
 
     Design rules exempt the surroundings of devices from the space between guides, because arms are coupled there. Only
     silicon that is joined to the device near by may be within this space, and no other than the device's own within the
-    space of its arms.
-
-    Args:
-        placements: Recognised devices.
-        silicon: Polygons of all silicon, with that of the devices; they may touch but not overlap.
-        rule: Dimensions of a guide and of its surroundings.
+    space of its arms. ``silicon`` are the polygons of all silicon, with that of the devices, which may touch but not
+    overlap.
     """
     suspect = [placements[number] for number in _suspects(placements, silicon, rule.space)] if placements else []
     windows = [placement.box.enlarged(max(rule.joined, rule.space)) for placement in suspect]
@@ -104,14 +95,10 @@ def _foreign_to(variant: GoldenVariant, silicon: kdb.Region, rule: StripRule) ->
 
 
 def surroundings(variant: GoldenVariant, space_nm: int) -> kdb.Region:
-    """Return the places about the origin of a device's cell at which other silicon may be too close to it.
+    """Return the places about the origin of a device's cell where other silicon is within ``space_nm``.
 
-    These are its bounding box and what is within a distance of its silicon, without the silicon itself and without the
-    places in front of its guide ports. Corners are included that are farther away.
-
-    Args:
-        variant: Golden device.
-        space_nm: The distance in nm.
+    These are its bounding box and what is within this distance of its silicon, without the silicon itself and without
+    the places in front of its guide ports. Corners are included that are farther away.
     """
     if space_nm not in variant.surroundings:
         variant.surroundings[space_nm] = _surroundings(variant, space_nm)
@@ -240,13 +227,9 @@ def _places(strip: GuideStrip) -> tuple[Ints, Floats]:
 
 
 def _gaps(points: Ints, outward: Floats, silicon: Ints, rule: StripRule) -> Floats:
-    """Return the distance (n,) in nm to the nearest edge that faces a side; infinite if it is not too close.
+    """Return the distance (n,) in nm from points (n, 2) on sides of guides to the nearest edge (m, 2, 2) facing them.
 
-    Args:
-        points: (n, 2) points on sides of guides in nm.
-        outward: (n, 2) normals of the sides.
-        silicon: (m, 2, 2) edges in nm.
-        rule: Dimensions of a guide and of its surroundings.
+    It is infinite where no edge is too close. ``outward`` (n, 2) are the normals of the sides.
     """
     around = np.tile(points, 2) + rule.space * OUTWARDS
     point, edge = touching_pairs(around, line_boxes(silicon.reshape(-1, 4))).T

@@ -21,24 +21,15 @@ PAIRS = 2**20
 def coupled_length_um(
     first_um: ArrayLike, second_um: ArrayLike, width_um: float, reference_gap_um: float, decay_um: float
 ) -> float:
-    """Return the length of parallel guides at a reference gap that couple as strongly as two given guides.
+    """Return the length in µm of parallel guides at a reference gap that couple as strongly as two given guides.
 
-    The coupling per length decays exponentially with the gap, so the length is::
+    The coupling per length decays exponentially with the gap, by a factor e over ``decay_um``, so the length is::
 
         ∫ exp(-(gap(z) - reference_gap) / decay) dz,      gap(z) = distance of the centre lines - width
 
     For guides that are not parallel, the distance from a point of one guide is that to the nearest point of the other.
-    The two integrals, along each of the guides, are averaged, which makes the result symmetric.
-
-    Args:
-        first_um: (n, 2) centre line of the first guide in µm.
-        second_um: (m, 2) centre line of the second guide in µm.
-        width_um: Width of both guides in µm.
-        reference_gap_um: Reference gap in µm.
-        decay_um: Gap in µm over which the coupling per length decreases by a factor e.
-
-    Returns:
-        The equivalent length in µm.
+    The two integrals, along each of the guides' centre lines (n, 2) and (m, 2) in µm, are averaged, which makes the
+    result symmetric.
 
     Source:
         Yariv, IEEE J. Quantum Electron. 9, 919 (1973): the coupling per length is the overlap of the guides' modes,
@@ -54,7 +45,7 @@ def coupled_length_um(
 
 
 def path_difference_um(first_um: ArrayLike, second_um: ArrayLike, decay_um: float) -> float:
-    """Return by how much the first of two coupled guides is longer than the second, where they couple.
+    """Return by how much in µm the first of two coupled guides is longer than the second, where they couple.
 
     It is √12 times the standard deviation, weighted by the coupling, of the difference of both lengths up to a place:
     that of a difference which grows evenly over an even coupling. The place on the second guide is the nearest one to
@@ -62,10 +53,8 @@ def path_difference_um(first_um: ArrayLike, second_um: ArrayLike, decay_um: floa
     them. It is zero for guides side by side and for a straight guide under a ring. For concentric guides it is the
     distance of their centre lines times the angle.
 
-    Args:
-        first_um: (n, 2) centre line of the first guide in µm.
-        second_um: (m, 2) centre line of the second guide in µm, in either direction.
-        decay_um: Gap in µm over which the coupling per length decreases by a factor e.
+    The centre lines (n, 2) and (m, 2) in µm may have opposite directions; ``decay_um`` is as for
+    :func:`coupled_length_um`.
     """
     lines = [np.asarray(line, dtype=np.float64) for line in (first_um, second_um)]
     found: list[float] = []
@@ -116,12 +105,9 @@ def nearest_um(points_um: Floats, line_um: Floats) -> tuple[Floats, Floats]:
 
 
 def nearest_edges(points: Floats, start: Floats, leg: Floats) -> tuple[Floats, Ints, Floats]:
-    """Return how far each of n points is from the nearest of some edges, the number of this edge, and where on it.
+    """Return how far each of n points (n, 2) is from the nearest of m edges, the number of this edge, and where on it.
 
-    Args:
-        points: (n, 2) points.
-        start: (m, 2) starts of the edges.
-        leg: (m, 2) vectors from start to end, not zero.
+    Edges are given by their starts (m, 2) and their vectors (m, 2), not zero.
 
     Returns:
         (n,) distances in the unit of the points, (n,) numbers of edges, and (n,) shares of their lengths.
@@ -149,11 +135,11 @@ def coupled_guides(
     slope_per_nm: ArrayLike,
     reflection_db: ArrayLike,
 ) -> Complexes:
-    """Return the S-matrix of two coupled guides::
+    r"""Return the S-matrix (..., 4, 4) of two coupled guides::
 
-        o2 ---\\_______/--- o3      bar   o1-o4:  A t1 u     o2-o3:  A t2 u*
+        o2 ---\_______/--- o3      bar   o1-o4:  A t1 u     o2-o3:  A t2 u*
                _______             cross o1-o3, o2-o4:  i A √(t1 t2) (angle / Ω) sin Ω
-        o1 ---/       \\--- o4      u = exp(-i mismatch) (cos Ω + i (mismatch / Ω) sin Ω),  Ω = √(angle² + mismatch²)
+        o1 ---/       \--- o4      u = exp(-i mismatch) (cos Ω + i (mismatch / Ω) sin Ω),  Ω = √(angle² + mismatch²)
                                    angle = angle at the centre · (1 + slope · (wavelength - center))
                                    A = 10^(-loss/20)
 
@@ -170,9 +156,6 @@ def coupled_guides(
         center_nm: Centre wavelength in nm.
         slope_per_nm: Relative change of the coupling angle per nm.
         reflection_db: Power reflected at each port, in dB, negative.
-
-    Returns:
-        S of ports o1 … o4, shape (..., 4, 4), reciprocal and passive.
 
     Raises:
         ValueError: The device would have gain.

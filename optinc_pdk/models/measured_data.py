@@ -44,15 +44,11 @@ def port_count(path: Path) -> int | None:
 
 
 def parse_touchstone(text: str, path: Path) -> tuple[Floats, Complexes, tuple[str, ...] | None]:
-    """Parse a Touchstone file.
-
-    Args:
-        text: The file's text.
-        path: Path of the file, whose name states the number of ports.
+    """Parse a Touchstone file; its path states the number of ports N.
 
     Returns:
-        (W,) ascending wavelengths in nm; (W, N, N) S-parameters for fields exp(-i ω t); names of the ports if
-        comments ``! Port[i] = name`` give them, else None.
+        (W,) ascending wavelengths in nm; (W, N, N) S-parameters for fields exp(-i ω t); names of the ports if comments
+        ``! Port[i] = name`` give them, else None.
 
     Raises:
         TouchstoneError: The file is not of version 1, has parameters other than S, or does not hold N² values for each
@@ -147,12 +143,9 @@ def _port_names(text: str, ports: int, path: Path) -> tuple[str, ...] | None:
 
 
 def touchstone_text(wavelengths_nm: Floats, s: Complexes, ports: Sequence[str]) -> str:
-    """Return S-parameters as the text of a Touchstone file.
+    """Return S-parameters (W, N, N) at distinct wavelengths (W,) in nm as the text of a Touchstone file.
 
-    Args:
-        wavelengths_nm: (W,) distinct wavelengths in nm.
-        s: (W, N, N) S-parameters for fields exp(-i ω t).
-        ports: Names of the N ports.
+    They are for fields exp(-i ω t).
     """
     lines = [f"! Port[{number}] = {name}" for number, name in enumerate(ports, start=1)]
     lines += ["! fields go as exp(+j w t)", "# HZ S RI R 50"]
@@ -191,17 +184,11 @@ class MeasuredSParameters:
     ports: tuple[str, ...] | None
 
     def interpolate(self, wavelengths_nm: Floats) -> Complexes:
-        """Interpolate the S-parameters between the wavelengths of the file.
+        """Return the S-parameters (L, ports, ports) at wavelengths (L,) in nm within the range of the file.
 
         The common phase between neighbouring samples is interpolated linearly, the remaining difference as complex
         numbers. So the delay of a guide is exact, and data that are passive and reciprocal at the samples are also so
         between them, since a mean of contractions is a contraction.
-
-        Args:
-            wavelengths_nm: (L,) wavelengths in nm within the range of the file.
-
-        Returns:
-            (L, ports, ports) complex S-parameters.
         """
         high = np.clip(np.searchsorted(self.wavelengths_nm, wavelengths_nm), 1, None)
         high = np.minimum(high, self.wavelengths_nm.size - 1)

@@ -1,4 +1,9 @@
-"""Models of guides, phase shifters, couplers, crossings, tapers, terminators, modulators and photodiodes."""
+"""Models of guides, phase shifters, couplers, crossings, tapers, terminators, modulators and photodiodes.
+
+Arguments have any shapes (...) that broadcast: wavelengths are in nm, losses, reflected and crosstalk powers in dB, the
+latter two negative. Results are S-matrices (..., ports, ports), reciprocal and passive. Models of devices raise
+ValueError for parameters with which the device would have gain.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +22,7 @@ def effective_index(
 ) -> Floats:
     """Return the effective index of a guide's mode, to first order in the wavelength.
 
-    Args:
-        wavelengths_nm: Wavelengths in nm, any shape.
-        index: Effective index at the reference wavelength.
-        group_index: Group index at the reference wavelength; n_g = n - wavelength · dn/dwavelength.
-        reference_nm: Reference wavelength in nm.
-
-    Returns:
-        Effective index, broadcast over the arguments.
+    ``index`` and ``group_index``, n - wavelength · dn/dwavelength, are those at the wavelength ``reference_nm``.
     """
     reference = np.asarray(reference_nm, dtype=np.float64)
     slope = (np.asarray(index, dtype=np.float64) - np.asarray(group_index, dtype=np.float64)) / reference
@@ -43,18 +41,8 @@ def guide_transmission(
 ) -> Complexes:
     """Return the field transmission of a guide, 10^(-loss/20) · exp(+i 2π n L / wavelength).
 
-    The sign is that of the time dependence exp(-i ω t): a longer path or a hotter guide has a larger phase.
-
-    Args:
-        length_um: Length in µm, any shape.
-        wavelengths_nm: Wavelengths in nm, any shape.
-        index: Effective index at the reference wavelength.
-        group_index: Group index at the reference wavelength.
-        reference_nm: Reference wavelength in nm.
-        loss_db_per_cm: Propagation loss in dB/cm.
-
-    Returns:
-        Complex transmission, broadcast over lengths and wavelengths.
+    The sign is that of the time dependence exp(-i ω t): a longer path or a hotter guide has a larger phase. Indices are
+    as for :func:`effective_index`; lengths and wavelengths have any shapes.
     """
     length = np.asarray(length_um, dtype=np.float64)
     wavelength_um = np.asarray(wavelengths_nm, dtype=np.float64) * 1e-3
@@ -64,15 +52,11 @@ def guide_transmission(
 
 
 def two_port(transmission: ArrayLike) -> Complexes:
-    """Return the S-matrix of a matched, reciprocal two-port::
+    """Return the S-matrix (..., 2, 2) of a matched, reciprocal two-port::
 
         o1 ---- t ---- o2
 
-    Args:
-        transmission: Field transmission t, shape (...).
-
-    Returns:
-        S, shape (..., 2, 2).
+    The field transmission t has the shape (...).
     """
     t = np.asarray(transmission, dtype=np.complex128)
     s = np.zeros((*t.shape, 2, 2), dtype=np.complex128)
@@ -89,11 +73,7 @@ def guide(
     reference_nm: float,
     loss_db_per_cm: float,
 ) -> Complexes:
-    """Return the S-matrix of a strip guide without reflection; arguments as for :func:`guide_transmission`.
-
-    Returns:
-        S of ports o1, o2, shape (..., 2, 2).
-    """
+    """Return the S-matrix (..., 2, 2) of a guide without reflection, see :func:`guide_transmission`."""
     return two_port(
         guide_transmission(
             length_um,
@@ -107,18 +87,10 @@ def guide(
 
 
 def phase_shifter(transmission: ArrayLike, phase_rad: ArrayLike, loss_db: ArrayLike = 0.0) -> Complexes:
-    """Return the S-matrix of a guide under a heater, which adds a phase and no loss::
+    """Return the S-matrix (..., 2, 2) of a guide, of transmission t, under a heater, which adds a phase and no loss::
 
                e1 ==heater== e2
         o1 ---------- t ---------- o2        t · 10^(-loss/20) · e^{i phase}
-
-    Args:
-        transmission: Field transmission of the guide, shape (...).
-        phase_rad: Phase added by the heater in rad, broadcast against the transmission.
-        loss_db: Excess loss in dB, broadcast against the transmission.
-
-    Returns:
-        S of ports o1, o2, shape (..., 2, 2).
 
     Source:
         The thermo-optic phase is linear in the heater's power, see :mod:`optinc_pdk.drive`.
@@ -136,23 +108,15 @@ def directional_coupler(
     slope_per_nm: ArrayLike,
     reflection_db: ArrayLike,
 ) -> Complexes:
-    """Return the S-matrix of a directional coupler, whose coupling angle grows with the wavelength::
+    r"""Return the S-matrix (..., 4, 4) of a directional coupler, whose coupling angle grows with the wavelength::
 
-        o2 ---\\_______/--- o3      bar   o2-o3, o1-o4:   A cos angle
+        o2 ---\_______/--- o3      bar   o2-o3, o1-o4:   A cos angle
                _______             cross o2-o4, o1-o3: i A sin angle
-        o1 ---/       \\--- o4      angle = asin(√cross) · (1 + slope · (wavelength - center))
+        o1 ---/       \--- o4      angle = asin(√cross) · (1 + slope · (wavelength - center))
                                    A = 10^(-loss/20)
 
-    Args:
-        wavelengths_nm: Wavelengths in nm, shape (...).
-        loss_db: Excess loss in dB.
-        cross: Fraction of the power that crosses at the centre wavelength, 0 … 1.
-        center_nm: Centre wavelength in nm.
-        slope_per_nm: Relative change of the coupling angle per nm.
-        reflection_db: Power reflected at each port, in dB, negative.
-
-    Returns:
-        S of ports o1 … o4, shape (..., 4, 4), reciprocal and passive.
+    ``cross`` is the fraction of the power that crosses at the centre wavelength, ``slope_per_nm`` the relative change
+    of the coupling angle per nm, and ``reflection_db`` the power reflected at each port.
 
     Raises:
         ValueError: ``cross`` lies outside 0 … 1, or the device would have gain.
@@ -180,7 +144,7 @@ def directional_coupler(
 def crossing(
     wavelengths_nm: ArrayLike, loss_db: ArrayLike, crosstalk_db: ArrayLike, reflection_db: ArrayLike
 ) -> Complexes:
-    """Return the S-matrix of a crossing; a little light couples into each crossed arm, in quadrature::
+    """Return the S-matrix (..., 4, 4) of a crossing; a little light couples into each crossed arm, in quadrature::
 
                   o2
                   |            o1-o3, o2-o4: 10^(-loss/20)
@@ -188,17 +152,7 @@ def crossing(
                   |
                   o4
 
-    Args:
-        wavelengths_nm: Wavelengths in nm, shape (...); the S-matrix does not depend on them.
-        loss_db: Insertion loss of the straight path in dB.
-        crosstalk_db: Power into each crossed arm, in dB, negative.
-        reflection_db: Power reflected at each port, in dB, negative.
-
-    Returns:
-        S of ports o1 … o4, shape (..., 4, 4), reciprocal and passive.
-
-    Raises:
-        ValueError: The device would have gain.
+    It does not depend on the wavelengths.
 
     Source:
         The device card; the symmetry of four equal arms leaves these three amplitudes.
@@ -214,22 +168,11 @@ def crossing(
 
 
 def taper(wavelengths_nm: ArrayLike, loss_db: ArrayLike) -> Complexes:
-    """Return the S-matrix of an adiabatic taper between guide widths::
+    """Return the S-matrix (..., 2, 2) of an adiabatic taper between guide widths::
 
         o1 ----==== o2        10^(-loss/20)
 
-    Args:
-        wavelengths_nm: Wavelengths in nm, shape (...); the S-matrix does not depend on them.
-        loss_db: Insertion loss in dB.
-
-    Returns:
-        S of ports o1, o2, shape (..., 2, 2), reciprocal and passive.
-
-    Raises:
-        ValueError: The loss is negative.
-
-    Source:
-        The device card.
+    It does not depend on the wavelengths.
     """
     through = amplitude(loss_db)
     check_passive(through, np.zeros(1))
@@ -237,20 +180,9 @@ def taper(wavelengths_nm: ArrayLike, loss_db: ArrayLike) -> Complexes:
 
 
 def edge_coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, reflection_db: ArrayLike) -> Complexes:
-    """Return the S-matrix of an edge coupler, an inverse taper to a fibre; it reflects into the guide::
+    """Return the S-matrix (..., 2, 2) of an edge coupler, an inverse taper to a fibre; it reflects into the guide::
 
         guide o1 ====---- o2 fibre        10^(-loss/20), at all wavelengths
-
-    Args:
-        wavelengths_nm: Wavelengths in nm, shape (...); the S-matrix does not depend on them.
-        loss_db: Insertion loss in dB.
-        reflection_db: Power reflected into the guide, in dB, negative.
-
-    Returns:
-        S of ports o1, o2, shape (..., 2, 2), reciprocal and passive.
-
-    Raises:
-        ValueError: The device would have gain.
 
     Source:
         Almeida, Panepucci and Lipson, Opt. Lett. 28, 1302 (2003): the inverse taper.
@@ -264,23 +196,13 @@ def edge_coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, reflection_db: A
 
 
 def coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, imbalance: ArrayLike, reflection_db: ArrayLike) -> Complexes:
-    """Return the S-matrix of a 2×2 coupler; bar is real, cross leads by 90° at any imbalance, as unitarity requires::
+    r"""Return the S-matrix (..., 4, 4) of a 2×2 coupler; cross leads by 90° at any imbalance, as unitarity requires::
 
-        o2 ---\\   /--- o3        bar   o2-o3, o1-o4:   A sqrt((1 + imbalance) / 2)
+        o2 ---\   /--- o3        bar   o2-o3, o1-o4:   A sqrt((1 + imbalance) / 2)
                ===               cross o2-o4, o1-o3: i A sqrt((1 - imbalance) / 2)
-        o1 ---/   \\--- o4        A = 10^(-loss/20)
+        o1 ---/   \--- o4        A = 10^(-loss/20)
 
-    Args:
-        wavelengths_nm: Wavelengths in nm, shape (...); the S-matrix does not depend on them.
-        loss_db: Excess loss in dB.
-        imbalance: (P_bar - P_cross) / (P_bar + P_cross), within -1 … 1.
-        reflection_db: Power reflected at each port, in dB, negative.
-
-    Returns:
-        S of ports o1 … o4, shape (..., 4, 4), reciprocal and passive.
-
-    Raises:
-        ValueError: The device would have gain.
+    The imbalance is (P_bar - P_cross) / (P_bar + P_cross), within -1 … 1.
 
     Source:
         Soldano and Pennings, J. Lightwave Technol. 13, 615 (1995): a 2×2 MMI's outputs are in quadrature.
@@ -299,23 +221,13 @@ def coupler(wavelengths_nm: ArrayLike, loss_db: ArrayLike, imbalance: ArrayLike,
 def splitter(
     wavelengths_nm: ArrayLike, loss_db: ArrayLike, imbalance: ArrayLike, reflection_db: ArrayLike
 ) -> Complexes:
-    """Return the S-matrix of a 1×2 splitter; in reverse, half of a branch's power reaches o1 and the rest is radiated::
+    r"""Return the S-matrix (..., 3, 3) of a 1×2 splitter; in reverse, half of a branch's power is radiated::
 
                  /--- o2        o1-o2: A sqrt((1 + imbalance) / 2)
         o1 -----<
-                 \\--- o3        o1-o3: A sqrt((1 - imbalance) / 2)
+                 \--- o3        o1-o3: A sqrt((1 - imbalance) / 2)
 
-    Args:
-        wavelengths_nm: Wavelengths in nm, shape (...); the S-matrix does not depend on them.
-        loss_db: Excess loss in dB.
-        imbalance: (P_o2 - P_o3) / (P_o2 + P_o3), within -1 … 1.
-        reflection_db: Power reflected at each port, in dB, negative.
-
-    Returns:
-        S of ports o1 … o3, shape (..., 3, 3), reciprocal and passive.
-
-    Raises:
-        ValueError: The device would have gain.
+    The imbalance is (P_o2 - P_o3) / (P_o2 + P_o3), within -1 … 1.
 
     Source:
         Soldano and Pennings, J. Lightwave Technol. 13, 615 (1995): a symmetrically fed MMI splits in phase.
@@ -336,23 +248,9 @@ def grating_coupler(
     center_nm: ArrayLike,
     reflection_db: ArrayLike,
 ) -> Complexes:
-    """Return the S-matrix of a grating coupler with a Gaussian band; it reflects into the guide, not into the fibre::
+    """Return the S-matrix (..., 2, 2) of a grating coupler with a Gaussian band; it reflects into the guide only::
 
-        guide o1 ---|||||||--- o2 fibre        power 10^(-loss/10) · 2^(-((wavelength - center) /
-        (bandwidth/2))²)
-
-    Args:
-        wavelengths_nm: Wavelengths in nm, shape (...).
-        loss_db: Insertion loss at the centre wavelength in dB.
-        bandwidth_3db_nm: Full width of the band at half power, in nm.
-        center_nm: Centre wavelength in nm.
-        reflection_db: Power reflected into the guide, in dB, negative.
-
-    Returns:
-        S of ports o1, o2, shape (..., 2, 2), reciprocal and passive.
-
-    Raises:
-        ValueError: The device would have gain.
+        guide o1 ---|||||||--- o2 fibre        power 10^(-loss/10) · 2^(-((wavelength - center) / (bandwidth/2))²)
 
     Source:
         Taillaert et al., Jpn. J. Appl. Phys. 45, 6071 (2006): the spectrum of a uniform grating is near
@@ -368,19 +266,9 @@ def grating_coupler(
 
 
 def terminator(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes:
-    """Return the S-matrix of a terminated guide::
+    """Return the S-matrix (..., 1, 1) of a terminated guide, at all wavelengths::
 
         o1 ----->        light that is not reflected is radiated
-
-    Args:
-        wavelengths_nm: Wavelengths in nm, shape (...); the S-matrix does not depend on them.
-        reflection_db: Power reflected, in dB, negative.
-
-    Returns:
-        S of port o1, shape (..., 1, 1).
-
-    Raises:
-        ValueError: The reflection exceeds 1.
 
     Source:
         The device card; a taper to the minimum width radiates nearly all of its light.
@@ -406,19 +294,9 @@ def _shares(loss_db: ArrayLike, imbalance: ArrayLike, reflection_db: ArrayLike) 
 
 
 def photodiode(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes:
-    """Return the S-matrix of a photodiode, which absorbs all light that it does not reflect::
+    """Return the S-matrix (..., 1, 1) of a photodiode, which absorbs all light that it does not reflect::
 
         o1 ----->|     current = responsivity · |field|², in the electronics behind it
-
-    Args:
-        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
-        reflection_db: Power reflected, in dB, negative.
-
-    Returns:
-        S of port o1, shape (..., 1, 1).
-
-    Raises:
-        ValueError: The reflection exceeds 1.
 
     Source:
         The device card; a matched absorber.
@@ -429,19 +307,10 @@ def photodiode(wavelengths_nm: ArrayLike, reflection_db: ArrayLike) -> Complexes
 def modulator(
     wavelengths_nm: ArrayLike, loss_db: ArrayLike, reflection_db: ArrayLike, amplitude: ArrayLike = 1.0
 ) -> Complexes:
-    """Return the S-matrix of an amplitude modulator; a negative amplitude means a phase of π::
+    """Return the S-matrix (..., 2, 2) of an amplitude modulator; a negative amplitude means a phase of π::
 
                e1 == drive == e2
         o1 ---------- t ---------- o2        t = 10^(-loss/20) · amplitude
-
-    Args:
-        wavelengths_nm: Wavelengths, shape (...); the S-matrix does not depend on them.
-        loss_db: Insertion loss in dB at the amplitude 1.
-        reflection_db: Power reflected at each port, in dB, negative.
-        amplitude: Field amplitude set by the drive, -1 … 1, broadcast against the wavelengths.
-
-    Returns:
-        S of ports o1, o2, shape (..., 2, 2), reciprocal and passive.
 
     Raises:
         ValueError: The amplitude lies outside -1 … 1, or the device would have gain.

@@ -76,18 +76,11 @@ def device_s(
     instance: str = "",
     amplitude: ArrayLike = 1.0,
 ) -> Complexes:
-    """Return the S-matrix of a device, by the model or file of S-parameters that its card states.
+    """Return the S-matrix (W, ports, ports) of a device, by the model or file of S-parameters that its card states.
 
-    Args:
-        process: Process that holds the card.
-        device: Device name.
-        wavelengths_nm: (W,) wavelengths in nm, or one number.
-        phase_rad: Phase of the heater in rad, a number or (W,); ignored by devices without a heater.
-        instance: Name of the instance, for error messages.
-        amplitude: Field amplitude of a modulator, -1 … 1, a number or (W,); ignored by other devices.
-
-    Returns:
-        S, shape (W, ports, ports), with the ports in the order of the card.
+    Wavelengths (W,) are in nm. ``phase_rad`` is the phase of the heater, ``amplitude`` the field amplitude of a
+    modulator, -1 … 1, each a number or (W,); devices without them ignore them. ``instance`` names the instance in
+    messages.
 
     Raises:
         NoModelError: The card states no model.
@@ -128,18 +121,10 @@ def sampled_s(
     parameters: Mapping[str, Floats],
     phase_rad: ArrayLike = 0.0,
 ) -> Complexes:
-    """Return the S-matrices of I instances of a device whose model parameters differ. Modulators have amplitude 1.
+    """Return the S-matrices (W, I, ports, ports) of I instances of a device whose model parameters differ.
 
-    Args:
-        process: Process that holds the card.
-        device: Device name.
-        wavelengths_nm: (W,) wavelengths in nm.
-        parameters: Name of each model parameter that differs, to its (I,) values. Other parameters are those of the
-            card.
-        phase_rad: Phase of the heater in rad, broadcast to (W, I); ignored by devices without a heater.
-
-    Returns:
-        S, shape (W, I, ports, ports); I is 1 without parameters.
+    Modulators have amplitude 1. Wavelengths (W,) are in nm; ``parameters`` are the (I,) values of each parameter that
+    differs, without which I is 1; and ``phase_rad``, the phase of the heater, is broadcast to (W, I).
 
     Raises:
         CardError: The device does not exist, or its model lacks a parameter.
@@ -165,17 +150,9 @@ def sampled_s(
 def instances_s(
     process: Process, device: str, wavelengths_nm: ArrayLike, circuit: Circuit, instances: Ints
 ) -> Complexes:
-    """Return the S-matrices of instances of a device in a circuit, with all heaters off and modulators at amplitude 1.
+    """Return the S-matrices (W, I, ports, ports) of instances (I,) of a device in a flat circuit.
 
-    Args:
-        process: Process that holds the card.
-        device: Device name.
-        wavelengths_nm: (W,) wavelengths in nm.
-        circuit: Flat circuit.
-        instances: (I,) instance numbers.
-
-    Returns:
-        S, shape (W, I, ports, ports); I is 1 if all instances of the device are equal.
+    I is 1 if all are equal. All heaters are off and modulators at amplitude 1.
 
     Raises:
         ModelError: See :func:`device_s`; also if an instance lacks a setting that the model needs.
@@ -220,16 +197,7 @@ def _length_change(
 
 
 def instance_settings(process: Process, device: str, circuit: Circuit, instances: Ints) -> dict[str, Floats]:
-    """Return the settings that a device's model takes from each instance instead of the card; most take none.
-
-    Args:
-        process: Process that holds the card.
-        device: Device name.
-        circuit: Flat circuit.
-        instances: (I,) instance numbers.
-
-    Returns:
-        Name of each setting to its (I,) values.
+    """Return the settings (I,) that a device's model takes from instances (I,) of a circuit and not from the card.
 
     Raises:
         ModelError: An instance lacks a setting, or its value is negative or not finite.
@@ -249,13 +217,7 @@ def instance_settings(process: Process, device: str, circuit: Circuit, instances
 
 
 def net_transmission(process: Process, length_um: ArrayLike, wavelengths_nm: ArrayLike) -> Complexes:
-    """Return the complex field transmission of the process's strip guide, used for the guides between devices.
-
-    Args:
-        process: Process; its card states the indices and the loss of the guide.
-        length_um: Length in µm, any shape.
-        wavelengths_nm: Wavelengths in nm, broadcast against the lengths.
-    """
+    """Return the field transmission of the process's strip guide between devices; lengths and wavelengths broadcast."""
     strip = process.guide
     return guide_transmission(
         length_um,
@@ -268,14 +230,10 @@ def net_transmission(process: Process, length_um: ArrayLike, wavelengths_nm: Arr
 
 
 def check_wavelengths(process: Process, wavelengths_nm: ArrayLike) -> None:
-    """Refuse wavelengths that are outside the ranges of all devices of a process that state a range.
+    """Refuse wavelengths in nm that are outside the ranges of all devices of a process that state a range.
 
     A circuit with at least one of these devices cannot be simulated there. Within the union of the ranges, the devices
     of a circuit decide.
-
-    Args:
-        process: Process.
-        wavelengths_nm: Wavelengths in nm.
 
     Raises:
         ModelError: A wavelength is outside all of these ranges.

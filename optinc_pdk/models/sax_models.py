@@ -26,21 +26,17 @@ OPTICAL_GUIDES = tuple(sorted(name for name in GUIDE_CELLS if not name.startswit
 
 
 def sax_models(process: Process, electrical: bool = False) -> dict[str, Callable[..., dict[tuple[str, str], Any]]]:
-    """Return a SAX model for every device of a process that has optical ports, and for the cells of guides.
+    """Return a SAX model for every device of a process that has optical ports, and for the cells of guides, by name.
 
     A model takes ``wl`` in µm, a number or an array, ``phase`` in rad if the device has a heater, ``amplitude`` if it
     is a modulator, ``length`` in µm if it is a guide, and the settings in µm of two coupled guides, without which its
     result is NaN; it returns an S-dictionary of JAX arrays. A heated guide has the length of the card, or another
     ``length_um``. ``lead_um`` is guide that the cell of a heater or coupler has besides: at both ports of a heater, and
-    at o1 and o4 of a coupler. Models use NumPy: call circuits eagerly, JAX cannot trace them with jit.
+    at o1 and o4 of a coupler. Models use NumPy: call circuits eagerly, JAX cannot trace them with jit. Calling a model
+    imports JAX.
 
-    Args:
-        process: Process whose cards hold the parameters.
-        electrical: Whether to include pads and electrical ports, which transmit no light: SAX looks up the ends of a
-            ``.pic.yml``'s wires in the models.
-
-    Returns:
-        Device name to model, for ``sax.circuit(netlist, models=...)``. Calling a model imports JAX.
+    With ``electrical``, pads and electrical ports are included, which transmit no light: SAX looks up the ends of a
+    ``.pic.yml``'s wires in the models.
     """
     models = {name: _sax_model(process, card) for name, card in process.devices.items() if card.ports.optical}
     models |= {name: _sax_guide(process, name) for name in OPTICAL_GUIDES}
@@ -54,18 +50,11 @@ def sax_models(process: Process, electrical: bool = False) -> dict[str, Callable
 
 
 def sax_cells(circuit: Circuit, process: Process) -> dict[str, Callable[..., dict[tuple[str, str], Any]]]:
-    """Return a SAX model for every cell of a hierarchical circuit; electrical ports transmit no light.
+    """Return a SAX model for every cell of a hierarchical circuit, by name; electrical ports transmit no light.
 
     With these models and ``sax_models(process, electrical=True)``, SAX simulates a ``.pic.yml`` file unchanged. Without
     them, SAX's own hierarchy would connect two heaters of a cell to one ground, which its KLU backend rejects as a
     duplicate entry.
-
-    Args:
-        circuit: Hierarchical circuit, as read from a file.
-        process: Process whose cards hold the parameters.
-
-    Returns:
-        Cell name to model.
     """
     import sax
 
@@ -82,13 +71,8 @@ def sax_cells(circuit: Circuit, process: Process) -> dict[str, Callable[..., dic
 def sax_netlist(circuit: Circuit) -> dict[str, Any]:
     """Return the optical part of a circuit as a flat SAX netlist, without pads and wires.
 
-    Args:
-        circuit: Flat or hierarchical. Guides between devices become instances of ``straight`` if their lengths are
-            known and not zero, else connections without length.
-
-    Returns:
-        ``{"instances": ..., "nets": ..., "ports": ...}``; an instance ``a.b`` of the flat circuit becomes ``a_b``,
-        ports are fibre labels.
+    Guides between devices become instances of ``straight`` if their lengths are known and not zero, else connections
+    without length. An instance ``a.b`` of the flat circuit becomes ``a_b``, and ports are fibre labels.
     """
     flat = flatten(circuit)
     light = flat.optical_mask()
@@ -238,19 +222,16 @@ def _sax_guide(process: Process, name: str) -> Callable[..., dict[tuple[str, str
 
 
 def sax_schematic(netlist: Mapping[str, Any], process: Process, name: str = "") -> dict[str, dict[str, Any]]:
-    """Return the optical part of a netlist of gdsfactory for SAX, with its hierarchy.
+    """Return the optical part of a netlist of gdsfactory for SAX, with its hierarchy: netlists by name, the top first.
 
     SAX gives a model the settings of an instance only. Lengths of bends and dimensions of couplers are in ``info``,
-    which gdsfactory's cells write; here they become settings.
+    which gdsfactory's cells write; here they become settings. Names of instances that are no names in Python get
+    underscores. The result is for ``sax.circuit(netlist, models=sax_models(process))``.
 
     Args:
         netlist: What ``Component.get_netlist(recursive=True)`` returns, or without ``recursive``.
         process: Process whose devices the netlist has.
         name: Name of the top cell, if several netlists could be the top.
-
-    Returns:
-        Netlists by name, the top first, for ``sax.circuit(netlist, models=sax_models(process))``. Names of
-        instances that are no names in Python get underscores.
 
     Raises:
         NetlistError: The netlist is not in gdsfactory's format, names an instance that does not exist, or states a
