@@ -19,9 +19,9 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.simulate import analyse
 from optinc_pdk.simulate.programming import phase_fit
+from optinc_pdk.simulate.programming.initial_phases import aligned_initial_phases
 from optinc_pdk.simulate.programming.mesh_fit import fit_meshes
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, fit_phases, matrix_errors, solve_fields
-from optinc_pdk.simulate.programming.program import aligned_start
 from optinc_pdk.simulate.programming.targets import layer_targets
 
 LOW_LOSS = Path(__file__).parent.parent / "tests" / "processes" / "low_loss"
@@ -44,7 +44,7 @@ def main(
     if circuit.board is None:
         raise ValueError("the circuit has no board")
     problem = ProgrammingProblem(analyse(circuit), circuit.board, layer_targets(onn, circuit.board), 1550.0, card)
-    phases, recorded = aligned_start(problem)
+    phases, recorded = aligned_initial_phases(problem)
     target, layer = problem.targets[1], np.array([1])
     before = matrix_errors(problem, solve_fields(problem, phases))[1]
     typer.echo(f"{modes} modes, {problem.heaters(1).size} heaters, error at the start {before:.2e}")

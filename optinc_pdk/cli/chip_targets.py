@@ -172,7 +172,7 @@ def read_target_chip(
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip, read_extracted_matrix_chip
     from optinc_pdk.simulate.programming.matrix_program import check_matrix_chip
-    from optinc_pdk.simulate.transmission.vector_reception import check_vector_board
+    from optinc_pdk.simulate.transmission.reception import check_vector_board
 
     paths = (files.gds, files.netlist, files.bias)
     if isinstance(target, MatrixTarget):
@@ -218,7 +218,7 @@ class LightRun:
             InputError: The power is out of range.
         """
         from optinc_pdk.simulate import scattering
-        from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
+        from optinc_pdk.simulate.transmission.noise import check_oscillator_power
         from optinc_pdk.studies.oscillator_power import with_oscillator_power
 
         card, ratio = self.card, self.ratio

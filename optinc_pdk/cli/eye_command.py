@@ -59,8 +59,7 @@ def eye(
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.pipeline.tasks.sources import CheckOptions
-    from optinc_pdk.simulate.transmission.noise import missing_bandwidths, noise_choices
-    from optinc_pdk.simulate.transmission.oscillator_limits import relative_oscillator_power
+    from optinc_pdk.simulate.transmission.noise import missing_bandwidths, noise_choices, relative_oscillator_power
 
     card = load_process(process)
     warn_of_changed_cards(gds, card)

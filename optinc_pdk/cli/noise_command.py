@@ -80,7 +80,7 @@ def noise(
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.pipeline.tasks.sources import CheckOptions
     from optinc_pdk.simulate import noise_of
-    from optinc_pdk.simulate.transmission.oscillator_limits import relative_oscillator_power
+    from optinc_pdk.simulate.transmission.noise import relative_oscillator_power
 
     card = load_process(process)
     warn_of_changed_cards(gds, card)

@@ -65,7 +65,7 @@ def drc(
     warn_of_changed_cards(gds, card)
     drive = None
     if bias is not None:
-        from optinc_pdk.simulate.heater_drive.phases import read_drive
+        from optinc_pdk.simulate.heater_drive import read_drive
 
         drive = read_drive(bias, card)
 

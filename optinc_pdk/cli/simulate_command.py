@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from optinc_pdk.cards import Process
     from optinc_pdk.circuit import Bias, Circuit, PlacedCircuit
     from optinc_pdk.signoff.layout_faults import LayoutFault
-    from optinc_pdk.simulate.heater_drive.pad_settings import PadSetting
+    from optinc_pdk.simulate.heater_drive import PadSetting
     from optinc_pdk.simulate.s_parameters.scattering import Scattering
 
 NETLISTS = (".yml", ".yaml")
@@ -84,8 +84,7 @@ def simulate(
     from optinc_pdk.circuit import read_reference
     from optinc_pdk.models.registry import check_wavelengths
     from optinc_pdk.pdk import cell_drawing
-    from optinc_pdk.simulate.heater_drive.pad_settings import parse_settings
-    from optinc_pdk.simulate.heater_drive.phases import read_drive
+    from optinc_pdk.simulate.heater_drive import parse_settings, read_drive
     from optinc_pdk.simulate.s_parameters.files import (
         check_port_count,
         parse_ports,
@@ -175,7 +174,7 @@ def _biased_blocks(
 ) -> list[Scattering]:
     """Simulate a layout or netlist as a bias file drives it; faults of the layout are added to ``faults``."""
     from optinc_pdk.circuit import read_netlist
-    from optinc_pdk.simulate.heater_drive.phases import check_phases
+    from optinc_pdk.simulate.heater_drive import check_phases
     from optinc_pdk.simulate.s_parameters.files import block_scattering, port_scattering
 
     if _is_netlist(source):
@@ -210,7 +209,7 @@ def _set_blocks(
     from optinc_pdk.report.formatting import count_text
     from optinc_pdk.signoff.drawn_circuit import read_drawn_circuit
     from optinc_pdk.signoff.lvs.label_binding import named_circuit
-    from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
+    from optinc_pdk.simulate.s_parameters.scattering import set_scattering
 
     if _is_netlist(source) and reference is not None:
         circuit = named_circuit(reference, card) if isinstance(reference, PlacedCircuit) else reference

@@ -91,7 +91,7 @@ def verify(
 
     from optinc_pdk.cards import load_process
     from optinc_pdk.models.registry import check_wavelengths
-    from optinc_pdk.simulate.heater_drive.pad_settings import parse_settings
+    from optinc_pdk.simulate.heater_drive import parse_settings
     from optinc_pdk.simulate.s_parameters.files import parse_wavelengths
 
     card = load_process(process)

@@ -41,8 +41,7 @@ class LaserOptions:
 
     def check(self, card: Process) -> None:
         """Refuse powers and rates that the process does not allow, before the layout is read."""
-        from optinc_pdk.simulate.transmission.noise import noise_choices
-        from optinc_pdk.simulate.transmission.oscillator_limits import relative_oscillator_power
+        from optinc_pdk.simulate.transmission.noise import noise_choices, relative_oscillator_power
 
         if self.noise:
             noise_choices(card, self.laser_w, self.symbol_rate)

@@ -189,8 +189,8 @@ def _application(
     from optinc_pdk.report.layout_light import layout_light
     from optinc_pdk.report.layout_markers import layout_markers
     from optinc_pdk.simulate import analyse
-    from optinc_pdk.simulate.heater_drive.phases import crosstalk_phases
-    from optinc_pdk.simulate.transmission.light_samples import port_powers
+    from optinc_pdk.simulate.heater_drive import crosstalk_phases
+    from optinc_pdk.simulate.transmission.settling import port_powers
 
     process, programming = task.process, signed.programming
     names = ExtractedNames.of(signed.extraction, circuit, signed.lvs)

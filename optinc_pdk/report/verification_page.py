@@ -24,7 +24,7 @@ from optinc_pdk.report.sign_off_lines import difference_line, lvs_lines
 from optinc_pdk.report.spectrum_picture import comparison_png, spectra_png
 from optinc_pdk.report.verification_layout import verification_layout
 from optinc_pdk.signoff.verification import Verification
-from optinc_pdk.simulate.heater_drive.pad_settings import PadSetting
+from optinc_pdk.simulate.heater_drive import PadSetting
 
 SCHEMA = 1
 MOST_PICTURES = 6

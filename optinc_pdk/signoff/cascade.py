@@ -15,9 +15,14 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.signoff.extracted_chip import ExtractedChip
 from optinc_pdk.simulate import scattering
-from optinc_pdk.simulate.transmission.cascade import LinkedChips, link_chips, transmit_cascade
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, network_of
-from optinc_pdk.simulate.transmission.reception import TOP_LEVEL, server_amplitudes
+from optinc_pdk.simulate.transmission.reception import (
+    TOP_LEVEL,
+    LinkedChips,
+    link_chips,
+    server_amplitudes,
+    transmit_cascade,
+)
 
 KEPT_SETS = 1 << 14
 """Number of word sets whose outputs are kept for a picture."""

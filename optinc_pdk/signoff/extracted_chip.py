@@ -16,7 +16,7 @@ from optinc_pdk.extract import extract
 from optinc_pdk.signoff.electrical.wiring import wiring_of
 from optinc_pdk.signoff.electrical.wiring_faults import connection_faults
 from optinc_pdk.signoff.layout_faults import LayoutFault, layout_faults_of
-from optinc_pdk.simulate.heater_drive.phases import check_phases, read_drive
+from optinc_pdk.simulate.heater_drive import check_phases, read_drive
 
 WITHOUT_BOARD = Board("", (), (), (), (), ())
 """Board of the chip of a matrix: nothing outside the chip belongs to it."""

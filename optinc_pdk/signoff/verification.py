@@ -16,9 +16,8 @@ from optinc_pdk.signoff.drc.design_rule_check import DrcResult, check_chip
 from optinc_pdk.signoff.layout_faults import LayoutFault, affect_function, unused_labels
 from optinc_pdk.signoff.lvs.comparison import LvsResult
 from optinc_pdk.signoff.spectrum_comparison import SpectrumComparison, compare_spectra
-from optinc_pdk.simulate.heater_drive.pad_settings import PadSetting
-from optinc_pdk.simulate.s_parameters.scattering import Progress, Scattering
-from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
+from optinc_pdk.simulate.heater_drive import PadSetting
+from optinc_pdk.simulate.s_parameters.scattering import Progress, Scattering, set_scattering
 
 STAGES = ("drc", "lvs", "simulate")
 """Stages of a verification, in their order."""

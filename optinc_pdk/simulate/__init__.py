@@ -1,18 +1,16 @@
 """Simulation: S-parameters of circuits, light through the network, programming of imperfect chips."""
 
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
-from optinc_pdk.simulate.heater_drive.phases import heater_phases
-from optinc_pdk.simulate.programming.chip_program import program
+from optinc_pdk.simulate.heater_drive import heater_phases
+from optinc_pdk.simulate.programming.electronics import trim_offsets
 from optinc_pdk.simulate.programming.matrix_program import MatrixProgramming, program_matrix
-from optinc_pdk.simulate.programming.offset_trimming import trim_offsets
-from optinc_pdk.simulate.programming.program import Programming
+from optinc_pdk.simulate.programming.program import Programming, program
 from optinc_pdk.simulate.s_parameters.plan import ScatteringPlan
 from optinc_pdk.simulate.s_parameters.scattering import Scattering, prepare, s_matrices, scattering
 from optinc_pdk.simulate.s_parameters.sparse_solver import FieldSolution, solve
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
-from optinc_pdk.simulate.transmission.reception import Reception, transmit
+from optinc_pdk.simulate.transmission.reception import Reception, VectorReception, transmit, transmit_vectors
 from optinc_pdk.simulate.transmission.settling import UnsettledError
-from optinc_pdk.simulate.transmission.vector_reception import VectorReception, transmit_vectors
 from optinc_pdk.validation import validate_api
 
 __all__ = [

@@ -33,8 +33,7 @@ from optinc_pdk.networks import (
 from optinc_pdk.signoff.function import FunctionInputs, check_board, function_inputs, symbol_assignments
 from optinc_pdk.simulate import Scattering, transmit_vectors, trim_offsets
 from optinc_pdk.simulate.transmission.detection import network_of, receiver_fields
-from optinc_pdk.simulate.transmission.noise import Noise, noise_choices
-from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
+from optinc_pdk.simulate.transmission.noise import Noise, check_oscillator_power, noise_choices
 from optinc_pdk.simulate.transmission.reception import ReceivedBatch, receive_batches
 from optinc_pdk.studies.calibration.matrix_tuning import MatrixSetting, retune_matrix, tune_matrix
 from optinc_pdk.studies.calibration.procedure import ChipSetting, calibrate, calibrate_network, retune_network

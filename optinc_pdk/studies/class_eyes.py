@@ -17,8 +17,7 @@ import numpy as np
 from optinc_pdk.arrays import Bools, Floats
 from optinc_pdk.networks.network_comparison import classes
 from optinc_pdk.simulate.transmission.noise import Noise, draw_noise
-from optinc_pdk.simulate.transmission.reception import settled_amplitudes
-from optinc_pdk.simulate.transmission.vector_reception import input_amplitudes
+from optinc_pdk.simulate.transmission.reception import input_amplitudes, settled_amplitudes
 from optinc_pdk.studies.eye_diagram import SEED, WORDS, Eye, check_bandwidths, detected_instants
 from optinc_pdk.studies.noisy_outputs import NoisyNetwork
 

@@ -17,8 +17,7 @@ from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.function import FunctionInputs, check_board, function_inputs
 from optinc_pdk.simulate import Scattering
-from optinc_pdk.simulate.transmission.noise import Noise, noise_choices, noise_of, rate_limits
-from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
+from optinc_pdk.simulate.transmission.noise import Noise, check_oscillator_power, noise_choices, noise_of, rate_limits
 from optinc_pdk.studies.chip_checks import read_words
 from optinc_pdk.studies.error_estimate import ErrorEstimate, error_margins, estimate_errors
 from optinc_pdk.studies.highest_rates import RateLimits, best_noise, find_rate_limits, rates_without_limits

@@ -21,8 +21,7 @@ from optinc_pdk.networks import GeneralNetwork, NetworkComparison, NetworkData, 
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, DetectionMatrix, network_of
 from optinc_pdk.simulate.transmission.noise import DetectionSources, Noise, draw_noise, noise_of
-from optinc_pdk.simulate.transmission.reception import CHUNK, settled_amplitudes
-from optinc_pdk.simulate.transmission.vector_reception import input_amplitudes
+from optinc_pdk.simulate.transmission.reception import CHUNK, input_amplitudes, settled_amplitudes
 from optinc_pdk.studies.outcomes import Quantity
 
 VECTORS = 4096

@@ -11,7 +11,7 @@ from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.drive import RangeError
 from optinc_pdk.signoff.function import FunctionInputs, oscillator_powers
 from optinc_pdk.simulate import Scattering
-from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power
+from optinc_pdk.simulate.transmission.noise import check_oscillator_power
 from optinc_pdk.studies.error_estimate import error_margins
 from optinc_pdk.studies.highest_rates import ERROR_RATE, highest_rate
 from optinc_pdk.studies.oscillator_power import OscillatorLight, oscillator_light, with_oscillator_power

@@ -20,7 +20,7 @@ from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.models import sax_models, sax_netlist, sax_schematic
 from optinc_pdk.signoff.lvs.label_binding import named_circuit
 from optinc_pdk.signoff.verification import Verification, verify
-from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
+from optinc_pdk.simulate.s_parameters.scattering import set_scattering
 
 NEAR_UM = 25.0
 """A finding is at the place of a fault if it is this near; LVS gives the middle of a device."""

@@ -28,8 +28,8 @@ from optinc_pdk.models import sax_models
 from optinc_pdk.models.sax_models import sax_netlist
 from optinc_pdk.signoff.lvs.klayout_comparer import compare_with_klayout
 from optinc_pdk.signoff.verification import Verification, verify
-from optinc_pdk.simulate.heater_drive.pad_settings import parse_settings
-from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
+from optinc_pdk.simulate.heater_drive import parse_settings
+from optinc_pdk.simulate.s_parameters.scattering import set_scattering
 from optinc_pdk.tech import activated
 
 FOLDER = Path(__file__).parents[2] / "examples" / "processes" / "generic"

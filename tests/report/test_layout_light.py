@@ -22,7 +22,7 @@ from optinc_pdk.networks import GeneralNetwork, Layer, carry_chain
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.pipeline.tasks.chip_task import MOST_SAMPLES
 from optinc_pdk.report.layout_light import DARK_DB, STEP_DB
-from optinc_pdk.simulate.transmission.light_samples import spread_rows
+from optinc_pdk.simulate.transmission.settling import spread_rows
 
 PROCESS = load_process()
 COUPLER_DB = PROCESS.device("grating_coupler").parameter("loss_db")

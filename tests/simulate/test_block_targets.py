@@ -11,10 +11,15 @@ from optinc_pdk.assemble import assemble
 from optinc_pdk.cards import with_field_outputs
 from optinc_pdk.networks import GeneralNetwork, Layer
 from optinc_pdk.simulate.circuit_optics import analyse
-from optinc_pdk.simulate.programming.block_targets import block_targets, part_targets, with_electronics
-from optinc_pdk.simulate.programming.detection_jacobian import jacobian, linear_response, residual, row_scales
+from optinc_pdk.simulate.programming.detection_jacobian import (
+    jacobian,
+    linear_response,
+    residual,
+    row_scales,
+    with_electronics,
+)
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, solve_fields
-from optinc_pdk.simulate.programming.targets import layer_targets
+from optinc_pdk.simulate.programming.targets import block_targets, layer_targets, part_targets
 
 from .conftest import with_geometry
 from .test_program import problem_of, random_onn

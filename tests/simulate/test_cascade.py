@@ -14,9 +14,8 @@ from optinc_pdk.networks.cascade import cascade_tasks
 from optinc_pdk.signoff.cascade import check_cascade, link_amplitudes
 from optinc_pdk.signoff.function import check_function
 from optinc_pdk.simulate import program, scattering, transmit
-from optinc_pdk.simulate.transmission.cascade import link_chips, transmit_cascade
 from optinc_pdk.simulate.transmission.detection import network_of
-from optinc_pdk.simulate.transmission.reception import output_fields, server_amplitudes
+from optinc_pdk.simulate.transmission.reception import link_chips, output_fields, server_amplitudes, transmit_cascade
 
 FIRST, SECOND = cascade_tasks(4, 2, 2)
 FULL = np.ones((2, 2))

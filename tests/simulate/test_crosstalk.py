@@ -11,7 +11,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import Bias
 from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.simulate import analyse, heater_phases, program
-from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
+from optinc_pdk.simulate.heater_drive import nominal_crosstalk
 
 from .conftest import chip, two_heaters, with_geometry
 

@@ -7,9 +7,9 @@ import pytest
 
 from optinc_pdk.simulate.programming import mesh_fit, phase_fit
 from optinc_pdk.simulate.programming.detection_jacobian import linear_response, row_scales
+from optinc_pdk.simulate.programming.initial_phases import aligned_initial_phases
 from optinc_pdk.simulate.programming.mesh_fit import fit_meshes
 from optinc_pdk.simulate.programming.phase_fit import is_large, matrix_errors, solve_fields
-from optinc_pdk.simulate.programming.program import aligned_start
 
 from .test_program import problem_of, random_onn
 
@@ -23,7 +23,7 @@ def test_meshes_are_fitted_without_a_jacobian(process, monkeypatch, hidden, bloc
     monkeypatch.setattr(phase_fit, "JACOBIAN_NUMBERS", 0)
     assert is_large(problem, target)
     assert [is_large(problem, other) for other in problem.targets].count(True) == 1
-    phases, recorded = aligned_start(problem)
+    phases, recorded = aligned_initial_phases(problem)
     before = matrix_errors(problem, solve_fields(problem, phases))[layer]
     errors = []
     fitted = fit_meshes(problem, target, recorded, phases, lambda _, error: errors.append(error))
@@ -37,7 +37,7 @@ def test_meshes_are_fitted_without_a_jacobian(process, monkeypatch, hidden, bloc
 def test_deviation_of_the_chip_from_the_model_is_corrected(process, monkeypatch):
     monkeypatch.setattr(phase_fit, "JACOBIAN_NUMBERS", 0)
     problem = problem_of(random_onn((6, 6), ("svd", ("approx", 6), "svd")), process)
-    phases, recorded = aligned_start(problem)
+    phases, recorded = aligned_initial_phases(problem)
     errors = []
     fit_meshes(problem, problem.targets[1], recorded, phases, lambda _, error: errors.append(error))
     assert min(errors[1:]) < errors[0]
@@ -48,7 +48,7 @@ def test_fits_keep_the_light_in_phase_with_the_local_oscillators(process, monkey
     # without a weight of the quadrature, this fit leaves half of the signal of a row
     problem = problem_of(random_onn((8, 8), ("svd", ("approx", 8), "svd"), seed=4), process)
     target = problem.targets[1]
-    phases, recorded = aligned_start(problem)
+    phases, recorded = aligned_initial_phases(problem)
     fitted = fit_meshes(problem, target, recorded, phases)
     before, after = (
         row_scales(linear_response(solve_fields(problem, each), target).coefficient, target)
@@ -59,7 +59,7 @@ def test_fits_keep_the_light_in_phase_with_the_local_oscillators(process, monkey
 
 def test_local_oscillators_follow_rows_of_the_opposite_sign(process):
     problem = problem_of(random_onn((6, 6), ("svd", ("approx", 6), "svd")), process)
-    phases, recorded = aligned_start(problem)
+    phases, recorded = aligned_initial_phases(problem)
     (mesh,) = mesh_fit._meshes(problem, problem.targets[1], recorded, phases)
     upright, turned = phases.copy(), phases.copy()
     mesh.write(upright)

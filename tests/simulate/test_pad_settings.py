@@ -14,8 +14,8 @@ from optinc_pdk.circuit.gdsfactory_netlists import placed_circuit
 from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.drawn_circuit import read_drawn_circuit
 from optinc_pdk.signoff.lvs.label_binding import named_circuit
-from optinc_pdk.simulate.heater_drive.pad_settings import PadSetting, parse_settings
-from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
+from optinc_pdk.simulate.heater_drive import PadSetting, parse_settings
+from optinc_pdk.simulate.s_parameters.scattering import set_scattering
 
 # light that both couplers reflect once more
 REFLECTED = 2e-3

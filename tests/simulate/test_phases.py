@@ -9,7 +9,7 @@ import pytest
 
 from optinc_pdk.circuit import Activation, Bias, NetlistError, write_bias
 from optinc_pdk.simulate import analyse, heater_phases
-from optinc_pdk.simulate.heater_drive.phases import read_drive
+from optinc_pdk.simulate.heater_drive import read_drive
 
 from .conftest import two_heaters, with_geometry
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order
 
-from optinc_pdk.simulate.s_parameters.reachability import reachable
+from optinc_pdk.simulate.s_parameters.block_assembly import reachable
 
 SEEDS = st.integers(0, 2**32 - 1)
 

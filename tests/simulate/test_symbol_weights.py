@@ -16,7 +16,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import CircuitBuilder
 from optinc_pdk.models import sax_models, sax_netlist
 from optinc_pdk.simulate import analyse, scattering
-from optinc_pdk.simulate.programming.input_paths import detunings
+from optinc_pdk.simulate.programming.initial_phases import detunings
 
 from .conftest import PROCESS, random_phases, with_parameters
 

@@ -15,7 +15,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.networks import Layer
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.simulate import Scattering, scattering, transmit_vectors
-from optinc_pdk.simulate.transmission.vector_reception import input_amplitudes
+from optinc_pdk.simulate.transmission.reception import input_amplitudes
 
 PROCESS = load_process()
 # one hidden unit for each sign, so that the output is the input

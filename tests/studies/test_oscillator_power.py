@@ -17,8 +17,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.networks import carry_chain
 from optinc_pdk.signoff.function import function_inputs, oscillator_powers
 from optinc_pdk.simulate import noise_of, program, scattering, transmit
-from optinc_pdk.simulate.transmission.noise import ELECTRON_C, Noise
-from optinc_pdk.simulate.transmission.oscillator_limits import check_oscillator_power, relative_oscillator_power
+from optinc_pdk.simulate.transmission.noise import ELECTRON_C, Noise, check_oscillator_power, relative_oscillator_power
 from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
 from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
 from optinc_pdk.studies.highest_rates import highest_rate

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from optinc_pdk.report.eye_maps import RateEyes
     from optinc_pdk.signoff.function import FunctionResult
     from optinc_pdk.simulate import Programming, Scattering
-    from optinc_pdk.simulate.transmission.light_samples import LightSamples
+    from optinc_pdk.simulate.transmission.settling import LightSamples
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,8 +203,8 @@ class AveragingTask(NetworkTask):
     def light(self, reference: Circuit, programming: Programming, result: AveragingResult) -> LightSamples:
         """Return the light of words of the check: first, last, that with the smallest margin, and some between."""
         from optinc_pdk.averaging.word_score import output_margins
-        from optinc_pdk.simulate.transmission.light_samples import sample_network, spread_rows
         from optinc_pdk.simulate.transmission.reception import server_amplitudes
+        from optinc_pdk.simulate.transmission.settling import sample_network, spread_rows
 
         board, found = board_of(reference), result.function
         worst = int(np.argmin(found.margins.min(axis=1)))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from optinc_pdk.report.eye_maps import RateEyes
     from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.simulate import Programming as NetworkProgramming
-    from optinc_pdk.simulate.transmission.light_samples import LightSamples
+    from optinc_pdk.simulate.transmission.settling import LightSamples
 
 MOST_SAMPLES = 8
 """Inputs for which the report's page shows the light on the chip."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from optinc_pdk.report.eye_maps import RateEyes
     from optinc_pdk.signoff.function import ChipLight
     from optinc_pdk.simulate import Programming, Scattering
-    from optinc_pdk.simulate.transmission.light_samples import LightSamples
+    from optinc_pdk.simulate.transmission.settling import LightSamples
 
 SCHEMA = 1
 DIGITS = 9
@@ -175,8 +175,8 @@ class GeneralTask(NetworkTask):
 
     def light(self, reference: Circuit, programming: Programming, result: GeneralResult) -> LightSamples:
         """Return the light of samples: first, last, that with the largest deviation, and some between."""
-        from optinc_pdk.simulate.transmission.light_samples import sample_network, spread_rows
-        from optinc_pdk.simulate.transmission.vector_reception import input_amplitudes
+        from optinc_pdk.simulate.transmission.reception import input_amplitudes
+        from optinc_pdk.simulate.transmission.settling import sample_network, spread_rows
 
         board, x, bias = board_of(reference), result.comparison.data.x, programming.bias
         worst = int(np.argmax(result.comparison.deviations))
@@ -204,7 +204,7 @@ def check_network(
     """
     from optinc_pdk.signoff.function import chip_light
     from optinc_pdk.simulate import scattering, transmit_vectors
-    from optinc_pdk.simulate.transmission.vector_reception import check_vector_board
+    from optinc_pdk.simulate.transmission.reception import check_vector_board
 
     check_vector_board(board, source.network.task)
     s = scattering(circuit, bias, float(process.guide.wavelength_nm), process, ground=ground)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from optinc_pdk.report.eye_maps import RateEyes
     from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.simulate import MatrixProgramming
-    from optinc_pdk.simulate.transmission.light_samples import LightSamples
+    from optinc_pdk.simulate.transmission.settling import LightSamples
 
 SCHEMA = 1
 NOTABLE_LOSS_DB = 30.0
@@ -227,7 +227,7 @@ class MatrixTask:
 
     def light(self, reference: Circuit, programming: MatrixProgramming, result: MatrixComparison) -> LightSamples:
         """Return the light of single inputs: first, last, that of the worst entry, and some between."""
-        from optinc_pdk.simulate.transmission.light_samples import LightSamples, spread_rows
+        from optinc_pdk.simulate.transmission.settling import LightSamples, spread_rows
 
         inputs, _ = matrix_labels(self.target)
         worst = int(result.worst_entry[1])

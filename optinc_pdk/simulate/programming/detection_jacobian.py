@@ -10,15 +10,16 @@ Where several blocks contribute to a neuron, each has a pair of detectors, and D
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
 
 from optinc_pdk.arrays import Bools, Complexes, Floats, Ints
 from optinc_pdk.circuit import Board
-from optinc_pdk.simulate.programming.targets import LayerTarget
+from optinc_pdk.simulate.programming.targets import LayerTarget, RowElectronics, layer_parts
 from optinc_pdk.simulate.s_parameters.sparse_solver import FieldSolution
 
 
@@ -360,3 +361,36 @@ def _real(values: Complexes | Floats) -> Floats:
     if np.iscomplexobj(values):
         return np.concatenate([values.real, values.imag], axis=-1)
     return np.asarray(values, dtype=np.float64)
+
+
+def with_electronics(
+    targets: Sequence[LayerTarget],
+    parts: Sequence[LayerTarget],
+    detect: Callable[[LayerTarget], LinearResponse],
+    share: float = 1.0,
+) -> tuple[LayerTarget, ...]:
+    """Fix the electronics of rows that several parts share: scale and balance that a setting of the chip has.
+
+    Args:
+        targets: Targets of whole layers.
+        parts: Targets of :func:`~optinc_pdk.simulate.programming.targets.part_targets` of the same layers.
+        detect: Returns a hidden layer's detection coefficients, with free electronics.
+        share: Scale of the parts' rows, relative to that of the setting.
+
+    Returns:
+        The targets of the parts in the same order.
+    """
+    remaining: Iterator[LayerTarget] = iter(parts)
+    found: list[LayerTarget] = []
+    for target in targets:
+        of_layer = list(islice(remaining, len(layer_parts(target))))
+        if target.split and not target.last:
+            seen = detect(target)
+            scale = share * np.real(row_scales(seen.coefficient, target))
+            rows = [np.array(blocks[0].rows) for blocks in layer_parts(target)]
+            of_layer = [
+                replace(part, electronics=RowElectronics(scale[places], seen.balance[places]))
+                for part, places in zip(of_layer, rows, strict=True)
+            ]
+        found += of_layer
+    return tuple(found)

@@ -30,10 +30,15 @@ from optinc_pdk.matrices import (
     compare_matrices,
 )
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
+from optinc_pdk.simulate.heater_drive import drive_codes, refuse_shared_channels
 from optinc_pdk.simulate.programming.initial_phases import FIRST_TRANSMISSION
-from optinc_pdk.simulate.programming.light_paths import PathTracer
-from optinc_pdk.simulate.programming.mode_tracking import ModeTracker, heater_number, relative_devices, static_phase
-from optinc_pdk.simulate.programming.program import drive_codes, refuse_shared_channels
+from optinc_pdk.simulate.programming.light_paths import (
+    ModeTracker,
+    PathTracer,
+    heater_number,
+    relative_devices,
+    static_phase,
+)
 from optinc_pdk.simulate.s_parameters.scattering import prepare, s_matrices
 
 STEPS = 200

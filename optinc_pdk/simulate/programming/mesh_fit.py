@@ -27,7 +27,7 @@ from optinc_pdk.factor.correction.ideal_phases import ideal_phases, unitary_comp
 from optinc_pdk.factor.correction.least_squares import CorrectionProblem, fit_lbfgs, mesh_matrix
 from optinc_pdk.factor.correction.local_correction import correct_locally
 from optinc_pdk.simulate.programming.detection_jacobian import SourceFields, linear_response, residual
-from optinc_pdk.simulate.programming.mode_tracking import MeshRecord
+from optinc_pdk.simulate.programming.light_paths import MeshRecord
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, solve_fields
 from optinc_pdk.simulate.programming.targets import LayerTarget
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.arrays import Complexes, Floats
-from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
-from optinc_pdk.drive import DenseCrosstalk, SharedGround, compensate, drive_heaters, readback
+from optinc_pdk.assemble import matrix_form
+from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
+from optinc_pdk.circuit import Bias, Board, Circuit
+from optinc_pdk.drive import SharedGround
+from optinc_pdk.errors import InputError
 from optinc_pdk.factor.mesh import wrap
+from optinc_pdk.matrices import TOLERANCE, MatrixReading, MatrixTarget
 from optinc_pdk.networks import GeneralNetwork, LayerFactor, Network, factorise, realised_network
-from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
-from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
-from optinc_pdk.simulate.heater_drive.phases import heater_parameters
+from optinc_pdk.simulate.circuit_optics import analyse
+from optinc_pdk.simulate.heater_drive import drive_codes, refuse_shared_channels
 from optinc_pdk.simulate.programming.detection_jacobian import linear_response, realised_matrix, residual
 from optinc_pdk.simulate.programming.electronics import (
     activations,
@@ -24,11 +29,9 @@ from optinc_pdk.simulate.programming.electronics import (
     output_scales,
     receiver_phases,
 )
-from optinc_pdk.simulate.programming.initial_phases import set_initial_phases
-from optinc_pdk.simulate.programming.light_paths import PathTracer
+from optinc_pdk.simulate.programming.initial_phases import aligned_initial_phases
+from optinc_pdk.simulate.programming.matrix_program import MatrixProgramming, program_matrix
 from optinc_pdk.simulate.programming.mesh_fit import fit_meshes
-from optinc_pdk.simulate.programming.mode_tracking import MeshRecord
-from optinc_pdk.simulate.programming.phase_alignment import align_phases, contribution_shares
 from optinc_pdk.simulate.programming.phase_fit import (
     ProgrammingProblem,
     fit_phases,
@@ -37,6 +40,9 @@ from optinc_pdk.simulate.programming.phase_fit import (
     solve_fields,
 )
 from optinc_pdk.simulate.programming.targets import layer_targets
+
+Matrix = MatrixTarget | str | Path | NDArray[Any]
+"""A matrix: an array, a file, or a target with its reading."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +97,7 @@ def program_network(
             ground rise.
         crosstalk: (H, H) matrix of crosstalk shares, measured or modelled, in the order of the structure's heaters, see
             :class:`optinc_pdk.drive.DenseCrosstalk`; the powers compensate for it. None for that of the card between
-            the heaters at their positions, see :func:`optinc_pdk.simulate.heater_drive.crosstalk.nominal_crosstalk`.
+            the heaters at their positions, see :func:`optinc_pdk.simulate.heater_drive.nominal_crosstalk`.
             Give the identity for no crosstalk.
         factors: Factorisation of the network; None to compute it with :func:`optinc_pdk.networks.factorise`.
         inputs: (M,) amplitude of level 3 of each symbol in the input fibres, for which ``factors`` are computed; the
@@ -107,7 +113,7 @@ def program_network(
     refuse_shared_channels(structure)
     factors = factorise(realised_network(onn, board.layers), inputs) if factors is None else factors
     problem = ProgrammingProblem(structure, board, layer_targets(onn, board, factors), carrier, process)
-    phases, recorded = aligned_start(problem)
+    phases, recorded = aligned_initial_phases(problem)
     before = matrix_errors(problem, solve_fields(problem, phases))
     for target in problem.targets:
         if is_large(problem, target):
@@ -138,56 +144,6 @@ def program_network(
     )
 
 
-def aligned_initial_phases(problem: ProgrammingProblem) -> Floats:
-    """Compute initial phases with aligned local oscillators.
-
-    If several blocks contribute to a row, they are attenuated into the proportion of their target weights.
-
-    Args:
-        problem: The chip and its targets.
-
-    Returns:
-        (H,) phases in rad.
-    """
-    return aligned_start(problem)[0]
-
-
-def aligned_start(problem: ProgrammingProblem) -> tuple[Floats, dict[str, MeshRecord]]:
-    """Compute the phases of :func:`aligned_initial_phases`, and the devices of all meshes by prefix of their labels."""
-    phases, recorded = _traced(problem, None)
-    phases = align_phases(problem, solve_fields(problem, phases), phases)
-    if not any(target.split for target in problem.targets):
-        return phases, recorded
-    phases, recorded = _traced(problem, contribution_shares(problem, solve_fields(problem, phases)))
-    return align_phases(problem, solve_fields(problem, phases), phases), recorded
-
-
-def initial_phases(problem: ProgrammingProblem, kept: tuple[Floats, ...] | None = None) -> Floats:
-    """Compute the phases of the ideal meshes, corrected for the static phases of guides.
-
-    Local oscillators and trims of sums over blocks are not aligned and have phase 0.
-
-    Args:
-        problem: The chip and its targets.
-        kept: For each layer, (pieces,) factors on the field transmission of each piece, 0 ... 1; None for 1.
-
-    Returns:
-        (H,) phases in rad.
-    """
-    return _traced(problem, kept)[0]
-
-
-def _traced(problem: ProgrammingProblem, kept: tuple[Floats, ...] | None) -> tuple[Floats, dict[str, MeshRecord]]:
-    """Phases as of :func:`initial_phases`, and the devices of the meshes."""
-    phases = np.zeros(problem.structure.heater.size)
-    walker = PathTracer(problem.structure, problem.wavelength_nm, problem.process, problem.guides)
-    recorded: dict[str, MeshRecord] = {}
-    for target in problem.targets:
-        share = None if kept is None else kept[target.index]
-        recorded |= set_initial_phases(walker, problem.channel, problem.board, target, phases, share)
-    return phases, recorded
-
-
 def _input_amplitudes(onn: Network, board: Board, inputs: Sequence[float] | None) -> dict[str, float]:
     """Amplitude of level 3 by label of the input; empty if all are 1."""
     amplitudes = [onn.task.default_amplitude] * onn.task.symbols if inputs is None else inputs
@@ -204,66 +160,129 @@ def _input_scales(onn: Network, board: Board) -> dict[str, float]:
     return dict(zip(labels, onn.task.input_values().tolist(), strict=True))
 
 
-def refuse_shared_channels(structure: CircuitOptics) -> None:
-    """Check that every heater has a channel of its own.
-
-    Raises:
-        NetlistError: A heater has no channel, or two share one.
-    """
-    seen: dict[str, int] = {}
-    for i, label in enumerate(structure.channel):
-        name = structure.circuit.instances[structure.heater[i]]
-        if not label:
-            raise NetlistError(f"heater of {name!r} has no labelled pad and ground; it cannot be programmed")
-        if label in seen:
-            other = structure.circuit.instances[structure.heater[seen[label]]]
-            raise NetlistError(f"heaters of {other!r} and {name!r} share channel {label!r}; give each its own")
-        seen[label] = i
+@overload
+def program(
+    circuit: Circuit,
+    target: Board,
+    onn: Network,
+    process: str | Process = DEFAULT_PROCESS,
+    wavelength_nm: float | None = None,
+    progress: Callable[[int, float], None] | None = None,
+    ground: SharedGround | None = None,
+    crosstalk: Floats | None = None,
+    factors: Sequence[LayerFactor] | None = None,
+    inputs: Sequence[float] | None = None,
+) -> Programming: ...
 
 
-def drive_codes(
-    structure: CircuitOptics, phases: Floats, process: Process, ground: SharedGround | None, crosstalk: Floats | None
-) -> tuple[Bias, Floats]:
-    """Compute the DAC codes of phases, which compensate for ground rise and thermal crosstalk.
+@overload
+def program(
+    circuit: Circuit,
+    target: Matrix,
+    *,
+    process: str | Process = DEFAULT_PROCESS,
+    wavelength_nm: float | None = None,
+    progress: Callable[[int, float], None] | None = None,
+    ground: SharedGround | None = None,
+    crosstalk: Floats | None = None,
+    read: MatrixReading | None = None,
+) -> MatrixProgramming: ...
+
+
+def program(
+    circuit: Circuit,
+    target: Board | Matrix,
+    onn: Network | None = None,
+    process: str | Process = DEFAULT_PROCESS,
+    wavelength_nm: float | None = None,
+    progress: Callable[[int, float], None] | None = None,
+    ground: SharedGround | None = None,
+    crosstalk: Floats | None = None,
+    factors: Sequence[LayerFactor] | None = None,
+    inputs: Sequence[float] | None = None,
+    read: MatrixReading | None = None,
+) -> Programming | MatrixProgramming:
+    """Find the voltages and DAC codes with which a chip realises a matrix, or computes a network.
 
     Args:
-        structure: The chip.
-        phases: (H,) phases in rad, in [0, 2 pi).
-        process: Process of the cards.
-        ground: Ground rise that results from the heaters' currents; None for no ground rise.
-        crosstalk: (H, H) matrix of crosstalk shares; None for that of the card.
+        circuit: The chip, flat or hierarchical, as :func:`optinc_pdk.extract.extract` reads it from a layout, with
+            lengths of guides and resistances of heaters. A network is also programmed on a circuit without
+            resistances: every code is then 0, and only the phases of the bias are meaningful.
+        target: For a matrix, the (m, n) array, real or complex, for m outputs and n inputs; or its file, .npy, or .npz
+            with one array; or a :class:`optinc_pdk.matrices.MatrixTarget`. For a network, the board: the connections
+            between the chip's fibres outside the chip.
+        onn: The network; None for a matrix.
+        process: Name or folder of the process, or its cards.
+        wavelength_nm: Carrier wavelength in nm; None for the process's.
+        progress: Called after every iteration of the fit with its number and the rms error: for a network the largest
+            of a layer.
+        ground: Ground rise that results from the heaters' currents, for which the voltages compensate; None for no
+            ground rise.
+        crosstalk: (H, H) matrix of crosstalk shares, measured or modelled, in the order of the structure's heaters, see
+            :class:`optinc_pdk.drive.DenseCrosstalk`; the powers compensate for it. None for that of the card between
+            the heaters at their positions, see :func:`optinc_pdk.simulate.heater_drive.nominal_crosstalk`.
+            Give the identity for no crosstalk.
+        factors: For a network, its factorisation; None to compute it with :func:`optinc_pdk.networks.factorise`.
+        inputs: For a network that averages words, (M,) amplitude of level 3 of each symbol in the input fibres, for
+            which ``factors`` are computed; the bias states it. None if the largest value of any input has amplitude 1.
+        read: For a matrix, what is read at the outputs; None for that of a ``MatrixTarget``, else for fields if the
+            chip has phase shifters at the outputs, and for powers if not.
 
     Returns:
-        The bias without electronics, and (H,) phases of the guides when driven by its codes.
+        For a matrix, the bias with the comparison of chip and matrix; for a network, the bias with the matrix errors of
+        its layers. ``bias.labels``, ``bias.voltage_v`` and ``bias.code`` are channels, voltages and codes.
 
     Raises:
-        RangeError: A heater needs more than the range of the drive.
+        NetlistError: A heater has no channel of its own.
+        RangeError: A heater or neuron needs more than the range of the drive or the electronics.
+        InputError: The matrix cannot be used, or the chip has another shape, cannot realise it or has no resistances;
+            or an argument has no effect.
+        ValueError: Circuit, board, network and factors do not belong together.
     """
-    circuit = structure.circuit
-    power, voltage = np.zeros_like(phases), np.zeros_like(phases)
-    code, driven = np.zeros(phases.size, dtype=np.int64), phases.copy()
-    if "resistance_ohm" in circuit.settings:
-        operator = nominal_crosstalk(structure, process) if crosstalk is None else DenseCrosstalk(crosstalk)
-        own = phases if operator is None else compensate(operator, phases)
-        kind = circuit.kind[structure.heater]
-        for number in np.unique(kind).tolist():
-            mine = np.flatnonzero(kind == number)
-            rise = None if ground is None else ground.for_channels([structure.channel[i] for i in mine])
-            side = heater_parameters(circuit, structure.heater[mine], circuit.kinds[number].name, process, rise)
-            made = drive_heaters(side, own[mine])
-            power[mine], voltage[mine], code[mine] = made.power_w, made.voltage_v, made.code
-            driven[mine] = readback(side, made.code).phase_rad
-        if operator is not None:
-            driven = operator.apply(driven)
-    order = np.argsort(np.array(structure.channel))
-    bias = Bias(
-        process=process.name,
-        circuit=circuit.name,
-        dac_bits=int(process.drive.dac_bits),
-        labels=tuple(structure.channel[i] for i in order),
-        phase_rad=phases[order],
-        power_w=power[order],
-        voltage_v=voltage[order],
-        code=code[order],
+    cards = load_process(process) if isinstance(process, str) else process
+    if isinstance(target, Board):
+        if onn is None:
+            raise InputError("onn is None, and target is a board; give the network as well, or a matrix as target")
+        _refuse("a matrix", read=read)
+        return program_network(circuit, target, onn, cards, wavelength_nm, progress, ground, crosstalk, factors, inputs)
+    _refuse("a network, which is given with its board", onn=onn, factors=factors, inputs=inputs)
+    matrix = _matrix(circuit, target, read)
+    if "resistance_ohm" not in circuit.settings:
+        raise InputError(
+            f"circuit {circuit.name!r} states no resistances of heaters, so that no voltages follow; it is a netlist: "
+            "give the circuit of its layout, optinc_pdk.extract.extract(gds, process).circuit"
+        )
+    return program_matrix(
+        circuit, matrix, cards, wavelength_nm=wavelength_nm, progress=progress, ground=ground, crosstalk=crosstalk
     )
-    return bias, driven
+
+
+def _matrix(circuit: Circuit, target: Matrix, read: MatrixReading | None) -> MatrixTarget:
+    """The matrix, and how a chip's outputs are read.
+
+    Raises:
+        InputError: It cannot be used, or the circuit is not the chip of a matrix.
+    """
+    form = matrix_form(circuit.ports)
+    if not form.outputs or not form.inputs:
+        raise InputError(
+            f"circuit {circuit.name!r} has no fibres in_r0, out_r0, … of a matrix; give the chip of a matrix, or for a "
+            "network its board and the network"
+        )
+    if isinstance(target, MatrixTarget):
+        return target if read is None else replace(target, read=read)
+    reading: MatrixReading = read or ("field" if form.has_phases else "power")
+    if isinstance(target, str | Path):
+        return MatrixTarget.load(target, reading, TOLERANCE)
+    return MatrixTarget(target, reading)
+
+
+def _refuse(of: str, **arguments: object) -> None:
+    """Refuse arguments that have no effect on this target.
+
+    Raises:
+        InputError: One of them is given.
+    """
+    for name, value in arguments.items():
+        if value is not None:
+            raise InputError(f"{name} has no effect here: it is an argument for {of}; leave it out")

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 
 from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Circuit, NetlistError
+from optinc_pdk.circuit import Bias, Circuit, NetlistError, flatten
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse, label_suggestion
-from optinc_pdk.simulate.heater_drive.phases import heater_phases
+from optinc_pdk.simulate.heater_drive import PadSetting, heater_phases, set_phases, without_heater_pads
 from optinc_pdk.simulate.s_parameters.cell_reduction import SingularError
 from optinc_pdk.simulate.s_parameters.device_values import DeviceValues, circuit_values, singular_error
 from optinc_pdk.simulate.s_parameters.plan import ScatteringPlan, evaluate, plan_circuit
@@ -99,7 +99,7 @@ def scattering(
         circuit: The circuit, flat or hierarchical. Waveguides have lengths if it was extracted from a layout, otherwise
             0.
         drive: A bias, or heater phases in rad by pad label; see
-            :func:`optinc_pdk.simulate.heater_drive.phases.heater_phases`.
+            :func:`optinc_pdk.simulate.heater_drive.heater_phases`.
         wavelengths_nm: (W,) wavelengths in nm, or one wavelength.
         process: Process of the cards.
         unbiased: Phase in rad of heaters that are missing from ``drive``; if None, a missing heater is an error.
@@ -262,4 +262,56 @@ def _refuse_unprepared(plan: ScatteringPlan, values: DeviceValues) -> None:
         raise InputError(
             f"S-parameters of {name!r} are not the same both ways, as they were when the circuit was prepared; prepare "
             "it for these samples"
+        )
+
+
+def set_scattering(
+    circuit: Circuit,
+    settings: Mapping[str, PadSetting],
+    wavelengths_nm: ArrayLike,
+    process: Process,
+    *,
+    labels: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> Scattering:
+    """Calculate the S-parameters of a circuit for voltages or phases that are set at its pads.
+
+    Args:
+        circuit: The circuit, flat or hierarchical.
+        settings: Voltages or phases by pad label; heaters that none of them names are off.
+        wavelengths_nm: (W,) wavelengths in nm, or one wavelength.
+        process: Process of the cards.
+        labels: Labels between which S-parameters are calculated, in this order; all, sorted, if None.
+        progress: Called with the numbers of finished and of all wavelengths.
+
+    Returns:
+        The S-parameters.
+
+    Raises:
+        NetlistError: Optical ports are open, the length of a guide is unknown, or ports or widths differ from the
+            cards'.
+        ModelError: A device has no model, or a wavelength is outside its range.
+        InputError: A setting names no heater, or the circuit is singular: it has a lossless resonance.
+    """
+    flat = flatten(circuit)
+    _refuse_unknown_lengths(flat)
+    optics = analyse(without_heater_pads(flat))
+    phases = set_phases(flat, optics, settings, process)
+    selected = optics.labels if labels is None else tuple(labels)
+    wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
+    plan = prepare(optics, wavelengths, process, outs=selected, ins=selected)
+    s: Complexes = s_matrices(plan, phases, wavelengths, process, progress=progress)[0]
+    modulators = tuple(label for label in optics.modulators if label in set(selected))
+    return Scattering(wavelengths, selected, s, modulators, modulator_leak(process))
+
+
+def _refuse_unknown_lengths(circuit: Circuit) -> None:
+    """Raise an error if the netlist does not state the length of a guide."""
+    unknown = np.flatnonzero(np.isnan(circuit.net_length_um))
+    if unknown.size:
+        a, b = (circuit.port_name(int(port)) for port in circuit.nets[unknown[0]])
+        raise NetlistError(
+            f"{circuit.name}: the netlist does not state the length of the guide {a} - {b} ({unknown.size} such "
+            "guides); give the layout, a netlist from Component.get_netlist(), whose guides state their lengths, or a "
+            "schematic that joins ports by connections, which touch"
         )

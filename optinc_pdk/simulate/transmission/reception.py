@@ -1,9 +1,14 @@
-"""Transmission of symbols: the chip is represented by its S-parameters, the board by the electronics of its neurons.
+"""Transmission of words and vectors: the chip is its S-parameters, the board the electronics of its neurons.
 
 All sources are phase-locked, with phase 0 at their fibre: the carrier with amplitude 1, every modulator with an
 amplitude of at most 1. The light of a modulator on the chip is its amplitude times the carrier that reaches it.
 Reflected light from modulators of later layers at detectors of earlier ones is included. Noise is optional, see
 :mod:`optinc_pdk.simulate.transmission.noise`.
+
+A real number is sent with the field amplitude value / scale; a negative amplitude is the phase π. In a cascade, each
+output fibre of N equal chips of level 1 is an input fibre of the chip of level 2. Its phase is locked to the carrier of
+level 2 while all servers send their largest words; later deviations, which depend on the words, are simulated.
+Reflections between the chips are neglected, because isolators suppress them.
 """
 
 from __future__ import annotations
@@ -17,7 +22,9 @@ from numpy.typing import ArrayLike
 
 from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.averaging import decide_steps
-from optinc_pdk.circuit import Bias, Board
+from optinc_pdk.circuit import Bias, Board, NetlistError
+from optinc_pdk.errors import InputError
+from optinc_pdk.networks.general_network import VectorTask
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, HiddenLayer, network_of
 from optinc_pdk.simulate.transmission.noise import Noise, NoiseDraw, draw_noise
@@ -32,6 +39,8 @@ CHUNK = 8192
 """Words in one batch."""
 WORTHWHILE = 0.8
 """Share of words that still change, below which settled words are left out of further passes."""
+ROUNDING = 1e-9
+"""Excess of an amplitude over 1 that counts as rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +83,7 @@ class ReceivedBatch:
 
     def saturated(self) -> int:
         """Return the number of modulator amplitudes above 1."""
-        from optinc_pdk.simulate.transmission.reception_kernel import count_saturated
+        from optinc_pdk.simulate.transmission.kernels import count_saturated
 
         parts = zip(self.layers, self.differences, strict=True)
         return sum(count_saturated(np.ascontiguousarray(each.T), layer.gain) for layer, each in parts)
@@ -256,3 +265,169 @@ def settled_amplitudes(
             words, now = words[moving], np.asfortranarray(now[moving])
             drawn = None if drawn is None else [draw.of_words(np.flatnonzero(moving)) for draw in drawn]
     raise UnsettledError(float(change.max()))
+
+
+@dataclass(frozen=True, eq=False)
+class VectorReception:
+    """What a chip computes from S inputs.
+
+    Attributes:
+        outputs: (S, M) values of the outputs.
+        saturated: Number of modulator amplitudes of neurons above 1, which were limited to 1.
+    """
+
+    outputs: Floats
+    saturated: int
+
+
+def transmit_vectors(
+    inputs: ArrayLike, scattering: Scattering, board: Board, bias: Bias, wavelength: int = 0
+) -> VectorReception:
+    """Send vectors through chip and board, and return the values of the outputs.
+
+    Args:
+        inputs: (S, K) values.
+        scattering: S-parameters of the whole chip.
+        board: Board netlist that joins the chip's fibres.
+        bias: Electronics of the neurons, scales of inputs, and scales and offsets of receivers.
+        wavelength: Index of the carrier's wavelength in ``scattering``.
+
+    Raises:
+        InputError: A value is larger than an input can send.
+        NetlistError: The bias lacks a neuron, a receiver or the scale of an input, or the receivers are photodiodes.
+        ValueError: ``inputs`` has a wrong shape.
+        UnsettledError: Amplitudes do not converge, because reflections couple the layers.
+    """
+    sent = input_amplitudes(inputs, board, bias)
+    network = network_of(scattering, board, bias, wavelength)
+    offsets = [bias.output_offsets.get(label, 0.0) for row in board.outputs for label in row]
+    outputs = np.empty((len(sent), network.scale.size))
+    saturated = 0
+    for start in range(0, len(sent), CHUNK):
+        part = slice(start, start + CHUNK)
+        settled = settle_light(sent[part], network)
+        outputs[part] = network.signed_levels(settled.fields) + offsets
+        driven = (layer.drive(each) for layer, each in zip(network.layers, settled.differences, strict=True))
+        saturated += sum(int(np.count_nonzero(amplitude > 1.0)) for amplitude in driven)
+    return VectorReception(outputs, saturated)
+
+
+def check_vector_board(board: Board, task: VectorTask) -> None:
+    """Check that a board is that of the chip of a general network.
+
+    Raises:
+        InputError: It is that of a chip for words, or has other numbers of inputs and outputs.
+    """
+    if len(board.inputs) != 1 or not board.coherent:
+        raise InputError(
+            f"the chip receives words of {len(board.inputs)} servers, and the weights contain no averaging task; give "
+            "bits, servers and groups of the chip (--bits, --servers, --groups)"
+        )
+    ends = [sum(map(len, rows)) for rows in (board.inputs, board.outputs)]
+    if ends != [task.inputs, task.outputs]:
+        raise InputError(
+            f"the board has {ends[0]} inputs and {ends[1]} outputs, the network {task.inputs} and {task.outputs}; give "
+            "weights and netlist of one chip"
+        )
+
+
+def input_amplitudes(inputs: ArrayLike, board: Board, bias: Bias) -> Floats:
+    """Convert (S, K) values to the field amplitudes, -1 to 1, with which they are sent.
+
+    Raises:
+        InputError: A value is larger than an input can send.
+        NetlistError: The bias lacks the scale of an input.
+        ValueError: ``inputs`` has a wrong shape.
+    """
+    values = np.asarray(inputs, dtype=np.float64)
+    labels = [label for row in board.inputs for label in row]
+    if values.ndim != 2 or values.shape[1] != len(labels):
+        raise ValueError(f"inputs has shape {values.shape}; give (samples, {len(labels)} inputs)")
+    missing = [label for label in labels if label not in bias.input_scales]
+    if missing:
+        raise NetlistError(f"the bias has no scale for input {missing[0]!r}; give the bias of a general network's chip")
+    scales = np.array([bias.input_scales[label] for label in labels])
+    amplitudes = values / scales
+    beyond = np.argwhere(np.abs(amplitudes) > 1.0 + ROUNDING)
+    if beyond.size:
+        row, column = beyond[0].tolist()
+        raise InputError(
+            f"input {column} of sample {row} is {values[row, column]:g}, the chip sends up to ±{scales[column]:g}; "
+            "scale the data, or build the chip with data or an input_range that include it"
+        )
+    return np.asarray(amplitudes)
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedChips:
+    """Chips of both levels, joined by fibres.
+
+    Attributes:
+        first: Every chip of level 1 on its board; it has one output fibre for each of M symbols.
+        second: The chip of level 2 on its board.
+        send: (N, M) amplitude of level 3 of the servers of a chip of level 1.
+        link: (M,) field at the input of level 2 over the field at the output of level 1: loss and locked phase.
+    """
+
+    first: ChipNetwork
+    second: ChipNetwork
+    send: Floats
+    link: Complexes
+
+
+@dataclass(frozen=True, eq=False)
+class CascadeReception:
+    """Output levels of a cascade for B sets of words.
+
+    Attributes:
+        outputs: (B, receivers, M) output levels of level 2 before the decision.
+        between: (B, N, M) output levels of the N chips of level 1: real parts of the locked fields times the scales of
+            level 1.
+        quadrature: (B, N, M) imaginary parts of the same fields, in levels.
+    """
+
+    outputs: Floats
+    between: Floats
+    quadrature: Floats
+
+
+def link_chips(first: ChipNetwork, second: ChipNetwork, send: Floats, loss_db: float) -> LinkedChips:
+    """Connect the outputs of level 1 with the inputs of level 2 and lock the phases of the fibres.
+
+    Args:
+        first: Chip of level 1 on its board.
+        second: Chip of level 2 on its board.
+        send: (N, M) amplitude of level 3 of the servers of level 1.
+        loss_db: Loss of a fibre between the levels in dB, with its connectors.
+
+    Raises:
+        ValueError: Level 1 has not one output for each symbol.
+    """
+    if first.scale.size != send.shape[1]:
+        raise ValueError(f"level 1 has {first.scale.size} outputs for {send.shape[1]} symbols: give one for each")
+    top = output_fields(send.reshape(1, -1), first)[0]
+    return LinkedChips(first, second, send, 10.0 ** (-loss_db / 20.0) * np.exp(-1j * np.angle(top)))
+
+
+def transmit_cascade(symbols: Ints, chips: LinkedChips) -> CascadeReception:
+    """Send symbols through N chips of level 1 and the chip of level 2.
+
+    Args:
+        symbols: (B, N, N, M) levels 0 … 3 of N² servers, those of a chip on the third axis.
+        chips: The linked chips.
+
+    Returns:
+        Output levels of both levels.
+
+    Raises:
+        UnsettledError: Amplitudes do not converge, because reflections couple the layers.
+    """
+    batch, units, servers, count = symbols.shape
+    sent = (symbols * (chips.send / TOP_LEVEL)).reshape(batch * units, servers * count)
+    light = output_fields(sent, chips.first) * chips.link
+    fields = output_fields(light.reshape(batch, units * count), chips.second)
+    outputs = chips.second.levels(chips.second.receivers.detected(np.hstack([fields.real, fields.imag]))).reshape(
+        batch, -1, count
+    )
+    levels = (light / np.abs(chips.link) * chips.first.scale).reshape(batch, units, count)
+    return CascadeReception(outputs, levels.real, levels.imag)

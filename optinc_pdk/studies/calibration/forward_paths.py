@@ -19,7 +19,7 @@ from optinc_pdk.models import device_s
 from optinc_pdk.simulate.circuit_optics import MODULATOR
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
 from optinc_pdk.simulate.programming.targets import LayerTarget
-from optinc_pdk.simulate.s_parameters.reachability import reachable
+from optinc_pdk.simulate.s_parameters.block_assembly import reachable
 
 MIN_TRANSMISSION = 0.05
 """Smallest field transmission between two ports of a device that is a path; less is a reflection or crosstalk."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.drive import RangeError
-from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
+from optinc_pdk.simulate.heater_drive import nominal_crosstalk
 from optinc_pdk.studies.calibration.measurement import BenchLayer, BenchProtocol, HeaterDrive, simultaneous_patterns
 from optinc_pdk.studies.variation.nominal_chip import NominalChip
 

@@ -19,8 +19,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optinc_pdk.arrays import Floats, Ints
-from optinc_pdk.simulate.programming.block_targets import with_electronics
-from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, linear_response, residual, row_scales
+from optinc_pdk.simulate.programming.detection_jacobian import (
+    LinearResponse,
+    linear_response,
+    residual,
+    row_scales,
+    with_electronics,
+)
+from optinc_pdk.simulate.programming.initial_phases import aligned_initial_phases
 from optinc_pdk.simulate.programming.phase_fit import (
     FIRST_DAMPING,
     MAX_ITERATIONS,
@@ -30,7 +36,6 @@ from optinc_pdk.simulate.programming.phase_fit import (
     fit_layers,
     solve_fields,
 )
-from optinc_pdk.simulate.programming.program import aligned_initial_phases
 from optinc_pdk.simulate.programming.targets import LayerTarget
 from optinc_pdk.studies.calibration.digital_twin import DigitalTwin, build_twin
 from optinc_pdk.studies.calibration.heater_model import HeaterModel
@@ -271,7 +276,7 @@ def program_by_twin(
     Args:
         laboratory: The bench.
         problem: Programming problem of the nominal chip.
-        layers: The layers, or their parts, see :func:`optinc_pdk.simulate.programming.block_targets.part_targets`.
+        layers: The layers, or their parts, see :func:`optinc_pdk.simulate.programming.targets.part_targets`.
         heaters: Design model of the heaters.
         efficiency: (H,) efficiencies, real phase over design phase; NaN for heaters without effect.
 
@@ -309,7 +314,7 @@ def program_by_twin(
 def _started(problem: ProgrammingProblem, twin: DigitalTwin, unknown: Floats) -> tuple[DigitalTwin, Floats]:
     """Return the twin with the electronics of shared rows, and the (H,) phases that its programming starts with."""
     chip = replace(twin.problem_at(unknown), targets=problem.targets)
-    start = aligned_initial_phases(chip)
+    start, _ = aligned_initial_phases(chip)
     if len(twin.layers) == len(problem.targets):
         return twin, start
     light = solve_fields(chip, start)

@@ -23,8 +23,7 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.matrices.comparison import NoLightError
 from optinc_pdk.simulate import Scattering, UnsettledError
-from optinc_pdk.simulate.transmission.noise import Noise, noise_of
-from optinc_pdk.simulate.transmission.oscillator_limits import relative_oscillator_power
+from optinc_pdk.simulate.transmission.noise import Noise, noise_of, relative_oscillator_power
 from optinc_pdk.studies.chip_checks import AFTER, BEFORE, DRIFTED, BiasedSetting, ChipCheck, SampleConditions
 from optinc_pdk.studies.montecarlo.records import TOLERANCE, Result, SampleJob
 from optinc_pdk.studies.oscillator_power import with_oscillator_power

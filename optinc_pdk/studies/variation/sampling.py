@@ -16,7 +16,7 @@ from optinc_pdk.cards import KINDS, DeviceCard
 from optinc_pdk.cards.variation import SizeVariation
 from optinc_pdk.errors import InputError
 from optinc_pdk.models.passives import UM_PER_CM
-from optinc_pdk.simulate.heater_drive.crosstalk import nominal_crosstalk
+from optinc_pdk.simulate.heater_drive import nominal_crosstalk
 from optinc_pdk.studies.variation.imperfections import Imperfections
 from optinc_pdk.studies.variation.nominal_chip import NominalChip
 from optinc_pdk.studies.variation.random_field import effective_length_um, wafer_field

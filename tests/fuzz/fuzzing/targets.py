@@ -171,7 +171,7 @@ class _Drawn:
         from optinc_pdk.cli.paths import errors_naming
         from optinc_pdk.signoff.lvs.comparison import compare
         from optinc_pdk.signoff.lvs.label_binding import bind_labels, named_circuit
-        from optinc_pdk.simulate.s_parameters.set_scattering import set_scattering
+        from optinc_pdk.simulate.s_parameters.scattering import set_scattering
 
         extraction, process = self.extraction(path.parent), load_process()
         found = read_reference(path, process, "fuzz")
@@ -187,7 +187,7 @@ class _Drawn:
 
 def _bias(path: Path) -> object:
     from optinc_pdk.cards import load_process
-    from optinc_pdk.simulate.heater_drive.phases import read_drive
+    from optinc_pdk.simulate.heater_drive import read_drive
 
     return read_drive(path, load_process())
 

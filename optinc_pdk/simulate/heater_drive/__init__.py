@@ -1,1 +1,0 @@
-"""Heater phases from DAC codes or labels, with thermal crosstalk between heaters as placed."""
