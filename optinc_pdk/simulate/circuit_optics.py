@@ -116,14 +116,7 @@ class CircuitOptics:
         return place
 
     def label_positions(self, labels: Sequence[str]) -> Ints:
-        """Return the indices of given labels in the attribute ``labels``.
-
-        Args:
-            labels: Labels of fibres, photodiodes or modulators.
-
-        Raises:
-            NetlistError: The circuit does not have one of the labels.
-        """
+        """Return the indices of labels in the attribute ``labels``; raise NetlistError if one is missing there."""
         place = {label: i for i, label in enumerate(self.labels)}
         for label in labels:
             if label not in place:
@@ -142,14 +135,11 @@ def label_suggestion(label: str, labels: Sequence[str]) -> str:
 
 
 def analyse(circuit: Circuit) -> CircuitOptics:
-    """Index the optics of a circuit.
-
-    Args:
-        circuit: Flat or hierarchical circuit; every optical port must be connected to another one or be a labelled
-            fibre.
+    """Index the optics of a flat or hierarchical circuit.
 
     Raises:
-        NetlistError: An optical port is open, or a heater has no ground or several channels.
+        NetlistError: An optical port is neither connected nor a labelled fibre, or a heater has no ground or several
+            channels.
     """
     flat = flatten(circuit)
     check_complete(flat)

@@ -39,16 +39,10 @@ _ROUNDED = 1e-3
 
 
 def nominal_crosstalk(structure: CircuitOptics, process: Process) -> DistanceCrosstalk | GridCrosstalk | None:
-    """Return the thermal crosstalk that the process card states, between the heaters at their positions.
+    """Return the thermal crosstalk that the process card states between the H heaters of a circuit at their positions.
 
-    Args:
-        structure: The circuit; the crosstalk has the order of its H heaters.
-        process: Process of the cards.
-
-    Returns:
-        The crosstalk operator; for thousands of heaters one whose time and memory are linear in their number. None if
-        the card states no crosstalk, or the circuit has no positions or resistances, which only extraction from a
-        layout provides.
+    Time and memory of the operator for thousands of heaters are linear in their number. It is None if the card states
+    no crosstalk, or the circuit has no positions or resistances, which only extraction from a layout provides.
     """
     circuit = structure.circuit
     if process.imperfections is None or not circuit.position_um.size or "resistance_ohm" not in circuit.settings:
@@ -66,7 +60,7 @@ def heater_phases(
     unbiased: float | None = None,
     ground: SharedGround | None = None,
 ) -> Floats:
-    """Compute the phases of all heated guides for a drive.
+    """Compute the (H,) phases in rad of all heated guides for a drive.
 
     The phases that follow from DAC codes are those of each heater itself plus thermal crosstalk of the process card, if
     the circuit has the heaters' positions. Phases that a drive states directly already include crosstalk.
@@ -79,9 +73,6 @@ def heater_phases(
         unbiased: Phase in rad of heaters without a channel in the drive, which cause no crosstalk; None to raise an
             error for such heaters.
         ground: Ground rise that results from the heaters' currents; None for no ground rise.
-
-    Returns:
-        (H,) phases in rad.
 
     Raises:
         NetlistError: A heater has no drive, or the drive names a channel that the circuit lacks.
@@ -102,13 +93,9 @@ def heater_phases(
 
 
 def read_drive(path: str | Path, process: Process) -> Bias:
-    """Read a bias file and check that it fits the drive electronics of a process.
+    """Read a bias file, .bias.yml, and check that it fits the drive electronics of a process.
 
     Later stages use the DAC codes only, therefore voltages must agree with them.
-
-    Args:
-        path: Bias file, .bias.yml.
-        process: Process with the drive card.
 
     Raises:
         NetlistError: The file cannot be used, is for another process or number of DAC bits, has a voltage that
@@ -222,7 +209,7 @@ def check_phases(path: str | Path, circuit: Circuit, bias: Bias, process: Proces
         process: Process of the cards.
 
     Raises:
-        NetlistError: A phase differs by ``PHASE_TOLERANCE_RAD`` or more; the message states file, channel and values.
+        NetlistError: A phase differs by ``PHASE_TOLERANCE_RAD`` or more.
     """
     structure = analyse(circuit)
     if set(structure.channel) != set(bias.labels):
@@ -276,16 +263,9 @@ def _own_phases(structure: CircuitOptics, bias: Bias, process: Process, ground: 
 def crosstalk_phases(
     structure: CircuitOptics, bias: Bias, process: Process, ground: SharedGround | None
 ) -> Floats | None:
-    """Compute the phase that thermal crosstalk of all other heaters adds to each heated guide.
+    """Compute the (H,) phases in rad that thermal crosstalk of all other heaters adds to each heated guide.
 
-    Args:
-        structure: Circuit extracted from a layout, with H heaters.
-        bias: Bias with the heaters' DAC codes.
-        process: Process, whose card states the crosstalk.
-        ground: Ground rise that results from the heaters' currents; None for no ground rise.
-
-    Returns:
-        (H,) phases in rad; None if the card states no crosstalk, or the circuit has no positions or resistances.
+    It is None if the card states no crosstalk, or the circuit has no positions or resistances.
     """
     crosstalk = nominal_crosstalk(structure, process)
     if crosstalk is None:
@@ -316,12 +296,7 @@ def _by_heater(
 
 @dataclass(frozen=True)
 class PadSetting:
-    """A voltage or a phase that is set at a pad.
-
-    Attributes:
-        value: Voltage between both ends of the heater in V, or phase of the guide under it in rad.
-        unit: Unit of the value.
-    """
+    """A voltage in V between both ends of the heater at a pad, or the phase in rad of the guide under it."""
 
     value: float
     unit: Literal["V", "rad"]
@@ -355,12 +330,9 @@ def parse_settings(texts: Sequence[str]) -> dict[str, PadSetting]:
 
 
 def without_heater_pads(circuit: Circuit) -> Circuit:
-    """Return a circuit without the labels of pads that are wired to heaters, or to nothing.
+    """Return a flat circuit without the labels of pads that are wired to heaters, or to nothing.
 
     Which pad of a heater is its signal is stated by a bias. Without one, any two pads may drive a heater.
-
-    Args:
-        circuit: Flat circuit.
     """
     light = circuit.optical_mask()
     owner = np.repeat(circuit.kind, np.diff(circuit.offset))
@@ -376,7 +348,7 @@ def without_heater_pads(circuit: Circuit) -> Circuit:
 def set_phases(
     circuit: Circuit, structure: CircuitOptics, settings: Mapping[str, PadSetting], process: Process
 ) -> Floats:
-    """Compute the phases of all heated guides for settings at pads; other heaters are off.
+    """Compute the (H,) phases in rad of all heated guides for settings at pads; other heaters are off.
 
     Phases that follow from voltages include thermal crosstalk from all heaters that are driven by a voltage. A phase in
     rad is that of the guide, whatever causes it. Ground rise is neglected: every heater has a ground of its own.
@@ -386,9 +358,6 @@ def set_phases(
         structure: The circuit's optics with H heaters.
         settings: Settings by pad label.
         process: Process of the cards.
-
-    Returns:
-        (H,) phases in rad.
 
     Raises:
         InputError: A label is not a pad, or is wired to no heater or to several; two labels are wired to one heater; a
@@ -469,11 +438,7 @@ def _phase_of_voltage(structure: CircuitOptics, heater: int, label: str, voltage
 
 
 def refuse_shared_channels(structure: CircuitOptics) -> None:
-    """Check that every heater has a channel of its own.
-
-    Raises:
-        NetlistError: A heater has no channel, or two share one.
-    """
+    """Raise NetlistError if a heater has no channel, or two share one."""
     seen: dict[str, int] = {}
     for i, label in enumerate(structure.channel):
         name = structure.circuit.instances[structure.heater[i]]

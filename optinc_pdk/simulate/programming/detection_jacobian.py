@@ -71,15 +71,7 @@ class SourceFields:
     layers: dict[int, LayerFields]
 
     def at_detectors(self, detectors: tuple[str, ...], target: LayerTarget) -> tuple[Complexes, Complexes]:
-        """Return the fields at some detectors.
-
-        Args:
-            detectors: Labels of D detectors of the layer.
-            target: Layer with J inputs.
-
-        Returns:
-            (D,) fields from the carrier, and (D, J) fields from the layer's inputs.
-        """
+        """Return the fields at D detectors: (D,) from the carrier, and (D, J) from the layer's inputs."""
         layer = self.layers[target.index]
         s = layer.s[[layer.row[label] for label in detectors]]
         return s[:, 0], s[:, 1:]
@@ -153,11 +145,8 @@ def _layer_fields(light: SourceFields, target: LayerTarget, heaters: Ints | None
 def linear_response(light: DetectedLight, target: LayerTarget, balance: Floats | None = None) -> LinearResponse:
     """Compute the detection coefficients of a layer; see the module's description for the formulas.
 
-    Args:
-        light: Fields in the solved chip.
-        target: The layer.
-        balance: (rows,) balance ρ of the neurons; None for the target's, or else the ρ that minimises the terms
-            quadratic in the inputs.
+    The (rows,) balance ρ of the neurons is by default the target's, or else the one that minimises the terms quadratic
+    in the inputs.
     """
     p_c, p = light.at_detectors(target.plus, target)
     if target.last:
@@ -181,14 +170,9 @@ def _balance(p: Complexes, n: Complexes, target: LayerTarget) -> Floats:
 
 
 def row_scales(coefficient: Complexes | Floats, target: LayerTarget) -> Complexes | Floats:
-    """Return the factor c of each row in coefficient ≈ c · weight: the target's, or else fitted by least squares.
+    """Return the (rows,) factors c in coefficient ≈ c · weight: the target's, or else fitted by least squares.
 
-    Args:
-        coefficient: (rows, J) detection coefficients.
-        target: The layer with its target weights.
-
-    Returns:
-        (rows,) factors, complex for receivers; a row whose weights are all 0 gets the mean magnitude of the others.
+    They are complex for receivers; a row whose weights are all 0 gets the mean magnitude of the others.
     """
     if target.electronics is not None:
         return target.electronics.scale
@@ -215,14 +199,8 @@ def _scale_slopes(slope: Floats, scales: Floats, target: LayerTarget) -> Floats:
 def residual(coefficient: Complexes | Floats, target: LayerTarget) -> Floats:
     """Compute the relative matrix error coefficient / c - weight, over the 2-norm of the target matrix.
 
-    The factor c of each row is the target's, or free where gains and scales of the electronics provide it; see
-    :func:`row_scales`.
-    Errors of inputs that are never on are 0, and those of hidden units without weights, which are constants: their
-    electronics have a gain of almost 0.
-
-    Args:
-        coefficient: (rows, J) detection coefficients.
-        target: The layer with its target weights.
+    The factor c of each row is that of :func:`row_scales`. Errors of inputs that are never on are 0, and those of
+    hidden units without weights, which are constants: their electronics have a gain of almost 0.
 
     Returns:
         (rows, J) for neurons; (rows, 2 J) for receivers, real parts first.
@@ -234,15 +212,9 @@ def residual(coefficient: Complexes | Floats, target: LayerTarget) -> Floats:
 
 
 def realised_matrix(light: DetectedLight, target: LayerTarget) -> tuple[Floats, Complexes | Floats]:
-    """Return the target matrix of a layer and the one that the chip realises, with the free factor of each row.
+    """Return the (rows, J) target matrix of a layer and the one that the chip realises, up to a factor of each row.
 
-    Args:
-        light: Fields in the solved chip.
-        target: The layer with its target weights.
-
-    Returns:
-        (rows, J) target and (rows, J) realised matrix, complex for receivers; NaN where errors do not count, see
-        :func:`residual`.
+    The latter is complex for receivers, and NaN where errors do not count, see :func:`residual`.
     """
     coefficient = linear_response(light, target).coefficient
     realised = coefficient / row_scales(coefficient, target)[:, np.newaxis]
@@ -250,18 +222,10 @@ def realised_matrix(light: DetectedLight, target: LayerTarget) -> tuple[Floats, 
 
 
 def jacobian(light: DetectedLight, target: LayerTarget, heaters: Ints) -> Floats:
-    """Compute the derivative of :func:`residual` with respect to heater phases, at fixed balance.
+    """Compute the (residual entries, h) derivatives of :func:`residual` by h heater phases, in 1/rad, at fixed balance.
 
     With R the coefficients and W the weights of a row, c = <R, W> / |W|² unless the target fixes it, and
     d(R/c) = (dR - R/c · <dR, W> / |W|²) / c.
-
-    Args:
-        light: Fields in the solved chip.
-        target: The layer.
-        heaters: (h,) heater numbers.
-
-    Returns:
-        (residual entries, h) derivatives in 1/rad.
     """
     seen = linear_response(light, target)
     scales = row_scales(seen.coefficient, target)[:, np.newaxis]
@@ -277,16 +241,10 @@ def jacobian(light: DetectedLight, target: LayerTarget, heaters: Ints) -> Floats
 
 
 def quadrature(light: DetectedLight, target: LayerTarget) -> Floats:
-    """Compute the part of the signals that is in quadrature with the local oscillators, which neurons do not detect.
+    """Compute the (pieces, J) part of a hidden layer's signals in quadrature with the local oscillators.
 
-    As long as phases are exact, it only wastes light. With phase noise between the fibres it becomes detected noise.
-
-    Args:
-        light: Fields in the solved chip.
-        target: A layer with neurons.
-
-    Returns:
-        (pieces, J) quadrature components, scaled as :func:`residual`.
+    Neurons do not detect it. As long as phases are exact, it only wastes light. With phase noise between the fibres it
+    becomes detected noise. It is scaled as :func:`residual`.
     """
     p_c, p = light.at_detectors(target.plus, target)
     n_c, n = light.at_detectors(target.minus, target)
@@ -296,18 +254,10 @@ def quadrature(light: DetectedLight, target: LayerTarget) -> Floats:
 
 
 def quadrature_jacobian(light: DetectedLight, target: LayerTarget, heaters: Ints) -> Floats:
-    """Compute the derivative of :func:`quadrature` with respect to heater phases, at fixed balance.
+    """Compute the (pieces · J, h) derivatives of :func:`quadrature` by h heater phases, in 1/rad, at fixed balance.
 
     The factors of the rows change as in :func:`jacobian`. Were they fixed, less light would seem to be less light in
     quadrature, and a fit would turn it down.
-
-    Args:
-        light: Fields in the solved chip.
-        target: A layer with neurons.
-        heaters: (h,) heater numbers.
-
-    Returns:
-        (pieces · J, h) derivatives in 1/rad.
     """
     seen = linear_response(light, target)
     scales = np.real(row_scales(seen.coefficient, target))

@@ -28,33 +28,13 @@ from optinc_pdk.simulate.transmission.reception import input_amplitudes, transmi
 from optinc_pdk.simulate.transmission.settling import settle_light
 
 
-def activations(
-    light: SourceFields, found: tuple[LayerTarget, ...], board: Board, process: Process
-) -> dict[str, Activation]:
-    """Compute gain, offset and balance of every neuron for a solved chip.
-
-    Args:
-        light: Fields in the solved chip.
-        found: Targets of all layers.
-        board: Board with the neurons.
-        process: Process of the cards.
-
-    Returns:
-        Settings by neuron label.
-
-    Raises:
-        RangeError: A neuron needs a gain or offset beyond the card's range.
-    """
-    return neuron_electronics(lambda target, balance: linear_response(light, target, balance), found, board, process)
-
-
 def neuron_electronics(
     detect: Callable[[LayerTarget, Floats | None], LinearResponse],
     found: tuple[LayerTarget, ...],
     board: Board,
     process: Process,
 ) -> dict[str, Activation]:
-    """Compute gain, offset and balance of every neuron from the detection coefficients of its layer.
+    """Compute gain, offset and balance of every neuron from the detection coefficients of its layer, by neuron label.
 
     The gain is a least-squares fit of the detected row to its target. The offset removes the detected constant and adds
     the bias of the network layer.
@@ -65,9 +45,6 @@ def neuron_electronics(
         found: Targets of all layers.
         board: Board with the neurons.
         process: Process of the cards.
-
-    Returns:
-        Settings by neuron label.
 
     Raises:
         RangeError: A neuron needs a gain or offset beyond the card's range.
@@ -99,16 +76,7 @@ def neuron_electronics(
 
 
 def output_scales(light: SourceFields, target: LayerTarget, process: Process) -> dict[str, float]:
-    """Fit the scale of every receiver, level over field, by least squares.
-
-    Args:
-        light: Fields in the solved chip.
-        target: Target of the last layer.
-        process: Process of the cards, which gives the resolution of the scales.
-
-    Returns:
-        Scales by receiver label.
-    """
+    """Fit the scale of every receiver, level over field, by least squares, to the resolution of the card."""
     field, weight = _received(light, target)
     scale = np.abs((field * weight).sum(axis=1)) / (np.abs(field) ** 2).sum(axis=1)
     rounded = round_significant(scale, int(process.activation.resolution_bits))
@@ -122,12 +90,7 @@ def _received(light: SourceFields, target: LayerTarget) -> tuple[Complexes, Floa
 
 
 def receiver_phases(light: SourceFields, target: LayerTarget) -> dict[str, float]:
-    """Return the phases of the local oscillators of coherent receivers, in rad by receiver label.
-
-    Args:
-        light: Fields in the solved chip.
-        target: Target of the last layer.
-    """
+    """Return the phases of the local oscillators of coherent receivers, in rad by receiver label."""
     field, weight = _received(light, target)
     return dict(zip(target.plus, np.angle((field * weight).sum(axis=1)).tolist(), strict=True))
 
@@ -135,16 +98,8 @@ def receiver_phases(light: SourceFields, target: LayerTarget) -> dict[str, float
 def dark_powers(light: SourceFields, target: LayerTarget, process: Process) -> dict[str, float]:
     """Return the power that receivers subtract: what reaches them while the modulator of their output is at its null.
 
-    It is known only where every output is the light of one modulator.
-
-    Args:
-        light: Fields in the solved chip.
-        target: Target of the last layer.
-        process: Process of the cards, which gives the modulators' extinction.
-
-    Returns:
-        Powers by receiver label, relative to a field of amplitude 1; empty if modulators leak nothing, or outputs are
-        sums of several modulators' light.
+    It is relative to a field of amplitude 1, by receiver label, and known only where every output is the light of one
+    modulator; else, or if modulators leak nothing, the result is empty.
     """
     leak = modulator_leak(process)
     if not leak or (np.count_nonzero(target.weight, axis=1) > 1).any():
@@ -155,25 +110,13 @@ def dark_powers(light: SourceFields, target: LayerTarget, process: Process) -> d
 
 
 def round_significant(values: Floats, bits: int) -> Floats:
-    """Round values to a number of significant bits.
-
-    This models converters whose range is switched, so that values are always in their upper half.
-    """
+    """Round values to a number of significant bits, as converters whose range is switched."""
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.rint(mantissa * 2.0**bits) / 2.0**bits, exponent)
 
 
 def check_offsets(labels: list[str], offsets: Floats, process: Process) -> None:
-    """Check that the electronics reach some offsets.
-
-    Args:
-        labels: Labels of the neurons.
-        offsets: Their offsets.
-        process: Process of the cards.
-
-    Raises:
-        RangeError: An offset is beyond the card's range.
-    """
+    """Check that the electronics of neurons with these labels reach some offsets; raise RangeError otherwise."""
     limit = float(process.activation.offset_max)
     wrong = np.flatnonzero(np.abs(offsets) > limit)
     if wrong.size:
@@ -184,11 +127,7 @@ def check_offsets(labels: list[str], offsets: Floats, process: Process) -> None:
 
 
 def output_offsets(target: LayerTarget) -> dict[str, float]:
-    """Return the values that receivers of fields add, by receiver label: the bias of the last layer.
-
-    Args:
-        target: Target of the last layer.
-    """
+    """Return the values that receivers of fields add, by receiver label: the bias of the last layer."""
     each = np.tile(target.bias, len(target.plus) // target.bias.size)
     return dict(zip(target.plus, each.tolist(), strict=True))
 

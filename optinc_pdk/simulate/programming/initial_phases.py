@@ -33,19 +33,9 @@ FIRST_TRANSMISSION = 0.95
 def input_paths(
     walk: PathTracer, channel: dict[str, int], board: Board, target: LayerTarget, phases: Floats
 ) -> list[list[LightPath]]:
-    """Trace the paths of the inputs' light to the first coupler of each block.
+    """Trace the paths of the inputs' light to the first coupler of each block: one path per column of the block.
 
-    For the first layer it also sets the phases of the trims of the preprocessing unit.
-
-    Args:
-        walk: Tracer of light paths in the circuit.
-        channel: Heater number by pad label.
-        board: Labels of the sources.
-        target: The layer.
-        phases: (H,) phases in rad; the trims are written in place.
-
-    Returns:
-        For each block, one path per column of the block.
+    For the first layer it also sets the trims of the preprocessing unit in the (H,) phases.
 
     Raises:
         ValueError: The circuit does not belong to this network.
@@ -76,17 +66,10 @@ def _average(
 
 
 def detunings(strength: Floats, share: Floats) -> Floats:
-    """Phases that give the in-phase parts of fields the ratio of their shares, and cancel their parts in quadrature.
+    """Return phases in rad that give the in-phase parts of J fields the ratio of J shares, and cancel the quadratures.
 
     A part in quadrature that remained would turn the phase to which local oscillators are aligned. The in-phase parts
     are at most DETUNING_RESERVE weaker than the weakest field allows.
-
-    Args:
-        strength: (J,) amplitudes of the fields.
-        share: (J,) shares.
-
-    Returns:
-        (J,) phases in rad.
     """
     largest = float(np.min(strength / share))
     in_phase = np.linspace(1.0, 1.0 - DETUNING_RESERVE, DETUNING_TRIALS) * largest
@@ -159,8 +142,6 @@ def set_initial_phases(
 ) -> dict[str, MeshRecord]:
     """Set the initial phases of one layer, except those of its local oscillators and of trims of sums over blocks.
 
-    The phases are those of the ideal meshes, corrected for static phases of the chip.
-
     Args:
         walker: Tracer of light paths in the circuit.
         channel: Heater number by pad label.
@@ -225,18 +206,10 @@ def _attenuations(target: LayerTarget, factor: BlockFactor, shares: Floats | Non
 
 
 def align_phases(problem: ProgrammingProblem, light: SourceFields, phases: Floats) -> Floats:
-    """Align the phases of local oscillators and trims of sums over blocks.
+    """Return (H,) phases with aligned local oscillators and trims of sums, for light solved with given phases.
 
     Each piece, which is the contribution of one block to one row, then contributes as much as possible to its target
     row.
-
-    Args:
-        problem: The chip and its targets.
-        light: The chip solved with ``phases``.
-        phases: (H,) phases in rad; not changed.
-
-    Returns:
-        (H,) aligned phases in rad.
     """
     aligned = phases.copy()
     channel = problem.channel

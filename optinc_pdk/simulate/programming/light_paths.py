@@ -48,14 +48,7 @@ class PathTracer:
     def __init__(
         self, structure: CircuitOptics, wavelength_nm: float, process: Process, guides: Complexes | None = None
     ) -> None:
-        """Index the ports by device.
-
-        Args:
-            structure: The circuit.
-            wavelength_nm: Wavelength in nm.
-            process: Process of the cards.
-            guides: (ports,) field transmissions of the guides; by the card where left out.
-        """
+        """Index the ports by device; ``guides`` are (ports,) field transmissions, by default the card's."""
         self.structure = structure
         self.group = np.zeros(structure.ports, dtype=np.int64)
         self.member = np.zeros(structure.ports, dtype=np.int64)
@@ -92,14 +85,13 @@ class PathTracer:
 
     def enter(self, fibre: int) -> LightPath:
         """Trace the path of light that enters the chip at the optical port of a fibre."""
-        return self._through(fibre, 1.0 + 0.0j, ())
+        far = self.sibling(fibre, 1 - int(self.local[fibre]))
+        return self._onward(far, self.amplitude(far, fibre), ())
 
     def source(self, label: str) -> LightPath:
-        """Trace the path of light from a source.
+        """Trace the path of light from the label of a fibre or a modulator.
 
-        Args:
-            label: Label of a fibre or a modulator. The path of a modulator starts at its output; its transmission
-                includes the path from the carrier's fibre to the modulator.
+        The path of a modulator starts at its output; its transmission includes the path from the carrier's fibre.
         """
         place = int(self.structure.label_positions([label])[0])
         port, supply = int(self.structure.label_port[place]), int(self.structure.carrier_port[place])
@@ -110,11 +102,7 @@ class PathTracer:
         return self._onward(port, carrier, ())
 
     def branches(self, path: LightPath) -> list[LightPath]:
-        """Trace a path on through the splitter tree at whose root it ends.
-
-        Returns:
-            Paths to the leaves of the tree; the path itself if it does not end at the root of a splitter.
-        """
+        """Trace a path on through the splitter tree at whose root it ends, if any, to the leaves of the tree."""
         if self.ends(path.port) != SPLITTER or self.local[path.port] != 0:
             return [path]
         paths = []
@@ -148,22 +136,9 @@ class PathTracer:
         name = self.structure.circuit.name
         raise ValueError(f"circuit {name!r} has a closed ring of guides without a coupler; open it")
 
-    def _through(self, port: int, transmission: complex, heaters: tuple[int, ...]) -> LightPath:
-        """Path of light that enters a two-ended device from outside."""
-        far = self.sibling(port, 1 - int(self.local[port]))
-        return self._onward(far, transmission * self.amplitude(far, port), heaters)
-
 
 def heater_number(channel: dict[str, int], label: str) -> int:
-    """Return the number of the heater that a pad drives.
-
-    Args:
-        channel: Heater number by pad label.
-        label: Label of the pad.
-
-    Raises:
-        ValueError: No heater has this label.
-    """
+    """Return the number of the heater that a pad drives, by its label; raise ValueError if there is none."""
     if label not in channel:
         raise ValueError(f"no heater is driven by channel {label!r}; the circuit does not belong to this network")
     return channel[label]
@@ -172,13 +147,8 @@ def heater_number(channel: dict[str, int], label: str) -> int:
 def first_coupler(walk: PathTracer, channel: dict[str, int], name: str) -> int:
     """Return the input port of an MZI's first coupler that is connected to the outer heater (phi).
 
-    Args:
-        walk: Tracer of light paths in the circuit.
-        channel: Heater number by pad label.
-        name: Prefix of the MZI's pad labels, which end in ``_phi`` and ``_theta``.
-
     Raises:
-        ValueError: The two channels do not heat one MZI.
+        ValueError: The channels ``name`` + ``_phi`` and ``_theta`` do not heat one MZI.
     """
     outer, inner = heater_number(channel, f"{name}_phi"), heater_number(channel, f"{name}_theta")
     for port in walk.structure.heater_port[outer].tolist():
@@ -214,9 +184,6 @@ class MeshRecord:
         """Return the devices as a mesh that propagates light from left to right without reflections.
 
         Phases are relative to those of the ideal mesh, so that its static phases are 0.
-
-        Args:
-            mesh: The ideal mesh, which gives the positions of the MZIs.
         """
         power = np.sum(self.coupler**2, axis=2)
         angle = np.arctan2(self.coupler[:, :, 1], self.coupler[:, :, 0])
@@ -240,10 +207,6 @@ def relative_devices(record: MeshRecord, mesh: Mesh) -> MeshDevices:
 
     Where a folded mesh turns, all modes lose light in long guides. The loss of an idle mode is one number for all
     columns, so that a loss of one column may not be part of it.
-
-    Args:
-        record: Devices as the modes passed them.
-        mesh: The ideal mesh, which gives the positions of the MZIs.
     """
     devices = record.devices(mesh)
     common = np.ones(devices.columns)
@@ -284,12 +247,7 @@ class ModeTracker:
         return self.walker.follow(end) if isinstance(end, int) else end
 
     def mesh(self, name: str, mesh: Mesh) -> None:
-        """Advance the modes through a mesh and set the phases of its heaters.
-
-        Args:
-            name: Prefix of the pad labels of the mesh.
-            mesh: Ideal phases of the mesh.
-        """
+        """Advance the modes through a mesh with this prefix of its pad labels, and set the phases of its heaters."""
         count = mesh.row.size
         record = MeshRecord(
             np.zeros((count, 2), dtype=np.int64), np.ones((count, 2, 2)), np.ones((count, 2)), np.ones((count, 2))

@@ -125,11 +125,7 @@ def program_matrix(
 
 
 def check_matrix_chip(name: str, form: MatrixForm, target: MatrixTarget) -> None:
-    """Check that a chip has the fibres and the output phase shifters that a matrix needs.
-
-    Raises:
-        InputError: It has others.
-    """
+    """Raise InputError if a chip lacks the fibres or the output phase shifters that a matrix needs."""
     if (form.outputs, form.inputs) != target.matrix.shape:
         raise InputError(
             f"circuit {name!r} has {form.outputs} outputs and {form.inputs} inputs, the matrix has shape "
@@ -147,7 +143,7 @@ class _TracedChain:
         chain: The devices.
         heater: (unknowns,) number of the heater of each phase of the chain; -1 for outputs without one.
         static: (unknowns,) heater phases minus those of the chain.
-        heaters: Number of heaters of the chip.
+        heaters: Number of heaters of the chip, H.
     """
 
     chain: MeshChain
@@ -172,47 +168,36 @@ def _traced(
     sources = {row: walker.source(label) for row, label in enumerate(inputs)}
     phases = np.zeros(structure.heater.size)
     modes = ModeTracker(walker, channel, dict(sources), dict.fromkeys(sources, 0.0), phases)
-    v, arms, attenuators = None, np.zeros(0), np.zeros(0, dtype=np.int64)
+    v: MeshDevices | None = None
+    v_heater, v_static = np.zeros(0, dtype=np.int64), np.zeros(0)
+    arms, attenuators = np.zeros(0), np.zeros(0, dtype=np.int64)
     if factor.v is not None and factor.attenuation is not None:
         modes.mesh(V, factor.v)
         modes.attenuate(ATTENUATORS, FIRST_TRANSMISSION * factor.attenuation)
         arms = np.array(modes.recorded[V].attenuation)
         labels = [f"{ATTENUATORS}_r{row}" for row in range(arms.size)]
         attenuators = np.array([heater_number(channel, label) for label in labels], dtype=np.int64)
-        v = _traced_mesh(modes, V, factor.v)
+        v, v_heater, v_static = _traced_mesh(modes, V, factor.v)
         for row in range(arms.size, factor.u.modes):
             modes.ends[row], modes.error[row] = None, 0.0
     modes.mesh(U, factor.u)
-    u = _traced_mesh(modes, U, factor.u)
+    u, u_heater, u_static = _traced_mesh(modes, U, factor.u)
     # the output phase shifters compensate for the static phases of all paths
     behind = np.array([modes.error[row] + static_phase(modes.arrive(row)) for row in range(len(outputs))])
     shifters = np.array([channel.get(f"{OUTPUT}_r{row}", -1) for row in range(len(outputs))], dtype=np.int64)
-    parts = [u.heater, shifters, *([] if v is None else [v.heater]), attenuators]
-    offsets = [u.static, -behind - factor.u.output_phase, *([] if v is None else [v.static])]
     return _TracedChain(
-        chain=MeshChain(u.devices, None if v is None else v.devices, arms),
-        heater=np.concatenate(parts),
-        static=np.concatenate([*offsets, phases[attenuators] - arms]),
+        chain=MeshChain(u, v, arms),
+        heater=np.concatenate([u_heater, shifters, v_heater, attenuators]),
+        static=np.concatenate([u_static, -behind - factor.u.output_phase, v_static, phases[attenuators] - arms]),
         heaters=phases.size,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _TracedMesh:
+def _traced_mesh(modes: ModeTracker, name: str, mesh: Mesh) -> tuple[MeshDevices, Ints, Floats]:
     """Devices of a mesh, numbers of its inner, then of its outer heaters, and their phases minus those of the mesh."""
-
-    devices: MeshDevices
-    heater: Ints
-    static: Floats
-
-
-def _traced_mesh(modes: ModeTracker, name: str, mesh: Mesh) -> _TracedMesh:
-    """Describe a mesh that the modes have passed."""
     record = modes.recorded[name]
     heater = np.concatenate([record.heater[:, 1], record.heater[:, 0]])
-    return _TracedMesh(
-        relative_devices(record, mesh), heater, modes.phases[heater] - np.concatenate([mesh.theta, mesh.phi])
-    )
+    return relative_devices(record, mesh), heater, modes.phases[heater] - np.concatenate([mesh.theta, mesh.phi])
 
 
 @dataclass(frozen=True, eq=False)

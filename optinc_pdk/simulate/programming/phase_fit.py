@@ -51,9 +51,8 @@ class ProgrammingProblem:
         targets: Targets of the layers.
         wavelength_nm: Wavelength of the carrier in nm.
         process: Process of the cards.
-        devices: By component name, (I, p, p) S-parameters of the I instances, which replace those of the card; None for
-            the card's.
-        guides: (ports,) field transmissions of the guides, which replace those of the card; None for the card's.
+        devices: By component name, (I, p, p) S-parameters of the I instances, which replace those of the card.
+        guides: (ports,) field transmissions of the guides, which replace those of the card.
         fixed_channels: Pad labels of heaters whose phases are not fitted.
         quadrature_weight: Weight of the signals in quadrature with their local oscillators, relative to matrix errors.
     """
@@ -113,13 +112,7 @@ class ProgrammingProblem:
 
 @dataclass(frozen=True, eq=False)
 class PhaseFit:
-    """Result of a fit of phases.
-
-    Attributes:
-        phases: (H,) fitted phases in rad, not wrapped.
-        light: The chip solved with these phases.
-        iterations: Number of iterations.
-    """
+    """Result of a fit: (H,) phases in rad, not wrapped, the chip solved with them, and the number of iterations."""
 
     phases: Floats
     light: SourceFields
@@ -136,13 +129,9 @@ def is_large(problem: ProgrammingProblem, target: LayerTarget) -> bool:
 def solve_fields(
     problem: ProgrammingProblem, phases: Floats, layers: Ints | None = None, *, heaters: bool = False
 ) -> SourceFields:
-    """Solve the chip at given phases for the carrier and for the inputs of some layers.
+    """Solve the chip at (H,) phases in rad for the carrier and for the inputs of some layers, by default all.
 
-    Args:
-        problem: The chip.
-        phases: (H,) phases in rad.
-        layers: Numbers of the layers whose inputs are included; None for all.
-        heaters: Whether the fields at the layers' heaters are kept, for derivatives.
+    With ``heaters``, the fields at the layers' heaters are kept, for derivatives.
 
     Raises:
         InputError: Phases that are not finite, or a lossless resonance.
@@ -154,15 +143,7 @@ def solve_fields(
 
 
 def matrix_errors(problem: ProgrammingProblem, light: SourceFields) -> Floats:
-    """Compute the rms matrix error of each layer, relative to the 2-norm of its target matrix.
-
-    Args:
-        problem: The targets.
-        light: The solved chip.
-
-    Returns:
-        (layers,) errors.
-    """
+    """Compute the (layers,) rms matrix errors of a solved chip, relative to the 2-norms of the target matrices."""
     return np.array([_rms(residual(linear_response(light, target).coefficient, target)) for target in problem.targets])
 
 
@@ -272,21 +253,17 @@ class Damping:
     """Levenberg–Marquardt damping of each layer after H. B. Nielsen, Report IMM-REP-1999-05.
 
     After a successful step the damping decreases, the more the better the linear model predicted the gain. While steps
-    fail, the damping increases, each time by twice the previous factor.
-
-    Attributes:
-        value: (layers,) damping.
-        growth: (layers,) factor by which the damping increases at the next failure.
+    fail, the damping increases, each time by twice the previous factor, which is ``growth``. Both are (layers,).
     """
 
     value: Floats
     growth: Floats
 
     def update(self, active: Ints, gained: Floats, predicted: Floats) -> None:
-        """Update the damping of the active layers after a step, in place.
+        """Update the damping of the layers that made a step, in place.
 
         Args:
-            active: Numbers of the layers that made a step.
+            active: Numbers of these layers.
             gained: (layers,) actual decrease of the mean squared error.
             predicted: (layers,) decrease that the linear model predicted.
         """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
@@ -23,8 +24,8 @@ from optinc_pdk.simulate.circuit_optics import analyse
 from optinc_pdk.simulate.heater_drive import drive_codes, refuse_shared_channels
 from optinc_pdk.simulate.programming.detection_jacobian import linear_response, realised_matrix, residual
 from optinc_pdk.simulate.programming.electronics import (
-    activations,
     dark_powers,
+    neuron_electronics,
     output_offsets,
     output_scales,
     receiver_phases,
@@ -47,9 +48,7 @@ Matrix = MatrixTarget | str | Path | NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Programming:
-    """A bias, and the matrix errors of the chip that it programs.
-
-    All errors are relative to the 2-norm of each layer's target matrix.
+    """A bias, and the matrix errors of the chip that it programs, relative to the 2-norm of each layer's target matrix.
 
     Attributes:
         bias: DAC codes of the heaters, and settings of neurons and receivers.
@@ -83,31 +82,7 @@ def program_network(
     factors: Sequence[LayerFactor] | None = None,
     inputs: Sequence[float] | None = None,
 ) -> Programming:
-    """Find the bias with which a chip computes a network; see :func:`optinc_pdk.simulate.program`.
-
-    Args:
-        circuit: The chip, flat or hierarchical. If it is extracted from a layout, it has lengths of guides and
-            resistances of heaters. Without resistances every code is 0, and only the phases of the bias are meaningful.
-        board: Connections between its fibres outside the chip.
-        onn: The network.
-        process: Process of the cards.
-        wavelength_nm: Carrier wavelength in nm; None for the process's.
-        progress: Called after every iteration of the fit with its number and the largest rms error of a layer.
-        ground: Ground rise that results from the heaters' currents, for which the voltages compensate; None for no
-            ground rise.
-        crosstalk: (H, H) matrix of crosstalk shares, measured or modelled, in the order of the structure's heaters, see
-            :class:`optinc_pdk.drive.DenseCrosstalk`; the powers compensate for it. None for that of the card between
-            the heaters at their positions, see :func:`optinc_pdk.simulate.heater_drive.nominal_crosstalk`.
-            Give the identity for no crosstalk.
-        factors: Factorisation of the network; None to compute it with :func:`optinc_pdk.networks.factorise`.
-        inputs: (M,) amplitude of level 3 of each symbol in the input fibres, for which ``factors`` are computed; the
-            bias states it. None if the largest value of any input has amplitude 1.
-
-    Raises:
-        NetlistError: A heater has no channel of its own.
-        RangeError: A heater or neuron needs more than the range of the drive or the electronics.
-        ValueError: Circuit, board, network and factors do not belong together.
-    """
+    """Find the bias with which a chip computes a network; see :func:`optinc_pdk.simulate.program`."""
     carrier = float(process.guide.wavelength_nm) if wavelength_nm is None else wavelength_nm
     structure = analyse(circuit)
     refuse_shared_channels(structure)
@@ -123,7 +98,7 @@ def program_network(
     light = solve_fields(problem, driven)
     bias = replace(
         bias,
-        activations=activations(light, problem.targets, board, process),
+        activations=neuron_electronics(partial(linear_response, light), problem.targets, board, process),
         outputs=output_scales(light, problem.targets[-1], process),
         phases=receiver_phases(light, problem.targets[-1]) if board.coherent else {},
         dark={} if board.coherent else dark_powers(light, problem.targets[-1], process),
@@ -220,8 +195,7 @@ def program(
             ground rise.
         crosstalk: (H, H) matrix of crosstalk shares, measured or modelled, in the order of the structure's heaters, see
             :class:`optinc_pdk.drive.DenseCrosstalk`; the powers compensate for it. None for that of the card between
-            the heaters at their positions, see :func:`optinc_pdk.simulate.heater_drive.nominal_crosstalk`.
-            Give the identity for no crosstalk.
+            the heaters at their positions. Give the identity for no crosstalk.
         factors: For a network, its factorisation; None to compute it with :func:`optinc_pdk.networks.factorise`.
         inputs: For a network that averages words, (M,) amplitude of level 3 of each symbol in the input fibres, for
             which ``factors`` are computed; the bias states it. None if the largest value of any input has amplitude 1.
@@ -258,11 +232,7 @@ def program(
 
 
 def _matrix(circuit: Circuit, target: Matrix, read: MatrixReading | None) -> MatrixTarget:
-    """The matrix, and how a chip's outputs are read.
-
-    Raises:
-        InputError: It cannot be used, or the circuit is not the chip of a matrix.
-    """
+    """The matrix, and how the outputs of a chip are read; InputError if the circuit is not the chip of a matrix."""
     form = matrix_form(circuit.ports)
     if not form.outputs or not form.inputs:
         raise InputError(
@@ -278,11 +248,7 @@ def _matrix(circuit: Circuit, target: Matrix, read: MatrixReading | None) -> Mat
 
 
 def _refuse(of: str, **arguments: object) -> None:
-    """Refuse arguments that have no effect on this target.
-
-    Raises:
-        InputError: One of them is given.
-    """
+    """Refuse arguments that have no effect on this target."""
     for name, value in arguments.items():
         if value is not None:
             raise InputError(f"{name} has no effect here: it is an argument for {of}; leave it out")

@@ -23,34 +23,19 @@ from optinc_pdk.networks import LayerFactor, Network, NetworkTask, factorise, re
 
 @dataclass(frozen=True)
 class RowContribution:
-    """Contribution of one block to one row of a layer's optical matrix; called a *piece* elsewhere.
-
-    Attributes:
-        block: The block.
-        row: Index of the row in the whole layer.
-    """
+    """Contribution of one block to one row of a layer's optical matrix; called a *piece* elsewhere."""
 
     block: WeightBlock
     row: int
 
     def label(self, what: str) -> str:
-        """Return the pad label of one of this contribution's heaters.
-
-        Args:
-            what: ``lo`` for the heater of the local oscillator, ``sum`` for the phase shifter in front of the sum of
-                blocks.
-        """
+        """Return the pad label of its local oscillator (``lo``), attenuator (``att``) or trim of the sum (``sum``)."""
         return f"{self.block.bank}_{what}_r{self.row - self.block.first_row}"
 
 
 @dataclass(frozen=True, eq=False)
 class RowElectronics:
-    """Electronics of a layer's rows.
-
-    Attributes:
-        scale: (rows,) detection coefficients over the weights.
-        balance: (rows,) weights ρ of the negative detectors.
-    """
+    """(rows,) detection coefficients over the weights, and (rows,) weights ρ of the negative detectors."""
 
     scale: Floats
     balance: Floats
@@ -140,15 +125,7 @@ class LayerTarget:
         return np.array([piece.row for piece in self.pieces], dtype=np.int64)
 
     def by_row(self, values: Complexes | Floats, axis: int = 0) -> Any:
-        """Sum values of the pieces over the pieces of each row.
-
-        Args:
-            values: Values of any shape with one entry for each piece along ``axis``.
-            axis: Axis of the pieces.
-
-        Returns:
-            The sums, with one entry for each row along ``axis``.
-        """
+        """Sum values of the pieces, along an axis, over the pieces of each row."""
         return np.add.reduceat(values, self.starts, axis=axis) if self.split else values
 
     def weights(self, piece: RowContribution) -> Floats:
@@ -166,9 +143,6 @@ def layer_targets(onn: Network, board: Board, factors: Sequence[LayerFactor] | N
         onn: The network.
         board: Board netlist with the labels of sources and detectors.
         factors: Factorisation of each layer; by default that of :func:`optinc_pdk.networks.factorise`.
-
-    Returns:
-        The target of each layer.
 
     Raises:
         ValueError: The network or the factors do not match the board, or a layer has no effect.

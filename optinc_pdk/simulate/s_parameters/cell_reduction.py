@@ -7,7 +7,7 @@ S-parameters are vectors over a batch of equal cells, and entries that are zero 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,14 +39,7 @@ class SingularError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class BlockNet:
-    """A net between two blocks.
-
-    Indices count the rows (or columns) of the first block and then those of the second.
-
-    Attributes:
-        rows: Rows of the outgoing waves at the net's two ports.
-        cols: Columns of the incoming waves at the net's two ports.
-    """
+    """Rows and columns of the waves at the two ports of a net; indices count the first block and then the second."""
 
     rows: tuple[int, int]
     cols: tuple[int, int]
@@ -59,7 +52,7 @@ class CellJoin:
     Row and column indices count the first block and then the second.
 
     Attributes:
-        pools: Index of the pool of each block: two pools, or one if a block is joined with itself.
+        pools: Index of the pool of each block: two, or one if a block is joined with itself.
         slots: For each pool, (M,) indices of the blocks within it.
         nets: Nets that the join connects.
         ports: (M,) a port of the first net, for error messages.
@@ -80,13 +73,10 @@ class CellJoin:
 
 
 def reduce_cells(assembly: BlockAssembly) -> list[CellJoin]:
-    """Plan the joins that reduce every repeated cell to one block.
+    """Plan the joins, in order, that reduce every repeated cell to one block.
 
     Args:
         assembly: Blocks of the circuit; updated in place, as if the joins were done.
-
-    Returns:
-        The joins in order of execution.
     """
     one, other = assembly.nets()
     looped = np.unique(assembly.owner[one[assembly.owner[one] == assembly.owner[other]]])
@@ -143,7 +133,7 @@ def _plan(assembly: BlockAssembly, a: Ints, b: Ints) -> list[CellJoin]:
     for group in results.values():
         target, start = len(assembly.pools), 0
         for joint, pool in group:
-            joints.append(_placed(joint, target, start))
+            joints.append(replace(joint, target=target, start=start))
             start += len(pool.rows)
         assembly.add(
             BlockPool(
@@ -153,10 +143,6 @@ def _plan(assembly: BlockAssembly, a: Ints, b: Ints) -> list[CellJoin]:
             )
         )
     return joints
-
-
-def _placed(joint: CellJoin, target: int, start: int) -> CellJoin:
-    return CellJoin(joint.pools, joint.slots, joint.nets, joint.ports, joint.rows, joint.cols, target, start)
 
 
 def _nets_of_pairs(assembly: BlockAssembly, a: Ints, b: Ints) -> tuple[Ints, Ints, Ints]:
@@ -237,7 +223,7 @@ def join_cells(joint: CellJoin, pools: Mapping[int, Entries], shapes: Sequence[t
         shapes: (M, r, c) of every pool.
 
     Returns:
-        S-parameters of the results: row and column to (batch, M or 1) values; missing entries are zero.
+        Row and column to (batch, M or 1) values of the results; missing entries are zero.
 
     Raises:
         SingularError: A join creates a resonance without loss.

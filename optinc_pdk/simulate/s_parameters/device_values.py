@@ -32,10 +32,10 @@ class DeviceValues:
 
     Attributes:
         structure: Optical structure of the circuit.
-        devices: Component index to (K or 1, W or 1, I or 1, p, p) S-parameters of its I instances with all heaters off.
+        devices: Component index to (K, W, I, p, p) S-parameters of its I instances with all heaters off.
         heat: (K, H) phase factors exp(iφ) of the heated waveguides.
-        guides: (K or 1, W or 1, ports) field transmission of each net at one of its two ports, and 1 at the other. None
-            if no waveguide has a length.
+        guides: (K, W, ports) field transmission of each net at one of its two ports, and 1 at the other. None if no
+            waveguide has a length.
         wavelengths: Number of wavelengths, W.
     """
 
@@ -51,24 +51,24 @@ class DeviceValues:
         return int(self.heat.shape[0]) * self.wavelengths
 
     def patterns(self) -> dict[int, Bools]:
-        """Return, by component index, the (p, p) boolean mask of S-parameters that are nonzero in any case."""
+        """Return, by component index, the (p, p) mask of S-parameters that are nonzero in any case."""
         return {number: np.asarray((np.abs(s) > NEGLIGIBLE).any(axis=(0, 1, 2))) for number, s in self.devices.items()}
 
     def one_way(self) -> str | None:
-        """Return the name of the first component that is not reciprocal; None if all are reciprocal."""
+        """Return the name of the first component that is not reciprocal, if there is one."""
         for number, s in self.devices.items():
             if np.abs(s - s.swapaxes(-1, -2)).max(initial=0.0) > RECIPROCAL:
                 return self.structure.devices[number].name
         return None
 
     def entries(self, cases: Ints) -> dict[int, Entries]:
-        """Return the S-parameters of the devices for selected cases, with heater phases and waveguides included.
+        """Return the nonzero S-parameters of devices for selected cases, with heater phases and waveguides included.
 
         Args:
-            cases: (batch,) indices of the cases; case k W + w is bias k at wavelength w.
+            cases: (batch,) indices; case k W + w is bias k at wavelength w.
 
         Returns:
-            Component index to the nonzero S-parameters by row and column, (batch, I or 1) each.
+            Component index to the S-parameters by row and column, (batch, I or 1) each.
         """
         bias, wavelength = np.divmod(cases, self.wavelengths)
         guides = None if self.guides is None else _of_cases(self.guides, bias, wavelength)
@@ -109,10 +109,8 @@ def circuit_values(
         phases: (K, H) heater phases in rad.
         wavelengths_nm: (W,) wavelengths.
         process: Process of the cards.
-        devices: Component name to S-parameters that replace the card's, with all heaters off; they broadcast to
-            (K, W, I, p, p).
-        guides: Field transmissions of the flat circuit's nets, which broadcast to (K, W, nets). By default they follow
-            from the lengths of the waveguides.
+        devices: See :func:`.s_matrices`.
+        guides: See :func:`.s_matrices`.
 
     Raises:
         ModelError: A device has no model, or a wavelength is outside its range.
@@ -198,11 +196,7 @@ def _guides(
 
 
 def check_ports(structure: CircuitOptics, process: Process) -> None:
-    """Check that ports and the widths of joined waveguides agree with the device cards.
-
-    Raises:
-        NetlistError: They differ; the message states instance, port and value.
-    """
+    """Raise NetlistError if ports or the widths of joined waveguides differ from the device cards."""
     flat = structure.circuit
     width = np.full(structure.ports, float(process.guide.width_um))
     kinds = {kind.name: kind.optical for kind in flat.kinds}
@@ -234,13 +228,7 @@ def port_name(structure: CircuitOptics, port: int) -> str:
 
 
 def singular_error(structure: CircuitOptics, wavelength_nm: float, port: int) -> InputError:
-    """Build the error for a circuit with a lossless resonance; its message states a port within the resonance.
-
-    Args:
-        structure: Optical structure of the circuit.
-        wavelength_nm: Wavelength of the resonance.
-        port: Index of an optical port within the resonance.
-    """
+    """Build the error for a lossless resonance, whose message states an optical port within the resonance."""
     return InputError(
         f"circuit {structure.circuit.name!r} is singular at {wavelength_nm:g} nm, a lossless resonance: light is "
         f"trapped at {port_name(structure, port)}; give its guides or devices some loss"

@@ -25,14 +25,11 @@ _LAYER = re.compile(r"(?:lo_|carrier_)?l(\d+)(?:[bc]\d+)?(?:_|$)")
 
 
 def parse_wavelengths(text: str | None, default_nm: float) -> Floats:
-    """Parse wavelengths in nm, and return them ascending and without duplicates.
+    """Parse wavelengths in nm, and return them, (W,), ascending and without duplicates.
 
     Args:
         text: ``"1550"``, ``"1549,1550"`` or ``"1540:1560:5"`` (first, last, step); None for the default.
-        default_nm: Default wavelength in nm.
-
-    Returns:
-        (W,) wavelengths in nm.
+        default_nm: Default wavelength.
 
     Raises:
         InputError: The text has another form, or the wavelengths are not positive or more than ``MAX_WAVELENGTHS``.
@@ -57,11 +54,7 @@ def parse_wavelengths(text: str | None, default_nm: float) -> Floats:
 
 
 def parse_ports(text: str) -> tuple[str, ...]:
-    """Parse labels separated by commas, such as ``"in_r0,out_r0"``.
-
-    Raises:
-        InputError: A label is empty or occurs twice.
-    """
+    """Parse labels separated by commas, such as ``"in_r0,out_r0"``; InputError if one is empty or occurs twice."""
     ports = tuple(part.strip() for part in text.split(","))
     if not all(ports) or len(set(ports)) < len(ports):
         raise InputError(f"ports {text!r}: give labels of fibres separated by commas, each once")
@@ -77,21 +70,7 @@ def port_scattering(
     ground: SharedGround | None = None,
     progress: Progress | None = None,
 ) -> Scattering:
-    """Calculate only the S-parameters between the given labels.
-
-    Args:
-        circuit: The circuit.
-        bias: Bias of its heaters.
-        wavelengths_nm: (W,) wavelengths.
-        process: Process of the cards.
-        ports: Labels of the result, in this order.
-        ground: Ground network of the heaters; ideal grounds if None.
-        progress: Called with the numbers of finished and of all wavelengths.
-
-    Raises:
-        NetlistError: The circuit lacks a label, or circuit and bias do not belong together.
-        ModelError: A device has no model, or a wavelength is outside its range.
-    """
+    """Calculate the S-parameters between given labels, in this order; other arguments as for `scattering`."""
     found = scattering(circuit, bias, wavelengths_nm, process, ground=ground, labels=ports, progress=progress)
     return Scattering(found.wavelengths_nm, tuple(ports), found.between(ports, ports), found.modulators, found.leak)
 
@@ -107,22 +86,7 @@ def block_scattering(
     """Calculate the S-parameters of every layer's linear block, between the labels of the layer and the carrier.
 
     Labels determine the layer (``l<i>_…``, ``l<i>b<j>_…``, ``in_…``, ``out_…``). A circuit without such labels is one
-    block with all its labels.
-
-    Args:
-        circuit: The circuit.
-        bias: Bias of its heaters.
-        wavelengths_nm: (W,) wavelengths.
-        process: Process of the cards.
-        ground: Ground network of the heaters; ideal grounds if None.
-        progress: Called with the numbers of finished and of all wavelengths.
-
-    Returns:
-        S-parameters of each layer.
-
-    Raises:
-        NetlistError: Circuit and bias do not belong together.
-        ModelError: A device has no model, or a wavelength is outside its range.
+    block with all its labels. Arguments and errors are those of `scattering`.
     """
     whole = scattering(circuit, bias, wavelengths_nm, process, ground=ground, progress=progress)
     layers = {label: int(found[1]) for label in whole.labels if (found := _LAYER.match(label))}
@@ -148,11 +112,7 @@ def refuse_unknown_ending(path: str | Path) -> None:
 
 
 def check_port_count(path: str | Path, sizes: Sequence[int]) -> None:
-    """Check that a Touchstone file can hold S-matrices of these sizes; every other file can.
-
-    Args:
-        path: File to write.
-        sizes: Number of ports of each block.
+    """Check that a Touchstone file can hold blocks of these numbers of ports; every other file can.
 
     Raises:
         InputError: The file name ends in ``.sNp``, and there are several blocks or another number of ports than N.
@@ -168,20 +128,14 @@ def check_port_count(path: str | Path, sizes: Sequence[int]) -> None:
 
 
 def write_scattering(wavelengths_nm: Floats, blocks: list[Scattering], path: str | Path) -> None:
-    """Write S-matrices to a .npz or Touchstone file.
+    """Write the S-matrices of blocks at (W,) wavelengths to a .npz or Touchstone file.
 
     A .npz file has ``wavelengths_nm`` and, for each block i, ``blocks.<i>.s[wavelength, out, in]`` and
     ``blocks.<i>.ports``. A file name that ends in ``.sNp`` selects the Touchstone format, which holds one block of N
     ports.
 
-    Args:
-        wavelengths_nm: (W,) wavelengths.
-        blocks: S-parameters of each block at these wavelengths.
-        path: The file.
-
     Raises:
-        InputError: The ending is unknown, or a Touchstone file would need several blocks or another number of ports
-            than N.
+        InputError: The ending is unknown, or a Touchstone file would need several blocks or another number of ports.
     """
     ports = port_count(Path(path))
     if ports is not None:

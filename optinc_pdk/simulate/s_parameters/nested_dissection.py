@@ -18,7 +18,7 @@ resonance between the two, so no pivoting across blocks is needed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,13 +41,13 @@ PIVOTS = 6
 
 @dataclass(frozen=True, eq=False)
 class StarSide:
-    """First or second blocks of M joins, with the order of their ports.
+    """First or second blocks of M joins; in the order of rows and columns, those of the joined ports are last.
 
     Attributes:
         pool: Index of the blocks' pool.
         slot: (M,) indices of the blocks within the pool.
-        rows: (M, r) order of the rows; those of the joined ports are last.
-        cols: (M, c) order of the columns; those of the joined ports are last.
+        rows: (M, r) order of the rows.
+        cols: (M, c) order of the columns.
     """
 
     pool: int
@@ -77,27 +77,17 @@ class StarJoin:
 
 @dataclass(frozen=True, eq=False)
 class JoinRound:
-    """Joins that do not depend on each other.
-
-    Attributes:
-        stars: The joins.
-        shapes: Pool index to (M, r, c), for the pools that hold the results.
-    """
+    """Joins that do not depend on each other, and the (M, r, c) of the pools that hold their results."""
 
     stars: tuple[StarJoin, ...]
     shapes: Mapping[int, tuple[int, int, int]]
 
 
 def plan_round(assembly: BlockAssembly, a: Ints, b: Ints) -> tuple[JoinRound, Ints]:
-    """Plan the joins of pairs of blocks.
-
-    Args:
-        assembly: Blocks of the circuit; updated in place, as if the joins were done.
-        a: (pairs,) indices of the first blocks.
-        b: (pairs,) indices of the second blocks.
+    """Plan the joins of pairs of blocks, (pairs,) numbers each; the assembly is updated as if they were done.
 
     Returns:
-        The round, and the (pairs,) indices of the new blocks.
+        The round, and the (pairs,) numbers of the new blocks.
     """
     swapped = assembly.pool[a] > assembly.pool[b]
     a, b = np.where(swapped, b, a), np.where(swapped, a, b)
@@ -119,7 +109,7 @@ def plan_round(assembly: BlockAssembly, a: Ints, b: Ints) -> tuple[JoinRound, In
         target, start = len(assembly.pools), 0
         for _, star, pool in results:
             assembly.owner[star.ports] = assembly.owner[assembly.partner[star.ports]] = UNCONNECTED
-            stars.append(StarJoin(star.a, star.b, star.ports, target, start))
+            stars.append(replace(star, target=target, start=start))
             start += pool.rows.shape[0]
         shapes[target] = (start, *shape)
         new[np.concatenate([members for members, _, _ in results])] = assembly.add(
@@ -240,15 +230,12 @@ def _inverse(system: Complexes, star: StarJoin) -> Complexes:
 
 
 def plan_dissection(assembly: BlockAssembly) -> list[JoinRound]:
-    """Plan the joins that reduce every knot, a set of blocks between which light passes back and forth, to one block.
+    """Plan the rounds of joins, in order, that reduce every knot to one block.
 
     Afterwards no wave returns to a block that it has passed.
 
     Args:
         assembly: Blocks of the circuit; updated in place, as if the joins were done.
-
-    Returns:
-        Rounds of independent joins, in order of execution.
     """
     knot = _knots(assembly)
     blocks = np.flatnonzero(knot != UNCONNECTED)

@@ -42,7 +42,7 @@ class PropagationStep:
     """One batched matrix product: all kernels of one level and one shape.
 
     Attributes:
-        shape: Numbers of rows and columns of the kernels.
+        shape: Numbers of rows and columns, r and c, of the kernels.
         start: Index of the first kernel among all kernels of this shape.
         stop: Index after the last kernel.
         reads: (kernels, c) slots of the waves that the kernels read.
@@ -60,8 +60,7 @@ class PropagationStep:
 class PropagationPlan:
     """Plan of the propagation of light through a circuit.
 
-    A kernel is a dense part of a block's S-matrix, see ``KernelPool``. A slot is a memory location of
-    one wave. A column is one excitation of the circuit.
+    A slot is a memory location of one wave. A column is one excitation of the circuit.
 
     Attributes:
         kernels: The kernels, by pool.
@@ -93,10 +92,10 @@ class PropagationPlan:
 
 
 def plan_propagation(assembly: BlockAssembly, outs: Ints, ins: Ints, reciprocal: bool) -> PropagationPlan:
-    """Plan the propagation of light through blocks.
+    """Plan the propagation of light through blocks such that no wave returns to a block that it has passed.
 
     Args:
-        assembly: Blocks of the circuit, such that no wave returns to a block that it has passed.
+        assembly: Blocks of the circuit.
         outs: (O,) ports at which light is detected.
         ins: (I,) ports at which light enters.
         reciprocal: Whether all blocks are reciprocal. If so, parts of the graph that are the reverse of other parts are
@@ -136,10 +135,7 @@ def plan_propagation(assembly: BlockAssembly, outs: Ints, ins: Ints, reciprocal:
 
 
 def _reverse_paths(flow: WaveGraph, reads: Ints, writes: Ints, part: Ints, outs: Ints, ins: Ints) -> tuple[Bools, Ints]:
-    """(waves,) boolean mask of parts that are the reverse of other parts; and their paths, as ``mirrored``.
-
-    Of two such parts it is the one with the higher number.
-    """
+    """(waves,) mask of parts that are the reverse of parts with a lower number; and their paths, as ``mirrored``."""
     read, written = (np.zeros(flow.waves, dtype=bool) for _ in range(2))
     read[reads[:, 1]] = True
     written[writes[:, 1]] = True
@@ -247,16 +243,13 @@ def _steps(kernels: list[KernelPool], placed: _Placed, slot: Ints) -> list[Propa
 def propagate_light(
     transfer: PropagationPlan, cells: Mapping[int, Entries], knots: Mapping[int, Complexes], batch: int
 ) -> Complexes:
-    """Calculate the S-parameters of a circuit by propagating light through its blocks.
+    """Calculate the (batch, outputs, inputs) S-parameters of a circuit by propagating light through its blocks.
 
     Args:
         transfer: The plan.
         cells: S-parameters of reduced cells and devices, by pool: row and column to (batch, M or 1) values.
         knots: (batch, M, r, c) S-parameters of reduced knots, by pool.
         batch: Number of cases.
-
-    Returns:
-        (batch, outputs, inputs) field amplitudes.
     """
     kernels = {shape: np.zeros((batch, count, *shape), dtype=np.complex128) for shape, count in transfer.counts.items()}
     for each, (members, place) in zip(transfer.kernels, transfer.places, strict=True):
@@ -290,9 +283,9 @@ class ScatteringPlan:
         structure: Optical structure of the circuit.
         outs: Labels at which light is detected.
         ins: Labels at which light enters.
-        patterns: Component index to (p, p) boolean mask of the device S-parameters that may differ from zero.
+        patterns: Component index to (p, p) mask of the device S-parameters that may differ from zero.
         reciprocal: Whether the plan is valid for reciprocal devices only.
-        leaves: Devices of the first pools, one entry for each of these pools.
+        leaves: Devices of the first pools.
         shapes: (M, r, c) of every pool: number of blocks, outgoing waves, incoming waves.
         joints: Joins that reduce the cells, in order.
         rounds: Joins within the knots, in order.
@@ -322,15 +315,9 @@ def plan_circuit(
     ins: tuple[str, ...],
     reciprocal: bool = False,
 ) -> ScatteringPlan:
-    """Plan the simulation of a circuit.
+    """Plan the simulation of a circuit; arguments are the attributes of :class:`ScatteringPlan`.
 
-    Args:
-        structure: Optical structure of the circuit.
-        patterns: Component index to (p, p) boolean mask of the device S-parameters that may differ from zero.
-        outs: Labels at which light is detected.
-        ins: Labels at which light enters.
-        reciprocal: Whether all devices are reciprocal. If so, S-parameters that follow from others by reciprocity are
-            copied instead of calculated.
+    If all devices are reciprocal, S-parameters that follow from others by reciprocity are copied instead of calculated.
 
     Raises:
         NetlistError: The circuit lacks a label.
@@ -392,15 +379,12 @@ def _numbers(
 
 
 def evaluate(plan: ScatteringPlan, devices: Mapping[int, Entries], batch: int) -> Complexes:
-    """Calculate the S-parameters of a circuit from those of its devices, following a plan.
+    """Calculate the (batch, outs, ins) S-parameters of a circuit from those of its devices.
 
     Args:
         plan: The plan.
-        devices: S-parameters by component index: row and column to (batch, I or 1) values.
+        devices: Component index to row and column to (batch, I or 1) S-parameters.
         batch: Number of cases.
-
-    Returns:
-        (batch, outs, ins) field amplitudes.
 
     Raises:
         SingularError: A resonance without loss traps light.

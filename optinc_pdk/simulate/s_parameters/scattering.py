@@ -32,8 +32,8 @@ _SAMPLE_DIMENSIONS = 5
 class Scattering:
     """S-parameters between the fibres, photodiodes and modulators of a circuit.
 
-    A row is an output: the field that leaves a fibre, the field that enters a photodiode, or the field that leaves a
-    modulator at full transmission. A column is an input: a field of 1 that a fibre launches or that leaves a modulator.
+    A row is an output: the field that leaves a fibre, that enters a photodiode, or that leaves a modulator at full
+    transmission. A column is an input: a field of 1 that a fibre launches or that leaves a modulator.
 
     Attributes:
         wavelengths_nm: (W,) wavelengths.
@@ -62,15 +62,12 @@ class Scattering:
         return self.s[:, [place[label] for label in outs]][:, :, [place[label] for label in ins]]
 
     def strength(self, labels: Sequence[str], steady: Mapping[str, float]) -> Complexes:
-        """Return the fields of sources at amplitude 1: the launched one of a fibre, the transmitted one of a modulator.
+        """Return the (W, labels) fields of sources at amplitude 1: launched by a fibre, transmitted by a modulator.
 
         Args:
             labels: Labels of the sources.
-            steady: Field amplitude in each fibre that launches the unmodulated carrier, see `Board.launched`. Other
+            steady: Field amplitude in each fibre that launches the unmodulated carrier, see `Board.launched`; other
                 fibres launch 1.
-
-        Returns:
-            (W, labels) field amplitudes.
         """
         strength = np.ones((len(self.wavelengths_nm), len(labels)), dtype=np.complex128)
         strength *= [steady.get(label, 1.0) for label in labels]
@@ -93,28 +90,23 @@ def scattering(
     labels: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Scattering:
-    """Calculate the S-parameters between the fibres, photodiodes and modulators of a circuit.
+    """Calculate the S-parameters between the fibres, photodiodes and modulators of a circuit, with sorted labels.
 
     Args:
-        circuit: The circuit, flat or hierarchical. Waveguides have lengths if it was extracted from a layout, otherwise
-            0.
-        drive: A bias, or heater phases in rad by pad label; see
-            :func:`optinc_pdk.simulate.heater_drive.heater_phases`.
+        circuit: Flat or hierarchical. Waveguides have lengths if it was extracted from a layout, otherwise 0.
+        drive: A bias, or heater phases in rad by pad label; see :func:`optinc_pdk.simulate.heater_phases`.
         wavelengths_nm: (W,) wavelengths in nm, or one wavelength.
         process: Process of the cards.
         unbiased: Phase in rad of heaters that are missing from ``drive``; if None, a missing heater is an error.
         ground: Ground network of the heaters; ideal grounds if None.
-        labels: Labels between which S-parameters are calculated; all labels if None.
+        labels: Labels between which S-parameters are calculated; all if None.
         progress: Called with the numbers of finished and of all wavelengths.
-
-    Returns:
-        The S-parameters; labels are sorted.
 
     Raises:
         NetlistError: Optical ports are open, heaters have no drive, channels or labels are unknown, or ports or widths
             differ from the cards'.
         ModelError: A device has no model, or a wavelength is outside its range.
-        InputError: The circuit is singular: it has a lossless resonance at this wavelength.
+        InputError: The circuit has a lossless resonance at a wavelength.
     """
     validate_type("scattering: circuit", circuit, Circuit)
     validate_type("scattering: drive", drive, Bias | Mapping)
@@ -125,10 +117,22 @@ def scattering(
     structure = analyse(circuit)
     phases = heater_phases(structure, drive, process, unbiased=unbiased, ground=ground)
     selected = structure.labels if labels is None else tuple(sorted(set(labels)))
-    plan = prepare(structure, wavelengths, process, outs=selected, ins=selected)
+    return _scattering(structure, phases, wavelengths, process, selected, progress)
+
+
+def _scattering(
+    structure: CircuitOptics,
+    phases: Floats,
+    wavelengths: Floats,
+    process: Process,
+    labels: tuple[str, ...],
+    progress: Progress | None,
+) -> Scattering:
+    """S-parameters between some labels at (H,) heater phases."""
+    plan = prepare(structure, wavelengths, process, outs=labels, ins=labels)
     s = s_matrices(plan, phases, wavelengths, process, progress=progress)[0]
-    modulators = tuple(label for label in structure.modulators if label in set(selected))
-    return Scattering(wavelengths, selected, s, modulators, modulator_leak(process))
+    modulators = tuple(label for label in structure.modulators if label in set(labels))
+    return Scattering(wavelengths, labels, s, modulators, modulator_leak(process))
 
 
 def modulator_leak(process: Process) -> float:
@@ -151,11 +155,10 @@ def prepare(
 
     Args:
         structure: Optical structure of the circuit.
-        wavelengths_nm: (W,) wavelengths in nm, or one wavelength. They determine which S-parameters of devices are
-            zero.
+        wavelengths_nm: (W,) wavelengths in nm, or one; they determine which S-parameters of devices are zero.
         process: Process of the cards.
-        outs: Labels at which light is detected; all labels if None.
-        ins: Labels at which light enters; all labels if None.
+        outs: Labels at which light is detected; all if None.
+        ins: Labels at which light enters; all if None.
         devices: S-parameters that replace the cards', as in :func:`s_matrices`.
 
     Raises:
@@ -184,7 +187,7 @@ def s_matrices(
     guides: Complexes | None = None,
     progress: Progress | None = None,
 ) -> Complexes:
-    """Calculate the S-parameters of a circuit for many biases or samples at many wavelengths.
+    """Calculate the (K, W, outs, ins) field amplitudes of a circuit for K biases or samples at W wavelengths.
 
     Apart from the result, memory is bounded by ``CHUNK_NUMBERS``.
 
@@ -199,13 +202,10 @@ def s_matrices(
             from the lengths of the waveguides.
         progress: Called with the numbers of finished and of all cases, of which there are K · W.
 
-    Returns:
-        (K, W, outs, ins) field amplitudes.
-
     Raises:
         ModelError: A device has no model, or a wavelength is outside its range.
         NetlistError: Given values have a wrong shape.
-        InputError: The circuit is singular; or S-parameters that were zero or reciprocal in
+        InputError: The circuit has a lossless resonance; or S-parameters that were zero or reciprocal in
             :func:`prepare` no longer are.
     """
     heater_phase = np.atleast_2d(np.asarray(phases, dtype=np.float64))
@@ -274,35 +274,28 @@ def set_scattering(
     labels: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Scattering:
-    """Calculate the S-parameters of a circuit for voltages or phases that are set at its pads.
+    """Calculate the S-parameters of a circuit for voltages or phases that are set at its pads; other heaters are off.
 
     Args:
-        circuit: The circuit, flat or hierarchical.
-        settings: Voltages or phases by pad label; heaters that none of them names are off.
+        circuit: Flat or hierarchical.
+        settings: Voltages or phases by pad label.
         wavelengths_nm: (W,) wavelengths in nm, or one wavelength.
         process: Process of the cards.
         labels: Labels between which S-parameters are calculated, in this order; all, sorted, if None.
         progress: Called with the numbers of finished and of all wavelengths.
 
-    Returns:
-        The S-parameters.
-
     Raises:
         NetlistError: Optical ports are open, the length of a guide is unknown, or ports or widths differ from the
             cards'.
         ModelError: A device has no model, or a wavelength is outside its range.
-        InputError: A setting names no heater, or the circuit is singular: it has a lossless resonance.
+        InputError: A setting names no heater, or the circuit has a lossless resonance.
     """
     flat = flatten(circuit)
     _refuse_unknown_lengths(flat)
     optics = analyse(without_heater_pads(flat))
     phases = set_phases(flat, optics, settings, process)
     selected = optics.labels if labels is None else tuple(labels)
-    wavelengths = np.atleast_1d(np.asarray(wavelengths_nm, dtype=np.float64))
-    plan = prepare(optics, wavelengths, process, outs=selected, ins=selected)
-    s: Complexes = s_matrices(plan, phases, wavelengths, process, progress=progress)[0]
-    modulators = tuple(label for label in optics.modulators if label in set(selected))
-    return Scattering(wavelengths, selected, s, modulators, modulator_leak(process))
+    return _scattering(optics, phases, _wavelengths(wavelengths_nm), process, selected, progress)
 
 
 def _refuse_unknown_lengths(circuit: Circuit) -> None:

@@ -30,10 +30,10 @@ class CircuitEntries:
 
     Attributes:
         structure: Optical structure of the circuit.
-        wavelength_nm: Wavelength in nm.
+        wavelength_nm: Wavelength.
         row: Port of each entry's equation, sorted by part.
         column: Port of each entry's wave.
-        cold: The entries with all heaters off.
+        cold: The entries.
         heater: Number of the heater whose phase turns each entry; -1 for none.
         first: (parts + 1,) index of the first entry of each part.
         outer: Row, column, value and heater of the entries that lead out of fibres.
@@ -85,24 +85,14 @@ def _turn(phases: Floats, heater: Ints) -> Complexes:
 
 @dataclass(eq=False)
 class PartSystems:
-    """Linear systems (1 - C S) a = e of the parts of a circuit, each factorised when it is first used.
-
-    Attributes:
-        entries: Entries of the systems.
-        phases: (H,) heater phases in rad.
-        factors: LU factors of the parts used so far, SuperLU objects.
-    """
+    """Linear systems (1 - C S) a = e of the parts of a circuit at (H,) phases, factorised at their first use."""
 
     entries: CircuitEntries
     phases: Floats
     factors: dict[int, Any] = field(default_factory=dict)
 
     def factorised(self, part: int) -> Any:
-        """Return the LU factors of a part.
-
-        Raises:
-            InputError: The part is singular.
-        """
+        """Return the LU factors of a part, a SuperLU object; raise InputError if the part is singular."""
         if part not in self.factors:
             self.factors[part] = _factorise(self._system(part), self.entries, part)
         return self.factors[part]
@@ -130,8 +120,8 @@ class FieldSolution:
     Attributes:
         structure: Optical structure of the circuit.
         systems: Linear systems of its parts; C connects ports, S holds the device S-matrices.
-        entry: (labels,) port at which the light of each label enters the circuit: the port of a fibre, or the port next
-            to a modulator or photodiode.
+        entry: (labels,) port at which the light of each label enters: that of a fibre, or the one next to a modulator
+            or photodiode.
         launched: (labels,) field transmission of the waveguide in front of that port; 1 for fibres.
         leaving: Sparse (labels, ports) matrix from the waves into the devices to the fields at the labels.
         heated: (H,) field transmission of each heated waveguide at its phase.
@@ -147,22 +137,16 @@ class FieldSolution:
     guides: Complexes
 
     def fields(self, labels: Sequence[str]) -> Complexes:
-        """Compute the waves into all devices for unit light launched at each of the given labels.
+        """Compute the (ports, labels) waves into devices for unit light launched at each label; see :meth:`fields_at`.
 
         For a photodiode this is its adjoint field, as if it emitted light.
-
-        Returns:
-            (ports, labels) wave that enters a device at each port.
-
-        Raises:
-            NetlistError: The circuit lacks a label.
         """
         return self.fields_at(np.arange(self.structure.ports), [(label,) for label in labels])
 
     def fields_at(
         self, ports: Ints, sources: Sequence[Sequence[str]], strength: Mapping[str, complex] | None = None
     ) -> Complexes:
-        """Compute the waves into devices at some ports; only the parts that the light enters are solved.
+        """Compute the (p, sources) waves into devices at p ports; only the parts that the light enters are solved.
 
         Memory is that of the result and of a few columns of one part.
 
@@ -170,9 +154,6 @@ class FieldSolution:
             ports: (p,) ports.
             sources: Labels of each source; the labels of one source launch light together.
             strength: Field that a label launches; 1 for labels that it does not contain.
-
-        Returns:
-            (p, sources) waves.
 
         Raises:
             NetlistError: The circuit lacks a label.
@@ -213,11 +194,7 @@ class FieldSolution:
         return waves
 
     def modulator_fields(self, carrier: Mapping[str, float]) -> dict[str, complex]:
-        """Return the field of each modulator at amplitude 1, by label.
-
-        Args:
-            carrier: Field amplitude in each fibre that launches the unmodulated carrier.
-        """
+        """Return the field of each modulator at amplitude 1, by label, for field amplitudes in the carrier's fibres."""
         modulators = self.structure.modulators
         if not modulators:
             return {}
@@ -239,7 +216,7 @@ class FieldSolution:
         return out
 
     def derivative(self, out: Complexes, into: Complexes, heaters: Ints) -> Complexes:
-        """Compute the derivatives dS[o, i]/dφ of S-parameters by the phases of h heaters.
+        """Compute the (h, O, I) derivatives dS[o, i]/dφ, per rad, of S-parameters by the phases of h heaters.
 
         S[o, i] depends on one heater only through its two-port. The derivative is therefore the adjoint field of o
         times the change of the two-port times the field of i, with one product for each direction of light. It is exact
@@ -249,9 +226,6 @@ class FieldSolution:
             out: (h, 2, O) fields at the heaters' ports, see :meth:`at_heaters`, for light launched into each output.
             into: (h, 2, I) the same for each input.
             heaters: (h,) indices of the heaters.
-
-        Returns:
-            (h, O, I) derivatives per rad.
         """
         slope = 1j * self.heated[heaters, np.newaxis, np.newaxis]
         there = out[:, 1, :, np.newaxis] * into[:, 0, np.newaxis, :]
@@ -299,11 +273,7 @@ def circuit_entries(
     devices: Mapping[str, Complexes] | None = None,
     guides: Complexes | None = None,
 ) -> CircuitEntries:
-    """Compute the entries of a circuit's linear systems at one wavelength, for any phases; arguments as for `solve`.
-
-    Raises:
-        ModelError: A device has no model, or a wavelength is outside its range.
-    """
+    """Compute the entries of a circuit's linear systems for any phases; arguments and errors as for :func:`solve`."""
     check_ports(structure, process)
     n = structure.ports
     leaving, arriving, value, heater = _device_entries(structure, wavelength_nm, process, devices or {})

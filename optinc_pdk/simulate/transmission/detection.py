@@ -133,7 +133,7 @@ class DetectionMatrix:
         return shape.readings_of_powers([self.power(driven), both, self.power(missing)])
 
     def instants(self, light: Floats, noise: Noise) -> Floats:
-        """Return the (B · SAMPLES, D) light that the detectors see at all instants of B symbols, without noise.
+        """Return the (B · SAMPLES, D) noiseless light that the detectors see at all instants of B symbols.
 
         Args:
             light: (B, F) source amplitudes of consecutive symbols.
@@ -192,10 +192,7 @@ class HiddenLayer:
     source: slice
 
     def difference(self, power: Floats) -> Floats:
-        """Return the (B, n) detected differences, offsets included, for (B, 2 d) readings.
-
-        The difference of a neuron is Σ plus - balance · Σ minus + offset, with the sums over the pairs of its row.
-        """
+        """Return the (B, n) detected differences, offsets included, for (B, 2 d) readings."""
         pairs = power.shape[1] // 2
         plus, minus = self._by_row(power[:, :pairs]), self._by_row(power[:, pairs:])
         # in place: for thousands of words, new arrays take as long as the arithmetic
@@ -210,6 +207,11 @@ class HiddenLayer:
         """(r,) weight of the negative detectors of each row: that of its neurons, which have the same."""
         first = np.array([np.argmax(self.row == row) for row in range(self.starts.size)], dtype=np.int64)
         return self.balance[first]
+
+    @property
+    def row_of_pair(self) -> Ints:
+        """(d,) row of each pair of detectors."""
+        return np.repeat(np.arange(self.starts.size), np.diff(self.starts, append=self.detection.feed.detectors // 2))
 
     def _by_row(self, values: Floats) -> Floats:
         """(B, r) sums over each row's pairs of (B, d) values per pair."""
@@ -331,15 +333,9 @@ class _Optics:
 
 
 def receiver_fields(scattering: Scattering, board: Board, wavelength: int = 0) -> Complexes:
-    """Return the fields at the receivers from every source of the last layer at amplitude 1.
+    """Return the (receivers, J) fields at the receivers from every source of the last layer at amplitude 1.
 
-    Args:
-        scattering: S-parameters of the whole chip.
-        board: Board netlist that joins the chip's fibres.
-        wavelength: Index of the wavelength in ``scattering``.
-
-    Returns:
-        (receivers, J) fields; the J sources are the neurons of the last hidden layer, or the inputs if there is none.
+    The J sources are the neurons of the last hidden layer, or the inputs if there is none.
     """
     receivers = [label for row in board.outputs for label in row]
     optics = _Optics(scattering, board, wavelength)

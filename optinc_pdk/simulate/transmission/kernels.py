@@ -76,16 +76,7 @@ def _fill(tile: Floats, value: float) -> None:
 
 @compiled
 def _copy(source: Floats, first: int, target: Floats, shift: int, rows: int, count: int) -> None:
-    """Copies rows of a tile, from its ``first`` columns on, into the first columns of another, or the reverse.
-
-    Args:
-        source: Array to read.
-        first: First column that is read.
-        target: Array that is written.
-        shift: First column that is written.
-        rows: Number of rows.
-        count: Number of columns.
-    """
+    """Copies a number of rows and columns of a tile, from column ``first`` on, to another, from column ``shift`` on."""
     for row in range(rows):
         for w in range(count):
             target[row, shift + w] = source[row, first + w]

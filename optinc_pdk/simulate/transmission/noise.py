@@ -63,7 +63,7 @@ class Noise:
         intensity_per_hz: Relative intensity noise of the laser.
         linewidth_hz: Linewidth of the laser, full width at half maximum.
         fibre_delay_s: Delay, relative to the local oscillator, of light from a modulator off the chip.
-        chip_delay_s: Delay, relative to the local oscillator, of light from a modulator on the chip.
+        chip_delay_s: The same for a modulator on the chip.
         fibre_phase_rad: Rms phase error of a locked fibre.
         oscillator_w: Power of the local oscillator at a coherent receiver; None if the process states none.
         shape: Filters and window of the readings.
@@ -103,31 +103,20 @@ class Noise:
         return math.sqrt(self.intensity_per_hz * self.bandwidth_hz)
 
     def variance(self, power: Floats) -> Floats:
-        """Return the variance of a detector's reading at given powers, from shot and amplifier noise.
+        """Return the variance of a detector's reading from shot and amplifier noise, at powers of any shape.
 
         The unit of readings and powers is the power of a field of amplitude 1.
-
-        Args:
-            power: Optical powers, any shape.
-
-        Returns:
-            Variances, same shape.
         """
         current = 2.0 * ELECTRON_C * self.full_scale_a * power if self.shot else np.zeros_like(power)
         total: Floats = (current + self.receiver_a_per_sqrt_hz**2) * self.bandwidth_hz / self.full_scale_a**2
         return total
 
     def field_variance(self, field: Floats) -> Floats:
-        """Return the variance of a coherent receiver's reading at given fields, from shot and amplifier noise.
+        """Return the variance of a coherent receiver's reading from shot and amplifier noise, at fields of any shape.
 
         The difference of its two photocurrents is 2 R √(P_o P) for a local oscillator P_o and a signal P; both currents
-        together are R (P_o + P), and both detectors have an amplifier.
-
-        Args:
-            field: Fields in phase with the local oscillator, any shape; 1 is the field of amplitude 1.
-
-        Returns:
-            Variances, same shape.
+        together are R (P_o + P), and both detectors have an amplifier. The fields are those in phase with the local
+        oscillator; 1 is the field of amplitude 1.
 
         Raises:
             InputError: The process states no power of the local oscillator.
@@ -145,10 +134,7 @@ class Noise:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the noise as JSON-compatible data.
-
-        Without a filter, a symbol has infinitely many of its time constants: None stands for that.
-        """
+        """Return the noise as JSON-compatible data; None stands for the infinitely many time constants of no filter."""
         shape = {key: value if math.isfinite(value) else None for key, value in asdict(self.shape).items()}
         return asdict(self) | {"shape": shape}
 
@@ -171,11 +157,7 @@ class Noise:
         return max(0.0, 1.0 - (self.fibre_delay_s if fibre else self.chip_delay_s) / self.integration_s)
 
     def only(self, *kinds: Kind) -> Noise:
-        """Return a copy with the given kinds of noise only.
-
-        Args:
-            *kinds: Kinds to keep. The imperfection ``laser`` comprises ``intensity`` and ``linewidth``.
-        """
+        """Return a copy with the given kinds of noise only."""
         return replace(
             self,
             shot=self.shot and "shot" in kinds,
@@ -190,13 +172,8 @@ def path_phase_variance(linewidth_hz: float, delay_s: float, integration_s: floa
     """Return the variance in rad² of the phase difference between two paths of one laser, averaged over a window.
 
     The phase difference is the mean over the integration time T of W(t) - W(t - τ), with the delay τ and a random walk
-    W of variance 2π Δν t. The mean weights the steps of the walk by a trapezoid. The integral of the trapezoid's square
-    is τ² / T · (1 - τ / 3T) for τ ≤ T, and τ - T / 3 for τ > T.
-
-    Args:
-        linewidth_hz: Linewidth Δν of the laser, full width at half maximum.
-        delay_s: Delay τ of one path relative to the other.
-        integration_s: Integration time T.
+    W of variance 2π Δν t for the linewidth Δν, full width at half maximum. The mean weights the steps of the walk by a
+    trapezoid. The integral of the trapezoid's square is τ² / T · (1 - τ / 3T) for τ ≤ T, and τ - T / 3 for τ > T.
     """
     if delay_s <= integration_s:
         seen = delay_s**2 / integration_s * (1.0 - delay_s / (3.0 * integration_s))
@@ -230,22 +207,11 @@ def noise_of(process: Process, laser_w: float | None = None, symbol_rate_bd: flo
 def noise_choices(
     process: Process, laser_w: float | None = None, symbol_rate_bd: float | None = None
 ) -> tuple[Noise, ...]:
-    """Build a noise model for every receiver that a symbol rate may use.
+    """Build a noise model for every receiver that a symbol rate may use, from the quietest to the most open one.
 
     A receiver is an amplifier of the card and a window. Those that are both noisier and less open than another are left
     out; which of the others is best depends on the chip. The rate may exceed ``budget.symbol_rate_max_bd``, which only
-    bounds what :func:`rate_limits` returns.
-
-    Args:
-        process: Process of the cards.
-        laser_w: Power launched into every waveguide, in W; by default the card's.
-        symbol_rate_bd: Symbols per second; by default the card's.
-
-    Returns:
-        At least one noise model, from the quietest receiver to the most open one.
-
-    Raises:
-        InputError: As for :func:`noise_of`.
+    bounds what :func:`rate_limits` returns. Arguments and errors are those of :func:`noise_of`.
     """
     card, budget = _sections(process)
     laser = float(budget.laser_w) if laser_w is None else laser_w
@@ -283,20 +249,13 @@ def rate_limits(process: Process) -> tuple[float, float]:
     """Return the lowest useful and the highest possible symbol rate of a process, in Bd.
 
     The highest is that of its budget, see :func:`stated_rate_limit`, and not beyond every bandwidth.
-
-    Raises:
-        InputError: The process has no noise or no budget section.
     """
     budget = _sections(process)[1]
     return float(budget.symbol_rate_min_bd), min(stated_rate_limit(process), _fastest_hz(process))
 
 
 def stated_rate_limit(process: Process) -> float:
-    """Return the highest symbol rate in Bd that the budget of a process states; infinite if it states none.
-
-    Raises:
-        InputError: The process has no noise or no budget section.
-    """
+    """Return the highest symbol rate in Bd that the budget of a process states; infinite if it states none."""
     stated = _sections(process)[1].symbol_rate_max_bd
     return math.inf if stated is None else float(stated)
 
@@ -392,15 +351,14 @@ class NoiseDraw:
 def draw_noise(noise: Noise, feeds: Sequence[DetectionSources], first: int, count: int, seed: int) -> list[NoiseDraw]:
     """Draw the noise of consecutive words in every layer.
 
+    The noise of a word depends only on the seed and the index of the word.
+
     Args:
         noise: Noise model.
         feeds: Sources and detectors of each layer.
         first: Index of the first word.
         count: Number of words.
-        seed: Seed. The noise of a word depends only on the seed and the index of the word.
-
-    Returns:
-        The noise of these words in each layer.
+        seed: Seed.
     """
     blocks = range(first // BLOCK, -(-(first + count) // BLOCK))
     parts = [[_draw_block(noise, feed, rng) for feed in feeds] for rng in (_stream(seed, block) for block in blocks)]
@@ -432,7 +390,7 @@ def _draw_block(noise: Noise, feed: DetectionSources, rng: np.random.Generator) 
 
 
 def check_oscillator_power(process: Process, laser_w: float | None, oscillator_power: float) -> float:
-    """Return the power in each fibre that leads to local oscillators, in W, after checking it.
+    """Return the power in W in each fibre that leads to local oscillators, after checking it.
 
     Args:
         process: Process of the cards, which states the largest power of a guide.
@@ -442,13 +400,9 @@ def check_oscillator_power(process: Process, laser_w: float | None, oscillator_p
     Raises:
         InputError: The process has no noise or no budget section, or the power is more than a guide may carry.
     """
-    if process.noise is None or process.budget is None:
-        raise InputError(
-            f"process {process.name!r} has no 'noise' or no 'budget' in its process.yml: add them, or take a process "
-            "that has both"
-        )
-    laser = float(process.budget.laser_w) if laser_w is None else laser_w
-    power, most = oscillator_power * laser, float(process.noise.laser_max_w)
+    card, budget = _sections(process)
+    laser = float(budget.laser_w) if laser_w is None else laser_w
+    power, most = oscillator_power * laser, float(card.laser_max_w)
     # a ratio of powers may be rounded up
     if not LEAST_W <= power <= most * (1.0 + 1e-9):
         raise InputError(
@@ -459,12 +413,7 @@ def check_oscillator_power(process: Process, laser_w: float | None, oscillator_p
 
 
 def relative_oscillator_power(process: Process, laser_w: float | None, oscillator_w: float) -> float:
-    """Return the power in the fibres that lead to local oscillators, relative to that of a field of amplitude 1.
-
-    Args:
-        process: Process of the cards.
-        laser_w: Power of a field of amplitude 1, in W; by default the card's.
-        oscillator_w: Power in each of these fibres, in W.
+    """Return the power in each fibre that leads to local oscillators, in W, over that of a field of amplitude 1.
 
     Raises:
         InputError: As for :func:`check_oscillator_power`.

@@ -65,14 +65,7 @@ class LayerSensitivity:
 
 @dataclass(frozen=True, eq=False)
 class NoiseSensitivity:
-    """What readings of a chip change by for B words, without the amount of noise.
-
-    Attributes:
-        network: The chip on its board.
-        layers: The hidden layers.
-        differences: For each hidden layer, (B, neurons) detected differences without noise.
-        receivers: The receivers.
-    """
+    """What readings of a chip change by for B words, and (B, neurons) differences of hidden layers without noise."""
 
     network: ChipNetwork
     layers: tuple[LayerSensitivity, ...]
@@ -81,12 +74,7 @@ class NoiseSensitivity:
 
 
 def noise_sensitivity(network: ChipNetwork, light: Floats) -> NoiseSensitivity:
-    """Calculate what readings of a chip change by, to first order.
-
-    Args:
-        network: The chip on its board.
-        light: (B, sources) amplitudes of all sources, settled, without noise.
-    """
+    """Calculate what readings change by, to first order, for (B, sources) settled amplitudes without noise."""
     layers = [_sensitivity(layer.detection, _row_signs(layer), light) for layer in network.layers]
     differences = [layer.difference(layer.detection.power(layer.detection.fields(light))) for layer in network.layers]
     receivers = _sensitivity(network.receivers, np.eye(network.scale.size), light)
@@ -97,10 +85,6 @@ def reading_spread(sensitivity: NoiseSensitivity, noise: Noise) -> ReadingSpread
     """Calculate the standard deviations of all readings due to noise, to first order.
 
     Reflections into earlier layers are neglected, and so is the shift of the mean by noise.
-
-    Args:
-        sensitivity: Result of :func:`noise_sensitivity`.
-        noise: Noise model.
     """
     rows: list[Floats] = []
     network = sensitivity.network
@@ -120,11 +104,8 @@ def reading_spread(sensitivity: NoiseSensitivity, noise: Noise) -> ReadingSpread
 
 def _row_signs(layer: HiddenLayer) -> Floats:
     """(rows, D) weights of the detectors in each row's difference."""
-    pairs = layer.detection.feed.detectors // 2
-    owner = np.repeat(np.arange(layer.starts.size), np.diff(np.append(layer.starts, pairs)))
-    plus = (np.arange(layer.starts.size)[:, np.newaxis] == owner).astype(np.float64)
-    balance = np.array([layer.balance[np.argmax(layer.row == row)] for row in range(layer.starts.size)])
-    return np.hstack([plus, -balance[:, np.newaxis] * plus])
+    plus = (np.arange(layer.starts.size)[:, np.newaxis] == layer.row_of_pair).astype(np.float64)
+    return np.hstack([plus, -layer.row_balance[:, np.newaxis] * plus])
 
 
 def _slopes(layer: HiddenLayer, difference: Floats, spread: Floats) -> Floats:

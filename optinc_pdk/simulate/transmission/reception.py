@@ -132,22 +132,9 @@ def transmit(
 def receive_batches(
     symbols: ArrayLike, network: ChipNetwork, board: Board, bias: Bias, *, noise: Noise | None = None, seed: int = 0
 ) -> Iterator[ReceivedBatch]:
-    """Send symbols through a chip in batches that fit into the caches of a processor.
+    """Send symbols through a chip in batches that fit into the caches of a processor, in the order of the words.
 
-    Args:
-        symbols: As for :func:`transmit`.
-        network: The chip on its board.
-        board: Board netlist that joins the chip's fibres.
-        bias: Amplitudes of the servers.
-        noise: Noise model of laser, fibres and receivers; None for no noise.
-        seed: Seed of the noise.
-
-    Yields:
-        The batches in the order of the words.
-
-    Raises:
-        ValueError: ``symbols`` has a wrong shape.
-        UnsettledError: Amplitudes do not converge, because reflections couple the layers.
+    Arguments and errors are those of :func:`transmit`.
     """
     sent = np.asarray(symbols)
     for start in range(0, len(sent) if sent.ndim else 0, CHUNK):
@@ -165,15 +152,9 @@ def receive_batches(
 
 
 def server_amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:
-    """Convert symbols to the amplitudes with which the servers send them.
+    """Convert (B, servers, M) symbols, 0 … 3 and a fraction, to the (B, servers · M) field amplitudes that are sent.
 
-    Args:
-        symbols: (B, servers, M) levels, 0 … 3 and a fraction.
-        board: Board netlist with the servers' labels.
-        bias: Bias with the amplitude of level 3 of each input; 1 for labels that are missing in ``bias.inputs``.
-
-    Returns:
-        (B, servers · M) field amplitudes.
+    The amplitude of level 3 of each input is that of the bias; 1 for labels that are missing in ``bias.inputs``.
 
     Raises:
         ValueError: ``symbols`` has a wrong shape.
@@ -189,14 +170,11 @@ def server_amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:
 
 
 def output_fields(inputs: Amplitudes, network: ChipNetwork) -> Complexes:
-    """Return the fields in the output fibres of a chip, without noise.
+    """Return the (B, outputs) complex fields in the output fibres of a chip, without noise.
 
     Args:
         inputs: (B, inputs) amplitudes in the input fibres; complex if their phases differ from that of the carrier.
         network: The chip on its board.
-
-    Returns:
-        (B, outputs) complex fields.
 
     Raises:
         UnsettledError: Amplitudes do not converge.
@@ -313,11 +291,7 @@ def transmit_vectors(
 
 
 def check_vector_board(board: Board, task: VectorTask) -> None:
-    """Check that a board is that of the chip of a general network.
-
-    Raises:
-        InputError: It is that of a chip for words, or has other numbers of inputs and outputs.
-    """
+    """Check that a board is that of the chip of a general network; raise InputError otherwise."""
     if len(board.inputs) != 1 or not board.coherent:
         raise InputError(
             f"the chip receives words of {len(board.inputs)} servers, and the weights contain no averaging task; give "
@@ -410,14 +384,7 @@ def link_chips(first: ChipNetwork, second: ChipNetwork, send: Floats, loss_db: f
 
 
 def transmit_cascade(symbols: Ints, chips: LinkedChips) -> CascadeReception:
-    """Send symbols through N chips of level 1 and the chip of level 2.
-
-    Args:
-        symbols: (B, N, N, M) levels 0 … 3 of N² servers, those of a chip on the third axis.
-        chips: The linked chips.
-
-    Returns:
-        Output levels of both levels.
+    """Send (B, N, N, M) levels 0 … 3 of N² servers, those of a chip on the third axis, through both levels.
 
     Raises:
         UnsettledError: Amplitudes do not converge, because reflections couple the layers.

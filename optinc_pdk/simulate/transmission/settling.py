@@ -72,16 +72,9 @@ class SettledLight(NamedTuple):
 
 @lru_cache(maxsize=1)
 def settling_arrays(network: ChipNetwork) -> SettlingArrays:
-    """Return the hidden layers of a chip as arrays.
-
-    Args:
-        network: The chip on its board; it has a hidden layer.
-    """
+    """Return the hidden layers of a chip, of which there is at least one, as arrays."""
     layers = network.layers
     fields = [_dense_fields(layer.detection, network.sources) for layer in layers]
-    rows = [
-        np.repeat(np.arange(a.starts.size), np.diff(a.starts, append=a.detection.feed.detectors // 2)) for a in layers
-    ]
     receivers = _dense_fields(network.receivers, network.sources)
     return SettlingArrays(
         first=layers[0].source.start,
@@ -89,7 +82,7 @@ def settling_arrays(network: ChipNetwork) -> SettlingArrays:
         field_re=np.hstack([real for real, _ in fields]),
         field_im=np.hstack([imaginary for _, imaginary in fields]),
         detector_start=_starts([layer.detection.feed.detectors for layer in layers]),
-        row_of_pair=np.concatenate(rows),
+        row_of_pair=np.concatenate([layer.row_of_pair for layer in layers]),
         row_balance=np.concatenate([layer.row_balance for layer in layers]),
         row_start=_starts([layer.starts.size for layer in layers]),
         neuron_start=_starts([layer.gain.size for layer in layers]),
@@ -114,11 +107,7 @@ def _starts(counts: list[int]) -> Ints:
 
 
 def settle_light(inputs: Floats, network: ChipNetwork) -> SettledLight:
-    """Calculate the light of a chip after it has settled, without noise.
-
-    Args:
-        inputs: (B, inputs) amplitudes of the servers' modulators.
-        network: The chip on its board.
+    """Calculate the light of a chip after it has settled, for (B, inputs) amplitudes of the servers, without noise.
 
     Raises:
         UnsettledError: Amplitudes do not converge.
@@ -185,7 +174,7 @@ def sample_network(
 def port_powers(
     structure: CircuitOptics, samples: LightSamples, bias: Bias, process: Process, ground: SharedGround | None
 ) -> Floats:
-    """Compute the optical power that enters the devices at every port, with reflected light.
+    """Compute the (B, ports) powers that enter the devices, over that of an input of full scale, with reflected light.
 
     Args:
         structure: The circuit, driven by the DAC codes of the bias.
@@ -193,9 +182,6 @@ def port_powers(
         bias: Bias of its heaters.
         process: Process of the cards.
         ground: Ground rise that results from the heaters' currents; None for no ground rise.
-
-    Returns:
-        (B, ports) powers over that of an input of full scale.
 
     Raises:
         InputError: The circuit is singular.
@@ -211,13 +197,7 @@ def port_powers(
 
 
 def spread_rows(count: int, most: int, *, also: int | None = None) -> Ints:
-    """Return at most `most` of `count` rows, ascending: first, last, one that must be among them, others between.
-
-    Args:
-        count: Number of rows.
-        most: Number of rows that are chosen at most, 2 or more.
-        also: A row that must be among them; None for none.
-    """
+    """Return at most ``most``, 2 or more, of ``count`` rows, ascending: first, last, others between, and ``also``."""
     free = most - (also is not None)
     rows = np.unique(np.linspace(0, count - 1, min(free, count)).round().astype(np.int64))
     return rows if also is None else np.union1d(rows, [also])

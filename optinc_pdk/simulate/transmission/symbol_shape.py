@@ -52,12 +52,9 @@ class SymbolShape:
     window: float
 
     def transmitted(self, amplitudes: Floats | Complexes) -> Floats | Complexes:
-        """Return the (B · SAMPLES, F) amplitudes at all instants of B symbols that F sources send one after the other.
+        """Return the (B · SAMPLES, F) amplitudes at all instants of B symbols that are driven with (B, F) amplitudes.
 
-        The symbols repeat: the last one precedes the first.
-
-        Args:
-            amplitudes: (B, F) amplitudes that are driven.
+        The symbols follow each other and repeat: the last one precedes the first.
         """
         if self.transmitter == math.inf:
             held: Floats | Complexes = amplitudes.repeat(SAMPLES, axis=0)
@@ -70,9 +67,6 @@ class SymbolShape:
         """Return the (B, F) differences between the amplitudes at the start of B symbols and those that are driven.
 
         They decay with the time constant of the modulator. The symbols repeat: the last one precedes the first.
-
-        Args:
-            amplitudes: (B, F) amplitudes that are driven.
         """
         left = math.exp(-self.transmitter)
         # amplitude at the end of every symbol
@@ -176,9 +170,6 @@ class SymbolShape:
 
         The mean of white noise over a window w has the bandwidth 1 / 2w, and less behind a filter of time constant τ:
         1 / 2w · (1 - τ / w · (1 - exp(-w / τ))). For a short window it becomes the filter's, 1 / 4τ.
-
-        Args:
-            symbol_rate_bd: Symbols per second.
         """
         constants = self.receiver * self.window
         correction = 1.0 if constants == math.inf else 1.0 + math.expm1(-constants) / constants
@@ -244,11 +235,6 @@ def _low_pass(weights: tuple[float, float], left: float, values: Any) -> Any:
 
 
 def time_constants(bandwidths_hz: tuple[float, ...], symbol_rate_bd: float) -> float:
-    """Return the length of a symbol in time constants of several filters in series.
-
-    Args:
-        bandwidths_hz: Bandwidths of the filters at -3 dB; infinite ones do not count.
-        symbol_rate_bd: Symbols per second.
-    """
+    """Return the length of a symbol in time constants of filters in series, given by their bandwidths at -3 dB."""
     square = sum(bandwidth**-2 for bandwidth in bandwidths_hz)
     return math.inf if square == 0.0 else 2.0 * math.pi / math.sqrt(square) / symbol_rate_bd
