@@ -109,8 +109,8 @@ def circuit_values(
         phases: (K, H) heater phases in rad.
         wavelengths_nm: (W,) wavelengths.
         process: Process of the cards.
-        devices: See :func:`.s_matrices`.
-        guides: See :func:`.s_matrices`.
+        devices: See :func:`optinc_pdk.simulate.s_matrices`.
+        guides: See :func:`optinc_pdk.simulate.s_matrices`.
 
     Raises:
         ModelError: A device has no model, or a wavelength is outside its range.
