@@ -28,11 +28,10 @@ from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork, GeneralNetwork, LayerFactor
-from optinc_pdk.simulate.programming import block_targets as blocks
-from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse
+from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, with_electronics
 from optinc_pdk.simulate.programming.electronics import neuron_electronics, output_offsets, round_significant
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
-from optinc_pdk.simulate.programming.targets import LayerTarget, layer_targets
+from optinc_pdk.simulate.programming.targets import LayerTarget, block_targets, layer_targets, part_targets
 from optinc_pdk.studies.calibration.heater_model import HeaterModel, design_heater_model, measure_efficiencies
 from optinc_pdk.studies.calibration.layer_tuning import (
     RESTARTS,
@@ -159,7 +158,7 @@ def calibrate_network(
         ValueError: Chip, bench and network do not belong together.
     """
     session = _network_session(laboratory, chip, network, factors)
-    heaters, parts = session.heaters, session.bench_layers(blocks.part_targets(session.problem.targets))
+    heaters, parts = session.heaters, session.bench_layers(part_targets(session.problem.targets))
     efficiency = session.efficiencies(heaters.quantise(chip.voltage_v))
     found = list(program_by_twin(laboratory, session.problem, parts, heaters, efficiency))
     best, fitted_heaters = min(found, key=lambda one: _total(one[0].sizes))
@@ -391,7 +390,7 @@ def _trimmed(context: TuningContext, start: EvaluatedSetting) -> EvaluatedSettin
 
 @dataclass(frozen=True, eq=False)
 class _NetworkSession(_Session):
-    """Calibration of the chip of a general network; its layers may be in parts, see :func:`blocks.part_targets`."""
+    """Calibration of the chip of a general network; its layers may be in parts, see :func:`part_targets`."""
 
     network: GeneralNetwork
 
@@ -407,11 +406,11 @@ class _NetworkSession(_Session):
             return detection_coefficients(self.layers[target.index], responses[target.index])
 
         whole = self.problem.targets
-        return self.bench_layers(blocks.with_electronics(whole, blocks.part_targets(whole), detect))
+        return self.bench_layers(with_electronics(whole, part_targets(whole), detect))
 
     def efficiencies(self, voltage_v: Floats) -> Floats:
         """Measure the (H,) efficiencies of the heaters around (H,) voltages, one heater of every block at a time."""
-        layers = self.bench_layers(blocks.block_targets(self.problem.targets))
+        layers = self.bench_layers(block_targets(self.problem.targets))
         return measure_efficiencies(self.laboratory, layers, self.heaters, voltage_v)
 
     def setting(self, state: MeasuredSetting) -> ChipSetting:
