@@ -16,7 +16,7 @@ from optinc_pdk.simulate.programming.detection_jacobian import (
     linear_response,
     residual,
     row_scales,
-    with_electronics,
+    with_shared_electronics,
 )
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, solve_fields
 from optinc_pdk.simulate.programming.targets import block_targets, layer_targets, part_targets
@@ -78,7 +78,9 @@ def test_parts_share_no_heater_and_leave_out_the_trims_of_shared_inputs_only(pro
 def test_responses_of_parts_add_up_with_the_electronics_of_the_rows(problem, light):
     phases, solved = light
     target = problem.targets[0]
-    parts = with_electronics(problem.targets, part_targets(problem.targets), lambda one: linear_response(solved, one))
+    parts = with_shared_electronics(
+        problem.targets, part_targets(problem.targets), lambda one: linear_response(solved, one)
+    )
     divided = replace(problem, targets=parts)
     by_part = solve_fields(divided, phases)
     seen = linear_response(solved, target)
@@ -98,7 +100,7 @@ def test_responses_of_parts_add_up_with_the_electronics_of_the_rows(problem, lig
 
 def test_derivatives_with_fixed_electronics_agree_with_difference_quotients(problem, light):
     phases, solved = light
-    parts = with_electronics(
+    parts = with_shared_electronics(
         problem.targets, part_targets(problem.targets), lambda one: linear_response(solved, one), 0.9
     )
     divided, part = replace(problem, targets=parts), parts[2]

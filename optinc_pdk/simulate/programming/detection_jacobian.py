@@ -313,7 +313,7 @@ def _real(values: Complexes | Floats) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
-def with_electronics(
+def with_shared_electronics(
     targets: Sequence[LayerTarget],
     parts: Sequence[LayerTarget],
     detect: Callable[[LayerTarget], LinearResponse],

@@ -264,7 +264,7 @@ def part_targets(targets: Sequence[LayerTarget]) -> tuple[LayerTarget, ...]:
     """Return the targets of the parts of all layers: of each block of hidden layers, of each row of blocks of the last.
 
     Indices count the returned targets. The electronics of the rows are free, also of rows that several parts share;
-    ``with_electronics`` fixes these. Trims of inputs, whose light enters several blocks, belong
+    ``with_shared_electronics`` fixes these. Trims of inputs, whose light enters several blocks, belong
     to no part.
     """
     return _of_parts(targets, [layer_parts(target) for target in targets])

@@ -28,7 +28,7 @@ from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork, GeneralNetwork, LayerFactor
-from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, with_electronics
+from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, with_shared_electronics
 from optinc_pdk.simulate.programming.electronics import neuron_electronics, output_offsets, round_significant
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
 from optinc_pdk.simulate.programming.targets import LayerTarget, block_targets, layer_targets, part_targets
@@ -406,7 +406,7 @@ class _NetworkSession(_Session):
             return detection_coefficients(self.layers[target.index], responses[target.index])
 
         whole = self.problem.targets
-        return self.bench_layers(with_electronics(whole, part_targets(whole), detect))
+        return self.bench_layers(with_shared_electronics(whole, part_targets(whole), detect))
 
     def efficiencies(self, voltage_v: Floats) -> Floats:
         """Measure the (H,) efficiencies of the heaters around (H,) voltages, one heater of every block at a time."""

@@ -24,7 +24,7 @@ from optinc_pdk.simulate.programming.detection_jacobian import (
     linear_response,
     residual,
     row_scales,
-    with_electronics,
+    with_shared_electronics,
 )
 from optinc_pdk.simulate.programming.initial_phases import aligned_initial_phases
 from optinc_pdk.simulate.programming.phase_fit import (
@@ -322,7 +322,7 @@ def _started(problem: ProgrammingProblem, twin: DigitalTwin, unknown: Floats) ->
     def detect(target: LayerTarget) -> LinearResponse:
         return linear_response(light, target)
 
-    targets = with_electronics(problem.targets, twin.problem.targets, detect, SCALE_RESERVE)
+    targets = with_shared_electronics(problem.targets, twin.problem.targets, detect, SCALE_RESERVE)
     layers = tuple(replace(layer, target=target) for layer, target in zip(twin.layers, targets, strict=True))
     return replace(twin, problem=replace(twin.problem, targets=targets), layers=layers), start
 
