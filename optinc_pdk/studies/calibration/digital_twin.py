@@ -39,12 +39,10 @@ _MAX_ITERATIONS = 20
 
 @dataclass(frozen=True, eq=False)
 class TwinCouplers:
-    """All I couplers or splitters of one component in a digital twin.
+    """All I couplers or splitters of one component in a digital twin, with their device card.
 
-    Attributes:
-        group: The instances.
-        card: Their device card.
-        reserve_db: Largest reduction of the card's loss with which the device, with its reflections, stays passive.
+    ``reserve_db`` is the largest reduction of the card's loss with which the device, with its reflections, stays
+    passive.
     """
 
     group: ComponentGroup
@@ -52,14 +50,7 @@ class TwinCouplers:
     reserve_db: float
 
     def s(self, process: Process, wavelength_nm: float, angle: Floats, loss_db: Floats) -> Complexes:
-        """Return the (I, p, p) S-matrices of the couplers.
-
-        Args:
-            process: Process of the cards.
-            wavelength_nm: Wavelength in nm.
-            angle: (I,) errors of the coupling angle in rad.
-            loss_db: (I,) errors of the loss in dB.
-        """
+        """Return the (I, p, p) S-matrices for (I,) errors of the coupling angle in rad and of the loss in dB."""
         loss = self.card.parameter("loss_db") + np.maximum(loss_db, -self.reserve_db)
         if self.card.model.name == "directional_coupler":
             ratio = {"cross": np.sin(np.arcsin(np.sqrt(self.card.parameter("cross"))) + angle) ** 2}
@@ -72,20 +63,19 @@ class TwinCouplers:
 class DigitalTwin:
     """Parametric model of a chip with H heaters, G edge waveguides and C couplers.
 
-    It has N unknowns, each in units of its standard deviation ``spread``; zeros describe the nominal chip. An edge
-    waveguide leads to a fibre, modulator or photodiode.
+    It has N unknowns, each in units of its standard deviation; zeros describe the nominal chip. An edge waveguide leads
+    to a fibre, modulator or photodiode.
 
     Attributes:
         problem: Programming problem of the nominal chip.
-        layers: Layers of the chip in terms of the bench's channels.
+        layers: Layers of the chip, or their parts, in terms of the bench's channels.
         paths: Light paths of each layer.
         heaters: Design model of the heaters.
         efficiency: (H,) measured heater efficiencies; 0 for heaters without effect.
         edge: (G, 2) optical ports at both ends of the edge waveguides.
         source_edges: For each layer and each of its sources, the edge waveguides whose phases are the source's.
         couplers: Couplers and splitters by component.
-        spread: (N,) standard deviation of each unknown: in rad for phases and angles, in dB for losses, as a ratio for
-            efficiencies and crosstalk.
+        spread: (N,) standard deviation of each unknown in the units of :meth:`deviations`.
     """
 
     problem: ProgrammingProblem
@@ -101,9 +91,8 @@ class DigitalTwin:
     def parts(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Split (N,) values by type of unknown.
 
-        Returns:
-            Static phases (H,), efficiencies (H,), crosstalk (layers,), losses (G,) and phases (G,) of the edge
-            waveguides, coupling angles (C,) and losses (C,) of the couplers.
+        The types are static phases (H,), efficiencies (H,), crosstalk (layers,), losses (G,) and phases (G,) of the
+        edge waveguides, coupling angles (C,) and losses (C,) of the couplers.
         """
         return np.split(values, self.part_starts[1:])
 
@@ -115,13 +104,9 @@ class DigitalTwin:
         return np.cumsum([0, heaters, heaters, len(self.layers), edge, edge, count])
 
     def deviations(self, unknown: Floats) -> list[Floats]:
-        """Return the deviations from the nominal chip, by type of unknown in the order of :meth:`parts`.
+        """Return the deviations from the nominal chip for (N,) unknowns, by type in the order of :meth:`parts`.
 
-        Args:
-            unknown: (N,) unknowns.
-
-        Returns:
-            Deviations in rad for phases and angles, in dB for losses, as ratios for efficiencies and crosstalk.
+        They are in rad for phases and angles, in dB for losses, and ratios for efficiencies and crosstalk.
         """
         return self.parts(unknown * self.spread)
 
@@ -141,12 +126,9 @@ class DigitalTwin:
         broken = tuple(structure.channel[i] for i in np.flatnonzero(self.efficiency == 0.0).tolist())
         return replace(self.problem, devices=devices, guides=guides, fixed_channels=broken)
 
-    def edge_segments(self, index: int) -> tuple[Ints, Ints]:
-        """Return the segments of a layer that contain edge waveguides, and the index of each of these waveguides."""
-        return self._edge_segments[index]
-
     @cached_property
-    def _edge_segments(self) -> list[tuple[Ints, Ints]]:
+    def edge_segments(self) -> list[tuple[Ints, Ints]]:
+        """For each layer, the segments that contain edge waveguides, and the index of each of these waveguides."""
         found = []
         for paths in self.paths:
             segment = _segments_of(self.edge, paths)
@@ -154,15 +136,12 @@ class DigitalTwin:
             found.append((segment[members], members))
         return found
 
-    def coupler_junctions(self, index: int) -> list[tuple[TwinCouplers, slice, tuple[Ints, Ints]]]:
-        """Return, by component, couplers, their slice among all C couplers, and a layer's junctions that are couplers.
+    @cached_property
+    def coupler_junctions(self) -> list[list[tuple[TwinCouplers, slice, tuple[Ints, Ints]]]]:
+        """For each layer and component, couplers, their slice among all C couplers, and the junctions that they are.
 
         Junctions are (n,) indices and (n, 4) devices, see :class:`forward_paths.ForwardPaths`.
         """
-        return self._coupler_junctions[index]
-
-    @cached_property
-    def _coupler_junctions(self) -> list[list[tuple[TwinCouplers, slice, tuple[Ints, Ints]]]]:
         number = {group.name: i for i, group in enumerate(self.problem.structure.devices)}
         found = []
         for paths in self.paths:
@@ -182,8 +161,8 @@ class DigitalTwin:
         They are those of what its light passes, and the efficiencies of all heaters, whose crosstalk may reach it.
         """
         static, efficiency, share, edge_loss, edge_phase, angle, loss = self.parts(np.arange(self.spread.size))
-        _, edges = self.edge_segments(index)
-        couplers = [members.start + device[:, 1] for _, members, (_, device) in self.coupler_junctions(index)]
+        _, edges = self.edge_segments[index]
+        couplers = [members.start + device[:, 1] for _, members, (_, device) in self.coupler_junctions[index]]
         coupler = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *couplers]))
         parts = static[self.paths[index].heater], efficiency, share, edge_loss[edges], edge_phase[edges]
         return np.unique(np.concatenate([*parts, angle[coupler], loss[coupler]]))
@@ -225,11 +204,8 @@ class DigitalTwin:
         return np.asarray(static + self.crosstalk_matrix(unknown) @ own)
 
     def voltages(self, unknown: Floats, phases: Floats) -> Floats:
-        """Return the (H,) voltages that produce given total phases.
-
-        Args:
-            unknown: (N,) unknowns.
-            phases: (H,) total phases in rad. They are shifted by whole turns into the range of the heaters.
+        """Return the (H,) voltages for (N,) unknowns and (H,) total phases, by whole turns in the range of the
+        heaters.
         """
         static, efficiency_error = self.deviations(unknown)[:2]
         crosstalk_matrix, efficiency = self.crosstalk_matrix(unknown), self.efficiency * (1.0 + efficiency_error)
@@ -251,11 +227,7 @@ def build_twin(
 ) -> DigitalTwin:
     """Build the digital twin of a chip; the card's imperfections give the standard deviations of most unknowns.
 
-    Args:
-        problem: Programming problem of the nominal chip.
-        layers: Layers of the chip in terms of the bench's channels.
-        heaters: Design model of the heaters.
-        efficiency: (H,) measured heater efficiencies; NaN for heaters without effect.
+    ``efficiency`` are (H,) measured efficiencies of the heaters; NaN for heaters without effect.
     """
     structure, imperfections = problem.structure, problem.process.imperfections
     couplers = tuple(_couplers(problem))
@@ -303,12 +275,7 @@ def _source_edges(
 ) -> tuple[tuple[tuple[Ints, ...], ...], Ints, Ints]:
     """Find the edge waveguides of every source; add waveguides behind the splitters that copy an input to blocks.
 
-    Args:
-        problem: Programming problem of the nominal chip.
-        layers: The layers, or blocks in place of split ones.
-        paths: Their light paths.
-        labels: (G,) labels of the edge waveguides.
-        edge: (G, 2) ports of the edge waveguides.
+    Labels and ports of the edge waveguides are (G,) and (G, 2).
 
     Returns:
         For each layer and source, numbers of edge waveguides; (copies, 2) ports of the added ones, which follow the

@@ -67,10 +67,6 @@ class ForwardPaths:
 def forward_paths(problem: ProgrammingProblem, target: LayerTarget) -> ForwardPaths:
     """Find the paths of a layer of the nominal chip.
 
-    Args:
-        problem: Programming problem of the nominal chip.
-        target: The layer.
-
     Raises:
         ValueError: Light runs in a closed ring.
     """
@@ -159,11 +155,7 @@ def _passages(problem: ProgrammingProblem) -> tuple[Ints, Complexes, Ints, Ints]
 
 
 def _segments(useful: Bools, tail: Ints, head: Ints, value: Complexes) -> tuple[Ints, Complexes]:
-    """Join useful ports along passages through devices with two ports.
-
-    Returns:
-        (ports,) segment of each port, -1 for none, and (W,) products of the passages' values.
-    """
+    """Join useful ports along devices with two ports: (ports,) segments, -1 for none, and (W,) products of values."""
     following = dict(zip(tail.tolist(), zip(head.tolist(), value.tolist(), strict=True), strict=True))
     segment = np.full(useful.size, UNCONNECTED, dtype=np.int64)
     transmission: list[complex] = []
@@ -206,15 +198,9 @@ def _grouped(owner: Ints, count: int) -> Ints:
 
 
 def carry_forward(paths: ForwardPaths, transmission: Complexes, junction: Complexes) -> Complexes:
-    """Compute the fields at the ends of all segments.
+    """Compute the (W, S, 1 + J) fields at the ends of all segments, for every source at amplitude 1.
 
-    Args:
-        paths: The paths.
-        transmission: (W, S) field transmission of every segment at S settings.
-        junction: (E + 1,) field transmission of every junction.
-
-    Returns:
-        (W, S, 1 + J) fields for every source at amplitude 1.
+    Field transmissions are (W, S) of the segments at S settings, and (E + 1,) of the junctions.
     """
     field = transmission[:, :, np.newaxis] * paths.injected[:, np.newaxis]
     for segments in paths.levels[1:]:
@@ -227,13 +213,7 @@ def carry_forward(paths: ForwardPaths, transmission: Complexes, junction: Comple
 
 
 def carry_back(paths: ForwardPaths, transmission: Complexes, junction: Complexes) -> Complexes:
-    """Compute the derivatives of the fields at the detectors by the fields at the ends of all segments.
-
-    Arguments are those of :func:`carry_forward`.
-
-    Returns:
-        (W, S, D) derivatives.
-    """
+    """Compute the (W, S, D) derivatives of the detected fields by the fields at the ends of all segments."""
     shape = (*transmission.shape, len(paths.detected))
     back = np.empty(shape, dtype=np.complex128)
     back[:] = paths.detected.T[:, np.newaxis]

@@ -77,8 +77,7 @@ class HeaterModel:
     def highest_phase(self, turn_rad: Floats) -> Floats:
         """Return the (H,) highest design phases to use: one turn plus a margin, so that a phase near 2π can be tuned.
 
-        Args:
-            turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
+        ``turn_rad`` are (H,) design phases that cause a real phase of 2π; NaN for heaters without effect.
         """
         return np.where(np.isfinite(turn_rad), (1.0 + RANGE_OVERLAP) * turn_rad, 2.0 * np.pi)
 
@@ -92,7 +91,17 @@ class HeaterModel:
 
     def phases(self, voltage_v: Floats) -> Floats:
         """Return the (H,) design phases at (H,) drive voltages, with ground rise."""
-        return self.phases_at_rise(voltage_v, self.rise_ohm @ self.currents(voltage_v))
+        return self.rise_and_phases(voltage_v)[1]
+
+    def rise_and_phases(self, voltage_v: Floats) -> tuple[Floats, Floats]:
+        """Return the (H,) ground voltages and (H,) design phases at (H,) drive voltages."""
+        rise = self.rise_ohm @ self.currents(voltage_v)
+        return rise, self.phases_at_rise(voltage_v, rise)
+
+    def phases_per_step(self, voltage_v: Floats) -> Floats:
+        """Return the (H,) changes of the design phases per DAC step at (H,) drive voltages and constant ground rise."""
+        rise, phase = self.rise_and_phases(voltage_v)
+        return self.phases_at_rise(voltage_v + self.step_v, rise) - phase
 
     def phases_at_rise(self, voltage_v: Floats, rise_v: Floats) -> Floats:
         """Return the (H,) design phases at (H,) drive voltages and (H,) given ground voltages."""
@@ -142,12 +151,9 @@ def _card_crosstalk(chip: NominalChip) -> Floats:
 
 
 def parallel_heater_groups(layers: Sequence[BenchLayer]) -> list[Ints]:
-    """Divide the heaters of layers into groups with at most one heater of each layer.
+    """Divide the indices of the heaters of layers into groups with at most one heater of each layer.
 
     The heaters of a group can be changed at the same time, because each affects the readings of its own layer.
-
-    Returns:
-        Indices of the heaters in each group.
     """
     longest = max(layer.heaters.size for layer in layers)
     return [np.array([layer.heaters[i] for layer in layers if i < layer.heaters.size]) for i in range(longest)]
@@ -156,13 +162,9 @@ def parallel_heater_groups(layers: Sequence[BenchLayer]) -> list[Ints]:
 def measure_efficiencies(
     laboratory: BenchProtocol, layers: Sequence[BenchLayer], heaters: HeaterModel, voltage_v: Floats
 ) -> Floats:
-    """Measure the efficiency of every heater by a power sweep.
+    """Measure the efficiency of every heater by a power sweep, one heater of each layer or block at a time.
 
-    Args:
-        laboratory: The bench.
-        layers: The layers, or their blocks; one heater of each is swept at a time.
-        heaters: Design model of the heaters.
-        voltage_v: (H,) voltages of the heaters that are not swept.
+    The other heaters stay at (H,) voltages.
 
     Returns:
         (H,) efficiencies: real phase over design phase. A value that the readings do not determine is replaced by the

@@ -45,12 +45,8 @@ BATCH = 32
 
 @dataclass(frozen=True, eq=False)
 class MeasuredSetting:
-    """Voltages of all heaters with the matrix errors measured at these voltages.
-
-    Attributes:
-        voltage_v: (H,) voltages.
-        layers: The layers.
-        error: For each layer, (entries,) matrix errors, see :func:`measurement.matrix_errors`.
+    """(H,) voltages, with the (entries,) matrix errors of each layer measured at them, see
+    :func:`measurement.matrix_errors`.
     """
 
     voltage_v: Floats
@@ -92,42 +88,27 @@ def _shifted_heaters(layers: Sequence[BenchLayer]) -> Ints:
 
 
 def shifted_voltages(shifted: Ints, heaters: HeaterModel, voltage_v: Floats, angle: float) -> Floats:
-    """Return the (H,) voltages that shift the phases of some heaters by the same angle.
+    """Return the (H,) voltages that shift the phases of some heaters, by their indices, by the same angle in rad.
 
     The other heaters compensate for thermal crosstalk of the shift. A heater stays unchanged if its DAC step is coarser
     than the crosstalk, because rounding would cause a larger error.
-
-    Args:
-        shifted: Indices of the heaters to shift.
-        heaters: Design model of the heaters.
-        voltage_v: (H,) voltages to start from.
-        angle: Phase shift in rad.
     """
-    rise = heaters.rise_ohm @ heaters.currents(voltage_v)
-    phase = heaters.phases_at_rise(voltage_v, rise)
+    rise, phase = heaters.rise_and_phases(voltage_v)
     change = np.zeros_like(phase)
     change[shifted] = angle
     crosstalk = heaters.crosstalk @ change
-    finely_adjustable = (
-        np.abs(heaters.phases_at_rise(voltage_v + heaters.step_v, rise) - phase) < np.abs(crosstalk) / 2.0
-    )
+    finely_adjustable = np.abs(heaters.phases_per_step(voltage_v)) < np.abs(crosstalk) / 2.0
     finely_adjustable[shifted] = True
-    return np.where(
-        finely_adjustable, heaters.quantise(heaters.voltages_at_rise(phase + change - crosstalk, rise)), voltage_v
-    )
+    changed = heaters.quantise(heaters.voltages_at_rise(phase + change - crosstalk, rise))
+    return np.where(finely_adjustable, changed, voltage_v)
 
 
 def with_adjustable_shifts(
     layers: tuple[BenchLayer, ...], heaters: HeaterModel, voltage_v: Floats
 ) -> tuple[BenchLayer, ...]:
-    """Restrict the shifted sources of layers to those whose heaters can reduce their phase.
+    """Restrict the shifted sources of layers to those whose heaters can reduce their phase from (H,) voltages.
 
     At least one source of each layer stays unshifted.
-
-    Args:
-        layers: The layers with all of their shift heaters.
-        heaters: Design model of the heaters.
-        voltage_v: (H,) voltages.
     """
     phase, found = heaters.phases(voltage_v), list(layers)
     for i in _shifted_layers(layers):
@@ -146,22 +127,14 @@ def with_adjustable_shifts(
 def measure_jacobians(
     laboratory: BenchProtocol, heaters: HeaterModel, turn_rad: Floats, state: MeasuredSetting, active: Ints
 ) -> list[Floats]:
-    """Measure the Jacobian of the matrix errors of each active layer by finite differences.
-
-    Args:
-        laboratory: The bench.
-        heaters: Design model of the heaters.
-        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
-        state: The setting at which the Jacobians are measured.
-        active: Indices of the layers.
+    """Measure the Jacobian of the matrix errors of each active layer, by its index, with finite differences.
 
     Returns:
         For each active layer, (entries, heaters) derivatives by the design phases of its heaters in rad; 0 for heaters
         without effect.
     """
     layers = [state.layers[i] for i in active.tolist()]
-    rise = heaters.rise_ohm @ heaters.currents(state.voltage_v)
-    phase = heaters.phases_at_rise(state.voltage_v, rise)
+    rise, phase = heaters.rise_and_phases(state.voltage_v)
     perturbed = perturbed_voltages(heaters, turn_rad, phase, rise)
     change = heaters.phases_at_rise(perturbed, rise) - phase
     settings = [state.voltage_v]
@@ -204,16 +177,7 @@ def measure_jacobians(
 def measure_in_batches(
     laboratory: BenchProtocol, layers: Sequence[BenchLayer], settings: list[Floats]
 ) -> list[list[LayerResponse]]:
-    """Measure layers at many settings in batches, with the sources of all layers on at the same time.
-
-    Args:
-        laboratory: The bench.
-        layers: The layers.
-        settings: (H,) heater voltages of each setting.
-
-    Returns:
-        For each setting, the response of each layer.
-    """
+    """Measure the response of each layer at each of many (H,) settings, with the sources of all layers on at once."""
     batches = (np.array(settings[first : first + BATCH]) for first in range(0, len(settings), BATCH))
     return [row for batch in batches for row in measure_layers_at_once(laboratory, layers, batch)]
 
@@ -221,13 +185,7 @@ def measure_in_batches(
 def perturbed_voltages(heaters: HeaterModel, turn_rad: Floats, phase: Floats, rise_v: Floats) -> Floats:
     """Return the (H,) voltages that perturb each heater's phase: upwards, or downwards at the upper end of its range.
 
-    Each voltage is meant for a change of this heater alone.
-
-    Args:
-        heaters: Design model of the heaters.
-        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
-        phase: (H,) design phases before the perturbation.
-        rise_v: (H,) ground voltages.
+    Each voltage is meant for a change of this heater alone, from (H,) design phases and ground voltages.
     """
     perturbed_phase = phase + PERTURBATION_RAD
     voltage = heaters.voltages_at_rise(perturbed_phase, rise_v)
@@ -248,21 +206,10 @@ def damped_tuning_step(
     slopes: list[Floats],
     damping: Damping,
 ) -> MeasuredSetting:
-    """Take one Levenberg–Marquardt step of the active layers, and measure the result.
+    """Take one Levenberg–Marquardt step of the active layers, by their indices, and return the setting after it.
 
-    The heaters of a layer whose error grows return to their phases before the step.
-
-    Args:
-        laboratory: The bench.
-        heaters: Design model of the heaters.
-        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
-        state: The setting to start from.
-        active: Indices of the layers to change.
-        slopes: For each layer, its Jacobian; updated in place by Broyden's method.
-        damping: Damping of each layer; updated in place.
-
-    Returns:
-        The setting after the step.
+    The heaters of a layer whose error grows return to their phases before the step. Jacobians are updated in place by
+    Broyden's method, and so is the damping of each layer.
     """
     phase = heaters.phases(state.voltage_v)
     highest = heaters.highest_phase(turn_rad)
@@ -294,17 +241,10 @@ def damped_tuning_step(
 def stepped_voltages(
     heaters: HeaterModel, turn_rad: Floats, state: MeasuredSetting, phase: Floats, steps: Floats
 ) -> Floats:
-    """Return the (H,) voltages after steps of the design phases, with compensation of thermal crosstalk.
+    """Return the (H,) voltages after (H,) steps of the design phases in rad, with compensation of thermal crosstalk.
 
     Crosstalk between heaters of one layer is part of the measured Jacobian and is not compensated. Crosstalk between
     layers and crosstalk of whole turns is compensated.
-
-    Args:
-        heaters: Design model of the heaters.
-        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
-        state: The setting to start from, for the heaters of its layers.
-        phase: (H,) design phases to start from.
-        steps: (H,) steps of the design phases in rad.
     """
     wraps = wrapped_into_range(heaters, turn_rad, phase + steps) - phase - steps
     crosstalk = heaters.crosstalk @ (wraps + steps)
@@ -334,13 +274,7 @@ def _step(slope: Floats, error: Floats, damping: float, phase: Floats, highest: 
 
 
 def wrapped_into_range(heaters: HeaterModel, turn_rad: Floats, phase: Floats) -> Floats:
-    """Return (H,) design phases, shifted by a whole turn if they are outside the range of the drive.
-
-    Args:
-        heaters: Design model of the heaters.
-        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
-        phase: (H,) design phases.
-    """
+    """Return (H,) design phases, shifted by a whole turn if they are outside the range of the drive."""
     full_turn = np.where(np.isfinite(turn_rad), turn_rad, np.inf)
     up = np.where(phase < 0.0, np.where(np.isfinite(full_turn), phase + full_turn, 0.0), phase)
     down = np.where(up > heaters.highest_phase(turn_rad), up - full_turn, up)
@@ -365,61 +299,57 @@ def round_to_codes(
 ) -> MeasuredSetting:
     """Optimise the DAC codes of all heaters jointly, in whole steps, until no layer improves.
 
-    Args:
-        laboratory: The bench.
-        heaters: Design model of the heaters. If its drive has no DAC step, ``state`` is returned unchanged.
-        state: The setting to start from.
-        jacobians: Returns, for each layer, the (entries, heaters) derivatives of its matrix errors at a setting by the
-            design phases of its heaters in rad.
-
-    Returns:
-        The improved setting.
+    ``jacobians`` returns, for each layer, the (entries, heaters) derivatives of its matrix errors at a setting by the
+    design phases in rad. Without a DAC step, the setting stays unchanged.
     """
     if heaters.step_v == 0.0:
         return state
     for _ in range(ROUNDINGS):
         before = state.sizes
-        slopes = jacobians(state)
-        rise = heaters.rise_ohm @ heaters.currents(state.voltage_v)
-        phase = heaters.phases_at_rise(state.voltage_v, rise)
-        per_step = heaters.phases_at_rise(state.voltage_v + heaters.step_v, rise) - phase
-        moves = np.zeros_like(phase)
-        for layer, slope, error in zip(state.layers, slopes, state.error, strict=True):
-            moves[layer.heaters] = nearest_moves(slope, error, per_step[layer.heaters])
+        moves = rounding_moves(heaters, state, jacobians(state), state.error)
         state = _improved_layers(laboratory, heaters, state, moves)
         if np.all(state.sizes > ROUNDING_GAIN * before):
             break
     return state
 
 
+def rounding_moves(
+    heaters: HeaterModel, state: MeasuredSetting, slopes: Sequence[Floats], errors: Sequence[Floats]
+) -> Floats:
+    """Return (H,) whole steps of the heaters that reduce the errors of each layer, see :func:`nearest_moves`."""
+    per_step = heaters.phases_per_step(state.voltage_v)
+    moves = np.zeros_like(per_step)
+    for layer, slope, error in zip(state.layers, slopes, errors, strict=True):
+        moves[layer.heaters] = nearest_moves(slope, error, per_step[layer.heaters])
+    return moves
+
+
 def _improved_layers(
     laboratory: BenchProtocol, heaters: HeaterModel, state: MeasuredSetting, moves: Floats
 ) -> MeasuredSetting:
     """Return the setting after the moves of those layers that improve."""
-    trial = measure_setting(
-        laboratory, state.layers, heaters, heaters.quantise(state.voltage_v + moves * heaters.step_v)
-    )
+
+    def moved() -> MeasuredSetting:
+        voltage_v = heaters.quantise(state.voltage_v + moves * heaters.step_v)
+        return measure_setting(laboratory, state.layers, heaters, voltage_v)
+
+    trial = moved()
     worse = np.flatnonzero(trial.sizes >= state.sizes)
     for i in worse.tolist():
         moves[state.layers[i].heaters] = 0.0
     if not worse.size:
         return trial
-    again = measure_setting(
-        laboratory, state.layers, heaters, heaters.quantise(state.voltage_v + moves * heaters.step_v)
-    )
+    again = moved()
     return again if np.sum(again.sizes) < np.sum(state.sizes) else state
 
 
 def nearest_moves(slope: Floats, error: Floats, per_step: Floats) -> Floats:
-    """Find whole steps of a layer's heaters with a small error, within the range of the Jacobian.
+    """Find (heaters,) whole steps of a layer's heaters with a small error, within the range of the Jacobian.
 
     Args:
         slope: (entries, heaters) derivatives of the errors by design phases in rad.
         error: (entries,) errors.
         per_step: (heaters,) change of each design phase per DAC step.
-
-    Returns:
-        (heaters,) numbers of steps.
     """
     effect = slope * per_step
     damping = LEAST_DAMPING
@@ -510,17 +440,10 @@ def tune_layers(
     voltage_v: Floats,
     restarts: int = RESTARTS,
 ) -> MeasuredSetting:
-    """Optimise the phases of all layers on the bench until their errors are small enough or stop improving.
+    """Optimise all layers from (H,) voltages until errors are small enough or stop improving; return the best setting.
 
-    Tuning ends when every whole layer has reached ``TOLERANCE`` and every part of a layer ``SUFFICIENT_PART``.
-
-    Args:
-        laboratory: The bench.
-        layers: The layers.
-        heaters: Design model of the heaters.
-        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
-        voltage_v: (H,) starting voltages.
-        restarts: Number of random restarts for each layer that is stuck.
+    Tuning ends when every whole layer has reached ``TOLERANCE`` and every part of a layer ``SUFFICIENT_PART``. Each
+    layer that is stuck is restarted at random up to a number of times.
     """
     ready = with_adjustable_shifts(layers, heaters, voltage_v)
     state = measure_setting(laboratory, ready, heaters, voltage_v)
@@ -535,17 +458,9 @@ def tune_layers(
 def rounding_error(heaters: HeaterModel, state: MeasuredSetting, index: int, slope: Floats) -> float:
     """Return the rms matrix error that independent rounding of a layer's voltages to DAC steps causes.
 
-    Args:
-        heaters: Design model of the heaters.
-        state: A setting.
-        index: Index of the layer.
-        slope: (entries, heaters) Jacobian of the layer's errors by its design phases, in 1/rad.
+    The (entries, heaters) Jacobian is that of the layer's errors by its design phases, in 1/rad.
     """
-    layer = state.layers[index]
-    rise = heaters.rise_ohm @ heaters.currents(state.voltage_v)
-    step = heaters.phases_at_rise(state.voltage_v + heaters.step_v, rise) - heaters.phases_at_rise(
-        state.voltage_v, rise
-    )
+    layer, step = state.layers[index], heaters.phases_per_step(state.voltage_v)
     # errors of rounding are uniformly distributed over a step
     return rms_matrix_error(layer, slope * step[layer.heaters] / np.sqrt(12.0))
 

@@ -42,10 +42,9 @@ SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class MatrixSetting:
-    """Setting of the chip of a matrix.
+    """Setting of the chip of a matrix: (H,) heater voltages.
 
     Attributes:
-        voltage_v: (H,) heater voltages.
         gain: (m,) gains of the receivers of the outputs, at most 1.
         level: (n,) amplitudes of the sources of the inputs, at most 1.
     """
@@ -73,12 +72,7 @@ class _Measured:
 
 
 def equalise(fields: Complexes, target: MatrixTarget) -> tuple[Floats, Floats]:
-    """Return (m,) gains and (n,) levels with which fields are most like a target, by alternating least squares.
-
-    Args:
-        fields: (m, n) fields of a chip.
-        target: The target.
-    """
+    """Return (m,) gains and (n,) levels that make (m, n) fields most like a target, by alternating least squares."""
     wanted = target.matrix
     gain, level = np.ones(target.outputs), np.ones(target.inputs)
     for _ in range(EQUALISATIONS):
@@ -98,12 +92,7 @@ def _scaled(factors: Floats, found: Complexes, wanted: Complexes, axis: int) -> 
 
 
 def tune_matrix(bench: MatrixBench, chip: NominalChip, target: MatrixTarget) -> MatrixSetting:
-    """Tune heaters, levels and gains of a chip until its measured matrix is the target or stops improving.
-
-    Args:
-        bench: The bench.
-        chip: The nominal chip, whose voltages are the start.
-        target: The matrix.
+    """Tune heaters, levels and gains of a chip, from its nominal voltages, until its matrix stops improving.
 
     Raises:
         RangeError: The ground resistance is too high for a solution.
@@ -123,18 +112,7 @@ def tune_matrix(bench: MatrixBench, chip: NominalChip, target: MatrixTarget) -> 
 
 
 def retune_matrix(bench: MatrixBench, chip: NominalChip, target: MatrixTarget, voltage_v: Floats) -> MatrixSetting:
-    """Tune a chip that has drifted, without restarts.
-
-    Args:
-        bench: The bench.
-        chip: The nominal chip.
-        target: The matrix.
-        voltage_v: (H,) voltages of the setting in use, which are the start.
-
-    Raises:
-        RangeError: The ground resistance is too high for a solution.
-        ValueError: No light of the chip is like the target.
-    """
+    """Tune a chip that has drifted as :func:`tune_matrix`, from the (H,) voltages in use and without restarts."""
     search = _Search(bench, design_heater_model(chip, bench), target)
     return search.rounded(search.tuned(search.measured(search.heaters.quantise(voltage_v)))).setting
 
@@ -171,8 +149,7 @@ class _Search:
     def slope(self, start: _Measured) -> Floats:
         """Measure the (2 m n, H) derivatives of the errors by the design phases, at fixed levels and gains."""
         heaters, voltage = self.heaters, start.setting.voltage_v
-        rise = heaters.rise_ohm @ heaters.currents(voltage)
-        phase = heaters.phases_at_rise(voltage, rise)
+        rise, phase = heaters.rise_and_phases(voltage)
         perturbed = perturbed_voltages(heaters, self.turn, phase, rise)
         change = heaters.phases_at_rise(perturbed, rise) - phase
         settings = np.tile(voltage, (voltage.size, 1))
@@ -208,10 +185,7 @@ class _Search:
         """Round the voltages jointly to DAC codes."""
         for _ in range(ROUNDINGS if self.heaters.step_v else 0):
             heaters, voltage = self.heaters, state.setting.voltage_v
-            rise = heaters.rise_ohm @ heaters.currents(voltage)
-            phase = heaters.phases_at_rise(voltage, rise)
-            per_step = heaters.phases_at_rise(voltage + heaters.step_v, rise) - phase
-            moves = nearest_moves(self.slope(state), state.error, per_step)
+            moves = nearest_moves(self.slope(state), state.error, heaters.phases_per_step(voltage))
             trial = self.measured(heaters.quantise(voltage + moves * heaters.step_v))
             if trial.worst >= state.worst:
                 break

@@ -134,11 +134,7 @@ class LayerResponse:
 
 
 def bench_layers(problem: ProgrammingProblem, laboratory: BenchProtocol) -> tuple[BenchLayer, ...]:
-    """Express the layers of a network in terms of a bench's channels.
-
-    Args:
-        problem: Programming problem of the nominal chip.
-        laboratory: The bench.
+    """Express the layers of the nominal chip's programming problem in terms of a bench's channels.
 
     Raises:
         ValueError: The bench holds a different chip.
@@ -201,21 +197,18 @@ def measure_layers(
         amplitude[start : start + len(pattern), layer.sources] = pattern
     read = laboratory.read(voltage_v, amplitude)
     borders = list(zip(layers, starts[:-1].tolist(), starts[1:].tolist(), strict=True))
-    return [[_response_from_all(layer, readings[start:end]) for layer, start, end in borders] for readings in read]
+    return [[_response(layer, readings[start:end]) for layer, start, end in borders] for readings in read]
 
 
 def measure_layers_at_once(
     laboratory: BenchProtocol, layers: Sequence[BenchLayer], voltage_v: Floats
 ) -> list[list[LayerResponse]]:
-    """Measure all layers at (S, H) heater voltages, with the sources of all layers on at the same time.
+    """Measure as :func:`measure_layers`, with the sources of all layers on at the same time.
 
-    This needs fewer readings than :func:`measure_layers`, but the readings include stray light between layers.
-
-    Returns:
-        For each setting, the response of each layer.
+    This needs fewer readings, but they include stray light between layers.
     """
     read = laboratory.read(voltage_v, simultaneous_patterns(laboratory, layers))
-    return [[_response_from_all(layer, one[: len(layer.patterns)]) for layer in layers] for one in read]
+    return [[_response(layer, one[: len(layer.patterns)]) for layer in layers] for one in read]
 
 
 def simultaneous_patterns(laboratory: BenchProtocol, layers: Sequence[BenchLayer]) -> Floats:
@@ -231,13 +224,9 @@ def simultaneous_patterns(laboratory: BenchProtocol, layers: Sequence[BenchLayer
     return amplitude
 
 
-def _response_from_all(layer: BenchLayer, read: Floats) -> LayerResponse:
-    """Return the response of a layer from (P, all detectors) readings of its patterns."""
-    return layer_response(layer, read[:, np.concatenate([layer.plus, layer.minus])])
-
-
-def layer_response(layer: BenchLayer, readings: Floats) -> LayerResponse:
-    """Compute the response of a layer from (P, D) readings of its own detectors, positive ones first."""
+def _response(layer: BenchLayer, read: Floats) -> LayerResponse:
+    """Compute the response of a layer from (P, all detectors) readings of its patterns."""
+    readings = read[:, np.concatenate([layer.plus, layer.minus])]
     count = layer.sources.size
     dark = readings[0]
     constant, alone, rest = dark, readings[1 : 1 + count].T - dark[:, np.newaxis], readings[1 + count :].T
@@ -257,13 +246,8 @@ def detection_coefficients(layer: BenchLayer, response: LayerResponse, balance: 
     """Compute the detection matrix of a layer of neurons from its measured response.
 
     The detection matrix is the linear dependence of the neurons' balanced currents on the source amplitudes. The
-    detectors' squares of the signal fields (the quadratic coefficients) cancel in a balanced pair.
-
-    Args:
-        layer: The layer.
-        response: Its measured response.
-        balance: (rows,) weights ρ of the negative detectors; by default the target's, or else those that minimise the
-            quadratic coefficients.
+    detectors' squares of the signal fields (the quadratic coefficients) cancel in a balanced pair, with (rows,) weights
+    ρ of the negative detectors: by default the target's, or else those that minimise the quadratic coefficients.
     """
     target, pairs = layer.target, layer.plus.size
     plus, minus = response.square[:pairs], response.square[pairs:]
@@ -283,12 +267,8 @@ def with_quadrature(
     """Add the imaginary parts of y_i* y_j to a response of receivers, from measurements with phase-shifted sources.
 
     Re(y_i* y_j) depends on small imaginary parts of nominally real fields to second order only, Im(y_i* y_j) to first.
-
-    Args:
-        layer: The last layer.
-        response: Response without a shift.
-        ahead: Response with sources shifted by ``PHASE_SHIFT_RAD``.
-        behind: Response with sources shifted by ``-PHASE_SHIFT_RAD``; it cancels the real parts exactly.
+    The sources are shifted by ``PHASE_SHIFT_RAD`` in ``ahead``, and by its negative in ``behind``, which cancels the
+    real parts exactly.
     """
     others = np.setdiff1d(np.arange(layer.sources.size), layer.shifted_sources)
     entries = np.ix_(np.arange(len(response.product)), layer.shifted_sources, others)
@@ -306,10 +286,6 @@ def matrix_errors(layer: BenchLayer, response: LayerResponse) -> Floats:
     amplitudes of the servers are adjusted, because both are free parameters of the electronics. Near the target,
     scaling to the norm equals scaling by the best factor; far from the target it stays finite. Receivers measure
     products of fields; an error of a product is twice the row's norm times the error of the field.
-
-    Args:
-        layer: The layer.
-        response: Its measured response.
     """
     target = layer.target
     norm = float(np.linalg.norm(target.mesh_weight, 2))
@@ -363,12 +339,7 @@ def _receiver_weights(layer: BenchLayer, weight: Floats) -> Floats:
 
 
 def rms_matrix_error(layer: BenchLayer, deviation: Floats) -> float:
-    """Return the rms matrix error of a layer over the 2-norm of its weight.
-
-    Args:
-        layer: The layer.
-        deviation: (entries,) errors from :func:`matrix_errors`.
-    """
+    """Return the rms matrix error of a layer over the 2-norm of its weight, from its :func:`matrix_errors`."""
     entries = layer.target.weight.size * (layer.plus.size // len(layer.target.weight) if layer.target.last else 1)
     return float(np.sqrt(np.sum(deviation**2) / entries))
 
@@ -377,12 +348,8 @@ def source_levels(layer: BenchLayer, matrix: Complexes | Floats) -> Floats:
     """Compute (J,) full-scale amplitudes of the sources, at most 1, that equalise the servers at the neurons.
 
     Combiners and gratings transmit the servers' light unequally, which no heater can compensate. All servers are
-    therefore attenuated to the weakest one. Hidden neurons are equalised by their gains instead, so their amplitudes
-    are 1.
-
-    Args:
-        layer: The layer.
-        matrix: (rows, J) detection matrix for sources at amplitude 1.
+    therefore attenuated to the weakest one, by the (rows, J) detection matrix for sources at amplitude 1. Hidden
+    neurons are equalised by their gains instead, so their amplitudes are 1.
     """
     weight = layer.target.weight
     if layer.target.index > 0 or not layer.target.whole:

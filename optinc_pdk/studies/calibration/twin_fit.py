@@ -12,7 +12,7 @@ the phases.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +20,9 @@ import numpy as np
 from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.simulate.programming.phase_fit import Damping
 from optinc_pdk.studies.calibration.digital_twin import DigitalTwin
-from optinc_pdk.studies.calibration.measurement import BenchLayer, BenchProtocol, LayerResponse, layer_response
+from optinc_pdk.studies.calibration.measurement import BenchLayer, BenchProtocol, LayerResponse, measure_layers
 from optinc_pdk.studies.calibration.twin_readings import (
+    LayerLight,
     TwinEstimate,
     predicted_derivatives,
     predicted_vectors,
@@ -89,11 +90,9 @@ class ParameterKnowledge:
 
 @dataclass(frozen=True, eq=False)
 class LayerProblem:
-    """Least-squares problem of the unknowns of one layer.
+    """Least-squares problem of the unknowns of one layer, by its index.
 
     Attributes:
-        twin: The twin.
-        index: Index of the layer.
         known: Prior of its unknowns.
         design_phase: (S, H) design phases of the heaters.
         measured: (S, R) measured response vectors.
@@ -111,56 +110,40 @@ class LayerProblem:
     def _scale(self) -> float:
         return 1.0 / (self.trust * float(np.sqrt(np.mean(self.measured**2))))
 
-    def cost(self, unknown: Floats) -> float:
-        """Return the sum of squares of prior and residuals for (N,) values of the twin's unknowns."""
+    def _residual(self, unknown: Floats) -> tuple[TwinEstimate, LayerLight, Floats, Floats]:
+        """Return the estimate and its light, the (S, R) weighted residuals, and (n,) distances from the prior."""
         estimate = TwinEstimate(self.twin, unknown)
         light = estimate.light(self.index, estimate.phases(self.index, self.design_phase))
         residual = self._scale * (predicted_vectors(light, self.twin.layers[self.index]) - self.measured)
-        off = unknown[self.known.chosen] - self.known.centre
+        return estimate, light, residual, unknown[self.known.chosen] - self.known.centre
+
+    def cost(self, unknown: Floats) -> float:
+        """Return the sum of squares of prior and residuals for (N,) values of the twin's unknowns."""
+        _, _, residual, off = self._residual(unknown)
         return float(np.sum(residual**2) + off @ self.known.normal @ off)
 
     def normal_equations(self, unknown: Floats) -> tuple[Floats, Floats]:
         """Return half the (n,) gradient of the cost, and half its (n, n) second derivative by Gauss and Newton."""
-        estimate = TwinEstimate(self.twin, unknown)
-        light = estimate.light(self.index, estimate.phases(self.index, self.design_phase))
-        residual = self._scale * (predicted_vectors(light, self.twin.layers[self.index]) - self.measured)
+        estimate, light, residual, off = self._residual(unknown)
         slope = predicted_derivatives(estimate, self.design_phase, light, self.index, self.known.chosen)
         slope *= self._scale
-        off = unknown[self.known.chosen] - self.known.centre
         gradient = self.known.normal @ off + slope @ residual.reshape(-1)
         return gradient, self.known.normal + slope @ slope.T
 
 
 def take_readings(laboratory: BenchProtocol, twin: DigitalTwin, voltage_v: Floats) -> TwinReadings:
     """Read all layers at (S, H) heater voltages, with the sources of one layer at a time on."""
-    layers = twin.layers
-    patterns = [layer.patterns for layer in layers]
-    ends = np.cumsum([len(each) for each in patterns])
-    amplitude = np.zeros((ends[-1], len(laboratory.sources)))
-    for layer, pattern, end in zip(layers, patterns, ends.tolist(), strict=True):
-        amplitude[end - len(pattern) : end, layer.sources] = pattern
-    read = np.split(laboratory.read(voltage_v, amplitude), ends[:-1], axis=1)
-    responses = tuple(_responses(layer, each) for layer, each in zip(layers, read, strict=True))
+    responses = tuple(zip(*measure_layers(laboratory, twin.layers, voltage_v), strict=True))
     design_phase = np.array([twin.heaters.phases(one) for one in voltage_v])
-    vectors = tuple(response_vectors(each, layer) for each, layer in zip(responses, layers, strict=True))
+    vectors = tuple(response_vectors(each, layer) for each, layer in zip(responses, twin.layers, strict=True))
     return TwinReadings(design_phase, responses, vectors)
-
-
-def _responses(layer: BenchLayer, read: Floats) -> tuple[LayerResponse, ...]:
-    """Responses of a layer from (S, P, all detectors) readings of its patterns."""
-    detectors = np.concatenate([layer.plus, layer.minus])
-    return tuple(layer_response(layer, one[:, detectors]) for one in read)
 
 
 def card_priors(twin: DigitalTwin, voltage_v: Floats) -> list[ParameterKnowledge]:
     """Assign the unknowns to layers and return, for each layer, their prior distribution from the card.
 
     An unknown may affect several layers, for instance in the splitter tree of the carrier. It is assigned to the layer
-    that it affects most; unknowns of the other layers absorb its effect there.
-
-    Args:
-        twin: The twin.
-        voltage_v: (S, H) voltages at which the effect of each unknown on the readings is evaluated.
+    whose readings at (S, H) voltages it affects most; unknowns of the other layers absorb its effect there.
     """
     estimate = TwinEstimate(twin, np.zeros(twin.spread.size))
     design_phase = np.array([twin.heaters.phases(one) for one in voltage_v])
@@ -177,48 +160,29 @@ def card_priors(twin: DigitalTwin, voltage_v: Floats) -> list[ParameterKnowledge
     return [ParameterKnowledge(each, np.zeros(each.size), np.eye(each.size)) for each in by_layer]
 
 
-def relative_misfits(twin: DigitalTwin, unknown: Floats, evidence: TwinReadings) -> Floats:
-    """Compute the rms of predicted minus measured response vectors over the rms of the vectors, for each layer.
-
-    Args:
-        twin: The twin.
-        unknown: (N,) values of the unknowns.
-        evidence: The readings.
-
-    Returns:
-        (layers,) relative misfits.
-    """
-    estimate = TwinEstimate(twin, unknown)
-    misfit = []
-    for i, layer in enumerate(twin.layers):
-        design_phase, measured = evidence.of_layer(i)
-        light = estimate.light(i, estimate.phases(i, design_phase))
-        misfit.append(np.sqrt(np.mean((predicted_vectors(light, layer) - measured) ** 2) / np.mean(measured**2)))
-    return np.array(misfit)
-
-
-def signal_misfits(twin: DigitalTwin, unknown: Floats, evidence: TwinReadings) -> Floats:
-    """Compute the relative misfit of the part of the readings that shows a layer's matrix, for each layer.
-
-    Slopes show the matrix of a layer of neurons. Constants, the light of the local oscillators alone, are larger, and
-    a twin with another matrix than the chip's predicts them as well as the right twin.
-
-    Args:
-        twin: The twin.
-        unknown: (N,) values of the unknowns.
-        evidence: The readings.
-
-    Returns:
-        (layers,) rms of predicted minus measured slopes over the rms of the slopes; for receivers, of the products.
-    """
+def relative_misfits(
+    twin: DigitalTwin,
+    unknown: Floats,
+    evidence: TwinReadings,
+    part: Callable[[Floats, BenchLayer], Floats] = lambda vectors, layer: vectors,
+) -> Floats:
+    """Compute the (layers,) rms of predicted minus measured response vectors, or of a part of them, over their rms."""
     estimate = TwinEstimate(twin, unknown)
     misfit = []
     for i, layer in enumerate(twin.layers):
         design_phase, measured = evidence.of_layer(i)
         difference = predicted_vectors(estimate.light(i, estimate.phases(i, design_phase)), layer) - measured
-        one, other = (signal_part(each, layer) for each in (difference, measured))
-        misfit.append(np.sqrt(np.mean(one**2) / np.mean(other**2)))
+        misfit.append(np.sqrt(np.mean(part(difference, layer) ** 2) / np.mean(part(measured, layer) ** 2)))
     return np.array(misfit)
+
+
+def signal_misfits(twin: DigitalTwin, unknown: Floats, evidence: TwinReadings) -> Floats:
+    """Compute the relative misfits of the part of the readings that shows a layer's matrix.
+
+    Slopes show the matrix of a layer of neurons. Constants, the light of the local oscillators alone, are larger, and
+    a twin with another matrix than the chip's predicts them as well as the right twin.
+    """
+    return relative_misfits(twin, unknown, evidence, signal_part)
 
 
 def fit_unknowns(
@@ -229,18 +193,9 @@ def fit_unknowns(
     trust: Floats,
     active: Ints,
 ) -> Floats:
-    """Fit the unknowns of some layers to readings and prior with the Levenberg–Marquardt algorithm.
+    """Fit the unknowns of active layers, by their indices, with the Levenberg–Marquardt algorithm, from (N,) values.
 
-    Args:
-        twin: The twin.
-        unknown: (N,) starting values.
-        known: For each layer, the prior of its unknowns.
-        evidence: The readings.
-        trust: (layers,) expected misfit of each layer, relative to the rms of its response vectors.
-        active: Indices of the layers to fit.
-
-    Returns:
-        (N,) fitted unknowns.
+    ``trust`` is the (layers,) expected misfit of each layer, relative to the rms of its response vectors.
     """
     fitted = unknown.copy()
     for i in active.tolist():
@@ -282,17 +237,9 @@ def posteriors(
     trust: Floats,
     active: Ints,
 ) -> list[ParameterKnowledge]:
-    """Return, for each layer, the posterior distribution of its unknowns after a fit.
+    """Return, for each layer, the posterior distribution of its unknowns after a fit; arguments as for `fit_unknowns`.
 
-    Layers that were not fitted keep their prior.
-
-    Args:
-        twin: The twin.
-        unknown: (N,) fitted unknowns, which become the centres.
-        known: For each layer, the prior of its unknowns.
-        evidence: The readings.
-        trust: (layers,) expected misfit of each layer, relative to the rms of its response vectors.
-        active: Indices of the layers that were fitted.
+    The (N,) fitted unknowns become the centres. Layers that were not fitted keep their prior.
     """
     after = list(known)
     for i in active.tolist():
@@ -309,18 +256,7 @@ REGULARISATION = 1e-9
 def fit_source_phases(
     twin: DigitalTwin, unknown: Floats, index: int, design_phase: Floats, responses: Sequence[LayerResponse]
 ) -> Floats:
-    """Fit the initial phases of a layer's sources and local oscillators to its measured responses.
-
-    Args:
-        twin: The twin.
-        unknown: (N,) current values of the unknowns.
-        index: Index of the layer.
-        design_phase: (S, H) design phases of the heaters at each setting.
-        responses: (S,) measured responses of the layer.
-
-    Returns:
-        (N,) unknowns with the fitted phases.
-    """
+    """Return (N,) unknowns with phases of a layer's sources and oscillators fitted to its responses at S settings."""
     estimate, layer = TwinEstimate(twin, unknown), twin.layers[index]
     field = estimate.light(index, estimate.phases(index, design_phase)).detected
     static, _, _, _, edge_phase, _, _ = twin.parts(np.arange(twin.spread.size))
@@ -346,11 +282,7 @@ def fit_source_phases(
 
 
 def _fit_phase_factors(predicted: Complexes, measured: Floats) -> Complexes:
-    """Solve Re(predicted z) = measured for z by least squares over settings; both are (S, n, a, b).
-
-    Returns:
-        (n, a, b) complex z, weighted by its certainty.
-    """
+    """Solve Re(predicted z) = measured, both (S, n, a, b), for (n, a, b) z by least squares, weighted by certainty."""
     parts = np.stack([predicted.real, -predicted.imag], axis=-1)
     normal = np.einsum("snabp,snabq->nabpq", parts, parts)
     weight = np.trace(normal, axis1=-2, axis2=-1)
@@ -394,11 +326,6 @@ def fit_twin(
 
     The first attempt starts at the nominal chip, further ones at random static phases around it. Layers whose fit stays
     in a local minimum are not fitted; in-loop tuning handles them.
-
-    Args:
-        laboratory: The bench.
-        twin: The twin.
-        random: Random numbers for the settings.
 
     Returns:
         (N,) unknowns, the posterior distribution of each layer, and the indices of the layers that were fitted.

@@ -42,7 +42,7 @@ from optinc_pdk.studies.calibration.heater_model import HeaterModel
 from optinc_pdk.studies.calibration.layer_tuning import (
     MeasuredSetting,
     measure_setting,
-    nearest_moves,
+    rounding_moves,
     stepped_voltages,
 )
 from optinc_pdk.studies.calibration.measurement import (
@@ -111,25 +111,22 @@ class TwinGuide:
             slopes.append((errors[1:] - errors[0]).T / DIFFERENCE_RAD)
         return slopes
 
-    def improved(self, state: MeasuredSetting, move: Callable[[list[Floats]], Floats]) -> MeasuredSetting:
+    def improved(self, state: MeasuredSetting, move: Callable[[Floats], Floats]) -> MeasuredSetting:
         """Move the heaters of all layers and return the setting of those layers whose errors decrease.
 
-        Args:
-            state: The setting to start from.
-            move: Returns the (H,) voltages after the moves of each layer's heaters, which it calculates from the
-                layers' masks: for each layer, (heaters,) 1 to move its heaters and 0 to keep them.
+        ``move`` returns the (H,) voltages after the moves for a (H,) mask: 1 to move a heater and 0 to keep it.
         """
         before = _sizes(self.errors(state))
-        masks = [np.ones(layer.heaters.size) for layer in state.layers]
-        trial = measure_setting(self.laboratory, state.layers, self.heaters, move(masks))
+        mask = np.ones_like(state.voltage_v)
+        trial = measure_setting(self.laboratory, state.layers, self.heaters, move(mask))
         worse = np.flatnonzero(_sizes(self.errors(trial)) >= before)
         if not worse.size:
             return trial
-        if worse.size == len(masks):
+        if worse.size == len(state.layers):
             return state
         for i in worse.tolist():
-            masks[i][:] = 0.0
-        return measure_setting(self.laboratory, state.layers, self.heaters, move(masks))
+            mask[state.layers[i].heaters] = 0.0
+        return measure_setting(self.laboratory, state.layers, self.heaters, move(mask))
 
     def _design_phase(self, state: MeasuredSetting) -> Floats:
         return self.estimate.twin.heaters.phases(state.voltage_v)
@@ -172,12 +169,9 @@ def _field_errors(light: LayerLight, estimate: TwinEstimate, index: int) -> Floa
 
 
 def correct(guide: TwinGuide, turn_rad: Floats, state: MeasuredSetting) -> MeasuredSetting:
-    """Correct the errors of a setting in damped least-squares steps until no layer improves.
+    """Correct the errors of a setting in damped least-squares steps that the twin predicts, until no layer improves.
 
-    Args:
-        guide: The twin that predicts the steps.
-        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
-        state: The setting to start from.
+    ``turn_rad`` is that of :mod:`layer_tuning`.
     """
     whole = np.array([layer.target.whole for layer in state.layers])
     damping = Damping(np.where(whole, FIRST_DAMPING, PART_DAMPING), np.full(len(state.layers), 2.0))
@@ -187,16 +181,12 @@ def correct(guide: TwinGuide, turn_rad: Floats, state: MeasuredSetting) -> Measu
         errors, phase = guide.errors(state), guide.heaters.phases(state.voltage_v)
         before = _sizes(errors)
         triples = zip(guide.jacobians(state), errors, damping.value.tolist(), strict=True)
-        found = [damped_step(*each) for each in triples]
-        steps, predicted = [step for step, _ in found], np.array([size for _, size in found])
+        steps, predicted = np.zeros_like(phase), np.zeros(len(state.layers))
+        for i, each in enumerate(triples):
+            steps[state.layers[i].heaters], predicted[i] = damped_step(*each)
 
-        def move(
-            masks: list[Floats], steps: list[Floats] = steps, state: MeasuredSetting = state, phase: Floats = phase
-        ) -> Floats:
-            total = np.zeros_like(phase)
-            for layer, mask, step in zip(state.layers, masks, steps, strict=True):
-                total[layer.heaters] = mask * step
-            return stepped_voltages(guide.heaters, turn_rad, state, phase, total)
+        def move(mask: Floats, steps: Floats = steps, state: MeasuredSetting = state, phase: Floats = phase) -> Floats:
+            return stepped_voltages(guide.heaters, turn_rad, state, phase, mask * steps)
 
         state = guide.improved(state, move)
         after = _sizes(guide.errors(state))
@@ -208,28 +198,16 @@ def correct(guide: TwinGuide, turn_rad: Floats, state: MeasuredSetting) -> Measu
 
 
 def round_by_twin(guide: TwinGuide, state: MeasuredSetting) -> MeasuredSetting:
-    """Optimise the DAC codes of all heaters jointly, in whole steps, until no layer improves.
-
-    Args:
-        guide: The twin that predicts the effect of a step. If its drive has no DAC step, ``state`` is returned.
-        state: The setting to start from.
-    """
+    """Optimise the DAC codes of all heaters jointly, in whole steps that the twin predicts, until no layer improves."""
     heaters = guide.heaters
     if heaters.step_v == 0.0:
         return state
     for _ in range(ROUNDINGS):
         before = _sizes(guide.errors(state))
-        rise = heaters.rise_ohm @ heaters.currents(state.voltage_v)
-        phase = heaters.phases_at_rise(state.voltage_v, rise)
-        per_step = heaters.phases_at_rise(state.voltage_v + heaters.step_v, rise) - phase
-        triples = zip(state.layers, guide.jacobians(state), guide.errors(state), strict=True)
-        steps = [nearest_moves(slope, error, per_step[layer.heaters]) for layer, slope, error in triples]
+        moves = rounding_moves(heaters, state, guide.jacobians(state), guide.errors(state))
 
-        def move(masks: list[Floats], steps: list[Floats] = steps, state: MeasuredSetting = state) -> Floats:
-            voltage = state.voltage_v.copy()
-            for layer, mask, step in zip(state.layers, masks, steps, strict=True):
-                voltage[layer.heaters] += mask * step * heaters.step_v
-            return heaters.quantise(voltage)
+        def move(mask: Floats, moves: Floats = moves, state: MeasuredSetting = state) -> Floats:
+            return heaters.quantise(state.voltage_v + mask * moves * heaters.step_v)
 
         state = guide.improved(state, move)
         if np.all(_sizes(guide.errors(state)) > STEP_GAIN * before):

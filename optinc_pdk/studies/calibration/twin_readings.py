@@ -31,12 +31,7 @@ ANGLE_STEP = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class TwinEstimate:
-    """A digital twin evaluated at given values of its unknowns.
-
-    Attributes:
-        twin: The twin.
-        unknown: (N,) values of the unknowns.
-    """
+    """A digital twin evaluated at (N,) values of its unknowns."""
 
     twin: DigitalTwin
     unknown: Floats
@@ -47,9 +42,8 @@ class TwinEstimate:
         return self.twin.deviations(self.unknown)
 
     def crosstalk(self, index: int) -> Floats:
-        """Return the (h, H) thermal crosstalk of the heaters on a layer's paths.
-
-        Element [i, j] is the share of heater j's phase in the waveguide under the i-th of them; 1 for itself.
+        """Return the (h, H) thermal crosstalk of the heaters on a layer's paths, as rows of the twin's crosstalk
+        matrix.
         """
         return self.twin.crosstalk_matrix(self.unknown, self.twin.paths[index].heater)
 
@@ -66,7 +60,7 @@ class TwinEstimate:
         """Compute the light of one layer at (S, h) total phases of the heaters on its paths."""
         paths = self.twin.paths[index]
         transmission = paths.transmission.copy()
-        segment, member = self.twin.edge_segments(index)
+        segment, member = self.twin.edge_segments[index]
         loss_db, phase = (self.deviations[part][member] for part in (3, 4))
         np.multiply.at(transmission, segment, np.exp(1j * phase - NEPER * loss_db))
         turned = np.zeros((len(phases), transmission.size))
@@ -79,7 +73,7 @@ class TwinEstimate:
     def _couplers(self, index: int, step_rad: float = 0.0) -> Iterator[tuple[Ints, Complexes]]:
         """Yield junctions of a layer's couplers and their transmission, for angles that are larger by a step."""
         *_, angle, loss_db = self.deviations
-        for each, members, (junctions, device) in self.twin.coupler_junctions(index):
+        for each, members, (junctions, device) in self.twin.coupler_junctions[index]:
             used, place = np.unique(device[:, 1], return_inverse=True)
             errors = angle[members][used] + step_rad, loss_db[members][used]
             s = each.s(self.twin.problem.process, self.twin.problem.wavelength_nm, *errors)
@@ -89,7 +83,7 @@ class TwinEstimate:
         """Yield junctions of a layer's couplers, their coupler, and their derivatives by its angle, per rad."""
         pairs = zip(self._couplers(index, ANGLE_STEP), self._couplers(index, -ANGLE_STEP), strict=True)
         for (_, members, (_, device)), ((junctions, up), (_, down)) in zip(
-            self.twin.coupler_junctions(index), pairs, strict=True
+            self.twin.coupler_junctions[index], pairs, strict=True
         ):
             yield junctions, members.start + device[:, 1], (up - down) / (2.0 * ANGLE_STEP)
 
@@ -138,12 +132,9 @@ class LayerLight:
 
 @dataclass(frozen=True, eq=False)
 class TwinLight:
-    """Light of several layers of a twin at one setting, for a fit of phases.
+    """Light of several layers of a twin, by their index, at one setting, for a fit of phases.
 
     It implements :class:`optinc_pdk.simulate.programming.detection_jacobian.DetectedLight`.
-
-    Attributes:
-        layers: Light of each layer, by index.
     """
 
     layers: dict[int, LayerLight]
@@ -227,17 +218,9 @@ def predicted_vectors(light: LayerLight, layer: BenchLayer) -> Floats:
 def predicted_derivatives(
     estimate: TwinEstimate, design_phase: Floats, light: LayerLight, index: int, chosen: Ints
 ) -> Floats:
-    """Predict the derivatives of a layer's response by some of the unknowns.
+    """Predict the (n, S R) derivatives of a layer's response vectors, per standard deviation of each chosen unknown.
 
-    Args:
-        estimate: The evaluated twin.
-        design_phase: (S, H) design phases of the heaters.
-        light: Light of the layer at these phases.
-        index: Index of the layer.
-        chosen: (n,) indices of the unknowns, ascending.
-
-    Returns:
-        (n, S R) derivatives of the response vectors per standard deviation of each unknown.
+    The light is that at (S, H) design phases of the heaters; the (n,) indices of the unknowns ascend.
     """
     layer = estimate.twin.layers[index]
     change = _field_derivatives(estimate, design_phase, light, index, chosen)
@@ -280,7 +263,7 @@ def _field_derivatives(
     for number in np.flatnonzero(share != UNCHOSEN).tolist():
         inside = np.isin(paths.heater, twin.layers[number].heaters)
         derivative[share[number]] = np.einsum("sh,hsdc->sdc", received[:, inside], by_phase[inside])
-    segments, members = twin.edge_segments(index)
+    segments, members = twin.edge_segments[index]
     by_edge = light.by_segment(segments)
     derivative[edge_loss[members]] = -NEPER * by_edge
     derivative[edge_phase[members]] = 1j * by_edge

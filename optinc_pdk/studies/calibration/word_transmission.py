@@ -109,10 +109,6 @@ def sample_words(task: Averaging, layers: Sequence[BenchLayer]) -> WordSample:
     """Draw a sample of inputs from the whole lattice, each with a random assignment of symbols to servers.
 
     The seed is fixed, so equal arguments give equal samples.
-
-    Args:
-        task: Task of the network.
-        layers: Layers of the chip, for the target matrices.
     """
     steps = task.sample_steps(SAMPLED_INPUTS, np.random.default_rng(SEED))
     symbols = assign_random(task, steps, SEED)
@@ -128,16 +124,7 @@ def sample_words(task: Averaging, layers: Sequence[BenchLayer]) -> WordSample:
 
 
 def electronics_of(bias: Bias, board: Board, layers: Sequence[BenchLayer]) -> ElectronicsSettings:
-    """Return the electronics settings of a bias as arrays: gains, offsets, balances, scales, servers' amplitudes.
-
-    Args:
-        bias: Bias of the chip.
-        board: Board of the chip.
-        layers: All layers of the network, in order; the last one ends in receivers and has no neurons.
-
-    Returns:
-        Settings with one array per hidden layer, in the order of the board's neurons.
-    """
+    """Return the electronics settings of a bias as arrays, for all layers of the network in order."""
     sets = [
         [bias.activations[n.label] for n in board.neurons if n.layer == layer.target.index] for layer in layers[:-1]
     ]
@@ -168,15 +155,7 @@ def transmit_words(
     voltage_v: Floats,
     words: WordSample,
 ) -> WordTransmission:
-    """Send words through a chip: read the detectors and update the modulators until the amplitudes converge.
-
-    Args:
-        laboratory: The bench.
-        layers: The layers.
-        electronics: Settings of the electronics between detectors and modulators.
-        voltage_v: (H,) voltages of the heaters.
-        words: The inputs.
-    """
+    """Send words through a chip at (H,) voltages: read detectors and update modulators until amplitudes converge."""
     amplitude = np.zeros((len(words.amplitude), len(laboratory.sources)))
     amplitude[:, layers[0].sources] = words.amplitude * electronics.sent
     before = np.inf
@@ -219,15 +198,9 @@ MIN_WORDS = 16
 def trim_electronics(
     electronics: ElectronicsSettings, passage: WordTransmission, process: Process
 ) -> ElectronicsSettings:
-    """Trim thresholds, gains and scales to the signals that words cause.
+    """Trim thresholds, gains and scales to the signals that words cause when they are sent with some settings.
 
-    Args:
-        electronics: Settings at which the words were sent.
-        passage: Their transmission.
-        process: Process of the cards, for range and resolution of the electronics.
-
-    Returns:
-        Trimmed settings. A neuron whose words do not suffice, or that would leave the card's range, keeps its settings.
+    A neuron whose words do not suffice, or that would leave the card's range, keeps its settings.
     """
     card, bits = process.activation, int(process.activation.resolution_bits)
     words, gains, offsets = passage.words, list[Floats](), list[Floats]()
@@ -261,9 +234,7 @@ def _right_words(source: Floats, ideal: Floats) -> Bools:
 def _trimmed(detected: Floats, ideal: Floats) -> tuple[float, float] | None:
     """Return gain and offset of a neuron; None if the words do not determine them.
 
-    Args:
-        detected: (n,) detected signals without offset.
-        ideal: (n,) ideal pre-activations, gain · (detected + offset).
+    Both arguments are (n,): detected signals without offset, and ideal pre-activations, gain · (detected + offset).
     """
     centred = np.abs(ideal - 0.5)
     # far from the threshold, a neuron saturates whatever its gain and offset are

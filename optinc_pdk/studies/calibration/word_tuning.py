@@ -68,18 +68,11 @@ def measure_sensitivities(
     voltage_v: Floats,
     electronics: ElectronicsSettings,
 ) -> Sensitivities:
-    """Measure the sensitivities of all layers to every heater by finite differences.
+    """Measure the sensitivities of all layers to every heater by finite differences around (H,) voltages.
 
-    Args:
-        laboratory: The bench.
-        layers: The layers.
-        heaters: Design model of the heaters.
-        voltage_v: (H,) voltages of the setting.
-        electronics: Electronics at the setting; their balances define the detection matrices.
+    The balances of the electronics define the detection matrices.
     """
-    rise = heaters.rise_ohm @ heaters.currents(voltage_v)
-    phase = heaters.phases_at_rise(voltage_v, rise)
-    step = heaters.phases_at_rise(voltage_v + heaters.step_v, rise) - phase
+    (rise, phase), step = heaters.rise_and_phases(voltage_v), heaters.phases_per_step(voltage_v)
     nudge = np.maximum(PERTURBATION_RAD, MIN_PERTURBATION_STEPS * step)
     up, down = (
         heaters.quantise(heaters.voltages_at_rise(np.maximum(phase + turn, 0.0), rise)) for turn in (nudge, -nudge)
@@ -117,15 +110,11 @@ def linearise(
 ) -> tuple[Floats, Floats]:
     """Compute the output errors relative to the network, averaged over the servers, and their Jacobian.
 
-    Args:
-        passage: Transmission of N words with M outputs.
-        electronics: Electronics during the transmission.
-        effects: Sensitivities of the chip.
-
     Returns:
-        (N M,) errors in levels and their (N M, H + E) Jacobian. Its columns are the derivatives by the H heaters in
-        units of ``effects.unit_rad``, then, layer by layer, by the logarithms of the gains and by gain × offset, and
-        finally by the logarithms of the output scales; E is the number of electronic parameters.
+        (N M,) errors of N words with M outputs in levels and their (N M, H + E) Jacobian. Its columns are the
+        derivatives
+        by the H heaters in units of ``effects.unit_rad``, then, layer by layer, by the logarithms of the gains and by
+        gain × offset, and finally by the logarithms of the output scales; E is the number of electronic parameters.
     """
     target, output = passage.words.network_level, passage.output
     count, servers = target.shape[1], output.shape[1]
@@ -191,15 +180,7 @@ RIDGE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class TuningContext:
-    """Context of end-to-end tuning: bench, chip model and inputs.
-
-    Attributes:
-        laboratory: The bench.
-        heaters: Design model of the heaters.
-        layers: The layers.
-        process: Process of the cards.
-        words: Inputs that the servers send.
-    """
+    """Context of end-to-end tuning: bench, chip model, and the inputs that the servers send."""
 
     laboratory: BenchProtocol
     heaters: HeaterModel
@@ -208,25 +189,14 @@ class TuningContext:
     words: WordSample
 
     def evaluate(self, voltage_v: Floats, electronics: ElectronicsSettings) -> EvaluatedSetting:
-        """Send the words at a setting and return the setting with the transmission.
-
-        Args:
-            voltage_v: (H,) heater voltages.
-            electronics: Settings of the electronics.
-        """
+        """Send the words at (H,) voltages and return the setting with the transmission."""
         passage = transmit_words(self.laboratory, self.layers, electronics, voltage_v, self.words)
         return EvaluatedSetting(voltage_v, electronics, passage)
 
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedSetting:
-    """A setting of heaters and electronics, with the transmission of the words at this setting.
-
-    Attributes:
-        voltage_v: (H,) heater voltages.
-        electronics: Settings of the electronics.
-        passage: Transmission of the words.
-    """
+    """(H,) voltages and electronics, with the transmission of the words at this setting."""
 
     voltage_v: Floats
     electronics: ElectronicsSettings
@@ -260,15 +230,9 @@ class EvaluatedSetting:
 
 
 def tune_to_words(context: TuningContext, voltage_v: Floats, electronics: ElectronicsSettings) -> EvaluatedSetting:
-    """Optimise heaters and electronics end to end until the words stop improving.
+    """Optimise heaters, from (H,) voltages, and electronics end to end until the words stop improving.
 
-    Args:
-        context: Bench, chip model and inputs.
-        voltage_v: (H,) starting voltages.
-        electronics: Starting electronics.
-
-    Returns:
-        The best setting by rank, which may be the start.
+    The result is the best setting by rank, which may be the start.
     """
     current = best = context.evaluate(voltage_v, electronics)
     damping = FIRST_DAMPING

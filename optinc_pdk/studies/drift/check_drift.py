@@ -27,15 +27,8 @@ CALIBRATIONS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class CheckedChip:
-    """A sampled and calibrated chip at the start of its service.
-
-    Attributes:
-        index: Index of the sample.
-        sample: Its parameters.
-        setting: The calibrated setting.
-        conditions: Drive and noise.
-    """
+class CalibratedChip:
+    """A sampled and calibrated chip, by its index, at the start of its service, with its drive and noise."""
 
     index: int
     sample: ChipSample
@@ -61,11 +54,7 @@ class CalibrationEffort:
 
 @dataclass(frozen=True, eq=False)
 class CheckDrift:
-    """Drift of the samples of such a study, see :class:`optinc_pdk.studies.drift.drift_run.DriftStudy`.
-
-    Attributes:
-        work: Parameters of the samples.
-    """
+    """Drift of the samples of a study with a matrix or a general network."""
 
     work: YieldStudy
 
@@ -86,7 +75,7 @@ class CheckDrift:
         """The first two quantities, with their limits."""
         return tuple(DriftPanel(one.label, one.factor, None, one.limit) for one in self._shown)
 
-    def start(self, index: int) -> CheckedChip:
+    def start(self, index: int) -> CalibratedChip:
         """Sample and calibrate a chip.
 
         Raises:
@@ -98,10 +87,10 @@ class CheckDrift:
             setting = work.check.calibrated(sample, conditions)[AFTER]
         except (UnsettledError, np.linalg.LinAlgError) as fault:
             raise RangeError(str(fault)) from fault
-        return CheckedChip(index, sample, setting, conditions)
+        return CalibratedChip(index, sample, setting, conditions)
 
     def run(
-        self, service: CheckedChip, scenario: DriftScenario, hours: float, tracked: bool
+        self, service: CalibratedChip, scenario: DriftScenario, hours: float, tracked: bool
     ) -> tuple[list[DriftPoint[CheckOutcome]], CalibrationEffort]:
         """Let a chip drift and compare it with its target in time, before and after each calibration."""
         work, setting = self.work, service.setting
@@ -164,11 +153,7 @@ class CheckDrift:
 
 
 def checked_lines(numbers: Mapping[str, Any]) -> list[str]:
-    """Return the table of a run, and the effort of the calibrations.
-
-    Args:
-        numbers: Result of a run.
-    """
+    """Return the table of the results of a run, and the effort of the calibrations."""
     first = next(iter(numbers["scenarios"][0]["tracked"]["quantities"].values()))
     start = numbers["scenarios"][0]["untracked"]["passed_at_start"]
     lines = [

@@ -37,7 +37,6 @@ class DriftTrack:
     """What one chip computes in one scenario, at several times.
 
     Attributes:
-        scenario: Name of the scenario.
         tracked: Whether the chip is corrected.
         share: Shares of the whole time, ascending, equal for all chips of a scenario.
         values: For each panel, the values at these times; NaN for an unusable chip.
@@ -52,27 +51,18 @@ class DriftTrack:
 def drift_png(
     tracks: Sequence[DriftTrack], panels: Sequence[DriftPanel], tracking: str, hours: float, caption: str
 ) -> bytes:
-    """Plot the values of all chips against time: one column for each scenario, one row for each panel.
-
-    Lines are means over the chips, areas reach from the worst chip to the best.
-
-    Args:
-        tracks: Values of all chips in time.
-        panels: The rows.
-        tracking: What corrects the chips, for the legend.
-        hours: Whole time.
-        caption: Caption of the figure.
-
-    Returns:
-        Contents of a PNG file.
-    """
+    """Return a PNG file of :func:`drift_figure`."""
     return png_bytes(drift_figure(tracks, panels, tracking, hours, caption), 120)
 
 
 def drift_figure(
     tracks: Sequence[DriftTrack], panels: Sequence[DriftPanel], tracking: str, hours: float, caption: str
 ) -> Figure:
-    """Return the figure of :func:`drift_png`."""
+    """Plot the values of all chips against time: one column for each scenario, one row for each panel.
+
+    Lines are means over the chips, areas reach from the worst chip to the best. ``tracking`` is what corrects the
+    chips, for the legend.
+    """
     names = list(dict.fromkeys(one.scenario for one in tracks))
     figure = Figure(figsize=(4.0 * len(names), 5.2), layout="constrained", facecolor="white")
     axes = figure.subplots(len(panels), len(names), sharex=True, sharey="row", squeeze=False)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
@@ -17,7 +17,7 @@ from optinc_pdk.io.writing import csv_text
 from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.studies.chip_checks import WordCheck
 from optinc_pdk.studies.drift.check_drift import CheckDrift, checked_lines
-from optinc_pdk.studies.drift.drift_picture import DriftPanel, DriftTrack
+from optinc_pdk.studies.drift.drift_picture import DriftTrack
 from optinc_pdk.studies.drift.scenarios import SCENARIOS, DriftPoint, DriftScenario, changes, check_hours
 from optinc_pdk.studies.drift.word_drift import WordDrift, word_lines
 from optinc_pdk.studies.montecarlo.study import YieldStudy
@@ -27,68 +27,12 @@ SCHEMA = 1
 REPORT, TABLE, PICTURE = "drift.json", "drift.csv", "drift.png"
 """Endings of the files of a run."""
 Progress = Callable[[int, int], None]
-
-
-class DriftStudy(Protocol):
-    """Samples that drift, what they compute, and how they are corrected."""
-
-    @property
-    def work(self) -> YieldStudy:
-        """Parameters of the samples."""
-        ...
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns of an outcome in the table."""
-        ...
-
-    @property
-    def panels(self) -> tuple[DriftPanel, ...]:
-        """What the picture shows."""
-        ...
-
-    @property
-    def tracking(self) -> str:
-        """What corrects the chips, for legends."""
-        ...
-
-    def start(self, index: int) -> Any:
-        """Sample and calibrate a chip.
-
-        Raises:
-            RangeError: It cannot be calibrated within the range of its drive and its electronics.
-        """
-        ...
-
-    def run(
-        self, service: Any, scenario: DriftScenario, hours: float, tracked: bool
-    ) -> tuple[list[DriftPoint[Any]], Any]:
-        """Let a calibrated chip drift; returns its points in time and the effort of its correction."""
-        ...
-
-    def row(self, outcome: Any) -> tuple[Any, ...]:
-        """Return the values of the columns."""
-        ...
-
-    def values(self, outcome: Any) -> tuple[float, ...]:
-        """Return the values of the panels."""
-        ...
-
-    def statistics(self, points: Sequence[DriftPoint[Any]]) -> dict[str, Any]:
-        """Return the statistics of all chips in one scenario, with or without correction."""
-        ...
-
-    def effort(self, efforts: Sequence[Any]) -> dict[str, Any]:
-        """Return the effort of the corrections in one scenario, averaged over chips."""
-        ...
+DriftStudy = WordDrift | CheckDrift
+"""Samples that drift: columns of the table, panels of the picture, what corrects the chips, and statistics."""
 
 
 def drift_study(work: YieldStudy) -> DriftStudy:
-    """Return how the samples of a study drift.
-
-    Args:
-        work: Parameters of the samples, which are calibrated.
-    """
+    """Return how the samples of a study, which are calibrated, drift."""
     return WordDrift(work) if isinstance(work.check, WordCheck) else CheckDrift(work)
 
 
@@ -132,7 +76,7 @@ def run_drift(
     report(done, total)
     for index in range(samples):
         try:
-            service = study.start(index)
+            service: Any = study.start(index)
             for scenario in scenarios:
                 for tracked in (False, True):
                     some, effort = study.run(service, scenario, hours, tracked)
@@ -190,11 +134,7 @@ def _numbers(
 
 
 def summary_lines(numbers: Mapping[str, Any]) -> list[str]:
-    """Return the table that the command prints.
-
-    Args:
-        numbers: Result of :func:`run_drift`.
-    """
+    """Return the table that the command prints, from the results of :func:`run_drift`."""
     checked = "quantities" in numbers["scenarios"][0]["tracked"]
     return [
         f"{numbers['samples']} calibrated chip{'s' * (numbers['samples'] != 1)}, {numbers['hours']:g} hours, "

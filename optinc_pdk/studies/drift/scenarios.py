@@ -54,12 +54,7 @@ SCENARIOS = (DriftScenario("walk", 1.0, 0.0), DriftScenario("walk x10", 10.0, 0.
 
 
 def changes(walk: float, kelvin: float) -> str:
-    """Return what changes in a scenario, as text.
-
-    Args:
-        walk: Multiple of the card's random walk of the resistances; 0 for none.
-        kelvin: Change of the chip's temperature over the whole time; 0 for none.
-    """
+    """Return what changes in a scenario as text: a multiple of the card's walk, or the temperature in K."""
     parts = []
     if walk:
         times = "" if walk == 1.0 else f"{walk:g} times "
@@ -83,22 +78,11 @@ def check_hours(hours: float) -> None:
 def resistance_walk(
     chip: NominalChip, imperfections: Imperfections, seed: int, hours: float, steps: int, multiple: float = 1.0
 ) -> Floats:
-    """Draw a random walk of all heater resistances of a sample.
+    """Draw a random walk of all heater resistances of a sample: (steps, H) factors after each of some equal steps.
 
     The logarithm of every resistance walks on its own. Its standard deviation grows with the square root of time, and
-    is the card's ``drift_spread`` after ``drift_h`` hours. The walk has its own random stream: other imperfections
-    of the sample do not depend on it.
-
-    Args:
-        chip: The nominal chip with H heaters.
-        imperfections: Distributions and their factors; that of the heaters scales the walk.
-        seed: Seed of the sample.
-        hours: Whole time.
-        steps: Number of equal steps.
-        multiple: Multiple of the card's walk.
-
-    Returns:
-        (steps, H) factors by which the resistances have changed after each step.
+    is the card's ``drift_spread`` after ``drift_h`` hours, times the factor of the heaters' imperfections and
+    ``multiple``. The walk has its own random stream: other imperfections of the sample do not depend on it.
 
     Raises:
         InputError: The time or the number of steps is not positive.
@@ -121,14 +105,7 @@ def samples_in_time(
     scenario: DriftScenario,
     hours: float,
 ) -> list[ChipSample]:
-    """Return a sample as it is after each tracking step of a scenario.
-
-    Args:
-        chip: The nominal chip.
-        sample: The sample as calibrated; its seed seeds the walk.
-        imperfections: Distributions and their factors.
-        scenario: What changes.
-        hours: Whole time.
+    """Return a sample, as calibrated, after each tracking step of a scenario; its seed seeds the walk.
 
     Raises:
         InputError: The time is not positive, or the card has no temperature coefficient.

@@ -53,12 +53,9 @@ squares."""
 
 @dataclass(frozen=True, eq=False)
 class ServiceSetting:
-    """Setting of a chip in service.
+    """Setting of a chip in service: (H,) voltages, rounded to the drive, and electronics.
 
-    Attributes:
-        voltage_v: (H,) voltages of the heaters, rounded to the drive.
-        electronics: Settings of the electronics.
-        rate_rad: (H,) phases by which the heaters moved in one step lately, a running mean.
+    ``rate_rad`` are (H,) phases by which the heaters moved in one step lately, a running mean.
     """
 
     voltage_v: Floats
@@ -132,17 +129,11 @@ MIN_PART = 1e-6
 """Orthogonal part of a pattern, relative to the largest, below which a set is complete."""
 
 
-def choose_pilots(words: WordSample, layers: Sequence[BenchLayer]) -> WordSample:
-    """Choose pilot words from a sample of words.
-
-    Args:
-        words: The sample.
-        layers: Layers of the chip.
-
-    Returns:
-        The pilots, in the order in which they are chosen.
-    """
-    patterns = _patterns(words, layers)
+def choose_pilots(words: WordSample) -> WordSample:
+    """Choose pilot words from a sample of words, in the order in which they are chosen."""
+    # a constant, and the ideal amplitudes of the sources of all layers
+    signals = [np.clip(signal, 0.0, 1.0) for signal in words.network_signal]
+    patterns = np.column_stack([np.ones(len(words.amplitude)), words.amplitude, *signals])
     rest, chosen = np.arange(len(patterns)), list[Ints]()
     for _ in range(PILOT_SETS):
         _, triangle, order = qr(patterns[rest].T, mode="economic", pivoting=True)
@@ -152,23 +143,9 @@ def choose_pilots(words: WordSample, layers: Sequence[BenchLayer]) -> WordSample
         rest = np.delete(rest, order[:count])
         if not rest.size:
             break
-    return subset(words, np.concatenate(chosen))
-
-
-def _patterns(words: WordSample, layers: Sequence[BenchLayer]) -> Floats:
-    """Return (N, features) patterns: a constant, and the ideal amplitudes of the sources of all layers."""
-    amplitudes = [words.amplitude, *(np.clip(signal, 0.0, 1.0) for signal in words.network_signal)]
-    return np.column_stack([np.ones(len(words.amplitude)), *amplitudes])
-
-
-def subset(words: WordSample, index: Ints) -> WordSample:
-    """Return some of the words of a sample, by (n,) indices."""
-    return WordSample(
-        words.amplitude[index],
-        words.ideal_level[index],
-        tuple(signal[index] for signal in words.network_signal),
-        words.network_level[index],
-    )
+    index = np.concatenate(chosen)
+    network_signal = tuple(signal[index] for signal in words.network_signal)
+    return WordSample(words.amplitude[index], words.ideal_level[index], network_signal, words.network_level[index])
 
 
 DITHER_RAD = 0.2
@@ -292,20 +269,11 @@ def learn_tracking(
     pilots: WordSample,
     setting: ServiceSetting,
 ) -> TrackingModel:
-    """Measure reference readings and linear model for tracking on a bench, right after calibration.
+    """Measure reference readings and linear model for tracking on a bench, at the calibrated setting.
 
     The pilots are sent at all of their settings. They are sent again as in service, where fewer symbols are averaged,
     to measure the noise of their readings. Then every heater is moved up and down at each setting, while the modulators
-    are driven as the pilots left them.
-
-    Args:
-        laboratory: The bench.
-        layers: The layers.
-        heaters: Design model of the heaters.
-        turn_rad: (H,) design phase that causes a real phase of 2π; NaN for heaters without effect.
-        process: Process of the cards.
-        pilots: The pilot words.
-        setting: The calibrated setting.
+    are driven as the pilots left them. ``turn_rad`` is that of :class:`TrackingModel`.
     """
     electronics, references = setting.electronics, list[PilotReference]()
     laboratory.averages = LEARNING_AVERAGES
@@ -328,11 +296,6 @@ def learn_again(laboratory: BenchProtocol, model: TrackingModel, setting: Servic
     """Measure the linear model at the setting in use; the reference stays that after calibration.
 
     Every heater is moved up and down, while the electronics drive all modulators as the pilots left them.
-
-    Args:
-        laboratory: The bench with the chip as it is now.
-        model: What tracking knows of the chip.
-        setting: The setting in use.
     """
     laboratory.averages = LEARNING_AVERAGES
     by_phase = [_phase_columns(laboratory, model, setting.voltage_v, one) for one in model.references]
@@ -383,8 +346,7 @@ def _phase_columns(
     layers, heaters = model.layers, model.heaters
     voltage_v = dithered_voltages(heaters, reference.dithered, voltage_v)
     passage, count = reference.passage, voltage_v.size
-    rise = heaters.rise_ohm @ heaters.currents(voltage_v)
-    phase = heaters.phases_at_rise(voltage_v, rise)
+    rise, phase = heaters.rise_and_phases(voltage_v)
     amplitude = np.zeros((len(passage.output), len(laboratory.sources)))
     for layer, source in zip(layers, passage.source, strict=True):
         amplitude[:, layer.sources] = source
@@ -450,16 +412,7 @@ class TrackingEffort:
 def track(
     laboratory: BenchProtocol, model: TrackingModel, setting: ServiceSetting
 ) -> tuple[ServiceSetting, TrackingEffort]:
-    """Follow a chip in service: send the pilots and correct the setting, until it hardly moves.
-
-    Args:
-        laboratory: The bench with the chip as it is now.
-        model: What tracking knows of the chip.
-        setting: The setting in use.
-
-    Returns:
-        The new setting, and the effort.
-    """
+    """Follow a chip in service: send the pilots and correct the setting in use, until it hardly moves."""
     heaters, rounds, turns, settled = model.heaters, 0, 0, False
     electronics, rate, total = setting.electronics, setting.rate_rad, np.zeros_like(setting.rate_rad)
     design_phase, settled_rad = heaters.phases(setting.voltage_v), model.settled_rad

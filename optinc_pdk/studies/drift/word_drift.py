@@ -117,7 +117,7 @@ def start_service(work: YieldStudy, index: int) -> ServiceChip:
     bench = VirtualBench(chip, sample, bits, noise, seed, BENCH_AVERAGES)
     found = calibrate(bench, chip, onn, process)
     layers = bench_layers(programming_problem(chip, layer_targets(onn, chip.board), process), bench)
-    pilots = choose_pilots(sample_words(onn.task, layers), layers)
+    pilots = choose_pilots(sample_words(onn.task, layers))
     electronics = electronics_of(found.tuned.bias, chip.board, layers)
     voltage_v = found.tuned.voltage_v
     setting = ServiceSetting(voltage_v, electronics, np.zeros_like(voltage_v))
@@ -171,11 +171,7 @@ def drift_points(
 
 @dataclass(frozen=True, eq=False)
 class WordDrift:
-    """Drift of the samples of a study of words, see :class:`optinc_pdk.studies.drift.drift_run.DriftStudy`.
-
-    Attributes:
-        work: Parameters of the samples, with a network.
-    """
+    """Drift of the samples of a study of words, with a network."""
 
     work: YieldStudy
 
@@ -234,11 +230,7 @@ class WordDrift:
 
 
 def word_lines(numbers: Mapping[str, Any]) -> list[str]:
-    """Return the table of a run with words, and the effort of tracking.
-
-    Args:
-        numbers: Result of a run.
-    """
+    """Return the table of the results of a run with words, and the effort of tracking."""
     start = numbers["scenarios"][0]["untracked"]["exact_at_start"]
     lines = [
         f"before the drift, all words are exact on {start} of {numbers['samples']}",

@@ -229,13 +229,8 @@ class SweptChip:
 
 @dataclass(frozen=True, eq=False)
 class CheckedChip:
-    """Chip of a matrix or a general network whose carrier wavelength is swept.
-
-    Attributes:
-        circuit: The extracted circuit.
-        chip: The nominal chip with its bias.
-        check: What is measured, and the target.
-        ground: Ground network of the heaters; ideal grounds if None.
+    """Nominal chip of a matrix or a general network whose carrier wavelength is swept; ideal grounds if ``ground`` is
+    None.
     """
 
     circuit: Circuit
@@ -380,10 +375,7 @@ def oscillator_delays(
 ) -> tuple[tuple[float, ...], tuple[bool, ...], dict[str, float]]:
     """Compute the mean delays of local oscillators relative to signals at the detectors, weighted by beat power.
 
-    Args:
-        light: Function that returns the S-parameters at a wavelength in nm.
-        board: Board netlist with the labels of detectors and sources.
-        carrier_nm: Carrier wavelength.
+    ``light`` returns the S-parameters at a wavelength in nm.
 
     Returns:
         For each hidden layer, the delay in ps; for each hidden layer, whether its sources are fibres, whose length can

@@ -7,20 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optinc_pdk.networks import carry_chain
-from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, solve_fields
-from optinc_pdk.simulate.programming.targets import layer_targets
+from optinc_pdk.simulate.programming.phase_fit import solve_fields
 from optinc_pdk.studies.calibration.forward_paths import _levels, carry_back, carry_forward, forward_paths
 
 SETTINGS = 10
-
-
-@pytest.fixture(scope="module")
-def problem(work, process):
-    targets = layer_targets(carry_chain(work.check.task), work.chip.board)
-    return ProgrammingProblem(
-        work.chip.structure, work.chip.board, targets, float(process.guide.wavelength_nm), process
-    )
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import pytest
 from optinc_pdk.cards import load_process
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
-from optinc_pdk.networks import carry_chain
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.studies import draw_sample, sample_scattering
 from optinc_pdk.studies.calibration.procedure import calibrate
@@ -23,27 +22,6 @@ class ConstantReadings(VirtualBench):
 
     def read(self, voltage_v, amplitude):
         return np.full_like(super().read(voltage_v, amplitude), 0.25)
-
-
-class OpenHeater(VirtualBench):
-    """The wire of one heater is open."""
-
-    cut = 3
-
-    def read(self, voltage_v, amplitude):
-        voltage = np.array(voltage_v, dtype=float)
-        voltage[:, self.cut] = 0.0
-        return super().read(voltage, amplitude)
-
-
-@pytest.fixture(scope="module")
-def network(work):
-    return carry_chain(work.check.task)
-
-
-@pytest.fixture(scope="module")
-def sample(work, every):
-    return draw_sample(work.chip, every, 5)
 
 
 def words(work, sample, voltage_v, bias):
@@ -71,13 +49,10 @@ def test_all_words_are_exact_after_calibration_and_not_before(work, network, sam
     assert bench.settings > work.chip.structure.heater.size
 
 
-def test_fitted_efficiencies_are_those_of_the_sample(work, network, every, process):
+def test_fitted_efficiencies_are_those_of_the_sample(work, network, every, process, efficiencies):
     sample = draw_sample(work.chip, every.only("heater"), 2)
     result = calibrate(VirtualBench(work.chip, sample, BITS), work.chip, network, process)
-    chip = work.chip
-    resistance = chip.resistance_ohm * sample.resistance_scale
-    nominal = (chip.resistance_ohm + chip.wire_ohm) ** 2 / chip.resistance_ohm
-    real = resistance / (resistance + chip.wire_ohm) ** 2 * nominal / sample.power_scale
+    real = efficiencies(sample)
     # crosstalk is as on the card, so the design compensates for it
     assert np.std(real) > 0.01
     assert np.median(np.abs(result.efficiency / real - 1.0)) < 1e-2
@@ -88,8 +63,8 @@ def test_constant_readings_are_refused(work, network, sample, process):
         calibrate(ConstantReadings(work.chip, sample, BITS), work.chip, network, process)
 
 
-def test_a_heater_without_effect_is_named(work, network, every, process):
+def test_a_heater_without_effect_is_named(work, network, every, process, open_heater):
     sample = draw_sample(work.chip, every.only("coupler", "phase"), 1)
-    result = calibrate(OpenHeater(work.chip, sample, BITS), work.chip, network, process)
-    assert result.broken == (work.chip.structure.channel[OpenHeater.cut],)
-    assert np.isnan(result.efficiency[OpenHeater.cut])
+    result = calibrate(open_heater(sample, 3), work.chip, network, process)
+    assert result.broken == (work.chip.structure.channel[3],)
+    assert np.isnan(result.efficiency[3])

@@ -7,10 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optinc_pdk.networks import carry_chain
 from optinc_pdk.simulate.programming.detection_jacobian import quadrature
-from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
-from optinc_pdk.simulate.programming.targets import layer_targets
 from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.studies import draw_sample
 from optinc_pdk.studies.calibration import twin_fit, virtual_bench
@@ -38,19 +35,11 @@ BITS = 16.0
 class TwinSetup:
     """A sample of the tiny chip on a bench, with its layers and heater efficiencies known to 1 %."""
 
-    def __init__(self, work, sample, process, **noise):
-        self.chip = chip = work.chip
-        matrices = layer_targets(carry_chain(work.check.task), chip.board)
-        self.problem = ProgrammingProblem(
-            chip.structure, chip.board, matrices, float(process.guide.wavelength_nm), process
-        )
-        self.bench = VirtualBench(chip, sample, BITS, **noise)
+    def __init__(self, problem, chip, sample, efficiency, bits=BITS, **noise):
+        self.problem, self.bench = problem, VirtualBench(chip, sample, bits, **noise)
         self.heaters = design_heater_model(chip, self.bench)
-        self.layers = bench_layers(self.problem, self.bench)
-        resistance = chip.resistance_ohm * sample.resistance_scale
-        nominal = (chip.resistance_ohm + chip.wire_ohm) ** 2 / chip.resistance_ohm
-        real = resistance / (resistance + chip.wire_ohm) ** 2 * nominal / sample.power_scale
-        self.efficiency = real * np.random.default_rng(4).normal(1.0, 0.01, real.size)
+        self.layers = bench_layers(problem, self.bench)
+        self.efficiency = efficiency
 
     @property
     def twin(self):
@@ -66,8 +55,28 @@ class TwinSetup:
 
 
 @pytest.fixture(scope="module")
-def sample(work, every):
-    return draw_sample(work.chip, every, 5)
+def setup_of(work, problem, efficiencies):
+    """Return a function of a sample: its setup."""
+
+    def setup(sample, **options):
+        real = efficiencies(sample)
+        known = real * np.random.default_rng(4).normal(1.0, 0.01, real.size)
+        return TwinSetup(problem, work.chip, sample, known, **options)
+
+    return setup
+
+
+@pytest.fixture
+def nominal_of(work, problem):
+    """Return a function of the bits of the drive: setup and guide of a nominal chip; its reflections are unknown."""
+
+    def nominal(bits=BITS):
+        chip = work.chip
+        setup = TwinSetup(problem, chip, nominal_sample(chip), np.ones(chip.voltage_v.size), bits)
+        estimate = TwinEstimate(setup.twin, np.zeros(setup.twin.spread.size))
+        return setup, TwinGuide(setup.bench, estimate, setup.heaters, np.zeros(len(setup.layers)))
+
+    return nominal
 
 
 def test_products_of_many_sources_are_fitted_at_distances_that_reach_every_source():
@@ -80,8 +89,8 @@ def test_products_of_many_sources_are_fitted_at_distances_that_reach_every_sourc
     assert 2 * 40 < one.size < 40 * 41 // 4
 
 
-def test_derivatives_of_responses_agree_with_difference_quotients(work, sample, process):
-    setup = TwinSetup(work, sample, process)
+def test_derivatives_of_responses_agree_with_difference_quotients(sample, setup_of):
+    setup = setup_of(sample)
     twin, random = setup.twin, np.random.default_rng(0)
     unknown, direction = 0.5 * random.standard_normal((2, twin.spread.size))
     design_phase = np.array([setup.heaters.phases(one) for one in setup.settings(3, 1)])
@@ -98,11 +107,10 @@ def test_derivatives_of_responses_agree_with_difference_quotients(work, sample, 
         assert np.abs(direction @ slope - quotient).max() < 1e-6 * np.abs(quotient).max()
 
 
-def test_predicted_responses_are_those_of_a_nominal_bench(work, process, monkeypatch):
+def test_predicted_responses_are_those_of_a_nominal_bench(monkeypatch, nominal_of):
     # the twin knows no leak of modulators, which is 1 % of a field
     monkeypatch.setattr(virtual_bench, "modulator_leak", lambda process: 0.0)
-    setup = TwinSetup(work, nominal_sample(work.chip), process)
-    setup.efficiency[:] = 1.0
+    setup, _ = nominal_of()
     twin, settings = setup.twin, setup.settings(3, 2)
     unknown = np.zeros(twin.spread.size)
     estimate, measured = TwinEstimate(twin, unknown), take_readings(setup.bench, twin, settings)
@@ -114,9 +122,8 @@ def test_predicted_responses_are_those_of_a_nominal_bench(work, process, monkeyp
         )
 
 
-def test_signals_show_a_wrong_matrix_that_constants_hide(work, process):
-    setup = TwinSetup(work, nominal_sample(work.chip), process)
-    setup.efficiency[:] = 1.0
+def test_signals_show_a_wrong_matrix_that_constants_hide(nominal_of):
+    setup, _ = nominal_of()
     twin, random = setup.twin, np.random.default_rng(3)
     evidence = take_readings(setup.bench, twin, setup.settings(3, 2))
     unknown = np.zeros(twin.spread.size)
@@ -131,7 +138,7 @@ def test_signals_show_a_wrong_matrix_that_constants_hide(work, process):
     assert np.all(diluted[hidden] < 0.8 * wrong[hidden])
 
 
-def test_a_layer_whose_signals_are_not_predicted_is_fitted_again_with_more_readings(work, sample, process, monkeypatch):
+def test_a_layer_whose_signals_are_not_predicted_is_fitted_again_with_more_readings(sample, monkeypatch, setup_of):
     counts = []
 
     def misfits(twin, unknown, evidence):
@@ -141,15 +148,15 @@ def test_a_layer_whose_signals_are_not_predicted_is_fitted_again_with_more_readi
         return found
 
     monkeypatch.setattr(twin_fit, "signal_misfits", misfits)
-    setup = TwinSetup(work, sample, process)
+    setup = setup_of(sample)
     _, _, fitted = fit_twin(setup.bench, setup.twin, np.random.default_rng(1))
     assert len(counts) == 2
     assert counts[1] > counts[0]
     assert fitted.tolist() == list(range(len(setup.layers)))
 
 
-def test_a_layer_in_a_local_minimum_is_fitted_from_another_start(work, every, process, monkeypatch):
-    setup = TwinSetup(work, draw_sample(work.chip, every, 50), process)
+def test_a_layer_in_a_local_minimum_is_fitted_from_another_start(work, every, monkeypatch, setup_of):
+    setup = setup_of(draw_sample(work.chip, every, 50))
 
     def fitted():
         unknown, _, layers = fit_twin(setup.bench, setup.twin, np.random.default_rng(1))
@@ -166,18 +173,8 @@ def test_a_layer_in_a_local_minimum_is_fitted_from_another_start(work, every, pr
     assert misfit[1] > 0.1
 
 
-def nominal_guide(work, process, bits=BITS):
-    """Return setup and guide of a nominal chip, of which the twin knows all but the reflections."""
-    setup = TwinSetup(work, nominal_sample(work.chip), process)
-    setup.efficiency[:] = 1.0
-    setup.bench = VirtualBench(work.chip, nominal_sample(work.chip), bits)
-    setup.heaters = design_heater_model(work.chip, setup.bench)
-    estimate = TwinEstimate(setup.twin, np.zeros(setup.twin.spread.size))
-    return setup, TwinGuide(setup.bench, estimate, setup.heaters, np.zeros(len(setup.layers)))
-
-
-def test_predicted_jacobians_of_hidden_layers_are_those_of_a_nominal_bench(work, process):
-    setup, guide = nominal_guide(work, process)
+def test_predicted_jacobians_of_hidden_layers_are_those_of_a_nominal_bench(work, nominal_of):
+    setup, guide = nominal_of()
     state = measure_setting(setup.bench, setup.layers, setup.heaters, setup.heaters.quantise(work.chip.voltage_v))
     turn_rad = 2.0 * np.pi / setup.efficiency
     measured = measure_jacobians(setup.bench, setup.heaters, turn_rad, state, np.arange(len(setup.layers)))
@@ -186,8 +183,8 @@ def test_predicted_jacobians_of_hidden_layers_are_those_of_a_nominal_bench(work,
         assert np.abs(one - other).max() < 0.1 * np.abs(one).max() + 1e-6
 
 
-def test_a_guide_adds_the_signals_in_quadrature_of_hidden_layers(work, process):
-    setup, guide = nominal_guide(work, process)
+def test_a_guide_adds_the_signals_in_quadrature_of_hidden_layers(work, nominal_of):
+    setup, guide = nominal_of()
     state = measure_setting(setup.bench, setup.layers, setup.heaters, setup.heaters.quantise(work.chip.voltage_v))
     weighted = replace(guide, quadrature_weight=np.full(len(setup.layers), 0.5))
     plain, found = guide.errors(state), weighted.errors(state)
@@ -203,8 +200,8 @@ def test_a_guide_adds_the_signals_in_quadrature_of_hidden_layers(work, process):
         assert len(slope) == errors.size
 
 
-def test_corrections_weighted_with_quadrature_keep_the_light_in_phase(work, process):
-    setup, guide = nominal_guide(work, process)
+def test_corrections_weighted_with_quadrature_keep_the_light_in_phase(work, nominal_of):
+    setup, guide = nominal_of()
     phase = setup.heaters.phases(work.chip.voltage_v)
     off = setup.heaters.voltages(phase + 0.05 * np.random.default_rng(3).standard_normal(phase.size))
     state = measure_setting(setup.bench, setup.layers, setup.heaters, off)
@@ -217,9 +214,9 @@ def test_corrections_weighted_with_quadrature_keep_the_light_in_phase(work, proc
     assert turned[0.1] < 0.5 * turned[0.0]
 
 
-def test_corrections_and_joint_rounding_reduce_the_errors_of_every_layer(work, process):
+def test_corrections_and_joint_rounding_reduce_the_errors_of_every_layer(work, nominal_of):
     for bits in (16.0, 8.5):
-        setup, guide = nominal_guide(work, process, bits)
+        setup, guide = nominal_of(bits)
         phase = setup.heaters.phases(work.chip.voltage_v)
         off = setup.heaters.voltages(phase + 0.02 * np.random.default_rng(3).standard_normal(phase.size))
         state = measure_setting(setup.bench, setup.layers, setup.heaters, off)
@@ -235,8 +232,8 @@ def test_corrections_and_joint_rounding_reduce_the_errors_of_every_layer(work, p
         assert np.allclose(steps, np.rint(steps))
 
 
-def test_a_fitted_twin_predicts_readings_that_it_was_not_fitted_to(work, sample, process):
-    setup = TwinSetup(work, sample, process)
+def test_a_fitted_twin_predicts_readings_that_it_was_not_fitted_to(sample, setup_of):
+    setup = setup_of(sample)
     twin = setup.twin
     unseen = take_readings(setup.bench, twin, setup.settings(6, 7))
     unknown, *_ = fit_twin(setup.bench, twin, np.random.default_rng(1))
@@ -244,8 +241,8 @@ def test_a_fitted_twin_predicts_readings_that_it_was_not_fitted_to(work, sample,
     assert relative_misfits(twin, unknown, unseen).max() < 0.03
 
 
-def test_programming_by_the_twin_reduces_the_error_fiftyfold(work, sample, process):
-    setup = TwinSetup(work, sample, process)
+def test_programming_by_the_twin_reduces_the_error_fiftyfold(work, sample, setup_of):
+    setup = setup_of(sample)
     before = measure_setting(setup.bench, setup.layers, setup.heaters, setup.heaters.quantise(work.chip.voltage_v))
     after = setup.programmed()
     assert before.sizes.max() > 0.1
@@ -253,22 +250,16 @@ def test_programming_by_the_twin_reduces_the_error_fiftyfold(work, sample, proce
     assert setup.bench.settings < 10 * setup.efficiency.size
 
 
-def test_the_twin_tolerates_noise_of_readings(work, sample, process):
-    setup = TwinSetup(work, sample, process, noise=noise_of(process), seed=3, averages=10_000)
+def test_the_twin_tolerates_noise_of_readings(sample, process, setup_of):
+    setup = setup_of(sample, noise=noise_of(process), seed=3, averages=10_000)
     assert setup.programmed().sizes.max() < 0.02
 
 
-def test_the_twin_handles_a_heater_without_effect(work, sample, process):
-    setup = TwinSetup(work, sample, process)
+def test_the_twin_handles_a_heater_without_effect(sample, setup_of, open_heater):
+    setup = setup_of(sample)
     broken = int(setup.layers[0].heaters[0])
 
-    class OpenHeater(VirtualBench):
-        def read(self, voltage_v, amplitude):
-            voltage = np.array(voltage_v, dtype=float)
-            voltage[:, broken] = 0.0
-            return super().read(voltage, amplitude)
-
-    setup.bench = OpenHeater(work.chip, sample, BITS)
+    setup.bench = open_heater(sample, broken)
     setup.efficiency[broken] = np.nan
     twin = setup.twin
     unknown, *_ = fit_twin(setup.bench, twin, np.random.default_rng(1))

@@ -7,11 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optinc_pdk.networks import carry_chain
 from optinc_pdk.simulate import transmit
-from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
-from optinc_pdk.simulate.programming.targets import layer_targets
-from optinc_pdk.studies import draw_sample, sample_scattering
+from optinc_pdk.studies import sample_scattering
 from optinc_pdk.studies.calibration.heater_model import design_heater_model
 from optinc_pdk.studies.calibration.measurement import bench_layers
 from optinc_pdk.studies.calibration.procedure import calibrate
@@ -45,29 +42,19 @@ class WrongBatches(VirtualBench):
 
 
 @pytest.fixture(scope="module")
-def sample(work, every):
-    return draw_sample(work.chip, every, 5)
+def tuned(work, sample, network, process):
+    return calibrate(VirtualBench(work.chip, sample, BITS), work.chip, network, process).tuned
 
 
 @pytest.fixture(scope="module")
-def tuned(work, sample, process):
-    return calibrate(VirtualBench(work.chip, sample, BITS), work.chip, carry_chain(work.check.task), process).tuned
+def context(work, sample, problem):
+    return context_of(work, VirtualBench(work.chip, sample, BITS), problem)
 
 
-@pytest.fixture(scope="module")
-def context(work, sample, process):
-    return context_of(work, VirtualBench(work.chip, sample, BITS), process)
-
-
-def context_of(work, bench, process):
-    matrices = layer_targets(carry_chain(work.check.task), work.chip.board)
-    wavelength = float(process.guide.wavelength_nm)
-    layers = bench_layers(
-        ProgrammingProblem(work.chip.structure, work.chip.board, matrices, wavelength, process), bench
-    )
-    return TuningContext(
-        bench, design_heater_model(work.chip, bench), layers, process, sample_words(work.check.task, layers)
-    )
+def context_of(work, bench, problem):
+    layers = bench_layers(problem, bench)
+    words = sample_words(work.check.task, layers)
+    return TuningContext(bench, design_heater_model(work.chip, bench), layers, problem.process, words)
 
 
 def test_words_on_the_bench_agree_with_the_simulator(work, sample, tuned, context):
@@ -123,8 +110,8 @@ def test_wrong_gains_and_scales_are_corrected(work, tuned, context):
     assert after.margin > before.margin + 0.2
 
 
-def test_steps_that_do_not_help_are_rejected(work, sample, process, tuned):
-    context = context_of(work, WrongBatches(work.chip, sample, BITS), process)
+def test_steps_that_do_not_help_are_rejected(work, sample, problem, tuned):
+    context = context_of(work, WrongBatches(work.chip, sample, BITS), problem)
     electronics = electronics_of(tuned.bias, work.chip.board, context.layers)
     detuned = replace(electronics, scale=1.05 * electronics.scale)
     before = context.evaluate(tuned.voltage_v, detuned)

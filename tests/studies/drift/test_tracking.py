@@ -38,7 +38,7 @@ def test_pilots_show_every_source_of_every_layer(service):
     rank = np.linalg.matrix_rank(np.column_stack(everything))
     assert np.linalg.matrix_rank(np.column_stack(patterns)) == rank
     assert len(model.pilots.amplitude) == 2 * rank < 40
-    again = choose_pilots(words, model.layers)
+    again = choose_pilots(words)
     assert np.array_equal(again.amplitude, model.pilots.amplitude)
 
 
@@ -175,4 +175,4 @@ def test_words_in_service_have_the_noise_of_the_study(noisy_service):
 
 def test_drift_needs_a_network(service_work):
     with pytest.raises(InputError, match="network"):
-        start_service(replace(service_work, onn=None), 0)
+        start_service(replace(service_work, check=replace(service_work.check, onn=None)), 0)
