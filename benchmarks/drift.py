@@ -26,6 +26,7 @@ from studies import read_data, write_study
 from optinc_pdk.cards import load_process, with_link
 from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.networks import AveragingNetwork, bundled_weights
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline import building
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.studies import imperfections, read_chip
@@ -68,7 +69,9 @@ def work_of(bits: int, holds: str, rate_bd: float | None) -> tuple[YieldStudy, f
         (card / "process.yml").write_text(CARD)
         process = "soi220" if holds == "voltage" else str(card)
         where = Path(folder) / "chip"
-        built = building.build(bundled_weights(bits, 4), where, name, process, link="neurons")
+        built = building.build(
+            bundled_weights(bits, 4), where, BuildOptions(name=name, process=process, link="neurons")
+        )
         if not built.passed:
             raise SystemExit(f"{name}: its build failed: {'; '.join(built.findings)}")
         cards = with_link(load_process(process), "neurons", None)

@@ -44,9 +44,9 @@ from optinc_pdk.cards import Receivers, load_process
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.networks.weight_files import NETWORKS
+from optinc_pdk.options import BUDGETS, BuildOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.formatting import format_short, format_si
-from optinc_pdk.report.schema import BUDGETS
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering
@@ -305,7 +305,7 @@ def measure(bits: int, process_name: str, receivers: Receivers, folder: Path) ->
     weights, process = NETWORKS / f"{name}.npz", load_process(process_name)
     files = [place / f"{name}{ending}" for ending in (".gds", ".pic.yml", ".bias.yml")]
     if not files[0].is_file():
-        build(weights, place, process=process_name, link="neurons", receivers=receivers, accept=BUDGETS)
+        build(weights, place, BuildOptions(process=process_name, link="neurons", receivers=receivers, accept=BUDGETS))
     chip = read_extracted_chip(*files, process)
     s = scattering(chip.circuit, chip.bias, float(process.guide.wavelength_nm), process, ground=chip.ground)
     task = AveragingNetwork.load(weights).task

@@ -22,9 +22,9 @@ from studies import read_data, write_study
 from optinc_pdk.cards import Link, Receivers, load_process
 from optinc_pdk.drive import RangeError
 from optinc_pdk.networks import AveragingNetwork, bundled_weights
+from optinc_pdk.options import BUDGETS, BuildOptions
 from optinc_pdk.pipeline import building
 from optinc_pdk.report.formatting import format_si
-from optinc_pdk.report.schema import BUDGETS
 from optinc_pdk.studies import imperfections, read_chip
 from optinc_pdk.studies.chip_checks import AFTER, BEFORE, DRIFTED, WordCheck
 from optinc_pdk.studies.montecarlo.study import YieldStudy, sample_seed
@@ -80,7 +80,9 @@ def built_chip(row: Row) -> NominalChip:
         folder = Path(text)
         network = bundled_weights(row.bits, SERVERS)
         built = building.build(
-            network, folder, "chip", row.process, link=row.link, receivers=row.receivers, accept=BUDGETS
+            network,
+            folder,
+            BuildOptions(name="chip", process=row.process, link=row.link, receivers=row.receivers, accept=BUDGETS),
         )
         if not built.passed:
             raise SystemExit(f"{row.name}: its build failed: {'; '.join(built.findings)}")

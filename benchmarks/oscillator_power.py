@@ -17,6 +17,7 @@ from studies import blocks, write_study
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.networks import AveragingNetwork, bundled_weights
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline import building
 from optinc_pdk.report.formatting import format_si
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
@@ -34,7 +35,7 @@ def row(process_name: str, bits: int) -> str:
     process, weights = load_process(process_name), bundled_weights(bits, 4)
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
-        building.build(weights, folder, "chip", process_name)
+        building.build(weights, folder, BuildOptions(name="chip", process=process_name))
         files = [folder / f"chip{ending}" for ending in (".gds", ".pic.yml", ".bias.yml")]
         chip = read_extracted_chip(*files, process)
     s = scattering(chip.circuit, chip.bias, float(process.guide.wavelength_nm), process, ground=chip.ground)

@@ -26,10 +26,10 @@ from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.cells.golden_files import write_golden
 from optinc_pdk.models.registry import device_s
 from optinc_pdk.networks import AveragingNetwork, bundled_weights
+from optinc_pdk.options import BUDGETS, BuildOptions
 from optinc_pdk.pipeline import building
 from optinc_pdk.report.chip_size import mzi_loss_db
 from optinc_pdk.report.formatting import format_si
-from optinc_pdk.report.schema import BUDGETS
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering
@@ -130,7 +130,11 @@ def measure(chip: Chip, folder: Path) -> str:
     # cells of two processes of one name would have the same names
     name = variant(chip, folder / f"variant_{CHIPS.index(chip)}")
     process, weights = load_process(name), bundled_weights(chip.bits, 4)
-    built = building.build(weights, folder, "chip", name, link="neurons", receivers=chip.receivers, accept=BUDGETS)
+    built = building.build(
+        weights,
+        folder,
+        BuildOptions(name="chip", process=name, link="neurons", receivers=chip.receivers, accept=BUDGETS),
+    )
     size, function = built.report.chip, built.report.function
     rate = "none: words are wrong"
     if built.report.verdict == "pass":

@@ -28,7 +28,8 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.networks import AveragingNetwork, comparator_network
 from optinc_pdk.networks.cascade import cascade_tasks
 from optinc_pdk.networks.weight_files import NETWORKS
-from optinc_pdk.report.schema import BUDGETS, Report
+from optinc_pdk.options import BUDGETS, BuildOptions, CascadeOptions
+from optinc_pdk.report.schema import Report
 
 ROOT = Path(__file__).parents[1]
 LOW_LOSS = ROOT / "tests" / "processes" / "low_loss"
@@ -108,7 +109,7 @@ def _chip(scenario: Scenario, folder: str) -> dict[str, Any]:
 
     assert scenario.network is not None
     onn = scenario.network()
-    built = build(onn, folder, "scenario", scenario.process, accept=BUDGETS)
+    built = build(onn, folder, BuildOptions(name="scenario", process=scenario.process, accept=BUDGETS))
     return {"structure": list(onn.structure)} | _numbers(built.report)
 
 
@@ -142,7 +143,9 @@ def _numbers(built: Report) -> dict[str, Any]:
 def _cascade(scenario: Scenario, folder: str) -> dict[str, Any]:
     from optinc_pdk.pipeline.cascade import build_cascade
 
-    result = build_cascade(scenario.bits, scenario.servers, directory=folder, process=scenario.process, accept=BUDGETS)
+    result = build_cascade(
+        folder, CascadeOptions(bits=scenario.bits, servers=scenario.servers, process=scenario.process, accept=BUDGETS)
+    )
     report = result.report.model_dump()
     chips = [_numbers(chip.report) for chip in (result.first, result.second)]
     words = report["words"] or {}

@@ -20,9 +20,9 @@ from studies import read_data, write_study
 
 from optinc_pdk.cards import Link, Receivers, load_process
 from optinc_pdk.networks import AveragingNetwork, bundled_weights
+from optinc_pdk.options import BUDGETS, BuildOptions
 from optinc_pdk.pipeline import building
 from optinc_pdk.report.formatting import format_si
-from optinc_pdk.report.schema import BUDGETS
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering
@@ -83,11 +83,7 @@ def measure(row: Row) -> dict[str, Any]:
         built = building.build(
             bundled_weights(row.bits, 4),
             folder,
-            "chip",
-            row.process,
-            link=row.link,
-            receivers=row.receivers,
-            accept=BUDGETS,
+            BuildOptions(name="chip", process=row.process, link=row.link, receivers=row.receivers, accept=BUDGETS),
         )
         files = [folder / f"chip{ending}" for ending in (".gds", ".pic.yml", ".bias.yml")]
         chip = read_extracted_chip(*files, process)

@@ -28,8 +28,8 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.io.chip_files import ChipFiles, chip_files
 from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.networks import AveragingNetwork
+from optinc_pdk.options import BUDGETS, BuildOptions
 from optinc_pdk.pipeline.building import build
-from optinc_pdk.report.schema import BUDGETS
 from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.studies import imperfections, read_chip
 from optinc_pdk.studies.chip_checks import AFTER, WordCheck
@@ -116,7 +116,7 @@ def chip_of_network(network: str, folder: Path) -> ChipFiles:
     """Return the files of a network's chip and build it if they do not exist."""
     gds = folder / f"{network}.gds"
     if not gds.with_suffix(".report.json").exists():
-        done = build(NETWORKS / f"{network}.npz", folder, network, accept=BUDGETS)
+        done = build(NETWORKS / f"{network}.npz", folder, BuildOptions(name=network, accept=BUDGETS))
         if not done.passed:
             raise SystemExit(f"{network}: its build failed: {'; '.join(done.findings)}")
     return chip_files(gds)

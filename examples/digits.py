@@ -59,10 +59,7 @@ with console.status("build") as status:
     built = op.build(
         network,
         OUT,
-        "digits",
-        PROCESS,
-        data=(test, test_labels),
-        agreement=0.995,
+        op.BuildOptions(name="digits", process=PROCESS, data=(test, test_labels), agreement=0.995),
         on_stage=lambda stage: status.update(f"build: {stage}"),
     )
 # for the commands of the command line

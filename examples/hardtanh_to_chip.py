@@ -47,5 +47,5 @@ same = op.AveragingNetwork.load("clipped.safetensors", bits=2, servers=4, groups
 assert onn.activation == "clipped_relu" and (onn.forward(task.lattice()) == same.forward(task.lattice())).all()
 
 # Build and check the chip:
-chip = op.build(onn, "clipped_out", name="clipped")
+chip = op.build(onn, "clipped_out", op.BuildOptions(name="clipped"))
 print(chip.report.verdict, chip.report.function)

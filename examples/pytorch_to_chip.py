@@ -22,5 +22,5 @@ for _ in range(6000):
 # Build and check the chip:
 save_file(net.state_dict(), "mine.safetensors")
 onn = op.AveragingNetwork.load("mine.safetensors", bits=2, servers=4, groups=1)
-chip = op.build(onn, "mine_out", name="mine")
+chip = op.build(onn, "mine_out", op.BuildOptions(name="mine"))
 print(chip.report.verdict, chip.report.function)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.circuit import Circuit
     from optinc_pdk.networks import AveragingNetwork, GeneralNetwork, Network
+    from optinc_pdk.options import BuildOptions, CascadeOptions, ProgramOptions
     from optinc_pdk.pdk import active_pdk, get_pdk
     from optinc_pdk.pipeline.building import build
     from optinc_pdk.pipeline.cascade import build_cascade
@@ -32,9 +33,12 @@ __all__ = [
     "PDK",
     "Averaging",
     "AveragingNetwork",
+    "BuildOptions",
+    "CascadeOptions",
     "Circuit",
     "GeneralNetwork",
     "Network",
+    "ProgramOptions",
     "active_pdk",
     "build",
     "build_cascade",
@@ -47,9 +51,12 @@ __all__ = [
 _PACKAGE_OF = {
     "Averaging": "averaging",
     "AveragingNetwork": "networks",
+    "BuildOptions": "options",
+    "CascadeOptions": "options",
     "Circuit": "circuit",
     "GeneralNetwork": "networks",
     "Network": "networks",
+    "ProgramOptions": "options",
     "active_pdk": "pdk",
     "build": "pipeline.building",
     "build_cascade": "pipeline.cascade",

@@ -148,15 +148,19 @@ def _calling_module() -> str:
     return str(frame.f_globals.get("__name__", ""))
 
 
-def validate_fields(data: Any) -> None:
+def validate_fields(data: Any, nan: bool = True) -> None:
     """Check the fields of a dataclass instance against their annotations; for use in `__post_init__`.
+
+    Args:
+        data: The instance.
+        nan: Whether numbers may be NaN, and entries of sequences are left to others, as in dataclasses of results.
 
     Raises:
         InputError: A field has another type; the message states class, field, value and accepted types.
     """
     hints = _hints(data.__class__)
     for field in fields(data):
-        value = validate_type(f"{type(data).__name__}: {field.name}", getattr(data, field.name), hints[field.name])
+        value = validate_type(f"{type(data).__name__}: {field.name}", getattr(data, field.name), hints[field.name], nan)
         object.__setattr__(data, field.name, value)  # the class may be frozen
 
 
@@ -235,7 +239,16 @@ def _check_value(name: str, value: Any, nan: bool) -> None:
 
 @functools.cache
 def _hints(annotated: Hashable) -> dict[str, Any]:
-    return get_type_hints(annotated)
+    """The annotations of a class; one that is imported for type checkers only is compared by the class's name."""
+    try:
+        return get_type_hints(annotated)
+    except NameError:
+        classes = reversed(type.mro(annotated)) if isinstance(annotated, type) else ()
+        return {
+            name: _resolved(hint, vars(sys.modules[one.__module__]))
+            for one in classes
+            for name, hint in vars(one).get("__annotations__", {}).items()
+        }
 
 
 @functools.cache

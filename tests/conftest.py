@@ -57,10 +57,11 @@ def tiny_chip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Layout of a small chip, the average of four words of two bits, in the folder of its build; tests only read it."""
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.networks import carry_chain
+    from optinc_pdk.options import BuildOptions
     from optinc_pdk.pipeline.building import build
 
     folder = tmp_path_factory.mktemp("tiny_chip")
     network = carry_chain(Averaging(2, 4, 1))
     network.save(folder / "tiny.npz")
-    assert build(network, folder, "tiny").passed
+    assert build(network, folder, BuildOptions(name="tiny")).passed
     return folder / "tiny.gds"

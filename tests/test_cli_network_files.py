@@ -1,4 +1,4 @@
-"""Weight files without a task at the command line: options, the report beside the layout, levels of cascades."""
+"""Weight files at the command line: those without a task, the report beside the layout, levels of cascades."""
 
 from __future__ import annotations
 
@@ -19,13 +19,20 @@ from safetensors.numpy import save_file
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cli import main
 from optinc_pdk.errors import InputError
-from optinc_pdk.networks import AveragingNetwork, Layer, carry_chain, comparator_network, without_output_bias
+from optinc_pdk.networks import (
+    AveragingNetwork,
+    GeneralNetwork,
+    Layer,
+    carry_chain,
+    comparator_network,
+    without_output_bias,
+)
 from optinc_pdk.networks.cascade import cascade_tasks
-from optinc_pdk.pipeline.building import build
+from optinc_pdk.options import CascadeOptions
 from optinc_pdk.pipeline.cascade import plan_cascade
 
 TASK = Averaging(2, 4, 1)
-OPTIONS = ("--bits", 2, "--servers", 4, "--groups", 1)
+STATED = ("--bits", 2, "--servers", 4, "--groups", 1)
 
 
 class Ran(NamedTuple):
@@ -77,8 +84,10 @@ def save_safetensors(onn: AveragingNetwork, path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The network of the small chip as .onnx."""
-    return save_onnx(carry_chain(TASK), tmp_path_factory.mktemp("weights") / "tiny.onnx")
+    """The network of the small chip."""
+    path = tmp_path_factory.mktemp("weights") / "tiny.npz"
+    carry_chain(TASK).save(path)
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -93,36 +102,62 @@ def bare(tiny_chip: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def line(command: str, weights: Path, gds: Path, out: Path) -> tuple[object, ...]:
     files = (gds, gds.with_suffix(".pic.yml"), "--bias", gds.with_suffix(".bias.yml"))
     return {
-        "check": ("check", weights, *files, "-o", out / "a.npz"),
+        "check": ("check", *files, "--weights", weights, "-o", out / "a.npz"),
         "noise": ("noise", *files, "--weights", weights, "--symbol-rates", "1e6", "-o", out / "a.csv"),
-        "spectrum": ("spectrum", weights, *files, "--wavelengths", 1550, "--resolution", 100, "-o", out / "a.csv"),
+        "spectrum": (
+            "spectrum",
+            *files,
+            "--weights",
+            weights,
+            "--wavelengths",
+            1550,
+            "--resolution",
+            100,
+            "-o",
+            out / "a.csv",
+        ),
         "yield": ("yield", gds, "--weights", weights, "--samples", 1, "--no-contributions", "-o", out),
     }[command]
 
 
 @pytest.mark.full(every=4)
 @pytest.mark.parametrize("command", ["check", "noise", "spectrum", "yield"])
-def test_a_chip_is_checked_with_the_onnx_file_that_it_was_built_from(
+def test_a_file_of_pytorch_needs_a_task_that_one_command_states(
     command: str, network: Path, tiny_chip: Path, bare: Path, tmp_path: Path, run: Run
 ) -> None:
-    missing = run(*line(command, network, bare, tmp_path))
-    assert missing.code == 2 and "(--bits, --servers, --groups)" in missing.err
-    assert run(*line(command, network, bare, tmp_path), *OPTIONS).code == 0
-    if command != "spectrum":  # slow
-        # the report of the build states the task
-        assert run(*line(command, network, tiny_chip, tmp_path / "built")).code == 0
+    onnx_file, stated = save_onnx(carry_chain(TASK), tmp_path / "net.onnx"), tmp_path / "net.npz"
+    missing = run(*line(command, onnx_file, bare, tmp_path))
+    assert missing.code == 2 and "optinc task" in missing.err
+    advised = run(*line(command, onnx_file, tiny_chip, tmp_path))
+    assert advised.code == 2 and "--bits 2 --servers 4 --groups 1 --activation relu -o net.npz" in advised.err
+    assert run("task", onnx_file, *STATED, "-o", stated).code == 0
+    assert run(*line(command, stated, bare, tmp_path)).code == 0
 
 
-def test_options_precede_the_report_and_an_unusable_report_is_refused(
-    network: Path, tiny_chip: Path, bare: Path, tmp_path: Path, run: Run
-) -> None:
-    other = run(*line("check", network, tiny_chip, tmp_path), "--servers", 2)
-    assert other.code == 2 and "give bits, groups" in other.err
-    wrong = run(*line("check", network, tiny_chip, tmp_path), "--activation", "clipped_relu")
-    assert wrong.code == 2 and "activation = relu, but clipped_relu" in wrong.err
+def test_a_task_is_stated_once(network: Path, tmp_path: Path, run: Run) -> None:
+    out = tmp_path / "out.npz"
+    bare = save_safetensors(carry_chain(TASK), tmp_path / "net.safetensors")
+    assert run("task", bare, *STATED, "-o", out).out.startswith(f"{out}: ")
+    assert AveragingNetwork.load(out).digest == AveragingNetwork.load(network).digest
+    for given, message in (
+        ((network, "--servers", 2, "--bits", 2), "servers = 4, but 2"),
+        ((network, "--activation", "clipped_relu"), "activation = relu, but clipped_relu"),
+        ((bare, "--bits", 2), "give both"),
+        ((bare, "--remainder"), "give both"),
+        ((bare, *STATED, "-o", tmp_path / "net.onnx"), "weights are written as .npz"),
+        ((network, "-o", network), "this command reads the file"),
+    ):
+        refused = run("task", "-o", tmp_path / "never.npz", *given)
+        assert refused.code == 2 and message in refused.err, refused.err
+    assert not (tmp_path / "never.npz").exists()
+    assert run("task", bare, "--activation", "clipped_relu", "-o", out).code == 0
+    assert GeneralNetwork.load(out).activation == "clipped_relu"
+
+
+def test_an_unusable_report_is_refused(network: Path, bare: Path, tmp_path: Path, run: Run) -> None:
     copy = Path(shutil.copytree(bare.parent, tmp_path / "copy")) / bare.name
     copy.with_suffix(".report.json").write_text("{}")
-    damaged = run(*line("check", network, copy, tmp_path))
+    damaged = run("check", copy, "-o", tmp_path / "a.npz")
     assert damaged.code == 2 and "not the report of a build" in damaged.err
 
 
@@ -174,70 +209,37 @@ def test_the_files_beside_a_layout_say_what_the_chip_computes(
     assert other.code == 2 and "is not the report of" in other.err and "--weights" in other.err
 
 
-@pytest.mark.parametrize("command", TASK_ONLY)
-def test_options_of_a_weight_file_that_is_not_given_are_refused(command: str, tiny_chip: Path, run: Run) -> None:
-    done = run(command, tiny_chip, "--servers", 4, *TASK_ONLY[command])
-    assert done.code == 2 and "give it with --weights" in done.err
-
-
-def test_a_build_without_a_weight_file_refuses_the_options_of_one(tmp_path: Path, run: Run) -> None:
-    done = run("build", "--bits", 8, "--servers", 4, "-o", tmp_path / "out")
-    assert (done.code, done.out, (tmp_path / "out").exists()) == (2, "", False)
-    assert "--bits, --servers: for weight files, and none was given" in done.err
-
-
 @pytest.mark.parametrize("command", ["check", "spectrum", "lvs", *TASK_ONLY])
 def test_netlist_and_bias_are_looked_for_beside_the_layout(
     command: str, tiny_chip: Path, network: Path, tmp_path: Path, run: Run
 ) -> None:
     shutil.copy(tiny_chip, tmp_path)
-    weights = (network,) if command in ("check", "spectrum") else ()
+    weights = ("--weights", network) if command in ("check", "spectrum") else ()
     rate = ("--symbol-rate", 1e6) if command == "eye" else ()
     for missing in ("tiny.pic.yml", "tiny.bias.yml")[: 1 if command == "lvs" else 2]:
-        done = run(command, *weights, tmp_path / tiny_chip.name, *rate)
+        done = run(command, tmp_path / tiny_chip.name, *weights, *rate)
         named = tiny_chip.name if command == "lvs" else missing
         assert done.code == 2 and done.err.startswith(f"optinc: {tmp_path / named}: ") and missing in done.err, done.err
         shutil.copy(tiny_chip.with_name(missing), tmp_path)
     if command in ("check", "lvs"):
-        done = run(command, *weights, tmp_path / tiny_chip.name, *(OPTIONS if weights else ()))
+        done = run(command, tmp_path / tiny_chip.name, *weights)
         assert done.code == 0, done.err
 
 
-@pytest.mark.full
-def test_the_report_states_the_activation_and_the_level_of_a_cascade(tmp_path: Path, run: Run) -> None:
-    onn = comparator_network(cascade_tasks(2, 2, 1)[0])
-    assert onn.task.remainder and onn.activation == "clipped_relu"
-    assert build(onn, tmp_path, "level").passed
-    weights = save_safetensors(onn, tmp_path / "level.safetensors")
-    done = run(*line("check", weights, tmp_path / "level.gds", tmp_path / "out"))
-    assert done.code == 0, done.err
-
-
-def test_a_cascade_takes_the_task_of_its_levels_from_the_options(tmp_path: Path) -> None:
+def test_levels_of_a_cascade_state_their_tasks(tmp_path: Path, run: Run) -> None:
     tasks = cascade_tasks(2, 2, 1)
     networks = [comparator_network(task) for task in tasks]
     first = save_onnx(networks[0], tmp_path / "first.onnx")
+    with pytest.raises(InputError, match="no averaging task"):
+        plan_cascade(CascadeOptions(bits=2, servers=2, first=first))
+    common = ("task", "--bits", 2, "--servers", 2)
+    assert run(*common, first, "--remainder", "-o", tmp_path / "first.npz").code == 0
     second = save_safetensors(networks[1], tmp_path / "second.safetensors")
-    rest = (None, "soi220", 0, 0, 0.0)
-    with pytest.raises(InputError, match=r"--bits 8 --servers 4, or the weights of a level as \.npz"):
-        plan_cascade(None, None, first, second, *rest)
-    plan = plan_cascade(2, 2, first, second, *rest, activation="clipped_relu")
+    options = ("--finer-input", "--activation", "clipped_relu", "-o", tmp_path / "second.npz")
+    assert run(*common, second, *options).code == 0
+    plan = plan_cascade(CascadeOptions(first=tmp_path / "first.npz", second=tmp_path / "second.npz"))
     assert [onn.task for onn in plan.networks] == list(tasks)
     assert {onn.activation for onn in plan.networks} == {"clipped_relu"}
-    networks[0].save(tmp_path / "first.npz")
-    # an .npz file states the task for both
-    assert plan_cascade(None, None, tmp_path / "first.npz", second, *rest).networks[1].task == tasks[1]
-    with pytest.raises(InputError, match="activation = clipped_relu, but relu"):
-        plan_cascade(2, 2, tmp_path / "first.npz", None, *rest, activation="relu")
-    with pytest.raises(InputError, match="no effect"):
-        plan_cascade(2, 2, None, None, *rest, activation="relu")
-
-
-def test_the_cascade_command_reads_onnx_files_and_passes_the_activation_on(tmp_path: Path, run: Run) -> None:
-    first = save_onnx(comparator_network(cascade_tasks(2, 2, 1)[0]), tmp_path / "first.onnx")
-    common = ("cascade", "--bits", 2, "--servers", 2, "--first", first, "-o", tmp_path / "out")
-    done = run(*common, "--activation", "relu")
-    assert done.code == 2 and "first.onnx: the file states activation = clipped_relu, but relu" in done.err
 
 
 @pytest.mark.parametrize("command", ["size", "factor"])
@@ -245,8 +247,9 @@ def test_the_unit_of_an_output_bias_is_counted_and_stated(command: str, tmp_path
     onn = carry_chain(TASK)
     *hidden, last = onn.layers
     biased = replace(onn, layers=(*hidden, Layer(last.weight, np.full(last.outputs, 0.1))), card={})
-    weights = save_onnx(biased, tmp_path / "net.onnx")
-    done = run(command, weights, *OPTIONS, "--link", "direct", "--json")
+    weights = tmp_path / "net.npz"
+    biased.save(weights)
+    done = run(command, weights, "--link", "direct", "--json")
     assert done.code == 0, done.err
     assert f"{weights}: layers.0 gets one more unit" in done.err
     numbers = json.loads(done.out)
@@ -257,6 +260,7 @@ def test_the_unit_of_an_output_bias_is_counted_and_stated(command: str, tmp_path
 
 def test_the_build_of_an_inexact_network_names_the_other_activation(tmp_path: Path, run: Run) -> None:
     onn = comparator_network(TASK)
-    weights = save_safetensors(onn, tmp_path / "net.safetensors")
-    built = run("build", weights, *OPTIONS, "-o", tmp_path / "out")
-    assert built.code == 1 and "give --activation clipped_relu" in built.err
+    weights = tmp_path / "net.npz"
+    replace(onn, activation="relu").save(weights)
+    built = run("build", weights, "-o", tmp_path / "out")
+    assert built.code == 1 and "--activation clipped_relu" in built.err

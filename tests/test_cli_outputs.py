@@ -16,6 +16,7 @@ import pytest
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cli import main
 from optinc_pdk.networks import carry_chain
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.build_files import cascades_of, changed_files, claiming_report, file_digest
 
@@ -62,7 +63,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a small build, with its weights."""
     folder, network = tmp_path_factory.mktemp("built"), carry_chain(Averaging(2, 4, 1))
     network.save(folder / "weights.npz")
-    assert build(network, folder, "chip").passed
+    assert build(network, folder, BuildOptions(name="chip")).passed
     return folder
 
 
@@ -80,11 +81,11 @@ def commands(chip: Path) -> dict[str, tuple[object, ...]]:
     return {
         "drc": ("drc", gds),
         "lvs": ("lvs", gds, netlist),
-        "check": ("check", weights, gds, netlist, "--bias", bias),
+        "check": ("check", gds, "--weights", weights, netlist, "--bias", bias),
         "simulate": ("simulate", gds, "--bias", bias),
         "noise": ("noise", gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rates", "1e6"),
         "eye": ("eye", gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rate", "1e6"),
-        "spectrum": ("spectrum", weights, gds, netlist, "--bias", bias, "--wavelengths", "1550"),
+        "spectrum": ("spectrum", gds, "--weights", weights, netlist, "--bias", bias, "--wavelengths", "1550"),
     }
 
 
@@ -223,7 +224,7 @@ def test_devices_are_written_in_place_and_refused_where_two_files_are_written(ch
         (("deck",), ".lydrc"),
         (("lvs", "none", "none"), ".json"),
         (("simulate", "none", "--bias", "none"), ".npz"),
-        (("spectrum", "none", "none", "none", "--bias", "none"), ".csv"),
+        (("spectrum", "none", "none", "--bias", "none", "--weights", "none"), ".csv"),
         (("noise", "none", "none", "--bias", "none", "--weights", "none"), ".csv"),
         (("eye", "none", "none", "--bias", "none", "--weights", "none", "--symbol-rate", "1e6"), ".png"),
         (("synth", "--bits", 4, "--servers", 4), ".npz"),
@@ -264,7 +265,7 @@ def test_a_cascade_does_not_keep_its_report_when_one_of_its_chips_is_built_again
     assert cascades_of(folder, "chip") == [folder / "pair.cascade.json"] and cascades_of(folder, "other") == []
     assert claiming_report(folder / "pair.cascade.json") == folder / "pair.cascade.json"
     assert claiming_report(folder / "broken.cascade.json") is None
-    again = build(carry_chain(Averaging(2, 4, 1)), folder, "chip")
+    again = build(carry_chain(Averaging(2, 4, 1)), folder, BuildOptions(name="chip"))
     assert not (folder / "pair.cascade.json").exists() and (folder / "broken.cascade.json").exists()
     assert any("pair.cascade.json: deleted" in line for line in again.findings)
 

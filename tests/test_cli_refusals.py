@@ -44,9 +44,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("build classes.npz --data d.npz", "classes.npz: card: classes is [0, 1]; give a list of 3"),
         ("build U.csv", "U.csv: files ending in '.csv' are not read; use .npz, .safetensors or .onnx, or .npy"),
         (
-            "check U.npy U.gds",
+            "check U.gds --weights U.npy",
             "U.npy: contains a matrix, and optinc check is about networks; optinc program checks the chip of a matrix; "
-            "optinc noise U.gds --weights U.npy and optinc spectrum U.npy U.gds measure it",
+            "optinc noise and optinc spectrum measure it",
         ),
     ],
 )

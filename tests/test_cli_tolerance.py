@@ -19,6 +19,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import KINDS
 from optinc_pdk.cli import main
 from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights, carry_chain
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.studies.drift import scenarios
 from optinc_pdk.studies.montecarlo import study
@@ -225,7 +226,7 @@ def test_two_metals_have_yield_noise_and_spectrum(
     v = np.array([[0.6], [0.9]])
     onn = AveragingNetwork((Layer(v, -0.25 * v[:, 0]), Layer(v.T / np.sum(v**2), np.zeros(1))), Averaging(2, 2, 1))
     onn.save(tmp_path / "two.npz")
-    assert build(tmp_path / "two.npz", tmp_path, process="soi220_two_metal").passed
+    assert build(tmp_path / "two.npz", tmp_path, BuildOptions(process="soi220_two_metal")).passed
     weights, gds, netlist, bias = (str(tmp_path / f"two{end}") for end in (".npz", ".gds", ".pic.yml", ".bias.yml"))
     common_options = ("--process", "soi220_two_metal", "--json")
 
@@ -241,7 +242,9 @@ def test_two_metals_have_yield_noise_and_spectrum(
     assert sampled["process"]["name"] == "soi220_two_metal" and sampled["samples"] == 1
     noisy = ran("noise", gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rates", "1e6,1e9")
     assert len(noisy["points"]) == 2
-    swept = ran("spectrum", weights, gds, netlist, "--bias", bias, "--wavelengths", "1550", "--channels", "1")
+    swept = ran(
+        "spectrum", gds, "--weights", weights, netlist, "--bias", bias, "--wavelengths", "1550", "--channels", "1"
+    )
     assert swept["fixed"]
 
 

@@ -11,6 +11,7 @@ from optinc_pdk.cards import CardError, load_process
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.cells import CELLS
 from optinc_pdk.networks import bundled_weights
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.pipeline.stages import Build
@@ -76,7 +77,7 @@ def test_no_die_is_larger_than_the_design_area(tmp_path: Path) -> None:
 
 
 def built(process: str, folder: Path) -> Build:
-    return build(bundled_weights(4, 4), folder, "chip", process, link="neurons")
+    return build(bundled_weights(4, 4), folder, BuildOptions(name="chip", process=process, link="neurons"))
 
 
 @pytest.mark.full

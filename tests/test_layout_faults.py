@@ -30,6 +30,7 @@ from optinc_pdk.circuit import read_netlist
 from optinc_pdk.cli import main
 from optinc_pdk.extract import Fault
 from optinc_pdk.extract import extract as extract_layout
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.signoff.layout_faults import FAULT_KINDS, LayoutFault, affect_function
 
@@ -198,10 +199,10 @@ def test_the_text_lists_faults_by_place_and_a_harmless_one_is_a_warning(
     draft = Draft(base)
     draft.add("coupled", kdb.Box(0, 0, 10_000, 20_000))
     draft.write(path)
-    result = run("check", weights, path, netlist, "--bias", bias, "-o", out)
+    result = run("check", path, "--weights", weights, netlist, "--bias", bias, "-o", out)
     assert result.code == 0 and "of which none can affect the function" in result.out
     assert "warning coupled at (5.000, 10.000) µm: " in result.out
-    result = run("check", weights, faulty("wire cut"), netlist, "--bias", bias, "-o", out)
+    result = run("check", faulty("wire cut"), "--weights", weights, netlist, "--bias", bias, "-o", out)
     assert result.code == 1 and result.out.startswith("not computed: ")
     assert re.search(r"^fault open_wire at \(\d+\.\d{3}, \d+\.\d{3}\) µm: .*its wire is cut", result.out, re.MULTILINE)
 
@@ -262,7 +263,7 @@ def test_a_build_lists_the_faults_of_its_layout(tmp_path: Path, monkeypatch: pyt
         return replace(found, faults=(*found.faults, fault))
 
     monkeypatch.setattr(extract, "extract", with_fault)
-    built = build(_spread(), tmp_path, "spread")
+    built = build(_spread(), tmp_path, BuildOptions(name="spread"))
     numbers = json.loads((tmp_path / "spread.report.json").read_text())
     assert numbers["faults"] == [LayoutFault(fault.kind, fault.message, fault.position_um).to_json()]
     assert "layout: 1 faults that can affect the function and are not simulated" in built.report.failures()

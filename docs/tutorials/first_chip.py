@@ -14,7 +14,7 @@ import numpy as np
 import optinc_pdk as op
 
 folder = Path(mkdtemp())
-built = op.build(directory=folder)
+built = op.build(out=folder)
 print(built.report.verdict)
 
 # %% [markdown]

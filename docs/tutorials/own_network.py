@@ -25,7 +25,7 @@ print(network.structure, network.mzis, "MZIs")
 
 # %%
 folder = Path(mkdtemp())
-built = op.build(network, folder, "iris", data=(x, y))
+built = op.build(network, folder, op.BuildOptions(name="iris", data=(x, y)))
 found = built.report.network
 print(built.report.verdict)
 print(f"accuracy {found.chip_accuracy:.1%} on the chip, {found.network_accuracy:.1%} in floating point")
@@ -46,7 +46,9 @@ _ = axes[1].set(xlabel="class that the chip chooses", ylabel="label")
 
 # %%
 other = op.Network.from_sklearn(MLPClassifier((8,), max_iter=4000, random_state=1).fit(x, y))
-again = op.reprogram(folder / "iris.gds", folder / "iris.pic.yml", other, folder, "iris_again", data=(x, y))
+again = op.reprogram(
+    folder / "iris.gds", folder / "iris.pic.yml", other, folder, op.ProgramOptions(name="iris_again", data=(x, y))
+)
 print(again.report.verdict, f"{again.report.network.chip_accuracy:.1%}")
 
 # %% [markdown]

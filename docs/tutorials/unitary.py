@@ -27,7 +27,7 @@ print(mesh.theta.size, "MZIs, largest error", f"{np.abs(mesh.matrix() - target).
 
 # %%
 folder = Path(mkdtemp())
-built = op.build(target, folder, "unitary")
+built = op.build(target, folder, op.BuildOptions(name="unitary"))
 found = built.report.matrix
 print(built.report.verdict)
 print(f"fidelity {found.fidelity:.6f}, largest error of an entry {found.worst_error:.2%}")
@@ -50,7 +50,7 @@ for one, values, title in zip(
 
 # %%
 other = scipy.stats.unitary_group(6, seed=1).rvs()
-done = op.reprogram(folder / "unitary.gds", folder / "unitary.pic.yml", other, folder, "other")
+done = op.reprogram(folder / "unitary.gds", folder / "unitary.pic.yml", other, folder, op.ProgramOptions(name="other"))
 print(done.report.verdict, f"{done.report.matrix.worst_error:.2%}")
 
 # %% [markdown]

@@ -97,7 +97,7 @@ def build_chip(kind: str, folder: Path) -> Path:
         return path
     files = [folder / f"{NETWORK.stem}{suffix}" for suffix in (".gds", ".pic.yml", ".bias.yml")]
     if kind == "extracted" or not all(file.is_file() for file in files):
-        op.build(NETWORK, folder, accept=("rate",))
+        op.build(NETWORK, folder, op.BuildOptions(accept=("rate",)))
     if kind == "imperfect":
         process = load_process("soi220")
         chip = read_chip(*files, process)

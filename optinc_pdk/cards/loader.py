@@ -21,8 +21,8 @@ from optinc_pdk.cards.sources import quantities
 from optinc_pdk.cards.technology import LayerCard
 from optinc_pdk.io.reading import CARD, S_PARAMETERS, read_bytes, real_path
 from optinc_pdk.io.yaml_files import load_yaml
+from optinc_pdk.options import DEFAULT_PROCESS
 
-DEFAULT_PROCESS = "soi220"
 Model = TypeVar("Model", bound=StrictModel)
 
 

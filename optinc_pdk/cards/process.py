@@ -24,14 +24,13 @@ from optinc_pdk.cards.technology import (
     GuideCard,
     Holds,
     LayerCard,
-    Link,
     LinkCard,
     MetalCard,
     NoiseCard,
     PadsCard,
-    Receivers,
 )
 from optinc_pdk.cards.variation import Variation
+from optinc_pdk.options import Link, Receivers
 
 QUANTUM_NM_W_PER_A = 1239.842
 """Wavelength times energy of a photon per charge of an electron, h c / e, in nm W/A (CODATA 2018)."""

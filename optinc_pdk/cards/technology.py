@@ -20,6 +20,7 @@ from optinc_pdk.cards.quantity import (
     StrictModel,
     Text,
 )
+from optinc_pdk.options import Link, Receivers
 
 # Database unit of all layouts; golden polygons are integers in this unit.
 GRID_UM = 0.001
@@ -270,10 +271,6 @@ class ActivationCard(StrictModel):
     fan_out_max: Count | None = None
     bandwidth_hz: Positive | None = None
     driver_w: Positive | None = None
-
-
-Link = Literal["direct", "neurons"]
-Receivers = Literal["photodiodes", "coherent"]
 
 
 class LinkCard(StrictModel):

@@ -11,38 +11,28 @@ import typer
 
 from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, stage_progress
+from optinc_pdk.cli.chip_inputs import ChipInputs, WordTarget
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.matrix_options import is_matrix
-from optinc_pdk.cli.network_files import read_any_network
-from optinc_pdk.cli.paths import default_output, output_path, warn_of_changed_cards, warn_of_changes
+from optinc_pdk.cli.paths import default_output
+from optinc_pdk.cli.records import with_records
 from optinc_pdk.errors import InputError
-from optinc_pdk.io.chip_files import chip_files, chip_paths
+from optinc_pdk.options import CheckOptions
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
     from optinc_pdk.io.chip_files import ChipFiles
-    from optinc_pdk.networks import AveragingNetwork
     from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
 
 STAGES = ("extract", "function")
 
 
 @app.command()
+@with_records
 def check(
-    weights: opt.Weights,
-    gds: opt.Gds,
-    netlist: opt.ChipNetlist = None,
-    bias: opt.ChipBias = None,
-    bits: opt.Bits = None,
-    servers: opt.Servers = None,
-    groups: opt.Groups = None,
-    activation: opt.ActivationName = None,
-    data: opt.DataFile = None,
-    agreement: opt.Agreement = None,
-    accuracy: opt.Accuracy = None,
-    tolerance: opt.Tolerance = None,
+    *,
+    chip: ChipInputs,
+    checks: CheckOptions,
     output: opt.Out = None,
-    process: opt.ProcessName = opt.DEFAULT,
     as_json: opt.Json = False,
 ) -> None:
     """Check that the extracted layout computes every word exactly; writes .function.npz.
@@ -53,39 +43,27 @@ def check(
 
     A general network is checked with data as optinc build does; writes .network.npz.
     """
-    # is_matrix imports NumPy, which output paths are refused without
-    if weights.suffix.lower() in (".npy", ".npz") and is_matrix(weights):
+    path = None if output is None else chip.output(output, checks.data, in_place=True)
+    target = chip.target(checks)
+
+    from optinc_pdk.matrices import MatrixTarget
+
+    if isinstance(target, MatrixTarget):
         raise InputError(
-            f"{weights}: contains a matrix, and optinc check is about networks; optinc program checks the chip of a "
-            f"matrix; optinc noise {gds} --weights {weights} and optinc spectrum {weights} {gds} measure it"
+            f"{chip.weights}: contains a matrix, and optinc check is about networks; optinc program checks the chip of "
+            f"a matrix; optinc noise and optinc spectrum measure it"
         )
-    files = chip_paths(gds, netlist, bias)
-    given = (weights, gds, files.netlist, files.bias)
-    read = given if data is None else (*given, data)
-    path = None if output is None else output_path(output, *read, in_place=True)
-    network = read_any_network(weights, bits, servers, groups, activation, gds)
-
-    from optinc_pdk.networks import AveragingNetwork
-
-    ending = ".function.npz" if isinstance(network, AveragingNetwork) else ".network.npz"
-    path = path or output_path(default_output(gds, ending), *read, in_place=True)
-    warn_of_changes(gds, files.netlist, files.bias)
-
-    from optinc_pdk.cards import load_process
-    from optinc_pdk.pipeline.tasks.sources import CheckOptions, checked_network, refuse_network_options
-
-    files = chip_files(gds, netlist, bias)
-    card = load_process(process)
-    warn_of_changed_cards(gds, card)
-    options = CheckOptions(tolerance=tolerance, data=data, agreement=agreement, accuracy=accuracy)
-    if isinstance(network, AveragingNetwork):
-        refuse_network_options(options)
-        _check_words(network, files, card, path, as_json)
+    files, card = chip.read()
+    words = isinstance(target, WordTarget)
+    ending = ".function.npz" if words else ".network.npz"
+    path = path or chip.output(default_output(chip.gds, ending), checks.data, in_place=True)
+    if isinstance(target, WordTarget):
+        _check_words(target, files, card, path, as_json)
     else:
-        _check_network(checked_network(network, options, f"{weights}: "), files, card, path, as_json)
+        _check_network(target, files, card, path, as_json)
 
 
-def _check_words(onn: AveragingNetwork, files: ChipFiles, card: Process, path: Path, as_json: bool) -> None:
+def _check_words(target: WordTarget, files: ChipFiles, card: Process, path: Path, as_json: bool) -> None:
     """Read the words of a chip, and end with the exit code."""
     from optinc_pdk.report.build_numbers import function_basis, function_findings, function_numbers
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
@@ -100,10 +78,10 @@ def _check_words(onn: AveragingNetwork, files: ChipFiles, card: Process, path: P
             chip.circuit,
             chip.board,
             chip.bias,
-            onn.task,
+            target.task,
             card,
             chip.ground,
-            onn=onn,
+            onn=target.onn,
             on_progress=partial(report_stage.within, "function"),
         )
     write_function(result, path)
@@ -113,7 +91,7 @@ def _check_words(onn: AveragingNetwork, files: ChipFiles, card: Process, path: P
         print(f"{result.exact:,}/{result.inputs:,} words exact, margin {result.margin:.3f} levels")
         print("margins by symbol: " + ", ".join(f"{margin:.3f}" for margin in result.symbol_margins))
         print(function_basis(result))
-        for line in function_findings(result, onn.activation):
+        for line in function_findings(result, target.activation):
             print(line)
         print_faults(faults)
     raise typer.Exit(exit_code(result.passed, faults))

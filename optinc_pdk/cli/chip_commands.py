@@ -1,4 +1,4 @@
-"""Commands that build chips from weights, and commands that show layouts and cells."""
+"""Commands about chips that draw none: ``factor`` and ``size``, and those that show layouts and cells."""
 
 from __future__ import annotations
 
@@ -11,123 +11,25 @@ import typer
 
 from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progress
-from optinc_pdk.cli.chip_builds import described_network, end_build
-from optinc_pdk.cli.matrix_options import is_matrix, refuse_for_matrix, refuse_for_network
-from optinc_pdk.cli.network_files import read_any_network
 from optinc_pdk.cli.paths import errors_naming, output_folder, output_path
+from optinc_pdk.cli.records import with_records
 from optinc_pdk.errors import InputError
+from optinc_pdk.options import SizeOptions
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
-    from optinc_pdk.factor import MeshKind
     from optinc_pdk.networks import AveragingNetwork, GeneralNetwork
 
 
 @app.command()
-def build(
-    weights: Annotated[
-        Path | None,
-        typer.Argument(
-            help="Weight file: .npz, .safetensors, .onnx; without an averaging task it is a general network. Or "
-            "matrix: .npy, or .npz with one array. Default: the bundled 4-bit network."
-        ),
-    ] = None,
-    output: Annotated[
-        Path,
-        typer.Option("-o", "--output", parser=opt.parse_output, metavar="PATH", help="Folder for the chip's files."),
-    ] = Path("gds_out"),
-    name: Annotated[
-        str | None,
-        typer.Option(help="Chip name: 1 to 32 letters, digits and underscores. Default: the weight file's stem."),
-    ] = None,
-    process: opt.ProcessName = opt.DEFAULT,
-    bits: opt.Bits = None,
-    servers: opt.Servers = None,
-    groups: opt.Groups = None,
-    activation: opt.ActivationName = None,
-    link: opt.LinkName = None,
-    receivers: opt.ReceiversName = None,
-    port_metadata: Annotated[
-        bool,
-        typer.Option(
-            "--port-metadata",
-            help="Write kfactory's metadata about ports into the layout too, for programs that read ports; no check "
-            "reads it.",
-        ),
-    ] = False,
-    read: opt.Reading = None,
-    tolerance: opt.Tolerance = None,
-    data: opt.DataFile = None,
-    agreement: opt.Agreement = None,
-    accuracy: opt.Accuracy = None,
-    mesh: opt.MeshName = None,
-    extra_columns: opt.ExtraColumns = None,
-    accept: opt.Accept = "",
-    as_json: opt.Json = False,
-) -> None:
-    """Build a chip from trained weights or from a matrix and check it: design rules, netlist and function.
-
-    Writes the layout, netlist, bias and report into the output folder. Exit code 1 if a check fails, or if the chip
-    misses a budget of the process that --accept does not name.
-    """
-    budgets = opt.accepted_budgets(accept)
-    output_folder(output)
-    described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
-    if weights is not None and is_matrix(weights):
-        checks: dict[str, object] = {"--data": data, "--agreement": agreement, "--accuracy": accuracy}
-        refuse_for_matrix(weights, {**described, "--link": link, "--receivers": receivers, **checks})
-    else:
-        refuse_for_network(weights, {"--read": read, "--mesh": mesh, "--extra-columns": extra_columns})
-
-    if weights is None and (given := [name for name, value in described.items() if value is not None]):
-        raise InputError(
-            f"{', '.join(given)}: for weight files, and none was given; leave out such options to build the bundled "
-            "network, or give a weight file, such as one that optinc synth writes"
-        )
-
-    from optinc_pdk.pipeline import building
-    from optinc_pdk.pipeline.stages import STAGES
-
-    with stage_progress(STAGES) as report_stage:
-        source: Path | AveragingNetwork | GeneralNetwork | None = None
-        if weights is not None:
-            source, name = described_network(weights, name, bits, servers, groups, activation)
-        result = building.build(
-            source,
-            output,
-            name,
-            process,
-            report_stage,
-            report_stage.within,
-            link=link,
-            receivers=receivers,
-            port_metadata=port_metadata,
-            read=read,
-            tolerance=tolerance,
-            extra_columns=extra_columns,
-            mesh=mesh,
-            data=data,
-            agreement=agreement,
-            accuracy=accuracy,
-            accept=budgets,
-        )
-    end_build(result, as_json)
-
-
-@app.command()
+@with_records
 def factor(
     weights: Annotated[
         Path,
         typer.Argument(help="Weight file: .npz, .safetensors or .onnx; or matrix: .npy, or .npz with one array."),
     ],
-    process: opt.ProcessName = opt.DEFAULT,
-    bits: opt.Bits = None,
-    servers: opt.Servers = None,
-    groups: opt.Groups = None,
-    activation: opt.ActivationName = None,
-    link: opt.LinkName = None,
-    mesh: opt.MeshName = None,
-    extra_columns: opt.ExtraColumns = None,
+    *,
+    options: SizeOptions,
     picture: Annotated[
         Path | None,
         typer.Option(
@@ -143,18 +45,23 @@ def factor(
 
     A network from which no chip can be built is factored as well, with a warning on standard error.
     """
-    if is_matrix(weights):
-        described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
-        refuse_for_matrix(weights, described | {"--link": link})
-        _factor_matrix(weights, process, mesh, extra_columns, picture, as_json)
+    from optinc_pdk.matrices.target import is_matrix_file
+    from optinc_pdk.networks.weight_files import load_network
+    from optinc_pdk.pipeline.tasks.sources import refuse_options
+
+    if is_matrix_file(weights):
+        with errors_naming(weights):
+            refuse_options("a network", link=options.link)
+        _factor_matrix(weights, options, picture, as_json)
         return
-    refuse_for_network(weights, {"--mesh": mesh, "--extra-columns": extra_columns, "--picture": picture})
+    with errors_naming(weights):
+        refuse_options("a matrix", mesh=options.mesh, extra_columns=options.extra_columns, picture=picture)
 
     from optinc_pdk.cards import load_process, with_link
 
-    card = with_link(load_process(process), link, None)
+    card = with_link(load_process(options.process), options.link, None)
     splitter_db = card.device("mmi1x2").parameter("loss_db")
-    onn = read_any_network(weights, bits, servers, groups, activation)
+    onn = load_network(weights)
 
     from optinc_pdk.assemble import check_buildable, check_weights
     from optinc_pdk.networks import linked_network
@@ -164,21 +71,19 @@ def factor(
         # before the link scales them
         check_weights(onn)
         report("factoring", 0, None)
-        rows = factor_rows(linked_network(onn, _neurons(onn, card, link)), splitter_db, report)
+        rows = factor_rows(linked_network(onn, _neurons(onn, card, options.link)), splitter_db, report)
     if as_json:
         print(json.dumps({"schema": 1, "layers": rows}, indent=2))
     else:
         print_table(factor_table(rows))
-    _print_changes(weights, onn, _neurons(onn, card, link))
+    _print_changes(weights, onn, _neurons(onn, card, options.link))
     try:
         check_buildable(onn)
     except InputError as fault:
         print(f"optinc: {weights}: no chip can be built from it: {fault}", file=sys.stderr)
 
 
-def _factor_matrix(
-    weights: Path, process: str, mesh: MeshKind | None, extra_columns: int | None, picture: Path | None, as_json: bool
-) -> None:
+def _factor_matrix(weights: Path, options: SizeOptions, picture: Path | None, as_json: bool) -> None:
     """Factor a matrix, print its factors and, if asked for, draw its meshes."""
     if picture is not None:
         from optinc_pdk.report.figure_files import figure_format
@@ -188,8 +93,8 @@ def _factor_matrix(
     from optinc_pdk.matrices import MatrixTarget, factor_matrix
     from optinc_pdk.matrices.factorisation import mesh_shape
 
-    target, card = MatrixTarget.load(weights), load_process(process)
-    shape = mesh_shape(mesh, extra_columns)
+    target, card = MatrixTarget.load(weights), load_process(options.process)
+    shape = mesh_shape(options.mesh, options.extra_columns)
 
     from optinc_pdk.report.matrix_factor_table import matrix_factor_row, matrix_factor_table
 
@@ -211,19 +116,14 @@ def _factor_matrix(
 
 
 @app.command()
+@with_records
 def size(
     weights: Annotated[
         list[Path],
         typer.Argument(help="Weight files: .npz, .safetensors or .onnx; or matrices: .npy, or .npz with one array."),
     ],
-    process: opt.ProcessName = opt.DEFAULT,
-    bits: opt.Bits = None,
-    servers: opt.Servers = None,
-    groups: opt.Groups = None,
-    activation: opt.ActivationName = None,
-    link: opt.LinkName = None,
-    mesh: opt.MeshName = None,
-    extra_columns: opt.ExtraColumns = None,
+    *,
+    options: SizeOptions,
     as_json: opt.Json = False,
 ) -> None:
     """Estimate the chip size of networks and matrices without a layout: area, pads, heater power and optical power.
@@ -234,23 +134,25 @@ def size(
     from optinc_pdk.cards import load_process, with_link
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.matrices.factorisation import mesh_shape
+    from optinc_pdk.matrices.target import is_matrix_file
     from optinc_pdk.networks import AveragingNetwork, linked_network
+    from optinc_pdk.networks.weight_files import load_network
+    from optinc_pdk.pipeline.tasks.sources import refuse_options
 
-    card = with_link(load_process(process), link, None)
+    card = with_link(load_process(options.process), options.link, None)
     check_devices(card)
-    matrices = {path: MatrixTarget.load(path) for path in weights if is_matrix(path)}
-    if len(matrices) == len(weights):
-        described = {"--bits": bits, "--servers": servers, "--groups": groups, "--activation": activation}
-        refuse_for_matrix(weights[0], described | {"--link": link})
-    if not matrices:
-        refuse_for_network(weights[0], {"--mesh": mesh, "--extra-columns": extra_columns})
-    shape = mesh_shape(mesh, extra_columns)
-    files = [path for path in weights if path not in matrices]
-    networks = [(path, read_any_network(path, bits, servers, groups, activation)) for path in files]
+    matrices = {path: MatrixTarget.load(path) for path in weights if is_matrix_file(path)}
+    with errors_naming(weights[0]):
+        if len(matrices) == len(weights):
+            refuse_options("a network", link=options.link)
+        if not matrices:
+            refuse_options("a matrix", mesh=options.mesh, extra_columns=options.extra_columns)
+    shape = mesh_shape(options.mesh, options.extra_columns)
+    networks = [(path, load_network(path)) for path in weights if path not in matrices]
     for path, onn in networks:
         with errors_naming(path):
             check_weights(onn)
-            linked_network(onn, _neurons(onn, card, link))
+            linked_network(onn, _neurons(onn, card, options.link))
 
     from optinc_pdk.report.chip_size import onn_size, paper_sizes
     from optinc_pdk.report.chip_size_table import size_markdown, size_rows
@@ -275,7 +177,7 @@ def size(
     else:
         print(size_markdown(sizes, card), end="")
     for path, onn in networks:
-        _print_changes(path, onn, _neurons(onn, card, link))
+        _print_changes(path, onn, _neurons(onn, card, options.link))
 
 
 @app.command()

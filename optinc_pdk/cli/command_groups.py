@@ -9,7 +9,7 @@ GROUPS = {
     "Chips": ("build", "cascade", "program", "factor", "size", "view"),
     "Sign-off": ("verify", "drc", "lvs", "check", "compare", "deck"),
     "Analyses": ("simulate", "spectrum", "noise", "eye", "yield"),
-    "Networks": ("synth", "train", "search"),
+    "Networks": ("task", "synth", "train", "search"),
     "Processes and set-up": ("doctor", "klayout", "cells", "golden", "stack"),
 }
 """Commands by the heading under which the help lists them, in this order."""

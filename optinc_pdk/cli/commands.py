@@ -1,7 +1,7 @@
 """All commands of the command line: importing this module registers them with the application."""
 
 from optinc_pdk.cli import (
-    cascade_command,
+    build_commands,
     check_command,
     chip_commands,
     compare_command,
@@ -11,7 +11,6 @@ from optinc_pdk.cli import (
     klayout_command,
     network_commands,
     noise_command,
-    program_command,
     signoff_commands,
     simulate_command,
     spectrum_command,
@@ -23,7 +22,7 @@ from optinc_pdk.cli.app import app
 
 __all__ = [
     "app",
-    "cascade_command",
+    "build_commands",
     "check_command",
     "chip_commands",
     "compare_command",
@@ -33,7 +32,6 @@ __all__ = [
     "klayout_command",
     "network_commands",
     "noise_command",
-    "program_command",
     "signoff_commands",
     "simulate_command",
     "spectrum_command",

@@ -9,12 +9,12 @@ import typer
 
 from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app
-from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, process_of, read_target
+from optinc_pdk.cli.chip_inputs import ChipInputs, WordTarget, process_of
 from optinc_pdk.cli.eye_drawing import EyeRun
-from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
+from optinc_pdk.cli.records import with_records
 from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
-from optinc_pdk.io.chip_files import chip_files, chip_paths
+from optinc_pdk.options import SampleOptions
 
 if TYPE_CHECKING:
     from optinc_pdk.matrices import MatrixTarget
@@ -22,23 +22,16 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@with_records
 def eye(
-    gds: opt.Gds,
+    *,
+    chip: ChipInputs,
     symbol_rate: Annotated[float, typer.Option(help="Symbols per second.")],
-    netlist: opt.ChipNetlist = None,
-    bias: opt.ChipBias = None,
-    weights: opt.TargetFile = None,
-    bits: opt.Bits = None,
-    servers: opt.Servers = None,
-    groups: opt.Groups = None,
-    activation: opt.ActivationName = None,
-    data: opt.DataFile = None,
-    agreement: opt.Agreement = None,
+    checks: SampleOptions,
     laser_w: opt.LaserW = None,
     oscillator_w: opt.OscillatorW = None,
     seed: opt.Seed = 0,
     output: opt.Out = None,
-    process: opt.ProcessName = opt.DEFAULT,
     as_json: opt.Json = False,
 ) -> None:
     """Draw eye diagrams of the extracted layout at a symbol rate; writes .eye.png.
@@ -51,23 +44,16 @@ def eye(
     receivers read the network's class for the share of the samples that --agreement states. Outputs of regressors and
     of matrices have no levels and no eye: use optinc noise.
     """
-    files = chip_paths(gds, netlist, bias)
-    picture = output_path(output or gds.with_suffix(".eye.png"), gds, files.netlist, files.bias, weights, data)
+    picture = chip.output(output or chip.gds.with_suffix(".eye.png"), checks.data)
     if picture.suffix.lower() != ".png":
         raise InputError(f"{picture}: the picture is a PNG file; give it the ending .png")
-    warn_of_changes(gds, files.netlist, files.bias)
 
-    from optinc_pdk.cards import load_process
-    from optinc_pdk.pipeline.tasks.sources import CheckOptions
     from optinc_pdk.simulate.transmission.noise import missing_bandwidths, noise_choices, relative_oscillator_power
 
-    card = load_process(process)
-    warn_of_changed_cards(gds, card)
-    files = chip_files(gds, netlist, bias)
-    options = CheckOptions(data=data, agreement=agreement)
-    target = read_target(gds, weights, TaskOptions(bits, servers, groups, activation), options)
+    files, card = chip.read()
+    target = chip.target(checks)
     if not isinstance(target, WordTarget):
-        target = _with_levels(weights or gds, target)
+        target = _with_levels(chip.weights or chip.gds, target)
     # refuses powers and rates that the card does not allow
     noise_choices(card, laser_w, symbol_rate)
     warn_of_rates(card, [symbol_rate])
@@ -77,7 +63,7 @@ def eye(
             f"process {card.name!r} states no bandwidth of its {missing[0]}, without which symbols have no shape: add "
             f"model.parameters.bandwidth_hz to devices/{missing[0]}.yml"
         )
-    run = EyeRun(files, process_of(target, card), weights, laser_w, ratio, seed, picture, as_json, symbol_rate)
+    run = EyeRun(files, process_of(target, card), chip.weights, laser_w, ratio, seed, picture, as_json, symbol_rate)
     run.draw(target)
 
 

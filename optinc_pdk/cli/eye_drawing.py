@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from optinc_pdk.cli.app import print_table, stage_progress
-from optinc_pdk.cli.chip_targets import LightRun, WordTarget, read_target_chip
+from optinc_pdk.cli.chip_inputs import LightRun, WordTarget, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
 
 if TYPE_CHECKING:

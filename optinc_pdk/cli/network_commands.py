@@ -27,6 +27,44 @@ if TYPE_CHECKING:
 
 
 @app.command()
+def task(
+    weights: Annotated[Path, typer.Argument(help="Weight file: .npz, .safetensors or .onnx.")],
+    output: opt.WeightsOut,
+    bits: Annotated[
+        int | None, typer.Option(help="Bits of a word that the network averages; even. Default: no averaging task.")
+    ] = None,
+    servers: Annotated[int | None, typer.Option(help="Number of servers whose words are averaged.")] = None,
+    groups: opt.TaskGroups = None,
+    remainder: opt.Remainder = False,
+    finer_input: opt.FinerInput = False,
+    activation: Annotated[
+        Literal["relu", "clipped_relu"] | None,
+        typer.Option(
+            help="Activation of hidden layers: relu, or clipped_relu for Hardtanh(0, 1). .npz and .onnx files state "
+            "it; .safetensors files are read as relu otherwise."
+        ),
+    ] = None,
+) -> None:
+    """State what a network computes, in a weight file that all commands read: its averaging task and activation.
+
+    PyTorch's files contain weights alone. Without --bits and --servers the network stays a general one.
+    """
+    _check_weights_path(output)
+    output_path(output, weights)
+
+    from optinc_pdk.networks.weight_files import load_for_task, load_network
+
+    if bits is None or servers is None:
+        if (bits, servers, groups, remainder, finer_input) != (None, None, None, False, False):
+            raise InputError("--bits and --servers state an averaging task together: give both, or no option of a task")
+        network = load_network(weights, activation=activation)
+    else:
+        network = load_for_task(weights, _task(bits, servers, groups, remainder, finer_input), activation)
+    network.save(output)
+    print(f"{output}: {network.task}, {network.activation}")
+
+
+@app.command()
 def synth(
     bits: opt.TaskBits,
     servers: opt.TaskServers,

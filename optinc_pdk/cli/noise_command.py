@@ -13,13 +13,13 @@ import typer
 
 from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, stage_progress
-from optinc_pdk.cli.chip_targets import LightRun, TaskOptions, WordTarget, process_of, read_target, read_target_chip
+from optinc_pdk.cli.chip_inputs import ChipInputs, LightRun, WordTarget, process_of, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.matrix_options import refuse_for_matrix
-from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
+from optinc_pdk.cli.paths import errors_naming
+from optinc_pdk.cli.records import with_records
 from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
-from optinc_pdk.io.chip_files import chip_files, chip_paths
+from optinc_pdk.options import CheckOptions
 
 if TYPE_CHECKING:
     from optinc_pdk.matrices import MatrixTarget
@@ -30,20 +30,11 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@with_records
 def noise(
-    gds: opt.Gds,
-    netlist: opt.ChipNetlist = None,
-    bias: opt.ChipBias = None,
-    weights: opt.TargetFile = None,
-    bits: opt.Bits = None,
-    servers: opt.Servers = None,
-    groups: opt.Groups = None,
-    activation: opt.ActivationName = None,
-    data: opt.DataFile = None,
-    agreement: opt.Agreement = None,
-    accuracy: opt.Accuracy = None,
-    tolerance: opt.Tolerance = None,
-    read: opt.Reading = None,
+    *,
+    chip: ChipInputs,
+    checks: CheckOptions,
     laser_w: opt.LaserW = None,
     oscillator_w: opt.OscillatorW = None,
     symbol_rates: Annotated[
@@ -56,7 +47,6 @@ def noise(
     passes: Annotated[int, typer.Option(min=1, max=opt.MOST, help="Number of times that every input is sent.")] = 1,
     seed: opt.Seed = 0,
     output: opt.Out = None,
-    process: opt.ProcessName = opt.DEFAULT,
     as_json: opt.Json = False,
 ) -> None:
     """Measure the word-error rate of the extracted layout against the symbol rate; writes .noise.csv and .noise.png.
@@ -68,30 +58,23 @@ def noise(
     The chip of a general network is compared with the network over the data: agreement and accuracy against the symbol
     rate. That of a matrix multiplies random vectors: signal-to-noise ratio and error of the outputs.
     """
-    files = chip_paths(gds, netlist, bias)
-    given = (gds, files.netlist, files.bias, weights, data)
-    table = output_path(output or gds.with_suffix(".noise.csv"), *given)
+    table = chip.output(output or chip.gds.with_suffix(".noise.csv"), checks.data)
     if table.suffix.lower() != ".csv":
         raise InputError(f"{table}: the table is written as .csv, and a .png beside it; give a name that ends in .csv")
-    picture = output_path(table.with_suffix(".png"), *given)
-    warn_of_changes(gds, files.netlist, files.bias)
+    picture = chip.output(table.with_suffix(".png"), checks.data)
 
-    from optinc_pdk.cards import load_process
     from optinc_pdk.matrices import MatrixTarget
-    from optinc_pdk.pipeline.tasks.sources import CheckOptions
+    from optinc_pdk.pipeline.tasks.sources import refuse_options
     from optinc_pdk.simulate import noise_of
     from optinc_pdk.simulate.transmission.noise import relative_oscillator_power
 
-    card = load_process(process)
-    warn_of_changed_cards(gds, card)
-    files = chip_files(gds, netlist, bias)
-    options = CheckOptions(read, tolerance, data, agreement, accuracy)
-    target = read_target(gds, weights, TaskOptions(bits, servers, groups, activation), options)
-    if isinstance(target, MatrixTarget) and oscillator_w is not None:
-        raise InputError(f"{weights}: contains a matrix, whose chip has no local oscillators: leave --oscillator-w out")
-    if isinstance(target, MatrixTarget) and tolerance is not None:
-        # signal-to-noise ratios have no limit
-        refuse_for_matrix(weights, {"--tolerance": tolerance})
+    files, card = chip.read()
+    target = chip.target(checks)
+    if isinstance(target, MatrixTarget):
+        with errors_naming(chip.weights or chip.gds):
+            refuse_options("a network, whose chip has local oscillators", oscillator_w=oscillator_w)
+            # signal-to-noise ratios have no limit
+            refuse_options("a general network", tolerance=checks.tolerance)
     # refuses optical powers that the card does not allow
     noise_of(card, laser_w)
     ratio = None if oscillator_w is None else relative_oscillator_power(card, laser_w, oscillator_w)
@@ -107,7 +90,9 @@ def noise(
             f"devices/{device}.yml), which is taken as unlimited: the rates are too high",
             file=sys.stderr,
         )
-    run = _Run(files, process_of(target, card), weights, laser_w, ratio, seed, picture, as_json, rates, passes, table)
+    run = _Run(
+        files, process_of(target, card), chip.weights, laser_w, ratio, seed, picture, as_json, rates, passes, table
+    )
     if isinstance(target, WordTarget):
         _noise_of_words(run, target)
     _noise_of_check(run, target)

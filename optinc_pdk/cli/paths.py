@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optinc_pdk.errors import InputError
+from optinc_pdk.errors import ArgumentError, InputError
 from optinc_pdk.io.reading import check_readable, real_path
 from optinc_pdk.io.writing import output_target
 from optinc_pdk.report.build_files import changed_files, claiming_report, stated_cards
@@ -170,6 +170,8 @@ def errors_naming(path: Path) -> Iterator[None]:
     """
     try:
         yield
+    except ArgumentError as fault:
+        raise InputError(f"{path}: {fault.option_message}") from fault
     except InputError as fault:
         raise InputError(f"{path}: {fault}") from fault
 

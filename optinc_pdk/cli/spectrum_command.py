@@ -11,11 +11,11 @@ import typer
 
 from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter
-from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, check_of, process_of, read_target, read_target_chip
+from optinc_pdk.cli.chip_inputs import ChipInputs, WordTarget, check_of, process_of, read_target_chip
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
+from optinc_pdk.cli.records import with_records
 from optinc_pdk.errors import InputError
-from optinc_pdk.io.chip_files import chip_files, chip_paths
+from optinc_pdk.options import CheckOptions
 
 if TYPE_CHECKING:
     from optinc_pdk.arrays import Floats
@@ -30,20 +30,11 @@ FINEST_PM = 1e-6
 
 
 @app.command()
+@with_records
 def spectrum(
-    weights: opt.Target,
-    gds: opt.Gds,
-    netlist: opt.ChipNetlist = None,
-    bias: opt.ChipBias = None,
-    bits: opt.Bits = None,
-    servers: opt.Servers = None,
-    groups: opt.Groups = None,
-    activation: opt.ActivationName = None,
-    data: opt.DataFile = None,
-    agreement: opt.Agreement = None,
-    accuracy: opt.Accuracy = None,
-    tolerance: opt.Tolerance = None,
-    read: opt.Reading = None,
+    *,
+    chip: ChipInputs,
+    checks: CheckOptions,
     wavelengths: Annotated[
         str,
         typer.Option(
@@ -62,7 +53,6 @@ def spectrum(
         float, typer.Option(help="Distance of two channels in GHz, above 0; ITU-T G.694.1 uses 100.")
     ] = 100.0,
     output: opt.Out = None,
-    process: opt.ProcessName = opt.DEFAULT,
     as_json: opt.Json = False,
 ) -> None:
     """Find the carrier wavelengths at which the extracted layout computes exactly; writes .spectrum.csv and .png.
@@ -75,33 +65,25 @@ def spectrum(
     the limits of optinc build.
     """
     _check_numbers(resolution, spacing)
-    files = chip_paths(gds, netlist, bias)
-    given = (weights, gds, files.netlist, files.bias, *([] if data is None else [data]))
-    path = output_path(output or gds.with_suffix(".spectrum.csv"), *given)
+    path = chip.output(output or chip.gds.with_suffix(".spectrum.csv"), checks.data)
     if path.suffix.lower() != ".csv":
         raise InputError(f"{path}: the table is written as .csv, and a .png beside it; give a name that ends in .csv")
-    picture = output_path(path.with_suffix(".png"), *given)
-    warn_of_changes(gds, files.netlist, files.bias)
+    picture = chip.output(path.with_suffix(".png"), checks.data)
 
-    from optinc_pdk.cards import load_process
     from optinc_pdk.models.registry import check_wavelengths
-    from optinc_pdk.pipeline.tasks.sources import CheckOptions
     from optinc_pdk.simulate.s_parameters.files import parse_wavelengths
 
-    card = load_process(process)
-    warn_of_changed_cards(gds, card)
+    files, card = chip.read()
     grid = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
     check_wavelengths(card, grid)
-    files = chip_files(gds, netlist, bias)
-    options = CheckOptions(read, tolerance, data, agreement, accuracy)
-    target = read_target(gds, weights, TaskOptions(bits, servers, groups, activation), options)
+    target = chip.target(checks)
     card = process_of(target, card)
     sweep = {"resolution_nm": resolution * 1e-3, "channels": channels, "spacing_ghz": spacing}
     with faults_explaining_errors(as_json) as faults, progress_counter() as report:
         report("extract", 0, None)
-        chip = read_target_chip(files, target, card, weights)
-        faults += chip.faults
-        found = _swept(target, chip, card, grid, {**sweep, "progress": report})
+        extracted = read_target_chip(files, target, card, chip.weights)
+        faults += extracted.faults
+        found = _swept(target, extracted, card, grid, {**sweep, "progress": report})
         report("write", 0, None)
 
         from optinc_pdk.io.file_sets import write_files
@@ -109,7 +91,7 @@ def spectrum(
         from optinc_pdk.studies.spectrum.sweep_report import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
 
         title = "exactness" if isinstance(found, WavelengthSweep) else found.quantities[0].text
-        image = spectrum_png(found, f"{gds.name}: {title} against the carrier's wavelength")
+        image = spectrum_png(found, f"{chip.gds.name}: {title} against the carrier's wavelength")
     write_files({picture: image, path: spectrum_csv(found).encode()})
     if as_json:
         print(json.dumps({"files": [str(path), str(picture)]} | spectrum_json(found) | faults_json(faults), indent=2))

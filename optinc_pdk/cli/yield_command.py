@@ -11,15 +11,24 @@ from click.core import ParameterSource
 
 from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, stage_progress
-from optinc_pdk.cli.chip_targets import TaskOptions, WordTarget, process_of, read_target, read_target_chip
+from optinc_pdk.cli.chip_inputs import (
+    REPLACE_REPORT,
+    ChipInputs,
+    WordTarget,
+    parse_report,
+    process_of,
+    read_target_chip,
+    report_path,
+)
 from optinc_pdk.cli.drift_options import check_drift
 from optinc_pdk.cli.imperfection_options import sampled_amounts
 from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors
-from optinc_pdk.cli.network_files import REPLACE_REPORT, parse_report, report_path
-from optinc_pdk.cli.paths import output_folder, warn_of_changed_cards
+from optinc_pdk.cli.paths import output_folder
+from optinc_pdk.cli.records import with_records
 from optinc_pdk.cli.yield_run import YieldRun
 from optinc_pdk.cli.yield_studies import LaserOptions, SampleOptions, study_of
 from optinc_pdk.errors import InputError
+from optinc_pdk.options import CheckOptions
 
 if TYPE_CHECKING:
     from optinc_pdk.io.chip_files import ChipFiles
@@ -28,28 +37,12 @@ if TYPE_CHECKING:
 
 
 @app.command("yield")
+@with_records
 def yield_(
+    *,
     context: typer.Context,
-    chip: Annotated[
-        Path,
-        typer.Argument(
-            dir_okay=False, help="Layout file, GDS2 or OASIS; the chip's other files are looked for beside it."
-        ),
-    ],
-    netlist: Annotated[
-        Path | None, typer.Option(help="Netlist file with the board, .pic.yml. Default: beside the layout.")
-    ] = None,
-    bias: opt.ChipBias = None,
-    weights: opt.TargetFile = None,
-    bits: opt.Bits = None,
-    servers: opt.Servers = None,
-    groups: opt.Groups = None,
-    activation: opt.ActivationName = None,
-    data: opt.DataFile = None,
-    agreement: opt.Agreement = None,
-    accuracy: opt.Accuracy = None,
-    tolerance: opt.Tolerance = None,
-    read: opt.Reading = None,
+    chip: ChipInputs,
+    checks: CheckOptions,
     samples: Annotated[int, typer.Option(max=opt.MOST, help="Number of sampled chips, 1 or more.")] = 1000,
     seed: Annotated[
         int,
@@ -136,7 +129,6 @@ def yield_(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an earlier run with the same options.")] = False,
-    process: opt.ProcessName = opt.DEFAULT,
     as_json: opt.Json = False,
 ) -> None:
     """Sample the yield of the extracted chip under its process's imperfections; writes tables, numbers and plots.
@@ -155,7 +147,7 @@ def yield_(
     lasers.refuse_without_noise()
     if drift is not None:
         check_drift(context, drift, calibrate)
-    if calibrate and weights is None:
+    if calibrate and chip.weights is None:
         raise InputError(
             "--calibrate fits a chip to the weights of its network, which no report contains: give the weight file "
             "with --weights"
@@ -163,28 +155,23 @@ def yield_(
     if output is not None:
         output_folder(output)
 
-    from optinc_pdk.cards import load_process
-    from optinc_pdk.io.chip_files import chip_files
-    from optinc_pdk.pipeline.tasks.sources import CheckOptions
     from optinc_pdk.studies.montecarlo.executors import check_scheduler
     from optinc_pdk.studies.variation.imperfections import imperfections
 
     check_scheduler(scheduler, workers)
-    files, card = chip_files(chip, netlist, bias), load_process(process)
-    options = CheckOptions(read, tolerance, data, agreement, accuracy)
-    found = read_target(files.gds, weights, TaskOptions(bits, servers, groups, activation), options)
-    _refuse_for_checks(context, weights or chip, found, oscillator_w)
+    files, card = chip.read()
+    found = chip.target(checks)
+    _refuse_for_checks(context, chip.weights or chip.gds, found, oscillator_w)
     _check_report(files)
-    warn_of_changed_cards(files.gds, card)
     card = process_of(found, card)
     lasers.check(card)
     drawn = replace(imperfections(card), amount=sampled_amounts(card, imperfection or [], scale or [], dac_bits, noise))
     with faults_explaining_errors(as_json) as faults, stage_progress(("extract",)) as report_stage:
         report_stage("extract")
-        built = read_target_chip(files, found, card, weights)
+        built = read_target_chip(files, found, card, chip.weights)
         faults += built.faults
         work = study_of(found, built, card, SampleOptions(drawn, seed, target, calibrate, lasers))
-    directory = chip.parent if output is None else output
+    directory = chip.gds.parent if output is None else output
     run = YieldRun(files, card, work, samples, directory, faults, as_json)
     if drift is not None:
         run.drift(drift)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from optinc_pdk.cli.chip_targets import WordTarget, check_of
+from optinc_pdk.cli.chip_inputs import WordTarget, check_of
 from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
 

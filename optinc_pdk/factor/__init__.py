@@ -5,7 +5,6 @@ The import loads numpy only; numba and scipy are imported where they are used.
 
 from optinc_pdk.factor.block_diagonal import BlockDiagonalFactor
 from optinc_pdk.factor.block_factors import BlockFactor, unitary_diagonal
-from optinc_pdk.factor.correction.ideal_phases import MeshKind
 from optinc_pdk.factor.correction.mesh_shape import MeshShape, shape_of
 from optinc_pdk.factor.counts import (
     MziCount,
@@ -24,6 +23,7 @@ from optinc_pdk.factor.part_factors import PartFactor, StructuredFactor, factor_
 from optinc_pdk.factor.rectangular import rectangular
 from optinc_pdk.factor.svd import SvdFactor, svd, svd_generic, svd_mixed, svd_search, total_heater_phase
 from optinc_pdk.factor.triangular import triangular
+from optinc_pdk.options import MeshKind
 from optinc_pdk.validation import validate_api
 
 __all__ = [

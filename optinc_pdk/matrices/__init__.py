@@ -2,7 +2,8 @@
 
 from optinc_pdk.matrices.comparison import MatrixComparison, compare_matrices
 from optinc_pdk.matrices.factorisation import RECTANGLE, MatrixFactor, factor_matrix, one_mesh, two_meshes
-from optinc_pdk.matrices.target import READINGS, TOLERANCE, MatrixReading, MatrixTarget
+from optinc_pdk.matrices.target import READINGS, TOLERANCE, MatrixTarget
+from optinc_pdk.options import MatrixReading
 from optinc_pdk.validation import validate_api
 
 __all__ = [

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,8 @@ from optinc_pdk.errors import ArgumentError, InputError
 from optinc_pdk.factor.checks import as_matrix
 from optinc_pdk.io.npz_files import member_names, parse_npy, parse_npz
 from optinc_pdk.io.reading import WEIGHTS, read_bytes
+from optinc_pdk.options import MatrixReading
 
-MatrixReading = Literal["field", "real", "power"]
-"""What is read at the outputs: their fields, the real parts of the fields, or their powers."""
 READINGS: tuple[MatrixReading, ...] = get_args(MatrixReading)
 TOLERANCE = 0.01
 """Largest accepted error of an entry, relative to the largest entry of the target."""

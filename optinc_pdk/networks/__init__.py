@@ -10,7 +10,7 @@ from optinc_pdk.networks.closed_form.unary import unary_chain
 from optinc_pdk.networks.factorisation import LayerFactor, factorise
 from optinc_pdk.networks.general_network import GeneralNetwork, VectorTask
 from optinc_pdk.networks.layer_parts import LayerPart
-from optinc_pdk.networks.network import Activation, AveragingNetwork, FactorMethod, Layer, Network, WeightsError
+from optinc_pdk.networks.network import AveragingNetwork, FactorMethod, Layer, Network, WeightsError
 from optinc_pdk.networks.network_comparison import NetworkComparison, NetworkLimits
 from optinc_pdk.networks.network_data import NetworkData, check_data, read_data
 from optinc_pdk.networks.network_task import NetworkTask
@@ -24,6 +24,7 @@ from optinc_pdk.networks.normalisation import (
 from optinc_pdk.networks.output_bias import without_output_bias
 from optinc_pdk.networks.output_neurons import linked_network, output_notes, realised_network, with_output_neurons
 from optinc_pdk.networks.weight_files import bundled_weights
+from optinc_pdk.options import Activation
 from optinc_pdk.validation import validate_api
 
 __all__ = [

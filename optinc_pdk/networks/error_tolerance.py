@@ -20,8 +20,9 @@ import numpy as np
 
 from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging, decide
-from optinc_pdk.networks.network import Activation, AveragingNetwork, activate
+from optinc_pdk.networks.network import AveragingNetwork, activate
 from optinc_pdk.networks.normalisation import OpticalLayer, normalise, optical_layers
+from optinc_pdk.options import Activation
 
 EXACT_SHARE = 0.999
 """Share of exact words at ε*."""

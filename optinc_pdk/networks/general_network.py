@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 
 from optinc_pdk.arrays import Floats
 from optinc_pdk.errors import InputError
-from optinc_pdk.networks.network import Activation, FactorMethod, Layer, Network
+from optinc_pdk.networks.network import FactorMethod, Layer, Network
+from optinc_pdk.options import Activation
 
 DEFAULT_RANGE = (-1.0, 1.0)
 """Range of inputs that neither the network nor data state."""

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks.general_network import GeneralNetwork
-from optinc_pdk.networks.network import Activation, Layer
+from optinc_pdk.networks.network import Layer
+from optinc_pdk.options import Activation
 
 
 @dataclass(frozen=True, eq=False)

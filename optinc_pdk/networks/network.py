@@ -19,6 +19,7 @@ from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
 from optinc_pdk.factor.checks import refuse_masked
 from optinc_pdk.networks.layer_parts import LayerPart, independent_parts, shared_rows
 from optinc_pdk.networks.network_task import NetworkTask
+from optinc_pdk.options import Activation
 
 if TYPE_CHECKING:
     from torch import nn
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from optinc_pdk.networks.general_network import GeneralNetwork
 
 FactorMethod = Literal["svd"] | tuple[Literal["approx"], int]
-Activation = Literal["relu", "clipped_relu"]
 LARGEST = 1e30
 """Largest magnitude of a weight or bias; squares of larger ones would leave the range of double precision."""
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)

@@ -15,8 +15,9 @@ import numpy as np
 
 from optinc_pdk.arrays import Bools, Floats
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.networks.network import Activation, AveragingNetwork, activate
+from optinc_pdk.networks.network import AveragingNetwork, activate
 from optinc_pdk.networks.normalisation import OpticalLayer, normalise, optical_layers
+from optinc_pdk.options import Activation
 
 SAMPLE = 1 << 18
 """Largest number of lattice points that are evaluated; larger lattices are represented by as many random points."""

@@ -17,7 +17,6 @@ from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import Averaging, Score, score
 from optinc_pdk.networks.layer_parts import shared_rows
 from optinc_pdk.networks.network import (
-    Activation,
     AveragingNetwork,
     FactorMethod,
     Layer,
@@ -26,6 +25,7 @@ from optinc_pdk.networks.network import (
     activate,
     propagate,
 )
+from optinc_pdk.options import Activation
 
 BATCH = 1 << 12
 """Lattice points evaluated at once: their signals fit into the processor's cache."""

@@ -21,15 +21,8 @@ from optinc_pdk.io.npz_files import read_npz
 from optinc_pdk.io.reading import WEIGHTS
 from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.networks.general_network import GeneralNetwork
-from optinc_pdk.networks.network import (
-    ACTIVATIONS,
-    Activation,
-    AveragingNetwork,
-    FactorMethod,
-    Layer,
-    Network,
-    WeightsError,
-)
+from optinc_pdk.networks.network import ACTIVATIONS, AveragingNetwork, FactorMethod, Layer, Network, WeightsError
+from optinc_pdk.options import Activation
 
 TASK_KEYS = ("bits", "servers", "groups", "remainder", "finer_input")
 ACTIVATION_KEY = "activation"

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.networks.network import Activation, Layer, WeightsError
+from optinc_pdk.networks.network import Layer, WeightsError
+from optinc_pdk.options import Activation
 
 Arrays = dict[str, NDArray[Any]]
 Bounds = tuple[float, float]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks.general_network import GeneralNetwork
 from optinc_pdk.networks.model_chain import ModelStep, layer_of, network_of_steps
-from optinc_pdk.networks.network import Activation
+from optinc_pdk.options import Activation
 
 if TYPE_CHECKING:
     from torch import Tensor, fx, nn

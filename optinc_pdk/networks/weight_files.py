@@ -16,7 +16,8 @@ from optinc_pdk.io.npz_files import member_names
 from optinc_pdk.io.reading import ONNX, WEIGHTS, read_bytes
 from optinc_pdk.networks import npz_format, onnx_format
 from optinc_pdk.networks.general_network import GeneralNetwork
-from optinc_pdk.networks.network import ACTIVATIONS, Activation, AveragingNetwork, Layer, WeightsError
+from optinc_pdk.networks.network import ACTIVATIONS, AveragingNetwork, Layer, WeightsError
+from optinc_pdk.options import Activation
 
 NETWORKS = Path(__file__).parent / "bundled"
 """Folder of the networks of the package; `benchmarks/network_recipes.py` trains them."""
@@ -177,8 +178,8 @@ def missing_task(path: Path, arguments: Mapping[str, int | None]) -> WeightsErro
     """
     missing = [name for name, value in arguments.items() if value is None]
     return WeightsError(
-        f"{path}: the file contains no averaging task; give {', '.join(missing)} "
-        f"({', '.join(f'--{name}' for name in missing)}); without --bits, --servers and --groups it is a general "
+        f"{path}: the file contains no averaging task; give {', '.join(missing)}, or state the task in a file of its "
+        f"own, as optinc task {path.name} --bits 8 --servers 4 -o {path.stem}.npz does; without a task it is a general "
         "network, which optinc build takes"
     )
 
@@ -202,7 +203,7 @@ def load_for_task(
 
 def _contradiction(path: Path, name: str, stated: object, given: object) -> WeightsError:
     return WeightsError(
-        f"{path}: the file states {name} = {stated}, but {given} was given; leave --{name} out, or give another file"
+        f"{path}: the file states {name} = {stated}, but {given} was given; leave {name} out, or give another file"
     )
 
 

@@ -7,19 +7,18 @@ that unusable input is refused at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optinc_pdk.assemble import CircuitPlan
-from optinc_pdk.cards import DEFAULT_PROCESS, Link, Receivers
 from optinc_pdk.circuit import Circuit, write_netlist
 from optinc_pdk.errors import InputError
-from optinc_pdk.factor import MeshKind
 from optinc_pdk.io.file_sets import StagedFiles
-from optinc_pdk.matrices import MatrixReading, MatrixTarget
+from optinc_pdk.matrices import MatrixTarget
 from optinc_pdk.matrices.factorisation import mesh_shape
 from optinc_pdk.networks import AveragingNetwork
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.inputs import BuildInputs, factored, read_inputs
 from optinc_pdk.pipeline.outputs import publish_chip
 from optinc_pdk.pipeline.sign_off import finish
@@ -28,128 +27,56 @@ from optinc_pdk.pipeline.tasks.averaging_task import AveragingTask
 from optinc_pdk.pipeline.tasks.chip_task import ChipTask
 from optinc_pdk.pipeline.tasks.general_task import GeneralTask
 from optinc_pdk.pipeline.tasks.matrix_task import MatrixTask
-from optinc_pdk.pipeline.tasks.sources import CheckedNetwork, CheckOptions, Data, Source, refuse_options
-from optinc_pdk.report.schema import Budget
+from optinc_pdk.pipeline.tasks.sources import CheckedNetwork, Source, refuse_options
 from optinc_pdk.validation import validate_arguments
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
 
 
-@dataclass(frozen=True, eq=False)
-class BuildOptions:
-    """Options of a build; None stands for the default that :func:`build` describes.
-
-    Attributes:
-        name: Chip name.
-        process: Process name or folder.
-        input_amplitudes: For averages, amplitude of level 3 of each symbol.
-        link: For averages, how the outputs reach the servers.
-        receivers: For averages, how the servers detect them.
-        port_metadata: Whether the layout file has metadata about ports.
-        mesh: For a matrix, shape of its meshes.
-        extra_columns: For a matrix, number of redundant columns of each mesh.
-        checks: Options of the check.
-        accept: Names of the budgets of the process that the chip may miss.
-    """
-
-    name: str | None = None
-    process: str = DEFAULT_PROCESS
-    input_amplitudes: Sequence[float] | None = None
-    link: Link | None = None
-    receivers: Receivers | None = None
-    port_metadata: bool = False
-    mesh: MeshKind | None = None
-    extra_columns: int | None = None
-    checks: CheckOptions = field(default_factory=CheckOptions)
-    accept: Sequence[Budget] = ()
-
-
 @validate_arguments
 def build(
-    weights: Source | None = None,
-    directory: str | Path = "gds_out",
-    name: str | None = None,
-    process: str = DEFAULT_PROCESS,
+    target: Source | None = None,
+    out: str | Path = "gds_out",
+    options: BuildOptions | None = None,
+    *,
     on_stage: Callable[[str], None] | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
-    input_amplitudes: Sequence[float] | None = None,
-    link: Link | None = None,
-    receivers: Receivers | None = None,
-    port_metadata: bool = False,
-    read: MatrixReading | None = None,
-    tolerance: float | None = None,
-    data: Data | None = None,
-    agreement: float | None = None,
-    accuracy: float | None = None,
-    extra_columns: int | None = None,
-    mesh: MeshKind | None = None,
-    accept: Sequence[Budget] = (),
 ) -> Build:
     """Build a chip from trained weights or from a matrix, and check it.
 
-    If a check fails, or the chip misses a budget of the process that ``accept`` does not name, the files are written
-    nevertheless and the report has the verdict "fail".
+    If a check fails, or the chip misses a budget of the process that ``options.accept`` does not name, the files are
+    written nevertheless and the report has the verdict "fail".
+
+    Example:
+        >>> chip = op.build("weights.npz", "out", op.BuildOptions(process="soi220_flipchip", accept=["rate"]))
 
     Args:
-        weights: Weight file or network, which is a general network if it has no averaging task; or a matrix as an
+        target: Weight file or network, which is a general network if it has no averaging task; or a matrix as an
             array, a file or a :class:`optinc_pdk.matrices.MatrixTarget`. By default the bundled 4-bit network.
-        directory: Folder for the chip's files.
-        name: Chip name, 1 to 32 letters, digits and underscores; by default the stem of the weight file, or "chip".
-        process: Process name, or a folder with process cards.
+        out: Folder for the chip's files.
+        options: Options of the build.
         on_stage: Called with the name of each stage, one of ``STAGES``, when it begins.
         on_progress: Called within a long stage with its name, the number of steps done and their total.
-        input_amplitudes: Amplitude of level 3 of each symbol in the input fibres, most significant first; 1 is the
-            carrier's amplitude in its fibre. By default the largest value of any input has amplitude 1.
-        link: How the outputs reach the servers, see :class:`optinc_pdk.cards.technology.LinkCard`; by default the
-            process's.
-        receivers: How the servers detect them; by default the process's.
-        port_metadata: Whether the layout file also has kfactory's metadata about ports. No check reads it.
-        read: For a matrix, what is read at the outputs: fields (default), the real parts of a real matrix, or powers.
-        tolerance: For a matrix, largest accepted error of an entry, relative to the largest entry; for a general
-            network without labels, largest accepted deviation of an output, relative to the largest output; by default
-            0.01.
-        data: For a general network, what its chip is checked with: a data file, or (S, K) inputs, or a tuple of inputs
-            and labels (S,) or outputs (S, M). By default random inputs within the network's range.
-        agreement: For a general network, smallest accepted share of samples on which chip and network agree; by default
-            0.999.
-        accuracy: For a general network and data with labels, smallest accepted share of samples for which the chip
-            chooses the label; by default what the network's card states, less what ``agreement`` allows, if it states
-            one.
-        extra_columns: For a matrix, number of redundant columns of MZIs of each mesh, 0 to 64; by default 0.
-        mesh: For a matrix, shape of its meshes: a rectangle (default) or a triangle.
-        accept: Names of the budgets of the process that the chip may miss: ``size``, ``pads``, ``power``, ``loss``,
-            ``rate``. The verdict lists those that it misses.
 
     Returns:
         The build; its ``passed`` states whether every check passed, and every budget holds or was accepted.
 
     Raises:
-        InputError: The weights, the name, the process, the amplitudes or the folder cannot be used; nothing is written.
+        InputError: The target, an option or the folder cannot be used; nothing is written.
     """
-    options = BuildOptions(
-        name=name,
-        process=process,
-        input_amplitudes=input_amplitudes,
-        link=link,
-        receivers=receivers,
-        port_metadata=port_metadata,
-        mesh=mesh,
-        extra_columns=extra_columns,
-        checks=CheckOptions(read, tolerance, data, agreement, accuracy),
-        accept=accept,
-    )
-    with StagedFiles(directory) as staged:
-        built = build_staged(weights, staged, options, Clock(on_stage, on_progress))
+    chosen = options or BuildOptions()
+    with StagedFiles(out) as staged:
+        built = build_staged(target, staged, chosen, Clock(on_stage, on_progress))
         notes = publish_chip(staged, built.report.name)
     return replace(built, findings=(*built.findings, *notes))
 
 
-def build_staged(weights: Source | None, staged: StagedFiles, options: BuildOptions, clock: Clock) -> Build:
+def build_staged(target: Source | None, staged: StagedFiles, options: BuildOptions, clock: Clock) -> Build:
     """Build a chip into a set of files that a caller makes visible.
 
     Args:
-        weights: What the chip is built from, as for :func:`build`.
+        target: What the chip is built from, as for :func:`build`.
         staged: The files.
         options: Options of the build.
         clock: Clock of the stages.
@@ -158,9 +85,7 @@ def build_staged(weights: Source | None, staged: StagedFiles, options: BuildOpti
         InputError: As for :func:`build`.
     """
     with clock.stage("read"):
-        inputs = read_inputs(
-            weights, staged, options.name, options.process, options.link, options.receivers, options.checks
-        )
+        inputs = read_inputs(target, staged, options)
         task = _task(inputs, options)
     factors = factored(task, clock)
     # not at the top: they import gdsfactory and klayout

@@ -17,18 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 from optinc_pdk.assemble import draft_circuit
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
+from optinc_pdk.cards import Process, load_process
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.file_sets import StagedFiles, output_targets
 from optinc_pdk.io.writing import write_atomic
-from optinc_pdk.networks import Activation, AveragingNetwork, comparator_network
+from optinc_pdk.networks import AveragingNetwork, comparator_network
 from optinc_pdk.networks.cascade import cascade_tasks
-from optinc_pdk.networks.weight_files import WITHOUT_TASK, load_for_task
+from optinc_pdk.options import BuildOptions, CascadeOptions
 from optinc_pdk.pipeline import outputs
-from optinc_pdk.pipeline.building import BuildOptions, build_staged
+from optinc_pdk.pipeline.building import build_staged
 from optinc_pdk.pipeline.stages import STAGES, Build, Clock
 from optinc_pdk.report.build_files import BUILD_ENDING, file_digest
-from optinc_pdk.report.schema import Budget
 from optinc_pdk.validation import validate_api
 
 if TYPE_CHECKING:
@@ -36,11 +35,9 @@ if TYPE_CHECKING:
     from optinc_pdk.signoff.cascade import CascadeResult
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
 
-__all__ = ["CASCADE_STAGES", "RANDOM_SETS", "CascadeBuild", "CascadePlan", "build_cascade"]
+__all__ = ["CASCADE_STAGES", "CascadeBuild", "CascadePlan", "build_cascade"]
 
 CASCADE_STAGES = (*(f"level {level}: {stage}" for level in (1, 2) for stage in STAGES), "words")
-RANDOM_SETS = 100_000
-"""Default number of random word sets."""
 CASCADE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,24}")
 Source = str | Path | AveragingNetwork
 
@@ -52,11 +49,8 @@ class CascadePlan:
     networks: tuple[AveragingNetwork, AveragingNetwork]
     origins: tuple[str, str]
     name: str
-    process: str
     card: Process
-    random_sets: int
-    seed: int
-    loss_db: float
+    options: CascadeOptions
 
     @property
     def chips(self) -> tuple[str, str]:
@@ -64,36 +58,25 @@ class CascadePlan:
         return f"{self.name}_level1", f"{self.name}_level2"
 
 
-def plan_cascade(
-    bits: int | None,
-    servers: int | None,
-    first: Source | None,
-    second: Source | None,
-    name: str | None,
-    process: str,
-    random_sets: int,
-    seed: int,
-    loss_db: float,
-    activation: Activation | None = None,
-) -> CascadePlan:
+def plan_cascade(options: CascadeOptions) -> CascadePlan:
     """Read and check everything that can be refused before a chip is built.
 
-    The arguments are those of :func:`optinc_pdk.pipeline.cascade.build_cascade`.
-
     Raises:
-        InputError: An argument cannot be used, the levels do not belong together, or a level has no circuit.
+        InputError: An option cannot be used, the levels do not belong together, or a level has no circuit.
     """
+    name, loss_db = options.name, options.loss_db
     if name is not None:
         _check_name(name)
-    if random_sets < 0:
-        raise InputError(f"random word sets: {random_sets} is below 0; give 0 or more")
-    if seed < 0:
-        raise InputError(f"seed {seed} is below 0; give 0 or more")
+    if options.random_sets < 0:
+        raise InputError(f"random word sets: {options.random_sets} is below 0; give 0 or more")
+    if options.seed < 0:
+        raise InputError(f"seed {options.seed} is below 0; give 0 or more")
     if not (math.isfinite(loss_db) and loss_db >= 0.0):
         raise InputError(f"loss between the levels: {loss_db:g} dB; give a finite loss of at least 0 dB")
-    card = load_process(process)
-    origins = (_origin(first), _origin(second))
-    networks = _networks(bits, servers, (first, second), activation, origins)
+    card = load_process(options.process)
+    sources = (options.first, options.second)
+    origins = (_origin(sources[0]), _origin(sources[1]))
+    networks = _networks(options.bits, options.servers, sources, origins)
     task = networks[0].task
     chosen = f"cascade_{task.bits}bit_{task.servers}servers" if name is None else name
     _check_name(chosen)
@@ -102,7 +85,7 @@ def plan_cascade(
             draft_circuit(onn, card, f"{chosen}_level{level}")
         except InputError as fault:
             raise InputError(f"level {level}, {origins[level - 1]}: {fault}") from fault
-    return CascadePlan(networks, origins, chosen, process, card, random_sets, seed, loss_db)
+    return CascadePlan(networks, origins, chosen, card, options)
 
 
 def _check_name(name: str) -> None:
@@ -124,13 +107,10 @@ def _networks(
     bits: int | None,
     servers: int | None,
     sources: Sequence[Source | None],
-    activation: Activation | None,
     origins: Sequence[str],
 ) -> tuple[AveragingNetwork, AveragingNetwork]:
     """The networks of both levels; missing ones are comparators for the task of the given one."""
-    if activation is not None and not any(isinstance(source, str | Path) for source in sources):
-        raise InputError(f"activation {activation} has no effect without a weight file; leave it out, or give one")
-    given = [_with_task(source, activation) for source in sources]
+    given = [_network(source) for source in sources]
     known = next((onn.task for onn in given if onn is not None), None)
     if known is None and (bits is None or servers is None):
         raise InputError(
@@ -151,8 +131,7 @@ def _networks(
     try:
         tasks = cascade_tasks(*sizes, max(sizes[0] // 2, 1))
         first, second = (
-            _for_task(source, task, activation) if onn is None else onn
-            for task, onn, source in zip(tasks, given, sources, strict=True)
+            comparator_network(task) if onn is None else onn for task, onn in zip(tasks, given, strict=True)
         )
     except ValueError as fault:
         raise InputError(str(fault)) from fault
@@ -166,18 +145,9 @@ def _networks(
     return first, second
 
 
-def _with_task(source: Source | None, activation: Activation | None) -> AveragingNetwork | None:
-    """The network of a source that states its task; None for others."""
-    if source is None or isinstance(source, AveragingNetwork):
-        return source
-    return None if Path(source).suffix.lower() in WITHOUT_TASK else AveragingNetwork.load(source, activation=activation)
-
-
-def _for_task(source: Source | None, task: Averaging, activation: Activation | None) -> AveragingNetwork:
-    """The network of a file without task; comparators if there is none."""
-    if isinstance(source, str | Path):
-        return load_for_task(Path(source), task, activation)
-    return comparator_network(task)
+def _network(source: Source | None) -> AveragingNetwork | None:
+    """The network of a level; None if none is given."""
+    return source if source is None or isinstance(source, AveragingNetwork) else AveragingNetwork.load(source)
 
 
 def _task_text(task: Averaging) -> str:
@@ -255,57 +225,41 @@ class CascadeBuild:
 
 
 def build_cascade(
-    bits: int | None = None,
-    servers: int | None = None,
-    first: Source | None = None,
-    second: Source | None = None,
-    directory: str | Path = "gds_out",
-    name: str | None = None,
-    process: str = DEFAULT_PROCESS,
-    random_sets: int = RANDOM_SETS,
-    seed: int = 0,
-    loss_db: float = 0.0,
+    out: str | Path = "gds_out",
+    options: CascadeOptions | None = None,
+    *,
     on_stage: Callable[[str], None] | None = None,
-    activation: Activation | None = None,
-    accept: Sequence[Budget] = (),
 ) -> CascadeBuild:
     """Build the chips of both levels of a cascade and check words of N² servers against the one-level average.
 
-    If a check fails, or a chip misses a budget of the process that ``accept`` does not name, the files are written
-    nevertheless and the report has the verdict "fail".
+    If a check fails, or a chip misses a budget of the process that ``options.accept`` does not name, the files are
+    written nevertheless and the report has the verdict "fail".
+
+    Example:
+        >>> cascade = op.build_cascade("out", op.CascadeOptions(bits=8, servers=4))
 
     Args:
-        bits: Bits of a word; None for those of the weights that are given. Files other than .npz contain no task.
-        servers: Number of servers N of one chip; None for those of the weights that are given.
-        first: Weights of level 1, a file or a network; by default comparators in closed form.
-        second: Weights of level 2; by default comparators in closed form.
-        directory: Folder for the files of both chips and of the cascade.
-        name: Name of the cascade, 1 to 25 letters, digits and underscores; by default it states bits and servers.
-        process: Process name, or a folder with process cards.
-        random_sets: Number of random word sets that are checked beside the corner cases.
-        seed: Seed of the random words.
-        loss_db: Loss of a fibre between the levels in dB, with its connectors.
+        out: Folder for the files of both chips and of the cascade.
+        options: Weights of both levels, or the numbers of bits and servers, and the words that are checked.
         on_stage: Called with the name of each stage, one of ``CASCADE_STAGES``, when it begins.
-        activation: Activation of the hidden layers of weight files; those that state one must agree with it.
-        accept: Names of the budgets of the process that the chips may miss, as for :func:`optinc_pdk.build`.
 
     Returns:
         The build; its ``passed`` states whether both chips passed and all words are exact.
 
     Raises:
-        InputError: An argument cannot be used, or the levels do not belong together; nothing is written.
+        InputError: An option cannot be used, or the levels do not belong together; nothing is written.
     """
-    plan = plan_cascade(bits, servers, first, second, name, process, random_sets, seed, loss_db, activation)
-    output_targets(Path(directory), own_files(plan))
-    with StagedFiles(directory) as staged:
-        return _build(plan, staged, on_stage, accept)
+    chosen = options or CascadeOptions()
+    plan = plan_cascade(chosen)
+    output_targets(Path(out), own_files(plan))
+    with StagedFiles(out) as staged:
+        return _build(plan, staged, on_stage)
 
 
 def _build(
     plan: CascadePlan,
     staged: StagedFiles,
     on_stage: Callable[[str], None] | None,
-    accept: Sequence[Budget],
 ) -> CascadeBuild:
     from optinc_pdk.signoff.cascade import check_cascade, link_amplitudes, link_extracted
     from optinc_pdk.simulate import UnsettledError
@@ -313,12 +267,14 @@ def _build(
     def clock(level: int) -> Clock:
         return Clock(None if on_stage is None else lambda name: on_stage(f"level {level}: {name}"))
 
-    names = plan.chips
-    first = build_staged(plan.networks[0], staged, BuildOptions(names[0], plan.process, accept=accept), clock(1))
+    def both(name: str, amplitudes: Sequence[float] | None) -> BuildOptions:
+        return BuildOptions(name=name, process=options.process, input_amplitudes=amplitudes, accept=options.accept)
+
+    names, options = plan.chips, plan.options
+    first = build_staged(plan.networks[0], staged, both(names[0], None), clock(1))
     lower = _extracted(staged, names[0], plan.card)
-    amplitudes = None if lower is None else link_amplitudes(lower.board, lower.bias, plan.loss_db)
-    options = BuildOptions(names[1], plan.process, amplitudes, accept=accept)
-    second = build_staged(plan.networks[1], staged, options, clock(2))
+    amplitudes = None if lower is None else link_amplitudes(lower.board, lower.bias, plan.options.loss_db)
+    second = build_staged(plan.networks[1], staged, both(names[1], amplitudes), clock(2))
     upper = _extracted(staged, names[1], plan.card)
     findings = [f"{names[i]}: {line}" for i, one in enumerate((first, second)) for line in one.findings]
     result: CascadeResult | None = None
@@ -327,9 +283,9 @@ def _build(
         if on_stage is not None:
             on_stage("words")
         try:
-            chips = link_extracted(lower, upper, plan.card, plan.loss_db)
+            chips = link_extracted(lower, upper, plan.card, plan.options.loss_db)
             tasks = [onn.task for onn in plan.networks]
-            result = check_cascade(chips, tasks, plan.random_sets, plan.seed)
+            result = check_cascade(chips, tasks, plan.options.random_sets, plan.options.seed)
         except UnsettledError as fault:
             findings.append(f"words: {fault}")
     if amplitudes is None:
@@ -351,7 +307,7 @@ def _build(
             _level_numbers(plan, number, one, chip, staged)
             for number, (one, chip) in enumerate(((first, lower), (second, upper)))
         ],
-        "link": None if amplitudes is None else _link_numbers(amplitudes, plan.loss_db),
+        "link": None if amplitudes is None else _link_numbers(amplitudes, plan.options.loss_db),
         "words": None if result is None else _word_numbers(plan, result),
         "findings": findings,
         "seconds": seconds,
@@ -402,8 +358,8 @@ def _word_numbers(plan: CascadePlan, result: CascadeResult) -> dict[str, Any]:
 
     return {
         "sets": result.sets,
-        "random": plan.random_sets,
-        "seed": plan.seed,
+        "random": plan.options.random_sets,
+        "seed": plan.options.seed,
         "receivers": result.words // result.sets,
         "exact": result.exact,
         "margin": result.margin,

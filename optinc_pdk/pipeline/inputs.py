@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from optinc_pdk.cards import Link, Process, Receivers, card_digests, load_process, with_link
+from optinc_pdk.cards import Process, card_digests, load_process, with_link
 from optinc_pdk.io.file_sets import StagedFiles
 from optinc_pdk.matrices import MatrixTarget
 from optinc_pdk.memory_limit import refuse_beyond_memory
 from optinc_pdk.networks import AveragingNetwork
+from optinc_pdk.options import ProgramOptions
 from optinc_pdk.pipeline.outputs import BuildFiles, chip_name
 from optinc_pdk.pipeline.stages import Clock
 from optinc_pdk.pipeline.tasks.chip_task import ChipTask
-from optinc_pdk.pipeline.tasks.sources import CheckedNetwork, CheckOptions, Source, read_source, refuse_options
+from optinc_pdk.pipeline.tasks.sources import CheckedNetwork, Source, read_source, refuse_options
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,27 +36,19 @@ class BuildInputs:
     out: BuildFiles
 
 
-def read_inputs(
-    weights: Source | None,
-    staged: StagedFiles,
-    name: str | None,
-    process: str,
-    link: Link | None,
-    receivers: Receivers | None,
-    checks: CheckOptions,
-) -> BuildInputs:
-    """Read the inputs of a build; arguments are those of :func:`optinc_pdk.build`.
+def read_inputs(target: Source | None, staged: StagedFiles, options: ProgramOptions) -> BuildInputs:
+    """Read the inputs of a build.
 
     Raises:
         InputError: One of them cannot be used, or has no effect on the others.
     """
-    source, stem, prefix = read_source(weights, checks)
-    out = BuildFiles(staged, chip_name(stem, name))
+    source, stem, prefix = read_source(target, options)
+    out = BuildFiles(staged, chip_name(stem, options.name))
     if not isinstance(source, AveragingNetwork):
-        refuse_options("a network that averages words", link=link, receivers=receivers)
-    stated = load_process(process)
+        refuse_options("a network that averages words", link=options.link, receivers=options.receivers)
+    stated = load_process(options.process)
     cards = {"name": stated.name, "cards": card_digests(stated)}
-    card = with_link(stated, link, receivers)
+    card = with_link(stated, options.link, options.receivers)
     # not at the top: it imports klayout
     from optinc_pdk.extract.golden_devices import check_golden
 

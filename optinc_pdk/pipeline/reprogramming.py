@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from optinc_pdk.assemble import MatrixForm, matrix_form
-from optinc_pdk.cards import DEFAULT_PROCESS, Link, Receivers
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.circuit.netlist_files import netlist_dict
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.file_sets import StagedFiles
 from optinc_pdk.io.reading import GDS, LAYOUT, NETLIST, OASIS, read_bytes
 from optinc_pdk.io.writing import write_atomic
-from optinc_pdk.matrices import READINGS, MatrixReading, MatrixTarget
+from optinc_pdk.matrices import READINGS, MatrixTarget
 from optinc_pdk.networks import AveragingNetwork
+from optinc_pdk.options import ProgramOptions
 from optinc_pdk.pipeline.inputs import BuildInputs, factored, read_inputs
 from optinc_pdk.pipeline.outputs import BuildFiles, publish_chip
 from optinc_pdk.pipeline.sign_off import finish
@@ -26,8 +26,7 @@ from optinc_pdk.pipeline.tasks.averaging_task import AveragingTask
 from optinc_pdk.pipeline.tasks.chip_task import ChipTask
 from optinc_pdk.pipeline.tasks.general_task import GeneralTask
 from optinc_pdk.pipeline.tasks.matrix_task import MatrixTask
-from optinc_pdk.pipeline.tasks.sources import CheckedNetwork, CheckOptions, Data, Source
-from optinc_pdk.report.schema import Budget
+from optinc_pdk.pipeline.tasks.sources import CheckedNetwork, Source
 from optinc_pdk.validation import validate_arguments
 
 
@@ -35,56 +34,39 @@ from optinc_pdk.validation import validate_arguments
 def reprogram(
     gds: str | Path,
     netlist: str | Path,
-    weights: Source,
-    directory: str | Path = "gds_out",
-    name: str | None = None,
-    process: str = DEFAULT_PROCESS,
+    target: Source,
+    out: str | Path = "gds_out",
+    options: ProgramOptions | None = None,
+    *,
     on_stage: Callable[[str], None] | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
-    link: Link | None = None,
-    receivers: Receivers | None = None,
-    read: MatrixReading | None = None,
-    tolerance: float | None = None,
-    data: Data | None = None,
-    agreement: float | None = None,
-    accuracy: float | None = None,
-    accept: Sequence[Budget] = (),
 ) -> Build:
     """Program an existing chip for other weights, or for another matrix, of the same shape, and check it.
 
     The files are those of a build. Layout and netlist are copies of those of the chip, byte for byte. If a check fails,
-    or the chip misses a budget of the process that ``accept`` does not name, the files are written nevertheless and the
-    report has the verdict "fail".
+    or the chip misses a budget of the process that ``options.accept`` does not name, the files are written nevertheless
+    and the report has the verdict "fail".
 
     Args:
         gds: Layout of the chip.
         netlist: Its netlist, ``.pic.yml``, as a build writes it.
-        weights: Weight file or network; or a matrix as an array, a file or a
+        target: Weight file or network; or a matrix as an array, a file or a
             :class:`optinc_pdk.matrices.MatrixTarget`.
-        directory: Folder for the files.
-        name: Name of the files, 1 to 32 letters, digits and underscores; by default the stem of the weight file, or
-            "chip".
-        process: Process name, or a folder with process cards.
+        out: Folder for the files.
+        options: Options of the programming. Without ``read``, a matrix is read as the report beside the layout states;
+            without a report, as fields if the chip has phase shifters at the outputs, else as powers.
         on_stage: Called with the name of each stage when it begins.
         on_progress: Called within a long stage with its name, the number of steps done and their total.
-        link: How the outputs reach the servers, as for :func:`optinc_pdk.build`.
-        receivers: How the servers detect them.
-        read: For a matrix, what is read at the outputs; by default what the report beside the layout states; without
-            one, fields if the chip has phase shifters at the outputs, else powers.
-        tolerance: Largest accepted error, as for :func:`optinc_pdk.build`.
-        data: Samples for a general network, as for :func:`optinc_pdk.build`.
-        agreement: Smallest accepted agreement of a general network.
-        accuracy: Smallest accepted accuracy of a general network.
-        accept: Names of the budgets of the process that the chip may miss, as for :func:`optinc_pdk.build`.
 
     Returns:
         The build; its ``passed`` states whether every check passed, and every budget holds or was accepted.
 
     Raises:
-        InputError: A file cannot be used, or the weights need another chip; nothing is written.
+        InputError: A file or an option cannot be used, or the weights need another chip; nothing is written.
     """
+    chosen = options or ProgramOptions()
     clock = Clock(on_stage, on_progress)
-    with StagedFiles(directory) as staged:
+    with StagedFiles(out) as staged:
         with clock.stage("read"):
             files = {".gds": (Path(gds), LAYOUT), ".pic.yml": (Path(netlist), NETLIST)}
             contents = {ending: read_bytes(path, kind) for ending, (path, kind) in files.items()}
@@ -93,11 +75,10 @@ def reprogram(
             if contents[".gds"].startswith(OASIS):
                 raise InputError(f"{gds}: is an OASIS file; the layout of a build is GDS2: write it as GDS2 first")
             circuit = Circuit.read(netlist)
-            checks = CheckOptions(read, tolerance, data, agreement, accuracy)
-            inputs = read_inputs(weights, staged, name, process, link, receivers, checks)
-            out = inputs.out
-            _refuse_own_files(out, {ending: path for ending, (path, _) in files.items()})
-            reading_given = read is not None or isinstance(weights, MatrixTarget)
+            inputs = read_inputs(target, staged, chosen)
+            written = inputs.out
+            _refuse_own_files(written, {ending: path for ending, (path, _) in files.items()})
+            reading_given = chosen.read is not None or isinstance(target, MatrixTarget)
             task = _task(inputs, circuit, Path(gds), Path(netlist), reading_given)
         factors = factored(task, clock)
         with clock.stage("layout"):
@@ -106,9 +87,9 @@ def reprogram(
             needed, chip = lay_out(task.draft(factors, circuit.name), task.process)
             _check_same(circuit, needed, Path(netlist), inputs.prefix)
         for ending, content in contents.items():
-            write_atomic(out.path(ending), content)
-        built = finish(task, factors, circuit, chip, out, inputs.cards, clock, list(task.notes), accept)
-        notes = publish_chip(staged, out.name)
+            write_atomic(written.path(ending), content)
+        built = finish(task, factors, circuit, chip, written, inputs.cards, clock, list(task.notes), chosen.accept)
+        notes = publish_chip(staged, written.name)
     return replace(built, findings=(*built.findings, *notes))
 
 

@@ -20,11 +20,12 @@ from optinc_pdk.pipeline.tasks.chip_task import ChipTask, Factors, Programming, 
 if TYPE_CHECKING:
     from optinc_pdk.extract import Extraction
     from optinc_pdk.layout import ChipLayout
+    from optinc_pdk.options import Budget
     from optinc_pdk.report.layout_application import LayoutData
     from optinc_pdk.report.matrix_maps import MatrixMap
     from optinc_pdk.report.page import PageResults
     from optinc_pdk.report.pins import Pinout
-    from optinc_pdk.report.schema import Budget, Report, SpectrumNumbers
+    from optinc_pdk.report.schema import Report, SpectrumNumbers
     from optinc_pdk.signoff.drc.design_rule_check import DrcResult
     from optinc_pdk.signoff.electrical.electrical_check import ElectricalResult
     from optinc_pdk.signoff.layout_faults import LayoutFault

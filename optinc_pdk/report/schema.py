@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal, Self, get_args
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -17,10 +17,6 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-Budget = Literal["size", "pads", "power", "loss", "rate"]
-"""Names of the budgets of a process, which a chip meets or the user accepts."""
-BUDGETS: Final[tuple[Budget, ...]] = get_args(Budget)
 
 
 class StrictModel(BaseModel):

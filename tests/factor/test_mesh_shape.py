@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.factor import MeshShape, rectangular, shape_of, triangular
-from optinc_pdk.factor.correction.ideal_phases import MeshKind
+from optinc_pdk.options import MeshKind
 
 Haar = Callable[[int, int], np.ndarray]
 

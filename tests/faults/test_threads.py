@@ -75,14 +75,14 @@ def wrong_rounds(rounds: int, folder: Path, names: tuple[str, ...] = PROCESSES) 
     """Build with every process in a thread, several times; return what differs from builds one after another."""
     network, expected = smallest(), {}
     for name in names:
-        assert op.build(network, folder / "alone" / name, "c", name).passed
+        assert op.build(network, folder / "alone" / name, op.BuildOptions(name="c", process=name)).passed
         expected[name] = digests(folder / "alone" / name)
     wrong = []
     for number in range(rounds):
         directory = folder / str(number)
 
         def work(name: str, directory: Path = directory) -> dict[str, str]:
-            op.build(network, directory / name, "c", name)
+            op.build(network, directory / name, op.BuildOptions(name="c", process=name))
             return digests(directory / name)
 
         for name, found in in_threads(work, names).items():

@@ -29,6 +29,7 @@ from optinc_pdk.networks import (
     with_output_neurons,
 )
 from optinc_pdk.networks.weight_files import NETWORKS
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.pipeline.stages import Build
 from optinc_pdk.report.build_files import file_digest
@@ -49,19 +50,19 @@ CORE, HEATER, METAL, LABEL = (3, 0), (39, 0), (41, 0), (100, 0)
 
 @pytest.fixture(scope="module")
 def chip(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    return build(directory=tmp_path_factory.mktemp("chip"))
+    return build(out=tmp_path_factory.mktemp("chip"))
 
 
 @pytest.fixture(scope="module")
 def relu_chip(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """A chip with four times the heaters, a higher current, and a network that tolerates less."""
-    return build(NETWORKS / f"{NAME}_relu.npz", tmp_path_factory.mktemp("relu_chip"), accept=("rate",))
+    return build(NETWORKS / f"{NAME}_relu.npz", tmp_path_factory.mktemp("relu_chip"), BuildOptions(accept=("rate",)))
 
 
 @pytest.fixture(scope="module")
 def small_chip(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """A chip of 2-bit words, for checks that take long on a flat layout."""
-    return build(carry_chain(Averaging(2, 4, 1)), tmp_path_factory.mktemp("small_chip"), "small")
+    return build(carry_chain(Averaging(2, 4, 1)), tmp_path_factory.mktemp("small_chip"), BuildOptions(name="small"))
 
 
 def file(chip: Build, ending: str) -> Path:
@@ -84,7 +85,7 @@ def test_the_bundled_chip_passes(chip: Build) -> None:
 
 @pytest.mark.full
 def test_a_chip_whose_outputs_end_in_neurons_passes_and_is_checked_by_the_commands(tmp_path: Path) -> None:
-    chip = build(directory=tmp_path, link="neurons", process="soi220_onchip")
+    chip = build(out=tmp_path, options=BuildOptions(link="neurons", process="soi220_onchip"))
     report, process = chip.report, load_process("soi220_onchip")
     assert chip.passed, chip.findings
     assert any("2 neurons" in line for line in chip.findings)
@@ -449,7 +450,7 @@ def test_the_report_describes_the_factors_that_are_programmed(
         return (*others, dataclasses.replace(last, factor=dataclasses.replace(last.factor, v=moved)), attenuators)
 
     monkeypatch.setattr("optinc_pdk.pipeline.tasks.averaging_task.factorise", perturbed)
-    done = build(onn, tmp_path, "moved")
+    done = build(onn, tmp_path, BuildOptions(name="moved"))
     assert small_chip.report.factor is not None and small_chip.report.factor.max_error < 1e-12
     assert done.report.factor is not None
     assert done.report.factor.max_error == perturbed(with_output_neurons(onn))[-2].max_error > 1e-4
@@ -465,7 +466,7 @@ def test_a_chip_whose_light_does_not_settle_fails_with_a_finding(
         raise UnsettledError(1e-3)
 
     monkeypatch.setattr("optinc_pdk.signoff.function.check_scattering", unsettled)
-    done = build(carry_chain(Averaging(2, 4, 1)), tmp_path, "unsettled")
+    done = build(carry_chain(Averaging(2, 4, 1)), tmp_path, BuildOptions(name="unsettled"))
     assert not done.passed
     assert any(one.startswith("function: light does not settle within 20 passes") for one in done.findings)
     assert done.report.function is None and done.report.lvs is not None and done.report.lvs.match
@@ -487,7 +488,7 @@ def test_a_failing_stage_leaves_no_files_of_an_earlier_build(
         layout.write(str(path))
 
     monkeypatch.setattr("optinc_pdk.layout.write_gds", broken)
-    again = build(directory=folder)
+    again = build(out=folder)
     assert again.report.verdict == "fail"
     assert again.report.function is None
     assert not (folder / f"{NAME}.bias.yml").exists()

@@ -20,6 +20,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.io.file_sets import StagedFiles
 from optinc_pdk.networks import AveragingNetwork, Layer, comparator_network
 from optinc_pdk.networks.cascade import cascade_tasks
+from optinc_pdk.options import CascadeOptions
 from optinc_pdk.pipeline import cascade
 from optinc_pdk.pipeline.building import BuildOptions
 from optinc_pdk.pipeline.cascade import CASCADE_STAGES, CascadeBuild, build_cascade
@@ -34,7 +35,9 @@ STAGES: list[str] = []
 def chips(tmp_path_factory: pytest.TempPathFactory) -> CascadeBuild:
     STAGES.clear()
     directory = tmp_path_factory.mktemp("cascade")
-    return build_cascade(4, 2, directory=directory, random_sets=2000, loss_db=0.5, on_stage=STAGES.append)
+    return build_cascade(
+        directory, CascadeOptions(bits=4, servers=2, random_sets=2000, loss_db=0.5), on_stage=STAGES.append
+    )
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -145,7 +148,7 @@ def test_unusable_input_writes_nothing_and_leaves_an_earlier_build(chips: Cascad
     for arguments, message in cases:
         for directory in (chips.directory, tmp_path / "new"):
             with pytest.raises(InputError, match=message):
-                build_cascade(**arguments, directory=directory)  # type: ignore[arg-type]
+                build_cascade(directory, CascadeOptions(**arguments))  # type: ignore[arg-type]
     assert contents(chips.directory) == before
     assert list(tmp_path.iterdir()) == []
 
@@ -164,7 +167,7 @@ def test_a_refusal_during_the_second_build_leaves_an_earlier_build(
 
     monkeypatch.setattr(cascade, "build_staged", refuse_second)
     with pytest.raises(InputError, match="does not fit"):
-        build_cascade(2, 2, directory=chips.directory, name=NAME)
+        build_cascade(chips.directory, CascadeOptions(bits=2, servers=2, name=NAME))
     assert contents(chips.directory) == before
 
 

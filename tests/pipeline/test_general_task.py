@@ -18,6 +18,7 @@ from optinc_pdk.cli.commands import app
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import unitary_diagonal
 from optinc_pdk.networks import GeneralNetwork, Layer, NetworkComparison, NetworkData, NetworkLimits, factorise
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.pipeline.stages import Build
 from optinc_pdk.pipeline.tasks.sources import CheckOptions, checked_network
@@ -52,7 +53,7 @@ def chip(tmp_path_factory: pytest.TempPathFactory) -> Build:
     folder = tmp_path_factory.mktemp("network")
     NETWORK.save(folder / "net.npz")
     np.savez(folder / "test.npz", x=X, y=LABELS)
-    return build(folder / "net.npz", folder / "out", data=folder / "test.npz")
+    return build(folder / "net.npz", folder / "out", BuildOptions(data=folder / "test.npz"))
 
 
 @pytest.mark.full
@@ -109,7 +110,7 @@ def test_the_written_chip_computes_the_written_outputs(chip: Build) -> None:
 def test_other_shapes_activations_and_processes_pass_on_random_inputs(
     tmp_path: Path, network: GeneralNetwork, process: str
 ) -> None:
-    done = build(network, tmp_path, "chip", process)
+    done = build(network, tmp_path, BuildOptions(name="chip", process=process))
     assert done.passed, done.findings
     assert done.report.network is not None and done.report.network.samples == 4096
     assert done.report.task.model_dump()["data"] == "random"
@@ -120,12 +121,12 @@ def test_other_shapes_activations_and_processes_pass_on_random_inputs(
 def test_outputs_are_compared_within_the_tolerance(tmp_path: Path) -> None:
     network = random_network(3, 4, 2, seed=6)
     wanted = network.forward(X) + 0.01
-    done = build(network, tmp_path, data=(X, wanted))
+    done = build(network, tmp_path, BuildOptions(data=(X, wanted)))
     assert done.passed, done.findings
     assert done.report.network is not None and done.report.task.model_dump()["data"] == "outputs"
     assert done.report.network.network_rms_error == pytest.approx(0.01)
     assert done.report.network.chip_rms_error == pytest.approx(0.01, rel=0.1)
-    strict = build(network, tmp_path, data=(X, wanted), tolerance=1e-7)
+    strict = build(network, tmp_path, BuildOptions(data=(X, wanted), tolerance=1e-7))
     assert not strict.passed
     assert any("outputs beyond the tolerance" in line for line in strict.findings)
 
@@ -144,7 +145,7 @@ def test_a_network_with_one_weight_flipped_fails_and_is_named_as_the_cause(tmp_p
     wrong = flipped(NETWORK, 1, 0, 2)
     share = float(np.mean(wrong.forward(X).argmax(axis=1) == LABELS))
     assert share < 0.95
-    done = build(wrong, tmp_path, data=(X, LABELS), accuracy=0.95)
+    done = build(wrong, tmp_path, BuildOptions(data=(X, LABELS), accuracy=0.95))
     assert not done.passed and done.report.network is not None
     assert done.report.network.agreement == 1.0 and done.report.network.network_accuracy == pytest.approx(share)
     cause = next(line for line in done.findings if "the network itself is the cause" in line)
@@ -155,9 +156,9 @@ def test_a_network_with_one_weight_flipped_fails_and_is_named_as_the_cause(tmp_p
 @pytest.mark.full
 def test_the_accuracy_that_the_card_states_is_required(tmp_path: Path) -> None:
     stated = GeneralNetwork.of_layers(NETWORK.layers, card={"accuracy": 1.0})
-    right = build(stated, tmp_path, data=(X, LABELS))
+    right = build(stated, tmp_path, BuildOptions(data=(X, LABELS)))
     assert right.passed and right.report.task.model_dump()["accuracy"] == pytest.approx(0.999)
-    wrong = build(flipped(stated, 1, 0, 2), tmp_path, data=(X, LABELS))
+    wrong = build(flipped(stated, 1, 0, 2), tmp_path, BuildOptions(data=(X, LABELS)))
     assert not wrong.passed and any("the network itself is the cause" in line for line in wrong.findings)
 
 
@@ -170,7 +171,7 @@ def test_a_file_that_states_the_accuracy_fails_once_a_weight_is_flipped(tmp_path
     assert network.card == {"accuracy": 0.97} and NETWORK.card == {}
     network.save(tmp_path / "net.npz")
     np.savez(tmp_path / "test.npz", x=X, y=labels)
-    right = build(tmp_path / "net.npz", tmp_path, data=tmp_path / "test.npz")
+    right = build(tmp_path / "net.npz", tmp_path, BuildOptions(data=tmp_path / "test.npz"))
     assert right.passed and not any("floating point" in line for line in right.findings)
     with np.load(tmp_path / "net.npz") as stored:
         arrays = dict(stored)
@@ -209,7 +210,7 @@ def test_a_regressor_that_states_its_error_fails_once_a_weight_is_flipped(tmp_pa
     assert network.card == {"rms_error": pytest.approx(error, rel=1e-12)}
     network.save(tmp_path / "net.npz")
     np.savez(tmp_path / "test.npz", x=X, y=y)
-    right = build(tmp_path / "net.npz", tmp_path, data=tmp_path / "test.npz")
+    right = build(tmp_path / "net.npz", tmp_path, BuildOptions(data=tmp_path / "test.npz"))
     limit = error + 0.01 * np.abs(y).max()
     assert right.passed and right.report.task.model_dump()["rms_error"] == pytest.approx(limit)
     with np.load(tmp_path / "net.npz") as stored:
@@ -299,7 +300,7 @@ def test_a_chip_with_a_wrong_bias_fails_and_the_network_is_not_blamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: Any
 ) -> None:
     monkeypatch.setattr("optinc_pdk.simulate.trim_offsets", lambda *arguments: mutant(trim_offsets(*arguments)))
-    done = build(NETWORK, tmp_path, data=(X, LABELS), accuracy=0.999)
+    done = build(NETWORK, tmp_path, BuildOptions(data=(X, LABELS), accuracy=0.999))
     assert not done.passed and done.report.network is not None
     assert done.report.network.agreement < 0.99
     assert any("chip and network agree on" in line for line in done.report.failures())
@@ -319,7 +320,7 @@ def test_signals_are_scaled_over_data_that_the_network_has_else_over_that_of_the
 def test_data_beyond_the_stated_range_is_refused(tmp_path: Path) -> None:
     network = GeneralNetwork.of_layers(NETWORK.layers, input_range=(-1.0, 1.0))
     with pytest.raises(InputError, match=r"x\[.*beyond -1 … 1, the input_range"):
-        build(network, tmp_path, data=X)
+        build(network, tmp_path, BuildOptions(data=X))
 
 
 BAD_DATA = [
@@ -351,7 +352,7 @@ def test_data_that_does_not_fit_is_refused_with_array_shape_and_expectation(
     path = tmp_path / "test.npz"
     np.savez(path, **arrays)
     with pytest.raises(InputError) as caught:
-        build(NETWORK, tmp_path / "out", data=path)
+        build(NETWORK, tmp_path / "out", BuildOptions(data=path))
     for part in (str(path), *parts):
         assert part in str(caught.value)
     assert not (tmp_path / "out").exists()
@@ -359,7 +360,7 @@ def test_data_that_does_not_fit_is_refused_with_array_shape_and_expectation(
 
 def test_masked_samples_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"x has 1 masked entries, first \[2, 1\]"):
-        build(NETWORK, tmp_path, data=np.ma.masked_array(X, mask=np.arange(X.size).reshape(X.shape) == 7))
+        build(NETWORK, tmp_path, BuildOptions(data=np.ma.masked_array(X, mask=np.arange(X.size).reshape(X.shape) == 7)))
 
 
 @pytest.mark.parametrize(
@@ -379,7 +380,7 @@ def test_masked_samples_are_refused(tmp_path: Path) -> None:
 )
 def test_options_without_effect_or_out_of_range_are_refused(tmp_path: Path, options: dict[str, Any], part: str) -> None:
     with pytest.raises(InputError, match=part):
-        build(NETWORK, tmp_path, **{"data": (X, LABELS), **options})
+        build(NETWORK, tmp_path, BuildOptions(**{"data": (X, LABELS), **options}))
     assert not list(tmp_path.iterdir())
 
 
@@ -387,7 +388,7 @@ def test_options_without_effect_or_out_of_range_are_refused(tmp_path: Path, opti
 def test_words_and_matrices_take_no_options_of_general_networks(tmp_path: Path, options: dict[str, Any]) -> None:
     for source in (None, np.eye(3)):
         with pytest.raises(InputError, match="a general network"):
-            build(source, tmp_path, **options)
+            build(source, tmp_path, BuildOptions(**options))
     assert not list(tmp_path.iterdir())
 
 

@@ -18,6 +18,7 @@ from optinc_pdk.cli.commands import app as registered
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import MeshShape
 from optinc_pdk.matrices import MatrixTarget, compare_matrices
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.pipeline.reprogramming import reprogram
 from optinc_pdk.pipeline.stages import Build
@@ -57,7 +58,7 @@ def driven(chip: Build, gds: Path, target: MatrixTarget) -> float:
 def test_triangular_meshes_are_drawn_and_pass(tmp_path: Path, modes: int, extra: int) -> None:
     """Design rules, LVS and function; all paths lose as much, which the error of the matrix shows."""
     unitary = scipy.stats.unitary_group(modes, seed=modes).rvs()
-    done = build(unitary, tmp_path, "triangle", mesh="triangle", extra_columns=extra)
+    done = build(unitary, tmp_path, BuildOptions(name="triangle", mesh="triangle", extra_columns=extra))
     report = done.report
     assert done.passed, report.failures()
     assert report.task.model_dump()["mesh"] == "triangle"
@@ -83,7 +84,7 @@ def test_triangular_meshes_are_drawn_and_pass(tmp_path: Path, modes: int, extra:
 
 @pytest.mark.full
 def test_a_triangle_of_two_meshes_is_programmed_again(tmp_path: Path) -> None:
-    done = build(REAL, tmp_path, "real", mesh="triangle")
+    done = build(REAL, tmp_path, BuildOptions(name="real", mesh="triangle"))
     assert done.passed, done.report.failures()
     other = np.random.default_rng(7).normal(size=REAL.shape)
     again = reprogram(file(done, ".gds"), file(done, ".pic.yml"), other, tmp_path / "again")
@@ -134,7 +135,7 @@ def test_the_written_matrix_and_layout_are_those_of_the_report(chip: Build) -> N
 @pytest.mark.full(every=3)
 @pytest.mark.parametrize("read", ["field", "real", "power"])
 def test_a_rectangular_matrix_has_attenuators_and_its_scale_is_reported(tmp_path: Path, read: str) -> None:
-    done = build(REAL, tmp_path, read=read)
+    done = build(REAL, tmp_path, BuildOptions(read=read))
     assert done.passed, done.findings
     report = done.report
     assert report.matrix is not None and report.chip is not None
@@ -148,12 +149,12 @@ def test_a_rectangular_matrix_has_attenuators_and_its_scale_is_reported(tmp_path
 @pytest.mark.full(every=3)
 @pytest.mark.parametrize("process", ["soi220_flipchip", "soi220_onchip", "cornerstone220"])
 def test_other_processes_build_matrices(tmp_path: Path, process: str) -> None:
-    done = build(UNITARY, tmp_path, "chip", process)
+    done = build(UNITARY, tmp_path, BuildOptions(name="chip", process=process))
     assert done.passed, done.findings
 
 
 def test_a_tolerance_below_what_the_chip_reaches_fails_and_names_the_cause(tmp_path: Path) -> None:
-    done = build(UNITARY, tmp_path, tolerance=1e-5)
+    done = build(UNITARY, tmp_path, BuildOptions(tolerance=1e-5))
     assert not done.passed
     assert any(line.startswith("matrix: ") for line in done.report.failures())
     assert any("reflections" in line for line in done.findings)
@@ -191,7 +192,7 @@ def test_a_build_of_a_faulty_layout_fails(tmp_path: Path, monkeypatch: pytest.Mo
         swapped(path, path, "l0_u_c0_r0_theta", "l0_u_c1_r1_theta")
 
     monkeypatch.setattr(layout, "write_gds", faulty)
-    done = build(UNITARY, tmp_path, "faulty")
+    done = build(UNITARY, tmp_path, BuildOptions(name="faulty"))
     assert not done.passed
     assert done.report.lvs is not None and not done.report.lvs.match
     assert "matrix: not run" in done.report.failures()
@@ -200,21 +201,21 @@ def test_a_build_of_a_faulty_layout_fails(tmp_path: Path, monkeypatch: pytest.Mo
 def test_options_of_networks_and_matrices_are_not_mixed(tmp_path: Path) -> None:
     for options in ({"link": "neurons"}, {"receivers": "coherent"}, {"input_amplitudes": [1.0]}):
         with pytest.raises(InputError, match="a network"):
-            build(UNITARY, tmp_path, **options)
+            build(UNITARY, tmp_path, BuildOptions(**options))
     for options in ({"read": "power"}, {"tolerance": 0.1}, {"extra_columns": 0}):
         with pytest.raises(InputError, match="a matrix"):
-            build(directory=tmp_path, **options)
+            build(out=tmp_path, options=BuildOptions(**options))
     with pytest.raises(InputError, match="an array or file"):
-        build(MatrixTarget(UNITARY), tmp_path, tolerance=0.1)
+        build(MatrixTarget(UNITARY), tmp_path, BuildOptions(tolerance=0.1))
     assert not list(tmp_path.iterdir())
 
 
 def test_redundant_columns_replace_the_second_mesh_of_a_permutation(tmp_path: Path) -> None:
-    done = build(np.eye(6)[[3, 5, 0, 1, 2, 4]], tmp_path, extra_columns=2)
+    done = build(np.eye(6)[[3, 5, 0, 1, 2, 4]], tmp_path, BuildOptions(extra_columns=2))
     assert done.passed, done.findings
     assert done.report.factor is not None and done.report.factor.mzis == 15 + 5
     with pytest.raises(InputError, match="extra_columns is 65; give 0 to 64"):
-        build(UNITARY, tmp_path, extra_columns=65)
+        build(UNITARY, tmp_path, BuildOptions(extra_columns=65))
 
 
 def test_a_matrix_that_no_die_holds_is_refused(tmp_path: Path) -> None:
@@ -239,7 +240,11 @@ def run(*arguments: object) -> int:
 
 def test_commands_refuse_options_that_have_no_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "U.npy", UNITARY)
-    for command, option in (("build", ("--bits", 8)), ("build", ("--link", "neurons")), ("factor", ("--servers", 4))):
+    for command, option in (
+        ("build", ("--data", 8)),
+        ("build", ("--link", "neurons")),
+        ("factor", ("--link", "direct")),
+    ):
         assert run(command, tmp_path / "U.npy", *option) == 2
     assert run("build", "--tolerance", "0.1", "-o", tmp_path / "out") == 2
     assert not (tmp_path / "out").exists()
@@ -256,17 +261,17 @@ def test_factor_prints_the_factors_of_a_matrix(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_reports_of_matrices_are_refused_by_commands_about_words(chip: Build) -> None:
-    from optinc_pdk.cli.network_files import read_report
+    from optinc_pdk.cli.chip_inputs import stated_words
 
     with pytest.raises(InputError, match="4 × 4"):
-        read_report(file(chip, ".report.json"), "build it again")
+        stated_words(file(chip, ".gds"))
 
 
 @pytest.mark.full
 def test_a_failed_chip_with_extra_columns_names_the_remedy(tmp_path: Path) -> None:
     # with two more columns, the fit of this one ends at 2 %: five MZIs need splittings beyond their couplers
     permutation = np.eye(6)[[4, 0, 2, 1, 5, 3]]
-    failed = build(permutation, tmp_path, extra_columns=2)
+    failed = build(permutation, tmp_path, BuildOptions(extra_columns=2))
     (line,) = (each for each in failed.findings if each.startswith("matrix: the entry"))
     assert not failed.passed and "leave extra_columns = 2 (--extra-columns) out" in line
     # the remedy is one
@@ -274,7 +279,7 @@ def test_a_failed_chip_with_extra_columns_names_the_remedy(tmp_path: Path) -> No
 
 
 def test_a_tolerance_that_is_tiny_is_not_printed_as_zero(tmp_path: Path) -> None:
-    failed = build(np.eye(2)[::-1], tmp_path, tolerance=1e-9)
+    failed = build(np.eye(2)[::-1], tmp_path, BuildOptions(tolerance=1e-9))
     assert not failed.passed
     assert any("the tolerance is 1e-07%" in line for line in failed.findings)
     assert any("the tolerance is 1e-07%" in line for line in failed.report.failures())

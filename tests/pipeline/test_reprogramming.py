@@ -27,8 +27,8 @@ def unitary(seed: int) -> np.ndarray:
 def chips(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Chips of a unitary, read as fields, and of a real matrix, read as powers."""
     folder = tmp_path_factory.mktemp("chips")
-    assert op.build(unitary(0), folder, "unitary").passed
-    assert op.build(REAL, folder, "real", read="power").passed
+    assert op.build(unitary(0), folder, op.BuildOptions(name="unitary")).passed
+    assert op.build(REAL, folder, op.BuildOptions(name="real", read="power")).passed
     return folder
 
 
@@ -41,7 +41,7 @@ def test_one_chip_takes_three_other_unitaries(chips: Path, tmp_path: Path) -> No
     gds, netlist = files(chips, "unitary")
     biases = set()
     for seed in (1, 2, 3):
-        done = op.reprogram(gds, netlist, unitary(seed), tmp_path, f"other{seed}")
+        done = op.reprogram(gds, netlist, unitary(seed), tmp_path, op.ProgramOptions(name=f"other{seed}"))
         assert done.passed, done.findings
         assert (tmp_path / f"other{seed}.gds").read_bytes() == gds.read_bytes()
         assert (tmp_path / f"other{seed}.pic.yml").read_bytes() == netlist.read_bytes()
@@ -59,7 +59,7 @@ def test_the_files_of_a_chip_that_was_programmed_again_are_those_of_one_chip(chi
     layout = str(tmp_path / "V.gds")
     commands = [
         ["noise", layout, "--weights", matrix, "--symbol-rates", "1e6", "-o", str(tmp_path / "n.csv")],
-        ["spectrum", matrix, layout, "--wavelengths", "1549:1551:1"],
+        ["spectrum", layout, "--weights", matrix, "--wavelengths", "1549:1551:1"],
         ["yield", layout, "--weights", matrix, "--samples", "1", "--no-contributions", "-o", out],
     ]
     for command in commands:
@@ -81,24 +81,27 @@ def test_a_chip_read_as_powers_takes_another_matrix_read_as_powers(chips: Path, 
 
 @pytest.mark.full
 def test_the_outputs_are_read_as_the_report_beside_the_layout_states(chips: Path, tmp_path: Path) -> None:
-    assert op.build(REAL, tmp_path, "homodyne", read="real").passed
+    assert op.build(REAL, tmp_path, op.BuildOptions(name="homodyne", read="real")).passed
     gds, netlist = files(tmp_path, "homodyne")
 
     def read(done: Build) -> object:
         assert done.passed, done.findings
         return done.report.task.model_dump()["read"]
 
-    assert read(op.reprogram(gds, netlist, REAL[::-1], tmp_path, "other")) == "real"
+    assert read(op.reprogram(gds, netlist, REAL[::-1], tmp_path, op.ProgramOptions(name="other"))) == "real"
     np.save(tmp_path / "V.npy", REAL[::-1])
     command = ["program", str(gds), str(netlist), str(tmp_path / "V.npy"), "-o", str(tmp_path), "--json"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0 and json.loads(done.stdout)["task"]["read"] == "real"
-    assert read(op.reprogram(gds, netlist, REAL[::-1], tmp_path, "powers", read="power")) == "power"
+    assert (
+        read(op.reprogram(gds, netlist, REAL[::-1], tmp_path, op.ProgramOptions(name="powers", read="power")))
+        == "power"
+    )
     with pytest.raises(InputError, match=r"complex.*homodyne\.report\.json states that the chip is read as 'real'"):
-        op.reprogram(gds, netlist, REAL * 1j + 1.0, tmp_path, "complex")
+        op.reprogram(gds, netlist, REAL * 1j + 1.0, tmp_path, op.ProgramOptions(name="complex"))
     # without a report, the chip's output phase shifters decide
     (tmp_path / "homodyne.report.json").unlink()
-    assert read(op.reprogram(gds, netlist, REAL[::-1], tmp_path, "alone")) == "power"
+    assert read(op.reprogram(gds, netlist, REAL[::-1], tmp_path, op.ProgramOptions(name="alone"))) == "power"
 
 
 def test_what_needs_another_chip_is_refused(chips: Path, tmp_path: Path) -> None:
@@ -116,7 +119,7 @@ def test_what_needs_another_chip_is_refused(chips: Path, tmp_path: Path) -> None
     ):
         op.reprogram(gds, netlist, op.AveragingNetwork.load(bundled()), tmp_path / "out")
     with pytest.raises(InputError, match="needs another chip"):
-        op.reprogram(*files(chips, "real"), REAL, tmp_path / "out", read="field")
+        op.reprogram(*files(chips, "real"), REAL, tmp_path / "out", op.ProgramOptions(read="field"))
     assert not (tmp_path / "out").exists()
 
 
@@ -129,14 +132,14 @@ def bundled() -> Path:
 def test_the_files_of_the_chip_itself_are_kept(chips: Path) -> None:
     before = {path: path.read_bytes() for path in chips.iterdir()}
     with pytest.raises(InputError, match=r"unitary\.gds: is a file of the chip itself"):
-        op.reprogram(*files(chips, "unitary"), unitary(1), chips, "unitary")
+        op.reprogram(*files(chips, "unitary"), unitary(1), chips, op.ProgramOptions(name="unitary"))
     assert {path: path.read_bytes() for path in chips.iterdir()} == before
 
 
 def test_the_report_of_a_cascade_with_an_earlier_chip_of_that_name_is_deleted(chips: Path, tmp_path: Path) -> None:
     cascade = tmp_path / "both.cascade.json"
     cascade.write_text(json.dumps({"levels": [{"name": "other"}]}))
-    done = op.reprogram(*files(chips, "unitary"), unitary(1), tmp_path, "other")
+    done = op.reprogram(*files(chips, "unitary"), unitary(1), tmp_path, op.ProgramOptions(name="other"))
     assert done.passed
     assert done.findings[-1].startswith(f"{cascade}: deleted")
     assert not cascade.exists()
@@ -153,7 +156,7 @@ def test_more_memory_than_the_machine_has_is_refused(
 
 def test_a_damaged_chip_fails_and_is_not_programmed(chips: Path, tmp_path: Path) -> None:
     gds, netlist = files(chips, "unitary")
-    done = op.reprogram(files(chips, "real")[0], netlist, unitary(1), tmp_path, "wrong")
+    done = op.reprogram(files(chips, "real")[0], netlist, unitary(1), tmp_path, op.ProgramOptions(name="wrong"))
     assert not done.passed
     assert not (tmp_path / "wrong.bias.yml").exists()
     assert gds.exists()

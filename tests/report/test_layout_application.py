@@ -18,6 +18,7 @@ from chromium_driver import CHROMIUM, Browser, chromium
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import Bias, read_bias, read_netlist
 from optinc_pdk.networks import carry_chain
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: install chromium")
@@ -28,7 +29,7 @@ WIDTHS = (1440, 390)
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a small chip, in the folder of its build."""
     folder = tmp_path_factory.mktemp("small")
-    assert build(carry_chain(Averaging(2, 4, 1)), folder, "small").passed
+    assert build(carry_chain(Averaging(2, 4, 1)), folder, BuildOptions(name="small")).passed
     return folder / "small.report.html"
 
 
@@ -96,7 +97,7 @@ def test_every_guide_has_polygons_and_its_loss(page: Path, data: dict[str, Any])
 
 @pytest.mark.full
 def test_the_same_chip_gives_the_same_bytes(page: Path, tmp_path: Path) -> None:
-    assert build(carry_chain(Averaging(2, 4, 1)), tmp_path, "small").passed
+    assert build(carry_chain(Averaging(2, 4, 1)), tmp_path, BuildOptions(name="small")).passed
     assert data_text(tmp_path / "small.report.html") == data_text(page)
 
 

@@ -13,6 +13,7 @@ from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.extract.metal_nets import inner_point
 from optinc_pdk.extract.polygons import PolygonIndex, region_polygons
 from optinc_pdk.networks import carry_chain
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.extracted_names import ExtractedNames
 from optinc_pdk.report.layout_application import read_process_shapes
@@ -28,7 +29,7 @@ def chip(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Extraction, ExtractedNames, LayoutShapes, LayoutGuides]:
     folder, process = tmp_path_factory.mktemp(request.param), load_process(request.param)
-    assert build(carry_chain(Averaging(2, 4, 1)), folder, "small", request.param).passed
+    assert build(carry_chain(Averaging(2, 4, 1)), folder, BuildOptions(name="small", process=request.param)).passed
     gds = Path(folder, "small.gds")
     extraction, netlist = extract(gds, process), read_netlist(gds.with_suffix(".pic.yml"))
     names = ExtractedNames.of(extraction, netlist, compare(netlist, extraction, process))

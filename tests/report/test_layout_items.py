@@ -10,6 +10,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import read_netlist
 from optinc_pdk.extract import extract
 from optinc_pdk.networks import carry_chain
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.extracted_names import ExtractedNames
 from optinc_pdk.report.layout_application import LayoutData, layer_titles, read_process_shapes
@@ -26,7 +27,7 @@ from optinc_pdk.signoff.lvs.comparison import compare
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> LayoutData:
     """A small chip without one of its splitters and one of its guides."""
     folder, process = tmp_path_factory.mktemp("damaged"), load_process()
-    assert build(carry_chain(Averaging(2, 4, 1)), folder, "small").passed
+    assert build(carry_chain(Averaging(2, 4, 1)), folder, BuildOptions(name="small")).passed
     layout = kdb.Layout()
     layout.read(str(folder / "small.gds"))
     top = layout.top_cell()

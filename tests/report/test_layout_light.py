@@ -19,6 +19,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.networks import GeneralNetwork, Layer, carry_chain
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.pipeline.tasks.chip_task import MOST_SAMPLES
 from optinc_pdk.report.layout_light import DARK_DB, STEP_DB
@@ -57,7 +58,7 @@ def agree(levels_db: Floats, power: Floats, least_db: float = -60.0) -> bool:
 def averaging(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the chip of two servers with words of four bits."""
     folder = tmp_path_factory.mktemp("small")
-    assert build(carry_chain(Averaging(2, 4, 1)), folder, "small").passed
+    assert build(carry_chain(Averaging(2, 4, 1)), folder, BuildOptions(name="small")).passed
     return folder
 
 
@@ -98,7 +99,7 @@ def test_light_of_samples_is_that_of_their_outputs(tmp_path: Path) -> None:
     network, x = GeneralNetwork.of_layers(layers, "relu"), rng.normal(size=(40, 3))
     network.save(tmp_path / "net.npz")
     np.savez(tmp_path / "data.npz", x=x)
-    build(tmp_path / "net.npz", tmp_path, data=tmp_path / "data.npz")
+    build(tmp_path / "net.npz", tmp_path, BuildOptions(data=tmp_path / "data.npz"))
     data, bias = page_data(tmp_path, "net"), read_bias(tmp_path / "net.bias.yml")
     numbers = [int(title.split()[1]) for title in data["light"]["titles"]]
     checked = np.load(tmp_path / "net.network.npz")

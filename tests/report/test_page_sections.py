@@ -38,7 +38,7 @@ def chip(tiny_chip: Path) -> Path:
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Page of the chip of a matrix."""
     folder = tmp_path_factory.mktemp("matrix")
-    op.build(np.array([[0.6, 0.8j], [0.8j, 0.6]]), folder, "two")
+    op.build(np.array([[0.6, 0.8j], [0.8j, 0.6]]), folder, op.BuildOptions(name="two"))
     return folder / "two.report.html"
 
 

@@ -18,6 +18,7 @@ from optinc_pdk.circuit import Circuit, flatten, read_bias, read_netlist
 from optinc_pdk.circuit.board import label_tuple
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.networks import carry_chain
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.report.pin_functions import board_functions
 from optinc_pdk.report.pinout import read_pinout
@@ -33,7 +34,7 @@ Rows = list[dict[str, str]]
 def chip(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Process]:
     """Layout of a small chip in the folder of its build, and its process."""
     folder = tmp_path_factory.mktemp(request.param)
-    assert build(carry_chain(Averaging(2, 4, 1)), folder, "small", request.param).passed
+    assert build(carry_chain(Averaging(2, 4, 1)), folder, BuildOptions(name="small", process=request.param)).passed
     return folder / "small.gds", load_process(request.param)
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from optinc_pdk.cards import load_process
+from optinc_pdk.options import BUDGETS, Budget
 from optinc_pdk.report.build_numbers import accept_limits
-from optinc_pdk.report.schema import BUDGETS, Budget
 from optinc_pdk.report.size_limits import (
     chip_limits,
     fitting_outline,

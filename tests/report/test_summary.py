@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import typer
 
-from optinc_pdk.cli.chip_builds import end_build
+from optinc_pdk.cli.build_commands import end_build
 from optinc_pdk.pipeline.stages import Build
 from optinc_pdk.report.schema import LimitNumbers, Report
 from optinc_pdk.report.terminal_tables import limit_line, speed_line, summary_table

@@ -29,7 +29,7 @@ def unitary(seed: int, modes: int = 3) -> np.ndarray:
 @pytest.fixture(scope="module")
 def chip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("chip")
-    assert op.build(unitary(0), folder, "chip").passed
+    assert op.build(unitary(0), folder, op.BuildOptions(name="chip")).passed
     return folder / "chip.gds"
 
 
@@ -47,7 +47,7 @@ def test_voltages_and_codes_of_an_array_are_those_of_a_reprogrammed_chip(
     ground = wiring_of(extraction, PROCESS).common_ground
     found = op.simulate.program(extraction.circuit, matrix, ground=ground)
     assert found.driven.passed and found.driven.target.read == "field"
-    done = op.reprogram(chip, chip.with_suffix(".pic.yml"), matrix, tmp_path, "other")
+    done = op.reprogram(chip, chip.with_suffix(".pic.yml"), matrix, tmp_path, op.ProgramOptions(name="other"))
     assert done.passed
     bias = read_bias(tmp_path / "other.bias.yml")
     assert bias.labels == found.bias.labels
@@ -69,7 +69,7 @@ def test_the_outputs_are_read_as_stated_else_as_the_chip_allows(extraction: Extr
 
 
 def test_powers_are_read_where_there_are_no_output_phase_shifters(tmp_path: Path) -> None:
-    assert op.build(unitary(0), tmp_path, "chip", read="power").passed
+    assert op.build(unitary(0), tmp_path, op.BuildOptions(name="chip", read="power")).passed
     circuit = extract(tmp_path / "chip.gds", PROCESS).circuit
     assert op.simulate.program(circuit, unitary(1)).driven.target.read == "power"
     with pytest.raises(InputError, match="no output phase shifters"):
@@ -115,7 +115,7 @@ def test_arguments_without_effect_are_refused(extraction: Extraction) -> None:
 
 
 def test_a_network_is_no_matrix(tmp_path: Path) -> None:
-    assert op.build(carry_chain(Averaging(2, 2, 1)), tmp_path, "words").passed
+    assert op.build(carry_chain(Averaging(2, 2, 1)), tmp_path, op.BuildOptions(name="words")).passed
     circuit = read_netlist(tmp_path / "words.pic.yml")
     with pytest.raises(InputError, match=r"no fibres in_r0, out_r0"):
         op.simulate.program(circuit, unitary(1))

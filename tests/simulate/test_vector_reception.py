@@ -26,7 +26,7 @@ DATA = np.linspace(-2.0, 2.0, 21)[:, np.newaxis]
 @pytest.fixture(scope="module")
 def chip(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scattering, Board, Bias]:
     folder = tmp_path_factory.mktemp("identity")
-    assert op.build(op.GeneralNetwork.of_layers(LAYERS), folder, "identity", data=DATA).passed
+    assert op.build(op.GeneralNetwork.of_layers(LAYERS), folder, op.BuildOptions(name="identity", data=DATA)).passed
     bias = read_bias(Path(folder, "identity.bias.yml"))
     layout = read_extracted_layout(Path(folder, "identity.gds"), bias, PROCESS)
     s = scattering(layout.circuit, bias, float(PROCESS.guide.wavelength_nm), PROCESS, ground=layout.ground)

@@ -10,6 +10,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import comparator_network, prove
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline import building
 from optinc_pdk.studies import rate_search
 from optinc_pdk.studies.planned_rate import chip_rate
@@ -22,7 +23,7 @@ TASK = Averaging(4, 4, 2)
 def test_extracted_rate_is_that_of_a_build_and_below_the_planned_one(tmp_path: Path) -> None:
     process, onn = load_process("soi220_fast"), comparator_network(TASK)
     extracted, planned = chip_rate(onn, process, extracted=True), chip_rate(onn, process)
-    speed = building.build(onn, tmp_path, process="soi220_fast").report.speed
+    speed = building.build(onn, tmp_path, BuildOptions(process="soi220_fast")).report.speed
     assert extracted is not None and planned is not None and speed is not None and speed.symbol_rate_bd is not None
     assert extracted < planned
     # both bisections stop at most 2 % below the rate

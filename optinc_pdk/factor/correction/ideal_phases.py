@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,8 +12,8 @@ from optinc_pdk.factor.devices import MeshDevices
 from optinc_pdk.factor.mesh import TWO_PI, Mesh, mzi_transfer, wrap
 from optinc_pdk.factor.rectangular import rectangular
 from optinc_pdk.factor.triangular import triangular
+from optinc_pdk.options import MeshKind
 
-MeshKind = Literal["rectangle", "triangle"]
 DECOMPOSITIONS: dict[MeshKind, Callable[[ArrayLike, float], Mesh]] = {
     "rectangle": rectangular,
     "triangle": triangular,

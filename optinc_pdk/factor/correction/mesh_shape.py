@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.arrays import Ints
-from optinc_pdk.factor.correction.ideal_phases import DECOMPOSITIONS, MeshKind, ideal_phases, kind_of
+from optinc_pdk.factor.correction.ideal_phases import DECOMPOSITIONS, ideal_phases, kind_of
 from optinc_pdk.factor.devices import mesh_devices
 from optinc_pdk.factor.mesh import LARGEST_EXTRA, Mesh
+from optinc_pdk.options import MeshKind
 
 SEED = 7
 """Seed of the phases of redundant columns."""

@@ -20,7 +20,8 @@ from optinc_pdk.networks.closed_form.comparators import RECIPE, card_form, card_
 from optinc_pdk.networks.closed_form.program import FloorInstruction, IntegerProgram, SumInstruction, averaging_program
 from optinc_pdk.networks.closed_form.stage import ROUNDING, ClosedForm, Stage, same_layers, unit_functions
 from optinc_pdk.networks.closed_form.unary import unary_stages
-from optinc_pdk.networks.network import Activation, AveragingNetwork, activate
+from optinc_pdk.networks.network import AveragingNetwork, activate
+from optinc_pdk.options import Activation
 
 ACCUMULATED = 0.2
 """Largest accepted error of a whole network's outputs, in their steps, of which a wrong word has at least one: a long

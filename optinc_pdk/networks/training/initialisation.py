@@ -10,8 +10,9 @@ import numpy as np
 
 from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.networks.network import Activation, AveragingNetwork, Layer, activate
+from optinc_pdk.networks.network import AveragingNetwork, Layer, activate
 from optinc_pdk.networks.normalisation import hidden_maxima, normalise
+from optinc_pdk.options import Activation
 
 ROW_NORM = 2.0
 """Norm of the rows of random clipped layers: signals spread over most of the linear range."""

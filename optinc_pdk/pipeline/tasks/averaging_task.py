@@ -92,8 +92,8 @@ class AveragingTask(NetworkTask):
             other = next(one for one in ACTIVATIONS if one != activation)
             notes.append(
                 f"network: without any error it computes {score.exact:,} of {score.inputs:,} inputs exactly, with the "
-                f"activation {activation}; train it again, or, if its file does not state the activation, give "
-                f"--activation {other}"
+                f"activation {activation}; train it again, or, if its file does not state the activation, state "
+                f"it: optinc task FILE --activation {other}"
             )
         return tuple(notes)
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from optinc_pdk.assemble import check_buildable
 from optinc_pdk.errors import ArgumentError, InputError
-from optinc_pdk.matrices import TOLERANCE, MatrixReading, MatrixTarget
+from optinc_pdk.matrices import TOLERANCE, MatrixTarget
 from optinc_pdk.matrices.target import is_matrix_file
 from optinc_pdk.networks import (
     AveragingNetwork,
@@ -26,30 +25,13 @@ from optinc_pdk.networks import (
 )
 from optinc_pdk.networks.network_comparison import AGREEMENT
 from optinc_pdk.networks.weight_files import load_network
+from optinc_pdk.options import CheckOptions, MatrixReading
+
+if TYPE_CHECKING:
+    from optinc_pdk.options import Data
 
 Source = str | Path | AveragingNetwork | GeneralNetwork | MatrixTarget | NDArray[Any]
 """What a chip can be built from: a file, a network or a matrix."""
-Data = str | Path | NDArray[Any] | Sequence[Any]
-"""What the chip of a general network is checked with: a file, inputs, or inputs with labels or outputs."""
-
-
-@dataclass(frozen=True)
-class CheckOptions:
-    """Options of the check of a matrix or a general network; None stands for an option that is not given.
-
-    Attributes:
-        read: For a matrix, what is read at the outputs.
-        tolerance: For both, the largest error.
-        data: For a general network, the samples.
-        agreement: For a general network, the smallest share of samples on which chip and network agree.
-        accuracy: For a general network, the smallest accuracy of the chip.
-    """
-
-    read: MatrixReading | None = None
-    tolerance: float | None = None
-    data: Data | None = None
-    agreement: float | None = None
-    accuracy: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,16 +66,19 @@ def read_source(
     """
     if isinstance(weights, MatrixTarget):
         refuse_options("an array or file", read=options.read, tolerance=options.tolerance)
-        return _matrix(weights, options), "chip", ""
+        refuse_sample_options(options)
+        return weights, "chip", ""
     if weights is not None and not isinstance(weights, str | Path | AveragingNetwork | GeneralNetwork):
-        return _matrix(MatrixTarget(weights, *_matrix_options(options)), options), "chip", ""
+        refuse_sample_options(options)
+        return MatrixTarget(weights, *_matrix_options(options)), "chip", ""
     if isinstance(weights, AveragingNetwork | GeneralNetwork):
         network, stem, prefix = weights, "chip", ""
     else:
         path = bundled_weights() if weights is None else Path(weights)
         stem, prefix = path.stem, f"{path}: "
         if is_matrix_file(path):
-            return _matrix(MatrixTarget.load(path, *_matrix_options(options)), options), stem, prefix
+            refuse_sample_options(options)
+            return MatrixTarget.load(path, *_matrix_options(options)), stem, prefix
         network = load_network(path)
     refuse_options("a matrix", read=options.read)
     try:
@@ -198,14 +183,18 @@ def _matrix_options(options: CheckOptions) -> tuple[MatrixReading, float]:
     return options.read or "field", TOLERANCE if options.tolerance is None else options.tolerance
 
 
-def _matrix(target: MatrixTarget, options: CheckOptions) -> MatrixTarget:
-    """The matrix; refuses options of a general network."""
-    refuse_network_options(replace(options, tolerance=None))
-    return target
-
-
 def refuse_network_options(options: CheckOptions) -> None:
-    """Refuse the options of the check of a general network.
+    """Refuse the options of the check of a general network or a matrix.
+
+    Raises:
+        InputError: One of them is given.
+    """
+    refuse_sample_options(options)
+    refuse_options("a general network or a matrix", tolerance=options.tolerance)
+
+
+def refuse_sample_options(options: CheckOptions) -> None:
+    """Refuse the options of the check of a general network alone.
 
     Raises:
         InputError: One of them is given.
@@ -213,7 +202,6 @@ def refuse_network_options(options: CheckOptions) -> None:
     data = options.data if options.data is None or isinstance(options.data, str | Path) else "of arrays"
     of = "a general network, which has no averaging task"
     refuse_options(of, data=data, agreement=options.agreement, accuracy=options.accuracy)
-    refuse_options("a general network or a matrix", tolerance=options.tolerance)
 
 
 def refuse_options(of: str, **options: object) -> None:

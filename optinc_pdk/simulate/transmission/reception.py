@@ -294,8 +294,8 @@ def check_vector_board(board: Board, task: VectorTask) -> None:
     """Check that a board is that of the chip of a general network; raise InputError otherwise."""
     if len(board.inputs) != 1 or not board.coherent:
         raise InputError(
-            f"the chip receives words of {len(board.inputs)} servers, and the weights contain no averaging task; give "
-            "bits, servers and groups of the chip (--bits, --servers, --groups)"
+            f"the chip receives words of {len(board.inputs)} servers, and the weights contain no averaging task; "
+            "state it with optinc task, which writes a weight file with a task"
         )
     ends = [sum(map(len, rows)) for rows in (board.inputs, board.outputs)]
     if ends != [task.inputs, task.outputs]:

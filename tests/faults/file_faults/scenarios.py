@@ -12,6 +12,7 @@ from typing import Any
 from file_faults import states
 from file_faults.replays import Recording
 from file_faults.states import ViolationError
+from optinc_pdk.options import BuildOptions, CascadeOptions
 
 NAME = "chip"
 OVER_AN_EARLIER_BUILD = "build over an earlier one"
@@ -44,11 +45,11 @@ def builds(scratch: Path) -> Iterator[Scenario]:
 
     network, recording = carry_chain(Averaging(2, 4, 1)), Recording()
     with recording.record():
-        build(network, scratch / "whole", NAME)
+        build(network, scratch / "whole", BuildOptions(name=NAME))
 
     def run(folder: Path) -> None:
         with recording.replay():
-            build(network, folder, NAME)
+            build(network, folder, BuildOptions(name=NAME))
 
     yield from _reported(scratch, run, "build")
 
@@ -61,7 +62,7 @@ def builds(scratch: Path) -> Iterator[Scenario]:
     def run_without_bias(folder: Path) -> None:
         with recording.replay():
             simulate.program = refuse
-            build(network, folder, NAME)
+            build(network, folder, BuildOptions(name=NAME))
 
     run_without_bias(scratch / "fewer")
     whole = frozenset(states.contents(scratch / "fewer"))
@@ -76,11 +77,11 @@ def cascade(scratch: Path) -> Iterator[Scenario]:
 
     recording, arguments = Recording(), {"bits": 2, "servers": 2, "name": NAME, "random_sets": 10}
     with recording.record():
-        build_cascade(**arguments, directory=scratch / "whole")
+        build_cascade(scratch / "whole", CascadeOptions(**arguments))
 
     def run(folder: Path) -> None:
         with recording.replay():
-            build_cascade(**arguments, directory=folder)
+            build_cascade(folder, CascadeOptions(**arguments))
 
     yield from _reported(scratch, run, "cascade")
     yield _level_again(scratch, arguments)
@@ -94,11 +95,11 @@ def _level_again(scratch: Path, arguments: dict[str, Any]) -> Scenario:
 
     recording, network, chip = Recording(), carry_chain(Averaging(2, 4, 1)), f"{arguments['name']}_level1"
     with recording.record():
-        build(network, scratch / "level", chip)
+        build(network, scratch / "level", BuildOptions(name=chip))
 
     def run(folder: Path) -> None:
         with recording.replay():
-            build(network, folder, chip)
+            build(network, folder, BuildOptions(name=chip))
 
     earlier = scratch / "earlier"
     before, other = states.reports(earlier), f"{arguments['name']}_level2.report.json"
@@ -133,7 +134,7 @@ def yield_runs(scratch: Path) -> Iterator[Scenario]:
     from optinc_pdk.studies.montecarlo.yield_run import header_of, run_yield
 
     task, process = Averaging(2, 4, 1), load_process()
-    build(carry_chain(task), scratch / "chip", NAME)
+    build(carry_chain(task), scratch / "chip", BuildOptions(name=NAME))
     files = chip_files(scratch / "chip" / f"{NAME}.gds")
     chosen = imperfections(process).only("coupler")
     work = YieldStudy(WordCheck(read_chip(files.gds, files.netlist, files.bias, process), task), chosen, seed=1)

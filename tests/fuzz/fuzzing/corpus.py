@@ -14,6 +14,7 @@ import yaml
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.networks.weight_files import bundled_weights
+from optinc_pdk.options import BuildOptions
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 CARDS = REPOSITORY / "components"
@@ -65,7 +66,7 @@ def build_chip(onn: AveragingNetwork, folder: Path) -> Chip:
     """
     from optinc_pdk.pipeline.building import build
 
-    built = build(onn, folder, "fuzz")
+    built = build(onn, folder, BuildOptions(name="fuzz"))
     if not built.passed:
         raise RuntimeError("the chip of the corpus fails")
     onn.save(folder / "fuzz.npz")

@@ -263,7 +263,7 @@ class _Report:
     chip: corpus.Chip
 
     def __call__(self, path: Path) -> object:
-        from optinc_pdk.cli.network_files import read_task
+        from optinc_pdk.cli.chip_inputs import stated_words
         from optinc_pdk.cli.yield_command import _check_report
         from optinc_pdk.io.chip_files import ChipFiles
 
@@ -272,7 +272,7 @@ class _Report:
             if not file.exists():
                 file.write_bytes(data)
         _check_report(ChipFiles(*paths))
-        return read_task(paths[0], None, None, None, None, None)
+        return stated_words(paths[0])
 
 
 def targets(chip: corpus.Chip, folder: Path) -> dict[str, Target]:

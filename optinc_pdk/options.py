@@ -1,0 +1,243 @@
+"""Options that the command line and Python share: what can be chosen, and the records of `build` and `reprogram`.
+
+Every option is declared once, with its description. It becomes a field of a record in Python and an option of the
+commands that take the record. Nothing here imports NumPy, so that ``--help`` is fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, dataclass_transform, get_args
+
+from optinc_pdk.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optinc_pdk.networks import AveragingNetwork
+
+    # by the class's own name, which validation compares where NumPy is not imported
+    ndarray = NDArray[Any]
+    Rows = Sequence[Any]
+    Data = str | Path | ndarray | Rows
+    """What the chip of a general network is checked with: a file, inputs, or inputs with labels or outputs."""
+else:
+    Rows = Sequence
+
+Activation = Literal["relu", "clipped_relu"]
+Link = Literal["direct", "neurons"]
+Receivers = Literal["photodiodes", "coherent"]
+MeshKind = Literal["rectangle", "triangle"]
+MatrixReading = Literal["field", "real", "power"]
+"""What is read at the outputs of a matrix: their fields, the real parts of the fields, or their powers."""
+Budget = Literal["size", "pads", "power", "loss", "rate"]
+"""A budget of a process, by its name in reports and for ``accept``."""
+BUDGETS: Final[tuple[Budget, ...]] = get_args(Budget)
+
+DEFAULT_PROCESS = "soi220"
+
+MOST = 10**9
+"""Largest number of samples, steps or words of one command: at a microsecond each, a quarter of an hour."""
+LARGEST_SEED = 2**63 - 1
+
+RecordT = TypeVar("RecordT")
+
+
+def option(*, text: str, python: str = "", default: Any = MISSING, **shown: Any) -> Any:
+    """Return a field of a record of options.
+
+    Args:
+        text: What the option says, for the help of commands and for the record's docstring.
+        python: What else it can be in Python, for the docstring alone.
+        default: Default of the field; without one, the field is required.
+        shown: How the command line takes it, if not by the field's type: ``given``, a type, with ``parse``, a function
+            that converts it; ``flag``, its name; ``argument=True`` for an argument, ``hidden=True`` to leave it to
+            Python; everything else is an argument of ``typer.Option``.
+    """
+    return field(default=default, metadata={"text": text, "python": python, **shown})
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option,))
+def record(cls: type[RecordT]) -> type[RecordT]:
+    """Make a class a record of options, whose docstring describes every field."""
+    cls.__post_init__ = _check_types  # type: ignore[attr-defined]
+    made = dataclass(frozen=True, eq=False, kw_only=True)(cls)
+    described: tuple[Field[Any], ...] = fields(made)  # type: ignore[arg-type]
+    lines = (f"    {one.name}: {one.metadata['text']} {one.metadata['python']}".rstrip() for one in described)
+    made.__doc__ = "\n".join((made.__doc__ or "", "", "Attributes:", *lines))
+    return made
+
+
+def _check_types(made: Any) -> None:
+    from optinc_pdk.validation import validate_fields
+
+    validate_fields(made, nan=False)
+
+
+def accepted_budgets(text: str) -> tuple[Budget, ...]:
+    """Parse names of budgets, separated by commas; none in an empty text.
+
+    Raises:
+        InputError: A name is no budget.
+    """
+    names = [name.strip() for name in text.split(",")] if text else []
+    for name in names:
+        if name not in BUDGETS:
+            raise InputError(f"--accept {text}: {name!r} is no budget; give names out of {', '.join(BUDGETS)}")
+    return tuple(budget for budget in BUDGETS if budget in names)
+
+
+PROCESS = "Process: its name, or a folder with process cards such as ./mine."
+ACCEPT = (
+    "Budgets of the process that a chip may miss, separated by commas: size, pads, power, loss, rate. The verdict "
+    "lists those that it misses."
+)
+
+
+@record
+class SampleOptions:
+    """Samples with which the chip of a general network is checked; None for the default."""
+
+    data: str | Path | ndarray | Rows | None = option(
+        default=None,
+        text="For a general network: data to check the chip with, a .npz file with inputs x, and labels or outputs y. "
+        "Default: random inputs within the range of the network.",
+        python="In Python also inputs (S, K), or a tuple of inputs and labels (S,) or outputs (S, M).",
+        given=Path,
+    )
+    agreement: float | None = option(
+        default=None,
+        text="For a general network: smallest accepted share of samples on which chip and network agree. Default: "
+        "0.999.",
+    )
+
+
+@record
+class CheckOptions(SampleOptions):
+    """What the chip of a matrix or of a general network is checked with; None for the default."""
+
+    read: MatrixReading | None = option(
+        default=None,
+        text="For a matrix: what is read at the outputs. field: their fields, with a phase shifter at every output; "
+        "real: the real parts of a real matrix, with homodyne receivers; power: their powers, with photodiodes. "
+        "Default: field. For an existing chip: what the report beside the layout states; without one, field, or power "
+        "where the chip has no such phase shifters.",
+    )
+    tolerance: float | None = option(
+        default=None,
+        text="For a matrix: largest accepted error of an entry, relative to the largest entry. For a general network "
+        "without labels: largest accepted deviation of an output, relative to the largest. Default: 0.01.",
+    )
+    accuracy: float | None = option(
+        default=None,
+        text="For a general network and data with labels: smallest accepted share of samples that the chip classifies "
+        "correctly. Default: what the weight file's card states, less what agreement allows, if it states one.",
+    )
+
+
+@record
+class LinkOptions:
+    """Process of a chip, and how its outputs reach the servers."""
+
+    process: str = option(default=DEFAULT_PROCESS, text=PROCESS)
+    link: Link | None = option(
+        default=None,
+        text="How the outputs reach the servers: direct, as light of the last layer; neurons, as light of one more "
+        "modulator for each output. Default: that of the process.",
+    )
+
+
+@record
+class MeshOptions:
+    """Meshes of a matrix; None for the default."""
+
+    mesh: MeshKind | None = option(
+        default=None,
+        text="For a matrix: shape of its meshes. A triangle has almost twice the columns, and so more loss. Default: "
+        "rectangle.",
+    )
+    extra_columns: int | None = option(
+        default=None,
+        text="For a matrix: redundant columns of MZIs behind each mesh, with which it reaches splittings that its "
+        "couplers alone cannot. Default: 0.",
+        min=0,
+        max=64,
+    )
+
+
+@record
+class SizeOptions(LinkOptions, MeshOptions):
+    """What determines the size of a chip."""
+
+
+@record
+class ProgramOptions(LinkOptions, CheckOptions):
+    """Options of programming an existing chip."""
+
+    name: str | None = option(
+        default=None,
+        text="Name of the files: 1 to 32 letters, digits and underscores. Default: the stem of the weight file.",
+    )
+    receivers: Receivers | None = option(
+        default=None,
+        text="How the servers detect the outputs: photodiodes, their power; coherent, their field with a local "
+        "oscillator. Default: that of the process.",
+    )
+    accept: Sequence[Budget] = option(default=(), text=ACCEPT, given=str, parse=accepted_budgets, metavar="NAMES")
+
+
+@record
+class BuildOptions(ProgramOptions, MeshOptions):
+    """Options of a build."""
+
+    input_amplitudes: Sequence[float] | None = option(
+        default=None,
+        text="For averages: amplitude of level 3 of each symbol in the input fibres, most significant first; 1 is the "
+        "carrier's amplitude in its fibre. Default: the largest value of any input has amplitude 1.",
+        hidden=True,
+    )
+    port_metadata: bool = option(
+        default=False,
+        text="Write kfactory's metadata about ports into the layout too, for programs that read ports; no check reads "
+        "it.",
+    )
+
+
+@record
+class CascadeOptions:
+    """Options of a cascade of two levels of chips."""
+
+    bits: int | None = option(default=None, text="Bits of a word; even. Default: those of .npz weights.")
+    servers: int | None = option(
+        default=None, text="Number of servers N of one chip; the cascade has N². Default: that of .npz weights."
+    )
+    first: str | Path | AveragingNetwork | None = option(
+        default=None,
+        text="Weight file of level 1. Default: comparators in closed form.",
+        python="In Python also a network.",
+        given=Path,
+    )
+    second: str | Path | AveragingNetwork | None = option(
+        default=None,
+        text="Weight file of level 2. Default: comparators in closed form.",
+        python="In Python also a network.",
+        given=Path,
+    )
+    name: str | None = option(
+        default=None, text="Name: 1 to 25 letters, digits and underscores. Default: it states bits and servers."
+    )
+    process: str = option(default=DEFAULT_PROCESS, text=PROCESS)
+    random_sets: int = option(
+        default=100_000,
+        text="Number of random sets of N² words that are checked beside the corner cases.",
+        flag="--words",
+        min=0,
+        max=MOST,
+    )
+    seed: int = option(default=0, text="Seed of the random words, from 0.", min=0, max=LARGEST_SEED)
+    loss_db: float = option(
+        default=0.0, text="Loss of a fibre between the levels in dB, with its connectors.", flag="--loss", min=0.0
+    )
+    accept: Sequence[Budget] = option(default=(), text=ACCEPT, given=str, parse=accepted_budgets, metavar="NAMES")
