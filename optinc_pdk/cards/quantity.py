@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, StrictStr
@@ -97,49 +97,26 @@ def _parse(data: Any) -> Quantity:
     return Quantity(value, source)
 
 
-def _positive(data: Any) -> Quantity:
-    quantity = _parse(data)
-    if quantity <= 0:
-        raise ValueError(f"value {float(quantity)} must be above 0")
-    return quantity
+def _must(holds: Callable[[Quantity], bool], words: str, form: str = "g") -> AfterValidator:
+    """Return a check of a quantity that raises "value ... must be ..." where the condition does not hold."""
 
-
-def _non_negative(data: Any) -> Quantity:
-    quantity = _parse(data)
-    if quantity < 0:
-        raise ValueError(f"value {float(quantity)} must not be below 0")
-    return quantity
-
-
-def _share(data: Any) -> Quantity:
-    quantity = _parse(data)
-    if not 0 <= quantity < 1:
-        raise ValueError(f"value {float(quantity)} must be 0 to less than 1")
-    return quantity
-
-
-AnyQuantity = Annotated[Quantity, PlainValidator(_parse)]
-Positive = Annotated[Quantity, PlainValidator(_positive)]
-NonNegative = Annotated[Quantity, PlainValidator(_non_negative)]
-Share = Annotated[Quantity, PlainValidator(_share)]
-
-
-def _at_most(limit: float) -> AfterValidator:
     def check(quantity: Quantity) -> Quantity:
-        if quantity > limit:
-            raise ValueError(f"value {float(quantity):g} must be at most {limit:g}")
+        if not holds(quantity):
+            raise ValueError(f"value {float(quantity):{form}} must {words}")
         return quantity
 
     return AfterValidator(check)
 
 
-def _whole(quantity: Quantity) -> Quantity:
-    if not quantity.is_integer():
-        raise ValueError(f"value {float(quantity):g} must be a whole number")
-    return quantity
+def _at_most(limit: float) -> AfterValidator:
+    return _must(lambda quantity: quantity <= limit, f"be at most {limit:g}")
 
 
-Count = Annotated[Positive, AfterValidator(_whole)]
+AnyQuantity = Annotated[Quantity, PlainValidator(_parse)]
+Positive = Annotated[AnyQuantity, _must(lambda quantity: quantity > 0, "be above 0", "")]
+NonNegative = Annotated[AnyQuantity, _must(lambda quantity: quantity >= 0, "not be below 0", "")]
+Share = Annotated[AnyQuantity, _must(lambda quantity: 0 <= quantity < 1, "be 0 to less than 1", "")]
+Count = Annotated[Positive, _must(float.is_integer, "be a whole number")]
 Bits = Annotated[Count, _at_most(32)]
 """Whole number of bits of a converter."""
 SignificantBits = Annotated[Count, _at_most(53)]

@@ -16,7 +16,7 @@ from typing import Any
 from optinc_pdk.cards.device import GUIDE_CELLS
 from optinc_pdk.cards.device_models import PATH_DIFFERENCE
 from optinc_pdk.circuit.checked_values import NetlistError, number_of
-from optinc_pdk.circuit.schematic_cells import InstanceTransform, RouteStatement, SchematicInstance
+from optinc_pdk.circuit.schematic_cells import RouteStatement, SchematicInstance
 
 _WIRE = ("cross_section", "width")
 _BEND = ("radius", "angle", "npoints", "angular_step", "layer", "allow_min_radius_violation", *_WIRE)
@@ -233,19 +233,6 @@ WIDTH_TOLERANCE_UM = 0.001
 
 
 @dataclass(frozen=True)
-class GuidePart:
-    """A straight or bend of a netlist.
-
-    Attributes:
-        part: Its instance.
-        transform: Its placement; None if it is unknown.
-    """
-
-    part: SchematicInstance
-    transform: InstanceTransform | None
-
-
-@dataclass(frozen=True)
 class GuideFault:
     """A part of a guide that no layout of the process can have.
 
@@ -263,7 +250,7 @@ class GuideFault:
 
 
 def guide_faults(
-    parts: Mapping[str, GuidePart], connected: Container[tuple[str, str]], width_um: float
+    parts: Mapping[str, SchematicInstance], connected: Container[tuple[str, str]], width_um: float
 ) -> Iterator[GuideFault]:
     """Yield a fault for each part of a guide of another width than the process's, or with an end that leads nowhere.
 
@@ -276,7 +263,7 @@ def guide_faults(
     for instance, guide in parts.items():
         at = guide.transform
         position = None if at is None else (at.x_um, at.y_um)
-        width = stated_width_um(instance, guide.part) if guide.part.component in GUIDE_CELLS else None
+        width = stated_width_um(instance, guide) if guide.component in GUIDE_CELLS else None
         if width is not None and abs(width - width_um) > WIDTH_TOLERANCE_UM:
             text = f"guide {instance!r} of the netlist is {width:g} µm wide, guides of the process are {width_um:g} µm"
             yield GuideFault("guide_width", instance, text, position)

@@ -21,7 +21,6 @@ from optinc_pdk.circuit.cell_settings import (
     ARGUMENTS,
     GUIDE_ENDS,
     GuideFault,
-    GuidePart,
     argument_settings,
     check_contradictions,
     check_cross_sections,
@@ -244,7 +243,7 @@ class _Expansion:
         self.transforms: dict[str, InstanceTransform | None] = {}
         self.lengths: dict[str, float] = {}
         self.bends: set[str] = set()
-        self.parts: dict[str, GuidePart] = {}
+        self.parts: dict[str, SchematicInstance] = {}
         self.partner: dict[Port, Port] = {}
         self.wires: list[tuple[Port, Port]] = []
         self.routed: set[Port] = set()
@@ -272,7 +271,7 @@ class _Expansion:
             each: part
             for each, part in self.parts.items()
             if any((each, end) in self.partner for end in GUIDE_ENDS)
-            or (self.own_pdk and each not in wired and is_guide(part.part))
+            or (self.own_pdk and each not in wired and is_guide(part))
         }
         return PlacedCircuit(
             circuit,
@@ -323,7 +322,7 @@ class _Expansion:
                 inner[instance] = self.expand(part.component, f"{full}.", placed)
             elif part.component in self.guides:
                 self.lengths[full] = _length(full, part.info, part.settings)
-                self.parts[full] = GuidePart(part, placed)
+                self.parts[full] = replace(part, transform=placed)
                 if part.component != STRAIGHT:
                     self.bends.add(full)
             elif part.component in FRAMES:

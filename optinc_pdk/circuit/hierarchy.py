@@ -113,14 +113,9 @@ def _parts(circuit: Circuit, inner: Mapping[str, Circuit]) -> tuple[tuple[Compon
         inside = [inner[k.name].ports[name] for name in k.ports] if k.name in inner else range(len(k.ports))
         at = circuit.offset[instances][:, np.newaxis] + np.arange(len(k.ports))
         port[at] = shift[instances][:, np.newaxis] + np.array(list(inside), dtype=np.int64)
-    return _used(tuple(library[name] for name in names), kind, _FlatIndex(inner, parent, child, port, shift))
-
-
-def _used(
-    kinds: tuple[ComponentType, ...], kind: Ints, index: _FlatIndex
-) -> tuple[tuple[ComponentType, ...], Ints, _FlatIndex]:
-    present, renumbered = np.unique(kind, return_inverse=True)
-    return tuple(kinds[i] for i in present), renumbered.reshape(-1).astype(np.int64), index
+    present, used = np.unique(kind, return_inverse=True)
+    index = _FlatIndex(inner, parent, child, port, shift)
+    return tuple(library[names[i]] for i in present.tolist()), used.reshape(-1).astype(np.int64), index
 
 
 def _names(circuit: Circuit, inner: Mapping[str, Circuit]) -> tuple[str, ...]:

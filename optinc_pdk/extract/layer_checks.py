@@ -39,10 +39,7 @@ def check_etch(placements: Iterable[DevicePlacement], etch: kdb.Region) -> list[
 
 
 def check_layers(
-    mask: MaskLayout,
-    placements: Sequence[DevicePlacement],
-    marks: Sequence[kdb.Polygon],
-    process: Process,
+    mask: MaskLayout, placements: Sequence[DevicePlacement], marks: Sequence[kdb.Polygon], process: Process
 ) -> list[Fault]:
     """Return the faults of the grating etch, of other layers near silicon, and of coupled-guide markers.
 

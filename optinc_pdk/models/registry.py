@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,6 +52,10 @@ class DeviceParameters(Protocol):
 
     def size(self, key: str) -> float:
         """Return the geometry parameter ``key`` of the card, such as ``length_um``."""
+
+
+Model: TypeAlias = Callable[[Process, DeviceParameters, Floats, Floats], Complexes]
+"""Function of process, card, wavelengths and setting: the amplitude of a modulator, or the phase of a heater."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,30 +296,9 @@ def _measured(card: DeviceCard, path: Path, wavelengths: Floats, setting: Floats
     return s
 
 
-def _coupler(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
-    return coupler(wavelengths, *(card.parameter(k) for k in ("loss_db", "imbalance", "reflection_db")))
-
-
-def _splitter(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
-    return splitter(wavelengths, *(card.parameter(k) for k in ("loss_db", "imbalance", "reflection_db")))
-
-
-def _grating_coupler(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
-    keys = ("loss_db", "bandwidth_3db_nm", "center_nm", "reflection_db")
-    return grating_coupler(wavelengths, *(card.parameter(k) for k in keys))
-
-
-def _terminator(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
-    return terminator(wavelengths, card.parameter("reflection_db"))
-
-
 def _phase_shifter(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
     bare = net_transmission(process, card.size("length_um"), wavelengths)
     return phase_shifter(bare, phase, card.parameter("loss_db"))
-
-
-def _photodiode(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
-    return photodiode(wavelengths, card.parameter("reflection_db"))
 
 
 def _modulator(process: Process, card: DeviceParameters, wavelengths: Floats, amplitude: Floats) -> Complexes:
@@ -341,37 +324,27 @@ def _coupled_guides(process: Process, card: DeviceParameters, wavelengths: Float
     return coupled_guides(wavelengths, first, second, angle, mismatch, loss, center, slope, back)
 
 
-def _directional_coupler(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
-    keys = ("loss_db", "cross", "center_nm", "slope_per_nm", "reflection_db")
-    return directional_coupler(wavelengths, *(card.parameter(k) for k in keys))
-
-
-def _crossing(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
-    return crossing(wavelengths, *(card.parameter(k) for k in ("loss_db", "crosstalk_db", "reflection_db")))
-
-
-def _taper(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
-    return taper(wavelengths, card.parameter("loss_db"))
-
-
-def _edge_coupler(process: Process, card: DeviceParameters, wavelengths: Floats, phase: Floats) -> Complexes:
-    return edge_coupler(wavelengths, card.parameter("loss_db"), card.parameter("reflection_db"))
+def _of_parameters(model: Callable[..., Complexes], *keys: str) -> Model:
+    """Return the model of a device that takes nothing but wavelengths and parameters of its card."""
+    return lambda process, card, wavelengths, setting: model(wavelengths, *(card.parameter(key) for key in keys))
 
 
 MODULATORS = frozenset({"modulator"})
 """Models whose setting is an amplitude; for the others it is a phase."""
-MODELS: dict[str, Callable[[Process, DeviceParameters, Floats, Floats], Complexes]] = {
+MODELS: dict[str, Model] = {
     "coupled_guides": _coupled_guides,
-    "coupler": _coupler,
-    "crossing": _crossing,
-    "directional_coupler": _directional_coupler,
-    "edge_coupler": _edge_coupler,
-    "grating_coupler": _grating_coupler,
+    "coupler": _of_parameters(coupler, "loss_db", "imbalance", "reflection_db"),
+    "crossing": _of_parameters(crossing, "loss_db", "crosstalk_db", "reflection_db"),
+    "directional_coupler": _of_parameters(
+        directional_coupler, "loss_db", "cross", "center_nm", "slope_per_nm", "reflection_db"
+    ),
+    "edge_coupler": _of_parameters(edge_coupler, "loss_db", "reflection_db"),
+    "grating_coupler": _of_parameters(grating_coupler, "loss_db", "bandwidth_3db_nm", "center_nm", "reflection_db"),
     "modulator": _modulator,
-    "photodiode": _photodiode,
+    "photodiode": _of_parameters(photodiode, "reflection_db"),
     "phase_shifter": _phase_shifter,
-    "splitter": _splitter,
-    "taper": _taper,
-    "terminator": _terminator,
+    "splitter": _of_parameters(splitter, "loss_db", "imbalance", "reflection_db"),
+    "taper": _of_parameters(taper, "loss_db"),
+    "terminator": _of_parameters(terminator, "reflection_db"),
 }
 """Function of each model by the name that cards use."""

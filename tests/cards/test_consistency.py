@@ -115,10 +115,7 @@ def test_rules_of_bumps_limit_landings_and_their_pitch(rule: str, value: float, 
 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
-    [
-        ("size_um", 36.002, "pads.size_um 36 µm"),
-        ("size_um", 23.998, "is 24 µm.* 23.998 µm"),
-    ],
+    [("size_um", 36.002, "pads.size_um 36 µm"), ("size_um", 23.998, "is 24 µm.* 23.998 µm")],
 )
 def test_a_bump_has_the_pads_size_and_its_opening_fits(key: str, value: float, message: str, tmp_path: Path) -> None:
     copytree(components_folder() / "soi220_flipchip", tmp_path / "process")
@@ -150,8 +147,7 @@ def test_counts_and_quarters_of_the_pitch_are_whole(
 
 
 @pytest.mark.parametrize(
-    ("gds", "message"),
-    [([-3, 0], "layers.label.gds is .*from 0 to 65535"), ([3, 0], "layers.label.gds is .*'core'")],
+    ("gds", "message"), [([-3, 0], "layers.label.gds is .*from 0 to 65535"), ([3, 0], "layers.label.gds is .*'core'")]
 )
 def test_layers_are_different_gds_numbers(gds: list[int], message: str, folder: Path) -> None:
     data = yaml.safe_load((folder / "process.yml").read_text())
@@ -334,8 +330,7 @@ def test_silicon_at_the_edge_of_a_die_needs_a_rule(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "key"),
-    [("core.guide_space", "coupled_width_um"), ("core.bend_radius", "guide_width_um")],
+    ("rule", "key"), [("core.guide_space", "coupled_width_um"), ("core.bend_radius", "guide_width_um")]
 )
 def test_rules_state_the_width_with_which_guides_are_drawn(rule: str, key: str, folder: Path) -> None:
     path = folder / "rules.yml"

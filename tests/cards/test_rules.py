@@ -49,11 +49,7 @@ def test_a_rule_is_read(tmp_path: Path) -> None:
         ("value_um: 0.35", "value_um: 0.35, colour: red", "unknown key colour; remove"),
         ("ignore_angle_deg: 80", "ignore_angle_deg: 91", "key ignore_angle_deg"),
         ("angled_tolerance_um: 0.002", "angled_tolerance_um: -0.002", "key angled_tolerance_um"),
-        (
-            "kind: width",
-            "kind: breadth",
-            "'core.width', key kind: .*'breadth'; .* angle, area, .*, width$",
-        ),
+        ("kind: width", "kind: breadth", "'core.width', key kind: .*'breadth'; .* angle, area, .*, width$"),
         ("kind: width", "kind: widths", "'core.width', key kind: .*'widths'; .* width\\?$"),
         ("kind: width, ", "", "'core.width', key kind is missing; add"),
         ("[core]", "[glass]", "'core.width', key layers: no layer 'glass'; .* core, metal"),

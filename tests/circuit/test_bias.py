@@ -79,16 +79,7 @@ def test_rounding_errors_of_a_phase_do_not_change_the_file(tmp_path: Path) -> No
 def written(folder: Path) -> dict[str, Any]:
     one = np.array([1.0, 2.0])
     bias = Bias(
-        "p",
-        "c",
-        8,
-        ("a", "b"),
-        one,
-        one,
-        one,
-        np.array([0, 255]),
-        {"n": Activation(1.0, 0.5, 1.1)},
-        {"out": 3.0},
+        "p", "c", 8, ("a", "b"), one, one, one, np.array([0, 255]), {"n": Activation(1.0, 0.5, 1.1)}, {"out": 3.0}
     )
     write_bias(bias, folder / "c.bias.yml")
     return dict(yaml.safe_load((folder / "c.bias.yml").read_text()))

@@ -55,10 +55,7 @@ def link() -> dict[str, Any]:
             "corner": instance("wire_corner"),
             "wire2": instance("straight"),
         },
-        "placements": {
-            "west": {"x": 10.0, "y": 5.0, "rotation": 90, "mirror": True},
-            "east": {"x": "west,o1", "y": 0},
-        },
+        "placements": {"west": {"x": 10.0, "y": 5.0, "rotation": 90, "mirror": True}, "east": {"x": "west,o1", "y": 0}},
         "nets": nets(
             ("west,o1", "a,o2"),
             ("a,o1", "b,o1"),

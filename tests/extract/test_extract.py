@@ -275,8 +275,7 @@ def test_guides_with_bends_are_strips_with_the_length_of_their_centreline(
 
 
 @pytest.mark.parametrize(
-    ("dent", "kind"),
-    [(1, "width"), (3, "width"), (200, "width"), (-1, "width"), (-3, "width"), (-100, "width")],
+    ("dent", "kind"), [(1, "width"), (3, "width"), (200, "width"), (-1, "width"), (-3, "width"), (-100, "width")]
 )
 def test_dents_and_protrusions_are_faults(dent: int, kind: str) -> None:
     defect = kdb.Region(kdb.Box(30_000, 225 - max(dent, 0), 30_010, 225 + max(-dent, 0)))

@@ -129,10 +129,7 @@ BAD = {
         ),
         "'T' has 295,203,600 shapes",
     ),
-    "far": (
-        stream(cell(b"TOP", rectangle(FAR - 1000, 0, FAR, 450))),
-        "'TOP' .*2,147,484 µm.*1,000,000",
-    ),
+    "far": (stream(cell(b"TOP", rectangle(FAR - 1000, 0, FAR, 450))), "'TOP' .*2,147,484 µm.*1,000,000"),
     "far_together": (
         stream(cell(b"A", BOX), cell(b"B", placed(b"A", 900_000_000)), cell(b"TOP", placed(b"B", 900_000_000))),
         "'TOP' .*1,800,001 µm",

@@ -79,11 +79,7 @@ def test_a_tapered_heater_is_as_long_as_its_part_of_constant_width(turns: int, t
 
 @pytest.mark.parametrize(
     "shape",
-    [
-        heater(taper=6_000),
-        kdb.Polygon(kdb.Box(-17_000, -1_000, LENGTH + 17_000, 1_000)),
-        heater().moved(0, 1_000),
-    ],
+    [heater(taper=6_000), kdb.Polygon(kdb.Box(-17_000, -1_000, LENGTH + 17_000, 1_000)), heater().moved(0, 1_000)],
     ids=["longer taper", "rectangle", "beside its guide"],
 )
 def test_a_heater_of_another_form_is_a_fault_at_its_place(shape: kdb.Polygon, tmp_path: Path) -> None:
