@@ -4,7 +4,6 @@ import pickle
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import copytree
 from typing import Any
 
 import pytest
@@ -14,28 +13,17 @@ from pydantic import BaseModel
 from optinc_pdk.cards import DEFAULT_PROCESS, CardError, Process, Quantity, load_process
 from optinc_pdk.cards.loader import components_folder
 
+from .conftest import refusal
+
 PROCESSES = sorted(path.parent.name for path in components_folder().glob("*/process.yml"))
 CARDS = sorted(components_folder().glob("*/devices/*.yml"))
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A copy of the default process for a test to modify."""
-    copytree(components_folder() / "soi220", tmp_path / "process")
-    return tmp_path / "process"
-
-
-def edit(folder: Path, file: str, old: str, new: str) -> None:
+def replace_text(folder: Path, file: str, old: str, new: str) -> None:
     path = folder / file
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
-
-
-def load_error(folder: Path) -> str:
-    with pytest.raises(CardError) as caught:
-        load_process(str(folder))
-    return str(caught.value)
 
 
 def quantities(value: Any) -> Iterator[Quantity]:
@@ -161,8 +149,8 @@ MMI = "devices/mmi2x2.yml"
 def test_invalid_cards_are_refused_with_file_key_and_fault(
     file: str, old: str, new: str, key: str, reason: str, folder: Path
 ) -> None:
-    edit(folder, file, old, new)
-    message = load_error(folder)
+    replace_text(folder, file, old, new)
+    message = refusal(folder)
     assert file in message
     assert key in message
     assert reason in message
@@ -173,17 +161,17 @@ def test_invalid_cards_are_refused_with_file_key_and_fault(
 def test_invalid_layers_are_refused(layers: str, folder: Path) -> None:
     head, _, tail = (folder / "process.yml").read_text().partition("layers:\n")
     (folder / "process.yml").write_text(f"{head}layers:{layers}\n{tail[tail.index('guide:') :]}")
-    assert re.search(r"process\.yml: key layers", load_error(folder))
+    assert re.search(r"process\.yml: key layers", refusal(folder))
 
 
 def test_a_missing_card_is_refused(folder: Path) -> None:
     (folder / "rules.yml").unlink()
-    assert "rules.yml: cannot be read" in load_error(folder)
+    assert "rules.yml: cannot be read" in refusal(folder)
 
 
 def test_a_card_under_another_devices_name_is_refused(folder: Path) -> None:
     (folder / "devices" / "other.yml").write_bytes((folder / "devices" / "pad.yml").read_bytes())
-    assert "other.yml: name is 'pad'" in load_error(folder)
+    assert "other.yml: name is 'pad'" in refusal(folder)
 
 
 def test_an_unknown_process_is_reported_with_the_known_ones() -> None:
@@ -232,15 +220,15 @@ SHARE = "share: {value: 0.029, source: heat}"
     ],
 )
 def test_invalid_imperfections_are_refused(folder: Path, old: str, new: str, key: str, reason: str) -> None:
-    edit(folder, "process.yml", old, new)
-    message = load_error(folder)
+    replace_text(folder, "process.yml", old, new)
+    message = refusal(folder)
     assert key in message and reason in message
 
 
 def test_oscillators_beyond_the_power_of_a_guide_are_refused(folder: Path) -> None:
     laser = "  laser_w: {value: 0.010, source: default}\n"
-    edit(folder, "process.yml", laser, laser + "  oscillator_w: {value: 0.2, source: default}\n")
-    message = load_error(folder)
+    replace_text(folder, "process.yml", laser, laser + "  oscillator_w: {value: 0.2, source: default}\n")
+    message = refusal(folder)
     assert "budget.oscillator_w: value 0.2 W is above noise.laser_max_w of 0.1 W; lower it" in message
 
 
@@ -272,7 +260,7 @@ QUANTUM_LIMIT = 1550.0 / 1239.842
 
 @pytest.mark.parametrize("value", [0.9999 * QUANTUM_LIMIT, 1.0001 * QUANTUM_LIMIT])
 def test_a_photodiode_gives_at_most_one_electron_for_a_photon(value: float, folder: Path) -> None:
-    edit(
+    replace_text(
         folder,
         "devices/photodiode.yml",
         "responsivity_a_per_w: {value: 0.7",
@@ -281,4 +269,4 @@ def test_a_photodiode_gives_at_most_one_electron_for_a_photon(value: float, fold
     if value < QUANTUM_LIMIT:
         assert load_process(str(folder)).device("photodiode").parameter("responsivity_a_per_w") == value
     else:
-        assert "responsivity_a_per_w: value 1.25028 is above 1.25, one electron for every photon" in load_error(folder)
+        assert "responsivity_a_per_w: value 1.25028 is above 1.25, one electron for every photon" in refusal(folder)
