@@ -8,7 +8,7 @@ import gdsfactory as gf
 
 from optinc_pdk.cells.devices import grating_coupler, mmi1x2, mmi2x2, modulator, phase_shifter, photodiode
 from optinc_pdk.cells.drawing import LIMIT_UM, add_corner_ports, add_optical, cell, check_count, place_cell
-from optinc_pdk.cells.guides import add_bent_guide, add_s_guide, add_straight_guide
+from optinc_pdk.cells.guides import add_bent_guide, add_s_guide, add_s_guides, add_straight_guide
 from optinc_pdk.cells.interferometers import half_pitches_um, mzi_positions
 from optinc_pdk.tech import active_process
 
@@ -63,18 +63,17 @@ def homodyne_mixer() -> gf.Component:
     process = active_process()
     f = mzi_positions(process)
     half, port = half_pitches_um(process)
-    upper, lower, high, low = 0.0, -2 * half, -half + port, -half - port
+    modes, ports = (0.0, -2 * half), (-half + port, -half - port)
+    upper, lower = modes
     trim = place_cell(c, phase_shifter(), (f.shifter, lower), rotation=180, mirror=True)
     before = f.first - f.bend
     add_straight_guide(c, 0.0, before, upper)
     add_straight_guide(c, f.shifter, before, lower)
-    add_s_guide(c, (before, upper), (f.first, high))
-    add_s_guide(c, (before, lower), (f.first, low))
+    add_s_guides(c, before, modes, f.first, ports)
     place_cell(c, mmi2x2(), (f.first, -half))
     # a straight behind these bends: directly after them, the bend of another cell would be too tight
     end = f.theta + float(process.floorplan.guide_space_um)
-    add_s_guide(c, (f.first + f.coupler, high), (end, upper))
-    add_s_guide(c, (f.first + f.coupler, low), (end, lower))
+    add_s_guides(c, f.first + f.coupler, ports, end, modes)
     add_corner_ports(c, 0.0, end, lower, upper)
     c.add_port(name="e1", port=trim["e1"])
     c.add_port(name="e2", port=trim["e2"])

@@ -338,6 +338,12 @@ def add_s_guide(c: gf.Component, start: tuple[float, float], end: tuple[float, f
     place_cell(c, s_guide(round(end[0] - start[0], 3), round(end[1] - start[1], 3)), start)
 
 
+def add_s_guides(c: gf.Component, x0: float, from_um: tuple[float, ...], x1: float, to_um: tuple[float, ...]) -> None:
+    """Add an S-bend guide from each y at ``x0`` to one at ``x1``, with its arcs at the start."""
+    for a, b in zip(from_um, to_um, strict=True):
+        add_s_guide(c, (x0, a), (x1, b))
+
+
 def add_s_guide_reversed(c: gf.Component, start: tuple[float, float], end: tuple[float, float]) -> None:
     """Add an S-bend guide as :func:`add_s_guide` does, but with its arcs at the end."""
     inside = s_guide(round(end[0] - start[0], 3), round(start[1] - end[1], 3))

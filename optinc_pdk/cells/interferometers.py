@@ -22,7 +22,7 @@ from optinc_pdk.cells.drawing import (
     check_length,
     place_cell,
 )
-from optinc_pdk.cells.guides import add_bent_guide, add_s_guide, add_s_guide_reversed, add_straight_guide
+from optinc_pdk.cells.guides import add_bent_guide, add_s_guide, add_s_guide_reversed, add_s_guides, add_straight_guide
 from optinc_pdk.errors import InputError
 from optinc_pdk.tech import active_process
 
@@ -127,26 +127,25 @@ def mzi_unit(stretch_um: float = 0.0) -> gf.Component:
     f = mzi_positions(process, check_length("stretch_um", stretch_um, 0.0, "mzi_unit"))
     half, port = half_pitches_um(process)
     heater, coupler = phase_shifter(), mmi2x2()
-    upper, lower, high, low = 0.0, -2 * half, -half + port, -half - port
+    modes, ports = (0.0, -2 * half), (-half + port, -half - port)
+    upper, lower = modes
     phi = place_cell(c, heater, (0.0, upper))
     before = f.first - f.bend
     add_straight_guide(c, 0.0, before, lower)
     add_straight_guide(c, f.shifter, before, upper)
-    add_s_guide(c, (before, upper), (f.first, high))
-    add_s_guide(c, (before, lower), (f.first, low))
+    add_s_guides(c, before, modes, f.first, ports)
     place_cell(c, coupler, (f.first, -half))
-    add_s_guide(c, (f.first + f.coupler, high), (f.theta, upper))
-    add_s_guide(c, (f.first + f.coupler, low), (f.theta, lower))
+    add_s_guides(c, f.first + f.coupler, ports, f.theta, modes)
     theta = place_cell(c, heater, (f.theta + f.shifter, upper), rotation=180, mirror=True)
     add_straight_guide(c, f.theta, f.theta + f.shifter, lower)
-    add_s_guide(c, (f.theta + f.shifter, upper), (f.second, high))
-    add_s_guide(c, (f.theta + f.shifter, lower), (f.second, low))
+    add_s_guides(c, f.theta + f.shifter, modes, f.second, ports)
     place_cell(c, coupler, (f.second, -half))
-    add_s_guide(c, (f.second + f.coupler, high), (f.end, upper))
-    add_s_guide(c, (f.second + f.coupler, low), (f.end, lower))
+    add_s_guides(c, f.second + f.coupler, ports, f.end, modes)
     add_corner_ports(c, 0.0, f.end, lower, upper)
-    for name, source in (("e1", phi["e1"]), ("e2", phi["e2"]), ("e3", theta["e1"]), ("e4", theta["e2"])):
-        c.add_port(name=name, port=source)
+    c.add_port(name="e1", port=phi["e1"])
+    c.add_port(name="e2", port=phi["e2"])
+    c.add_port(name="e3", port=theta["e1"])
+    c.add_port(name="e4", port=theta["e2"])
     return c
 
 
@@ -230,8 +229,7 @@ def attenuator() -> gf.Component:
     add_s_guide_reversed(c, (0.0, 0.0), (f.first, high))
     place_cell(c, absorber, (f.first, low), rotation=180)
     place_cell(c, coupler, (f.first, -half))
-    add_s_guide(c, (f.first + f.coupler, high), (f.theta, 0.0))
-    add_s_guide(c, (f.first + f.coupler, low), (f.theta, lower))
+    add_s_guides(c, f.first + f.coupler, (high, low), f.theta, (0.0, lower))
     theta = place_cell(c, phase_shifter(), (f.theta, 0.0))
     add_straight_guide(c, f.theta, f.theta + f.shifter, lower)
     add_s_guide_reversed(c, (f.theta + f.shifter, 0.0), (f.second, high))

@@ -94,7 +94,7 @@ class PlannedDie:
         height: Height of the die in µm.
         fit: Name of the die size in the process card that it fits, or ``not buildable``.
         left: x in µm at which the halves start.
-        rows: Arrangement of the pads, the same on both sides.
+        rows: Number of rows of pads, the same on both sides.
         depths: Height in µm of pads and channel on each side, with the keys of ``halves``.
         bus: Width of the ground bus in µm.
     """
@@ -106,7 +106,7 @@ class PlannedDie:
     height: float
     fit: str
     left: float
-    rows: PadRows
+    rows: int
     depths: dict[int, float]
     bus: float
 
@@ -261,15 +261,13 @@ def _pads_width(process: Process, groups: dict[int, list[DrivenDevice]]) -> floa
     return (math.ceil(max(map(len, groups.values())) / rows) + 1) * process.pad_pitch_um(rows)
 
 
-def _pad_depth(
-    process: Process, group: list[DrivenDevice], side: int, rows: PadRows, left: float, width: float
-) -> float:
+def _pad_depth(process: Process, group: list[DrivenDevice], side: int, rows: int, left: float, width: float) -> float:
     """Return the depth in µm of one side's pads and their channel, for content that starts at ``left``."""
     keepout = float(process.floorplan.keepout_um)
     drawn = signal_wires(process, group, side, 0.0)
     wires = [SignalWire(wire.label, ((snap(wire.x + left), 0.0),)) for wire in drawn]
     targets = pad_targets(process, wires, rows, keepout, width - keepout)
-    pads = float(process.pads.size_um) + (rows.rows - 1) * float(process.pads.pitch_um)
+    pads = float(process.pads.size_um) + (rows - 1) * float(process.pads.pitch_um)
     return channel_height(process, wires, targets) + pads
 
 
@@ -279,25 +277,14 @@ def _ground_pads_height(grounds: Sequence[str], process: Process) -> float:
     return (each - 1) * float(process.pads.pitch_um) + float(process.pads.size_um)
 
 
-@dataclass(frozen=True)
-class PadRows:
-    """Arrangement of pads along one edge of a die in parallel rows; wires to outer rows pass between the inner pads.
+def pad_rows(process: Process, count: int, width: float) -> Iterator[int]:
+    """Yield the numbers of rows in which ``count`` pads fit along an edge of ``width`` µm, in ascending order.
 
-    Attributes:
-        rows: Number of rows.
-        pitch: Distance between the columns of pads along the edge, in µm.
+    Wires to outer rows pass between the inner pads.
     """
-
-    rows: int
-    pitch: float
-
-
-def pad_rows(process: Process, count: int, width: float) -> Iterator[PadRows]:
-    """Yield the arrangements of ``count`` pads that fit along an edge of ``width`` µm, in ascending number of rows."""
     for rows in range(1, int(process.pads.rows_max) + 1):
-        pitch = process.pad_pitch_um(rows)
-        if math.ceil(count / rows) * pitch <= width:
-            yield PadRows(rows, pitch)
+        if math.ceil(count / rows) * process.pad_pitch_um(rows) <= width:
+            yield rows
 
 
 def channel_height(process: Process, wires: Sequence[SignalWire], targets: Sequence[float]) -> float:
@@ -307,21 +294,21 @@ def channel_height(process: Process, wires: Sequence[SignalWire], targets: Seque
     return (float(levels.max(initial=0)) + 2) * track
 
 
-def pad_targets(process: Process, wires: Sequence[SignalWire], rows: PadRows, left: float, right: float) -> list[float]:
+def pad_targets(process: Process, wires: Sequence[SignalWire], rows: int, left: float, right: float) -> list[float]:
     """Return the x in µm at which each wire enters the pads between ``left`` and ``right``; wires are in order of x.
 
     The columns of pads are as close to the x of their wires as possible, by least squares.
     """
-    groups = [wires[i : i + rows.rows] for i in range(0, len(wires), rows.rows)]
-    offsets = [_offset(process, row) for row in range(rows.rows)]
+    groups = [wires[i : i + rows] for i in range(0, len(wires), rows)]
+    offsets = [_offset(process, row) for row in range(rows)]
     targets = np.array([np.mean([w.x - offsets[row] for row, w in enumerate(group)]) for group in groups])
-    half = float(process.pads.size_um) / 2
-    centres = spaced_positions(targets, rows.pitch, left + half, right - half - (rows.pitch - 2 * half))
+    half, pitch = float(process.pads.size_um) / 2, process.pad_pitch_um(rows)
+    centres = spaced_positions(targets, pitch, left + half, right - half - (pitch - 2 * half))
     # offsets are rounded before the pitch is added: otherwise rounding could bring neighbours 1 nm closer; columns side
     # by side have equal offsets but for rounding errors, which must not decide how half a nanometre is rounded
-    apart = rows.pitch * np.arange(len(groups))
+    apart = pitch * np.arange(len(groups))
     centres = np.round(np.round(centres - apart, 9), 3) + apart
-    return [snap(float(centres[i // rows.rows]) + offsets[i % rows.rows]) for i in range(len(wires))]
+    return [snap(float(centres[i // rows]) + offsets[i % rows]) for i in range(len(wires))]
 
 
 def _offset(process: Process, row: int) -> float:
@@ -335,7 +322,7 @@ def fan_to_pads(
     process: Process,
     wires: Sequence[SignalWire],
     targets: Sequence[float],
-    rows: PadRows,
+    rows: int,
     outward: int,
     start: float,
 ) -> None:
@@ -352,7 +339,7 @@ def fan_to_pads(
     edge = start + outward * channel_height(process, wires, targets)
     for i, (wire, target, level) in enumerate(zip(wires, targets, levels.tolist(), strict=True)):
         y = snap(start + outward * (level + 1) * track)
-        row = i % rows.rows
+        row = i % rows
         centre = snap(target - _offset(process, row))
         pad = snap(edge + outward * (size / 2 + row * pitch))
         # two parts: the first repeats from column to column of a mesh, the second from pad to pad

@@ -15,7 +15,6 @@ from optinc_pdk.cells import CELLS
 from optinc_pdk.circuit import Circuit, CircuitBuilder, read_netlist, write_netlist
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.models import effective_index, net_transmission, sax_models, sax_netlist
-from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 from optinc_pdk.signoff.lvs.comparison import compare
 from optinc_pdk.signoff.lvs.klayout_comparer import compare_with_klayout
@@ -45,11 +44,6 @@ OUTER = {
     "ring_single_bend_coupler": ["c0,o1", "c0,o4"],
     "ring_double": ["c0,o1", "c0,o4", "c1,o4", "c1,o1"],
 }
-
-
-@pytest.fixture(autouse=True)
-def _pdk() -> None:
-    get_pdk().activate()
 
 
 def chip(name: str, turn: float = 0, **settings: object) -> gf.Component:
@@ -265,35 +259,6 @@ def test_a_ring_has_the_transmission_of_the_closed_formula(tmp_path: Path) -> No
     assert np.allclose(s, edge * bus * ring, rtol=0, atol=1e-9)
     # resonances lie within the band
     assert np.abs(s).min() < 0.95 * np.abs(s).max()
-
-
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("coupler", {"dx": 5.0}),
-        ("coupler", {"dy": 0.5}),
-        ("coupler", {"gap": 0.0}),
-        ("coupler", {"gap": 0.20005}),
-        ("coupler", {"bend": "bend_euler"}),
-        ("coupler", {"cross_section": "wire"}),
-        ("coupler_straight", {"length": 0.0}),
-        ("coupler_ring", {"bend": "bend_s"}),
-        ("coupler_ring", {"straight": "wire"}),
-        ("coupler_ring", {"length_extension": 5.0}),
-        ("coupler_ring_bend", {"radius": 8.0}),
-        ("coupler_ring_bend", {"coupling_angle_coverage": 150.0}),
-        ("coupler_ring_bend", {"coupling_angle_coverage": "all"}),
-        ("coupler_ring_bend", {"bend_output": "bend_euler"}),
-        ("ring_single_bend_coupler", {"bend": "bend_euler"}),
-        ("ring_single_bend_coupler", {"length_y": -1.0}),
-        ("ring_single", {"length_y": -1.0}),
-        ("ring_single", {"coupler_ring": "coupler"}),
-        ("ring_double", {"length_y": 0.0}),
-    ],
-)
-def test_arguments_that_cannot_be_drawn_are_refused(name: str, settings: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=name):
-        CELLS[name](**settings)
 
 
 def test_a_smaller_radius_is_drawn_on_request() -> None:

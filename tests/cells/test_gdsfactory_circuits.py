@@ -10,7 +10,6 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.extract import Extraction, extract
-from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 
 PROCESS = load_process()
@@ -21,11 +20,6 @@ EXACT_UM = 0.005
 # The rule of bends measures a bend directly behind a coupler together with it.
 STRAIGHT_UM = 3.0
 BENDS = ("bend_circular", "bend_euler")
-
-
-@pytest.fixture(autouse=True)
-def _pdk() -> None:
-    get_pdk().activate()
 
 
 def signed_off(component: gf.Component, folder: Path) -> Extraction:

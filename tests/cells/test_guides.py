@@ -1,7 +1,6 @@
 """Guides, wires and tapers with gdsfactory's arguments: shapes, lengths, ``info``, and arguments that are refused."""
 
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,12 @@ import pytest
 from optinc_pdk.cards import load_process
 from optinc_pdk.cells import CELLS
 from optinc_pdk.extract import extract
-from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 
 PROCESS = load_process()
 RADIUS_UM, WIDTH_UM = float(PROCESS.guide.radius_um), float(PROCESS.guide.width_um)
 # Sides are rounded to the grid; the length of a guide is the mean of both.
 EXACT_UM = 0.005
-
-
-@pytest.fixture(autouse=True)
-def _pdk() -> None:
-    get_pdk().activate()
 
 
 GUIDES: list[tuple[str, dict[str, Any]]] = [
@@ -126,43 +119,6 @@ def test_a_straight_under_a_heater_is_as_long_as_asked_for() -> None:
     assert [instance.cell.function_name for instance in cell.insts] == ["phase_shifter"]
 
 
-CORE, SLAB = (PROCESS.layers[name].gds for name in ("core", "slab"))
-TWO_STRIPS = partial(
-    gf.cross_section.cross_section, width=0.45, layer=CORE, cladding_layers=(SLAB,), cladding_offsets=(2.0,)
-)
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "message"),
-    [
-        ("straight", {"width": 0.451}, "width is 0.451 µm, .* even number of nm"),
-        ("straight", {"npoints": 1}, "npoints is 1, .* 2 to"),
-        ("straight", {"cross_section": TWO_STRIPS}, "not one centred strip"),
-        ("bend_circular", {"radius": RADIUS_UM - 1}, rf"radius is {RADIUS_UM - 1:.3f} µm.* {RADIUS_UM} µm"),
-        ("bend_circular", {"angle": 45}, "angle is 45; .* 90, 180, -90 or -180"),
-        ("bend_circular", {"npoints": 50, "angular_step": 1.0}, "npoints is 50 and angular_step is 1.0; give one"),
-        ("bend_circular", {"angular_step": 0.0}, "angular_step is 0.0°, outside"),
-        ("bend_circular", {"cross_section": "wire"}, "radius is None, .* has no radius"),
-        ("bend_euler", {"p": 1.5}, "p is 1.5, outside 0 to 1"),
-        ("bend_euler", {"with_arc_floorplan": True}, rf"smallest radius of curvature is .*{RADIUS_UM} µm"),
-        ("bend_s", {"size": (15.0, 25.0)}, rf"bend radius is 7\.500 µm.* {RADIUS_UM} µm"),
-        ("bend_s", {"size": 15.0}, r"size is 15\.0, not two lengths"),
-        ("bend_s", {"size": (0.0, 5.0)}, r"size\[0\] is 0\.0 µm"),
-        ("bend_s", {"size": (40.0, 5.0003)}, r"size\[1\] is 5\.0003 µm, off the 1 nm grid"),
-        ("mmi1x2", {"cross_section": "wire"}, "is 4.0 µm wide on layer metal; .* 0.45 µm on layer core"),
-        ("mmi2x2", {"cross_section": {"cross_section": "strip", "settings": {"width": 0.5}}}, "is 0.5 µm wide"),
-        ("grating_coupler", {"cross_section": "wire"}, "layer metal"),
-        ("straight_heater_metal", {"length": 20.0}, "length is 20.0 µm, outside 25.0"),
-        ("pad", {"size": (80.0,)}, r"size is \(80\.0,\), not a width and a height"),
-    ],
-)
-def test_arguments_that_cannot_be_drawn_are_refused(name: str, arguments: dict[str, Any], message: str) -> None:
-    before = gf.kcl.layout.cells()
-    with pytest.raises(ValueError, match=rf"^{name}: .*{message}"):
-        CELLS[name](**arguments)
-    assert gf.kcl.layout.cells() == before
-
-
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [("bend_circular", {"radius": 5.0}), ("bend_euler", {"radius": 5.0}), ("bend_s", {"size": (15.0, 25.0)})],
@@ -178,19 +134,3 @@ def test_a_tighter_bend_is_drawn_on_request_and_reported_by_drc(
     c.write_gds(path, with_metadata=False)
     found = run_drc(path, PROCESS.rules, PROCESS.gds_layers)
     assert next(rule for rule in found.rules if rule.id == "core.bend_radius").violations > 0
-
-
-def test_names_list_the_arguments_that_differ_from_their_defaults() -> None:
-    assert CELLS["straight"]().name == "straight"
-    assert CELLS["straight"](length=10).name == "straight"
-    assert CELLS["straight"](length=20.5).name == "straight_L20p5"
-    long = CELLS["bend_euler"](radius=123.456, angle=180, p=0.25, npoints=400, allow_min_radius_violation=True)
-    assert len(long.name) == 32
-
-
-def test_names_of_other_cells_are_not_shortened() -> None:
-    @gf.cell
-    def a_cell_of_another_pdk(first_parameter_of_the_cell: float = 1.0) -> gf.Component:
-        return gf.Component()
-
-    assert len(a_cell_of_another_pdk(first_parameter_of_the_cell=1.23456).name) > 32

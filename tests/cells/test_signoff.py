@@ -1,6 +1,5 @@
 """Every cell passes DRC, with guides at its ports as on a chip, and is extracted without faults."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import gdsfactory as gf
@@ -36,12 +35,6 @@ SECOND = (
     "taper",
 )
 DRAWN = [(PROCESS.name, name) for name in cells_of(PROCESS)] + [("soi220_two_metal", name) for name in SECOND]
-
-
-@pytest.fixture(autouse=True)
-def _default_again() -> Iterator[None]:
-    yield
-    get_pdk().activate()
 
 
 def with_guides(name: str, guide: str = "straight", process: Process = PROCESS) -> gf.Component:
@@ -83,7 +76,6 @@ def test_a_cell_is_extracted_without_faults(process: str, name: str, tmp_path: P
 
 
 def test_coupled_guides_without_their_marker_layer_violate_the_spacing_rule(tmp_path: Path) -> None:
-    get_pdk().activate()
     c = with_guides("directional_coupler").dup()
     c.flatten()
     c.shapes(c.kcl.layer(*PROCESS.gds_layers["coupled"])).clear()

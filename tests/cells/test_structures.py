@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from typing import Any
 
 import gdsfactory as gf
 import klayout.db as kdb
@@ -17,11 +16,6 @@ from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 
 PROCESS = load_process()
-
-
-@pytest.fixture(autouse=True)
-def _pdk() -> None:
-    get_pdk().activate()
 
 
 def extracted(cell: gf.Component, folder: Path) -> Extraction:
@@ -211,13 +205,6 @@ def test_a_die_frame_has_the_given_size_and_name() -> None:
     assert CELLS["die_frame"]().dbbox() == kdb.DBox(0, 0, 11470, 4900)
 
 
-def test_long_parameters_give_short_and_distinct_names() -> None:
-    names = {CELLS["die_frame"](name="n" * 30 + end).name for end in ("a", "b")}
-    names |= {CELLS["cutback"](lengths=(2000.0, 4000.0, 8000.0, last)).name for last in (16000.0, 16001.0)}
-    assert len(names) == 4
-    assert max(map(len, names)) <= 32
-
-
 def test_a_bump_is_an_octagon_on_its_landing_and_passes_drc(tmp_path: Path) -> None:
     process = load_process("soi220_flipchip")
     get_pdk("soi220_flipchip").activate()
@@ -242,57 +229,3 @@ def test_a_pdk_has_only_the_cells_whose_cards_its_process_has() -> None:
     assert "bump" not in get_pdk().cells
     assert "bump" in get_pdk("soi220_flipchip").cells
     assert {*CELLS, *ALIASES} == set(get_pdk("soi220_flipchip").cells)
-
-
-BAD = (float("nan"), float("inf"), -1.0, 0.00005, 2e6, True, "9")
-
-
-@pytest.mark.parametrize("value", BAD)
-@pytest.mark.parametrize(
-    ("cell", "parameter", "arguments"),
-    [
-        ("heater_test", "length_um", lambda bad: {"length_um": bad}),
-        ("die_frame", "width_um", lambda bad: {"width_um": bad}),
-        ("die_frame", "height_um", lambda bad: {"height_um": bad}),
-        ("cutback", r"lengths\[1\]", lambda bad: {"lengths": (2000.0, bad)}),
-        ("fibre_array", "count", lambda bad: {"count": bad}),
-        ("mesh", "modes", lambda bad: {"modes": bad}),
-        ("mesh_column", "modes", lambda bad: {"modes": bad}),
-        ("mesh_column", "column", lambda bad: {"modes": 5, "column": bad}),
-        ("splitter_tree", "leaves", lambda bad: {"leaves": bad}),
-    ],
-)
-def test_numbers_that_are_not_valid_raise_before_anything_is_drawn(
-    cell: str, parameter: str, arguments: Any, value: Any
-) -> None:
-    before = gf.kcl.layout.cells()
-    with pytest.raises(ValueError, match=rf"^{cell}: {parameter} is "):
-        CELLS[cell](**arguments(value))
-    assert gf.kcl.layout.cells() == before
-
-
-@pytest.mark.parametrize(
-    ("cell", "arguments", "values"),
-    [
-        ("mesh", {"modes": 1}, "modes is 1, .* 2 to"),
-        ("mesh", {"modes": 10**6}, "modes is 1000000, .* 2 to"),
-        ("mesh_column", {"modes": 4, "column": 4}, "column is 4, .* 0 to 3"),
-        ("splitter_tree", {"leaves": 6}, "leaves is 6;.* 2, 4, 8"),
-        ("splitter_tree", {"leaves": 2**20}, "leaves is 1048576, .* 2 to"),
-        ("fibre_array", {"count": 2}, "count is 2, .* 3 to"),
-        ("fibre_array", {"count": 10**9}, "count is 1000000000, .* 3 to"),
-        ("heater_test", {"length_um": 50.0}, "length_um is 50.0 µm, .* 88.0 to"),
-        ("cutback", {"lengths": (2000.0,)}, r"lengths is \(2000\.0,\);"),
-        ("cutback", {"lengths": "long"}, "lengths is 'long';"),
-        ("cutback", {"lengths": (500.0, 20_000.0)}, "lengths has 500.0 µm,.* µm"),
-        ("die_frame", {"name": "../evil"}, "name is .*/evil';.* 32 "),
-        ("die_frame", {"name": "n" * 33}, "name is 'n{33}';.* 32 "),
-        ("die_frame", {"name": ""}, "name is '';.* 32 "),
-        ("die_frame", {"name": 7}, "name is 7;.* 32 "),
-    ],
-)
-def test_parameters_out_of_range_raise(cell: str, arguments: dict[str, Any], values: str) -> None:
-    before = gf.kcl.layout.cells()
-    with pytest.raises(ValueError, match=rf"^{cell}: {values}"):
-        CELLS[cell](**arguments)
-    assert gf.kcl.layout.cells() == before

@@ -13,9 +13,14 @@ import pytest
 
 from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.assemble.layer_parts import add_linear_block
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import Circuit, NetlistError
 from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network
+from optinc_pdk.layout.canvas import fibre_row_pitch
+from optinc_pdk.networks import carry_chain
 
+MakeProcess = Callable[[str, float], Process]
 BLOCKS = ((2, 3, 2), (2, 2))
 NETWORKS = {
     "blocks, wires": ("soi220", *BLOCKS),
@@ -173,3 +178,23 @@ def test_bundles_keep_their_distance_from_terminated_modes(built: Callable[..., 
     dark = built("soi220_two_metal", (2, 5, 3, 2), (2, 3, 2))
     assert dark.differences() == []
     assert dark.rules_broken(("core",)) == {}
+
+
+@pytest.mark.full(every=3)
+@pytest.mark.parametrize("base", ["soi220", "soi220_two_metal"])
+@pytest.mark.parametrize("radius_um", [20.0, 80.0, 200.0])
+def test_a_chip_with_large_bends_passes(
+    base: str, radius_um: float, process_with: MakeProcess, written: Callable[..., Any]
+) -> None:
+    """Lengths in cells, floorplans and rules follow from the radius."""
+    process = process_with(base, radius_um)
+    chip = written(process, *lay_out_network(carry_chain(Averaging(2, 2, 1)), process, "c"))
+    errors = {rule.id for rule in process.rules if rule.severity == "error"}
+    assert chip.rules_broken().keys() & errors == set()
+    assert chip.differences() == []
+
+
+def test_rows_lie_at_multiples_of_the_fibre_pitch(process_with: MakeProcess) -> None:
+    pitch = float(load_process().floorplan.fibre_pitch_um)
+    assert fibre_row_pitch(load_process()) == pitch
+    assert fibre_row_pitch(process_with("soi220", 80.0)) == 3 * pitch

@@ -19,7 +19,7 @@ from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network, to_layout,
 from optinc_pdk.layout.canvas import Canvas, CellFrames
 from optinc_pdk.layout.chip_layout import PlacementView
 from optinc_pdk.layout.heater_wiring import SignalWire, full_current_a, stretch_um, trunk_width
-from optinc_pdk.layout.perimeter import PadRows, pad_rows, pad_targets
+from optinc_pdk.layout.perimeter import pad_rows, pad_targets
 
 STRETCH = 78.0
 
@@ -139,19 +139,19 @@ def test_pads_are_in_the_fewest_rows_that_fit() -> None:
     process = load_process()
     size, pitch = float(process.pads.size_um), float(process.pads.pitch_um)
     for count in (1, 10, 100):
-        arrangement = next(pad_rows(process, count, 1e6))
-        assert arrangement.rows == 1 and arrangement.pitch >= max(size, pitch)
+        assert next(pad_rows(process, count, 1e6)) == 1
+    assert process.pad_pitch_um(1) >= max(size, pitch)
     deepest = int(process.pads.rows_max)
     depths = []
     for width in range(100, 12_000, 50):
         offered = list(pad_rows(process, 100, width))
-        depths.append(min((arrangement.rows for arrangement in offered), default=deepest + 1))
-        assert [arrangement.rows for arrangement in offered] == list(range(depths[-1], deepest + 1))
-        for arrangement in offered:
-            assert -(-100 // arrangement.rows) * arrangement.pitch <= width
+        depths.append(min(offered, default=deepest + 1))
+        assert offered == list(range(depths[-1], deepest + 1))
+        for rows in offered:
+            assert -(-100 // rows) * process.pad_pitch_um(rows) <= width
             # outer rows' wires pass between the inner pads
-            wires = (arrangement.rows - 1) * float(process.metal.wire_width_um + process.metal.space_um)
-            assert arrangement.pitch - size - wires >= float(process.metal.space_um) - 1e-9
+            wires = (rows - 1) * float(process.metal.wire_width_um + process.metal.space_um)
+            assert process.pad_pitch_um(rows) - size - wires >= float(process.metal.space_um) - 1e-9
     assert depths == sorted(depths, reverse=True)
     assert set(depths) == set(range(1, deepest + 2))
 
@@ -164,7 +164,7 @@ def test_pads_of_a_row_keep_their_pitch_to_the_nanometre() -> None:
         # on the grid, so that means of columns side by side often end in half a nanometre
         places = np.sort(rng.integers(200_000, 2_000_000, 40)) / 1e3
         wires = [SignalWire(f"w{i}", ((x, 0.0),)) for i, x in enumerate(places.tolist())]
-        targets = pad_targets(process, wires, PadRows(2, process.pad_pitch_um(2)), 100.0, 2900.0)
+        targets = pad_targets(process, wires, 2, 100.0, 2900.0)
         for row in (0, 1):
             assert np.diff([round(x * 1e3) for x in targets[row::2]]).min() >= pitch
 

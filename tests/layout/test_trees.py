@@ -1,20 +1,27 @@
-"""Trees of 1 to 12 leaves in one layout: all paths of a tree have equal length, also after extraction."""
+"""Trees of splitters: all paths of a tree have equal length, also after extraction, and trees of unequal depth."""
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from optinc_pdk.assemble.component_library import device_types
 from optinc_pdk.assemble.splitter_trees import add_tree
+from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import Circuit, CircuitBuilder
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
-from optinc_pdk.layout import ChipLayout, to_layout, write_gds
+from optinc_pdk.layout import ChipLayout, lay_out_network, to_layout, write_gds
 from optinc_pdk.layout.canvas import Canvas, CellFrames, Point
 from optinc_pdk.layout.chip_layout import PlacementView
 from optinc_pdk.layout.trees import TreePlacer
+from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 from optinc_pdk.signoff.lvs.comparison import compare
@@ -122,3 +129,39 @@ def test_leaves_too_close_for_meanders_are_refused() -> None:
     placer = TreePlacer(Canvas(CellFrames()), netlist, process, 0.0, +1)
     with pytest.raises(InputError, match=r"\b35 µm.*µm"):
         placer.match_lengths([netlist.partner["t5_root,o1"]], close)
+
+
+# open branches at the leaves and in chains between symbols, one and several groups, one server
+CASES = [
+    (Averaging(8, 3, 1), "soi220"),
+    (Averaging(8, 5, 2), "soi220_flipchip"),
+    (Averaging(4, 1, 1), "soi220_two_metal"),
+]
+
+
+def drawn(task: Averaging, process: Process) -> tuple[Circuit, ChipLayout]:
+    rng = np.random.default_rng(0)
+    layers = tuple(Layer(rng.normal(size=(b, a)), np.zeros(b)) for a, b in pairwise((task.groups, 2, task.symbols)))
+    return lay_out_network(AveragingNetwork(layers, task, ()), process, "groups")
+
+
+@pytest.mark.full(every=3)
+@pytest.mark.parametrize(("task", "process"), CASES, ids=[name for _, name in CASES])
+def test_groups_keep_every_rule_and_match_after_extraction(
+    task: Averaging, process: str, process_of: Callable[..., Any], written: Callable[..., Any]
+) -> None:
+    card = process_of(process)
+    chip = written(card, *drawn(task, card))
+    assert chip.rules_broken() == {}
+    # paths of equal length to the root of a tree included
+    assert chip.differences() == []
+
+
+def test_open_branches_take_no_row_of_fibres(process_of: Callable[..., Any]) -> None:
+    task = Averaging(8, 3, 1)
+    process = process_of("soi220")
+    _, chip = drawn(task, process)
+    pitch = float(process.floorplan.fibre_pitch_um)
+    heights = [place.y for name, place in chip.canvas.placed.items() if name.startswith("fibre_in_")]
+    assert len(heights) == task.servers * task.symbols
+    assert max(heights) - min(heights) == pytest.approx((len(heights) - 1) * pitch)

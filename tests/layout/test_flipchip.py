@@ -1,17 +1,24 @@
-"""Flip-chip wiring: a bump on every contact, one ground per strip, and LVS reports mutants."""
+"""Flip-chip dies: bumps on every contact, one ground a strip, rows of strips, and edge couplers at the edges."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations, pairwise
 from typing import Any
 
 import klayout.db as kdb
 import numpy as np
 import pytest
 
+from optinc_pdk.arrays import Floats
+from optinc_pdk.assemble import mesh_chip, strip_names
+from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Circuit, flatten
 from optinc_pdk.errors import InputError
-from optinc_pdk.layout.canvas import Canvas, CellFrames
+from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network
+from optinc_pdk.layout.canvas import Box, Canvas, CellFrames
 from optinc_pdk.layout.chip_layout import PlacementView
 from optinc_pdk.layout.flipchip import bump_wiring
 from optinc_pdk.layout.strips import StripBuilder
@@ -162,3 +169,138 @@ def test_strip_without_a_ground_pad_is_refused(built: Callable[..., Any], proces
     strip = StripBuilder(netlist, process, "l0", ["l0"], CellFrames()).build()
     with pytest.raises(InputError, match="'l0'"):
         bump_wiring(strip, netlist, process, [])
+
+
+FLIPCHIP = "soi220_flipchip"
+
+
+def strip_boxes(circuit: Circuit, chip: ChipLayout) -> dict[str, Box]:
+    """Bounding box of the instances of each strip, and of the carrier."""
+    names = strip_names(circuit.sections)
+    boxes: dict[str, Box] = {}
+    for instance, (section, _, _) in zip(circuit.instances, circuit.grid.tolist(), strict=True):
+        if instance not in chip.canvas.placed:
+            continue
+        box, name = chip.canvas.instance_box(instance), names.get(circuit.sections[section], "carrier")
+        old = boxes.get(name, box)
+        boxes[name] = (min(old[0], box[0]), min(old[1], box[1]), max(old[2], box[2]), max(old[3], box[3]))
+    return boxes
+
+
+@pytest.mark.parametrize("width", [2600, 4000, 6000, 12000])
+@pytest.mark.parametrize("height", [1300, 3000, 6000])
+def test_strips_keep_the_fibre_pitch_and_their_order(
+    width: float, height: float, process_of: Callable[..., Any], network: Callable[..., Any]
+) -> None:
+    process = process_of(FLIPCHIP, (width, height))
+    circuit, chip = lay_out_network(network((2, 3, 4, 2), (2, 2, 2)), process, "chip")
+    boxes = strip_boxes(circuit, chip)
+    assert chip.fit == ("multi-die" if len(chip.dies) > 1 else process.dies[-1].fit)
+    assert [name for strips in chip.strips for name in strips] == [n for n in boxes if n != "carrier"]
+    gap = float(process.floorplan.fibre_pitch_um)
+    for a, b in combinations(boxes.values(), 2):
+        apart = max(a[0] - b[2], b[0] - a[2], a[1] - b[3], b[1] - a[3])
+        assert apart >= gap - 1e-6
+    # within a row from left to right, rows from top to bottom, then the next die
+    order = [boxes[name] for name in ("carrier", *(name for strips in chip.strips for name in strips))]
+    for a, b in pairwise(order):
+        assert b[0] > a[2] or b[3] < a[1]
+    assert all(right - left <= width and top - low <= height for left, low, right, top in chip.dies)
+
+
+def test_a_mesh_is_folded_where_it_is_wider_than_the_largest_die(process_of: Callable[..., Any]) -> None:
+    def chip(width: float, height: float = 20_000.0) -> ChipLayout:
+        process = process_of(FLIPCHIP, (width, height))
+        return floorplan(mesh_chip(8, process, "mesh"), process)
+
+    # without its wiring the mesh in one row would fit into 4300 µm
+    wide, narrow = chip(6000), chip(4300)
+    assert [each.fit for each in (wide, narrow)] == ["fits one reticle"] * 2
+    assert wide.width_um > 4300 > narrow.width_um
+    assert wide.height_um < narrow.height_um
+    # a mesh whose single row is too high is not folded, and is called not buildable
+    low = chip(4300, 800.0)
+    assert (low.fit, low.height_um) == ("not buildable", wide.height_um)
+
+
+def test_mesh_takes_the_fewest_rows_that_fit(process_of: Callable[..., Any]) -> None:
+    heights = []
+    for width in (9000, 5000, 3400):
+        process = process_of(FLIPCHIP, (width, 20_000.0))
+        chip = floorplan(mesh_chip(16, process, "mesh"), process)
+        assert chip.fit == "fits one reticle"
+        heights.append(chip.height_um)
+    assert heights == sorted(set(heights))
+
+
+EDGES = "soi220_fast"
+CHIPS: dict[str, dict[str, Any]] = {
+    "one block": {"widths": (1, 4, 1)},
+    "blocks": {"widths": (2, 4, 2), "blocks": (2, 2)},
+    "several dies": {"widths": (2, 3, 4, 2), "die": (9_000.0, 1_600.0)},
+    "one server": {"widths": (1, 2, 1), "servers": 1},
+}
+
+
+def tips(chip: ChipLayout, process: Process) -> Floats:
+    """(n, 4) die, side (-1 left, +1 right), distance from that side and y of the tips of all fibres, in µm."""
+    found = []
+    for name, placed in chip.canvas.placed.items():
+        if placed.component == process.fibres.coupler:
+            at = chip.canvas.port(f"{name},o2")
+            die = next(i for i, (left, _, right, _) in enumerate(chip.dies) if left <= at.x <= right)
+            left, _, right, _ = chip.dies[die]
+            side = {180: -1, 0: 1}[at.angle]
+            found.append((die, side, at.x - left if side < 0 else right - at.x, at.y))
+    return np.array(found)
+
+
+@pytest.mark.full(every=3)
+@pytest.mark.parametrize("chip", CHIPS.values(), ids=CHIPS)
+def test_tips_are_at_the_edges_at_the_fibre_pitch_and_the_chip_passes(
+    chip: dict[str, Any], built: Callable[..., Any]
+) -> None:
+    made = built(EDGES, **chip)
+    found = tips(made.chip, made.process)
+    assert len(found) == len(flatten(made.circuit).instances_of("edge_coupler")) > 0
+    assert len(flatten(made.circuit).instances_of("grating_coupler")) == 0
+    assert np.abs(found[:, 2] - float(made.process.fibres.facet_um)).max() < 1e-6
+    arrays = defaultdict(list)
+    for die, side, _, y in found.tolist():
+        arrays[die, side].append(y)
+    pitch = float(made.process.floorplan.fibre_pitch_um)
+    assert all(np.diff(sorted(ys)).min(initial=pitch) >= pitch - 1e-6 for ys in arrays.values())
+    # dies of a size that is not offered are only a warning
+    assert made.rules_broken().keys() <= {"chip.size"}
+    assert made.differences() == []
+
+
+def test_chips_of_several_dies_have_tips_on_every_die(built: Callable[..., Any]) -> None:
+    made = built(EDGES, **CHIPS["several dies"])
+    assert len(made.chip.dies) > 1
+    assert set(tips(made.chip, made.process)[:, 0].tolist()) == set(range(len(made.chip.dies)))
+
+
+def test_only_the_couplers_differ_from_a_chip_with_gratings(
+    network: Callable[..., Any], process_of: Callable[..., Any]
+) -> None:
+    edges = process_of(EDGES)
+    fibres = edges.fibres.model_copy(update={"coupler": "grating_coupler"})
+    gratings = edges.model_copy(update={"fibres": fibres})
+    one, two = (lay_out_network(network((2, 3, 2)), process, "chip")[0] for process in (edges, gratings))
+    assert (one.instances, one.ports, one.nets.tolist()) == (two.instances, two.ports, two.nets.tolist())
+    flat = [flatten(circuit) for circuit in (one, two)]
+    kinds = [
+        circuit.instances_of(name) for circuit, name in zip(flat, ("edge_coupler", "grating_coupler"), strict=True)
+    ]
+    assert kinds[0].tolist() == kinds[1].tolist() != []
+
+
+def test_a_mesh_has_edge_couplers_too(process_of: Callable[..., Any], written: Callable[..., Any]) -> None:
+    process = process_of(EDGES)
+    circuit = mesh_chip(5, process, "mesh")
+    made = written(process, circuit, floorplan(circuit, process))
+    found = tips(made.chip, process)
+    assert sorted(found[:, 1].tolist()) == [-1] * 5 + [1] * 5
+    assert made.rules_broken() == {}
+    assert made.differences() == []
