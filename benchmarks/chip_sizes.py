@@ -13,10 +13,10 @@ from studies import blocks, write_study
 
 import optinc_pdk.networks
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.budgets.chip_size import NetworkSize, onn_size, paper_sizes
 from optinc_pdk.cards import load_process
 from optinc_pdk.networks import AveragingNetwork
-from optinc_pdk.report.chip_size import NetworkSize, onn_size, paper_sizes
-from optinc_pdk.report.chip_size_table import size_markdown
+from optinc_pdk.report.tables import size_markdown
 
 FOLDER = Path(optinc_pdk.networks.__file__).with_name("bundled")
 NETWORKS = [FOLDER / f"average_8bit_4servers{kind}.npz" for kind in ("", "_relu", "_robust", "_unary")]

@@ -24,11 +24,11 @@ from typing import Any
 from studies import read_data, write_study
 
 from optinc_pdk.cards import load_process, with_link
+from optinc_pdk.io.formatting import format_si
 from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.networks import AveragingNetwork, bundled_weights
 from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline import building
-from optinc_pdk.report.formatting import format_si
 from optinc_pdk.studies import imperfections, read_chip
 from optinc_pdk.studies.chip_checks import WordCheck
 from optinc_pdk.studies.drift.drift_picture import DriftTrack, drift_png

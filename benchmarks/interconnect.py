@@ -42,11 +42,11 @@ from optinc_collective.interconnect.training_time import compute_time
 from optinc_collective.interconnect.workloads import Workload, llama, resnet50
 from optinc_pdk.cards import Receivers, load_process
 from optinc_pdk.errors import InputError
+from optinc_pdk.io.formatting import format_short, format_si
 from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.networks.weight_files import NETWORKS
 from optinc_pdk.options import BUDGETS, BuildOptions
 from optinc_pdk.pipeline.building import build
-from optinc_pdk.report.formatting import format_short, format_si
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering

@@ -25,7 +25,7 @@ from matrices import build
 from matrix_peers import PEERS
 from studies import write_study
 
-from optinc_pdk.report.formatting import format_si
+from optinc_pdk.io.formatting import format_si
 
 RUNNER = Path(__file__).with_name("matrix_peers.py")
 MODES = (8, 16, 32, 64)

@@ -21,10 +21,10 @@ from studies import read_data, write_study
 
 from optinc_pdk.cards import Link, Receivers, load_process
 from optinc_pdk.drive import RangeError
+from optinc_pdk.io.formatting import format_si
 from optinc_pdk.networks import AveragingNetwork, bundled_weights
 from optinc_pdk.options import BUDGETS, BuildOptions
 from optinc_pdk.pipeline import building
-from optinc_pdk.report.formatting import format_si
 from optinc_pdk.studies import imperfections, read_chip
 from optinc_pdk.studies.chip_checks import AFTER, BEFORE, DRIFTED, WordCheck
 from optinc_pdk.studies.montecarlo.study import YieldStudy, sample_seed

@@ -16,10 +16,10 @@ import numpy as np
 from studies import blocks, write_study
 
 from optinc_pdk.cards import load_process
+from optinc_pdk.io.formatting import format_si
 from optinc_pdk.networks import AveragingNetwork, bundled_weights
 from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline import building
-from optinc_pdk.report.formatting import format_si
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs, oscillator_powers
 from optinc_pdk.simulate import scattering

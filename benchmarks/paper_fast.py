@@ -25,11 +25,11 @@ from rich.progress import Progress
 from studies import blocks, write_study
 
 from optinc_pdk.arrays import Floats
+from optinc_pdk.budgets.light_budget import detection_losses
 from optinc_pdk.cards import load_process
+from optinc_pdk.io.formatting import format_si
 from optinc_pdk.networks import AveragingNetwork, factorise, linked_network
 from optinc_pdk.networks.conditioning import least_gains
-from optinc_pdk.report.detection_loss import detection_losses
-from optinc_pdk.report.formatting import format_si
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.studies import Imperfections, imperfections
 

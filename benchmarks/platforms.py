@@ -21,15 +21,15 @@ import yaml
 from studies import blocks, write_study
 
 from optinc_pdk import get_pdk
+from optinc_pdk.budgets.light_budget import mzi_loss_db
 from optinc_pdk.cards import Process, Receivers, load_process
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.cells.golden_files import write_golden
+from optinc_pdk.io.formatting import format_si
 from optinc_pdk.models.registry import device_s
 from optinc_pdk.networks import AveragingNetwork, bundled_weights
 from optinc_pdk.options import BUDGETS, BuildOptions
 from optinc_pdk.pipeline import building
-from optinc_pdk.report.chip_size import mzi_loss_db
-from optinc_pdk.report.formatting import format_si
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering

@@ -19,10 +19,10 @@ from typing import Any
 from studies import read_data, write_study
 
 from optinc_pdk.cards import Link, Receivers, load_process
+from optinc_pdk.io.formatting import format_si
 from optinc_pdk.networks import AveragingNetwork, bundled_weights
 from optinc_pdk.options import BUDGETS, BuildOptions
 from optinc_pdk.pipeline import building
-from optinc_pdk.report.formatting import format_si
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import scattering

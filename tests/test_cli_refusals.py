@@ -10,10 +10,10 @@ import pytest
 
 from optinc_pdk.cli import main
 from optinc_pdk.errors import InputError
+from optinc_pdk.io.formatting import format_percent
 from optinc_pdk.layout.chip_layout import OversizeError
 from optinc_pdk.networks import GeneralNetwork, check_data
 from optinc_pdk.pipeline.tasks.matrix_task import MatrixTask
-from optinc_pdk.report.formatting import format_percent
 
 
 @pytest.fixture

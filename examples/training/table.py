@@ -22,7 +22,7 @@ from studies import blocks, write_study
 from train import INTERRUPTED, OUT
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.report.formatting import format_si
+from optinc_pdk.io.formatting import format_si
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 MAIN = ("ring", "optinc-16", "optinc-8", "optinc-8-unbiased", "optinc-imperfect", "optinc-table2")

@@ -93,7 +93,7 @@ def end_build(result: Build, as_json: bool) -> NoReturn:
     if as_json:
         print(result.report.to_json(), end="")
     else:
-        from optinc_pdk.report.terminal_tables import summary_table
+        from optinc_pdk.report.summary import summary_table
 
         print_table(summary_table(result.report))
         sys.stdout.flush()

@@ -65,7 +65,8 @@ def check(
 
 def _check_words(target: WordTarget, files: ChipFiles, card: Process, path: Path, as_json: bool) -> None:
     """Read the words of a chip, and end with the exit code."""
-    from optinc_pdk.report.build_numbers import function_basis, function_findings, function_numbers
+    from optinc_pdk.report.build_numbers import function_numbers
+    from optinc_pdk.report.findings import function_basis, function_findings
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
     from optinc_pdk.signoff.function import check_function, write_function
 
@@ -101,9 +102,10 @@ def _check_network(source: CheckedNetwork, files: ChipFiles, card: Process, path
     """Send data through the chip of a general network, and end with the exit code."""
     from optinc_pdk.networks import factorise
     from optinc_pdk.pipeline.tasks.general_task import check_network, write_network
-    from optinc_pdk.report.network_numbers import network_findings, network_numbers
+    from optinc_pdk.report.build_numbers import network_numbers
+    from optinc_pdk.report.findings import network_findings
     from optinc_pdk.report.schema import NetworkNumbers
-    from optinc_pdk.report.terminal_tables import network_line
+    from optinc_pdk.report.summary import network_line
     from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 
     with faults_explaining_errors(as_json) as faults, stage_progress(STAGES) as report_stage:

@@ -64,8 +64,9 @@ def factor(
     onn = load_network(weights)
 
     from optinc_pdk.assemble import check_buildable, check_weights
+    from optinc_pdk.budgets.factor_counts import factor_rows
     from optinc_pdk.networks import linked_network
-    from optinc_pdk.report.terminal_tables import factor_rows, factor_table
+    from optinc_pdk.report.tables import factor_table
 
     with errors_naming(weights), progress_counter() as report:
         # before the link scales them
@@ -86,7 +87,7 @@ def factor(
 def _factor_matrix(weights: Path, options: SizeOptions, picture: Path | None, as_json: bool) -> None:
     """Factor a matrix, print its factors and, if asked for, draw its meshes."""
     if picture is not None:
-        from optinc_pdk.report.figure_files import figure_format
+        from optinc_pdk.report.rendering import figure_format
 
         picture_format = figure_format(output_path(picture, weights, option="--picture"))
     from optinc_pdk.cards import load_process
@@ -96,7 +97,8 @@ def _factor_matrix(weights: Path, options: SizeOptions, picture: Path | None, as
     target, card = MatrixTarget.load(weights), load_process(options.process)
     shape = mesh_shape(options.mesh, options.extra_columns)
 
-    from optinc_pdk.report.matrix_factor_table import matrix_factor_row, matrix_factor_table
+    from optinc_pdk.budgets.factor_counts import matrix_factor_row
+    from optinc_pdk.report.tables import matrix_factor_table
 
     with progress_counter() as report:
         report("factoring", 0, None)
@@ -104,7 +106,7 @@ def _factor_matrix(weights: Path, options: SizeOptions, picture: Path | None, as
         row = matrix_factor_row(target, factors)
     if picture is not None:
         from optinc_pdk.io.writing import write_atomic
-        from optinc_pdk.report.mesh_picture import mesh_picture
+        from optinc_pdk.report.matrix_pictures import mesh_picture
 
         write_atomic(picture, mesh_picture(factors, weights.stem, picture_format))
     if as_json:
@@ -154,9 +156,8 @@ def size(
             check_weights(onn)
             linked_network(onn, _neurons(onn, card, options.link))
 
-    from optinc_pdk.report.chip_size import onn_size, paper_sizes
-    from optinc_pdk.report.chip_size_table import size_markdown, size_rows
-    from optinc_pdk.report.matrix_size import matrix_size
+    from optinc_pdk.budgets.chip_size import matrix_size, onn_size, paper_sizes
+    from optinc_pdk.report.tables import size_markdown, size_rows
 
     tasks = {(onn.task.bits, onn.task.servers): onn.task for _, onn in networks if isinstance(onn, AveragingNetwork)}
     sizes = [one for task in tasks.values() for one in paper_sizes(task, card)]
@@ -210,7 +211,8 @@ def view(
     card, directory = load_process(process), gds.parent if output is None else output
 
     from optinc_pdk.report.build_files import report_page
-    from optinc_pdk.report.layout_viewer import PICTURES, klayout_application, open_klayout, open_page, write_pictures
+    from optinc_pdk.report.klayout_application import klayout_application, open_klayout, open_page
+    from optinc_pdk.report.layout_pictures import PICTURES, write_pictures
 
     application = None if png else klayout_application()
     if application is not None:

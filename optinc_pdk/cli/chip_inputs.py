@@ -186,7 +186,7 @@ def stated_words(gds: Path) -> WordTarget:
         InputError: There is no report of the layout, it cannot be used, or the chip does not average words.
     """
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.report.formatting import count_text
+    from optinc_pdk.io.formatting import count_text
     from optinc_pdk.report.schema import GeneralTaskNumbers, MatrixTaskNumbers
 
     path, remedy = report_path(gds), "give the weight file with --weights"

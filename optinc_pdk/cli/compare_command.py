@@ -117,7 +117,7 @@ def _labels(labels: Sequence[Label]) -> list[dict[str, Any]]:
 
 def _print(found: dict[str, Any], files: tuple[str, str], picture: Path) -> None:
     """Print a line for everything that only one layout has, the path of the picture, and a summary."""
-    from optinc_pdk.report.formatting import count_text
+    from optinc_pdk.io.formatting import count_text
 
     sides = tuple(zip(("only_a", "only_b"), files, strict=True))
     for top in found["tops"]:
@@ -149,7 +149,7 @@ def _print(found: dict[str, Any], files: tuple[str, str], picture: Path) -> None
 
 
 def _summary(tops: Sequence[dict[str, Any]]) -> str:
-    from optinc_pdk.report.formatting import count_text
+    from optinc_pdk.io.formatting import count_text
 
     of_tops = f" of {count_text(len(tops), 'top cell')}" if len(tops) > 1 else ""
     layers = count_text(sum(len(top["layers"]) for top in tops), "layer")

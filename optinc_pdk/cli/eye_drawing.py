@@ -32,9 +32,9 @@ class EyeRun(LightRun):
 
     def draw(self, target: WordTarget | CheckedNetwork) -> NoReturn:
         """Draw the eyes of a chip, print their openings, and end with the exit code."""
+        from optinc_pdk.io.formatting import format_si
         from optinc_pdk.io.writing import write_atomic
-        from optinc_pdk.report.eye_picture import eyes_png, eyes_table
-        from optinc_pdk.report.formatting import format_si
+        from optinc_pdk.report.eye_diagrams import eyes_png, eyes_table
         from optinc_pdk.studies.eye_diagram import eyes_json
 
         words = isinstance(target, WordTarget)

@@ -39,7 +39,7 @@ def klayout(
 
     card = load_process(process)
 
-    from optinc_pdk.report.klayout_package import install_package, klayout_home, package_name, remove_package
+    from optinc_pdk.report.klayout_application import install_package, klayout_home, package_name, remove_package
 
     # a folder that is named is created, as every output folder; KLayout creates its own
     named = Path(variable) if home is None and (variable := os.environ.get("KLAYOUT_HOME")) else home

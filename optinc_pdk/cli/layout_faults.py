@@ -53,7 +53,7 @@ def faults_json(faults: Sequence[LayoutFault]) -> dict[str, object]:
 
 def print_faults(faults: Sequence[LayoutFault]) -> None:
     """Print the faults of a layout, the first ones by place."""
-    from optinc_pdk.report.sign_off_lines import fault_lines
+    from optinc_pdk.report.sign_off_results import fault_lines
 
     for line in fault_lines(faults):
         print(line)

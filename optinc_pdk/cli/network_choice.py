@@ -10,7 +10,7 @@ from optinc_pdk.cli.options import DEFAULT
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
     from optinc_pdk.networks import AveragingNetwork
-    from optinc_pdk.report.candidate_table import CandidateRow
+    from optinc_pdk.report.tables import CandidateRow
 
 Goal = Literal["size", "noise", "rate"]
 
@@ -43,7 +43,7 @@ def chosen_network(
     with progress_counter() as report:
         if goal == "size":
             return comparator_network(task, mzis, slope, lambda tried: report("networks", tried, None)), []
-        from optinc_pdk.report.candidate_table import rated_rows, tolerant_rows
+        from optinc_pdk.report.tables import rated_rows, tolerant_rows
 
         if goal == "noise":
             from optinc_pdk.networks.closed_form.comparator_search import candidates

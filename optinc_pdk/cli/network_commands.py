@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optinc_pdk.networks import Activation, AveragingNetwork
     from optinc_pdk.networks.closed_form.proof import ExactnessProof
     from optinc_pdk.networks.training.schedule import TrainingProgress
-    from optinc_pdk.report.candidate_table import CandidateRow
+    from optinc_pdk.report.tables import CandidateRow
 
 
 @app.command()
@@ -182,7 +182,7 @@ def _print_exact_network(
 ) -> None:
     """Print the networks among which one was chosen, the one that was written, and why it has no chip, if so."""
     if rows:
-        from optinc_pdk.report.candidate_table import candidate_table
+        from optinc_pdk.report.tables import candidate_table
 
         print_table(candidate_table(rows, goal == "rate"))
     print(

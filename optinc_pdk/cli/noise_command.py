@@ -115,7 +115,7 @@ class _Run(LightRun):
 
 def _noise_of_words(run: _Run, target: WordTarget) -> NoReturn:
     """Count wrong words at symbol rates, estimate the highest rate, and end with the exit code."""
-    from optinc_pdk.report.formatting import format_si
+    from optinc_pdk.io.formatting import format_si
     from optinc_pdk.signoff.function import check_board, function_inputs
     from optinc_pdk.studies.error_rates import word_error_curve
     from optinc_pdk.studies.link_energy import link_energy
@@ -175,9 +175,9 @@ def _noise_of_words(run: _Run, target: WordTarget) -> NoReturn:
 
 def _print_words(curve: NoiseCurve, against: OscillatorRates, energy: LinkEnergy | None) -> None:
     """Print counted and estimated errors by rate, the limits of the rate, oscillators and energy."""
-    from optinc_pdk.report.formatting import light_text
+    from optinc_pdk.io.formatting import light_text
     from optinc_pdk.report.noise_curve import energy_line, limits_line, limits_table, oscillator_table, point_line
-    from optinc_pdk.report.terminal_tables import oscillator_line
+    from optinc_pdk.report.summary import oscillator_line
 
     print(light_text(curve.laser_w, curve.oscillator_w))
     for point in curve.points:
@@ -194,9 +194,9 @@ def _print_words(curve: NoiseCurve, against: OscillatorRates, energy: LinkEnergy
 def _noise_of_check(run: _Run, target: CheckedNetwork | MatrixTarget) -> NoReturn:
     """Compare a chip with a matrix or a general network at symbol rates, and end with the exit code."""
     from optinc_pdk.io.file_sets import write_files
+    from optinc_pdk.io.formatting import format_si
     from optinc_pdk.matrices import MatrixTarget
-    from optinc_pdk.report.checked_noise_curve import checked_csv, checked_lines, checked_png
-    from optinc_pdk.report.formatting import format_si
+    from optinc_pdk.report.noise_curve import checked_csv, checked_lines, checked_png
     from optinc_pdk.simulate import scattering
     from optinc_pdk.studies.checked_noise import NoisyOutputs, checked_noise_curve
     from optinc_pdk.studies.noisy_outputs import NoisyMatrix, NoisyNetwork

@@ -69,8 +69,7 @@ def drc(
 
         drive = read_drive(bias, card)
 
-    from optinc_pdk.report.rule_results import drc_rows
-    from optinc_pdk.report.sign_off_lines import drc_numbers
+    from optinc_pdk.report.sign_off_results import drc_numbers, drc_rows
     from optinc_pdk.signoff.drc.design_rule_check import check_chip
     from optinc_pdk.signoff.drc.marker_database import write_lyrdb
     from optinc_pdk.signoff.electrical.electrical_check import check_electrical
@@ -98,9 +97,8 @@ def _print_drc(
     result: DrcResult, electrical: ElectricalResult | None, violations: int, all_rules: bool, markers: Path
 ) -> None:
     """Print the violated rules, the currents, electrical faults, the rules that were not run, and a summary."""
-    from optinc_pdk.report.formatting import count_text
-    from optinc_pdk.report.rule_results import rules_table, violation_line
-    from optinc_pdk.report.sign_off_lines import currents_lines
+    from optinc_pdk.io.formatting import count_text
+    from optinc_pdk.report.sign_off_results import currents_lines, rules_table, violation_line
     from optinc_pdk.signoff.electrical.electrical_check import full_currents
 
     checked, faults = (electrical.rules, electrical.faults) if electrical else ((), ())
@@ -192,8 +190,8 @@ def lvs(
         netlist_circuit = read_layout_netlist(netlist, gds, card, top)
 
     from optinc_pdk.io.file_sets import StagedFiles
-    from optinc_pdk.report.formatting import count_text
-    from optinc_pdk.report.sign_off_lines import difference_line, lvs_lines
+    from optinc_pdk.io.formatting import count_text
+    from optinc_pdk.report.sign_off_results import difference_line, lvs_lines
     from optinc_pdk.signoff.layout_faults import unused_labels
     from optinc_pdk.signoff.lvs import klayout_comparer
     from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb

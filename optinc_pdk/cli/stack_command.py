@@ -33,7 +33,7 @@ def stack(
     from optinc_pdk.cards import load_process
     from optinc_pdk.io.writing import write_atomic
     from optinc_pdk.report.cross_section import cross_section_picture
-    from optinc_pdk.report.figure_files import figure_format
+    from optinc_pdk.report.rendering import figure_format
 
     card = load_process(process)
     path = output_path(output or Path(f"{card.name}.stack.svg"))

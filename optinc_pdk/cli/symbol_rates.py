@@ -20,7 +20,7 @@ def warn_of_rates(process: Process, rates_bd: Iterable[float]) -> None:
     Raises:
         InputError: The process has no noise or no budget section.
     """
-    from optinc_pdk.report.formatting import format_si
+    from optinc_pdk.io.formatting import format_si
     from optinc_pdk.simulate.transmission.noise import stated_rate_limit
 
     limit = stated_rate_limit(process)

@@ -154,9 +154,8 @@ def _write(result: Verification, verified: VerifiedFiles, card: Process, paths: 
 
 def _print(result: Verification) -> None:
     """Print the findings, a line for every check, and the verdict."""
-    from optinc_pdk.report.formatting import count_text
-    from optinc_pdk.report.rule_results import violation_line
-    from optinc_pdk.report.sign_off_lines import lvs_lines
+    from optinc_pdk.io.formatting import count_text
+    from optinc_pdk.report.sign_off_results import lvs_lines, violation_line
     from optinc_pdk.report.verification_page import circuit_findings, function_text, verdict_text
 
     # first what is wrong with the circuit, which is often the cause of violations of design rules

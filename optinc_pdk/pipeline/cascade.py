@@ -354,7 +354,7 @@ def _link_numbers(amplitudes: Sequence[float], loss_db: float) -> dict[str, Any]
 
 
 def _word_numbers(plan: CascadePlan, result: CascadeResult) -> dict[str, Any]:
-    from optinc_pdk.report.formatting import error_numbers
+    from optinc_pdk.io.formatting import error_numbers
 
     return {
         "sets": result.sets,

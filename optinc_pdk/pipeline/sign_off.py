@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
     from optinc_pdk.options import Budget
     from optinc_pdk.report.layout_application import LayoutData
-    from optinc_pdk.report.matrix_maps import MatrixMap
+    from optinc_pdk.report.matrix_pictures import MatrixMap
     from optinc_pdk.report.page import PageResults
-    from optinc_pdk.report.pins import Pinout
+    from optinc_pdk.report.pinout import Pinout
     from optinc_pdk.report.schema import Report, SpectrumNumbers
     from optinc_pdk.signoff.drc.design_rule_check import DrcResult
     from optinc_pdk.signoff.electrical.electrical_check import ElectricalResult
@@ -57,7 +57,7 @@ def finish(
         accept: Names of the budgets of the process that the chip may miss.
     """
     from optinc_pdk.report.build_numbers import accept_limits
-    from optinc_pdk.report.sign_off_lines import drc_numbers, layout_findings
+    from optinc_pdk.report.sign_off_results import drc_numbers, layout_findings
 
     gds = out.path(".gds")
     signed = _sign_off(task, circuit, factors, out, clock)
@@ -183,12 +183,17 @@ def _application(
     gds: Path, task: ChipTask[Factors, Programming, Result], circuit: Circuit, signed: _SignOff[Programming, Result]
 ) -> LayoutData:
     """What the page's layout shows: polygons, what can be chosen, light and heat, and the findings of the checks."""
-    from optinc_pdk.report.extracted_names import ExtractedNames
-    from optinc_pdk.report.layout_application import LayoutData, crosstalk_text, layer_titles, read_process_shapes
-    from optinc_pdk.report.layout_guides import layout_guides
-    from optinc_pdk.report.layout_items import layout_items
-    from optinc_pdk.report.layout_light import layout_light
-    from optinc_pdk.report.layout_markers import layout_markers
+    from optinc_pdk.report.layout_application import (
+        LayoutData,
+        crosstalk_text,
+        layer_titles,
+        layout_items,
+        layout_light,
+        layout_markers,
+        read_process_shapes,
+    )
+    from optinc_pdk.report.layout_polygons import layout_guides
+    from optinc_pdk.report.pinout import ExtractedNames
     from optinc_pdk.simulate import analyse
     from optinc_pdk.simulate.heater_drive import crosstalk_phases
     from optinc_pdk.simulate.transmission.settling import port_powers
@@ -226,7 +231,7 @@ def _spectrum(
     task: ChipTask[Factors, Programming, Result], circuit: Circuit, signed: _SignOff[Programming, Result]
 ) -> SpectrumNumbers | None:
     """Transmission of the extracted chip, as driven, against the wavelength; None if it was not programmed."""
-    from optinc_pdk.report.source_spectra import source_spectra
+    from optinc_pdk.report.spectra import source_spectra
     from optinc_pdk.simulate import analyse
 
     if signed.programming is None:

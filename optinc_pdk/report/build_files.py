@@ -27,14 +27,7 @@ def file_digest(path: Path) -> str:
 
 
 def claiming_report(path: Path) -> Path | None:
-    """Find the report beside a file that lists it, or that is the file itself.
-
-    Args:
-        path: File, which may be missing.
-
-    Returns:
-        Path of the report; None if no report beside the file lists it.
-    """
+    """Find the report beside a file, which may be missing, that lists it or that is the file itself."""
     for stem in _stems(path):
         for ending in REPORT_ENDINGS:
             report = path.with_name(stem + ending)
@@ -47,11 +40,8 @@ def claiming_report(path: Path) -> Path | None:
 def changed_files(paths: Iterable[Path]) -> list[tuple[Path, Path]]:
     """Compare files with the reports of builds beside them.
 
-    Args:
-        paths: Files; missing ones, and those that no report lists, are skipped.
-
-    Returns:
-        Each file that differs from the one that the build wrote, and the build's report.
+    Files that are missing, or that no report lists, are skipped. The result is each file that differs from the one that
+    the build wrote, with the build's report.
     """
     changed = []
     for path in paths:
@@ -74,71 +64,45 @@ def report_page(gds: Path) -> Path | None:
 
 
 def stated_network(gds: Path) -> tuple[Path, str] | None:
-    """Find the digest of the network of which a build made a layout.
+    """Find the report of a layout's build, and the digest of its network, :attr:`optinc_pdk.networks.Network.digest`.
 
-    Args:
-        gds: The layout.
-
-    Returns:
-        The build's report and the digest, see :attr:`optinc_pdk.networks.Network.digest`; None if no report beside the
-        layout lists it and states one.
+    None if no report beside the layout lists it and states one.
     """
-    report = gds.with_name(f"{gds.stem}{BUILD_ENDING}")
-    entries = _entries(report)
-    files, network = entries.get("files"), entries.get("onn") or entries.get("network")
-    if not isinstance(files, dict) or gds.name not in files or not isinstance(network, dict):
-        return None
-    digest = network.get("sha256")
+    report, entries = _listing(gds)
+    network = entries.get("onn") or entries.get("network")
+    digest = network.get("sha256") if isinstance(network, dict) else None
     return (report, digest) if isinstance(digest, str) else None
 
 
 def stated_matrix(gds: Path) -> tuple[Path, str, str] | None:
-    """Find out for which matrix a chip was programmed, and how its outputs are read.
+    """Find the report of a layout's build, how its outputs are read, and the digest of matrix and reading.
 
-    Args:
-        gds: The layout.
-
-    Returns:
-        The build's report; the reading, one of :data:`optinc_pdk.matrices.READINGS`; and the digest of matrix and
-        reading. None if no report beside the layout lists it and states them.
+    The reading is one of :data:`optinc_pdk.matrices.READINGS`. None if no report beside the layout lists it and states
+    them.
     """
-    report = gds.with_name(f"{gds.stem}{BUILD_ENDING}")
-    entries = _entries(report)
-    files, task = entries.get("files"), entries.get("task")
-    if not isinstance(files, dict) or gds.name not in files or not isinstance(task, dict):
+    report, entries = _listing(gds)
+    task = entries.get("task")
+    if not isinstance(task, dict) or task.get("kind") != "matrix":
         return None
-    reading, digest = (task.get(key) if task.get("kind") == "matrix" else None for key in ("read", "sha256"))
+    reading, digest = task.get("read"), task.get("sha256")
     return (report, reading, digest) if isinstance(reading, str) and isinstance(digest, str) else None
 
 
 def stated_cards(gds: Path) -> tuple[Path, str, dict[str, str]] | None:
-    """Find the digests of the process cards with which a build made a layout.
+    """Find the report of a layout's build, the name of its process, and the digests of the process cards.
 
-    Args:
-        gds: The layout.
-
-    Returns:
-        The build's report, the name of the process, and the digests, see :func:`optinc_pdk.cards.card_digests`; None if
-        no report beside the layout lists it and states them.
+    See :func:`optinc_pdk.cards.card_digests`. None if no report beside the layout lists it and states them.
     """
-    report = gds.with_name(f"{gds.stem}{BUILD_ENDING}")
-    entries = _entries(report)
-    files, process = entries.get("files"), entries.get("process")
-    if not isinstance(files, dict) or gds.name not in files or not isinstance(process, dict):
-        return None
-    name, cards = process.get("name"), process.get("cards")
+    report, entries = _listing(gds)
+    process = entries.get("process")
+    name, cards = (process.get("name"), process.get("cards")) if isinstance(process, dict) else (None, None)
     if not isinstance(name, str) or not isinstance(cards, dict):
         return None
     return report, name, {str(part): str(digest) for part, digest in cards.items()}
 
 
 def cascades_of(directory: Path, chip: str) -> list[Path]:
-    """Find the reports of cascades that a chip is part of.
-
-    Args:
-        directory: Folder of the chip's files.
-        chip: Name of the chip.
-    """
+    """Find the reports of cascades in a folder that a chip of this name is part of."""
     return [
         report
         for report in sorted(directory.glob(f"*{CASCADE_ENDING}"))
@@ -150,6 +114,14 @@ def _stems(path: Path) -> Iterator[str]:
     """What stands before each dot of a file name."""
     parts = path.name.split(".")
     return (".".join(parts[:count]) for count in range(1, len(parts)))
+
+
+def _listing(gds: Path) -> tuple[Path, dict[str, Any]]:
+    """Path and content of the report of a layout's build; no content if the report does not list the layout."""
+    report = gds.with_name(f"{gds.stem}{BUILD_ENDING}")
+    entries = _entries(report)
+    files = entries.get("files")
+    return report, entries if isinstance(files, dict) and gds.name in files else {}
 
 
 def _entries(report: Path) -> dict[str, Any]:

@@ -10,18 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from optinc_pdk.io.formatting import format_errors
 from optinc_pdk.io.json_files import json_text
-from optinc_pdk.report.formatting import format_errors
-from optinc_pdk.report.schema import (
-    Count,
-    ErrorNumbers,
-    NotNegative,
-    Positive,
-    Sha256,
-    StrictModel,
-    TaskNumbers,
-    accepted_text,
-)
+from optinc_pdk.io.report_models import Count, NotNegative, Positive, Sha256, StrictModel
+from optinc_pdk.report.schema import ErrorNumbers, TaskNumbers, accepted_text
 
 SCHEMA: Final = 1
 ASSUMPTIONS: Final = (
@@ -46,16 +38,14 @@ class LevelNumbers(StrictModel):
     Attributes:
         name: Name of the chip and of its files.
         weights: Origin of the network: a file, or "comparators".
-        task: Averaging task of the chip.
         verdict: Verdict of the chip's own report.
         accepted: Missed budgets of the process that were accepted, as text.
         report: SHA-256 of its `report.json`.
         structure: Number of units of each layer.
         mzis: Number of MZIs by the convention of arXiv 2603.28290.
         mzis_on_chip: Number of MZIs, dummies and attenuators; None if the chip was not programmed.
-        exact: Number of inputs of its function check that are exact; None if it did not run.
-        inputs: Number of inputs of this check; None if it did not run.
-        margin: Smallest margin of this check in decision steps; None if it did not run.
+        exact: Number of ``inputs`` of its function check that are exact; None if it did not run, as the following.
+        margin: Smallest margin of this check in decision steps.
         gain: Largest gain of a neuron; None if the chip was not programmed.
     """
 
@@ -80,8 +70,8 @@ class LinkNumbers(StrictModel):
 
     Attributes:
         fibre_loss_db: Loss of a fibre with its connectors in dB.
-        amplitudes: Amplitude of level 3 of each symbol in the input fibres of level 2, most significant symbol first;
-            1 is the carrier's amplitude.
+        amplitudes: Amplitude of level 3 of each symbol in the input fibres of level 2, most significant symbol first; 1
+            is the carrier's amplitude.
         loss_db: The same as a loss in dB relative to a server's modulator, which sends level 3 with amplitude 1.
     """
 
@@ -94,9 +84,7 @@ class WordNumbers(StrictModel):
     """Words of N² servers through both levels.
 
     Attributes:
-        sets: Number of word sets.
-        random: Number of them that are random; the others are corner cases.
-        seed: Seed of the random words.
+        sets: Number of word sets, of which ``random`` are random and the others corner cases.
         receivers: Number of receivers of level 2 that read each set.
         exact: Number of sets for which every receiver reads the average of all words.
         margin: Smallest margin at the receivers in levels.

@@ -25,18 +25,11 @@ MIN_ASPECT = 1 / 6
 
 
 def write_gallery(process: str, path: Path, on_cell: Callable[[str, int, int], None] | None = None) -> int:
-    """Write the cell gallery of a process: a Markdown page, and one PNG per cell.
+    """Write the cell gallery of a process: a Markdown page, and one PNG per cell; returns the number of cells.
 
     The pictures are in a folder beside the page, named as the page without ``.md``. The function activates the
-    process's PDK.
-
-    Args:
-        process: Name of the process, or path of a folder with process cards.
-        path: Page to write, ``.md``.
-        on_cell: Called before each cell with its name, the number of cells that are done, and the number of all.
-
-    Returns:
-        The number of cells on the page.
+    process's PDK. ``process`` is a name, or a path of a folder with process cards; ``on_cell`` is called before each
+    cell with its name, the number of cells that are done, and the number of all.
 
     Raises:
         InputError: The page's name does not end in ``.md``, or the process cannot be used.
@@ -63,12 +56,7 @@ def write_gallery(process: str, path: Path, on_cell: Callable[[str, int, int], N
 
 
 def render_gallery(process: Process, folder: str) -> str:
-    """Render the gallery page as Markdown.
-
-    Args:
-        process: Process whose cells are shown.
-        folder: Folder of the pictures, relative to the page; the page links to ``<folder>/<cell>.png``.
-    """
+    """Render the gallery page as Markdown; it links to ``<folder>/<cell>.png``."""
     from optinc_pdk.cells import cells_of
 
     cells = [_cell_data(process, name, cell) for name, cell in cells_of(process).items()]
@@ -76,12 +64,7 @@ def render_gallery(process: Process, folder: str) -> str:
 
 
 def cell_picture(process: Process, component: Any) -> bytes:
-    """Draw a cell as PNG, at most 640 pixels wide and 480 pixels high.
-
-    Args:
-        process: Process with layers and colours.
-        component: gdsfactory component.
-    """
+    """Draw a cell, a gdsfactory component, as PNG, at most 640 pixels wide and 480 pixels high."""
     colors = dict(COLORS) | {name: layer.color for name, layer in process.layers.items() if name not in COLORS}
     box = component.dbbox()
     width, height = max(box.width(), MIN_ASPECT * box.height()), max(box.height(), MIN_ASPECT * box.width())
@@ -97,13 +80,7 @@ def cell_picture(process: Process, component: Any) -> bytes:
 
 
 def model_text(process: Process, name: str, component: Any) -> str:
-    """Return the name of a cell's S-parameter model, or the reason why it has none, as Markdown.
-
-    Args:
-        process: Process with the device cards.
-        name: Name of the cell.
-        component: gdsfactory component of the cell.
-    """
+    """Return the name of the S-parameter model of a named cell, or the reason why it has none, as Markdown."""
     from optinc_pdk.cells.couplers import COUPLERS, DEVICE
 
     light = any(port.port_type != "electrical" for port in component.ports)

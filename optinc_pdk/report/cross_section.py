@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.technology import LayerCard
 from optinc_pdk.errors import InputError
-from optinc_pdk.report.figure_files import figure_bytes
+from optinc_pdk.report.rendering import figure_bytes
 
 MARGIN_UM = 0.5
 """Height drawn below the lowest and above the highest film."""
@@ -25,14 +25,9 @@ LINE = 150
 
 @dataclass(frozen=True)
 class Film:
-    """A film of a process.
+    """A film of a process: name and card of its layer, height of its lower face, and thickness.
 
-    Attributes:
-        name: Name of the layer.
-        layer: Its card.
-        bottom_um: Height of its lower face.
-        thickness_um: Its thickness.
-        width_um: Its width, of guides and heaters; None for films of any width.
+    ``width_um`` is the width of guides and heaters; None for films of any width.
     """
 
     name: str
@@ -65,18 +60,11 @@ def films(process: Process) -> list[Film]:
 
 
 def cross_section_picture(process: Process, file_format: str) -> bytes:
-    """Draw the cross-section of a process.
+    """Draw the cross-section of a process, ``svg``, ``pdf`` or ``png``.
 
     Heights, thicknesses and the widths of guide and heater are to scale, with one scale for both directions. Metals are
     drawn beside the guide with a width that is not to scale. Every film is labelled with material, thickness, height
     and the card's sources of both; the layers without a thickness are listed.
-
-    Args:
-        process: Process.
-        file_format: ``svg``, ``pdf`` or ``png``.
-
-    Returns:
-        Content of the file.
 
     Raises:
         InputError: The card states no height and thickness of any layer.

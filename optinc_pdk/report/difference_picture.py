@@ -50,17 +50,9 @@ Box = tuple[float, float, float, float]
 
 
 def difference_png(path_a: Path, path_b: Path, difference: LayoutDifference, process: Process) -> bytes:
-    """Draw the difference of two layouts.
+    """Draw two layouts as PNG: what only the first has, what only the second has, and what both have.
 
-    Args:
-        path_a: First layout.
-        path_b: Second layout.
-        difference: Their difference.
-        process: Process whose names of layers say which of them are drawn as contours.
-
-    Returns:
-        Content of the PNG file: what only the first layout has, what only the second one has, and what both have. Of
-        several top cells, it shows :func:`drawn_top`.
+    Of several top cells, it shows :func:`drawn_top`. The names of the process's layers say which are drawn as contours.
     """
     top = drawn_top(difference)
     layout, layers, colors = _drawn(path_a, top, process)
@@ -127,13 +119,8 @@ def difference_places(difference: TopDifference) -> list[Box]:
 def detail_window(place: Box, corners: Floats, whole: Box) -> Box:
     """Return the part of the layout to draw around a place, of the shape that all details have.
 
-    Args:
-        place: Left, bottom, right and top of the place in µm.
-        corners: (n, 2) corners of all polygons that only one layout has and places of labels, in µm.
-        whole: The part of the layout that the picture of the whole shows.
-
-    Returns:
-        A window around the place; of a place that is long compared to the layout, around one of its corners.
+    Of a place that is long compared to the whole layout, it is around one of the (n, 2) corners: those of all polygons
+    that only one layout has, and places of labels. All are in µm.
     """
     left, bottom, right, top = place
     height = max((right - left) / _SHARE / _ASPECT, (top - bottom) / _SHARE, _LEAST_UM)

@@ -66,13 +66,9 @@ class Part:
 
 
 def installation_parts(on_step: Callable[[str], None] = lambda _: None) -> dict[str, tuple[Part, ...]]:
-    """Examine the installation; imports every package, which takes seconds.
+    """Examine the installation; imports every package, which takes seconds. Returns the parts by step.
 
-    Args:
-        on_step: Called with each of ``STEPS`` before it.
-
-    Returns:
-        Parts by step.
+    ``on_step`` is called with each of ``STEPS`` before it.
     """
     examined: dict[str, Callable[[], tuple[Part, ...]]] = {
         "packages": _packages,
@@ -127,10 +123,8 @@ def _extras() -> tuple[Part, ...]:
 def package_part(needed: Requirement, extra: str | None = None) -> Part:
     """Examine a package: whether it is installed, of a suitable version, and can be imported.
 
-    Args:
-        needed: Name and versions.
-        extra: Extra of optinc-pdk that brings the package; None for a package that every installation has, or that is
-            one of ``OPTIONAL``.
+    ``extra`` is the extra of optinc-pdk that brings the package; None for a package that every installation has, or
+    that is one of ``OPTIONAL``.
     """
     use = EXTRAS[extra] if extra else OPTIONAL.get(needed.name)
     purpose = f" ({use})" if use else ""
@@ -153,11 +147,7 @@ def package_part(needed: Requirement, extra: str | None = None) -> Part:
 
 
 def klayout_part(environment: Mapping[str, str]) -> Part:
-    """Find KLayout's application, which ``optinc view`` opens, and which runs the scripts of ``optinc deck``.
-
-    Args:
-        environment: Environment variables.
-    """
+    """Find KLayout's application, which ``optinc view`` opens, and which runs the scripts of ``optinc deck``."""
     name = "KLayout application"
     path = shutil.which("klayout", path=environment.get("PATH"))
     if path is None:

@@ -21,17 +21,9 @@ DIRECTIONS = (0.0, 180.0, 90.0, 270.0, 45.0, 135.0, 225.0, 315.0, 22.5, 67.5, 11
 
 
 def spread_positions(wanted: Floats, spacing: float, low: float, high: float) -> Floats:
-    """Move positions on a line apart as little as possible.
+    """Move (n,) ascending positions on a line apart as little as possible, to at least a distance, between two limits.
 
-    Args:
-        wanted: (n,) positions, ascending.
-        spacing: Least distance between neighbours.
-        low: Lower limit of the positions.
-        high: Upper limit; at least ``low`` + (n - 1) ``spacing``.
-
-    Returns:
-        (n,) positions within the limits, ascending, at least ``spacing`` apart, with the least sum of squared
-        displacements.
+    The sum of squared displacements is the least. ``high`` is at least ``low`` + (n - 1) ``spacing``.
     """
     steps = spacing * np.arange(len(wanted))
     # means of neighbours that would come too close, by pooling adjacent violators
@@ -48,12 +40,7 @@ def spread_positions(wanted: Floats, spacing: float, low: float, high: float) ->
 
 
 class OccupiedPlaces:
-    """Boxes of a drawing in which no label may lie: those of symbols, lines and placed labels.
-
-    Args:
-        region: Box within which labels lie.
-        boxes: The first boxes.
-    """
+    """Boxes within a region of a drawing in which no label may lie: those of symbols, lines and placed labels."""
 
     def __init__(self, region: Box, boxes: Sequence[Box] = ()) -> None:
         self._region = region
@@ -85,9 +72,7 @@ class OccupiedPlaces:
     def first_free(self, candidates: Sequence[Box], start: Point | None = None) -> Box | None:
         """Return the first of several boxes that lies in the region and overlaps none; None if there is no such box.
 
-        Args:
-            candidates: The boxes.
-            start: If given, a line of :func:`leader_points` from this point to the box must be free too.
+        If a start is given, a line of :func:`leader_points` from it to the box must be free too.
         """
         boxes, taken = np.array(candidates).reshape(-1, 1, 4), self._near(candidates, start)
         inside = np.all(boxes[..., :2] >= self._region[:2], axis=-1)
@@ -113,14 +98,9 @@ def _free_line(points: Floats, taken: Floats) -> bool:
 
 
 def leader_points(start: Point, box: Box) -> Floats:
-    """Return points of the line from the border of a symbol to the nearest point of a text.
+    """Return (n, 2) points, ``LEADER_STEP`` apart, of the line from a symbol to the nearest point of a text.
 
-    Args:
-        start: Middle of the symbol.
-        box: Box of the text.
-
-    Returns:
-        (n, 2) points, ``LEADER_STEP`` apart; the first is ``SYMBOL_RADIUS`` from the middle of the symbol.
+    The first is ``SYMBOL_RADIUS`` from ``start``, the middle of the symbol.
     """
     ends = np.array([start, np.clip(start, box[:2], box[2:])])
     length = float(np.hypot(*(ends[1] - ends[0])))
@@ -129,15 +109,7 @@ def leader_points(start: Point, box: Box) -> Floats:
 
 
 def boxes_around(at: Point, gap: float, width: float, height: float, first: str) -> list[Box]:
-    """Return the boxes of a text on all sides of a symbol.
-
-    Args:
-        at: Middle of the symbol.
-        gap: Distance of the text from the middle.
-        width: Width of the text.
-        height: Height of the text.
-        first: Side that comes first: ``left``, ``right``, ``top`` or ``bottom``.
-    """
+    """Return the boxes of a text on all sides of a symbol, at a gap from its middle; the first is on side ``first``."""
     boxes = []
     for degrees in (SIDES[first], *DIRECTIONS):
         angle = math.radians(degrees)

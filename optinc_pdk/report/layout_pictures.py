@@ -1,14 +1,26 @@
-"""Pictures of a layout as PNG, drawn by KLayout."""
+"""Pictures of a layout as PNG, drawn by KLayout: of all of it, of windows, and of a layer, a mesh and an MZI.
+
+The last three are found from the positions of heaters alone. The heaters of a mesh stand in columns that alternate
+between φ and θ with one period from MZI to MZI. The run of such columns with the most heaters is taken as the mesh;
+heaters near to it in the same rows belong to its layer. Names of cells and labels are not used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 
 import klayout.db as kdb
 import klayout.lay as lay
+import numpy as np
 
-from optinc_pdk.extract.layout_reader import read_checked
+from optinc_pdk.arrays import Floats, Ints
+from optinc_pdk.cards import Process
+from optinc_pdk.errors import InputError
+from optinc_pdk.extract.layout_reader import check_layers, read_checked, read_layout
+from optinc_pdk.io.file_sets import write_files
 
 WIDTH_PX = 1800
 BACKGROUND = "#0e1318"
@@ -45,9 +57,6 @@ def _top_box(layout: kdb.Layout) -> kdb.DBox:
 def whole_window(layout: kdb.Layout) -> kdb.DBox:
     """Return the part of a layout that a picture of all of it shows: everything with a margin, in µm.
 
-    Args:
-        layout: The layout.
-
     Raises:
         ValueError: The layout is empty.
     """
@@ -74,19 +83,14 @@ def layout_png(
     window_um: tuple[float, float, float, float] | None = None,
     width_px: int = WIDTH_PX,
 ) -> bytes:
-    """Draw a layout, with all levels of its hierarchy, as PNG.
-
-    Labels are drawn only if a window is given.
+    """Draw a layout, GDS or OASIS, with all levels of its hierarchy, as PNG; labels only if a window is given.
 
     Args:
-        gds_path: GDS or OASIS file.
+        gds_path: Layout file.
         layers: GDS layer and datatype by layer name; layers without a colour are not drawn.
         colors: Colour as `#rrggbb` by layer name, in drawing order, so the last layer is on top.
         window_um: Left, bottom, right and top of the part to draw, in µm; None for the whole layout.
         width_px: Width of the picture in pixels; the height follows from the window.
-
-    Returns:
-        Content of the PNG file.
 
     Raises:
         ValueError: The file can't be read, is empty, or the window has no area.
@@ -102,20 +106,10 @@ def draw_windows(
     width_px: int = WIDTH_PX,
     wide: Collection[str] = (),
 ) -> Iterator[bytes]:
-    """Draw several windows of a layout as PNG, one after another.
+    """Draw several windows of a layout as PNG, one after another; arguments as for `layout_png`.
 
-    KLayout's view takes ownership of the layout: the layout is deleted together with the iterator.
-
-    Args:
-        layout: The layout.
-        layers: GDS layer and datatype by layer name, as for `layout_png`.
-        colors: Colours by layer name in drawing order, as for `layout_png`.
-        windows_um: Left, bottom, right and top of each window in µm; None for the whole layout.
-        width_px: Width of every picture in pixels.
-        wide: Names of layers with wide contours, so that shapes much smaller than a pixel are seen.
-
-    Yields:
-        Content of the PNG file of each window.
+    KLayout's view takes ownership of the layout: the layout is deleted together with the iterator. Layers of names in
+    ``wide`` have wide contours, so that shapes much smaller than a pixel are seen.
 
     Raises:
         ValueError: The layout is empty, or a window has no area.
@@ -148,16 +142,7 @@ def draw_windows(
 def detail_window(
     gds_path: str | PathLike[str], layer: tuple[int, int], width_um: float, height_um: float
 ) -> tuple[float, float, float, float]:
-    """Return a window around the shape of a layer that is nearest to the middle of the layout.
-
-    Args:
-        gds_path: GDS or OASIS file.
-        layer: GDS layer and datatype.
-        width_um: Width of the window in µm.
-        height_um: Height of the window in µm.
-
-    Returns:
-        Left, bottom, right and top in µm, for `layout_png`.
+    """Return a window, for `layout_png`, around the shape of a GDS layer that is nearest to the middle of the layout.
 
     Raises:
         ValueError: The file can't be read, or has nothing on this layer.
@@ -175,3 +160,184 @@ def detail_window(
     center = min(centers, key=lambda point: (point.sq_distance(middle), point.x, point.y))
     half_width, half_height = width_um / 2, height_um / 2
     return center.x - half_width, center.y - half_height, center.x + half_width, center.y + half_height
+
+
+PICTURES = ("chip", "layer", "mesh", "mzi")
+
+
+def write_pictures(
+    gds: Path, process: Process, directory: Path, on_picture: Callable[[str], None] | None = None
+) -> tuple[Path, ...]:
+    """Write pictures of a chip and, if it has meshes, of one layer, one mesh and one MZI, as PNG.
+
+    The paths are ``<stem>.chip.png`` and so on; only that of the chip if no two heaters are side by side.
+    ``on_picture`` is called with the name of each picture, one of ``PICTURES``, before it is drawn.
+
+    Raises:
+        InputError: The layout cannot be read, is empty, or was drawn for another process.
+    """
+    layout, top = read_layout(gds)
+    if top.bbox().empty():
+        raise InputError(f"{gds}: the layout is empty, there is nothing to draw; was it written to its end?")
+    check_layers(layout, process.gds_layers, gds)
+    windows = find_windows(heater_boxes(layout, process.gds_layers["heater"]))
+    views = (None,) if windows is None else (None, windows.layer, windows.mesh, windows.mzi)
+    drawn = draw_windows(layout, process.gds_layers, picture_colors(process), views)
+    pictures = {}
+    for name in PICTURES[: len(views)]:
+        if on_picture is not None:
+            on_picture(name)
+        pictures[directory / f"{gds.stem}.{name}.png"] = next(drawn)
+    write_files(pictures)
+    return tuple(pictures)
+
+
+def picture_colors(process: Process) -> dict[str, str]:
+    """Return colours by layer name, in drawing order.
+
+    Layers without an entry in ``COLORS`` have the colour of the process card and are drawn first, below the others.
+    """
+    return {name: layer.color for name, layer in process.layers.items() if name not in COLORS} | dict(COLORS)
+
+
+Window = tuple[float, float, float, float]
+
+SAME_UM = 1.0
+"""Distances that differ by less are taken as equal: cells are placed on a grid."""
+
+NEAR_ROWS = 2.5
+"""Largest distance of rows that belong together, in units of the usual distance of two heaters of a column."""
+
+
+@dataclass(frozen=True)
+class PictureWindows:
+    """Windows around one layer, one mesh and one MZI: left, bottom, right and top in µm."""
+
+    layer: Window
+    mesh: Window
+    mzi: Window
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """C columns of heaters: (C,) centre x, lowest y and highest y, and the indices of the heaters of each."""
+
+    x: Floats
+    low: Floats
+    high: Floats
+    members: tuple[Ints, ...]
+
+
+def heater_boxes(layout: kdb.Layout, layer: tuple[int, int]) -> Floats:
+    """Return the (heaters, 4) bounding boxes of the merged shapes of a heater layer, over the whole hierarchy.
+
+    They are left, bottom, right and top in µm, sorted.
+    """
+    region = kdb.Region()
+    for cell in layout.top_cells():
+        region.insert(cell.begin_shapes_rec(layout.layer(*layer)))
+    boxes = [(box.left, box.bottom, box.right, box.top) for box in (p.bbox() for p in region.each_merged())]
+    return np.array(sorted(boxes), np.float64).reshape(-1, 4) * layout.dbu
+
+
+def find_windows(boxes: Floats) -> PictureWindows | None:
+    """Find windows around a layer, a mesh and an MZI from the (heaters, 4) boxes of the heaters in µm.
+
+    None if no two heaters are side by side.
+    """
+    if len(boxes) < 2:
+        return None
+    centre = np.stack([boxes[:, 0] + boxes[:, 2], boxes[:, 1] + boxes[:, 3]], axis=1) / 2
+    length = float(np.median(boxes[:, 2] - boxes[:, 0]))
+    columns, row = _columns(centre, length)
+    run, period = _longest_run(columns, row)
+    if len(run) < 2:
+        return None
+    mesh = np.concatenate([columns.members[i] for i in run])
+    pair = boxes[list(_mzi(columns, run, centre))]
+    layer = _grown(_around(boxes[mesh]), boxes, period + length, NEAR_ROWS * row)
+    return PictureWindows(
+        layer=_wider(layer, 2.0 * length, 2.0 * row),
+        mesh=_wider(_around(boxes[mesh]), 1.5 * length, row),
+        mzi=_wider(_around(pair), 1.5 * length, 0.8 * row),
+    )
+
+
+def _columns(centre: Floats, length: float) -> tuple[_Columns, float]:
+    """Group heaters into columns, separate for each strip; also the usual distance of two heaters in a column."""
+    order = np.lexsort((centre[:, 1], np.rint(centre[:, 0] / SAME_UM)))
+    place = np.rint(centre[order, 0] / SAME_UM)
+    gap = np.diff(centre[order, 1])
+    same = np.diff(place) == 0
+    # a low quantile, because heaters of different strips may stand above one another; at most two heater lengths
+    row = min(float(np.quantile(gap[same], 0.1)), 2.0 * length) if same.any() else length
+    starts = np.flatnonzero(~same | (gap > NEAR_ROWS * row)) + 1
+    members = tuple(np.split(order, starts))
+    x = np.array([centre[group, 0].mean() for group in members])
+    low = np.array([centre[group, 1].min() for group in members])
+    high = np.array([centre[group, 1].max() for group in members])
+    return _Columns(x, low, high, members), row
+
+
+def _longest_run(columns: _Columns, row: float) -> tuple[list[int], float]:
+    """The columns of the mesh with the most heaters, from left to right, and the distance of two MZIs."""
+    following = [_following(columns, i, row) for i in range(len(columns.x))]
+    best: tuple[int, list[int], float] = (0, [], 0.0)
+    for start in range(len(columns.x)):
+        run, period = _run(columns, following, start)
+        heaters = sum(len(columns.members[i]) for i in run)
+        if heaters > best[0]:
+            best = (heaters, run, period)
+    return best[1], best[2]
+
+
+def _following(columns: _Columns, index: int, row: float) -> int | None:
+    """The next column to the right in the same rows."""
+    right = columns.x > columns.x[index] + SAME_UM
+    level = (columns.low <= columns.high[index] + 1.5 * row) & (columns.high >= columns.low[index] - 1.5 * row)
+    candidates = np.flatnonzero(right & level)
+    return int(candidates[np.argmin(columns.x[candidates])]) if candidates.size else None
+
+
+def _run(columns: _Columns, following: list[int | None], start: int) -> tuple[list[int], float]:
+    """The run of columns from ``start`` in which every second column has the same distance, and that distance."""
+    run, period = [start], 0.0
+    while (after := following[run[-1]]) is not None:
+        step = float(columns.x[after] - columns.x[run[-2]]) if len(run) > 1 else 0.0
+        if len(run) == 2:
+            period = step
+        if len(run) > 2 and abs(step - period) > SAME_UM:
+            break
+        run.append(after)
+    return run, period or float(columns.x[run[-1]] - columns.x[run[0]])
+
+
+def _mzi(columns: _Columns, run: list[int], centre: Floats) -> tuple[int, int]:
+    """Two heaters of one MZI in the middle of a run: in neighbouring columns, with the smallest offset in y, then x."""
+    middle = len(run) // 2
+    column = columns.members[run[middle]]
+    heater = int(column[len(column) // 2])
+    near = np.concatenate([columns.members[run[i]] for i in (middle - 1, middle + 1) if 0 <= i < len(run)])
+    offset = np.abs(centre[near] - centre[heater])
+    level = np.rint(offset[:, 1] / SAME_UM)
+    return heater, int(near[np.lexsort((offset[:, 0], level))[0]])
+
+
+def _grown(box: Floats, boxes: Floats, reach: float, row: float) -> Floats:
+    """Grow a box by the heaters near to its left and right, until no more are found."""
+    while True:
+        side = (boxes[:, 0] <= box[2] + reach) & (boxes[:, 2] >= box[0] - reach)
+        level = (boxes[:, 1] <= box[3] + row) & (boxes[:, 3] >= box[1] - row)
+        larger = _around(boxes[side & level])
+        if np.array_equal(larger, box):
+            return box
+        box = larger
+
+
+def _around(boxes: Floats) -> Floats:
+    return np.concatenate([boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)])
+
+
+def _wider(box: Floats, x: float, y: float) -> Window:
+    left, bottom, right, top = box.tolist()
+    return left - x, bottom - y, right + x, top + y

@@ -1,12 +1,16 @@
-"""A curve of word-error rate against symbol rate: as a table, as a plot, and as text."""
+"""Curves of errors against the symbol rate, of words and of other targets: as tables, as plots, and as text."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from optinc_pdk.cards import Process
+from optinc_pdk.io.formatting import error_numbers, format_errors, format_si, light_text
 from optinc_pdk.io.writing import csv_text, png_bytes
-from optinc_pdk.report.formatting import error_numbers, format_errors, format_si, light_text
+from optinc_pdk.studies.checked_noise import CheckedCurve
 from optinc_pdk.studies.error_rates import NoiseCurve, RatePoint
 from optinc_pdk.studies.highest_rates import RateLimits
 from optinc_pdk.studies.link_energy import LinkEnergy
@@ -31,7 +35,7 @@ LOWEST_RATE = 1e-15
 
 
 def curve_csv(curve: NoiseCurve) -> bytes:
-    """Format a noise curve as CSV with the header ``COLUMNS`` and one row per symbol rate."""
+    """Format a noise curve as CSV with one row per symbol rate."""
     rows = []
     for point in curve.points:
         counted = (point.sent, point.words, point.wrong)
@@ -42,12 +46,7 @@ def curve_csv(curve: NoiseCurve) -> bytes:
 
 
 def curve_png(curve: NoiseCurve, name: str) -> bytes:
-    """Plot a noise curve as PNG: counted word-error rates with 95 % intervals, estimate, and the highest rate.
-
-    Args:
-        curve: Word-error rates against symbol rate.
-        name: Name of the chip, for the title.
-    """
+    """Plot a noise curve as PNG: counted word-error rates with 95 % intervals, estimate, and the highest rate."""
     figure = Figure(figsize=(7.5, 4.5), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     rates = [point.symbol_rate_bd for point in curve.points]
@@ -129,3 +128,56 @@ def energy_line(energy: LinkEnergy) -> str:
         f"{format_si(energy.bit_j, 'J')} for each bit of a server ({parts}){bound}; "
         f"latency of {energy.latency_symbols} symbols, {format_si(energy.latency_s, 's')}, and the time of flight"
     )
+
+
+SHOWN = 2
+"""Largest number of quantities in the plot."""
+
+
+def checked_csv(curve: CheckedCurve) -> bytes:
+    """Format a curve of quantities as CSV with one row per symbol rate."""
+    keys = [quantity.key for quantity in curve.quantities]
+    passed = ["passed"] if curve.limited else []
+    columns = ["symbol_rate_bd", "integration_s", "laser_w", "receiver_oscillator_w", "sent", *passed, *keys]
+    rows = []
+    for point in curve.points:
+        values = [point.symbol_rate_bd, point.integration_s, curve.laser_w, curve.receiver_oscillator_w]
+        row = ["" if value is None else f"{value:.6g}" for value in values] + [str(curve.sent)]
+        row += [str(int(point.passed))] if curve.limited else []
+        rows.append([*row, *(f"{point.values[key]:.6g}" for key in keys)])
+    return csv_text(columns, rows).encode()
+
+
+def checked_png(curve: CheckedCurve, name: str) -> bytes:
+    """Plot the first quantities of a curve against the symbol rate as PNG, with their limits."""
+    shown = curve.quantities[:SHOWN]
+    figure = Figure(figsize=(7.5, 2.8 * len(shown)), layout="constrained", facecolor="white")
+    rates = [point.symbol_rate_bd for point in curve.points]
+    for axes, quantity in zip(figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0], shown, strict=True):
+        values = [quantity.factor * point.values[quantity.key] for point in curve.points]
+        axes.plot(rates, values, marker="o", markersize=4.0, color=_COUNTED)
+        if quantity.limit is not None:
+            axes.axhline(quantity.factor * quantity.limit, color=_INK, linewidth=0.8, linestyle=":")
+        axes.set(xscale="log", ylabel=quantity.label)
+        axes.grid(which="major", linewidth=0.3, color=_INK)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.axes[-1].set_xlabel("symbols per second")
+    figure.axes[0].set_title(f"{name}: {format_si(curve.laser_w, 'W')} into every guide", fontsize=10)
+    return png_bytes(figure, 120)
+
+
+def checked_lines(curve: CheckedCurve, process: Process) -> Iterator[str]:
+    """Yield the lines of text about a curve of quantities."""
+    receivers = "photodiodes read the outputs"
+    if curve.receiver_oscillator_w is not None:
+        known = process.link.oscillator_w is not None
+        stated = "" if known else ", as in a guide, because the process states no link.oscillator_w"
+        power = format_si(curve.receiver_oscillator_w, "W")
+        receivers = f"receivers of the outputs have local oscillators of {power}{stated}"
+    yield f"{format_si(curve.laser_w, 'W')} into every guide; {receivers}; {curve.sent:,} vectors at each rate"
+    for point in curve.points:
+        values = ", ".join(f"{one.text} {one.format(point.values[one.key])}" for one in curve.quantities)
+        yield f"{format_si(point.symbol_rate_bd, 'Bd'):>9}, {format_si(point.integration_s, 's'):>7}: {values}"
+    if curve.limited:
+        highest = "none of these rates" if curve.highest_bd is None else f"up to {format_si(curve.highest_bd, 'Bd')}"
+        yield f"within the limits: {highest}"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from optinc_pdk.io.writing import write_atomic
-from optinc_pdk.report.eye_maps import RateEyes, eye_rows, eyes_text
+from optinc_pdk.report.eye_diagrams import RateEyes, eye_rows, eyes_text
 from optinc_pdk.report.layout_application import LayoutData, application_parts
 from optinc_pdk.report.layout_pictures import COLORS
-from optinc_pdk.report.matrix_maps import MatrixMap, maps_text
-from optinc_pdk.report.rendering import render
-from optinc_pdk.report.rule_results import page_rows
+from optinc_pdk.report.matrix_pictures import MatrixMap, maps_text
+from optinc_pdk.report.rendering import base64_text, render
 from optinc_pdk.report.schema import (
     FactorNumbers,
     FunctionNumbers,
@@ -25,8 +23,9 @@ from optinc_pdk.report.schema import (
     Report,
     SpectrumNumbers,
 )
-from optinc_pdk.report.source_spectra import spectrum_png, spectrum_rows
-from optinc_pdk.report.terminal_tables import limit_text, matrix_line, matrix_task_text, network_line, task_text
+from optinc_pdk.report.sign_off_results import page_rows
+from optinc_pdk.report.spectra import spectrum_png, spectrum_rows
+from optinc_pdk.report.summary import limit_text, matrix_line, matrix_task_text, network_line, task_text
 from optinc_pdk.signoff.drc.design_rule_check import RuleResult
 
 MAX_ERRORS = 16
@@ -36,56 +35,57 @@ _LEGEND = {"core": "silicon guide", "etch70": "grating etch", "heater": "heater"
 
 @dataclass(frozen=True, eq=False)
 class PageResults:
-    """Results of the checks that the page shows in detail.
-
-    Attributes:
-        rules: Result of every design rule.
-        matrices: Matrices of the chip with their targets.
-        eyes: Eye diagrams at the highest symbol rate; None if there are none.
-    """
+    """Results of the checks that the page shows in detail; eye diagrams are those at the highest symbol rate."""
 
     rules: Sequence[RuleResult]
     matrices: Sequence[MatrixMap]
     eyes: RateEyes | None = None
 
 
-def render_page(
-    report: Report,
-    layout: bytes | None = None,
-    detail: bytes | None = None,
-    outputs: bytes | None = None,
-    notes: Sequence[str] = (),
-    matrix: bytes | None = None,
-    network: bytes | None = None,
-    application: LayoutData | None = None,
-    results: PageResults | None = None,
-) -> str:
+class PageContent(TypedDict, total=False):
+    """What a page shows beside the numbers.
+
+    Attributes:
+        layout: PNG of the whole layout.
+        detail: PNG of a part of it.
+        outputs: PNG of the outputs against their ideal levels.
+        matrix: PNG of a matrix, its target and their difference.
+        network: PNG of the outputs of a general network.
+        notes: Findings and warnings as text, shown under the verdict.
+        application: What the layout as an application shows; without it, the page has no script.
+        results: Results of the checks in detail.
+    """
+
+    layout: bytes
+    detail: bytes
+    outputs: bytes
+    matrix: bytes
+    network: bytes
+    notes: Sequence[str]
+    application: LayoutData
+    results: PageResults
+
+
+def render_page(report: Report, **content: Unpack[PageContent]) -> str:
     """Render the report of a build as one HTML page.
 
     Pictures are embedded, the page loads no other file, and every string is escaped. In a browser that runs scripts,
     the layout as an application takes the place of its pictures.
-
-    Args:
-        report: Numbers of the build.
-        layout: PNG of the whole layout.
-        detail: PNG of a part of it.
-        outputs: PNG of the outputs against their ideal levels.
-        notes: Findings and warnings as text, shown under the verdict.
-        matrix: PNG of a matrix, its target and their difference.
-        network: PNG of the outputs of a general network.
-        application: What the layout as an application shows; None for a page without script.
-        results: Results of the checks in detail; None for a page without them.
-
-    Returns:
-        The HTML text.
     """
-    pictures = {"layout": layout, "detail": detail, "outputs": outputs, "matrix": matrix, "network": network}
+    pictures = {
+        "layout": content.get("layout"),
+        "detail": content.get("detail"),
+        "outputs": content.get("outputs"),
+        "matrix": content.get("matrix"),
+        "network": content.get("network"),
+    }
+    application, results = content.get("application"), content.get("results")
     light = None if report.chip is None else report.chip.light
     return render(
         "page.html.j2",
         report=report,
         summary=_summary(report),
-        lines=[*report.failures(), *notes],
+        lines=[*report.failures(), *content.get("notes", ())],
         legend=[(text, COLORS[name]) for name, text in _LEGEND.items()],
         words=_words(report.function),
         limited_by=None if report.speed is None else limit_text(report.speed),
@@ -96,41 +96,17 @@ def render_page(
         eyes=None if results is None or results.eyes is None else _eyes(results.eyes),
         matrices=None if results is None or not results.matrices else _matrices(report, results.matrices),
         facts={"averaging": _averaging, "network": _network, "matrix": _matrix}[report.kind](report),
-        **{name: png and b64encode(png).decode() for name, png in pictures.items()},
+        **{name: png and base64_text(png) for name, png in pictures.items()},
     )
 
 
 def write_report(
-    directory: str | Path,
-    name: str,
-    numbers: Mapping[str, Any],
-    layout: bytes | None = None,
-    detail: bytes | None = None,
-    outputs: bytes | None = None,
-    notes: Sequence[str] = (),
-    matrix: bytes | None = None,
-    network: bytes | None = None,
-    application: LayoutData | None = None,
-    results: PageResults | None = None,
+    directory: str | Path, name: str, numbers: Mapping[str, Any], **content: Unpack[PageContent]
 ) -> Report:
     """Write `<name>.report.html` and then `<name>.report.json`, each atomically.
 
-    Args:
-        directory: Folder of the build's files.
-        name: Name of the build; must be equal to ``name`` in `numbers`.
-        numbers: The fields of `report.json`. Its `files` contains the SHA-256 of the other files; that of the page is
-            added here.
-        layout: PNG of the whole layout, as for `render_page`.
-        detail: PNG of a part of it, as for `render_page`.
-        outputs: PNG of the outputs, as for `render_page`.
-        notes: Findings and warnings, as for `render_page`.
-        matrix: PNG of a matrix, as for `render_page`.
-        network: PNG of a general network, as for `render_page`.
-        application: What the layout as an application shows, as for `render_page`.
-        results: Results of the checks in detail, as for `render_page`.
-
-    Returns:
-        The report as written.
+    ``numbers`` are the fields of `report.json`. Its ``files`` contains the SHA-256 of the other files; that of the page
+    is added here.
 
     Raises:
         ValueError: The numbers do not match the schema (pydantic names the field), or belong to another build.
@@ -138,7 +114,7 @@ def write_report(
     report = Report.model_validate(numbers)
     if report.name != name:
         raise ValueError(f"name: {name!r}, but the numbers are of {report.name!r}; give the numbers of one build")
-    html = render_page(report, layout, detail, outputs, notes, matrix, network, application, results).encode()
+    html = render_page(report, **content).encode()
     write_atomic(Path(directory, f"{name}.report.html"), html)
     files = {**report.files, f"{name}.report.html": hashlib.sha256(html).hexdigest()}
     report = report.model_copy(update={"files": files})
@@ -191,7 +167,7 @@ def _spectrum(found: SpectrumNumbers) -> dict[str, Any]:
     """Picture and rows of the section about spectra; none if its curves were left out."""
     if not found.curves:
         return {"png": None, "rows": []}
-    return {"png": b64encode(spectrum_png(found)).decode(), "rows": spectrum_rows(found)}
+    return {"png": base64_text(spectrum_png(found)), "rows": spectrum_rows(found)}
 
 
 def _words(function: FunctionNumbers | None) -> dict[str, Any] | None:

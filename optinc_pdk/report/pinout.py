@@ -7,27 +7,221 @@ its board, what fibres and electrical channels are for; the bias contributes cha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Board, Circuit
+from optinc_pdk.circuit import UNCONNECTED, Bias, Board, Circuit, flatten
+from optinc_pdk.circuit.board import label_tuple
 from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.device_matching import FibreCoupler
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.metal_nets import BUMP, PAD, is_ground
 from optinc_pdk.extract.phase_shifters import HeaterWiring
 from optinc_pdk.extract.polygons import NOT_FOUND, PolygonIndex, region_polygons
-from optinc_pdk.report.extracted_names import ExtractedNames
-from optinc_pdk.report.pin_functions import board_functions
-from optinc_pdk.report.pins import EDGES, FIBRE, Pin, Pinout
+from optinc_pdk.io.writing import csv_text
 from optinc_pdk.signoff.electrical.electrical_check import Currents
 from optinc_pdk.signoff.lvs.comparison import LvsResult
+
+FIBRE = "fibre"
+EDGES = ("left", "bottom", "right", "top")
+"""Edges of a die, counter-clockwise."""
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A pad, bump or fibre. The fields are the columns of the CSV file, in this order.
+
+    Attributes:
+        kind: ``pad``, ``bump`` or ``fibre``.
+        number: Number among the pins of its kind, from 1, counter-clockwise around each die.
+        die: Number of the die, from 1, from left to right; None outside all dies.
+        label: Label in the layout; empty for a bump or coupler without one.
+        x_um: x in µm: centre of a pad or bump, place where the fibre meets a grating, or facet on the die's edge.
+        y_um: y in µm, likewise.
+        edge: ``left``, ``bottom``, ``right`` or ``top``: the nearest edge of the die for a pad, the edge to which its
+            light leaves for a fibre; empty for a bump, and for a pad outside all dies.
+        array: Number of the fibre's array on the die, from 1; None for pads and bumps.
+        channel: From 0: number of a heater in the bias file, number of a photodiode's or modulator's pad in the board
+            netlist, place of a fibre in its array. None if there is none.
+        function: ``heater``, ``photodiode``, ``modulator`` or ``ground`` for pads and bumps; for fibres ``carrier``,
+            ``oscillator``, ``supply``, ``monitor``, ``input``, ``output``, ``detector`` or ``modulator``. Empty if
+            neither layout nor board state one.
+        signal: Which of them, from the board netlist: ``s0_m1`` for server 0 and symbol 1 of an input or output, labels
+            of neurons for modulators and, with sign, for detectors and photodiodes, a number from 0 for supplies,
+            monitors, oscillators, and carriers of modulators. Empty if there is none.
+        net: Name of the electrical net: the first label on its metal. Empty for fibres, and for metal without label.
+        connects_to: Instances of the netlist on the net, or at the other end of the coupler's guide, separated by
+            spaces. A device without counterpart in the netlist has its name in the extraction. Empty for grounds.
+        voltage_v: Voltage at the bias; 0 for grounds.
+        current_ma: Current at the bias, for a ground that of all its pads and bumps together.
+        voltage_max_v: Voltage of the highest DAC code.
+        current_max_ma: Current at this voltage, for a ground as above.
+    """
+
+    kind: str
+    number: int
+    die: int | None
+    label: str
+    x_um: float
+    y_um: float
+    edge: str
+    array: int | None = None
+    channel: int | None = None
+    function: str = ""
+    signal: str = ""
+    net: str = ""
+    connects_to: tuple[str, ...] = ()
+    voltage_v: float | None = None
+    current_ma: float | None = None
+    voltage_max_v: float | None = None
+    current_max_ma: float | None = None
+
+
+@dataclass(frozen=True)
+class Pinout:
+    """Pinout of a chip.
+
+    Attributes:
+        name: Name of the chip.
+        dies: Outline (left, bottom, right, top) of each die in µm.
+        pins: Pads, bumps and fibres, die by die.
+    """
+
+    name: str
+    dies: tuple[tuple[float, float, float, float], ...]
+    pins: tuple[Pin, ...]
+
+    def to_csv(self) -> str:
+        """Return the pinout as CSV: a line with the names of the columns, then a line for each pin."""
+        names = [field.name for field in fields(Pin)]
+        return csv_text(names, ([_cell(getattr(pin, name)) for name in names] for pin in self.pins))
+
+
+def _cell(value: object) -> str:
+    """Return a value as text of a CSV cell: nothing for None, and at most three decimals, which are nm, mV and µA."""
+    if value is None:
+        return ""
+    if isinstance(value, tuple):
+        return " ".join(value)
+    # + 0.0, so that no value is written as -0.000
+    return f"{round(value, 3) + 0.0:.3f}" if isinstance(value, float) else str(value)
+
+
+class BoardFunction(NamedTuple):
+    """What a label is for.
+
+    Attributes:
+        function: ``carrier``, ``oscillator``, ``supply``, ``monitor``, ``input``, ``output``, ``detector`` or
+            ``modulator``.
+        signal: Which of them: ``s0_m1`` for server 0 and symbol 1; labels of neurons, for detectors with their sign,
+            separated by spaces; or a number from 0. Empty for the carrier.
+        number: Place among all detectors or all modulators of the board, from 0; None for other functions.
+    """
+
+    function: str
+    signal: str
+    number: int | None = None
+
+
+def board_functions(board: Board) -> dict[str, BoardFunction]:
+    """Return what each label of a board netlist is for."""
+    functions = {board.carrier: BoardFunction("carrier", "")}
+    rows = (("carrier", board.carriers), ("oscillator", board.oscillators), ("supply", board.supplies))
+    for function, labels in (*rows, ("monitor", board.monitors)):
+        functions |= {label: BoardFunction(function, str(i)) for i, label in enumerate(labels)}
+    for function, servers in (("input", board.inputs), ("output", board.outputs)):
+        for s, symbols in enumerate(servers):
+            functions |= {label: BoardFunction(function, f"s{s}_m{m}") for m, label in enumerate(symbols)}
+    for function, pairs in (("detector", _detectors(board)), ("modulator", _modulators(board))):
+        signals: dict[str, list[str]] = {}
+        for label, signal in pairs:
+            signals.setdefault(label, []).append(signal)
+        for i, (label, names) in enumerate(signals.items()):
+            functions[label] = BoardFunction(function, " ".join(names), i)
+    return functions
+
+
+def _detectors(board: Board) -> Iterator[tuple[str, str]]:
+    """Yield the label of each detector with the label and sign of a neuron that reads it."""
+    for neuron in board.neurons:
+        for plus, minus in zip(label_tuple(neuron.plus), label_tuple(neuron.minus), strict=True):
+            yield plus, f"{neuron.label}+"
+            yield minus, f"{neuron.label}-"
+
+
+def _modulators(board: Board) -> Iterator[tuple[str, str]]:
+    """Yield the label of each modulator with that of the neuron that drives it."""
+    for neuron in board.neurons:
+        for label in label_tuple(neuron.to):
+            yield label, neuron.label
+
+
+@dataclass(frozen=True)
+class ExtractedNames:
+    """The extracted circuit, and the names of its instances in the netlist.
+
+    Attributes:
+        circuit: Extracted circuit.
+        names: Name of each instance in the netlist; in the extraction for one without counterpart.
+    """
+
+    circuit: Circuit
+    names: Sequence[str]
+
+    @staticmethod
+    def of(extraction: Extraction, reference: Circuit, lvs: LvsResult) -> ExtractedNames:
+        """Return the names that the comparison of an extraction with a netlist gives."""
+        names = list(extraction.circuit.instances)
+        for name, device in zip(flatten(reference).instances, lvs.device_map.tolist(), strict=True):
+            if device != UNCONNECTED:
+                names[device] = name
+        return ExtractedNames(extraction.circuit, names)
+
+    @cached_property
+    def instances(self) -> Mapping[tuple[str, float, float], int]:
+        """Number of each instance of the extracted circuit, by device name, x and y in µm."""
+        kinds = [self.circuit.kinds[kind].name for kind in self.circuit.kind.tolist()]
+        places = self.circuit.position_um.tolist()
+        return {(kind, x, y): i for i, (kind, (x, y)) in enumerate(zip(kinds, places, strict=True))}
+
+    @cached_property
+    def _net_members(self) -> Mapping[int, list[int]]:
+        """Instances other than pads by number of electrical net."""
+        owner = np.repeat(np.arange(len(self.circuit.instances)), np.diff(self.circuit.offset))
+        members: dict[int, list[int]] = {}
+        for port in np.flatnonzero(self.circuit.electrical != UNCONNECTED).tolist():
+            if self.kind(int(owner[port])) != PAD:
+                members.setdefault(int(self.circuit.electrical[port]), []).append(int(owner[port]))
+        return members
+
+    @cached_property
+    def _partners(self) -> list[int]:
+        partners: list[int] = self.circuit.partners().tolist()
+        return partners
+
+    def kind(self, instance: int) -> str:
+        """Return the device name of an instance."""
+        return self.circuit.kinds[int(self.circuit.kind[instance])].name
+
+    def at_pad(self, position_um: tuple[float, float]) -> list[int]:
+        """Return the devices on the net of a pad."""
+        port = int(self.circuit.offset[self.instances[PAD, *position_um]])
+        return self._net_members.get(int(self.circuit.electrical[port]), [])
+
+    def at_coupler(self, coupler: FibreCoupler) -> list[int]:
+        """Return the devices at the other ends of a coupler's guides."""
+        instance = self.instances[coupler.kind, *coupler.position_um]
+        ports = range(*self.circuit.offset[instance : instance + 2].tolist())
+        ends = [self._partners[port] for port in ports if self._partners[port] != UNCONNECTED]
+        return [int(np.searchsorted(self.circuit.offset, end, side="right")) - 1 for end in ends]
+
 
 DEVICE_FUNCTIONS = {"phase_shifter": "heater", "photodiode": "photodiode", "modulator": "modulator"}
 """What a pad is for, by the device that it connects to."""
@@ -46,13 +240,7 @@ def read_pinout(
 ) -> Pinout:
     """Return the pinout of an extracted layout.
 
-    Args:
-        extraction: Result of the extraction.
-        reference: Netlist of the chip, with its board.
-        lvs: Comparison of the two.
-        process: Process.
-        bias: Bias; None if there is none.
-        currents: Voltages and currents at the bias; None if they are not known.
+    The reference is the netlist of the chip, with its board; bias and currents are None if there are none.
 
     Raises:
         ValueError: The extraction was not made from a layout.
@@ -71,16 +259,7 @@ def pinout_of(
     bias: Bias | None = None,
     currents: Currents | None = None,
 ) -> Pinout:
-    """Return the pinout of an extracted layout that may have no netlist.
-
-    Args:
-        extraction: Result of the extraction.
-        names: Names of its instances.
-        name: Name of the chip.
-        process: Process.
-        board: Board of the netlist; None if there is none.
-        bias: Bias; None if there is none.
-        currents: Voltages and currents at the bias; None if they are not known.
+    """Return the pinout of an extracted layout of a name, which may have no netlist and so no board; see `read_pinout`.
 
     Raises:
         ValueError: The extraction was not made from a layout.

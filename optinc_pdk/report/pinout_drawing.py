@@ -1,11 +1,16 @@
-"""Packaging drawing of a chip as SVG: outlines of its dies with pads, bumps and fibres on sheets of format A3."""
+"""Packaging drawing of a chip as SVG: outlines of its dies with pads, bumps and fibres on sheets of format A3.
+
+Places on a sheet are in mm.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,9 +18,9 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
+from scipy.spatial import cKDTree
 
 from optinc_pdk.cards import Process
-from optinc_pdk.report.figure_files import figure_bytes
 from optinc_pdk.report.label_placement import (
     NOWHERE,
     Box,
@@ -24,26 +29,189 @@ from optinc_pdk.report.label_placement import (
     leader_points,
     spread_positions,
 )
-from optinc_pdk.report.pinout_legend import draw_legend, draw_table, draw_title
-from optinc_pdk.report.pinout_views import (
-    COLOURS,
-    INK,
-    INNER_PT,
-    LEADER_MM,
-    SHEET_MM,
-    SIZES_PT,
-    SOFT,
-    DieView,
-    die_view,
-    line_mm,
-    outer_edge,
-    pin_group,
-    pin_number,
-    pin_text,
-    text_mm,
-    write_text,
-)
-from optinc_pdk.report.pins import EDGES, FIBRE, Pin, Pinout
+from optinc_pdk.report.pinout import EDGES, FIBRE, Pin, Pinout
+from optinc_pdk.report.rendering import figure_bytes
+
+SHEET_MM = (420.0, 297.0)
+"""Format A3."""
+FIELD: Box = (10.0, 25.0, 410.0, 275.0)
+"""Part of the sheet for the die and, below it, for a table; the title is above it and the legend below."""
+SIZES_PT = (6.0, 5.0, 4.0)
+"""Sizes of labels; those of an edge have the largest at which there is room."""
+INNER_PT = 5.0
+"""Size of labels within a die and in the table."""
+INK, SOFT = "#20262c", "#8a9199"
+COLOURS = {
+    "heater": "#e0a526",
+    "ground": "#8a9199",
+    "photodiode": "#8c6bb1",
+    "modulator": "#3f8f5f",
+    FIBRE: "#2f6fb0",
+    "other": "#f4f6f8",
+}
+"""Colour of pads and bumps by function, and of fibres."""
+MOST_LETTERS = 24
+"""Longest label that is drawn in full."""
+TABLE_MM = 14.0
+"""Least height of the table."""
+LEADER_MM = 6.0
+"""Distance of labels from the edge of a die."""
+_LETTERS = {"pad": "P", "bump": "B", FIBRE: "F"}
+_MM_PER_PT = 25.4 / 72
+# width of a character of a monospaced font, and distance of lines, in ems
+_ADVANCE, _LINE = 0.61, 1.15
+# room for the dimensions beyond the labels
+_DIMENSION_MM = 8.0
+_FACET_UM = 1.0
+
+
+def write_text(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
+    """Write a text as it is, in the monospaced font that :func:`text_mm` assumes."""
+    axes.text(x, y, text, family="monospace", parse_math=False, **style)
+
+
+def text_mm(text: str, size_pt: float) -> float:
+    """Return the width of a text."""
+    return len(text) * size_pt * _MM_PER_PT * _ADVANCE
+
+
+def line_mm(size_pt: float) -> float:
+    """Return the distance of lines of text."""
+    return size_pt * _MM_PER_PT * _LINE
+
+
+def pin_number(pin: Pin) -> str:
+    """Return letter and number of a pin."""
+    return f"{_LETTERS[pin.kind]}{pin.number}"
+
+
+def pin_text(pin: Pin) -> str:
+    """Return letter, number and label of a pin; a long label is cut off."""
+    label = "".join(letter if letter.isprintable() else "?" for letter in pin.label)
+    return f"{pin_number(pin)} {label if len(label) <= MOST_LETTERS else f'{label[: MOST_LETTERS - 1]}…'}".rstrip()
+
+
+def pin_group(pin: Pin) -> str:
+    """Return the key of a pin's colour."""
+    group = FIBRE if pin.kind == FIBRE else pin.function
+    return group if group in COLOURS else "other"
+
+
+def outer_edge(pin: Pin, pinout: Pinout) -> str:
+    """Return the edge outside which a pin is labelled; empty for bumps, and for fibres in the middle of a die."""
+    if pin.die is None or not pin.edge or pin.kind != FIBRE:
+        return pin.edge
+    left, bottom, right, top = pinout.dies[pin.die - 1]
+    away = {"left": pin.x_um - left, "bottom": pin.y_um - bottom, "right": right - pin.x_um, "top": top - pin.y_um}
+    return pin.edge if away[pin.edge] <= _FACET_UM else ""
+
+
+@dataclass(frozen=True)
+class DieView:
+    """Place of a die on the sheet.
+
+    Attributes:
+        die: Outline of the die in µm.
+        mm_per_um: Scale.
+        box: Outline of the die on the sheet.
+        cell: Part of the sheet for the die, its labels and dimensions.
+    """
+
+    die: Box
+    mm_per_um: float
+    box: Box
+    cell: Box
+
+    def at(self, x_um: float, y_um: float) -> tuple[float, float]:
+        """Return the place on the sheet of a position in the layout."""
+        return self.box[0] + (x_um - self.die[0]) * self.mm_per_um, self.box[1] + (y_um - self.die[1]) * self.mm_per_um
+
+
+def die_view(pinout: Pinout, number: int) -> DieView:
+    """Place a die, by its number from 1, on its sheet, at the largest scale at which its labels have room."""
+    die = pinout.dies[number - 1]
+    edges = [(outer_edge(pin, pinout), pin_text(pin)) for pin in pinout.pins if pin.die == number]
+    x, y = (_margin(text for edge, text in edges if edge in sides) for sides in (("left", "right"), ("bottom", "top")))
+    width, height = die[2] - die[0], die[3] - die[1]
+    across, down = FIELD[2] - FIELD[0] - 2 * x, FIELD[3] - FIELD[1] - 2 * y - TABLE_MM
+    scale = min(across / width, down / height)
+    middle = (FIELD[0] + FIELD[2]) / 2
+    left, top = middle - width * scale / 2, FIELD[3] - y
+    box = (left, top - height * scale, left + width * scale, top)
+    return DieView(die, scale, box, (box[0] - x, box[1] - y, box[2] + x, FIELD[3]))
+
+
+def _margin(texts: Iterable[str]) -> float:
+    """Return the room that labels and dimensions beside a die need."""
+    return LEADER_MM + max((text_mm(text, SIZES_PT[0]) for text in texts), default=0.0) + _DIMENSION_MM
+
+
+_BARS_UM = (10_000.0, 5_000.0, 2_000.0, 1_000.0, 500.0, 200.0, 100.0)
+_BAR_MM = 60.0
+_SIZE_PT = 7.0
+
+
+def draw_title(axes: Axes, name: str, pins: Sequence[Pin], process: Process) -> None:
+    """Write name, process, and number and least distance of pads, bumps and fibres above a die."""
+    write_text(axes, FIELD[0], 287.0, name, fontsize=14, color=INK, va="center")
+    parts = [f"process {process.name}"]
+    for kind, count in sorted(Counter(pin.kind for pin in pins).items()):
+        places = [(pin.x_um, pin.y_um) for pin in pins if pin.kind == kind]
+        apart = f"s, at least {least_distance_um(places):.1f} µm apart" if count > 1 else ""
+        parts.append(f"{count:,} {kind}{apart}")
+    write_text(axes, FIELD[0], 279.5, "; ".join(parts), fontsize=8, color=INK, va="center")
+
+
+def least_distance_um(places: Sequence[tuple[float, float]]) -> float:
+    """Return the least distance between two of several places in µm."""
+    points = np.array(places)
+    distances, _ = cKDTree(points).query(points, k=2)
+    return float(np.min(distances[:, 1]))
+
+
+def draw_table(axes: Axes, view: DieView, pins: Sequence[Pin]) -> list[str]:
+    """List pins that the drawing does not label below the die; returns a note on pins for which there is no room."""
+    if not pins:
+        return []
+    texts = [pin_text(pin) for pin in pins]
+    width = max(text_mm(f"{text}  ", INNER_PT) for text in texts)
+    top, columns = view.cell[1] - 6.0, int((FIELD[2] - FIELD[0]) / width)
+    shown = texts[: columns * max(int((top - FIELD[1]) / line_mm(INNER_PT)), 0)]
+    rows = -(-len(shown) // columns)
+    for column in range(-(-len(shown) // max(rows, 1))):
+        lines = "\n".join(shown[column * rows : (column + 1) * rows])
+        write_text(
+            axes, FIELD[0] + column * width, top, lines, fontsize=INNER_PT, color=INK, va="top", linespacing=1.15
+        )
+    if shown:
+        write_text(axes, FIELD[0], top + 1.0, "Not labelled above:", fontsize=_SIZE_PT, color=INK, va="bottom")
+    missing = len(texts) - len(shown)
+    return [f"{missing:,} labels have no room here"] if missing else []
+
+
+def draw_legend(axes: Axes, pins: Sequence[Pin], view: DieView | None, notes: Sequence[str]) -> None:
+    """Draw the colours, a scale bar and notes at the bottom of a sheet."""
+    x = FIELD[0]
+    for name, count in sorted(Counter(map(pin_group, pins)).items(), key=lambda one: list(COLOURS).index(one[0])):
+        square = [(x, 19.0), (x + 3.0, 19.0), (x + 3.0, 22.0), (x, 22.0)]
+        axes.add_collection(PolyCollection([square], facecolors=COLOURS[name], edgecolors=INK, linewidths=0.4))
+        text = f"{name} ({count:,})"
+        write_text(axes, x + 4.0, 20.5, text, fontsize=_SIZE_PT, color=INK, va="center")
+        x += 10.0 + text_mm(text, _SIZE_PT)
+    if view is not None:
+        _draw_scale_bar(axes, view.mm_per_um)
+    text = "Squares are pads, octagons bumps; triangles are fibres and point where light leaves the die. "
+    write_text(axes, FIELD[0], 13.0, f"{text}{'; '.join(notes)}.", fontsize=_SIZE_PT, color=INK, va="center")
+
+
+def _draw_scale_bar(axes: Axes, mm_per_um: float) -> None:
+    length = next((um for um in _BARS_UM if um * mm_per_um <= _BAR_MM), _BARS_UM[-1])
+    bar = [(FIELD[2] - length * mm_per_um, 20.5), (FIELD[2], 20.5)]
+    ticks = [[(at, 19.5), (at, 21.5)] for at, _ in bar]
+    axes.add_collection(LineCollection([bar, *ticks], colors=INK, linewidths=1.0))
+    text = f"{length / 1e3:g} mm; scale {mm_per_um * 1e3:.1f} : 1 on A3"
+    write_text(axes, FIELD[2], 17.0, text, fontsize=_SIZE_PT, color=INK, ha="right", va="center")
+
 
 MOST_INNER_LABELS = 1000
 """Pins within one die that are labelled; the drawing states how many are not."""
@@ -63,18 +231,11 @@ Line = list[tuple[float, float]]
 
 
 def pinout_svg(pinout: Pinout, process: Process) -> bytes:
-    """Draw a pinout for packaging.
+    """Draw a pinout for packaging; texts are text, so that labels can be searched for.
 
     Every die has a sheet, one below the other. Pins at an edge of the die are labelled outside it, the others beside
     their symbols. Where a label has no room, the drawing has the number of the pin, and a table below it the label. The
     sheet states how many pins have no number, and how many labels have no room in the table.
-
-    Args:
-        pinout: The pinout.
-        process: Process; states the sizes of pads and of the openings of bumps.
-
-    Returns:
-        Content of the SVG file. Texts are text, so that labels can be searched for.
     """
     sheets = max(len(pinout.dies), 1)
     figure = Figure(figsize=(SHEET_MM[0] / 25.4, SHEET_MM[1] * sheets / 25.4), facecolor="white")

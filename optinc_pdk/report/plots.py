@@ -1,14 +1,16 @@
-"""Plots of a build and of a search as PNG, drawn by matplotlib."""
+"""Plots of a build and of a search as PNG: outputs of chips, and a Pareto front."""
 
 from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import decide_steps
 from optinc_pdk.io.writing import png_bytes
+from optinc_pdk.networks import NetworkComparison
 
 MAX_POINTS = 2**19
 """Largest number of points that a plot of outputs draws."""
@@ -16,15 +18,10 @@ _RIGHT, _WRONG, _INK = "#2f6fb0", "#d3302f", "#444c54"
 
 
 def pareto_front_png(rows: list[tuple[str, int, float, bool]], epsilon: float) -> bytes:
-    """Plot the tolerated ε against the number of MZIs: one point per network, and the Pareto front as a line.
+    """Plot the tolerated ε against the number of MZIs as PNG: one point per network, and the Pareto front as a line.
 
-    Args:
-        rows: Per network its name, number of MZIs, tolerated ε, and whether it is on the front; networks with ε = 0 are
-            not drawn.
-        epsilon: Target ε, drawn as a horizontal line.
-
-    Returns:
-        Content of the PNG file.
+    Rows have name, number of MZIs, tolerated ε, and whether the network is on the front; networks with ε = 0 are not
+    drawn. The target ``epsilon`` is a horizontal line.
     """
     figure = Figure(figsize=(8.0, 5.0), dpi=150, layout="constrained")
     axes = figure.add_subplot()
@@ -87,9 +84,6 @@ def outputs_png(outputs: Floats, levels: Floats, resolution: Ints | None = None)
         levels: (points, M) ideal levels, multiples of 1/resolution.
         resolution: (M,) decision steps per level of each output; None for 1.
 
-    Returns:
-        Content of the PNG file.
-
     Raises:
         ValueError: The shapes differ, are not (points, M), or a value is not finite.
     """
@@ -113,3 +107,47 @@ def outputs_png(outputs: Floats, levels: Floats, resolution: Ints | None = None)
     for axes in grid[::columns]:
         axes.set_ylabel("output / levels")
     return png_bytes(figure, 150)
+
+
+MOST_NUMBERED = 20
+"""Largest number of classes whose counts are written into the confusion matrix."""
+MOST_POINTS = 20_000
+"""Largest number of outputs that are drawn; of more, outputs at equal distances."""
+
+
+def network_png(found: NetworkComparison) -> bytes:
+    """Draw outputs of the chip against those of the network, and with labels the confusion matrix, as PNG."""
+    confusion = found.confusion
+    count = 1 if confusion is None else 2
+    figure = Figure(figsize=(5.2 * count, 4.6), dpi=110, layout="constrained", facecolor="white")
+    axes = figure.subplots(1, count, squeeze=False)[0]
+    if confusion is not None:
+        _draw_confusion(axes[0], confusion)
+    _draw_outputs(axes[-1], found)
+    return png_bytes(figure)
+
+
+def _draw_confusion(axes: Axes, confusion: np.ndarray) -> None:
+    """Numbers of samples by label and by the class that the chip chooses."""
+    axes.imshow(confusion, cmap="Blues", vmin=0)
+    axes.set(xlabel="class that the chip chooses", ylabel="label")
+    axes.set_title("samples by label and class", fontsize=10)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+    if len(confusion) > MOST_NUMBERED:
+        return
+    for (row, column), number in np.ndenumerate(confusion):
+        if number:
+            colour = "white" if number > confusion.max() / 2 else "black"
+            axes.text(column, row, f"{number}", ha="center", va="center", fontsize=8, color=colour)
+
+
+def _draw_outputs(axes: Axes, found: NetworkComparison) -> None:
+    """Outputs of the chip against those of the network, with the line on which they are equal."""
+    step = -(-found.expected.size // MOST_POINTS)
+    expected, outputs = found.expected.ravel()[::step], found.outputs.ravel()[::step]
+    ends = [min(expected.min(), outputs.min()), max(expected.max(), outputs.max())]
+    axes.plot(ends, ends, color="#999999", lw=1.0)
+    axes.plot(expected, outputs, ".", ms=3, color="#1f5fa8", alpha=0.6)
+    axes.set(xlabel="output of the network", ylabel="output of the chip")
+    axes.set_title(f"outputs: deviation {found.worst:.2%} at most, {found.rms:.2%} rms, of the largest", fontsize=10)

@@ -1,31 +1,42 @@
-"""Render the Jinja2 templates in the folder ``templates``."""
+"""Templates of the folder templates, data of their scripts, and figures of matplotlib as files for papers."""
 
 from __future__ import annotations
 
+import gzip
+import io
+import json
+from base64 import b64encode
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
+import matplotlib
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from matplotlib.figure import Figure
 
-from optinc_pdk.errors import printable
-from optinc_pdk.report.formatting import count_text, format_si
+from optinc_pdk.errors import InputError, printable
+from optinc_pdk.io.formatting import count_text, format_si
 
 
 def render(template: str, **data: Any) -> str:
-    """Render a Jinja2 template of the folder ``templates``.
-
-    Args:
-        template: File name, such as ``page.html.j2``. Strings are escaped, except in ``.md.j2`` templates.
-        data: Variables of the template.
-
-    Returns:
-        The rendered text.
+    """Render a Jinja2 template of the folder ``templates``; strings are escaped, except in ``.md.j2`` templates.
 
     Raises:
         jinja2.UndefinedError: The template uses a name that ``data`` does not have.
     """
     return _environment().get_template(template).render(**data)
+
+
+def base64_text(content: bytes) -> str:
+    """Return content, such as that of a PNG file, as base64."""
+    return b64encode(content).decode()
+
+
+def packed_json(data: Any) -> str:
+    """Return data as base64 of gzip-compressed JSON, which the scripts of pages read. Equal data give equal text."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    return base64_text(gzip.compress(text.encode(), 9, mtime=0))
 
 
 @cache
@@ -43,3 +54,42 @@ def _environment() -> Environment:
     )
     environment.filters |= {"si": format_si, "counted": count_text}
     return environment
+
+
+FORMATS = (".svg", ".pdf", ".png")
+"""Endings of the files."""
+DPI = 200
+"""Resolution of PNG files."""
+# matplotlib's settings are global
+_SETTINGS_LOCK = Lock()
+
+
+def figure_format(path: Path) -> str:
+    """Return the format of a figure's file, such as ``svg``; its ending may be in capitals.
+
+    Raises:
+        InputError: The ending is not one of `FORMATS`.
+    """
+    ending = path.suffix.lower()
+    if ending not in FORMATS:
+        raise InputError(f"{path}: the picture is a file of format {', '.join(FORMATS)}; give it one of these endings")
+    return ending.removeprefix(".")
+
+
+def figure_bytes(figure: Figure, file_format: str, title: str) -> bytes:
+    """Return the content of a figure's file, ``svg``, ``pdf`` or ``png``, with a title.
+
+    Equal figures give equal bytes, and texts of SVG and PDF stay texts.
+    """
+    metadata = {
+        "svg": {"Date": None, "Creator": None, "Title": title},
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None, "Title": title},
+        "png": {"Software": None, "Title": title},
+    }[file_format]
+    picture = io.BytesIO()
+    with (
+        _SETTINGS_LOCK,
+        matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "optinc-pdk", "pdf.fonttype": 42}),
+    ):
+        figure.savefig(picture, format=file_format, dpi=DPI, metadata=metadata)
+    return picture.getvalue()

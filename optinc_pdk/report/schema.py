@@ -1,44 +1,27 @@
-"""The schema of `report.json`: the numbers of a build."""
+"""The schema of `report.json`: the numbers of a build.
+
+Fields with a default are missing in files of earlier versions; there, None means that the number is not known.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from optinc_pdk.budgets import LightBudget, LimitNumbers
+from optinc_pdk.io.formatting import format_percent
 from optinc_pdk.io.json_files import json_text
-from optinc_pdk.report.formatting import format_percent, format_short, format_si
+from optinc_pdk.io.report_models import Count, Fraction, NotNegative, Positive, Sha256, StrictModel
 
 SCHEMA: Final = 1
 
-Count = Annotated[int, Field(ge=0)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-
-class StrictModel(BaseModel):
-    """A model that accepts only its own fields, with their exact types."""
-
-    model_config = ConfigDict(
-        strict=True,
-        frozen=True,
-        extra="forbid",
-        allow_inf_nan=False,
-        validate_by_name=True,
-        validate_by_alias=True,
-    )
-
 
 class TaskNumbers(StrictModel):
-    """The averaging task.
+    """The averaging task: bits of a word, servers, and network inputs, each for one group of symbols.
 
     Attributes:
-        bits: Number of bits of a word.
-        servers: Number of servers whose words are averaged.
-        groups: Number of network inputs, each for one group of symbols.
         remainder: Whether the last output carries the fraction of the average in steps of 1/servers (level 1 of a
             cascade).
         finer_input: Whether the last group is in steps of 1/servers² (level 2 of a cascade).
@@ -56,11 +39,8 @@ class MatrixTaskNumbers(StrictModel):
 
     Attributes:
         kind: Always ``matrix``; the averaging task has no such field.
-        outputs: Number of outputs.
-        inputs: Number of inputs.
         read: What is read at the outputs: their fields, the real parts of the fields, or their powers.
         extra_columns: Number of redundant columns of MZIs of each mesh.
-        mesh: Shape of the meshes.
         tolerance: Largest accepted error of an entry, relative to the largest entry.
         sha256: Digest of the matrix and its reading, as `optinc_pdk.matrices.MatrixTarget.digest`.
     """
@@ -70,7 +50,6 @@ class MatrixTaskNumbers(StrictModel):
     inputs: Count
     read: Literal["field", "real", "power"]
     extra_columns: Count
-    # missing in older reports
     mesh: Literal["rectangle", "triangle"] = "rectangle"
     tolerance: Positive
     sha256: Sha256
@@ -81,8 +60,6 @@ class GeneralTaskNumbers(StrictModel):
 
     Attributes:
         kind: Always ``network``; the averaging task has no such field.
-        outputs: Number of outputs.
-        inputs: Number of inputs.
         data: What was sent: samples with labels, samples with outputs, samples with neither, or random inputs within
             the range of the network.
         data_sha256: Digest of the samples, as `optinc_pdk.networks.NetworkData.digest`.
@@ -101,17 +78,11 @@ class GeneralTaskNumbers(StrictModel):
     agreement: Positive
     tolerance: Positive
     accuracy: Fraction | None
-    # missing in older reports
     rms_error: Annotated[float, Field(ge=0)] | None = None
 
 
 class ProcessNumbers(StrictModel):
-    """The process cards that the chip was built with.
-
-    Attributes:
-        name: Name of the process.
-        cards: Digest of every part of the cards by name, see `optinc_pdk.cards.card_digests`.
-    """
+    """Name of the process, and the digest of every part of its cards, see `optinc_pdk.cards.card_digests`."""
 
     name: str
     cards: dict[str, str]
@@ -125,8 +96,7 @@ class OnnNumbers(StrictModel):
         accuracy: Fraction of exact words.
         margin: Smallest margin in levels.
         activation: Activation of the hidden layers.
-        sha256: Digest of the network that was read, as `optinc_pdk.networks.AveragingNetwork.digest`; None in files of
-    earlier versions.
+        sha256: Digest of the network that was read, as `optinc_pdk.networks.AveragingNetwork.digest`.
     """
 
     structure: list[Count]
@@ -140,9 +110,7 @@ class FactorNumbers(StrictModel):
     """Factorisation of the weight matrices; MZIs by the convention of arXiv 2603.28290, weights only.
 
     Attributes:
-        mzis: Number of MZIs.
-        mzis_full_svd: Number of MZIs if every layer were factored by a full SVD.
-        ratio: The first number over the second.
+        mzis_full_svd: Number of MZIs if every layer were factored by a full SVD; ``ratio`` is ``mzis`` over it.
         max_error: Largest error of an entry of any factored matrix, over the matrix's 2-norm.
     """
 
@@ -150,72 +118,6 @@ class FactorNumbers(StrictModel):
     mzis_full_svd: Count
     ratio: NotNegative
     max_error: NotNegative
-
-
-class LimitNumbers(StrictModel):
-    """A budget: a quantity and its limit, see :mod:`optinc_pdk.report.size_limits`.
-
-    Attributes:
-        value: Amount that the chip needs.
-        limit: Amount available, or required of a minimum; None if the process card states none, or no amount is enough.
-        unit: Unit of both.
-        holds: Whether the value is within the limit; None if this is unknown.
-        assumption: Assumptions behind value and limit.
-        detail: Why the limit does not hold, if the numbers do not say it.
-        minimum: Whether the value must be at least the limit, instead of at most.
-        accepted: Whether the limit does not hold and was accepted by name; None in files of earlier versions, whose
-            verdict did not depend on limits.
-    """
-
-    value: float
-    limit: float | None
-    unit: str
-    holds: bool | None
-    assumption: str
-    detail: str = ""
-    minimum: bool = False
-    accepted: bool | None = None
-
-    def text(self, name: str) -> str:
-        """Format the budget of a name as short text, such as ``loss 54.1 of 24.2 dB``."""
-        # the unit is stated once, as in "54.1 of 24.2 dB"; amounts with a prefix need both
-        value = self.amount(self.value) if self.unit == "Bd" else format_short(self.value)
-        text = f"{name} {value}"
-        if self.limit is not None:
-            least = "at least " if self.minimum else ""
-            text += f" of {least}{self.amount(self.limit).removesuffix(f' {name}')}"
-        elif self.holds is None:
-            text += " of no limit given"
-        return f"{text} ({self.detail})" if self.detail else text
-
-    def amount(self, value: float) -> str:
-        """Format a value with its unit."""
-        return format_si(value, "Bd") if self.unit == "Bd" else f"{format_short(value)} {self.unit}"
-
-
-class LightNumbers(StrictModel):
-    """The light budget.
-
-    Attributes:
-        field_noise: Standard deviation of the field noise that the network tolerates, relative to full scale.
-        hop_loss_db: Loss of each layer from modulator to detector, in dB.
-        laser_w: Optical power launched into every guide, in W.
-        mixer_w: Power in W of the weakest local oscillator at a mixer, by layer; None for a layer without mixers. None
-            in files of earlier versions, and where it is not known.
-        energy_j: Energy per symbol and guide in J.
-        light_bd: Symbol rate in Bd that the light allows.
-        electronics_bd: Symbol rate in Bd that the electronics allow; None if the process card gives none.
-        symbol_rate_bd: The lower of both rates.
-    """
-
-    field_noise: Positive
-    hop_loss_db: list[float]
-    laser_w: Positive
-    energy_j: Positive
-    light_bd: Positive
-    electronics_bd: Positive | None
-    symbol_rate_bd: Positive
-    mixer_w: list[Positive | None] | None = None
 
 
 class OscillatorNumbers(StrictModel):
@@ -284,7 +186,7 @@ class SpeedNumbers(StrictModel):
         highest_bd: Highest rate in Bd of the process, beyond which none was tried.
         main_limit: Name of the limit without which the rate could be higher by a tenth; None where several limit it.
         without: Where there is no ``main_limit``, highest symbol rate in Bd without one limit, by its name; None
-            otherwise, and in files of earlier versions.
+            otherwise.
         latency_s: Time in s from the servers' modulators to their decisions at this rate, without time of flight; None
             without a rate, as the following.
         power_w: Electrical power in W by part, of those whose cards state it.
@@ -323,21 +225,17 @@ class ChipNumbers(StrictModel):
 
     Attributes:
         mzis: Number of MZIs, dummies and attenuators.
-        phase_shifters: Number of phase shifters.
         pads: Number of pads or bumps.
-        fibres: Number of fibre couplers.
-        width_um: Width of the layout in µm, all dies together.
-        height_um: Height of the layout in µm, all dies together.
+        width_um: Width of the layout in µm, all dies together, as for ``height_um``.
         area_mm2: Area of all dies in mm².
         power_w: Power of all heaters at the bias, in W.
         loss_db: Loss in dB from the worst source fibre to the detector that receives most of its light.
         fit: Fit on the dies of the process, in words.
         offchip: Number of parts off the chip, by name.
-        limits: Budgets by name, see ``Budget``: size, pads and power of every chip, loss and rate of those that average
-            words. In files of earlier versions, ``area`` takes the place of size.
+        limits: Budgets by name, see `optinc_pdk.options.Budget`: size, pads and power of every chip, loss and rate of
+            those that average words. In files of earlier versions, ``area`` takes the place of size.
         light: Light budget; None if the network tolerates no noise or the process card has no budget.
-        oscillators: Light of the local oscillators; None if the process card has no budget, if no neuron has detectors,
-            or in files of earlier versions.
+        oscillators: Light of the local oscillators; None if the process card has no budget or no neuron has detectors.
         crosstalk: Thermal crosstalk that the bias compensates and the function check applies; None if the process card
             states none.
     """
@@ -354,7 +252,7 @@ class ChipNumbers(StrictModel):
     fit: str
     offchip: dict[str, Count]
     limits: dict[str, LimitNumbers] | None = None
-    light: LightNumbers | None = None
+    light: LightBudget | None = None
     oscillators: OscillatorNumbers | None = None
     crosstalk: CrosstalkNumbers | None = None
 
@@ -363,7 +261,6 @@ class DrcNumbers(StrictModel):
     """Results of the design-rule check.
 
     Attributes:
-        rules: Number of rules.
         violations: Number of violations of rules of severity error.
         not_run: Number of rules that were not checked because they need a bias.
         current_ma_per_um: Highest current density in metal at the bias, in mA/µm; None if the electrical rules were not
@@ -379,13 +276,7 @@ class DrcNumbers(StrictModel):
 
 
 class LvsNumbers(StrictModel):
-    """Result of LVS.
-
-    Attributes:
-        devices: Number of devices that match.
-        nets: Number of nets that match.
-        match: Whether the circuit extracted from the polygons is the netlist's.
-    """
+    """Result of LVS: devices and nets that match, and whether the circuit of the polygons is that of the netlist."""
 
     devices: Count
     nets: Count
@@ -393,13 +284,7 @@ class LvsNumbers(StrictModel):
 
 
 class ErrorNumbers(StrictModel):
-    """Wrong words with one error value.
-
-    Attributes:
-        value: Word read minus ideal word.
-        count: Number of such words.
-        share: Their share of all wrong words.
-    """
+    """Number of wrong words with one error value (word read minus ideal word), and their share of all wrong words."""
 
     value: int
     count: Count
@@ -446,19 +331,17 @@ class FunctionNumbers(StrictModel):
 
     Attributes:
         inputs: Number of inputs.
-        exact: Number of inputs for which every server reads the ideal word.
-        accuracy: Fraction of exact inputs.
+        exact: Number of inputs for which every server reads the ideal word; ``accuracy`` is their fraction.
         margin: Smallest margin in levels.
-        words: Number of words read by all servers; None in files of earlier versions.
-        margins: Smallest margin of each symbol in levels, most significant symbol first; None in files of earlier
-            versions.
-        errors: Wrong words by error value, the most frequent first; None in files of earlier versions.
+        words: Number of words read by all servers.
+        margins: Smallest margin of each symbol in levels, most significant symbol first.
+        errors: Wrong words by error value, the most frequent first.
         coverage: Which inputs were tried: all combinations of symbols at the fibres, all points of the lattice, or a
-            sample of random words and corner cases; None in files of earlier versions.
-        corners: Number of corner cases among the inputs of a sample; None in files of earlier versions.
+            sample of random words and corner cases.
+        corners: Number of corner cases among the inputs of a sample.
         certificate: Bounds for all words; None if there is no certificate.
-        no_certificate: Why there is no certificate; None if there is one, or in files of earlier versions.
-        basis: What the verdict on the function rests on, as text; None in files of earlier versions.
+        no_certificate: Why there is no certificate; None if there is one.
+        basis: What the verdict on the function rests on, as text.
     """
 
     inputs: Count
@@ -487,11 +370,7 @@ class MatrixNumbers(StrictModel):
 
     Attributes:
         form: Why the matrix has one mesh or two, as text.
-        fidelity: Fidelity, 0 to 1.
-        rms_error: Root mean square of the errors of the entries.
-        worst_error: Largest error of an entry.
-        worst_output: Output of this entry, from 0.
-        worst_input: Input of this entry, from 0.
+        worst_error: Largest error of an entry, which is that of ``worst_output`` and ``worst_input``, from 0.
         scale: Common scale: the chip's fields are those of the target, in the target's units, times this number.
         insertion_loss_db: Loss in dB beyond that of an ideal passive chip, which realises the target divided by its
             largest singular value.
@@ -521,19 +400,13 @@ class NetworkNumbers(StrictModel):
 
     Attributes:
         structure: Number of units of each layer, from inputs to outputs.
-        activation: Activation of the hidden layers.
         sha256: Digest of the network that was read, as `optinc_pdk.networks.Network.digest`.
-        samples: Number of samples.
-        agreeing: Number of samples on which chip and network agree.
-        agreement: Their share.
-        worst_deviation: Largest deviation of an output.
-        rms_deviation: Root mean square of the deviations.
-        network_accuracy: Share of samples for which the network chooses the label; None without labels.
-        chip_accuracy: The same for the chip.
+        agreeing: Number of samples on which chip and network agree; ``agreement`` is their share.
+        network_accuracy: Share of samples for which the network chooses the label, as ``chip_accuracy`` for the chip;
+            None without labels.
         confusion: Numbers of samples by label, and by the class that the chip chooses; None without labels.
-        network_rms_error: Root mean square of the differences of the network's outputs from those of the data; None
-            without outputs.
-        chip_rms_error: The same for the chip.
+        network_rms_error: Root mean square of the differences of the network's outputs from those of the data, as
+            ``chip_rms_error`` for the chip; None without outputs.
         saturated: Number of modulator amplitudes that were clipped to full scale.
     """
 
@@ -560,8 +433,7 @@ class Report(StrictModel):
     the task of a matrix, ``matrix``.
 
     A section is None if the build did not reach its stage; the verdict is then "fail". ``speed`` is None also if words
-    are wrong without noise, if the process card has no noise or budget section, or in files of earlier versions.
-    ``process`` and ``spectrum`` are None in files of earlier versions.
+    are wrong without noise, or if the process card has no noise or budget section.
     """
 
     schema_number: Literal[1] = Field(default=SCHEMA, alias="schema")

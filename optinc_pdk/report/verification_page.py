@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,26 @@ import klayout.db as kdb
 import numpy as np
 
 from optinc_pdk.cards import Process
+from optinc_pdk.extract import Extraction
 from optinc_pdk.extract.layout_reader import read_checked
+from optinc_pdk.gc_control import gc_paused
+from optinc_pdk.io.formatting import count_text
 from optinc_pdk.report.build_files import file_digest
-from optinc_pdk.report.formatting import count_text
-from optinc_pdk.report.layout_application import application_parts
+from optinc_pdk.report.layout_application import (
+    LayoutData,
+    application_parts,
+    layer_titles,
+    layout_items,
+    layout_markers,
+    read_process_shapes,
+)
 from optinc_pdk.report.layout_pictures import COLORS, draw_windows
-from optinc_pdk.report.rendering import render
-from optinc_pdk.report.rule_results import drc_rows, page_rows, violation_line
-from optinc_pdk.report.sign_off_lines import difference_line, lvs_lines
-from optinc_pdk.report.spectrum_picture import comparison_png, spectra_png
-from optinc_pdk.report.verification_layout import verification_layout
+from optinc_pdk.report.layout_polygons import has_polygons, layout_guides
+from optinc_pdk.report.pinout import ExtractedNames, pinout_of
+from optinc_pdk.report.rendering import base64_text, render
+from optinc_pdk.report.sign_off_results import difference_line, drc_rows, lvs_lines, page_rows, violation_line
+from optinc_pdk.report.spectra import comparison_png, spectra_png
+from optinc_pdk.signoff.drawn_circuit import DrawnCircuit
 from optinc_pdk.signoff.verification import Verification
 from optinc_pdk.simulate.heater_drive import PadSetting
 
@@ -123,13 +132,7 @@ def _around(position: tuple[float, float] | None) -> Box | None:
 
 @dataclass(frozen=True)
 class VerifiedFiles:
-    """What a verification was run on.
-
-    Attributes:
-        layout: Layout file.
-        netlist: Netlist file; None without a netlist.
-        settings: Voltages or phases by pad label.
-    """
+    """What a verification was run on: files, and voltages or phases by pad label; no netlist is None."""
 
     layout: Path
     netlist: Path | None
@@ -148,13 +151,7 @@ class VerifiedFiles:
 
 
 def verification_numbers(result: Verification, files: VerifiedFiles, process: Process) -> dict[str, Any]:
-    """Return the numbers of a verification for JSON.
-
-    Args:
-        result: Results of all checks.
-        files: Files and settings that were verified.
-        process: Process of the layout.
-    """
+    """Return the numbers of a verification for JSON."""
     s = result.scattering
     circuit = result.drawn.circuit
     kinds = [circuit.kinds[kind].name for kind in circuit.kind.tolist()]
@@ -186,14 +183,7 @@ def verification_numbers(result: Verification, files: VerifiedFiles, process: Pr
 def render_verification(result: Verification, verified: VerifiedFiles, process: Process, files: Sequence[str]) -> str:
     """Render the report of a verification as one HTML page, which needs no other file.
 
-    Args:
-        result: Results of all checks.
-        verified: Files and settings that were verified.
-        process: Process of the layout.
-        files: Names of the files that are written beside the page.
-
-    Returns:
-        The HTML text.
+    ``files`` are the names of the files that are written beside the page.
     """
     gds = verified.layout
     listed = verdict_lines(result)
@@ -209,11 +199,11 @@ def render_verification(result: Verification, verified: VerifiedFiles, process: 
         process=process,
         lvs_notes=[] if result.lvs is None else lvs_lines(result.lvs),
         numbers=verification_numbers(result, verified, process),
-        layout=b64encode(whole).decode(),
-        pictures=[(text, b64encode(png).decode()) for (text, _), png in zip(placed, parts, strict=False)],
-        spectra=None if spectra is None else b64encode(spectra).decode(),
+        layout=base64_text(whole),
+        pictures=[(text, base64_text(png)) for (text, _), png in zip(placed, parts, strict=False)],
+        spectra=None if spectra is None else base64_text(spectra),
         function_text=function_text(result),
-        comparison=None if result.spectra is None else b64encode(comparison_png(result.spectra)).decode(),
+        comparison=None if result.spectra is None else base64_text(comparison_png(result.spectra)),
         lines=listed[:MOST_LINES],
         more=max(len(listed) - MOST_LINES, 0),
         mark=_MARK_COLOR,
@@ -242,3 +232,45 @@ def _window(box: Box) -> Box:
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
     half = float(np.clip(0.75 * max(box[2] - box[0], box[3] - box[1]), WINDOW_UM / 2, 10 * WINDOW_UM))
     return x - half, y - half / 2, x + half, y + half / 2
+
+
+@gc_paused()
+def verification_layout(result: Verification, gds: Path, process: Process) -> LayoutData | None:
+    """Return what the layout of a verification's page shows.
+
+    Instances have their names in the netlist; without a netlist, or without counterpart in it, those of the extraction.
+    None for a layout that has no polygon on the layers of the process, such as one with texts only.
+    """
+    drawn = result.drawn
+    wiring = drawn.extraction.heater_wiring
+    if wiring is None or not has_polygons(wiring.mask.layout, process.gds_layers.values()):
+        return None
+    if drawn.reference is None or drawn.lvs is None:
+        names = ExtractedNames(drawn.circuit, drawn.circuit.instances)
+    else:
+        names = ExtractedNames.of(drawn.extraction, drawn.reference, drawn.lvs)
+    extraction = _with_fibre_names(drawn, names)
+    pinout = pinout_of(extraction, names, gds.stem, process)
+    shapes = read_process_shapes(gds, process)
+    guides = layout_guides(extraction, names, shapes, process)
+    return LayoutData(
+        shapes,
+        layer_titles(shapes, process),
+        layout_items(extraction, names, pinout, process),
+        guides,
+        layout_markers(result.drc, (), drawn.lvs, [*result.separate_faults, *result.warnings], guides),
+        pinout.dies,
+    )
+
+
+def _with_fibre_names(drawn: DrawnCircuit, names: ExtractedNames) -> Extraction:
+    """Return the extraction with the names that the circuit has for fibre couplers without a label."""
+    circuit = drawn.circuit
+    labels = {
+        int(np.searchsorted(circuit.offset, port, side="right")) - 1: label for label, port in circuit.ports.items()
+    }
+    fibres = tuple(
+        replace(fibre, label=fibre.label or labels.get(names.instances[fibre.kind, *fibre.position_um], ""))
+        for fibre in drawn.extraction.fibres
+    )
+    return replace(drawn.extraction, fibres=fibres)

@@ -22,7 +22,7 @@ from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.pipeline.stages import Build
 from optinc_pdk.pipeline.tasks.sources import CheckOptions, checked_network
-from optinc_pdk.report.network_numbers import network_findings
+from optinc_pdk.report.findings import network_findings
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.simulate import scattering, transmit_vectors, trim_offsets
 

@@ -11,6 +11,7 @@ import pytest
 import scipy.stats
 
 from optinc_pdk.assemble import matrix_labels
+from optinc_pdk.budgets.chip_size import matrix_size
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.cli.app import app
@@ -22,7 +23,6 @@ from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.pipeline.reprogramming import reprogram
 from optinc_pdk.pipeline.stages import Build
-from optinc_pdk.report.matrix_size import matrix_size
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.simulate import scattering
 

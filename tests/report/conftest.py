@@ -1,10 +1,12 @@
 """Made-up numbers and a made-up layout; nothing here was measured."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import klayout.db as kdb
 import pytest
+from chromium_driver import Browser, chromium
 
 LAYERS = {"core": (3, 0), "heater": (39, 0), "metal": (41, 0), "label": (100, 0), "outline": (99, 0)}
 
@@ -145,3 +147,38 @@ def gds(tmp_path: Path) -> Path:
     path = tmp_path / "die.gds"
     layout.write(str(path))
     return path
+
+
+@pytest.fixture
+def small_mesh(tmp_path: Path) -> Path:
+    """Three modes of heaters over guides."""
+    layout = kdb.Layout()
+    top = layout.create_cell("mesh")
+    core, heater = layout.layer(3, 0), layout.layer(39, 0)
+    for column, row in ((0, 0), (1, 1), (2, 0)):
+        for x in (500 * column, 500 * column + 246):
+            top.shapes(heater).insert(kdb.DBox(x, -52 * row - 4, x + 100, -52 * row + 4))
+    for row in range(3):
+        top.shapes(core).insert(kdb.DBox(-100, -52 * row - 1, 1500, -52 * row + 1))
+    path = tmp_path / "mesh.gds"
+    layout.write(str(path))
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(params=(1440, 390))
+def shown(request: pytest.FixtureRequest, browser: Browser, page: Path) -> Iterator[Browser]:
+    """The page of fixture `page`, 1440 and 390 pixels wide; nothing is logged, and nothing else is requested."""
+    browser.console.clear()
+    browser.requests.clear()
+    browser.open(page, request.param, 900)
+    browser.wait("document.getElementById('layout-view').dataset.drawn === 'true'")
+    yield browser
+    browser.evaluate("new Promise(requestAnimationFrame)")
+    assert browser.console == []
+    assert browser.requests == [page.resolve().as_uri()]

@@ -1,508 +1,329 @@
-"""The layout in the report's page: what it contains, and how it behaves in a browser without window."""
+"""What can be chosen in a layout, its light, and the markers of checks."""
 
 from __future__ import annotations
 
 import base64
 import gzip
 import json
-import math
 import re
-from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import klayout.db as kdb
+import numpy as np
 import pytest
-from chromium_driver import CHROMIUM, Browser, chromium
+import scipy.stats
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.circuit import Bias, read_bias, read_netlist
-from optinc_pdk.networks import carry_chain
+from optinc_pdk.cards import load_process
+from optinc_pdk.circuit import read_bias, read_netlist
+from optinc_pdk.extract import extract
+from optinc_pdk.networks import GeneralNetwork, Layer, carry_chain
 from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
-
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: install chromium")
-WIDTHS = (1440, 390)
+from optinc_pdk.pipeline.tasks.chip_task import MOST_SAMPLES
+from optinc_pdk.report.layout_application import (
+    DARK_DB,
+    DIFFERENCES,
+    FAULTS,
+    LAYOUT_WARNINGS,
+    MAX_MARKERS,
+    STEP_DB,
+    VIOLATIONS,
+    WARNINGS,
+    LayoutData,
+    LayoutItem,
+    LayoutMarker,
+    layer_titles,
+    layout_items,
+    layout_markers,
+    read_process_shapes,
+)
+from optinc_pdk.report.layout_polygons import LayoutGuides, layout_guides
+from optinc_pdk.report.pinout import ExtractedNames, read_pinout
+from optinc_pdk.signoff.drc.design_rule_check import DrcResult, RuleResult
+from optinc_pdk.signoff.layout_faults import FAULT_KINDS, LayoutFault, layout_faults_of
+from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
+from optinc_pdk.signoff.lvs.differences import Difference
+from optinc_pdk.simulate.transmission.settling import spread_rows
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a small chip, in the folder of its build."""
-    folder = tmp_path_factory.mktemp("small")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> LayoutData:
+    """A small chip without one of its splitters and one of its guides."""
+    folder, process = tmp_path_factory.mktemp("damaged"), load_process()
     assert build(carry_chain(Averaging(2, 4, 1)), folder, BuildOptions(name="small")).passed
-    return folder / "small.report.html"
-
-
-def data_text(page: Path) -> str:
-    found = re.search(r"id=layout-data>([^<]*)<", page.read_text())
-    assert found is not None
-    return found[1]
-
-
-@pytest.fixture(scope="module")
-def data(page: Path) -> dict[str, Any]:
-    """The data that the page contains."""
-    unpacked: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(data_text(page))))
-    return unpacked
-
-
-def beside(page: Path, ending: str) -> Path:
-    return page.with_name("small" + ending)
-
-
-def test_the_polygons_are_those_of_the_layout(page: Path, data: dict[str, Any]) -> None:
     layout = kdb.Layout()
-    layout.read(str(beside(page, ".gds")))
+    layout.read(str(folder / "small.gds"))
     top = layout.top_cell()
-    count = {layer["name"]: 0 for layer in data["layers"]}
-    for cell in data["cells"]:
-        for layer in cell["layers"]:
-            count[data["layers"][layer]["name"]] += len(cell["placements"][0])
-    for name, layer in {"core": (3, 0), "heater": (39, 0), "metal": (41, 0)}.items():
-        assert count[name] == kdb.Region(top.begin_shapes_rec(layout.layer(*layer))).count() > 0
-    assert "label" not in count
+    top.erase(next(each for each in top.each_inst() if each.cell.name == "mmi1x2"))
+    silicon = top.shapes(layout.layer(*process.gds_layers["core"]))
+    silicon.erase(next(silicon.each()))
+    gds = Path(folder, "damaged.gds")
+    layout.write(str(gds))
+    extraction, netlist = extract(gds, process), read_netlist(folder / "small.pic.yml")
+    lvs = compare(netlist, extraction, process)
+    assert not lvs.match
+    names, pinout = ExtractedNames.of(extraction, netlist, lvs), read_pinout(extraction, netlist, lvs, process)
+    shapes = read_process_shapes(gds, process)
+    guides = layout_guides(extraction, names, shapes, process)
+    return LayoutData(
+        shapes,
+        layer_titles(shapes, process),
+        layout_items(extraction, names, pinout, process),
+        guides,
+        layout_markers(DrcResult("", "", (), ()), (), lvs, layout_faults_of(extraction.faults), guides),
+        pinout.dies,
+    )
 
 
-def test_every_heater_states_its_bias(page: Path, data: dict[str, Any]) -> None:
-    bias: Bias = read_bias(beside(page, ".bias.yml"))
-    heaters = {item["facts"]["Pad"]: item for item in data["items"] if item["kind"] == "heater"}
-    assert sorted(heaters) == sorted(bias.labels)
-    names = set()
-    for label, phase, power, voltage in zip(bias.labels, bias.phase_rad, bias.power_w, bias.voltage_v, strict=True):
-        values = heaters[label]["values"]
-        assert math.isclose(values["phase"], phase, abs_tol=1e-6)
-        assert math.isclose(values["power"], 1e3 * power, abs_tol=1e-6)
-        assert math.isclose(values["voltage"], voltage, abs_tol=1e-6)
-        names.add(heaters[label]["name"])
-    assert len(names) == len(heaters)
-    assert all("Netlist instance" in heater["facts"] for heater in heaters.values())
-
-
-def test_every_label_of_the_netlist_can_be_chosen(page: Path, data: dict[str, Any]) -> None:
-    labels = {item["name"] for item in data["items"] if item["kind"] in ("pad", "fibre")}
-    assert labels >= set(read_netlist(beside(page, ".pic.yml")).ports)
-
-
-def test_every_guide_has_polygons_and_its_loss(page: Path, data: dict[str, Any]) -> None:
-    guides = data["guides"]
-    owned = {owner for owners in guides["owners"] for owner in owners}
-    assert owned - {-1} | {stub[0] for stub in guides["stubs"]} == set(range(len(guides["ends"])))
-    assert -1 in owned
-    core = [layer["name"] for layer in data["layers"]].index("core")
-    for cell, owners in zip(data["cells"], guides["owners"], strict=True):
-        assert len(owners) == cell["layers"].count(core) * len(cell["placements"][0])
-    for length, loss in zip(guides["length_um"], guides["loss_db"], strict=True):
-        assert math.isclose(loss, 3.0 * length * 1e-4, abs_tol=1e-6)
+def of_kind(data: LayoutData, kind: str) -> list[LayoutItem]:
+    return [item for item in data.items if item.kind == kind]
 
 
 @pytest.mark.full
-def test_the_same_chip_gives_the_same_bytes(page: Path, tmp_path: Path) -> None:
-    assert build(carry_chain(Averaging(2, 4, 1)), tmp_path, BuildOptions(name="small")).passed
-    assert data_text(tmp_path / "small.report.html") == data_text(page)
+def test_a_layout_that_differs_from_its_netlist_has_items_and_markers(damaged: LayoutData) -> None:
+    assert {DIFFERENCES, FAULTS} <= {marker.check for marker in damaged.markers}
+    assert of_kind(damaged, "heater") and of_kind(damaged, "pad") and of_kind(damaged, "fibre")
+    assert damaged.guides.ends
 
 
-def test_the_page_is_small_and_states_the_licence_of_the_library(page: Path) -> None:
-    html = page.read_text()
-    assert len(html) < 1_000_000
-    assert "BSD 2-Clause License" in html and "Leaflet 1.9.4" in html
-    assert "sourceMappingURL" not in html
+def test_heaters_without_bias_state_no_voltage(damaged: LayoutData) -> None:
+    for heater in of_kind(damaged, "heater"):
+        assert heater.values == {} and "values" not in heater.to_json()
+        assert {"Netlist instance", "Pad", "Resistance", "Length", "Loss"} <= set(heater.facts)
+        assert not {"Phase", "Power", "Voltage", "Current"} & set(heater.facts)
+
+
+def test_items_are_within_the_layout(damaged: LayoutData) -> None:
+    left, bottom, right, top = damaged.shapes.box
+    for item in damaged.items:
+        assert left <= item.box[0] < item.box[2] <= right and bottom <= item.box[1] < item.box[3] <= top
+
+
+PROCESS = load_process()
+COUPLER_DB = PROCESS.device("grating_coupler").parameter("loss_db")
+ROUNDING_DB = STEP_DB / 2 + 0.01
+UNITARY = scipy.stats.unitary_group(4, seed=3).rvs()
+
+
+def page_data(folder: Path, name: str) -> dict[str, Any]:
+    """The data of the layout in a build's page."""
+    found = re.search(r"id=layout-data>([^<]*)<", (folder / f"{name}.report.html").read_text())
+    assert found is not None
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found[1])))
+    return data
+
+
+def levels_at(data: dict[str, Any], labels: list[str]) -> Floats:
+    """(words, fibres) powers in dB in output fibres, behind their couplers."""
+    fibres = {item["name"]: i for i, item in enumerate(data["items"]) if item["kind"] == "fibre"}
+    rows = [[row[fibres[label]] for label in labels] for row in data["light"]["items"]]
+    return np.array(rows) * data["light"]["step_db"] - COUPLER_DB
+
+
+def agree(levels_db: Floats, power: Floats, least_db: float = -60.0) -> bool:
+    """Whether levels are those of powers; of powers below the least, that they are low."""
+    power_db = 10.0 * np.log10(np.maximum(power, 1e-12))
+    bright = power_db > least_db
+    close = np.abs(levels_db[bright] - power_db[bright]) < ROUNDING_DB
+    return bool(close.all() and np.all(levels_db[~bright] < least_db + 1.0)) and bright.sum() >= 3
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
+def averaging(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the chip of two servers with words of four bits."""
+    folder = tmp_path_factory.mktemp("small")
+    assert build(carry_chain(Averaging(2, 4, 1)), folder, BuildOptions(name="small")).passed
+    return folder
 
 
-@pytest.fixture(params=WIDTHS)
-def shown(request: pytest.FixtureRequest, browser: Browser, page: Path) -> Iterator[Browser]:
-    """The page in a window of 1440 and of 390 pixels; nothing is logged, and nothing else requested."""
-    browser.console.clear()
-    browser.requests.clear()
-    browser.open(page, request.param, 900)
-    browser.wait("document.getElementById('layout-view').dataset.drawn === 'true'")
-    yield browser
-    browser.evaluate("new Promise(requestAnimationFrame)")
-    assert browser.console == []
-    assert browser.requests == [page.resolve().as_uri()]
+def test_light_of_words_is_that_of_their_outputs(averaging: Path) -> None:
+    data, bias = page_data(averaging, "small"), read_bias(averaging / "small.bias.yml")
+    numbers = [int(re.match(r"input ([\d,]+)", each)[1].replace(",", "")) for each in data["light"]["titles"]]  # type: ignore[index]
+    checked = np.load(averaging / "small.function.npz")
+    board = read_netlist(averaging / "small.pic.yml").board
+    assert board is not None
+    labels = [label for row in board.outputs for label in row]
+    scale, dark = ([given.get(label, 0.0) for label in labels] for given in (bias.outputs, bias.dark))
+    worst = int(np.argmin(checked["margins"].min(axis=1)))
+    assert {0, len(checked["rows"]) - 1, worst} <= set(numbers) and len(numbers) <= MOST_SAMPLES
+    assert f"input {worst:,} (smallest margin)" in " ".join(data["light"]["titles"])
+    outputs = checked["outputs"][0, numbers].reshape(len(numbers), -1)
+    assert agree(levels_at(data, labels), (outputs / scale) ** 2 + dark)
 
 
-def text(browser: Browser, name: str) -> str:
-    found: str = browser.evaluate(f"document.getElementById('layout-{name}').textContent")
-    return found
+def test_light_of_an_input_mode_is_that_of_the_matrix(tmp_path: Path) -> None:
+    np.save(tmp_path / "U.npy", UNITARY)
+    assert build(tmp_path / "U.npy", tmp_path).passed
+    data, checked = page_data(tmp_path, "U"), np.load(tmp_path / "U.matrix.npz")
+    s = checked["chip"] * checked["scale"]
+    titles = [title.partition(" (")[0] for title in data["light"]["titles"]]
+    assert titles == [f"light into in_r{i}" for i in range(4)]
+    assert sum("worst entry" in title for title in data["light"]["titles"]) == 1
+    assert agree(levels_at(data, [f"out_r{i}" for i in range(4)]), np.abs(s.T) ** 2)
+    inputs = {item["name"]: i for i, item in enumerate(data["items"]) if item["kind"] == "fibre"}
+    lit = np.array([[row[inputs[f"in_r{i}"]] for i in range(4)] for row in data["light"]["items"]]) * STEP_DB
+    # light enters one coupler; what the others receive is reflected
+    assert np.all(np.diag(lit) == 0.0) and np.all(lit[~np.eye(4, dtype=bool)] < -20.0)
 
 
-def find(browser: Browser, name: str) -> None:
-    """Look a part of the layout up by its name."""
-    browser.evaluate(f"document.getElementById('layout-find').value = {json.dumps(name)}")
-    browser.evaluate("document.getElementById('layout-search').requestSubmit()")
+@pytest.mark.full
+def test_light_of_samples_is_that_of_their_outputs(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    layers = [Layer(rng.normal(size=(o, i)) / np.sqrt(i), 0.3 * rng.normal(size=o)) for i, o in pairwise((3, 5, 3))]
+    network, x = GeneralNetwork.of_layers(layers, "relu"), rng.normal(size=(40, 3))
+    network.save(tmp_path / "net.npz")
+    np.savez(tmp_path / "data.npz", x=x)
+    build(tmp_path / "net.npz", tmp_path, BuildOptions(data=tmp_path / "data.npz"))
+    data, bias = page_data(tmp_path, "net"), read_bias(tmp_path / "net.bias.yml")
+    numbers = [int(title.split()[1]) for title in data["light"]["titles"]]
+    checked = np.load(tmp_path / "net.network.npz")
+    worst = int(np.argmax(np.abs(checked["chip"] - checked["network"]).max(axis=1)))
+    assert {0, 39, worst} <= set(numbers) and len(numbers) <= MOST_SAMPLES
+    labels = list(bias.outputs)
+    offsets = np.array([bias.output_offsets.get(label, 0.0) for label in labels])
+    fields = (checked["chip"][numbers] - offsets) / [bias.outputs[label] for label in labels]
+    # coherent receivers see no light in quadrature, of which there is little
+    assert agree(levels_at(data, labels), fields**2, least_db=-45.0)
 
 
-def select(browser: Browser, name: str, value: str) -> None:
-    """Choose an option of a selector."""
-    browser.evaluate(
-        f"(() => {{ const s = document.getElementById('layout-{name}'); s.value = '{value}';"
-        "s.dispatchEvent(new Event('change')); })()"
-    )
-
-
-def colors(browser: Browser) -> set[tuple[int, int, int]]:
-    """Opaque colours of the tiles."""
-    browser.evaluate("new Promise((done) => setTimeout(done, 300))")
-    found = browser.evaluate(
-        "[...new Set([...document.querySelectorAll('#layout-map .leaflet-tile')].flatMap((tile) => {"
-        "const { data } = tile.getContext('2d').getImageData(0, 0, tile.width, tile.height); const seen = new Set();"
-        "for (let i = 0; i < data.length; i += 4) {"
-        "if (data[i + 3] === 255) seen.add(data.slice(i, i + 3).join(',')); } return [...seen]; }))]"
-    )
-    return {(int(red), int(green), int(blue)) for red, green, blue in (each.split(",") for each in found)}
-
-
-def click_block(browser: Browser, name: str, part: str) -> None:
-    """Click the button (``.block``), the box (``input``) or the opener (``.open``) of a block in the list."""
-    browser.evaluate(
-        "[...document.querySelectorAll('#layout-tree li')].find((row) => row.querySelector(':scope > .block')"
-        f".textContent.replace(/ \\(.*/, '') === {json.dumps(name)}).querySelector({json.dumps(part)}).click()"
-    )
-
-
-def click_middle(browser: Browser) -> None:
-    box = browser.evaluate(
-        "(() => { const map = document.getElementById('layout-map'); map.scrollIntoView({block: 'center'});"
-        "const box = map.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"
-    )
-    browser.click(*box)
-
-
-def painted(browser: Browser) -> int:
-    """Number of pixels of the tiles that are painted."""
-    browser.evaluate("new Promise((done) => setTimeout(done, 300))")
-    count: int = browser.evaluate(
-        "[...document.querySelectorAll('#layout-map .leaflet-tile')].reduce((sum, tile) => sum + "
-        "tile.getContext('2d').getImageData(0, 0, tile.width, tile.height).data.filter((v, i) => i % 4 === 3 && v)"
-        ".length, 0)"
-    )
-    return count
-
-
-@needs_chromium
-def test_the_page_fits_the_window_and_hides_the_pictures(shown: Browser) -> None:
-    assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    assert shown.evaluate("[...document.querySelectorAll('.static-layout')].every((each) => each.hidden)")
-    assert shown.evaluate(
-        "[...document.querySelectorAll('#layout-view input, #layout-view select')].every((e) => e.labels.length)"
-    )
-    assert painted(shown) > 1000
-    # a page without bias or without powers has no selector of them
-    selectors = "[...document.querySelectorAll('#layout-view select:enabled')].map((each) => each.id)"
-    assert shown.evaluate(selectors) == ["layout-heaters", "layout-light"]
-
-
-@needs_chromium
-def test_a_click_states_what_was_clicked(shown: Browser, data: dict[str, Any]) -> None:
-    heater = next(item for item in data["items"] if item["kind"] == "heater")
-    pad = next(
-        item for item in data["items"] if item["kind"] == "pad" and "heater" in item["facts"].get("Function", "")
-    )
-    for item in (heater, pad):
-        find(shown, f"{item['kind']} {item['name']}")
-        chosen, facts = text(shown, "chosen"), text(shown, "facts")
-        assert chosen == f"{item['kind']} {item['name']}"
-        assert all(value in facts for value in item["facts"].values())
-        find(shown, "no such part")
-        assert "No part of the layout" in text(shown, "chosen")
-        # the part that was found is in the middle
-        click_middle(shown)
-        assert (text(shown, "chosen"), text(shown, "facts")) == (chosen, facts)
-
-
-@needs_chromium
-def test_a_guide_is_chosen_by_a_click_on_its_silicon(shown: Browser, data: dict[str, Any]) -> None:
-    core = [layer["name"] for layer in data["layers"]].index("core")
-    cell, owners = data["cells"][0], data["guides"]["owners"][0]
-    assert [len(cell["placements"][0]), cell["placements"][1:]] == [1, [[0], [0]]]
-    silicon = [points for points, layer in zip(cell["polygons"], cell["layers"], strict=True) if layer == core]
-    # a guide that is one straight polygon of the top cell: it fills the box around it
-    counts = {owner: sum(each.count(owner) for each in data["guides"]["owners"]) for owner in owners if owner >= 0}
-    guide = next(o for o, points in zip(owners, silicon, strict=True) if len(points) == 8 and counts.get(o) == 1)
-    name = "guide " + " – ".join(data["guides"]["ends"][guide])
-    find(shown, name)
-    assert text(shown, "chosen") == name
-    assert f"{data['guides']['length_um'][guide]} µm" in text(shown, "facts")
-    find(shown, "no such part")
-    click_middle(shown)
-    assert text(shown, "chosen") == name
-
-
-@needs_chromium
-def test_a_click_on_a_shape_without_a_name_states_its_layer(shown: Browser, data: dict[str, Any]) -> None:
-    metal = next(layer["title"] for layer in data["layers"] if layer["name"] == "metal")
-    find(shown, "pad GND0")
-    shown.evaluate("document.getElementById('layout-map').scrollIntoView({block: 'center'})")
-    left, top, width, height = shown.evaluate(
-        "(({x, y, width, height}) => [x, y, width, height])"
-        "(document.getElementById('layout-map').getBoundingClientRect())"
-    )
-    said = set()
-    for row in range(1, 12):
-        for column in range(1, 12):
-            shown.click(left + width * column / 12, top + height * row / 12)
-            said.add(text(shown, "chosen"))
-    assert {"Nothing is here", f"{metal}: no device, guide, pad or fibre"} <= said
-
-
-@needs_chromium
-def test_layers_and_overlays_change_the_picture(shown: Browser, data: dict[str, Any]) -> None:
-    toggle = "document.querySelector('#layout-layers input[data-layer=\"metal\"]').click()"
-    shown.evaluate(toggle)
-    without = painted(shown)
-    shown.evaluate(toggle)
-    assert painted(shown) > without
-    shown.evaluate(toggle)
-    assert painted(shown) == without
-    overlay = "document.querySelector('#layout-map canvas.leaflet-zoom-animated')"
-    for name in ("pad", "fibre", "dies"):
-        shown.evaluate(f"document.querySelector('#layout-overlays input[data-overlay=\"{name}\"]').click()")
-    shown.evaluate("new Promise((done) => setTimeout(done, 300))")
-    assert shown.evaluate(f"{overlay}.getContext('2d').getImageData(0, 0, 2000, 2000).data.some((value) => value)")
-    units = {"power": "mW", "density": "mW/µm²", "phase": "rad", "crosstalk": "rad", "voltage": "V"}
-    for quantity, unit in units.items():
-        select(shown, "heaters", quantity)
-        assert not shown.evaluate("document.getElementById('layout-legend').hidden")
-        assert text(shown, "high").endswith(f" {unit}")
-        # no temperature is made up
-        assert ("states no temperature" in text(shown, "note")) == (quantity in ("density", "crosstalk"))
-    select(shown, "heaters", "crosstalk")
-    assert data["crosstalk"] in text(shown, "note")
-    stated = [item["values"]["crosstalk"] for item in data["items"] if item["kind"] == "heater"]
-    assert math.isclose(float(text(shown, "high").split()[0]), max(stated), rel_tol=1e-3)
-
-
-@needs_chromium
-def test_keys_move_zoom_and_choose(shown: Browser) -> None:
-    shown.evaluate("document.getElementById('layout-map').focus()")
-    transform = "document.querySelector('#layout-map .leaflet-map-pane').style.transform"
-    before = shown.evaluate(transform)
-    shown.press("ArrowLeft", 37)
-    shown.wait(f"{transform} !== {json.dumps(before)}")
-    scale = text_of_scale(shown)
-    shown.press("+", 187)
-    shown.press("+", 187)
-    shown.wait(f"document.querySelector('.leaflet-control-scale').textContent !== {json.dumps(scale)}")
-    shown.press("Enter", 13)
-    assert text(shown, "chosen") != "Nothing is chosen"
-
-
-def text_of_scale(browser: Browser) -> str:
-    found: str = browser.evaluate("document.querySelector('.leaflet-control-scale').textContent")
-    return found
-
-
-@needs_chromium
-def test_measuring_states_the_distance(shown: Browser, data: dict[str, Any]) -> None:
-    shown.evaluate("document.getElementById('layout-measure').click()")
-    click_middle(shown)
-    shown.evaluate("document.getElementById('layout-map').focus()")
-    shown.press("ArrowRight", 39)
-    shown.evaluate("new Promise((done) => setTimeout(done, 600))")
-    shown.press("Enter", 13)
-    found = re.match(r"Distance ([0-9.]+) µm \(x ([-0-9.]+), y ([-0-9.]+) µm\)", text(shown, "length"))
-    assert found is not None
-    length, dx, dy = map(float, found.groups())
-    assert dx > 0 and math.isclose(length, math.hypot(dx, dy), abs_tol=0.002)
-    shown.press("Escape", 27)
-    assert text(shown, "length") == ""
-
-
-@needs_chromium
-def test_without_scripts_the_pictures_are_shown(browser: Browser, page: Path) -> None:
-    browser.open(page, 1440, 900, script=False)
-    document = browser.call("DOM.getDocument", depth=1)["root"]["nodeId"]
-
-    def height(selector: str) -> float:
-        node = browser.call("DOM.querySelector", nodeId=document, selector=selector)["nodeId"]
-        try:
-            return float(browser.call("DOM.getBoxModel", nodeId=node)["model"]["height"])
-        except AssertionError:
-            return 0.0
-
-    assert height(".static-layout img") > 100
-    assert height("#layout-view") == 0.0
-    browser.call("Emulation.setScriptExecutionDisabled", value=False)
-
-
-@needs_chromium
-def test_a_finding_is_shown_and_stated(shown: Browser, data: dict[str, Any]) -> None:
-    count = len(data["markers"])
-    assert count > 1
-    seen = set()
-    for _ in range(count + 1):
-        shown.evaluate("document.getElementById('layout-next').click()")
-        seen.add((text(shown, "chosen"), text(shown, "facts")))
-    assert seen == {(f"{one['check']} {one['name']}", f"Finding{one['text']}") for one in data["markers"]}
-    assert shown.evaluate("document.querySelector('#layout-overlays input:checked') !== null")
-
-
-@needs_chromium
-def test_a_screen_reader_finds_landmarks_and_names(shown: Browser) -> None:
-    nodes = shown.call("Accessibility.getFullAXTree")["nodes"]
-    named = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]]
-    roles = {role for role, _ in named}
-    assert {"main", "search", "toolbar", "application", "region"} <= roles
-    for role, name in named:
-        if role in ("button", "checkbox", "combobox", "searchbox", "application", "toolbar", "region", "group"):
-            assert name, f"{role} without a name"
-    assert ("region", "Layout") in named
-    live = "document.getElementById('layout-chosen').closest('[aria-live=polite]') !== null"
-    assert shown.evaluate(live)
-
-
-@needs_chromium
-def test_guides_and_devices_are_coloured_by_their_light(shown: Browser, data: dict[str, Any]) -> None:
+def test_every_guide_and_device_has_a_level_and_pads_have_none(averaging: Path) -> None:
+    data = page_data(averaging, "small")
     light = data["light"]
-    options = "[...document.getElementById('layout-light').options].map((option) => option.textContent)"
-    assert shown.evaluate(options) == ["nothing", *light["titles"]]
-    # the brightest heater of the last word, and a guide at one of its ends
-    levels = light["items"][-1]
-    number = max((i for i, item in enumerate(data["items"]) if item["kind"] == "heater"), key=levels.__getitem__)
-    heater = data["items"][number]
-    find(shown, f"heater {heater['name']}")
-    assert "Optical power" not in text(shown, "facts")
-    plain = colors(shown)
-    word = len(light["titles"]) - 1
-    select(shown, "light", str(word))
-    stated = f"{levels[number] * light['step_db']:.1f} dB of an input of full scale".replace("-", "−")
-    assert f"Optical power{stated}" in text(shown, "facts")
-    highest = max(level for row in (*light["guides"], *light["items"]) for level in row if level is not None)
-    full = 10 * math.ceil(highest * light["step_db"] / 10)
-    assert text(shown, "light-high") == f"{full} dB".replace("-", "−")
-    assert text(shown, "light-low") == f"≤ {full - 60} dB".replace("-", "−")
-    assert not shown.evaluate("document.getElementById('layout-light-legend').hidden")
-    guide = next(i for i, ends in enumerate(data["guides"]["ends"]) if f"{heater['name']},o1" in ends)
-    lit = colors(shown)
-    for level in (levels[number], light["guides"][word][guide]):
-        assert color_of(level * light["step_db"], full) in lit - plain
-    find(shown, "guide " + " – ".join(data["guides"]["ends"][guide]))
-    level = light["guides"][word][guide] * light["step_db"]
-    assert f"{level:.1f} dB of an input".replace("-", "−") in text(shown, "facts")
-    select(shown, "light", "none")
-    assert "Optical power" not in text(shown, "facts")
-    assert shown.evaluate("document.getElementById('layout-light-legend').hidden")
+    assert light["dark"] * light["step_db"] == DARK_DB
+    for guides, items in zip(light["guides"], light["items"], strict=True):
+        assert len(guides) == len(data["guides"]["ends"]) and len(items) == len(data["items"])
+        assert min(guides) >= light["dark"] and max(guides) > -20 / light["step_db"]
+        for item, level in zip(data["items"], items, strict=True):
+            assert (level is None) == (item["kind"] == "pad"), item["name"]
 
 
-def color_of(level_db: float, full_db: int) -> tuple[int, int, int]:
-    """The colour of a level over a range of 60 dB: viridis in four steps."""
-    ramp = [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)]
-    at = min(max(1 + (level_db - full_db) / 60, 0), 1) * 4
-    first = min(int(at), 3)
-    red, green, blue = (
-        math.floor(a + (at - first) * (b - a) + 0.5) for a, b in zip(ramp[first], ramp[first + 1], strict=True)
-    )
-    return red, green, blue
+def test_a_guide_has_the_power_that_enters_the_devices_at_its_ends(averaging: Path) -> None:
+    data = page_data(averaging, "small")
+    number = {item["name"]: i for i, item in enumerate(data["items"]) if item["kind"] == "terminator"}
+    ends = [(i, end) for i, pair in enumerate(data["guides"]["ends"]) for end in pair]
+    pairs = [(i, number[end.partition(",")[0]]) for i, end in ends if end.partition(",")[0] in number]
+    assert pairs
+    for guides, items in zip(data["light"]["guides"], data["light"]["items"], strict=True):
+        # a terminator has one port and reflects little
+        assert all(abs(guides[guide] - items[device]) <= 1 for guide, device in pairs if guides[guide] > -120)
 
 
-@needs_chromium
-def test_enter_goes_through_all_parts_with_a_name(shown: Browser, data: dict[str, Any]) -> None:
-    names = [f"{item['kind']} {item['name']}" for item in data["items"]]
-    names += ["guide " + " – ".join(ends) for ends in data["guides"]["ends"]]
-    found = [name for name in names if "heater trim" in name]
-    assert len(found) > 2
-    shown.evaluate("(document.getElementById('layout-find').value = 'heater trim', 0)")
-    shown.evaluate("document.getElementById('layout-find').focus()")
-    seen = []
-    for number in [*range(1, len(found) + 1), 1]:
-        shown.press("Enter", 13)
-        assert text(shown, "matches") == f"{number} of {len(found)}"
-        seen.append(text(shown, "chosen"))
-    assert seen == [*found, found[0]]
-    for number in (len(found), len(found) - 1):
-        shown.press("Enter", 13, shift=True)
-        assert text(shown, "matches") == f"{number} of {len(found)}"
-        assert text(shown, "chosen") == found[number - 1]
-    shown.evaluate("document.getElementById('layout-previous').click()")
-    assert text(shown, "chosen") == found[len(found) - 3]
-    find(shown, "no such part")
-    assert text(shown, "matches") == "0 of 0"
+def test_thermal_crosstalk_is_that_of_the_card_at_the_distances(averaging: Path) -> None:
+    data = page_data(averaging, "small")
+    heaters = [item for item in data["items"] if item["kind"] == "heater"]
+    card = PROCESS.imperfections
+    assert card is not None
+    boxes = np.array([heater["box"] for heater in heaters]) / 1e3
+    centre = (boxes[:, :2] + boxes[:, 2:]) / 2
+    distance = np.hypot(*(centre[:, None] - centre).transpose(2, 0, 1))
+    np.fill_diagonal(distance, np.inf)
+    power = np.array([heater["values"]["power"] for heater in heaters])
+    own = np.pi * power / (1e3 * PROCESS.device("phase_shifter").parameter("power_pi_w"))
+    added = float(card.crosstalk.share) * float(card.crosstalk.distance_um) / distance @ own
+    stated = np.array([heater["values"]["crosstalk"] for heater in heaters])
+    assert stated.min() > 0.0
+    np.testing.assert_allclose(stated, added, rtol=2e-3)
+    assert str(float(card.crosstalk.share)) in data["crosstalk"]
+    area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
+    np.testing.assert_allclose([heater["values"]["density"] for heater in heaters], power / area, atol=1e-6)
 
 
-@needs_chromium
-def test_blocks_are_zoomed_to_and_hidden(shown: Browser, data: dict[str, Any]) -> None:
-    prefix = "l1_"
-    inside = [
-        item for item in data["items"] if item["name"].startswith(prefix) and item["kind"] not in ("pad", "fibre")
-    ]
-    assert inside
-    scale = text_of_scale(shown)
-    click_block(shown, "l1", ".block")
-    assert text(shown, "chosen") == "block l1"
-    kinds = {item["kind"]: 0 for item in inside}
-    for item in inside:
-        kinds[item["kind"]] += 1
-    assert all(f"{kind}: {count}" in text(shown, "facts") for kind, count in kinds.items())
-    power = sum(item["values"]["power"] for item in inside if item["kind"] == "heater")
-    assert f"{power:.3f} mW" in text(shown, "facts")
-    assert text_of_scale(shown) != scale
-    heater = next(item for item in inside if item["kind"] == "heater")
-    name = f"heater {heater['name']}"
-    find(shown, name)
-    assert (text(shown, "chosen"), "again" in text(shown, "matches")) == (name, False)
-    # a click states that a part is hidden; the search shows its block again
-    click_block(shown, "l1", "input")
-    click_middle(shown)
-    assert text(shown, "chosen") == f"{name} is hidden"
-    find(shown, name)
-    assert text(shown, "chosen") == name
-    assert text(shown, "matches").endswith("; l1 is shown again")
-    boxes = "[...document.querySelectorAll('#layout-tree input')]"
-    assert shown.evaluate(f"{boxes}.every((box) => box.checked && !box.indeterminate)")
-    click_middle(shown)
-    assert text(shown, "chosen") == name
-    # so does the search for a guide between hidden devices
-    click_block(shown, "l1", "input")
-    within = next(ends for ends in data["guides"]["ends"] if all(end.startswith(prefix) for end in ends))
-    find(shown, "guide " + " – ".join(within))
-    assert text(shown, "matches").endswith("; l1 is shown again")
-    assert shown.evaluate(f"{boxes}.every((box) => box.checked && !box.indeterminate)")
-    click_block(shown, "l1", ".block")
-    click_block(shown, "l1", "input")
-    # tiles of other zooms are gone now
-    hidden = painted(shown)
-    click_block(shown, "l1", "input")
-    before = painted(shown)
-    assert hidden < before
-    click_block(shown, "l1", "input")
-    click_block(shown, "l1", ".open")
-    assert not shown.evaluate("[...document.querySelectorAll('#layout-tree li li input')].some((box) => box.checked)")
-    opened = "document.querySelector('#layout-tree [aria-expanded=true]')"
-    assert shown.evaluate(f"{opened}.ariaLabel") == "Parts of l1"
-    # one part of it comes back
-    shown.evaluate("document.querySelector('#layout-tree li li input').click()")
-    assert hidden < painted(shown) < before
-    box = f"{opened}.closest('li').querySelector('input')"
-    assert shown.evaluate(f"[{box}.checked, {box}.indeterminate]") == [True, True]
-    shown.evaluate(f"{box}.click()")
-    shown.evaluate(f"{box}.checked || {box}.click()")
-    assert painted(shown) == before
-    # by keyboard alone
-    shown.evaluate(f"{opened}.focus()")
-    shown.press("Enter", 13)
-    assert shown.evaluate("document.querySelector('#layout-tree [aria-expanded=true]') === null")
+@pytest.mark.parametrize(
+    ("count", "also", "expected"),
+    [(1, 0, [0]), (3, 1, [0, 1, 2]), (100, None, [0, 33, 66, 99]), (100, 7, [0, 7, 50, 99]), (100, 99, [0, 50, 99])],
+)
+def test_rows_are_spread_with_first_and_last(count: int, also: int | None, expected: list[int]) -> None:
+    rows = spread_rows(count, 4, also=also)
+    assert len(rows) == len(expected) and np.all(np.abs(rows - expected) <= 1)
+    assert rows[0] == 0 and rows[-1] == count - 1
+    assert also is None or also in rows
 
 
-CUT = (
-    "[...document.querySelectorAll('main h2 ~ .wide td, main h2 ~ .wide th, .stacked tbody th, .stacked tbody td')]"
-    ".filter((cell) => cell.offsetParent && !cell.closest('#rules') && (cell.scrollWidth > cell.clientWidth"
-    " || cell.getBoundingClientRect().right > window.innerWidth)).map((cell) => cell.textContent)"
+NOTHING = np.zeros(0, dtype=np.int64)
+GUIDES = LayoutGuides(
+    (("a,o1", "b,o1"),),
+    (10.0,),
+    (0.1,),
+    (),
+    NOTHING,
+    np.zeros((0, 4), dtype=np.int64),
+    {"mmi1x2_0,o1": 0, "mmi1x2_1,o1": 0},
+    {"mmi1x2_0,o1": (0, 0, 0, 450), "mmi1x2_1,o1": (50, 0, 50, 450), "mmi1x2_1,o2": (100, 0, 100, 450)},
 )
 
 
-@pytest.mark.full(every=2)
-@needs_chromium
-def test_the_tables_fit_a_narrow_window(shown: Browser) -> None:
-    heads = "[...document.querySelectorAll('.stacked')].map((table) => table.previousElementSibling.textContent)"
-    assert {"Sign-off", "Symbol rate", "Chip", "Budgets of the process", "Light budget"} <= set(shown.evaluate(heads))
-    assert shown.evaluate(CUT) == []
-    nodes = shown.call("Accessibility.getFullAXTree")["nodes"]
-    roles = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]]
-    assert ("rowheader", "Design rules") in roles and ("columnheader", "What it covered") in roles
-    assert ("rowheader", "Heater power") in roles and ("columnheader", "Limit") in roles
+def lvs_with(*differences: Difference) -> LvsResult:
+    return LvsResult(not differences, 0, 0, differences, len(differences), NOTHING, NOTHING)
+
+
+def test_places_of_all_checks_become_markers() -> None:
+    error, warning = (
+        next(rule for rule in load_process().rules if rule.severity == severity) for severity in ("error", "warning")
+    )
+    square = kdb.DPolygon(kdb.DBox(1.0, 2.0, 3.5, 4.0))
+    rules = DrcResult("made.gds", "made", (RuleResult(error, (square,), ("0.1 µm",)),), (error, warning))
+    lvs = lvs_with(
+        Difference("open", "is cut", "a", "", (10.0, 20.0)), Difference("label", "is missing", "b", "", None)
+    )
+    faults = [
+        LayoutFault("unused_label", "names nothing", (0.0, 0.0)),
+        LayoutFault("dangling", "one end", (5.0, 6.0)),
+        LayoutFault("label", "nowhere"),
+    ]
+    found = layout_markers(rules, (RuleResult(warning, (square,)),), lvs, faults, GUIDES)
+    assert found == (
+        LayoutMarker(VIOLATIONS, error.id, f"{error.text}; 0.1 µm", (1000, 2000, 3500, 4000)),
+        LayoutMarker(WARNINGS, warning.id, warning.text, (1000, 2000, 3500, 4000)),
+        LayoutMarker(DIFFERENCES, "open", "is cut", (8000, 18000, 12000, 22000)),
+        LayoutMarker(FAULTS, "dangling", f"one end; {FAULT_KINDS['dangling'].meaning}", (3000, 4000, 7000, 8000)),
+        LayoutMarker(
+            LAYOUT_WARNINGS,
+            "unused_label",
+            f"names nothing; {FAULT_KINDS['unused_label'].meaning}",
+            (-2000, -2000, 2000, 2000),
+        ),
+    )
+    assert found[0].to_json()["box"] == [1000, 2000, 3500, 4000]
+
+
+def test_each_check_has_a_limit_of_its_own() -> None:
+    rule = next(rule for rule in load_process().rules if rule.severity == "error")
+    squares = tuple(kdb.DPolygon(kdb.DBox(i, 0, i + 0.5, 1)) for i in range(MAX_MARKERS + 5))
+    rules = DrcResult("made.gds", "made", (RuleResult(rule, squares),), (rule,))
+    faults = [replace(LayoutFault("stray", "silicon", (0.0, 0.0)), place_um=(float(i), 0.0)) for i in range(3)]
+    found = layout_markers(rules, (), lvs_with(), faults, GUIDES)
+    assert [marker.check for marker in found] == [VIOLATIONS] * MAX_MARKERS + [FAULTS] * 3
+
+
+def test_differences_about_connections_are_marked_at_the_guide_or_at_the_port() -> None:
+    middle = (20.0, 30.0)
+    lvs = lvs_with(
+        Difference("length", "is long", "a,o1 - b,o1", "mmi1x2_0,o1 - mmi1x2_1,o1", middle),
+        Difference("net", "leads to nothing", "b,o2 - c,o1", "mmi1x2_1,o2 - nothing", middle),
+        Difference("gap", "is wide", "a", "mmi1x2_0", middle),
+    )
+    guide, port, device = layout_markers(DrcResult("", "", (), ()), (), lvs, (), GUIDES)
+    assert guide.to_json() == {"check": DIFFERENCES, "name": "length", "text": "is long", "guide": 0}
+    assert port.to_json()["box"] == [-1900, -1775, 2100, 2225]
+    assert device.to_json()["box"] == [18000, 28000, 22000, 32000]
+
+
+def test_a_layout_without_netlist_has_faults_only() -> None:
+    faults = [LayoutFault("dangling", "one end", (5.0, 6.0))]
+    (marker,) = layout_markers(DrcResult("", "", (), ()), (), None, faults, GUIDES)
+    assert (marker.check, marker.box) == (FAULTS, (3000, 4000, 7000, 8000))
+
+
+def test_every_violated_rule_has_markers() -> None:
+    first, second = [rule for rule in load_process().rules if rule.severity == "error"][:2]
+    squares = tuple(kdb.DPolygon(kdb.DBox(i, 0, i + 0.5, 1)) for i in range(MAX_MARKERS + 5))
+    rules = DrcResult(
+        "made.gds", "made", (RuleResult(first, squares), RuleResult(second, squares[:3])), (first, second)
+    )
+    names = [marker.name for marker in layout_markers(rules, (), None, (), GUIDES)]
+    assert (names.count(first.id), names.count(second.id)) == (MAX_MARKERS // 2, 3)

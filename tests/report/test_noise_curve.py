@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.report.formatting import light_text
+from optinc_pdk.io.formatting import light_text
 from optinc_pdk.report.noise_curve import COLUMNS, curve_csv, curve_png, limits_line, oscillator_table, point_line
 from optinc_pdk.simulate import noise_of
 from optinc_pdk.studies.error_rates import NoiseCurve, RatePoint

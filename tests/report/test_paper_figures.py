@@ -17,8 +17,8 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.factor import MeshKind, MeshShape
 from optinc_pdk.matrices import MatrixFactor, MatrixTarget, factor_matrix
 from optinc_pdk.report.cross_section import cross_section_picture, films
-from optinc_pdk.report.figure_files import FORMATS, figure_format
-from optinc_pdk.report.mesh_picture import MOST_MODES, TEXT_MODES, idle_runs, mesh_picture
+from optinc_pdk.report.matrix_pictures import MOST_MODES, TEXT_MODES, idle_runs, mesh_picture
+from optinc_pdk.report.rendering import FORMATS, figure_format
 
 PROCESS = load_process()
 STARTS = {".svg": b"<?xml", ".pdf": b"%PDF", ".png": b"\x89PNG"}

@@ -20,9 +20,7 @@ from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.networks import carry_chain
 from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
-from optinc_pdk.report.pin_functions import board_functions
-from optinc_pdk.report.pinout import read_pinout
-from optinc_pdk.report.pins import Pin, Pinout
+from optinc_pdk.report.pinout import Pin, Pinout, board_functions, read_pinout
 from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
 
 REFERENCE = Path(__file__).parents[2] / "netlists" / "average_4bit_4servers.gds"

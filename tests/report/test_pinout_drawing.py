@@ -7,10 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.report.pinout_drawing import MOST_INNER_LABELS, pinout_svg, pitch_text
-from optinc_pdk.report.pinout_legend import least_distance_um
-from optinc_pdk.report.pinout_views import MOST_LETTERS
-from optinc_pdk.report.pins import Pin, Pinout
+from optinc_pdk.report.pinout import Pin, Pinout
+from optinc_pdk.report.pinout_drawing import MOST_INNER_LABELS, MOST_LETTERS, least_distance_um, pinout_svg, pitch_text
 
 DIE = (0.0, 0.0, 11_470.0, 4_900.0)
 PAD = Pin("pad", 1, 1, "heater_a", 5_000.0, 90.0, "bottom", channel=0, function="heater", net="heater_a")

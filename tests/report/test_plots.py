@@ -1,4 +1,6 @@
-"""Plots of made-up outputs: colours, reproducibility and unusable values."""
+"""Plots: colours, reproducibility, dependence on what they show, and unusable values."""
+
+from __future__ import annotations
 
 import io
 
@@ -8,8 +10,11 @@ from matplotlib.image import imread
 from numpy.typing import NDArray
 
 from optinc_pdk.arrays import Floats
+from optinc_pdk.matrices import MatrixTarget, compare_matrices
+from optinc_pdk.networks import NetworkComparison, NetworkData, NetworkLimits
 from optinc_pdk.report import plots
-from optinc_pdk.report.plots import outputs_png
+from optinc_pdk.report.matrix_pictures import matrix_png
+from optinc_pdk.report.plots import network_png, outputs_png
 
 
 def pixels(png: bytes) -> NDArray[np.uint8]:
@@ -67,3 +72,37 @@ def test_faulty_outputs_are_refused() -> None:
     outputs[0, 0] = np.nan
     with pytest.raises(ValueError, match="finite"):
         outputs_png(outputs, levels)
+
+
+@pytest.mark.full(every=3)
+@pytest.mark.parametrize("shape", [(1, 4), (6, 2), (5, 5), (40, 3)])
+def test_pictures_show_the_difference(shape: tuple[int, int]) -> None:
+    target = MatrixTarget(np.random.default_rng(0).normal(size=shape))
+    wrong = target.matrix.copy()
+    wrong[0, 0] += 0.2
+    exact, other = (matrix_png(compare_matrices(matrix, target)) for matrix in (target.matrix, wrong))
+    assert exact.startswith(b"\x89PNG") and other.startswith(b"\x89PNG")
+    assert exact != other
+    assert exact == matrix_png(compare_matrices(target.matrix, target))
+
+
+LIMITS = NetworkLimits(0.999, 0.01, None)
+
+
+def size(png: bytes) -> tuple[int, int]:
+    """Width and height in the header of a PNG file."""
+    assert png.startswith(b"\x89PNG")
+    return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+
+
+@pytest.mark.parametrize(("samples", "outputs"), [(1, 1), (40, 3), (30_000, 25)])
+def test_pictures_show_outputs_and_with_labels_the_confusion_matrix(samples: int, outputs: int) -> None:
+    rng = np.random.default_rng(0)
+    x, expected = rng.normal(size=(samples, 2)), rng.normal(size=(samples, outputs))
+    labels = NetworkData(x, labels=rng.integers(0, max(outputs, 2), samples))
+    plain, named = (
+        network_png(NetworkComparison(data, LIMITS, expected, expected)) for data in (NetworkData(x), labels)
+    )
+    assert size(named)[0] == 2 * size(plain)[0] and size(named)[1] == size(plain)[1]
+    assert plain == network_png(NetworkComparison(NetworkData(x), LIMITS, expected, expected))
+    assert plain != network_png(NetworkComparison(NetworkData(x), LIMITS, expected, expected + 0.1))

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import typer
 
+from optinc_pdk.budgets import LimitNumbers
 from optinc_pdk.cli.build_commands import end_build
 from optinc_pdk.pipeline.stages import Build
-from optinc_pdk.report.schema import LimitNumbers, Report
-from optinc_pdk.report.terminal_tables import limit_line, speed_line, summary_table
+from optinc_pdk.report.schema import Report
+from optinc_pdk.report.summary import limit_line, speed_line, summary_table
 
 
 def _speed_line(numbers: dict[str, Any]) -> str:

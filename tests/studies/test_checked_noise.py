@@ -13,7 +13,7 @@ from optinc_pdk.cards import load_process, with_field_outputs
 from optinc_pdk.errors import InputError
 from optinc_pdk.matrices import MatrixReading, MatrixTarget, compare_matrices, factor_matrix
 from optinc_pdk.networks import GeneralNetwork, Layer, NetworkComparison, NetworkLimits, check_data
-from optinc_pdk.report.checked_noise_curve import checked_csv, checked_lines, checked_png
+from optinc_pdk.report.noise_curve import checked_csv, checked_lines, checked_png
 from optinc_pdk.simulate import program, program_matrix, scattering, transmit_vectors
 from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.studies.checked_noise import CheckedCurve, checked_noise_curve

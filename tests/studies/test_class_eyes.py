@@ -10,7 +10,7 @@ import pytest
 from optinc_pdk.assemble import assemble
 from optinc_pdk.cards import load_process, with_field_outputs
 from optinc_pdk.networks import GeneralNetwork, Layer, NetworkLimits, check_data
-from optinc_pdk.report.eye_picture import axis_label, eyes_png, worst_eyes
+from optinc_pdk.report.eye_diagrams import axis_label, eyes_png, worst_eyes
 from optinc_pdk.simulate import program, scattering
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
 from optinc_pdk.studies.class_eyes import class_eyes, leads

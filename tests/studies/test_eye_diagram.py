@@ -10,7 +10,7 @@ import pytest
 from comparator_toy import BOARD, TASK, comparators, noise_at
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.report.eye_picture import eye_texts, eyes_png, worst_eyes
+from optinc_pdk.report.eye_diagrams import eye_texts, eyes_png, worst_eyes
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES, SymbolShape
 from optinc_pdk.studies.eye_diagram import WORDS, Eye, eye_diagrams, eyes_json

@@ -32,7 +32,7 @@ from optinc_pdk.pipeline.tasks.chip_task import (
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
-    from optinc_pdk.report.eye_maps import RateEyes
+    from optinc_pdk.report.eye_diagrams import RateEyes
     from optinc_pdk.signoff.function import FunctionResult
     from optinc_pdk.simulate import Programming, Scattering
     from optinc_pdk.simulate.transmission.settling import LightSamples
@@ -103,7 +103,7 @@ class AveragingTask(NetworkTask):
 
     def factor(self) -> tuple[LayerFactor, ...]:
         """Factor the layers, and check that the electronics reach the gains that they need."""
-        from optinc_pdk.report.detection_loss import detection_losses
+        from optinc_pdk.budgets.light_budget import detection_losses
 
         factors = factorise(self.onn, self.inputs)
         check_gains(factors, self.process, detection_losses(self.onn, self.process))
@@ -178,7 +178,7 @@ class AveragingTask(NetworkTask):
 
     def findings(self, programming: Programming | None, result: AveragingResult | None) -> list[str]:
         """List wrong words and matrix errors."""
-        from optinc_pdk.report.build_numbers import function_findings
+        from optinc_pdk.report.findings import function_findings
 
         lines = [] if result is None else function_findings(result.function, self.onn.activation)
         return lines + driven_errors(programming)
@@ -234,7 +234,7 @@ def _speed(
 ) -> tuple[dict[str, Any], RateEyes | None]:
     """Estimate the highest symbol rate of the extracted chip, what limits it, and energy and eyes at this rate."""
     from optinc_pdk.report.build_numbers import speed_numbers
-    from optinc_pdk.report.eye_maps import RateEyes
+    from optinc_pdk.report.eye_diagrams import RateEyes
     from optinc_pdk.signoff.function import function_inputs
     from optinc_pdk.simulate.transmission.noise import missing_bandwidths
     from optinc_pdk.studies.error_estimate import error_margins

@@ -18,8 +18,8 @@ from optinc_pdk.drive import SharedGround
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
-    from optinc_pdk.report.eye_maps import RateEyes
-    from optinc_pdk.report.matrix_maps import MatrixMap
+    from optinc_pdk.report.eye_diagrams import RateEyes
+    from optinc_pdk.report.matrix_pictures import MatrixMap
     from optinc_pdk.simulate import Programming as NetworkProgramming
     from optinc_pdk.simulate.transmission.settling import LightSamples
 
@@ -96,13 +96,13 @@ class NetworkTask:
 
     def sources(self, reference: Circuit) -> dict[str, tuple[str, ...]]:
         """Return the labels of the carrier, of the inputs, and of the neurons of each layer."""
-        from optinc_pdk.report.source_spectra import network_sources
+        from optinc_pdk.report.spectra import network_sources
 
         return network_sources(board_of(reference))
 
     def matrices(self, programming: NetworkProgramming, result: Any) -> list[MatrixMap]:
         """Return the matrix of each layer."""
-        from optinc_pdk.report.matrix_maps import layer_maps
+        from optinc_pdk.report.matrix_pictures import layer_maps
 
         return layer_maps(programming)
 

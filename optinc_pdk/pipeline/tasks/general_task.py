@@ -31,7 +31,7 @@ from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
-    from optinc_pdk.report.eye_maps import RateEyes
+    from optinc_pdk.report.eye_diagrams import RateEyes
     from optinc_pdk.signoff.function import ChipLight
     from optinc_pdk.simulate import Programming, Scattering
     from optinc_pdk.simulate.transmission.settling import LightSamples
@@ -97,7 +97,7 @@ class GeneralTask(NetworkTask):
 
     def factor(self) -> tuple[LayerFactor, ...]:
         """Factor the layers, and check that the electronics reach the gains that they need."""
-        from optinc_pdk.report.detection_loss import detection_losses
+        from optinc_pdk.budgets.light_budget import detection_losses
 
         check_gains(self._factors, self.process, detection_losses(self.given, self.process))
         return self._factors
@@ -143,8 +143,12 @@ class GeneralTask(NetworkTask):
         result: GeneralResult | None,
     ) -> dict[str, Any]:
         """Return the sections of the report about task, factors, chip and network."""
-        from optinc_pdk.report.build_numbers import factor_numbers
-        from optinc_pdk.report.network_numbers import general_chip_numbers, general_task_numbers, network_numbers
+        from optinc_pdk.report.build_numbers import (
+            factor_numbers,
+            general_chip_numbers,
+            general_task_numbers,
+            network_numbers,
+        )
 
         light = None if result is None else result.light
         return {
@@ -156,7 +160,7 @@ class GeneralTask(NetworkTask):
 
     def findings(self, programming: Programming | None, result: GeneralResult | None) -> list[str]:
         """List why the network fails, what the data says of it, saturated modulators and matrix errors."""
-        from optinc_pdk.report.network_numbers import network_findings
+        from optinc_pdk.report.findings import network_findings
 
         lines = []
         if result is not None:
@@ -165,7 +169,7 @@ class GeneralTask(NetworkTask):
 
     def pictures(self, result: GeneralResult) -> dict[str, bytes]:
         """Return the picture of the confusion matrix, or of the chip's outputs against the network's."""
-        from optinc_pdk.report.network_picture import network_png
+        from optinc_pdk.report.plots import network_png
 
         return {"network": network_png(result.comparison)}
 

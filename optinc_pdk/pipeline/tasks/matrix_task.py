@@ -15,6 +15,7 @@ from optinc_pdk.circuit import Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import MeshShape
+from optinc_pdk.io.formatting import format_percent
 from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.matrices import (
     RECTANGLE,
@@ -26,12 +27,11 @@ from optinc_pdk.matrices import (
 )
 from optinc_pdk.networks.build_memory import BASE_GB, HEATER_GB
 from optinc_pdk.pipeline.tasks.chip_task import MOST_SAMPLES, SizeEstimate, Stages
-from optinc_pdk.report.formatting import format_percent
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
-    from optinc_pdk.report.eye_maps import RateEyes
-    from optinc_pdk.report.matrix_maps import MatrixMap
+    from optinc_pdk.report.eye_diagrams import RateEyes
+    from optinc_pdk.report.matrix_pictures import MatrixMap
     from optinc_pdk.simulate import MatrixProgramming
     from optinc_pdk.simulate.transmission.settling import LightSamples
 
@@ -101,7 +101,7 @@ class MatrixTask:
 
     def too_large(self, size: str) -> InputError:
         """Return the error for a chip that is larger than the dies of the process; ``size`` says how large it is."""
-        from optinc_pdk.report.size_limits import largest_die
+        from optinc_pdk.budgets.limits import largest_die
 
         m, n = self.target.matrix.shape
         wide, high = (length / 1e3 for length in largest_die(self.process))
@@ -163,7 +163,7 @@ class MatrixTask:
         result: MatrixComparison | None,
     ) -> dict[str, Any]:
         """Return the sections of the report about task, factors, chip and matrix."""
-        from optinc_pdk.report.matrix_numbers import (
+        from optinc_pdk.report.build_numbers import (
             matrix_chip_numbers,
             matrix_factor_numbers,
             matrix_numbers,
@@ -207,7 +207,7 @@ class MatrixTask:
 
     def pictures(self, result: MatrixComparison) -> dict[str, bytes]:
         """Return the picture of target, chip and difference."""
-        from optinc_pdk.report.matrix_picture import matrix_png
+        from optinc_pdk.report.matrix_pictures import matrix_png
 
         return {"matrix": matrix_png(result)}
 
@@ -217,7 +217,7 @@ class MatrixTask:
 
     def matrices(self, programming: MatrixProgramming, result: MatrixComparison) -> list[MatrixMap]:
         """Return the matrix, divided by its common scale."""
-        from optinc_pdk.report.matrix_maps import MatrixMap
+        from optinc_pdk.report.matrix_pictures import MatrixMap
 
         return [MatrixMap("Matrix", result.target.matrix, result.matrix)]
 

@@ -13,7 +13,7 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.extract import GdsError
-from optinc_pdk.report.rule_results import violation_line
+from optinc_pdk.report.sign_off_results import violation_line
 from optinc_pdk.signoff.drc.design_rule_check import CHECKS, ELECTRICAL_KINDS, DrcResult, run_drc
 from optinc_pdk.signoff.drc.marker_database import write_lyrdb
 

@@ -12,7 +12,8 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.networks import AveragingNetwork, carry_chain, comparator_network, saturation_margins
-from optinc_pdk.report.build_numbers import function_basis, function_numbers
+from optinc_pdk.report.build_numbers import function_numbers
+from optinc_pdk.report.findings import function_basis
 from optinc_pdk.report.schema import FunctionNumbers
 from optinc_pdk.signoff.function import FunctionResult, check_scattering, inputs
 from optinc_pdk.signoff.function.closed_form import (

@@ -20,7 +20,7 @@ from optinc_pdk.cells.interferometers import mzi_positions
 from optinc_pdk.circuit import Circuit, CircuitBuilder, flatten
 from optinc_pdk.extract import Extraction, extract
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.report.sign_off_lines import difference_line
+from optinc_pdk.report.sign_off_results import difference_line
 from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.signoff.lvs.comparison import MAX_DIFFERENCES, LvsResult, compare, write_lvs, write_lvs_lyrdb
 
