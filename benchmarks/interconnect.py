@@ -36,11 +36,11 @@ from optinc_collective.interconnect import (
     with_rate,
     wrht,
 )
-from optinc_collective.interconnect.energy import OPTICS
-from optinc_collective.interconnect.noise_limited_rate import max_symbol_rate
-from optinc_collective.interconnect.training_time import compute_time
-from optinc_collective.interconnect.workloads import Workload, llama, resnet50
-from optinc_pdk.cards import Receivers, load_process
+from optinc_collective.interconnect.exchange_simulation import OPTICS
+from optinc_collective.interconnect.training_time import Workload, compute_time, llama, resnet50
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.cards import Process, Receivers, load_process
+from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.formatting import format_short, format_si
 from optinc_pdk.networks import AveragingNetwork
@@ -49,10 +49,10 @@ from optinc_pdk.options import BUDGETS, BuildOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
-from optinc_pdk.simulate import scattering
-from optinc_pdk.simulate.transmission.noise import noise_choices
+from optinc_pdk.simulate import Scattering, scattering
+from optinc_pdk.simulate.transmission.noise import noise_choices, rate_limits
 from optinc_pdk.studies.error_estimate import error_margins
-from optinc_pdk.studies.highest_rates import RATE_PRECISION, best_noise
+from optinc_pdk.studies.highest_rates import RATE_PRECISION, best_noise, highest_rate
 from optinc_pdk.studies.link_energy import LinkEnergy, link_energy
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -293,6 +293,32 @@ class MeasuredChip:
     def side_by_side(self) -> int:
         """Number of chips in parallel that take in the rate of all transceivers of a server."""
         return math.ceil(LINE_BIT_PER_S / self.bit_per_s)
+
+
+def max_symbol_rate(
+    s: Scattering,
+    board: Board,
+    bias: Bias,
+    task: Averaging,
+    process: Process,
+    word_error_rate: float,
+) -> float:
+    """Compute the largest symbol rate in Bd at which noise and bandwidths cause an acceptable word-error rate.
+
+    The word-error rate is estimated, see `optinc_pdk.studies.error_estimate`, at the power of the card. The rate is
+    that of the process if that is acceptable.
+
+    Raises:
+        InputError: The word-error rate is too high even at the lowest useful rate of the process.
+    """
+    margins = error_margins(s, function_inputs(task), board, bias)
+    rate = highest_rate(margins, process, word_error_rate, None)
+    if rate is None:
+        raise InputError(
+            f"word-error rate {word_error_rate}: not reached at {rate_limits(process)[0]:g} Bd, the lowest useful "
+            "rate; accept a higher one or use more light"
+        )
+    return rate
 
 
 def measure(bits: int, process_name: str, receivers: Receivers, folder: Path) -> MeasuredChip:

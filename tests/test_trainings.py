@@ -17,7 +17,7 @@ import studies
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from optinc_collective.interconnect.workloads import llama, resnet50
+from optinc_collective.interconnect.training_time import llama, resnet50
 from optinc_pdk.errors import InputError
 
 TRAINING = Path(__file__).parent.parent / "examples" / "training"

@@ -15,8 +15,7 @@ from optinc_collective.interconnect.allreduce import (
     sharp,
     wrht,
 )
-from optinc_collective.interconnect.energy import ExchangeEnergy, exchange_energy
-from optinc_collective.interconnect.event_simulation import ExchangeTiming, simulate
+from optinc_collective.interconnect.exchange_simulation import ExchangeEnergy, ExchangeTiming, exchange_energy, simulate
 from optinc_collective.interconnect.schedule import (
     ExchangeSchedule,
     ExchangeStep,

@@ -122,18 +122,14 @@ def exchange_step(
     shift: int = 0,
     streamed: bool = False,
 ) -> ExchangeStep:
-    """Create an `ExchangeStep` from scalars and arrays.
-
-    The arguments are the attributes of `ExchangeStep`. The arrays and scalars of the transfers are broadcast against
-    each other.
-    """
+    """Create an `ExchangeStep` from scalars and arrays, which are broadcast against each other."""
     columns = np.broadcast_arrays(source, target, part, parts, wavelength, direction)
     source, target, part, parts, wavelength, direction = (np.array(column, np.int64).ravel() for column in columns)
     return ExchangeStep(source, target, part, parts, wavelength, direction, reduce, repeat, shift, streamed)
 
 
 def piece_bounds(step: ExchangeStep, turn: int, size: int) -> tuple[Ints, Ints]:
-    """Compute the range of elements of the buffer that every transfer of a step sends.
+    """Compute the first element, and that after the last, of the piece that every transfer sends, (T,) each.
 
     The sizes of pieces differ by at most one element: piece p of P starts at element ⌊p size / P⌋.
 
@@ -141,9 +137,6 @@ def piece_bounds(step: ExchangeStep, turn: int, size: int) -> tuple[Ints, Ints]:
         step: The step, with T transfers.
         turn: Number of the repetition, from 0.
         size: Number of elements of the buffer.
-
-    Returns:
-        First element and the element after the last, both of shape (T,).
     """
     part = (step.part + turn * step.shift) % step.parts
     return part * size // step.parts, (part + 1) * size // step.parts
@@ -158,14 +151,7 @@ def repetitions(schedule: ExchangeSchedule) -> Iterator[tuple[ExchangeStep, int]
 
 @validate_arguments
 def execute(schedule: ExchangeSchedule, values: NDArray[Any]) -> NDArray[Any]:
-    """Execute a schedule on arrays in memory, to test or demonstrate it.
-
-    Args:
-        schedule: The schedule.
-        values: The servers' buffers before the schedule, shape (nodes, size); not changed.
-
-    Returns:
-        The servers' buffers after the schedule, shape (nodes, size).
+    """Execute a schedule on the servers' buffers, (nodes, size), in memory, to test or demonstrate it.
 
     Raises:
         InputError: The shape of `values` does not match the number of nodes.
@@ -189,15 +175,9 @@ def execute(schedule: ExchangeSchedule, values: NDArray[Any]) -> NDArray[Any]:
 
 
 def ring_links(step: ExchangeStep, nodes: int) -> tuple[Ints, Ints]:
-    """Determine the links of the ring that every transfer of a step uses. Link i connects node i to node i + 1.
+    """Return the first link, in ascending order around the ring, and the number of links of every transfer, (T,) each.
 
-    Args:
-        step: The step, with T transfers on a ring.
-        nodes: Number of nodes of the ring.
-
-    Returns:
-        Number of the first link in ascending order around the ring, and number of consecutive links; both of shape
-        (T,).
+    Link i connects node i to node i + 1.
     """
     up = step.direction > 0
     length = np.where(up, step.target - step.source, step.source - step.target) % nodes
@@ -207,13 +187,10 @@ def ring_links(step: ExchangeStep, nodes: int) -> tuple[Ints, Ints]:
 def wavelength_conflicts(step: ExchangeStep, nodes: int) -> Ints:
     """Find transfers of a step that use the same wavelength on the same link of a ring in the same direction.
 
-    Args:
-        step: The step. Transfers that are not on a ring have no conflicts.
-        nodes: Number of nodes of the ring.
+    Transfers that are not on a ring have no conflicts.
 
     Returns:
-        Pairs of numbers of conflicting transfers, shape (C, 2); empty if there is no conflict. Not every conflicting
-        pair is listed.
+        Pairs of numbers of conflicting transfers, shape (C, 2). Not every conflicting pair is listed.
     """
     first, length = ring_links(step, nodes)
     channel = np.where(step.direction == 0, -1, 2 * step.wavelength + (step.direction > 0))

@@ -16,6 +16,9 @@ exponent, then words) are two calls whose ``communication_s`` are added. DASO ha
 ``components/systems``; `with_rate` makes a copy with another rate.
 
 Communication starts when all gradients are computed; overlap of communication and computation is not modelled.
+The parameters and operations of the networks of arXiv 2603.28290 are counted layer by layer: a multiplication with its
+addition is two operations, a backward pass costs two forward passes; normalisations, activations and the softmax are
+not counted.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optinc_collective.interconnect import allreduce
-from optinc_collective.interconnect.event_simulation import simulate
+from optinc_collective.interconnect.exchange_simulation import simulate
 from optinc_collective.interconnect.schedule import ExchangeSchedule
 from optinc_collective.interconnect.systems import InNetwork, Server, Sharp, System, WdmRing
 from optinc_pdk.errors import InputError
@@ -39,6 +42,7 @@ SCHEMES = (
     "sharp",
     "all-gather",
 )
+FORWARD_AND_BACKWARD = 3
 
 
 @dataclass(frozen=True)
@@ -194,13 +198,84 @@ def daso_step_time(
 
 @validate_arguments
 def compute_time(server: Server, flop: float) -> float:
-    """Compute the time that a server needs for a number of floating-point operations.
+    """Compute the time in s of a number of floating-point operations, by the server's peak rate and utilisation."""
+    return flop / float(server.flop_per_s * server.utilisation)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Size of a network to train.
+
+    Attributes:
+        name: Name of the network in tables.
+        parameters: Number of parameters, which equals the number of gradients per step.
+        multiplications: Number of multiplications in a forward pass of one sample, an image or a token.
+    """
+
+    name: str
+    parameters: int
+    multiplications: int
+
+    @property
+    def flop(self) -> float:
+        """Number of floating-point operations of a forward and a backward pass of one sample: 6 × `multiplications`."""
+        return 2.0 * FORWARD_AND_BACKWARD * self.multiplications
+
+
+@validate_arguments
+def resnet50(pixels: int, classes: int, small_stem: bool) -> Workload:
+    """Count the parameters and operations of ResNet-50 (arXiv 1512.03385). A sample is an image.
 
     Args:
-        server: The server.
-        flop: Number of floating-point operations.
-
-    Returns:
-        Time in s: `flop` divided by peak rate and utilisation.
+        pixels: Edge length of the square image, in pixels.
+        classes: Number of classes.
+        small_stem: Whether the first convolution is 3 × 3 at full size, as usual for CIFAR, instead of 7 × 7 with
+            pooling, which reduces the edge length to a quarter.
     """
-    return flop / float(server.flop_per_s * server.utilisation)
+    parameters, multiplications, channels = 0, 0, 64
+    edge = pixels if small_stem else -(-pixels // 2)
+
+    def convolve(inputs: int, outputs: int, kernel: int) -> None:
+        nonlocal parameters, multiplications
+        weights = inputs * outputs * kernel * kernel
+        parameters += weights + 2 * outputs  # including scale and shift of the normalisation
+        multiplications += weights * edge * edge
+
+    convolve(3, 64, 3 if small_stem else 7)
+    edge = edge if small_stem else -(-edge // 2)
+    for stage, (width, blocks) in enumerate(((64, 3), (128, 4), (256, 6), (512, 3))):
+        for block in range(blocks):
+            convolve(channels, width, 1)
+            if stage and not block:
+                edge = -(-edge // 2)
+            convolve(width, width, 3)
+            convolve(width, 4 * width, 1)
+            if not block:
+                convolve(channels, 4 * width, 1)
+            channels = 4 * width
+    parameters += channels * classes + classes
+    multiplications += channels * classes
+    return Workload(f"ResNet-50, {pixels} × {pixels}", parameters, multiplications)
+
+
+@validate_arguments
+def llama(layers: int, hidden: int, feed_forward: int, vocabulary: int, context: int) -> Workload:
+    """Count the parameters and operations of a LLaMA-style decoder (arXiv 2302.13971). A sample is a token.
+
+    Input and output embeddings are separate matrices.
+
+    Args:
+        layers: Number of decoder layers.
+        hidden: Hidden dimension of the model.
+        feed_forward: Inner dimension of the feed-forward block, which has three matrices.
+        vocabulary: Number of different tokens.
+        context: Number of tokens of a sequence; a token attends to half of them on average.
+    """
+    matrices = layers * (4 * hidden * hidden + 3 * hidden * feed_forward)
+    norms = (2 * layers + 1) * hidden
+    attention = layers * hidden * context  # products with keys and with values, over half of the context each
+    return Workload(
+        f"LLaMA-style, {layers} × {hidden}",
+        matrices + norms + 2 * vocabulary * hidden,
+        matrices + attention + vocabulary * hidden,
+    )

@@ -10,23 +10,20 @@ except ModuleNotFoundError as fault:
     raise ModuleNotFoundError("collectives need PyTorch: pip install 'optinc-pdk[train]'", name=fault.name) from fault
 
 from optinc_collective.schemes.chips import (
+    TABLE_II,
     AveragingChip,
+    ErrorHistogram,
     ideal_cascade,
     ideal_chip,
     network_cascade,
     network_chip,
+    table_chip,
 )
-from optinc_collective.schemes.dad import Dad
-from optinc_collective.schemes.daso import Daso
-from optinc_collective.schemes.daso_plan import DasoPlan
-from optinc_collective.schemes.edad import Edad
-from optinc_collective.schemes.error_histogram import TABLE_II, ErrorHistogram
-from optinc_collective.schemes.function_table import table_chip
+from optinc_collective.schemes.dad import Dad, Edad, RankDad
+from optinc_collective.schemes.daso import Daso, DasoPlan
+from optinc_collective.schemes.exact_all_reduce import AllReduce, Ring, Wrht, WrhtState, ring_all_reduce, wrht_hook
 from optinc_collective.schemes.optinc import Optinc, OptincState, optinc_hook
-from optinc_collective.schemes.rank_dad import RankDad
-from optinc_collective.schemes.ring import AllReduce, Ring, ring_all_reduce
 from optinc_collective.schemes.scheme import CommunicationError, Scheme, Traffic
-from optinc_collective.schemes.wrht import Wrht, WrhtState, wrht_hook
 
 __all__ = [
     "TABLE_II",

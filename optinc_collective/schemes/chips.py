@@ -12,6 +12,8 @@ the chip:
   last server, and the index is the number of the combination.
 
 In a cascade, N units of level 1 serve N servers each. The output of a unit is a code of level 2.
+
+The random errors of a chip are drawn from a distribution in the form of Table II of arXiv 2603.28290.
 """
 
 from __future__ import annotations
@@ -19,16 +21,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_collective.schemes.error_histogram import ErrorHistogram
 from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import Averaging, decide
 from optinc_pdk.averaging.array_checks import as_integers, check_last_axes
 from optinc_pdk.errors import InputError
+from optinc_pdk.io.npz_files import read_npz
+from optinc_pdk.io.reading import FUNCTION_TABLE
 from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.networks.cascade import Cascade, cascade_tasks
 from optinc_pdk.validation import validate_arguments, validate_fields
@@ -40,6 +44,80 @@ MAX_BITS = 16
 
 MAX_INDEX = 2**31 - 1
 """Largest index: sums over the servers are 32-bit integers."""
+SCHEMA = 1
+_ARRAYS = {"symbols": ("u", 4), "ideal": ("i", 1), "words": ("i", 3)}
+"""Kind and number of dimensions of the arrays that are read."""
+
+
+@dataclass(frozen=True)
+class ErrorHistogram:
+    """Distribution of word errors: the word-error rate, and the share of every error value.
+
+    Attributes:
+        rate: Word-error rate, the probability that a word is wrong, 0 ... 1.
+        values: Possible errors, word read minus ideal word, in steps of a word; never 0.
+        shares: Probability of every value if a word is wrong; the shares add up to 1.
+        seed: Seed of the random draws, at least 0; equal on all servers, so that all read the same words.
+
+    Raises:
+        InputError: A rate, share or seed is out of range, or the numbers of values and shares differ.
+    """
+
+    rate: float
+    values: tuple[int, ...]
+    shares: tuple[float, ...]
+    seed: int = 2603
+
+    def __post_init__(self) -> None:
+        """Check the ranges of all values."""
+        validate_fields(self)
+        if not 0.0 <= self.rate <= 1.0:
+            raise InputError(f"rate = {self.rate} of errors must be within 0 ... 1; correct it")
+        if len(self.values) != len(self.shares) or not self.values:
+            raise InputError(f"{len(self.values)} values of errors and {len(self.shares)} shares: give one of each")
+        if 0 in self.values:
+            raise InputError("values of errors contain 0, which is not an error: remove it")
+        if min(self.shares) < 0.0 or abs(sum(self.shares) - 1.0) > 1e-6:
+            raise InputError(f"shares of errors {self.shares} must be positive and add up to 1")
+        if self.seed < 0:
+            raise InputError(f"seed = {self.seed} of the draws must be at least 0")
+
+    def draw(self, words: int, time: int) -> tuple[Ints, Ints]:
+        """Draw at random which words are wrong, and their errors. The result depends on `seed` and `time` only.
+
+        Args:
+            words: Number of words.
+            time: Sequence number of the draw: equal on all servers, and different for every draw.
+
+        Returns:
+            Indices of the wrong words, without repetition, and their errors in steps of a word; both int64, shape
+            (wrong words,).
+        """
+        random = np.random.default_rng((self.seed, time))
+        count = random.binomial(words, self.rate)
+        where = random.choice(words, count, replace=False, shuffle=False)
+        return where, random.choice(np.array(self.values, dtype=np.int64), count, p=self.shares)
+
+
+def _both(value: int, percent: float) -> dict[int, float]:
+    """Shares of an error given as ±value: both signs are equally frequent."""
+    return {value: percent / 200, -value: percent / 200}
+
+
+def _row(accuracy_percent: float, errors: dict[int, float]) -> ErrorHistogram:
+    return ErrorHistogram(round(1 - accuracy_percent / 100, 9), tuple(errors), tuple(errors.values()))
+
+
+TABLE_II = {
+    "4-7": _row(99.99986, _both(1, 90) | {-64: 0.1}),
+    "4-8": _row(99.99999, {1024: 1.0}),
+    "3-6": _row(99.98891, _both(1, 99) | _both(1024, 0.9) | {-4: 0.001}),
+    "3-7": _row(99.99936, _both(4, 79.5) | {-16: 0.17, 12: 0.035}),
+}
+"""Table II of arXiv 2603.28290, 16 bits and 4 servers, by the layers approximated; its row "4-6" has no errors.
+
+The rate is 1 minus the accuracy of the table. For an error given as ±, both signs are assumed to be equally frequent.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,17 +198,11 @@ class AveragingChip:
         return sum(level.truncation for level in self.levels)
 
     def offset(self, server: int) -> float:
-        """Offset that a server adds to its gradients before rounding, so that the average is unbiased.
+        """Offset that server n adds to its gradients before rounding, in steps of a word, for an unbiased average.
 
         For a chip that averages N servers the offset of server n is n/N. In general it is proportional to n, and the
         mean over the servers equals `truncation`. The offsets differ between the servers, so equal gradients on all
         servers are still read as the nearest step, and gradients of 0 as 0: not every server rounds them up.
-
-        Args:
-            server: Number n of the server, 0 ... servers - 1.
-
-        Returns:
-            The offset in steps of a word.
         """
         return 2 * self.truncation * server / max(1, self.servers - 1)
 
@@ -144,15 +216,10 @@ class AveragingChip:
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def average(self, words: ArrayLike) -> Ints:
-        """Compute the average that every server reads for given words, without the random `errors`.
+        """Compute the words that the servers read for given words, both (..., servers), without the random `errors`.
 
-        This is a reference implementation in NumPy. Training uses the faster functions of `collective.codec`.
-
-        Args:
-            words: Integers 0 ... 2^bits - 1, shape (..., servers); the servers of a unit are adjacent.
-
-        Returns:
-            The word that each server reads, shape (..., servers).
+        The servers of a unit are adjacent. This is a reference implementation in NumPy; training uses the faster
+        functions of `optinc_collective.schemes.codec`.
 
         Raises:
             InputError: The values are not words, or the last axis does not match the number of servers.
@@ -171,14 +238,7 @@ class AveragingChip:
         return np.broadcast_to(codes[..., 0, :] + half, values.shape)
 
     def groups(self, words: Ints) -> Ints:
-        """Split words into the values of their groups of symbols.
-
-        Args:
-            words: Integers 0 ... 2^bits - 1, any shape (...).
-
-        Returns:
-            Values of the groups, most significant group first, shape (..., groups).
-        """
+        """Split words, (...), into the values of their groups of symbols, (..., groups), most significant first."""
         count = self.places.shape[1]
         width = self.bits // count
         shifts = width * np.arange(count - 1, -1, -1)
@@ -187,15 +247,9 @@ class AveragingChip:
 
 
 def read_level(level: ChipLevel, index: Ints) -> Ints:
-    """Map the indices of a level to its outputs.
+    """Map the indices of a level, (..., units), to its outputs as `ChipLevel.outputs` defines them.
 
-    Args:
-        level: The level.
-        index: Index of every unit of the level, shape (..., number of units).
-
-    Returns:
-        Outputs as `ChipLevel.outputs` defines them, shape (..., number of units, receivers). The number of receivers is
-        1 if all receivers of a unit read the same.
+    Their shape is (..., units, receivers). The number of receivers is 1 if all receivers of a unit read the same.
     """
     if level.outputs is None:
         return (index >> level.shift)[..., None]
@@ -203,14 +257,11 @@ def read_level(level: ChipLevel, index: Ints) -> Ints:
 
 
 def mean_truncation(task: Averaging) -> float:
-    """Mean loss by truncation of an averaging task: half an output step minus half an input step.
+    """Mean loss by truncation, in steps of a word: half an output step minus half an input step.
 
     The average is truncated to output steps. For uniformly distributed sums all remainders are equally frequent: 0, one
     input step, ..., up to one input step below the output step. A chip without a cascade loses (N - 1)/2N. In a
     cascade, a unit of level 1 passes its remainder on and loses nothing, and level 2 loses (N² - 1)/2N².
-
-    Returns:
-        The mean loss in steps of a word.
     """
     return 0.5 * float(1 / task.output_resolution[-1] - 1 / task.input_resolution[-1])
 
@@ -326,13 +377,10 @@ def network_cascade(cascade: Cascade, errors: ErrorHistogram | None = None) -> A
 
 
 def lattice_index_weights(task: Averaging) -> NDArray[np.int32]:
-    """Compute the weight of each of the K network inputs in the number of a lattice point.
+    """Compute the weights, int32, (K,), of the K network inputs in the number of a lattice point.
 
     Lattice points are numbered in row-major order: the last input changes fastest. The number of a point is the sum of
     weight times input, with inputs in steps.
-
-    Returns:
-        The weights, int32, shape (K,).
 
     Raises:
         InputError: The lattice has too many points for a table.
@@ -371,3 +419,104 @@ def _task(bits: int, servers: int) -> Averaging:
         return Averaging(bits, servers, 1)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
+
+
+@validate_arguments
+def table_chip(
+    path: str | Path, assignment: Literal["random", "worst"] = "random", errors: ErrorHistogram | None = None
+) -> AveragingChip:
+    """Create a chip from the simulated function of its extracted layout, including all its word errors.
+
+    Every server reads the words of its own receiver. If receivers differ, the gradients of the ranks differ too.
+
+    A file with every combination of the servers' words reproduces the layout's function exactly. In a file with lattice
+    points, every point was simulated with two assignments of symbols to servers. The words of one of the two are then
+    used for all assignments with the same average.
+
+    Args:
+        path: Path of the `.function.npz`.
+        assignment: Which of the two assignments is used for a table of lattice points: "random", symbols drawn at
+            random, or "worst", the symbols that are worst for this chip. A table of all combinations has only one.
+        errors: Distribution of additional random errors; none by default.
+
+    Raises:
+        InputError: The file is missing or damaged, or it is not such a table.
+    """
+    file = Path(path)
+    arrays = _read(file)
+    symbols, words = arrays["symbols"], arrays["words"]
+    if "inputs" in arrays and int(arrays["inputs"]) != symbols.shape[1]:
+        raise InputError(
+            f"{file}: has rows of {symbols.shape[1]:,} of the {int(arrays['inputs']):,} inputs that were checked, not "
+            "of all; if the chip passed, use its weight file, which gives the same words"
+        )
+    tried, inputs, servers, count = symbols.shape
+    if words.shape != (tried, inputs, servers) or arrays["ideal"].shape != (inputs,) or tried not in (1, 2):
+        raise InputError(
+            f"{file}: arrays of shapes {symbols.shape} and {words.shape} do not match; write it again with optinc check"
+        )
+    task, places = _numbering(file, servers, count, inputs)
+    which = tried - 1 if assignment == "worst" else 0
+    read, sent = words[which], task.decode(symbols[which].astype(np.int64))
+    width = task.bits // places.shape[1]
+    groups = (sent[..., None] >> (width * np.arange(places.shape[1] - 1, -1, -1))) & ((1 << width) - 1)
+    index = (groups * places).sum(axis=(1, 2))
+    if not np.array_equal(index, np.arange(inputs)) or not np.array_equal(task.ideal(sent), arrays["ideal"]):
+        raise InputError(f"{file}: its inputs are not in order; write it again with optinc check")
+    if read.min() < 0 or read.max() >= 1 << task.bits:
+        raise InputError(
+            f"{file}: words must lie within 0 ... {(1 << task.bits) - 1}; write it again with optinc check"
+        )
+    outputs = task.signed(read).astype(np.int16).T
+    if (outputs == outputs[0]).all():
+        outputs = outputs[:1]
+    level = ChipLevel(servers, inputs, np.ascontiguousarray(outputs), truncation=mean_truncation(task))
+    return AveragingChip(task.bits, places, (level,), errors, file.name)
+
+
+def _numbering(file: Path, servers: int, symbols: int, inputs: int) -> tuple[Averaging, NDArray[np.int32]]:
+    """Averaging task of a table, and the weights of the groups of symbols in the number of an input."""
+    try:
+        task = Averaging(2 * symbols, servers, 1)
+        if inputs == 4 ** (symbols * servers):
+            word = np.int64(4) ** (symbols * np.arange(servers - 1, -1, -1, dtype=np.int64))
+            return task, word.astype(np.int32)[:, None]
+        for groups in range(1, symbols + 1):
+            if symbols % groups == 0:
+                task = Averaging(2 * symbols, servers, groups)
+                if task.lattice_size == inputs:
+                    return task, lattice_index_weights(task)[None]
+    except ValueError as fault:
+        raise InputError(f"{file}: {fault}") from fault
+    raise InputError(
+        f"{file}: {inputs} inputs are neither all words of {servers} servers with {symbols} symbols nor a lattice "
+        "of them; write it again with optinc check"
+    )
+
+
+def _read(file: Path) -> dict[str, NDArray[Any]]:
+    """Read the arrays. Sizes are checked before unpacking; nothing is unpickled."""
+    if file.suffix.lower() != ".npz":
+        raise InputError(f"{file}: a chip's table is a .function.npz, as optinc build and optinc check write it")
+    found = read_npz(file, FUNCTION_TABLE, only={"schema", "inputs", *_ARRAYS})
+    missing = {"schema", *_ARRAYS} - set(found)
+    if missing:
+        raise InputError(f"{file}: no {', '.join(sorted(missing))}; is it a .function.npz of optinc check?")
+    schema = found["schema"]
+    if schema.shape != () or schema.dtype.kind not in "iu" or schema != SCHEMA:
+        raise InputError(f"{file}: schema {schema}; this version reads schema {SCHEMA}")
+    arrays: dict[str, NDArray[np.generic]] = {name: found[name] for name in _ARRAYS}
+    if "inputs" in found:
+        inputs = found["inputs"]
+        if inputs.shape != () or inputs.dtype.kind != "i":
+            raise InputError(f"{file}: inputs is not a number; write it again with optinc check")
+        arrays["inputs"] = inputs
+    for name, (kind, dimensions) in _ARRAYS.items():
+        array = arrays[name]
+        if array.dtype.kind != kind or array.ndim != dimensions or not array.size:
+            raise InputError(
+                f"{file}: {name} is {array.dtype} of shape {array.shape}; write it again with optinc check"
+            )
+    if arrays["symbols"].max() > 3:
+        raise InputError(f"{file}: symbols must lie within 0 ... 3; write it again with optinc check")
+    return arrays

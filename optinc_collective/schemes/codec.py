@@ -26,14 +26,9 @@ _LEAD = 125
 
 
 def block_exponents(values: torch.Tensor, block: int) -> torch.Tensor:
-    """Compute the biased float32 exponent of the largest magnitude in every block of gradients.
+    """Compute the biased float32 exponent of the largest magnitude in every block of gradients, uint8, (blocks,).
 
-    Args:
-        values: Gradients, float32, shape (n,).
-        block: Number of gradients in a block; the last block may have fewer.
-
-    Returns:
-        Exponents, uint8, shape (blocks,); 255 if a gradient of the block is NaN or infinite.
+    It is 255 if a gradient of the block is NaN or infinite. Gradients are float32, (n,); the last block may have fewer.
     """
     if values.is_cpu:
         from optinc_collective.schemes import codec_kernels
@@ -46,17 +41,11 @@ def block_exponents(values: torch.Tensor, block: int) -> torch.Tensor:
 
 
 def block_steps(exponents: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute the quantisation step of every block, and its inverse; both are exact powers of two.
+    """Compute the quantisation step of every block, and its inverse, float32; both are exact powers of two.
 
     The step of a block with biased exponent E is 2^(E-125-B) for words of B bits. Exponents below B - 2 are treated as
-    B - 2: the smallest step is 2^-127, whose inverse is the largest power of two in float32.
-
-    Args:
-        exponents: Biased exponents, uint8, shape (blocks,), below `TOO_LARGE`.
-        bits: Number B of bits of a word.
-
-    Returns:
-        Steps and inverse steps, float32, shape (blocks,) each.
+    B - 2: the smallest step is 2^-127, whose inverse is the largest power of two in float32. The exponents, uint8, are
+    below `TOO_LARGE`.
     """
     powers = np.maximum(np.arange(TOO_LARGE), bits - 2) - _LEAD - bits
     step = torch.from_numpy(np.ldexp(1.0, powers).astype(np.float32)).to(exponents.device)
@@ -122,8 +111,7 @@ def decode(
     """Convert indices of the last level to averaged gradients, and write these into `out`.
 
     Args:
-        codes: Indices: sums of the codes of the level's senders, shape (n,), of the type that `code_type` returns for
-            the level.
+        codes: Indices: sums of the codes of the level's senders, shape (n,), of the type that `code_type` returns.
         step: Steps of the blocks, float32, shape (blocks,); see `block_steps`.
         block: Number of gradients in a block.
         bits: Number of bits of a word.
@@ -145,14 +133,9 @@ def decode(
 
 
 def next_level_codes(codes: torch.Tensor, level: ChipLevel, table: torch.Tensor | None, out: torch.Tensor) -> None:
-    """Convert indices of a level of a cascade to codes of the next level, and write these into `out`.
+    """Convert indices of a level of a cascade, (n,), to codes of the next level, and write these into `out`.
 
-    Args:
-        codes: Indices: sums of the codes of the level's senders, shape (n,), of the type that `code_type` returns for
-            the level.
-        level: The level of the indices.
-        table: Row of `level.outputs`, shape (level.size,); None if the level has no table.
-        out: Output, shape (n,), of the type that `code_type` returns for the next level.
+    Both have the types that `code_type` returns for their levels. The table is as for `decode`.
     """
     index = codes.to(torch.int32)
     out.copy_(index >> level.shift if table is None else table[index])

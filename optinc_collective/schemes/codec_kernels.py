@@ -19,13 +19,7 @@ _ROUNDS = np.float32(1.5 * 2**23)
 
 @compiled
 def exponents(bits: NDArray[np.uint32], block: int, out: NDArray[np.uint8]) -> None:
-    """Write the biased exponent of the largest magnitude in every block of float32 numbers.
-
-    Args:
-        bits: The numbers as bit patterns, shape (n,).
-        block: Number of numbers in a block.
-        out: Output, shape (blocks,); 255 if a number of the block is NaN or infinite.
-    """
+    """Write the biased exponent of the largest magnitude in every block of float32 numbers, given as bit patterns."""
     for b in range(out.size):
         piece = bits[b * block : (b + 1) * block]
         largest = np.uint32(0)
@@ -70,16 +64,7 @@ def encode(
 
 @compiled
 def decode_by_shift(codes: _Codes, steps: _Floats, block: int, shift: int, half: int, out: _Floats) -> None:
-    """Convert indices to gradients: (index shifted right by `shift`, minus `half`) times the step of the block.
-
-    Args:
-        codes: Indices, shape (n,).
-        steps: Steps of the blocks, shape (blocks,).
-        block: Number of gradients in a block.
-        shift: Number of bits by which an index is shifted right to get the word.
-        half: Word of a gradient of 0, 2^(bits - 1).
-        out: Output, shape (n,).
-    """
+    """Convert indices to gradients: (index shifted right by `shift`, minus `half`) times the step of the block."""
     zero, places = np.int32(half), np.int32(shift)
     for b in range(steps.size):
         piece = codes[b * block : (b + 1) * block]
@@ -91,15 +76,7 @@ def decode_by_shift(codes: _Codes, steps: _Floats, block: int, shift: int, half:
 
 @compiled
 def decode_by_table(codes: _Codes, steps: _Floats, block: int, table: NDArray[np.int16], out: _Floats) -> None:
-    """Convert indices to gradients: the table's entry for the index, times the step of the block.
-
-    Args:
-        codes: Indices, shape (n,).
-        steps: Steps of the blocks, shape (blocks,).
-        block: Number of gradients in a block.
-        table: Signed average of every index, in steps, shape (number of indices,).
-        out: Output, shape (n,).
-    """
+    """Convert indices to gradients: the table's entry for the index, times the step of the block."""
     for b in range(steps.size):
         piece = codes[b * block : (b + 1) * block]
         target = out[b * block : (b + 1) * block]

@@ -6,27 +6,120 @@ concurrently with the computation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from enum import Enum
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_collective.schemes.bucket_average import wrap_with_bucket_average
-from optinc_collective.schemes.daso_plan import DasoCycle, DasoPhase, DasoPlan, update_cycle
 from optinc_collective.schemes.scheme import (
     Scheme,
+    broadcast_from_first,
+    fill_from_flat,
+    flattened,
     raise_on_all_ranks,
     report_lost_rank,
     require_equal_on_all_ranks,
     require_equal_parameters,
     ring_bytes,
+    wrap_with_bucket_average,
 )
 from optinc_pdk.errors import InputError
-from optinc_pdk.validation import validate_arguments, validate_type
+from optinc_pdk.validation import validate_arguments, validate_fields, validate_type
 
 LOSS_BYTES = 8
 """Size of a loss value in an all-reduce: one 64-bit float."""
+
+
+class DasoPhase(Enum):
+    """Phase of a DASO run.
+
+    Global synchronisation blocks at every batch in warm-up and cool-down, and is asynchronous in cycling.
+    """
+
+    WARM_UP = "warm-up"
+    CYCLING = "cycling"
+    COOL_DOWN = "cool-down"
+
+
+@dataclass(frozen=True)
+class DasoPlan:
+    """Settings of a DASO run: the grid of ranks, the phases, and the definition of a plateau of the loss.
+
+    The defaults of `skip`, `patience` and `threshold` are those of the authors' code, where the window is an epoch.
+
+    Attributes:
+        nodes: Number P of nodes.
+        members: Number of ranks of a node; rank r is member r mod members of node ⌊r / members⌋.
+        warm_up: Number of batches of the warm-up phase.
+        cycling: Number of batches of the cycling phase; all later batches are cool-down.
+        window: Number of batches over which the loss is averaged before it is compared with the best mean loss.
+        skip: Number of batches from one global synchronisation to the next, at the start of cycling and after a reset.
+        patience: Number of consecutive windows without improvement that are tolerated; one more is a plateau.
+        threshold: Smallest relative decrease from the best mean loss that counts as an improvement, 0 <= threshold < 1.
+
+    Raises:
+        InputError: A value is out of range or of the wrong type.
+    """
+
+    nodes: int
+    members: int
+    warm_up: int
+    cycling: int
+    window: int
+    skip: int = 4
+    patience: int = 2
+    threshold: float = 0.05
+
+    def __post_init__(self) -> None:
+        validate_fields(self)
+        counts = {"nodes": 1, "members": 1, "warm_up": 0, "cycling": 0, "window": 1, "skip": 1, "patience": 0}
+        for name, least in counts.items():
+            if getattr(self, name) < least:
+                raise InputError(f"DASO: {name} is {getattr(self, name)}; give at least {least}")
+        if not 0 <= self.threshold < 1:
+            raise InputError(f"DASO: threshold is {self.threshold}; give a number from 0 to below 1")
+
+    def phase(self, batch: int) -> DasoPhase:
+        """Return the phase of a batch; batches are numbered from 0."""
+        if batch < self.warm_up:
+            return DasoPhase.WARM_UP
+        return DasoPhase.CYCLING if batch < self.warm_up + self.cycling else DasoPhase.COOL_DOWN
+
+
+@dataclass(frozen=True)
+class DasoCycle:
+    """State of the cycling phase: the current skip, and the loss history that determines the next one.
+
+    Attributes:
+        skip: Number of batches from one global synchronisation to the next.
+        best: Mean loss of the last window that was an improvement; infinite before the first window.
+        windows_without_improvement: Number of consecutive windows without improvement since then, or since the last
+            change of the skip.
+    """
+
+    skip: int
+    best: float = math.inf
+    windows_without_improvement: int = 0
+
+    @property
+    def wait(self) -> int:
+        """Number S of batches from sending to merging: a quarter of the skip, at least 1, as in the authors' code."""
+        return max(1, self.skip // 4)
+
+
+def update_cycle(cycle: DasoCycle, loss: float, plan: DasoPlan) -> DasoCycle:
+    """Return the state of the cycling phase after a window of batches with this mean loss over all ranks.
+
+    On a plateau of the loss, as the plan defines it, the skip is halved, or reset to ``plan.skip`` if it is 1 already.
+    """
+    if loss < cycle.best - plan.threshold * abs(cycle.best) or math.isinf(cycle.best):
+        return replace(cycle, best=loss, windows_without_improvement=0)
+    if cycle.windows_without_improvement < plan.patience:
+        return replace(cycle, windows_without_improvement=cycle.windows_without_improvement + 1)
+    return replace(cycle, skip=cycle.skip // 2 if cycle.skip > 1 else plan.skip, windows_without_improvement=0)
 
 
 @dataclass(frozen=True)
@@ -87,11 +180,7 @@ class Daso(Scheme):
     def wrap(self, model: nn.Module) -> nn.Module:
         """Wrap a model in `DistributedDataParallel` over the ranks of this rank's node.
 
-        Args:
-            model: The user's model. Its parameters and buffers are replaced by those of rank 0.
-
-        Returns:
-            The wrapped model.
+        Its parameters and buffers are replaced by those of rank 0.
 
         Raises:
             InputError: The grid does not match the number of ranks, the ranks have different plans or models, or this
@@ -108,9 +197,7 @@ class Daso(Scheme):
                 )
         require_equal_on_all_ranks("DASO's plan", str(plan), "give all ranks the same plan")
         require_equal_parameters(model)
-        with report_lost_rank("the first rank's parameters"), torch.no_grad():
-            for tensor in [*model.parameters(), *model.buffers()]:
-                dist.broadcast(tensor, 0)
+        broadcast_from_first("parameters", [*model.parameters(), *model.buffers()])
         # every rank must create every group, in the same order
         nodes = [list(range(first, first + plan.members)) for first in range(0, world, plan.members)]
         groups = [dist.new_group(ranks) for ranks in nodes]
@@ -126,9 +213,7 @@ class Daso(Scheme):
     def step(self, optimizer: torch.optim.Optimizer, loss: float) -> None:
         """Call ``optimizer.step()``, then exchange parameters between nodes if the phase of this batch requires it.
 
-        Args:
-            optimizer: Optimiser of the wrapped model's parameters.
-            loss: This rank's loss. Its mean over ranks and over a window of batches controls the skip.
+        The mean of the loss over ranks and over a window of batches controls the skip.
 
         Raises:
             InputError: `loss` is not a `float` or tensor; or a parameter is NaN or infinite after an exchange between
@@ -154,9 +239,7 @@ class Daso(Scheme):
             self._merge(self._sent, batch)
         if self._plan.phase(batch) is DasoPhase.CYCLING:
             self._synchronise(batch)
-        with report_lost_rank("the first rank's buffers"):
-            for buffer in self._buffers:
-                dist.broadcast(buffer, 0)
+        broadcast_from_first("buffers", self._buffers)
 
     def _average_in_node(self, gradients: torch.Tensor) -> None:
         with report_lost_rank("gradients of the node", self._node):
@@ -187,7 +270,7 @@ class Daso(Scheme):
         group = self._turn
         self._turn = (group + 1) % self._plan.members
         if self._member == group:
-            sums = _flat(list(self._parameters.values()))
+            sums = flattened(list(self._parameters.values()))
             with report_lost_rank("parameters of other nodes", self._across):
                 works = [dist.all_reduce(flat, group=self._across, async_op=True) for flat in sums]
             self.traffic.payload += ring_bytes(_bytes(sums), self._plan.nodes)
@@ -196,7 +279,7 @@ class Daso(Scheme):
     def _merge(self, sent: _Sent, batch: int) -> None:
         """Merge the received sums into the parameters on the group's members; broadcast the result within the nodes."""
         self._sent = None
-        merged = _flat(list(self._parameters.values()))
+        merged = flattened(list(self._parameters.values()))
         if self._member == sent.group:
             with report_lost_rank("parameters of other nodes", self._across):
                 for work in sent.works:
@@ -210,7 +293,7 @@ class Daso(Scheme):
         with report_lost_rank("parameters of the node", self._node):
             for flat in merged:
                 dist.broadcast(flat, self._first + sent.group, group=self._node)
-        _fill(list(self._parameters.values()), merged)
+        fill_from_flat(list(self._parameters.values()), merged)
         for name, parameter in self._parameters.items():
             if not torch.isfinite(parameter).all():
                 raise InputError(
@@ -228,28 +311,6 @@ class Daso(Scheme):
         self.traffic.side += ring_bytes(LOSS_BYTES, world)
         self._losses = []
         self.cycle = update_cycle(self.cycle, float(mean) / world, self._plan)
-
-
-def _by_type(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
-    """Group parameters by data type."""
-    kinds = dict.fromkeys(parameter.dtype for parameter in parameters)
-    return [[parameter for parameter in parameters if parameter.dtype == kind] for kind in kinds]
-
-
-def _flat(parameters: list[nn.Parameter]) -> list[torch.Tensor]:
-    """Copy all parameters into one flat tensor per data type."""
-    return [
-        torch.cat([parameter.detach().reshape(-1) for parameter in same_type]) for same_type in _by_type(parameters)
-    ]
-
-
-@torch.no_grad()
-def _fill(parameters: list[nn.Parameter], flats: list[torch.Tensor]) -> None:
-    """Set parameters from the result of `_flat`."""
-    for same_type, flat in zip(_by_type(parameters), flats, strict=True):
-        pieces = torch.split(flat, [parameter.numel() for parameter in same_type])
-        for parameter, piece in zip(same_type, pieces, strict=True):
-            parameter.copy_(piece.view_as(parameter))
 
 
 def _bytes(flats: list[torch.Tensor]) -> int:

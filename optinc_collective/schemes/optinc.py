@@ -25,13 +25,16 @@ from torch.distributed import GradBucket  # type: ignore[attr-defined] # public,
 from torch.nn.parallel import DistributedDataParallel
 
 from optinc_collective.schemes import codec
-from optinc_collective.schemes.bucket_average import describe_unusable, parameter_names, refuse_gradients, refuse_sparse
-from optinc_collective.schemes.chips import AveragingChip, network_chip
-from optinc_collective.schemes.function_table import table_chip
+from optinc_collective.schemes.chips import AveragingChip, network_chip, table_chip
 from optinc_collective.schemes.scheme import (
     Scheme,
     Traffic,
+    completed,
+    describe_unusable,
+    parameter_names,
     raise_on_all_ranks,
+    refuse_gradients,
+    refuse_sparse,
     report_lost_rank,
     require_equal_on_all_ranks,
     require_equal_parameters,
@@ -104,10 +107,7 @@ class OptincState:
         self._scratch: dict[tuple[torch.device, int], torch.Tensor] = {}
 
     def average(self, bucket: GradBucket) -> None:
-        """Replace the gradients of a bucket by the chip's average over all ranks.
-
-        Args:
-            bucket: The bucket, of any floating-point type; it is converted to float32 first.
+        """Replace the gradients of a bucket, of any floating-point type, by the chip's average over all ranks.
 
         Raises:
             InputError: Gradients are sparse, NaN, infinite, or 2^127 or larger in magnitude. Raised on every rank; the
@@ -194,25 +194,12 @@ class OptincState:
 
 
 def optinc_hook(state: OptincState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """Communication hook that averages the gradients of a bucket by the chip.
+    """Communication hook that averages the gradients of a bucket by the chip, in place; see `OptincState.average`.
 
     It is registered by ``ddp.register_comm_hook(state, optinc_hook)``.
-
-    Args:
-        state: State of the hook for this model.
-        bucket: The gradients, which are replaced by their average.
-
-    Returns:
-        A completed future with the averaged gradients.
-
-    Raises:
-        InputError: See `OptincState.average`.
-        CommunicationError: See `OptincState.average`.
     """
     state.average(bucket)
-    done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-    done.set_result(bucket.buffer())
-    return done
+    return completed(bucket)
 
 
 class Optinc(Scheme):
@@ -250,10 +237,7 @@ class Optinc(Scheme):
 
 
 def read_chip(path: str | Path) -> AveragingChip:
-    """Create a chip from a file, by `table_chip` or `network_chip`.
-
-    Args:
-        path: Path of a `.function.npz` of an extracted chip. Any other file is read as a network's weights.
+    """Create a chip from a `.function.npz` of an extracted chip, or else from a network's weights.
 
     Raises:
         InputError: The file is missing, damaged, or has another format.

@@ -8,10 +8,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional
 
-from optinc_collective.schemes.dad import Dad
-from optinc_collective.schemes.edad import Edad, linear_chain
+from optinc_collective.schemes.dad import Dad, Edad, RankDad, linear_chain
 from optinc_collective.schemes.linear_rows import split_parameters
-from optinc_collective.schemes.rank_dad import RankDad
 from optinc_pdk.errors import InputError
 
 WORLD = 4

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from optinc_collective.schemes.power_iteration import low_rank_factors
+from optinc_collective.schemes.dad import low_rank_factors
 
 
 def factors_of(singular: list[float], rows: int, inputs: int, outputs: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -26,8 +26,12 @@ from optinc_collective.schemes import (
     ideal_chip,
     ring_all_reduce,
 )
-from optinc_collective.schemes.bucket_average import wrap_with_bucket_average
-from optinc_collective.schemes.scheme import gather_text, raise_on_all_ranks, require_equal_parameters
+from optinc_collective.schemes.scheme import (
+    gather_text,
+    raise_on_all_ranks,
+    require_equal_parameters,
+    wrap_with_bucket_average,
+)
 from optinc_pdk.errors import InputError
 
 

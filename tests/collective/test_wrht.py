@@ -12,9 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from optinc_collective.interconnect import allreduce
 from optinc_collective.interconnect.schedule import ExchangeSchedule, repetitions
-from optinc_collective.schemes.schedule_execution import average_by_schedule, check_schedule
+from optinc_collective.schemes.exact_all_reduce import Wrht, WrhtState, average_by_schedule, check_schedule, wrht_hook
 from optinc_collective.schemes.scheme import Traffic
-from optinc_collective.schemes.wrht import Wrht, WrhtState, wrht_hook
 from optinc_pdk.errors import InputError
 
 WORLD = 4

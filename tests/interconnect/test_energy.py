@@ -11,7 +11,7 @@ from optinc_collective.interconnect import (
     schedule_of,
     sharp,
 )
-from optinc_collective.interconnect.energy import OPTICS
+from optinc_collective.interconnect.exchange_simulation import OPTICS
 from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.errors import InputError
 

@@ -20,8 +20,7 @@ from optinc_collective.interconnect import (
     simulate,
     wrht,
 )
-from optinc_collective.interconnect.event_simulation import fair_rates
-from optinc_collective.interconnect.routing import routes
+from optinc_collective.interconnect.exchange_simulation import fair_rates, routes
 from optinc_collective.interconnect.schedule import exchange_step
 from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.errors import InputError

@@ -17,8 +17,7 @@ from optinc_collective.interconnect import (
     with_rate,
     wrht,
 )
-from optinc_collective.interconnect.training_time import compute_time
-from optinc_collective.interconnect.workloads import llama, resnet50
+from optinc_collective.interconnect.training_time import compute_time, llama, resnet50
 from optinc_pdk.errors import InputError
 
 SWITCH, STAR = load_system("server_switch"), load_system("optinc_star")

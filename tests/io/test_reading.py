@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optinc_collective.schemes.function_table import table_chip
+from optinc_collective.schemes.chips import table_chip
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit.bias import read_bias
 from optinc_pdk.circuit.netlist import Circuit

@@ -240,7 +240,7 @@ def _measured(path: Path) -> object:
 
 
 def _function(path: Path) -> object:
-    from optinc_collective.schemes.function_table import table_chip
+    from optinc_collective.schemes.chips import table_chip
 
     return table_chip(path)
 

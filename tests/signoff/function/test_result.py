@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optinc_collective.schemes.function_table import table_chip
+from optinc_collective.schemes.chips import table_chip
 from optinc_pdk.averaging import Averaging, decide_steps
 from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.function import FunctionResult, result, write_function
