@@ -16,13 +16,13 @@ from optinc_pdk.models import device_s
 from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.signoff.function import check_function, path_loss_db, server_errors
 from optinc_pdk.simulate import analyse, program, scattering
-from optinc_pdk.simulate.programming.detection_jacobian import jacobian, linear_response, residual
 from optinc_pdk.simulate.programming.initial_phases import aligned_initial_phases
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, matrix_errors, solve_fields
 from optinc_pdk.simulate.programming.targets import layer_targets
 from optinc_pdk.simulate.s_parameters.files import block_scattering
 
 from .conftest import _IDEAL, add_fibre, add_heater, builder, chain, with_parameters
+from .test_program import assert_jacobian_agrees_with_finite_differences
 
 TASK = Averaging(4, 2, 2)
 TOLERANCE = 1e-5
@@ -91,21 +91,7 @@ def test_jacobian_agrees_with_finite_differences(process, realisation):
     # guides to photodiodes and modulators need lengths to have an effect
     circuit = with_lengths(circuit)
     problem = ProgrammingProblem(analyse(circuit), circuit.board, layer_targets(onn, circuit.board), 1550.0, process)
-    rng = np.random.default_rng(0)
-    phases = aligned_initial_phases(problem)[0] + 0.1 * rng.standard_normal(problem.structure.heater.size)
-    light = solve_fields(problem, phases)
-    for target in problem.targets:
-        heaters = problem.heaters(target.index)
-        exact, balance = jacobian(light, target, heaters), linear_response(light, target).balance
-        for column in rng.choice(heaters.size, 6, replace=False):
-            sides = []
-            for step in (1e-4, -1e-4):
-                moved = phases.copy()
-                moved[heaters[column]] += step
-                seen = linear_response(solve_fields(problem, moved), target, None if target.last else balance)
-                sides.append(residual(seen.coefficient, target).reshape(-1))
-            slope = (sides[0] - sides[1]) / 2e-4
-            assert exact[:, column] == pytest.approx(slope, abs=1e-6 * np.abs(slope).max() + 1e-8)
+    assert_jacobian_agrees_with_finite_differences(problem, np.random.default_rng(0))
 
 
 def with_lengths(circuit):

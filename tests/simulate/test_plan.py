@@ -1,13 +1,17 @@
-"""Plans of circuits: agreement of the solvers, batches against single cases, and refusal of bad input."""
+"""Plans of circuits: agreement of the solvers, batches, reachability, and refusal of bad input."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import breadth_first_order
 
 from optinc_pdk.assemble import LOCAL_STRIPS, assemble, mesh_chip
 from optinc_pdk.averaging import Averaging
@@ -15,6 +19,7 @@ from optinc_pdk.circuit import NetlistError, flatten
 from optinc_pdk.errors import InputError
 from optinc_pdk.models import device_s, net_transmission
 from optinc_pdk.simulate import analyse, heater_phases, prepare, s_matrices, scattering, solve
+from optinc_pdk.simulate.s_parameters.block_assembly import reachable
 from optinc_pdk.simulate.s_parameters.nested_dissection import nested_halves
 from optinc_pdk.simulate.s_parameters.plan import plan_circuit
 
@@ -373,3 +378,36 @@ def test_cells_are_reduced_as_long_as_the_number_of_ports_does_not_grow():
     assert max(max(plan.shapes[joint.target][1:]) for joint in plan.joints) == 4
     # 15 MZIs remain, with their dummies and fibres
     assert sum(star.ports.shape[0] for each in plan.rounds for star in each.stars) == 15 - 1
+
+
+def edges(seed, count, density):
+    rng = np.random.default_rng(seed)
+    tail, head = rng.integers(0, count, (2, int(density * count)))
+    return tail, head, coo_array((np.ones(tail.size), (tail, head)), shape=(count, count)).tocsr()
+
+
+@given(SEEDS, st.integers(1, 60), st.floats(0.0, 2.0))
+def test_reachable_nodes_are_those_of_scipy(seed, count, density):
+    tail, head, graph = edges(seed, count, density)
+    start = np.zeros(count, dtype=bool)
+    start[[0, count // 2]] = True
+    expected = np.zeros(count, dtype=bool)
+    for node in np.flatnonzero(start):
+        expected[breadth_first_order(graph, node, return_predecessors=False)] = True
+    assert np.array_equal(reachable(tail, head, start), expected)
+
+
+def test_planning_a_circuit_without_loops_does_not_import_scipy_sparse():
+    code = (
+        "import sys; from optinc_pdk.assemble import mesh_chip; from optinc_pdk.cards import load_process\n"
+        "from optinc_pdk.simulate import analyse; from optinc_pdk.simulate.s_parameters.plan import plan_circuit\n"
+        "import numpy as np; process = load_process()\n"
+        "found = analyse(mesh_chip(3, process, 'm'))\n"
+        "one_way = [[0, 0, 1, 1], [0, 0, 1, 1], [1, 1, 0, 0], [1, 1, 0, 0]]\n"
+        "size = {n: group.port.shape[1] for n, group in enumerate(found.devices)}\n"
+        "patterns = {n: np.array(one_way if p == 4 else 1 - np.eye(p), dtype=bool) for n, p in size.items()}\n"
+        "assert plan_circuit(found, patterns, found.labels, found.labels).transfer.steps\n"
+        "print('scipy.sparse' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
