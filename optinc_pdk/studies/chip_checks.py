@@ -263,7 +263,7 @@ class WordCheck:
         if self.onn is None:
             raise ValueError("words are calibrated to a network; give one")
         bench = _bench(self.chip, sample, conditions)
-        found = calibrate(bench, self.chip, self.onn, self.chip.process)
+        found = calibrate(bench, self.chip, self.onn)
         return {BETWEEN: found.fitted, AFTER: found.tuned}
 
     def calibration_fault(self, fault: Exception) -> str:

@@ -13,7 +13,7 @@ Combinatorica 6, 1 (1986)). Only the heaters with the finest effect leave an err
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -159,18 +159,13 @@ def measure_jacobians(
         for row in responses[count:]:
             for i in shifted:
                 row[i] = responses[0][i]
-    errors = [
-        [matrix_errors(layer, response) for layer, response in zip(layers, row, strict=True)] for row in responses
-    ]
+    errors = [list(map(matrix_errors, layers, row)) for row in responses]
     slopes = []
     for i, layer in enumerate(layers):
         effect = np.stack([row[i] - errors[0][i] for row in errors[1 : 1 + layer.heaters.size]], axis=1)
         layer_change = change[layer.heaters]
-        slopes.append(
-            np.divide(
-                effect, layer_change, out=np.zeros_like(effect), where=np.isfinite(layer_change) & (layer_change != 0.0)
-            )
-        )
+        usable = np.isfinite(layer_change) & (layer_change != 0.0)
+        slopes.append(np.divide(effect, layer_change, out=np.zeros_like(effect), where=usable))
     return slopes
 
 
@@ -195,47 +190,6 @@ def perturbed_voltages(heaters: HeaterModel, turn_rad: Floats, phase: Floats, ri
     )
     fits_above = phase + amount < heaters.highest_phase(turn_rad)
     return heaters.quantise(heaters.voltages_at_rise(np.where(fits_above, phase + amount, phase - amount), rise_v))
-
-
-def damped_tuning_step(
-    laboratory: BenchProtocol,
-    heaters: HeaterModel,
-    turn_rad: Floats,
-    state: MeasuredSetting,
-    active: Ints,
-    slopes: list[Floats],
-    damping: Damping,
-) -> MeasuredSetting:
-    """Take one Levenberg–Marquardt step of the active layers, by their indices, and return the setting after it.
-
-    The heaters of a layer whose error grows return to their phases before the step. Jacobians are updated in place by
-    Broyden's method, and so is the damping of each layer.
-    """
-    phase = heaters.phases(state.voltage_v)
-    highest = heaters.highest_phase(turn_rad)
-    steps = np.zeros_like(phase)
-    cost = np.array([np.mean(error**2) for error in state.error])
-    predicted = cost.copy()
-    for i in active.tolist():
-        layer_heaters = state.layers[i].heaters
-        steps[layer_heaters], predicted[i] = _step(
-            slopes[i], state.error[i], float(damping.value[i]), phase[layer_heaters], highest[layer_heaters]
-        )
-    trial = measure_setting(laboratory, state.layers, heaters, stepped_voltages(heaters, turn_rad, state, phase, steps))
-    trial_cost = np.array([np.mean(error**2) for error in trial.error])
-    damping.update(active, cost - trial_cost, cost - predicted)
-    for i in active.tolist():
-        step = steps[state.layers[i].heaters]
-        residual = trial.error[i] - state.error[i] - slopes[i] @ step
-        slopes[i] = slopes[i] + np.outer(residual, step) / max(float(step @ step), np.finfo(np.float64).tiny)
-    worse = active[trial_cost[active] >= cost[active]]
-    if not worse.size:
-        return trial
-    if worse.size == active.size:
-        return state
-    for i in worse.tolist():
-        steps[state.layers[i].heaters] = 0.0
-    return measure_setting(laboratory, state.layers, heaters, stepped_voltages(heaters, turn_rad, state, phase, steps))
 
 
 def stepped_voltages(
@@ -292,21 +246,18 @@ LEAST_DAMPING, MORE_DAMPING, MOST_DAMPING = 1e-4, 10.0, 1e6
 
 
 def round_to_codes(
-    laboratory: BenchProtocol,
-    heaters: HeaterModel,
-    state: MeasuredSetting,
-    jacobians: Callable[[MeasuredSetting], Sequence[Floats]],
+    laboratory: BenchProtocol, heaters: HeaterModel, turn_rad: Floats, state: MeasuredSetting
 ) -> MeasuredSetting:
     """Optimise the DAC codes of all heaters jointly, in whole steps, until no layer improves.
 
-    ``jacobians`` returns, for each layer, the (entries, heaters) derivatives of its matrix errors at a setting by the
-    design phases in rad. Without a DAC step, the setting stays unchanged.
+    Without a DAC step, the setting stays unchanged.
     """
     if heaters.step_v == 0.0:
         return state
     for _ in range(ROUNDINGS):
         before = state.sizes
-        moves = rounding_moves(heaters, state, jacobians(state), state.error)
+        slopes = measure_jacobians(laboratory, heaters, turn_rad, state, np.arange(len(state.layers)))
+        moves = rounding_moves(heaters, state, slopes, state.error)
         state = _improved_layers(laboratory, heaters, state, moves)
         if np.all(state.sizes > ROUNDING_GAIN * before):
             break
@@ -354,22 +305,11 @@ def nearest_moves(slope: Floats, error: Floats, per_step: Floats) -> Floats:
     effect = slope * per_step
     damping = LEAST_DAMPING
     while damping < MOST_DAMPING:
-        moves = nearest_plane(effect, error, damping)
+        moves = integer_steps(effect.T @ effect, effect.T @ error, damping)
         if np.all(np.abs(moves * per_step) <= np.maximum(MAX_CHANGE_RAD, MAX_CHANGE_STEPS * per_step)):
             return moves
         damping *= MORE_DAMPING
     return np.zeros_like(per_step)
-
-
-def nearest_plane(effect: Floats, error: Floats, damping: float) -> Floats:
-    """Find (n,) integers z for which |error + effect z| is small, with Babai's nearest plane algorithm.
-
-    Args:
-        effect: (m, n) change of the errors per step of each variable.
-        error: (m,) errors.
-        damping: Cost of z² relative to the mean square effect of a step.
-    """
-    return integer_steps(effect.T @ effect, effect.T @ error, damping)
 
 
 def integer_steps(normal: Floats, slope: Floats, damping: float) -> Floats:
@@ -445,24 +385,12 @@ def tune_layers(
     Tuning ends when every whole layer has reached ``TOLERANCE`` and every part of a layer ``SUFFICIENT_PART``. Each
     layer that is stuck is restarted at random up to a number of times.
     """
-    ready = with_adjustable_shifts(layers, heaters, voltage_v)
-    state = measure_setting(laboratory, ready, heaters, voltage_v)
-    search = _Search(laboratory, heaters, turn_rad, state, layers)
+    search = _Search(laboratory, layers, heaters, turn_rad, voltage_v)
     search.run(restarts)
     # each layer's best setting was measured with other settings, and other crosstalk, of the remaining layers
     search.recall()
     search.run(0)
     return search.state
-
-
-def rounding_error(heaters: HeaterModel, state: MeasuredSetting, index: int, slope: Floats) -> float:
-    """Return the rms matrix error that independent rounding of a layer's voltages to DAC steps causes.
-
-    The (entries, heaters) Jacobian is that of the layer's errors by its design phases, in 1/rad.
-    """
-    layer, step = state.layers[index], heaters.phases_per_step(state.voltage_v)
-    # errors of rounding are uniformly distributed over a step
-    return rms_matrix_error(layer, slope * step[layer.heaters] / np.sqrt(12.0))
 
 
 class _Search:
@@ -471,22 +399,30 @@ class _Search:
     def __init__(
         self,
         laboratory: BenchProtocol,
+        layers: tuple[BenchLayer, ...],
         heaters: HeaterModel,
         turn_rad: Floats,
-        state: MeasuredSetting,
-        layers: tuple[BenchLayer, ...],
+        voltage_v: Floats,
     ) -> None:
-        count = len(state.layers)
-        self.laboratory, self.heaters, self.turn_rad = laboratory, heaters, turn_rad
-        self.state, self.layers = state, layers
+        self.laboratory, self.layers, self.heaters, self.turn_rad = laboratory, layers, heaters, turn_rad
+        self.state = self._measured(voltage_v, with_adjustable_shifts(layers, heaters, voltage_v))
+        count = len(layers)
         self.slopes = [np.zeros((0, 0))] * count
         # rms errors that the rounding of voltages causes, once they are known
         self.rounding = np.zeros(count)
-        self.history = [state.sizes]
+        self.history = [self.state.sizes]
         self.best = np.full(count, np.inf)
-        self.voltage_v = state.voltage_v.copy()
+        self.voltage_v = voltage_v.copy()
         self.random = np.random.default_rng(0)
         self._keep_best()
+
+    def _measured(self, voltage_v: Floats, layers: tuple[BenchLayer, ...] | None = None) -> MeasuredSetting:
+        return measure_setting(self.laboratory, layers or self.state.layers, self.heaters, voltage_v)
+
+    def _after(self, steps: Floats) -> MeasuredSetting:
+        """Measure the setting after (H,) steps of the design phases."""
+        phase = self.heaters.phases(self.state.voltage_v)
+        return self._measured(stepped_voltages(self.heaters, self.turn_rad, self.state, phase, steps))
 
     def run(self, restarts: int) -> None:
         """Run rounds until every layer is finished or stops improving, with at most ``restarts`` restarts a layer."""
@@ -514,44 +450,72 @@ class _Search:
 
     def recall(self) -> None:
         """Return to the best setting of every layer and measure it."""
-        self.state = measure_setting(self.laboratory, self.state.layers, self.heaters, self.voltage_v.copy())
+        self.state = self._measured(self.voltage_v.copy())
         self.history.append(self.state.sizes)
 
     def _round(self, active: Ints, damping: Damping) -> None:
         """Measure new Jacobians and take steps with them."""
-        layers = with_adjustable_shifts(self.layers, self.heaters, self.state.voltage_v)
-        self.state = measure_setting(self.laboratory, layers, self.heaters, self.state.voltage_v)
-        measured = measure_jacobians(self.laboratory, self.heaters, self.turn_rad, self.state, active)
+        voltage_v, heaters = self.state.voltage_v, self.heaters
+        self.state = self._measured(voltage_v, with_adjustable_shifts(self.layers, heaters, voltage_v))
+        measured = measure_jacobians(self.laboratory, heaters, self.turn_rad, self.state, active)
+        per_step = heaters.phases_per_step(voltage_v)
         for i, slope in zip(active.tolist(), measured, strict=True):
-            self.slopes[i] = slope
-            self.rounding[i] = rounding_error(self.heaters, self.state, i, slope)
+            layer, self.slopes[i] = self.state.layers[i], slope
+            # errors of independent rounding are uniformly distributed over a step
+            self.rounding[i] = rms_matrix_error(layer, slope * per_step[layer.heaters] / np.sqrt(12.0))
         damping.value[:] = np.minimum(damping.value, MAX_INITIAL_DAMPING)
         damping.growth[:] = 2.0
         idle = 0
         for _ in range(STEPS):
             before = self.state.sizes
-            self.state = damped_tuning_step(
-                self.laboratory, self.heaters, self.turn_rad, self.state, active, self.slopes, damping
-            )
+            self.state = self._stepped(active, damping)
             self._keep_best()
             idle = idle + 1 if np.all(self.state.sizes[active] > WORTHWHILE * before[active]) else 0
             if idle == MAX_IDLE_STEPS:
                 break
         self.history.append(self.state.sizes)
 
+    def _stepped(self, active: Ints, damping: Damping) -> MeasuredSetting:
+        """Take one Levenberg–Marquardt step of the active layers; update Jacobians (Broyden's method) and damping.
+
+        The heaters of a layer whose error grows return to their phases before the step.
+        """
+        state, slopes = self.state, self.slopes
+        phase, highest = self.heaters.phases(state.voltage_v), self.heaters.highest_phase(self.turn_rad)
+        steps = np.zeros_like(phase)
+        cost = np.array([np.mean(error**2) for error in state.error])
+        predicted = cost.copy()
+        for i in active.tolist():
+            own = state.layers[i].heaters
+            factor = float(damping.value[i])
+            steps[own], predicted[i] = _step(slopes[i], state.error[i], factor, phase[own], highest[own])
+        trial = self._after(steps)
+        trial_cost = np.array([np.mean(error**2) for error in trial.error])
+        damping.update(active, cost - trial_cost, cost - predicted)
+        for i in active.tolist():
+            step = steps[state.layers[i].heaters]
+            residual = trial.error[i] - state.error[i] - slopes[i] @ step
+            slopes[i] = slopes[i] + np.outer(residual, step) / max(float(step @ step), np.finfo(np.float64).tiny)
+        worse = active[trial_cost[active] >= cost[active]]
+        if not worse.size:
+            return trial
+        if worse.size == active.size:
+            return state
+        for i in worse.tolist():
+            steps[state.layers[i].heaters] = 0.0
+        return self._after(steps)
+
     def _perturb(self, stuck: Ints) -> None:
         """Perturb the heaters of stuck layers at random."""
         steps = np.zeros_like(self.state.voltage_v)
         for i in stuck.tolist():
-            layer_heaters = self.state.layers[i].heaters
-            steps[layer_heaters] = RESTART_RAD * self.random.standard_normal(layer_heaters.size)
-        phase = self.heaters.phases(self.state.voltage_v)
-        perturbed = stepped_voltages(self.heaters, self.turn_rad, self.state, phase, steps)
-        self.state = measure_setting(self.laboratory, self.state.layers, self.heaters, perturbed)
+            own = self.state.layers[i].heaters
+            steps[own] = RESTART_RAD * self.random.standard_normal(own.size)
+        self.state = self._after(steps)
         self.history.append(self.state.sizes)
 
     def _keep_best(self) -> None:
         sizes = self.state.sizes
         for i in np.flatnonzero(sizes < self.best).tolist():
-            layer_heaters = self.state.layers[i].heaters
-            self.best[i], self.voltage_v[layer_heaters] = sizes[i], self.state.voltage_v[layer_heaters]
+            own = self.state.layers[i].heaters
+            self.best[i], self.voltage_v[own] = sizes[i], self.state.voltage_v[own]

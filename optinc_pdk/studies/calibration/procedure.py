@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from optinc_pdk.arrays import Floats
-from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
@@ -36,7 +35,6 @@ from optinc_pdk.studies.calibration.heater_model import HeaterModel, design_heat
 from optinc_pdk.studies.calibration.layer_tuning import (
     RESTARTS,
     MeasuredSetting,
-    measure_jacobians,
     measure_setting,
     round_to_codes,
     sufficient_errors,
@@ -108,24 +106,20 @@ class CalibrationResult:
     broken: tuple[str, ...]
 
 
-def calibrate(
-    laboratory: BenchProtocol, chip: NominalChip, onn: AveragingNetwork, process: Process
-) -> CalibrationResult:
+def calibrate(laboratory: BenchProtocol, chip: NominalChip, onn: AveragingNetwork) -> CalibrationResult:
     """Calibrate a chip on a bench so that it computes its network of words.
 
     Raises:
         RangeError: No heater has any effect, or the range of the drive or of the electronics is too small.
-        InputError: The cards belong to a different process than the chip, or the chip is a level of a cascade.
+        InputError: The chip is a level of a cascade.
         ValueError: Chip, bench and network do not belong together.
     """
-    if process.name != chip.process.name:
-        raise InputError(f"the chip is of process {chip.process.name!r}, not {process.name!r}; give its cards")
     if onn.task.remainder or onn.task.finer_input:
         raise InputError(
             "the chip is a level of a cascade, whose outputs or inputs have fractions of levels; calibration supports "
             "single chips only: give remainder = false and finer_input = false"
         )
-    problem = programming_problem(chip, layer_targets(onn, chip.board), process)
+    problem = programming_problem(chip, layer_targets(onn, chip.board))
     heaters, layers = design_heater_model(chip, laboratory), bench_layers(problem, laboratory)
     efficiency = measure_efficiencies(laboratory, layers, heaters, heaters.quantise(chip.voltage_v))
     session = _WordSession(laboratory, chip, problem, heaters, layers, sample_words(onn.task, layers))
@@ -208,9 +202,10 @@ def _sufficient(state: MeasuredSetting) -> bool:
     return bool(np.all(state.sizes <= sufficient_errors(state.layers)))
 
 
-def programming_problem(chip: NominalChip, targets: tuple[LayerTarget, ...], process: Process) -> ProgrammingProblem:
+def programming_problem(chip: NominalChip, targets: tuple[LayerTarget, ...]) -> ProgrammingProblem:
     """Return the programming problem of a nominal chip at the carrier of its process."""
-    return ProgrammingProblem(chip.structure, chip.board, targets, float(process.guide.wavelength_nm), process)
+    wavelength_nm = float(chip.process.guide.wavelength_nm)
+    return ProgrammingProblem(chip.structure, chip.board, targets, wavelength_nm, chip.process)
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,13 +264,8 @@ class _Session:
         self, layers: tuple[BenchLayer, ...], voltage_v: Floats, turn_rad: Floats, restarts: int
     ) -> MeasuredSetting:
         """Tune layers or their parts in the loop from (H,) voltages, and round their voltages jointly to DAC codes."""
-        active = np.arange(len(layers))
-
-        def jacobians(at: MeasuredSetting) -> list[Floats]:
-            return measure_jacobians(self.laboratory, self.heaters, turn_rad, at, active)
-
         state = tune_layers(self.laboratory, layers, self.heaters, turn_rad, voltage_v, restarts)
-        return round_to_codes(self.laboratory, self.heaters, state, jacobians)
+        return round_to_codes(self.laboratory, self.heaters, turn_rad, state)
 
 
 def _sent(layer: BenchLayer, response: LayerResponse, bits: int) -> Floats:
@@ -442,6 +432,6 @@ def _network_session(
     laboratory: BenchProtocol, chip: NominalChip, network: GeneralNetwork, factors: Sequence[LayerFactor]
 ) -> _NetworkSession:
     """Prepare the models of a calibration."""
-    problem = programming_problem(chip, layer_targets(network, chip.board, factors), chip.process)
+    problem = programming_problem(chip, layer_targets(network, chip.board, factors))
     layers, heaters = bench_layers(problem, laboratory), design_heater_model(chip, laboratory)
     return _NetworkSession(laboratory, chip, problem, heaters, layers, network)

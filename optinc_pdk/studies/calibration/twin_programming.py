@@ -317,12 +317,8 @@ def _programmed(
         return TwinLight({i: estimate.light(i, trial[np.newaxis, twin.paths[i].heater]) for i in layers.tolist()})
 
     for i in range(len(twin.layers)):
-        phases, _ = fit_layers(chip, phases, np.array([i]), solve, _silent, steps)
+        phases, _ = fit_layers(chip, phases, np.array([i]), solve, lambda iteration, error: None, steps)
     return measure_setting(laboratory, twin.layers, twin.fitted_heaters(unknown), twin.voltages(unknown, phases))
-
-
-def _silent(iteration: int, error: float) -> None:
-    """Ignore progress."""
 
 
 def _around(heaters: HeaterModel, voltage_v: Floats, far_rad: float, random: np.random.Generator) -> Floats:

@@ -112,9 +112,9 @@ def linearise(
 
     Returns:
         (N M,) errors of N words with M outputs in levels and their (N M, H + E) Jacobian. Its columns are the
-        derivatives
-        by the H heaters in units of ``effects.unit_rad``, then, layer by layer, by the logarithms of the gains and by
-        gain × offset, and finally by the logarithms of the output scales; E is the number of electronic parameters.
+        derivatives by the H heaters in units of ``effects.unit_rad``, then, layer by layer, by the logarithms of the
+        gains and by gain × offset, and finally by the logarithms of the output scales; E is the number of electronic
+        parameters.
     """
     target, output = passage.words.network_level, passage.output
     count, servers = target.shape[1], output.shape[1]
@@ -258,48 +258,38 @@ def _next_setting(
     context: TuningContext, current: EvaluatedSetting, effects: Sensitivities, damping: float
 ) -> tuple[EvaluatedSetting, float]:
     """Return the setting after a step that reduces the error, or the old one if none does, and the next damping."""
-    normal = _NormalBlocks.of(*linearise(current.passage, current.electronics, effects), current.voltage_v.size)
+    error, jacobian = linearise(current.passage, current.electronics, effects)
+    normal, slope = jacobian.T @ jacobian, jacobian.T @ error
     for _ in range(TRIES):
-        trial = context.evaluate(*_step(context, current, effects, normal, damping))
+        trial = context.evaluate(*_step(context, current, effects, normal, slope, damping))
         if trial.passage.rms_error < current.passage.rms_error:
             return trial, max(damping / DAMPING_FACTOR, LEAST_DAMPING)
         damping *= DAMPING_FACTOR
     return current, damping / DAMPING_FACTOR**TRIES
 
 
-@dataclass(frozen=True, eq=False)
-class _NormalBlocks:
-    """Blocks of the normal equations: heaters, electronics, and their coupling; with the gradients."""
-
-    heaters: Floats
-    shared: Floats
-    electronics: Floats
-    heater_slope: Floats
-    electronic_slope: Floats
-
-    @staticmethod
-    def of(error: Floats, jacobian: Floats, heaters: int) -> _NormalBlocks:
-        """Build from (n,) errors and an (n, heaters + electronics) Jacobian."""
-        normal, slope = jacobian.T @ jacobian, jacobian.T @ error
-        one, other = slice(None, heaters), slice(heaters, None)
-        return _NormalBlocks(normal[one, one], normal[one, other], normal[other, other], slope[one], slope[other])
-
-
 def _step(
-    context: TuningContext, current: EvaluatedSetting, effects: Sensitivities, normal: _NormalBlocks, damping: float
+    context: TuningContext,
+    current: EvaluatedSetting,
+    effects: Sensitivities,
+    normal: Floats,
+    slope: Floats,
+    damping: float,
 ) -> tuple[Floats, ElectronicsSettings]:
-    """Return voltages and electronics after one damped step; electronics compensate the rounding of the heaters."""
-    electronics_block = normal.electronics.copy()
+    """Return voltages and electronics after one damped step; electronics compensate the rounding of the heaters.
+
+    Normal matrix and slope are those of (H + E,) heaters and electronics.
+    """
+    one, other = slice(None, current.voltage_v.size), slice(current.voltage_v.size, None)
+    shared, electronics_block = normal[one, other], normal[other, other].copy()
     diagonal = np.diag_indices_from(electronics_block)
-    electronics_block[diagonal] = (1.0 + damping) * electronics_block[diagonal] + RIDGE * np.trace(
-        electronics_block
-    ) / len(electronics_block)
-    compensation = np.linalg.solve(electronics_block, np.column_stack([normal.shared.T, normal.electronic_slope]))
-    heaters_block = normal.heaters - normal.shared @ compensation[:, :-1]
-    moves = _moves(context, effects, heaters_block, normal.heater_slope - normal.shared @ compensation[:, -1], damping)
-    electronics = _stepped_electronics(
-        current.electronics, -compensation[:, -1] - compensation[:, :-1] @ moves, context.process
-    )
+    ridge = RIDGE * np.trace(electronics_block) / len(electronics_block)
+    electronics_block[diagonal] = (1.0 + damping) * electronics_block[diagonal] + ridge
+    compensation = np.linalg.solve(electronics_block, np.column_stack([shared.T, slope[other]]))
+    heaters_block = normal[one, one] - shared @ compensation[:, :-1]
+    moves = _moves(context, effects, heaters_block, slope[one] - shared @ compensation[:, -1], damping)
+    electronic_step = -compensation[:, -1] - compensation[:, :-1] @ moves
+    electronics = _stepped_electronics(current.electronics, electronic_step, context.process)
     heaters = context.heaters
     if heaters.step_v:
         return heaters.quantise(current.voltage_v + moves * heaters.step_v), electronics

@@ -117,11 +117,6 @@ class TrackingModel:
         step = np.sqrt(self.solution[: self.turn_rad.size] ** 2 @ self.noise**2)
         return np.hypot(SETTLED_RAD, SETTLED_DEVIATIONS * step)
 
-    @property
-    def sent(self) -> int:
-        """Number of pilot words that are sent in one round, all transmissions counted."""
-        return len(self.references) * len(self.pilots.amplitude)
-
 
 PILOT_SETS = 2
 """Number of times that a set of words with all patterns is chosen; every further one averages errors."""

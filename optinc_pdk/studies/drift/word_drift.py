@@ -115,8 +115,8 @@ def start_service(work: YieldStudy, index: int) -> ServiceChip:
     sample = draw_sample(chip, work.imperfections, seed)
     noise = scaled_noise(work.noise, work.imperfections)
     bench = VirtualBench(chip, sample, bits, noise, seed, BENCH_AVERAGES)
-    found = calibrate(bench, chip, onn, process)
-    layers = bench_layers(programming_problem(chip, layer_targets(onn, chip.board), process), bench)
+    found = calibrate(bench, chip, onn)
+    layers = bench_layers(programming_problem(chip, layer_targets(onn, chip.board)), bench)
     pilots = choose_pilots(sample_words(onn.task, layers))
     electronics = electronics_of(found.tuned.bias, chip.board, layers)
     voltage_v = found.tuned.voltage_v

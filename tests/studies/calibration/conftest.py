@@ -25,8 +25,8 @@ def sample(work, every):
 
 
 @pytest.fixture(scope="session")
-def problem(work, network, process):
-    return programming_problem(work.chip, layer_targets(network, work.chip.board), process)
+def problem(work, network):
+    return programming_problem(work.chip, layer_targets(network, work.chip.board))
 
 
 @pytest.fixture(scope="session")

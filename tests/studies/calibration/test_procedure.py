@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optinc_pdk.cards import load_process
 from optinc_pdk.drive import RangeError
-from optinc_pdk.errors import InputError
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.studies import draw_sample, sample_scattering
 from optinc_pdk.studies.calibration.procedure import calibrate
@@ -30,14 +28,9 @@ def words(work, sample, voltage_v, bias):
     )
 
 
-def test_cards_of_another_process_are_refused(work, network, sample):
-    with pytest.raises(InputError, match=r"'soi220'.*'soi220_two_metal'"):
-        calibrate(VirtualBench(work.chip, sample, BITS), work.chip, network, load_process("soi220_two_metal"))
-
-
-def test_all_words_are_exact_after_calibration_and_not_before(work, network, sample, process):
+def test_all_words_are_exact_after_calibration_and_not_before(work, network, sample):
     bench = VirtualBench(work.chip, sample, BITS)
-    result = calibrate(bench, work.chip, network, process)
+    result = calibrate(bench, work.chip, network)
     assert result.broken == ()
     before = words(work, sample, work.chip.voltage_v, work.chip.bias)
     after = words(work, sample, result.tuned.voltage_v, result.tuned.bias)
@@ -49,22 +42,22 @@ def test_all_words_are_exact_after_calibration_and_not_before(work, network, sam
     assert bench.settings > work.chip.structure.heater.size
 
 
-def test_fitted_efficiencies_are_those_of_the_sample(work, network, every, process, efficiencies):
+def test_fitted_efficiencies_are_those_of_the_sample(work, network, every, efficiencies):
     sample = draw_sample(work.chip, every.only("heater"), 2)
-    result = calibrate(VirtualBench(work.chip, sample, BITS), work.chip, network, process)
+    result = calibrate(VirtualBench(work.chip, sample, BITS), work.chip, network)
     real = efficiencies(sample)
     # crosstalk is as on the card, so the design compensates for it
     assert np.std(real) > 0.01
     assert np.median(np.abs(result.efficiency / real - 1.0)) < 1e-2
 
 
-def test_constant_readings_are_refused(work, network, sample, process):
+def test_constant_readings_are_refused(work, network, sample):
     with pytest.raises(RangeError, match="no heater"):
-        calibrate(ConstantReadings(work.chip, sample, BITS), work.chip, network, process)
+        calibrate(ConstantReadings(work.chip, sample, BITS), work.chip, network)
 
 
-def test_a_heater_without_effect_is_named(work, network, every, process, open_heater):
+def test_a_heater_without_effect_is_named(work, network, every, open_heater):
     sample = draw_sample(work.chip, every.only("coupler", "phase"), 1)
-    result = calibrate(open_heater(sample, 3), work.chip, network, process)
+    result = calibrate(open_heater(sample, 3), work.chip, network)
     assert result.broken == (work.chip.structure.channel[3],)
     assert np.isnan(result.efficiency[3])

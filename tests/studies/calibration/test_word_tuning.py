@@ -42,8 +42,8 @@ class WrongBatches(VirtualBench):
 
 
 @pytest.fixture(scope="module")
-def tuned(work, sample, network, process):
-    return calibrate(VirtualBench(work.chip, sample, BITS), work.chip, network, process).tuned
+def tuned(work, sample, network):
+    return calibrate(VirtualBench(work.chip, sample, BITS), work.chip, network).tuned
 
 
 @pytest.fixture(scope="module")
