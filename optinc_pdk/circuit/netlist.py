@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 
@@ -51,10 +50,6 @@ def number_nets(root: Ints, used: Bools) -> Ints:
     rank[np.argsort(first)] = np.arange(first.size)
     result[used] = rank[net.reshape(-1)]
     return result
-
-
-Ints: TypeAlias = Ints
-Floats: TypeAlias = Floats
 
 
 @dataclass(frozen=True)

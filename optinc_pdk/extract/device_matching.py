@@ -214,41 +214,35 @@ class FibreCoupler:
     angle_deg: int
 
 
-@dataclass(frozen=True)
-class LabelledFibres:
-    """Labels on fibre couplers, and all other labels.
+def find_fibre_labels(
+    labels: Sequence[Label], placements: Sequence[DevicePlacement]
+) -> tuple[dict[str, int], list[Label], list[Fault]]:
+    """Find the fibre coupler on which each label lies; labels are sorted by text.
 
-    Attributes:
-        devices: Fibre label to the index of its device among the placements.
-        others: Labels on no fibre coupler.
-        faults: Labels that occur twice, or of which two lie on one coupler.
+    Returns:
+        Fibre label to the index of its device among the placements; labels on no fibre coupler; and faults: labels that
+        occur twice, or of which two lie on one coupler.
     """
-
-    devices: dict[str, int]
-    others: list[Label]
-    faults: list[Fault]
-
-
-def find_fibre_labels(labels: Sequence[Label], placements: Sequence[DevicePlacement]) -> LabelledFibres:
-    """Find the fibre coupler on which each label lies; labels are sorted by text."""
     couplers = [(i, polygon) for i, p in enumerate(placements) if p.variant.fibre is not None for polygon in p.core]
     index = PolygonIndex(polygon for _, polygon in couplers)
-    found = LabelledFibres({}, [], [])
+    devices: dict[str, int] = {}
+    others: list[Label] = []
+    faults: list[Fault] = []
     owner: dict[int, str] = {}
     for label, coupler in zip(labels, index.at(label_positions(labels)).tolist(), strict=True):
         if coupler == NOT_FOUND:
-            found.others.append(label)
+            others.append(label)
             continue
         device = couplers[coupler][0]
-        if label.text in found.devices:
-            found.faults.append(Fault("label", f"fibre label {label.text!r} is used twice", label.position_um))
+        if label.text in devices:
+            faults.append(Fault("label", f"fibre label {label.text!r} is used twice", label.position_um))
         elif device in owner:
             kind = placements[device].variant.name.replace("_", " ")
             text = f"fibre labels {owner[device]!r} and {label.text!r} lie on one {kind}"
-            found.faults.append(Fault("label", text, label.position_um))
+            faults.append(Fault("label", text, label.position_um))
         else:
-            found.devices[label.text], owner[device] = device, label.text
-    return found
+            devices[label.text], owner[device] = device, label.text
+    return devices, others, faults
 
 
 def fibre_couplers(placements: Sequence[DevicePlacement], devices: dict[str, int]) -> tuple[FibreCoupler, ...]:

@@ -105,9 +105,9 @@ def extract(
     if more_labels is not None:
         boxes = [placement.box for placement in placements if placement.variant.fibre is not None]
         labels = sorted([*labels, *more_labels(labels, boxes)], key=lambda label: (label.text, label.x, label.y))
-    fibres = find_fibre_labels(labels, placements)
+    fibre_devices, other_labels, fibre_faults = find_fibre_labels(labels, placements)
     # the port numbers of a phase shifter depend on which contact is ground, so pads are found before guides are traced
-    wiring = drawn.wired(fibres.others, process)
+    wiring = drawn.wired(other_labels, process)
     pads = wiring.pads
     couplers = silicon.couplers
     devices = [*devices_from_placements(placements, process), *wiring.devices, *couplers.devices]
@@ -115,15 +115,15 @@ def extract(
     silicon_faults += check_separation(nets, devices, placements, silicon.outline, silicon.placed.edges_near, rule)
     all_devices = [*devices, *(pad.device for pad in pads)]
     # a label that is used twice is a fault; it stays with the first device
-    names = {pad.label: len(devices) + i for i, pad in reversed(list(enumerate(pads)))} | fibres.devices
+    names = {pad.label: len(devices) + i for i, pad in reversed(list(enumerate(pads)))} | fibre_devices
     pin_nets, pin_faults = connect_pins(placements, wiring.metal, process)
     metal_nets = [*pin_nets, *wiring.ends, *(() for _ in couplers.devices), *((pad.net,) for pad in pads)]
     circuit = build_circuit(path.stem, process, all_devices, nets, metal_nets, dict(sorted(names.items())))
-    faults = [*nets.faults, *silicon_faults, *wiring.faults, *fibres.faults, *pin_faults]
+    faults = [*nets.faults, *silicon_faults, *wiring.faults, *fibre_faults, *pin_faults]
     faults += [*couplers.faults, *check_layers(mask, placements, silicon.marks, process)]
     faults += check_tips(mask, placements, process)
     faults += find_near_misses(mask, [*nets.faults, *silicon_faults], placements, variants, process)
-    couplers_to_fibres = fibre_couplers(placements, fibres.devices)
+    couplers_to_fibres = fibre_couplers(placements, fibre_devices)
     return Extraction(
         circuit,
         tuple(faults),
@@ -132,7 +132,7 @@ def extract(
         couplers_to_fibres,
         tuple(placements),
         couplers,
-        tuple(_unused(fibres.others, wiring.metal, mask, process)),
+        tuple(_unused(other_labels, wiring.metal, mask, process)),
         mask.top.name,
     )
 
