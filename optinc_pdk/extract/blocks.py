@@ -176,6 +176,11 @@ class PlacedBlocks:
     block: Ints
     shift: Ints
 
+    @cached_property
+    def boxes(self) -> Ints:
+        """(n, 4) bounding box of the silicon of each placement, in nm."""
+        return np.asarray(box_array(block.silicon.bbox() for block in self.blocks)[self.block] + np.tile(self.shift, 2))
+
     def placements(self) -> list[DevicePlacement]:
         """Return the devices of all placed blocks except phase shifters, at their positions in the layout."""
         return [
@@ -186,11 +191,10 @@ class PlacedBlocks:
 
     def overlap_surroundings(self, placements: Sequence[DevicePlacement], space_nm: int) -> bool:
         """Return whether silicon of a placed block is closer than ``space_nm`` to one of the devices outside blocks."""
-        boxes = box_array(block.silicon.bbox() for block in self.blocks)[self.block] + np.tile(self.shift, 2)
         others = box_array(placement.box.enlarged(space_nm) for placement in placements)
         return any(
             self._overlaps(place, surroundings(placements[other].variant, space_nm).moved(placements[other].shift))
-            for place, other in touching_pairs(boxes, others).tolist()
+            for place, other in touching_pairs(self.boxes, others).tolist()
         )
 
     def _overlaps(self, place: int, around: kdb.Region) -> bool:
@@ -199,8 +203,7 @@ class PlacedBlocks:
 
     def edges_near(self, boxes: Ints) -> list[Ints]:
         """Return the edges (n, 2, 2) in nm of the placed blocks that touch any of some boxes (m, 4)."""
-        extents = box_array(block.silicon.bbox() for block in self.blocks)[self.block] + np.tile(self.shift, 2)
-        near = np.unique(touching_pairs(extents, boxes)[:, 0])
+        near = np.unique(touching_pairs(self.boxes, boxes)[:, 0])
         edges = []
         for number in np.unique(self.block[near]).tolist():
             shift = self.shift[near[self.block[near] == number]]

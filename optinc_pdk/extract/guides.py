@@ -117,9 +117,9 @@ def trace_guides(
     cache: StripCache = {}
     number, loose = _segments(pieces, outline, blocks, index, rule, cache)
     segments = blocks + loose
-    chains = join_strips(segments, guided, index, rule)
+    chain_ports, chain_length_um, guide = join_strips(segments, guided, index, rule)
     # strips in no chain are merged with other silicon and checked piece by piece
-    chained = chains.guide >= 0
+    chained = guide >= 0
     rest = kdb.Region(segments.polygons(np.flatnonzero(~chained[: len(blocks.strip)])))
     used = np.zeros(len(pieces), dtype=bool)
     used[number] = chained[len(blocks.strip) :]
@@ -130,10 +130,10 @@ def trace_guides(
         remaining = sorted(region_polygons(rest.merged()))
     ports, whole, faults = _piecewise(remaining, guided, index, rule, variants, cache)
     return OpticalNets(
-        np.concatenate([chains.ports, ports, np.array(direct, dtype=np.int64).reshape(-1, 2)]),
-        np.concatenate([chains.length_um, whole.length_um, np.zeros(len(direct))]),
+        np.concatenate([chain_ports, ports, np.array(direct, dtype=np.int64).reshape(-1, 2)]),
+        np.concatenate([chain_length_um, whole.length_um, np.zeros(len(direct))]),
         segments[np.flatnonzero(chained)] + whole,
-        np.concatenate([chains.guide[chained], len(chains.ports) + np.arange(len(ports))]),
+        np.concatenate([guide[chained], len(chain_ports) + np.arange(len(ports))]),
         faults,
     )
 
@@ -302,26 +302,15 @@ LONG_NM = 12_000
 ROUNDING_SHARE = 1e-6
 
 
-@dataclass(frozen=True)
-class GuideChains:
-    """Guides from port to port that consist of segments.
-
-    Attributes:
-        ports: (n, 2) numbers of the two ports that each guide joins.
-        length_um: (n,) lengths of the guides in µm.
-        guide: (s,) number of the guide that each segment is part of, -1 if it is part of none.
-    """
-
-    ports: Ints
-    length_um: Floats
-    guide: Ints
-
-
-def join_strips(segments: PlacedStrips, ports: Ints, index: EdgeIndex, rule: StripRule) -> GuideChains:
+def join_strips(segments: PlacedStrips, ports: Ints, index: EdgeIndex, rule: StripRule) -> tuple[Ints, Floats, Ints]:
     """Join segments without faults whose ends meet into guides from port to port, whose joints have no step or kink.
 
     Segments that are part of no such guide may belong to other silicon. ``ports`` is the port number of each edge in
     ``index``, of the edges at ports with the device's silicon to the right.
+
+    Returns:
+        (n, 2) numbers of the two ports that each guide joins; (n,) its length in µm; and (s,) number of the guide that
+        each segment is part of, -1 if it is part of none.
     """
     ends = segments.ends
     # an edge of adjacent silicon has the opposite direction
@@ -347,7 +336,7 @@ def join_strips(segments: PlacedStrips, ports: Ints, index: EdgeIndex, rule: Str
     guide, path = np.full(len(ends), NOT_FOUND, dtype=np.int64), np.repeat(np.arange(len(start)), np.diff(offset))
     guide[passed[valid[path]] >> 1] = (np.cumsum(valid) - 1)[path[valid[path]]]
     pairs = np.stack([port[start[valid]], port[end[valid]]], axis=1)
-    return GuideChains(ports[pairs] if len(pairs) else pairs, np.array(lengths), guide)
+    return ports[pairs] if len(pairs) else pairs, np.array(lengths), guide
 
 
 def _mates(ends: Ints, at_port: Bools) -> Ints:
