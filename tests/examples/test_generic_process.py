@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -46,13 +46,11 @@ Change = Callable[[kdb.Layout, kdb.Cell], None]
 @cache
 def drawn(name: str) -> tuple[bytes, dict[str, Any]]:
     """Content of the layout file of a circuit, and its netlist, drawn with gdsfactory's PDK."""
-    found = importlib.util.spec_from_file_location(name, FOLDER / "circuits" / f"{name}.py")
-    assert found is not None
-    assert found.loader is not None
-    example = importlib.util.module_from_spec(found)
-    found.loader.exec_module(example)
+    circuit = runpy.run_path(str(FOLDER / "circuits" / f"{name}.py"))["circuit"]
     with activated(gf.gpdk.PDK):
-        component = example.circuit()
+        # circuits of equal names of other tests stay in the layout database
+        gf.clear_cache()
+        component = circuit()
         # gdsfactory's routers draw wires without instances, so that it sees the ends of heaters as unconnected
         netlist = component.get_netlist(recursive=True, on_dangling_port="ignore")
         path = component.write_gds(with_metadata=False)

@@ -139,11 +139,6 @@ def wrong(command: str, parameter: click.Parameter, fault: str, run: Sequence[ob
     return ""
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Sequence[object], int]]:
-    return small_runs(tmp_path_factory.mktemp("runs"))
-
-
 @pytest.mark.full(every=9)
 @pytest.mark.parametrize(
     ("number", "command", "parameter"),

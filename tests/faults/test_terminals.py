@@ -147,11 +147,6 @@ def small_runs(folder: Path) -> dict[str, tuple[Sequence[object], int]]:
     }
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Sequence[object], int]]:
-    return small_runs(tmp_path_factory.mktemp("runs"))
-
-
 @pytest.mark.full(every=10)
 @pytest.mark.parametrize("terminal", TERMINALS)
 def test_every_help_is_shown_or_ends_quietly(terminal: str) -> None:

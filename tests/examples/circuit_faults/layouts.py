@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,16 +71,12 @@ Edit = Callable[[kdb.Layout, Drawn], None]
 
 def draw(name: str, folder: Path) -> Drawn:
     """Draw a circuit, and write its layout and its netlist."""
-    found = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    assert found is not None
-    assert found.loader is not None
-    example = importlib.util.module_from_spec(found)
-    found.loader.exec_module(example)
+    circuit = runpy.run_path(str(FOLDER / f"{name}.py"))["circuit"]
     gds, netlist = folder / f"{name}.gds", folder / f"{name}.pic.yml"
     with active_pdk():
         # circuits of equal names of earlier tests stay in the layout database
         gf.clear_cache()
-        component = example.circuit()
+        component = circuit()
         # gdsfactory's routers draw wires without instances, so that it sees the ends of heaters as unconnected
         component.write_netlist(component.get_netlist(recursive=True, on_dangling_port="ignore"), netlist)
         component.write_gds(gds)
