@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.cards.sources import quantities
+from optinc_pdk.cards.quantity import quantities
 from optinc_pdk.errors import InputError
 
 MARK = "<!-- The site lists the numbers of soi220 here. -->"

@@ -17,8 +17,17 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from optinc_pdk.cards import CardError
 from optinc_pdk.cards.loader import components_folder
-from optinc_pdk.cards.quantity import Count, Name, NonNegative, Positive, Quantity, StrictModel, Text, describe_fault
-from optinc_pdk.cards.sources import quantities
+from optinc_pdk.cards.quantity import (
+    Count,
+    Name,
+    NonNegative,
+    Positive,
+    Quantity,
+    StrictModel,
+    Text,
+    describe_fault,
+    quantities,
+)
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.reading import CARD
 from optinc_pdk.io.yaml_files import load_yaml

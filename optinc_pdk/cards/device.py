@@ -12,8 +12,16 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
 
 from optinc_pdk.cards.device_models import NO_MODEL, check_model
-from optinc_pdk.cards.quantity import AnyQuantity, CardError, Name, NonNegative, PortName, StrictModel, Text
-from optinc_pdk.cards.sources import check_sources
+from optinc_pdk.cards.quantity import (
+    AnyQuantity,
+    CardError,
+    Name,
+    NonNegative,
+    PortName,
+    StrictModel,
+    Text,
+    check_sources,
+)
 from optinc_pdk.io.reading import DEVICE_CELL, read_bytes
 
 ROUNDING = 1e-6

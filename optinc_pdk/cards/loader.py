@@ -15,9 +15,8 @@ from pydantic import ValidationError
 from optinc_pdk.cards.consistency import check_lengths, check_rules, with_radius_lengths
 from optinc_pdk.cards.device import DeviceCard, cell_digest
 from optinc_pdk.cards.process import Process, inherited_files
-from optinc_pdk.cards.quantity import CardError, StrictModel, describe_fault
+from optinc_pdk.cards.quantity import CardError, StrictModel, describe_fault, quantities
 from optinc_pdk.cards.rules import GuideSpaceRule, Polygons, Rule, load_rules
-from optinc_pdk.cards.sources import quantities
 from optinc_pdk.cards.technology import LayerCard
 from optinc_pdk.io.reading import CARD, S_PARAMETERS, read_bytes, real_path
 from optinc_pdk.io.yaml_files import load_yaml

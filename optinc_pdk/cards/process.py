@@ -9,9 +9,8 @@ from pathlib import Path
 from pydantic import model_validator
 
 from optinc_pdk.cards.device import DeviceCard, NetlistNames
-from optinc_pdk.cards.quantity import CardError, Name, StrictModel, Text
+from optinc_pdk.cards.quantity import CardError, Name, StrictModel, Text, check_sources
 from optinc_pdk.cards.rules import Rule
-from optinc_pdk.cards.sources import check_sources
 from optinc_pdk.cards.technology import (
     ActivationCard,
     BudgetCard,
