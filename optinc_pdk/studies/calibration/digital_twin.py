@@ -204,9 +204,7 @@ class DigitalTwin:
         return np.asarray(static + self.crosstalk_matrix(unknown) @ own)
 
     def voltages(self, unknown: Floats, phases: Floats) -> Floats:
-        """Return the (H,) voltages for (N,) unknowns and (H,) total phases, by whole turns in the range of the
-        heaters.
-        """
+        """Return the (H,) voltages for (N,) unknowns and (H,) total phases, which are shifted by whole turns."""
         static, efficiency_error = self.deviations(unknown)[:2]
         crosstalk_matrix, efficiency = self.crosstalk_matrix(unknown), self.efficiency * (1.0 + efficiency_error)
         turns = np.zeros_like(phases)

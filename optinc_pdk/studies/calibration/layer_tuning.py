@@ -41,13 +41,41 @@ MIN_PERTURBATION_STEPS = 4.0
 """Least perturbation in DAC steps, where that is larger."""
 BATCH = 32
 """Settings that are read as one batch."""
+ROUNDINGS = 4
+MAX_CHANGE_RAD = 0.03
+"""Largest phase change for which the measured Jacobian is used."""
+MAX_CHANGE_STEPS = 2.0
+"""Largest change in DAC steps, for drives whose steps are so coarse that this is more."""
+ROUNDING_GAIN = 0.9
+"""Rounds end when every layer keeps more than this share of its error."""
+LEAST_DAMPING, MORE_DAMPING, MOST_DAMPING = 1e-4, 10.0, 1e6
+ROUNDS = 60
+STEPS = 8
+"""Largest number of steps with one measured Jacobian."""
+WORTHWHILE, MAX_IDLE_STEPS = 0.9, 3
+"""Share of its error that every layer keeps in an idle step; consecutive idle steps after which to measure again."""
+MAX_INITIAL_DAMPING = 0.1
+"""Largest initial damping with a new Jacobian."""
+TOLERANCE = 1e-5
+"""Rms matrix error over the 2-norm at which a layer or part is no longer tuned."""
+GAIN = 0.9
+"""A round is poor for a layer that keeps more than this share of its error."""
+PATIENCE = 3
+"""Consecutive poor rounds after which a layer stops."""
+SUFFICIENT = 1e-3
+"""Error above which a layer that stops improving is restarted; the error of rounding if that is more. Our choice."""
+SUFFICIENT_PART = 0.02
+"""The same for parts of a layer, whose norms are smaller. On a classifier in blocks of 8 × 8, parts of the nominal chip
+have errors of up to 0.01; two sampled chips with errors of up to 0.016 in its parts gave the class of the network for
+more than 99 % of the data."""
+RESTART_RAD = 0.3
+"""Rms random perturbation of design phases at a restart."""
+RESTARTS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredSetting:
-    """(H,) voltages, with the (entries,) matrix errors of each layer measured at them, see
-    :func:`measurement.matrix_errors`.
-    """
+    """(H,) voltages, and the (entries,) :func:`measurement.matrix_errors` of each layer measured at them."""
 
     voltage_v: Floats
     layers: tuple[BenchLayer, ...]
@@ -97,7 +125,8 @@ def shifted_voltages(shifted: Ints, heaters: HeaterModel, voltage_v: Floats, ang
     change = np.zeros_like(phase)
     change[shifted] = angle
     crosstalk = heaters.crosstalk @ change
-    finely_adjustable = np.abs(heaters.phases_per_step(voltage_v)) < np.abs(crosstalk) / 2.0
+    per_step = heaters.phases_at_rise(voltage_v + heaters.step_v, rise) - phase
+    finely_adjustable = np.abs(per_step) < np.abs(crosstalk) / 2.0
     finely_adjustable[shifted] = True
     changed = heaters.quantise(heaters.voltages_at_rise(phase + change - crosstalk, rise))
     return np.where(finely_adjustable, changed, voltage_v)
@@ -235,16 +264,6 @@ def wrapped_into_range(heaters: HeaterModel, turn_rad: Floats, phase: Floats) ->
     return np.maximum(down, 0.0)
 
 
-ROUNDINGS = 4
-MAX_CHANGE_RAD = 0.03
-"""Largest phase change for which the measured Jacobian is used."""
-MAX_CHANGE_STEPS = 2.0
-"""Largest change in DAC steps, for drives whose steps are so coarse that this is more."""
-ROUNDING_GAIN = 0.9
-"""Rounds end when every layer keeps more than this share of its error."""
-LEAST_DAMPING, MORE_DAMPING, MOST_DAMPING = 1e-4, 10.0, 1e6
-
-
 def round_to_codes(
     laboratory: BenchProtocol, heaters: HeaterModel, turn_rad: Floats, state: MeasuredSetting
 ) -> MeasuredSetting:
@@ -332,30 +351,6 @@ def integer_steps(normal: Floats, slope: Floats, damping: float) -> Floats:
     steps = np.zeros(order.size)
     steps[order] = ordered_steps
     return steps
-
-
-ROUNDS = 60
-STEPS = 8
-"""Largest number of steps with one measured Jacobian."""
-WORTHWHILE, MAX_IDLE_STEPS = 0.9, 3
-"""Share of its error that every layer keeps in an idle step; consecutive idle steps after which to measure again."""
-MAX_INITIAL_DAMPING = 0.1
-"""Largest initial damping with a new Jacobian."""
-TOLERANCE = 1e-5
-"""Rms matrix error over the 2-norm at which a layer or part is no longer tuned."""
-GAIN = 0.9
-"""A round is poor for a layer that keeps more than this share of its error."""
-PATIENCE = 3
-"""Consecutive poor rounds after which a layer stops."""
-SUFFICIENT = 1e-3
-"""Error above which a layer that stops improving is restarted; the error of rounding if that is more. Our choice."""
-SUFFICIENT_PART = 0.02
-"""The same for parts of a layer, whose norms are smaller. On a classifier in blocks of 8 × 8, parts of the nominal chip
-have errors of up to 0.01; two sampled chips with errors of up to 0.016 in its parts gave the class of the network for
-more than 99 % of the data."""
-RESTART_RAD = 0.3
-"""Rms random perturbation of design phases at a restart."""
-RESTARTS = 5
 
 
 def sufficient_errors(layers: Sequence[BenchLayer]) -> Floats:

@@ -36,6 +36,32 @@ FIRST_DAMPING = 1e-5
 ITERATIONS = 25
 MIN_DECREASE = 0.02
 """A layer's fit ends at a step that reduces its cost by less than this share."""
+REGULARISATION = 1e-9
+"""Regularisation of the normal equations, relative to their mean."""
+READINGS = 10
+"""Readings at random settings for each unknown of a layer; each further attempt adds as many."""
+INDEPENDENT_READINGS = 6
+"""Smallest number of independent readings for each unknown of a part of the last layer: the products of J sources at a
+receiver depend on about 2 J numbers. With two, a fit for two receivers ended far from the chip (misfit 0.1 of its own
+readings, 0.44 of others)."""
+ASSIGNMENT_SETTINGS = 3
+"""Settings at which unknowns are assigned to layers."""
+COARSE, FINE = 0.1, 0.01
+"""Expected misfit of the twin, relative to the rms of the readings: in the first fit, and in the refined one."""
+GOOD_MISFIT, LOST_MISFIT, TRIES = 0.06, 0.1, 4
+"""Misfit of a layer's signals above which its fit is in a local minimum and starts again with more readings; misfit
+above which it counts as not fitted; largest number of attempts. Of 100 sampled chips of the bundled networks, two
+had fits that programmed another matrix than asked for, with misfits of 0.11 and 0.13, although those of all of their
+readings were 0.033 and 0.038; the others had up to 0.055 at the first attempt and up to 0.094 at the last."""
+GOOD_PART, LOST_PART = 0.13, 0.15
+"""The same for parts of layers. Of the 26 parts of a sampled classifier in blocks of 8 × 8, fits that programmed the
+right matrix had misfits of 0.04 to 0.125, those in local minima 0.16 and more."""
+START_SHARE = 0.5
+"""Standard deviation of the static phases at which further attempts start, over that of the card. With more readings
+alone, the first layer of one of 20 sampled 4-bit chips at 8.5 bits stayed in its local minimum for four attempts. Tuned
+in the loop without a twin, that chip read words wrongly with noise, because much of its light was in quadrature. Of 150
+samples of a chip with two layers, 118 were fitted at the first attempt, and 22, 29 and 30 of the other 32 after two,
+three and four; with all attempts from the nominal chip 24, 30 and 31, with the full deviation 13, 23 and 26."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,10 +275,6 @@ def posteriors(
     return after
 
 
-REGULARISATION = 1e-9
-"""Regularisation of the normal equations, relative to their mean."""
-
-
 def fit_source_phases(
     twin: DigitalTwin, unknown: Floats, index: int, design_phase: Floats, responses: Sequence[LayerResponse]
 ) -> Floats:
@@ -291,32 +313,6 @@ def _fit_phase_factors(predicted: Complexes, measured: Floats) -> Complexes:
         np.linalg.solve(normal, np.einsum("snabp,snab->nabp", parts, measured)[..., None]), -2, 0
     )
     return np.asarray((real + 1j * imaginary)[..., 0] * np.sqrt(weight))
-
-
-READINGS = 10
-"""Readings at random settings for each unknown of a layer; each further attempt adds as many."""
-INDEPENDENT_READINGS = 6
-"""Smallest number of independent readings for each unknown of a part of the last layer: the products of J sources at a
-receiver depend on about 2 J numbers. With two, a fit for two receivers ended far from the chip (misfit 0.1 of its own
-readings, 0.44 of others)."""
-ASSIGNMENT_SETTINGS = 3
-"""Settings at which unknowns are assigned to layers."""
-COARSE, FINE = 0.1, 0.01
-"""Expected misfit of the twin, relative to the rms of the readings: in the first fit, and in the refined one."""
-GOOD_MISFIT, LOST_MISFIT, TRIES = 0.06, 0.1, 4
-"""Misfit of a layer's signals above which its fit is in a local minimum and starts again with more readings; misfit
-above which it counts as not fitted; largest number of attempts. Of 100 sampled chips of the bundled networks, two
-had fits that programmed another matrix than asked for, with misfits of 0.11 and 0.13, although those of all of their
-readings were 0.033 and 0.038; the others had up to 0.055 at the first attempt and up to 0.094 at the last."""
-GOOD_PART, LOST_PART = 0.13, 0.15
-"""The same for parts of layers. Of the 26 parts of a sampled classifier in blocks of 8 × 8, fits that programmed the
-right matrix had misfits of 0.04 to 0.125, those in local minima 0.16 and more."""
-START_SHARE = 0.5
-"""Standard deviation of the static phases at which further attempts start, over that of the card. With more readings
-alone, the first layer of one of 20 sampled 4-bit chips at 8.5 bits stayed in its local minimum for four attempts. Tuned
-in the loop without a twin, that chip read words wrongly with noise, because much of its light was in quadrature. Of 150
-samples of a chip with two layers, 118 were fitted at the first attempt, and 22, 29 and 30 of the other 32 after two,
-three and four; with all attempts from the nominal chip 24, 30 and 31, with the full deviation 13, 23 and 26."""
 
 
 def fit_twin(

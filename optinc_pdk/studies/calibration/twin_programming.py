@@ -69,6 +69,23 @@ initial damping. Their twins are less exact: with the damping of layers, correct
 ended without a gain, and left a rms error of 0.0080 in place of 0.0050."""
 DIFFERENCE_RAD = 1e-5
 """Change of a phase for derivatives of predicted errors."""
+REFINEMENTS, REFINEMENT_GAIN = 3, 0.7
+"""Refinements around a measured setting; they end when every layer keeps more than this share of its error."""
+SCALE_RESERVE = 0.9
+"""Scale of rows that several parts of a layer share, relative to that of the initial phases, so that a fit can also
+make a piece stronger."""
+STEPS = 3
+"""Programming iterations in refinements: solutions are not unique, so stay close to the measured setting."""
+NEAR, NEAR_RAD, NEAR_SHRINK = 8, 0.2, 0.3
+"""Settings around a measured one, their rms distance, and its reduction factor in every refinement."""
+QUADRATURE_WEIGHT = 0.01
+"""Weight of the signals' quadrature component while the twin is programmed. It selects, among many solutions of equally
+small error, one that wastes no light, which matters with noise: residual phases of fibre locks turn light in quadrature
+into signal. A tenth was tried with derivatives that neglected the change of the rows' factors: it made four of five
+sampled 8-bit chips better and one worse at 3 GBd and 19 mrad of fibre phase, and left a 4-bit chip in service that
+could not be tracked through a walk of its heaters by 1 %."""
+MISFIT_SHARE = 0.3
+"""Expected misfit of the readings around a setting after their fit, relative to the misfit before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,25 +235,6 @@ def round_by_twin(guide: TwinGuide, state: MeasuredSetting) -> MeasuredSetting:
 def _sizes(errors: list[Floats]) -> Floats:
     """Return the (layers,) rms errors."""
     return np.array([np.sqrt(np.mean(error**2)) for error in errors])
-
-
-REFINEMENTS, REFINEMENT_GAIN = 3, 0.7
-"""Refinements around a measured setting; they end when every layer keeps more than this share of its error."""
-SCALE_RESERVE = 0.9
-"""Scale of rows that several parts of a layer share, relative to that of the initial phases, so that a fit can also
-make a piece stronger."""
-STEPS = 3
-"""Programming iterations in refinements: solutions are not unique, so stay close to the measured setting."""
-NEAR, NEAR_RAD, NEAR_SHRINK = 8, 0.2, 0.3
-"""Settings around a measured one, their rms distance, and its reduction factor in every refinement."""
-QUADRATURE_WEIGHT = 0.01
-"""Weight of the signals' quadrature component while the twin is programmed. It selects, among many solutions of equally
-small error, one that wastes no light, which matters with noise: residual phases of fibre locks turn light in quadrature
-into signal. A tenth was tried with derivatives that neglected the change of the rows' factors: it made four of five
-sampled 8-bit chips better and one worse at 3 GBd and 19 mrad of fibre phase, and left a 4-bit chip in service that
-could not be tracked through a walk of its heaters by 1 %."""
-MISFIT_SHARE = 0.3
-"""Expected misfit of the readings around a setting after their fit, relative to the misfit before."""
 
 
 def program_by_twin(

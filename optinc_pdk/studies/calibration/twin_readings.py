@@ -42,9 +42,7 @@ class TwinEstimate:
         return self.twin.deviations(self.unknown)
 
     def crosstalk(self, index: int) -> Floats:
-        """Return the (h, H) thermal crosstalk of the heaters on a layer's paths, as rows of the twin's crosstalk
-        matrix.
-        """
+        """Return the (h, H) rows of the twin's crosstalk matrix for the heaters on a layer's paths."""
         return self.twin.crosstalk_matrix(self.unknown, self.twin.paths[index].heater)
 
     def phases(self, index: int, design_phase: Floats) -> Floats:

@@ -29,6 +29,10 @@ SAMPLED_INPUTS = 4096
 SEED = 7
 CONVERGENCE = 0.5
 """Convergence factor per pass; reflections decay faster than this, so a slower decay is noise."""
+MAX_SOURCE_ERROR = 0.25
+"""Words for which a source of a layer is further from its ideal amplitude do not count for the layer."""
+MIN_WORDS = 16
+"""Least number of words from which a neuron is trimmed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,12 +191,6 @@ def detected_signals(layer: BenchLayer, balance: Floats, read: Floats) -> Floats
         target.by_unit(target.by_row(read[:, detectors], axis=1).T).T for detectors in (layer.plus, layer.minus)
     )
     return np.asarray(plus - balance * minus)
-
-
-MAX_SOURCE_ERROR = 0.25
-"""Words for which a source of a layer is further from its ideal amplitude do not count for the layer."""
-MIN_WORDS = 16
-"""Least number of words from which a neuron is trimmed."""
 
 
 def trim_electronics(

@@ -39,6 +39,22 @@ PERTURBATION_RAD, MIN_PERTURBATION_STEPS = 0.03, 1.5
 """Perturbation of each heater in both directions: an angle, or a number of DAC steps where that is more."""
 MIN_LEVEL = 0.5
 """The level error is (|y|² - target²) / (2 target); this is the least target in the denominator."""
+ROUNDS = 20
+TRIES = 5
+"""Damping values that are tried with new sensitivities; if none improves the words, the optimisation ends."""
+FIRST_DAMPING, DAMPING_FACTOR, LEAST_DAMPING, MOST_DAMPING = 1e-3, 10.0, 1e-6, 1e8
+USEFUL = 0.7
+"""Sensitivities are measured again after a step that leaves more than this share of the error."""
+DONE = 0.003
+"""Rms error of the output levels at which the optimisation ends."""
+GAIN = 0.99
+"""The optimisation ends at a round that leaves more than this share of the error."""
+MOST_CHANGE = 0.3
+"""Largest change of the logarithm of a gain or scale in one step."""
+OUTPUT_MARGIN = 0.5
+"""Margin in levels of perfect outputs, to which comparators at their network's distance from their thresholds count."""
+RIDGE = 1e-9
+"""Regularisation that keeps electronics without effect unchanged, relative to the mean of the diagonal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +88,8 @@ def measure_sensitivities(
 
     The balances of the electronics define the detection matrices.
     """
-    (rise, phase), step = heaters.rise_and_phases(voltage_v), heaters.phases_per_step(voltage_v)
+    rise, phase = heaters.rise_and_phases(voltage_v)
+    step = heaters.phases_at_rise(voltage_v + heaters.step_v, rise) - phase
     nudge = np.maximum(PERTURBATION_RAD, MIN_PERTURBATION_STEPS * step)
     up, down = (
         heaters.quantise(heaters.voltages_at_rise(np.maximum(phase + turn, 0.0), rise)) for turn in (nudge, -nudge)
@@ -158,24 +175,6 @@ def _heater_jacobian(differences: Floats, source: Floats, change: Floats) -> Flo
     weights = differences[:, :, :, np.newaxis] * amplitudes[:, np.newaxis, np.newaxis, :]
     flat = weights.reshape(count * outputs, -1) @ change.reshape(len(change), -1).T
     return np.asarray(flat.reshape(count, outputs, -1))
-
-
-ROUNDS = 20
-TRIES = 5
-"""Damping values that are tried with new sensitivities; if none improves the words, the optimisation ends."""
-FIRST_DAMPING, DAMPING_FACTOR, LEAST_DAMPING, MOST_DAMPING = 1e-3, 10.0, 1e-6, 1e8
-USEFUL = 0.7
-"""Sensitivities are measured again after a step that leaves more than this share of the error."""
-DONE = 0.003
-"""Rms error of the output levels at which the optimisation ends."""
-GAIN = 0.99
-"""The optimisation ends at a round that leaves more than this share of the error."""
-MOST_CHANGE = 0.3
-"""Largest change of the logarithm of a gain or scale in one step."""
-OUTPUT_MARGIN = 0.5
-"""Margin in levels of perfect outputs, to which comparators at their network's distance from their thresholds count."""
-RIDGE = 1e-9
-"""Regularisation that keeps electronics without effect unchanged, relative to the mean of the diagonal."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,6 +49,38 @@ from optinc_pdk.studies.calibration.word_transmission import (
 SETTLED_RAD, SETTLED_DEVIATIONS = 0.02, 4.0
 """A step ends if no heater moved by a whole turn or by more than this phase and this multiple of its noise, added as
 squares."""
+PILOT_SETS = 2
+"""Number of times that a set of words with all patterns is chosen; every further one averages errors."""
+MIN_PART = 1e-6
+"""Orthogonal part of a pattern, relative to the largest, below which a set is complete."""
+DITHER_RAD = 0.2
+"""Phase of a layer's local oscillators, above that in use, while pilots are sent for it."""
+MIN_LEVEL = 0.5
+"""Outputs are read as |y|² / (2 level), whose change is that of the level; this is the least level in it."""
+MAX_SOURCE_ERROR = 0.25
+"""Words for which a source of a layer changes by more than this do not count for the layer."""
+PERTURBATION_RAD = 0.05
+"""Perturbation of every heater in both directions, for the linear model."""
+PILOT_AVERAGES, LEARNING_AVERAGES = 1_000, 10_000
+"""Symbols that a reading of a pilot is the mean of in service, and one of the reference and the linear model."""
+NOISE_ROUNDS = 16
+"""Number of times that the pilots are sent after calibration to measure the noise of their readings."""
+MODEL_ERROR = 1e-3
+"""Expected error of a reading besides noise, in units of a neuron's standard deviation or in levels of an output."""
+MIXED_ERROR = 0.05
+"""The same for an output that mixes sources, in levels: its power is not linear in the phases where it is dark."""
+PHASE_PRIOR_RAD = 0.05
+"""Prior standard deviation of the change of a heater's phase."""
+GAIN_PRIOR, THRESHOLD_PRIOR = 0.01, 0.01
+"""Prior standard deviations of the change of a gain, relative, and of a threshold, in units of its signal."""
+BATCH = 32
+"""Heaters that are moved in one batch of readings."""
+MAX_STEP_RAD = 0.3
+"""Largest phase by which a heater moves in one round; larger steps are shortened, because the model is linear."""
+RATE_GAIN = 0.2
+"""Share of the last step in the running mean of the steps."""
+MAX_ROUNDS = 4
+"""Largest number of times that the pilots are sent in one step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,12 +150,6 @@ class TrackingModel:
         return np.hypot(SETTLED_RAD, SETTLED_DEVIATIONS * step)
 
 
-PILOT_SETS = 2
-"""Number of times that a set of words with all patterns is chosen; every further one averages errors."""
-MIN_PART = 1e-6
-"""Orthogonal part of a pattern, relative to the largest, below which a set is complete."""
-
-
 def choose_pilots(words: WordSample) -> WordSample:
     """Choose pilot words from a sample of words, in the order in which they are chosen."""
     # a constant, and the ideal amplitudes of the sources of all layers
@@ -141,14 +167,6 @@ def choose_pilots(words: WordSample) -> WordSample:
     index = np.concatenate(chosen)
     network_signal = tuple(signal[index] for signal in words.network_signal)
     return WordSample(words.amplitude[index], words.ideal_level[index], network_signal, words.network_level[index])
-
-
-DITHER_RAD = 0.2
-"""Phase of a layer's local oscillators, above that in use, while pilots are sent for it."""
-MIN_LEVEL = 0.5
-"""Outputs are read as |y|² / (2 level), whose change is that of the level; this is the least level in it."""
-MAX_SOURCE_ERROR = 0.25
-"""Words for which a source of a layer changes by more than this do not count for the layer."""
 
 
 def pilot_transmissions(layers: Sequence[BenchLayer]) -> list[tuple[Ints, tuple[int, ...]]]:
@@ -235,24 +253,6 @@ def _levels(electronics: ElectronicsSettings, passage: WordTransmission, power: 
     level = np.maximum(passage.words.network_level, MIN_LEVEL)
     servers = power.shape[1] // level.shape[1]
     return np.asarray(electronics.scale**2 * power / (2.0 * np.tile(level, (1, servers))))
-
-
-PERTURBATION_RAD = 0.05
-"""Perturbation of every heater in both directions, for the linear model."""
-PILOT_AVERAGES, LEARNING_AVERAGES = 1_000, 10_000
-"""Symbols that a reading of a pilot is the mean of in service, and one of the reference and the linear model."""
-NOISE_ROUNDS = 16
-"""Number of times that the pilots are sent after calibration to measure the noise of their readings."""
-MODEL_ERROR = 1e-3
-"""Expected error of a reading besides noise, in units of a neuron's standard deviation or in levels of an output."""
-MIXED_ERROR = 0.05
-"""The same for an output that mixes sources, in levels: its power is not linear in the phases where it is dark."""
-PHASE_PRIOR_RAD = 0.05
-"""Prior standard deviation of the change of a heater's phase."""
-GAIN_PRIOR, THRESHOLD_PRIOR = 0.01, 0.01
-"""Prior standard deviations of the change of a gain, relative, and of a threshold, in units of its signal."""
-BATCH = 32
-"""Heaters that are moved in one batch of readings."""
 
 
 def learn_tracking(
@@ -379,14 +379,6 @@ def _electronics_columns(model: TrackingModel) -> Floats:
                     parts.append(change.ravel())
             columns.append(np.concatenate(parts))
     return np.column_stack(columns)
-
-
-MAX_STEP_RAD = 0.3
-"""Largest phase by which a heater moves in one round; larger steps are shortened, because the model is linear."""
-RATE_GAIN = 0.2
-"""Share of the last step in the running mean of the steps."""
-MAX_ROUNDS = 4
-"""Largest number of times that the pilots are sent in one step."""
 
 
 @dataclass(frozen=True)

@@ -229,9 +229,7 @@ class SweptChip:
 
 @dataclass(frozen=True, eq=False)
 class CheckedChip:
-    """Nominal chip of a matrix or a general network whose carrier wavelength is swept; ideal grounds if ``ground`` is
-    None.
-    """
+    """Nominal chip of a matrix or a general network whose wavelength is swept; ideal grounds if ``ground`` is None."""
 
     circuit: Circuit
     chip: NominalChip
