@@ -202,12 +202,6 @@ def check_phases(path: str | Path, circuit: Circuit, bias: Bias, process: Proces
     phases that contradict them belong to another chip, or were changed. A layout whose heaters lack a channel, or that
     lacks heaters of the bias, is left to the functions that name these.
 
-    Args:
-        path: Bias file, for the message.
-        circuit: Extracted circuit with the positions of the heaters.
-        bias: Its bias.
-        process: Process of the cards.
-
     Raises:
         NetlistError: A phase differs by ``PHASE_TOLERANCE_RAD`` or more.
     """

@@ -39,11 +39,8 @@ class DetectedLight(Protocol):
 class LayerFields:
     """Fields of one layer for light of unit amplitude from each of its 1 + J sources: the carrier, then its inputs.
 
-    Attributes:
-        row: Row of ``s`` by detector label.
-        s: (detectors, 1 + J) fields at the layer's detectors.
-        near: (h, 2, 1 + J) waves into both ports of the layer's heaters, and the (h,) numbers of these heaters; None if
-            they have not been kept.
+    Rows of ``s``, (detectors, 1 + J), are given by label. If they are kept, ``near`` has the (h, 2, 1 + J) waves into
+    both ports of the layer's heaters, and the (h,) numbers of these.
     """
 
     row: dict[str, int]
@@ -113,14 +110,7 @@ class LinearResponse:
 def source_fields(
     solution: FieldSolution, board: Board, found: tuple[LayerTarget, ...], heaters: Mapping[int, Ints] | None = None
 ) -> SourceFields:
-    """Solve for the fields of the sources of some layers.
-
-    Args:
-        solution: The chip at one wavelength and one set of phases.
-        board: Labels of the carrier's fibres.
-        found: Targets of the layers.
-        heaters: For layers whose fields at heaters are kept, the numbers of these heaters.
-    """
+    """Solve for the fields of the sources of some layers; ``heaters`` are those at which fields are kept, by layer."""
     carrier = board.launched
     light = SourceFields(solution, tuple(carrier), solution.modulator_fields(carrier) | carrier, {})
     for target in found:
@@ -321,14 +311,9 @@ def with_shared_electronics(
 ) -> tuple[LayerTarget, ...]:
     """Fix the electronics of rows that several parts share: scale and balance that a setting of the chip has.
 
-    Args:
-        targets: Targets of whole layers.
-        parts: Targets of :func:`~optinc_pdk.simulate.programming.targets.part_targets` of the same layers.
-        detect: Returns a hidden layer's detection coefficients, with free electronics.
-        share: Scale of the parts' rows, relative to that of the setting.
-
-    Returns:
-        The targets of the parts in the same order.
+    ``parts`` are those of the same layers, see :func:`~optinc_pdk.simulate.programming.targets.part_targets`.
+    ``detect`` returns a hidden layer's detection coefficients, with free electronics. The scale of the parts' rows is
+    ``share`` of that of the setting.
     """
     remaining: Iterator[LayerTarget] = iter(parts)
     found: list[LayerTarget] = []

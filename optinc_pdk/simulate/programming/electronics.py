@@ -37,14 +37,8 @@ def neuron_electronics(
     """Compute gain, offset and balance of every neuron from the detection coefficients of its layer, by neuron label.
 
     The gain is a least-squares fit of the detected row to its target. The offset removes the detected constant and adds
-    the bias of the network layer.
-
-    Args:
-        detect: Function that returns a layer's detection coefficients, calculated or measured, at a given balance
-            (rows,), or at the best balance if it is None. Neurons that share detectors have the same balance.
-        found: Targets of all layers.
-        board: Board with the neurons.
-        process: Process of the cards.
+    the bias of the network layer. ``detect`` returns a layer's detection coefficients, calculated or measured, at a
+    given balance (rows,), or at the best one for None; neurons that share detectors have the same.
 
     Raises:
         RangeError: A neuron needs a gain or offset beyond the card's range.

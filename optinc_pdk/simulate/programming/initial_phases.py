@@ -14,8 +14,6 @@ from optinc_pdk.simulate.programming.light_paths import (
     MeshRecord,
     ModeTracker,
     PathTracer,
-    first_coupler,
-    heater_number,
     static_phase,
 )
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, solve_fields
@@ -30,9 +28,7 @@ FIRST_TRANSMISSION = 0.95
 """Initial transmission of the strongest attenuator: at 1 the fit could not raise it, and its derivative would be 0."""
 
 
-def input_paths(
-    walk: PathTracer, channel: dict[str, int], board: Board, target: LayerTarget, phases: Floats
-) -> list[list[LightPath]]:
+def input_paths(walk: PathTracer, board: Board, target: LayerTarget, phases: Floats) -> list[list[LightPath]]:
     """Trace the paths of the inputs' light to the first coupler of each block: one path per column of the block.
 
     For the first layer it also sets the trims of the preprocessing unit in the (H,) phases.
@@ -43,14 +39,12 @@ def input_paths(
     if target.index > 0:
         sources = [label_tuple(neuron.to) for neuron in board.neurons if neuron.layer == target.index - 1]
         return [[walk.source(sources[column][block.place[0]]) for column in block.columns] for block in target.blocks]
-    averages = [_average(walk, channel, board, target, column, phases) for column in range(target.mesh_weight.shape[1])]
+    averages = [_average(walk, board, target, column, phases) for column in range(target.mesh_weight.shape[1])]
     copies = [walk.branches(path) for path in averages]
-    return [_copies(walk, channel, block, copies) for block in target.blocks]
+    return [_copies(walk, block, copies) for block in target.blocks]
 
 
-def _average(
-    walk: PathTracer, channel: dict[str, int], board: Board, target: LayerTarget, column: int, phases: Floats
-) -> LightPath:
+def _average(walk: PathTracer, board: Board, target: LayerTarget, column: int, phases: Floats) -> LightPath:
     """Path of one group's light behind its combiner tree; sets the trims of all servers and symbols."""
     symbols = len(board.inputs[0])
     sources = [divmod(int(source), symbols) for source in np.flatnonzero(target.column == column)]
@@ -58,7 +52,7 @@ def _average(
     strength = np.array([abs(path.transmission) for path in paths])
     turned = detunings(strength, target.share[target.column == column]).tolist()
     for (server, symbol), path, detuning in zip(sources, paths, turned, strict=True):
-        trim = heater_number(channel, f"trim_s{server}_m{symbol}")
+        trim = walk.heater_number(f"trim_s{server}_m{symbol}")
         if path.port != paths[0].port or trim not in path.heaters:
             raise ValueError(f"symbol {symbol} of server {server} does not reach the others' coupler through its trim")
         phases[trim] = detuning - static_phase(path) + static_phase(paths[0])
@@ -98,15 +92,13 @@ def _quadratures(in_phase: Floats | float, strength: Floats, share: Floats) -> F
     return rest
 
 
-def _copies(
-    walk: PathTracer, channel: dict[str, int], block: WeightBlock, copies: list[list[LightPath]]
-) -> list[LightPath]:
+def _copies(walk: PathTracer, block: WeightBlock, copies: list[list[LightPath]]) -> list[LightPath]:
     """Path of the copy of each of the block's inputs that reaches it."""
     if len(copies[block.columns[0]]) == 1:
         return [copies[column][0] for column in block.columns]
     paths_in = []
     for row, column in enumerate(block.columns):
-        ports = _entries(walk, channel, block, row)
+        ports = _entries(walk, block, row)
         reached = [path for path in copies[column] if path.port in ports]
         if len(reached) != 1:
             raise ValueError(f"{len(reached)} copies of input {column} reach mode {row} of block {block.name}, not one")
@@ -114,59 +106,50 @@ def _copies(
     return paths_in
 
 
-def _entries(walk: PathTracer, channel: dict[str, int], block: WeightBlock, row: int) -> tuple[int, ...]:
+def _entries(walk: PathTracer, block: WeightBlock, row: int) -> tuple[int, ...]:
     """Ports of the coupler that the light of a mode of a square block can reach first."""
     modes = len(block.columns) if block.modes is None else block.modes
     name = f"{block.name}_v"
     if modes == 1:
         # a single attenuator can be entered from both sides
-        ends = walk.structure.heater_port[heater_number(channel, f"{block.name}_att_r0")].tolist()
+        ends = walk.structure.heater_port[walk.heater_number(f"{block.name}_att_r0")].tolist()
         return tuple(walk.bar(walk.follow(port).port) for port in ends)
     for slot in rectangular_slots(modes):
         if slot.column == 0 and not slot.dummy and row in (slot.row, slot.row + 1):
-            upper = first_coupler(walk, channel, f"{name}_c0_r{slot.row}")
+            upper = walk.first_coupler(f"{name}_c0_r{slot.row}")
             return (upper if row == slot.row else walk.bar(walk.cross(upper)),)
     # a dummy on the lowest mode: back through it from the lower arm of the MZI behind it
-    lower = walk.bar(walk.cross(first_coupler(walk, channel, f"{name}_c1_r{row - 1}")))
+    lower = walk.bar(walk.cross(walk.first_coupler(f"{name}_c1_r{row - 1}")))
     behind = walk.follow(walk.cross(walk.follow(lower).port))
     return (walk.bar(behind.port),)
 
 
 def set_initial_phases(
     walker: PathTracer,
-    channel: dict[str, int],
     board: Board,
     target: LayerTarget,
     phases: Floats,
     shares: Floats | None = None,
 ) -> dict[str, MeshRecord]:
-    """Set the initial phases of one layer, except those of its local oscillators and of trims of sums over blocks.
+    """Set the initial (H,) phases of one layer, not wrapped, except those of local oscillators and trims of sums.
 
-    Args:
-        walker: Tracer of light paths in the circuit.
-        channel: Heater number by pad label.
-        board: Labels of the layer's inputs.
-        target: The layer with its factorisation.
-        phases: (H,) phases in rad, written in place and not wrapped.
-        shares: (pieces,) factor on the field transmission of each piece, 0 ... 1; None for 1.
-
-    Returns:
-        Devices of the layer's meshes, by prefix of their pad labels.
+    ``shares`` are (pieces,) factors on the field transmission of each piece, 0 ... 1. The devices of the meshes are
+    returned by prefix of their pad labels.
 
     Raises:
         ValueError: The circuit does not belong to this network.
     """
-    paths_in = input_paths(walker, channel, board, target, phases)
+    paths_in = input_paths(walker, board, target, phases)
     factor = target.factor.factor
     recorded: dict[str, MeshRecord] = {}
     if not isinstance(factor, BlockFactor):
         parts = (factor,) if isinstance(factor, SvdFactor) else factor.parts
         for block, part, paths in zip(target.blocks, parts, paths_in, strict=True):
-            recorded |= _svd(walker, channel, block, part, paths, phases)
+            recorded |= _svd(walker, block, part, paths, phases)
         return recorded
     attenuation = _attenuations(target, factor, shares)
     for block, paths, mesh, diagonal in zip(target.blocks, paths_in, factor.unitary, attenuation, strict=True):
-        modes = ModeTracker(walker, channel, dict(enumerate(paths)), dict.fromkeys(range(mesh.modes), 0.0), phases)
+        modes = ModeTracker(walker, dict(enumerate(paths)), dict.fromkeys(range(mesh.modes), 0.0), phases)
         modes.ends |= dict.fromkeys(range(len(paths), mesh.modes))
         modes.mesh(f"{block.name}_v", mesh)
         modes.attenuate(f"{block.name}_att", FIRST_TRANSMISSION * diagonal[: len(block.rows)])
@@ -176,14 +159,13 @@ def set_initial_phases(
 
 def _svd(
     walker: PathTracer,
-    channel: dict[str, int],
     block: WeightBlock,
     factor: SvdFactor,
     paths_in: list[LightPath],
     phases: Floats,
 ) -> dict[str, MeshRecord]:
     name = block.name
-    modes = ModeTracker(walker, channel, dict(enumerate(paths_in)), dict.fromkeys(range(len(paths_in)), 0.0), phases)
+    modes = ModeTracker(walker, dict(enumerate(paths_in)), dict.fromkeys(range(len(paths_in)), 0.0), phases)
     modes.dummies(block.padding[0])
     modes.mesh(f"{name}_v", factor.v)
     modes.attenuate(f"{name}_att", FIRST_TRANSMISSION * factor.attenuation)
@@ -226,14 +208,9 @@ def align_phases(problem: ProgrammingProblem, light: SourceFields, phases: Float
 
 
 def contribution_shares(problem: ProgrammingProblem, light: SourceFields) -> tuple[Floats, ...]:
-    """Compute attenuations that bring the pieces of each row into the proportion of their target weights.
+    """Return, for each layer, (pieces,) attenuations that bring the pieces of each row into the ratio of their weights.
 
-    Args:
-        problem: The chip and its targets.
-        light: The chip solved with the phases of :func:`align_phases`.
-
-    Returns:
-        For each layer, (pieces,) field transmissions, 0 ... 1; 1 for the weakest piece of each row.
+    The light is that with the phases of :func:`align_phases`; the weakest piece of a row has the transmission 1.
     """
     result = []
     for target in problem.targets:
@@ -263,23 +240,17 @@ def _overlaps(light: SourceFields, target: LayerTarget) -> Complexes:
 def initial_phases(
     problem: ProgrammingProblem, kept: tuple[Floats, ...] | None = None
 ) -> tuple[Floats, dict[str, MeshRecord]]:
-    """Compute the phases of the ideal meshes, corrected for the static phases of guides.
+    """Compute the (H,) phases of the ideal meshes, corrected for the static phases of guides, and the meshes' devices.
 
-    Local oscillators and trims of sums over blocks are not aligned and have phase 0.
-
-    Args:
-        problem: The chip and its targets.
-        kept: For each layer, (pieces,) factors on the field transmission of each piece, 0 ... 1; None for 1.
-
-    Returns:
-        (H,) phases in rad, and the devices of all meshes by prefix of their pad labels.
+    Local oscillators and trims of sums over blocks are not aligned and have phase 0. For each layer, ``kept`` are
+    factors on the field transmission of each piece, 0 ... 1.
     """
     phases = np.zeros(problem.structure.heater.size)
     walker = PathTracer(problem.structure, problem.wavelength_nm, problem.process, problem.guides)
     recorded: dict[str, MeshRecord] = {}
     for target in problem.targets:
         share = None if kept is None else kept[target.index]
-        recorded |= set_initial_phases(walker, problem.channel, problem.board, target, phases, share)
+        recorded |= set_initial_phases(walker, problem.board, target, phases, share)
     return phases, recorded
 
 

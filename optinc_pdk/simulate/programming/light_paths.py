@@ -62,6 +62,26 @@ class PathTracer:
         self.guide = net_transmission(process, structure.length_um, wavelength_nm) if guides is None else guides
         self.crossing = [devices.name == CROSSING for devices in structure.devices]
         self.heater = {int(p): h for h, pair in enumerate(structure.heater_port.tolist()) for p in pair}
+        self.channel = {label: h for h, label in enumerate(structure.channel)}
+
+    def heater_number(self, label: str) -> int:
+        """Return the number of the heater that a pad drives, by its label; raise ValueError if there is none."""
+        if label not in self.channel:
+            raise ValueError(f"no heater is driven by channel {label!r}; the circuit does not belong to this network")
+        return self.channel[label]
+
+    def first_coupler(self, name: str) -> int:
+        """Return the input port of an MZI's first coupler that is connected to the outer heater (phi).
+
+        Raises:
+            ValueError: The channels ``name`` + ``_phi`` and ``_theta`` do not heat one MZI.
+        """
+        outer, inner = self.heater_number(f"{name}_phi"), self.heater_number(f"{name}_theta")
+        for port in self.structure.heater_port[outer].tolist():
+            path = self.follow(port)
+            if self.ends(path.port) == COUPLER and inner in self.follow(self.bar(path.port)).heaters:
+                return path.port
+        raise ValueError(f"channels {name}_phi and {name}_theta do not heat one MZI of this circuit")
 
     def ends(self, port: int) -> int:
         """Return the number of optical ports of the device that a port belongs to."""
@@ -137,27 +157,6 @@ class PathTracer:
         raise ValueError(f"circuit {name!r} has a closed ring of guides without a coupler; open it")
 
 
-def heater_number(channel: dict[str, int], label: str) -> int:
-    """Return the number of the heater that a pad drives, by its label; raise ValueError if there is none."""
-    if label not in channel:
-        raise ValueError(f"no heater is driven by channel {label!r}; the circuit does not belong to this network")
-    return channel[label]
-
-
-def first_coupler(walk: PathTracer, channel: dict[str, int], name: str) -> int:
-    """Return the input port of an MZI's first coupler that is connected to the outer heater (phi).
-
-    Raises:
-        ValueError: The channels ``name`` + ``_phi`` and ``_theta`` do not heat one MZI.
-    """
-    outer, inner = heater_number(channel, f"{name}_phi"), heater_number(channel, f"{name}_theta")
-    for port in walk.structure.heater_port[outer].tolist():
-        path = walk.follow(port)
-        if walk.ends(path.port) == COUPLER and inner in walk.follow(walk.bar(path.port)).heaters:
-            return path.port
-    raise ValueError(f"channels {name}_phi and {name}_theta do not heat one MZI of this circuit")
-
-
 @dataclass(eq=False)
 class MeshRecord:
     """Devices of a mesh as its modes pass them.
@@ -226,7 +225,6 @@ class ModeTracker:
 
     Attributes:
         walker: Tracer of light paths in the circuit.
-        channel: Heater number by pad label.
         ends: For each mode, the port at which its light leaves the last device, or its path to the next coupler; None
             for a mode without light.
         error: For each mode, its phase in rad relative to the ideal mesh, δ.
@@ -235,7 +233,6 @@ class ModeTracker:
     """
 
     walker: PathTracer
-    channel: dict[str, int]
     ends: dict[int, LightPath | int | None]
     error: dict[int, float]
     phases: Floats
@@ -271,9 +268,9 @@ class ModeTracker:
 
     def _mzi(self, name: str, row: int, theta: float, phi: float, record: MeshRecord, at: int) -> None:
         walk = self.walker
-        outer, inner = heater_number(self.channel, f"{name}_phi"), heater_number(self.channel, f"{name}_theta")
+        outer, inner = walk.heater_number(f"{name}_phi"), walk.heater_number(f"{name}_theta")
         upper, lower = self.arrive(row), self.arrive(row + 1)
-        first = first_coupler(walk, self.channel, name)
+        first = walk.first_coupler(name)
         other = walk.bar(walk.cross(first))
         for path, port in ((upper, first), (lower, other)):
             if path is not None and path.port != port:
@@ -308,13 +305,9 @@ class ModeTracker:
             record.idle_column.append(column)
 
     def attenuate(self, name: str, attenuation: Floats) -> None:
-        """Advance the modes through a column of attenuators and set their phases.
+        """Advance the modes through a column of attenuators of (r,) field transmissions, 0 ... 1, and set their phases.
 
         An attenuator has the field transmission i e^{iθ/2} sin(θ/2). Modes without an attenuator are removed.
-
-        Args:
-            name: Prefix of the attenuators' pad labels.
-            attenuation: (r,) magnitudes of the field transmission, 0 ... 1.
         """
         walk, record = self.walker, list(self.recorded.values())[-1]
         for row in sorted(self.ends):
@@ -324,7 +317,7 @@ class ModeTracker:
             path = self.arrive(row)
             if path is None:
                 continue
-            attenuator = heater_number(self.channel, f"{name}_r{row}")
+            attenuator = walk.heater_number(f"{name}_r{row}")
             heated, plain = walk.follow(walk.bar(path.port)), walk.follow(walk.cross(path.port))
             theta = 2.0 * float(np.arcsin(attenuation[row]))
             self.phases[attenuator] = theta - (static_phase(heated) - static_phase(plain))

@@ -35,7 +35,6 @@ from optinc_pdk.simulate.programming.initial_phases import FIRST_TRANSMISSION
 from optinc_pdk.simulate.programming.light_paths import (
     ModeTracker,
     PathTracer,
-    heater_number,
     relative_devices,
     static_phase,
 )
@@ -163,11 +162,10 @@ def _traced(
 ) -> _TracedChain:
     """Follow the light through the meshes of a chip, and record their devices and static phases."""
     walker = PathTracer(structure, carrier, process)
-    channel = {label: i for i, label in enumerate(structure.channel)}
     inputs, outputs = matrix_labels(target)
     sources = {row: walker.source(label) for row, label in enumerate(inputs)}
     phases = np.zeros(structure.heater.size)
-    modes = ModeTracker(walker, channel, dict(sources), dict.fromkeys(sources, 0.0), phases)
+    modes = ModeTracker(walker, dict(sources), dict.fromkeys(sources, 0.0), phases)
     v: MeshDevices | None = None
     v_heater, v_static = np.zeros(0, dtype=np.int64), np.zeros(0)
     arms, attenuators = np.zeros(0), np.zeros(0, dtype=np.int64)
@@ -176,7 +174,7 @@ def _traced(
         modes.attenuate(ATTENUATORS, FIRST_TRANSMISSION * factor.attenuation)
         arms = np.array(modes.recorded[V].attenuation)
         labels = [f"{ATTENUATORS}_r{row}" for row in range(arms.size)]
-        attenuators = np.array([heater_number(channel, label) for label in labels], dtype=np.int64)
+        attenuators = np.array([walker.heater_number(label) for label in labels], dtype=np.int64)
         v, v_heater, v_static = _traced_mesh(modes, V, factor.v)
         for row in range(arms.size, factor.u.modes):
             modes.ends[row], modes.error[row] = None, 0.0
@@ -184,7 +182,7 @@ def _traced(
     u, u_heater, u_static = _traced_mesh(modes, U, factor.u)
     # the output phase shifters compensate for the static phases of all paths
     behind = np.array([modes.error[row] + static_phase(modes.arrive(row)) for row in range(len(outputs))])
-    shifters = np.array([channel.get(f"{OUTPUT}_r{row}", -1) for row in range(len(outputs))], dtype=np.int64)
+    shifters = np.array([walker.channel.get(f"{OUTPUT}_r{row}", -1) for row in range(len(outputs))], dtype=np.int64)
     return _TracedChain(
         chain=MeshChain(u, v, arms),
         heater=np.concatenate([u_heater, shifters, v_heater, attenuators]),

@@ -260,12 +260,9 @@ class Damping:
     growth: Floats
 
     def update(self, active: Ints, gained: Floats, predicted: Floats) -> None:
-        """Update the damping of the layers that made a step, in place.
+        """Update the damping of the layers ``active`` after a step, in place.
 
-        Args:
-            active: Numbers of these layers.
-            gained: (layers,) actual decrease of the mean squared error.
-            predicted: (layers,) decrease that the linear model predicted.
+        ``gained`` is the (layers,) actual decrease of the mean squared error, ``predicted`` that of the linear model.
         """
         for i in active.tolist():
             if gained[i] > 0.0:

@@ -134,14 +134,8 @@ def device_blocks(
 ) -> tuple[BlockAssembly, list[PoolDevices]]:
     """Make one block of every device; it keeps only the waves that can arrive or leave, given the labels in use.
 
-    Args:
-        structure: Optical structure of the circuit.
-        patterns: Component index to (p, p) mask of the S-parameters that may differ from zero.
-        outs: (O,) indices of the labels at which light is detected.
-        ins: (I,) indices of the labels at which light enters.
-
-    Returns:
-        The blocks, and the devices of each pool.
+    ``outs`` and ``ins`` are indices of labels; ``patterns`` are (p, p) masks of S-parameters that may differ from zero,
+    by index of the component. The devices of each pool are returned, too.
     """
     ports_of_labels = virtual_ports(structure)
     size = structure.ports + int((structure.partner[structure.label_port] != UNCONNECTED).sum())

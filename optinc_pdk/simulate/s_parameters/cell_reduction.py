@@ -217,13 +217,7 @@ def _joined_pattern(patterns: list[Bools], joint: CellJoin) -> Bools:
 def join_cells(joint: CellJoin, pools: Mapping[int, Entries], shapes: Sequence[tuple[int, int, int]]) -> Entries:
     """Calculate the S-parameters of M joined blocks by connecting the nets between them one after the other.
 
-    Args:
-        joint: The joins.
-        pools: S-parameters by pool: row and column to (batch, M or 1) values.
-        shapes: (M, r, c) of every pool.
-
-    Returns:
-        Row and column to (batch, M or 1) values of the results; missing entries are zero.
+    S-parameters are row and column to (batch, M or 1) values, by pool; ``shapes`` are (M, r, c) of every pool.
 
     Raises:
         SingularError: A join creates a resonance without loss.

@@ -62,13 +62,9 @@ class DeviceValues:
         return None
 
     def entries(self, cases: Ints) -> dict[int, Entries]:
-        """Return the nonzero S-parameters of devices for selected cases, with heater phases and waveguides included.
+        """Return the nonzero S-parameters of devices with heater phases and guides for (batch,) cases k W + w.
 
-        Args:
-            cases: (batch,) indices; case k W + w is bias k at wavelength w.
-
-        Returns:
-            Component index to the S-parameters by row and column, (batch, I or 1) each.
+        They are (batch, I or 1) by row and column, by index of the component; case k W + w is bias k at wavelength w.
         """
         bias, wavelength = np.divmod(cases, self.wavelengths)
         guides = None if self.guides is None else _of_cases(self.guides, bias, wavelength)
@@ -102,15 +98,9 @@ def circuit_values(
     devices: Mapping[str, Complexes],
     guides: Complexes | None,
 ) -> DeviceValues:
-    """Calculate the S-parameters of all devices and waveguides of a circuit from the cards, or take given ones.
+    """Calculate the S-parameters of all devices and waveguides from the cards, or take given ones.
 
-    Args:
-        structure: Optical structure of the circuit.
-        phases: (K, H) heater phases in rad.
-        wavelengths_nm: (W,) wavelengths.
-        process: Process of the cards.
-        devices: See :func:`optinc_pdk.simulate.s_matrices`.
-        guides: See :func:`optinc_pdk.simulate.s_matrices`.
+    Phases are (K, H) in rad, wavelengths (W,) in nm; ``devices`` and ``guides`` as for `s_matrices`.
 
     Raises:
         ModelError: A device has no model, or a wavelength is outside its range.

@@ -112,11 +112,7 @@ def refuse_unknown_ending(path: str | Path) -> None:
 
 
 def check_port_count(path: str | Path, sizes: Sequence[int]) -> None:
-    """Check that a Touchstone file can hold blocks of these numbers of ports; every other file can.
-
-    Raises:
-        InputError: The file name ends in ``.sNp``, and there are several blocks or another number of ports than N.
-    """
+    """Raise InputError unless a file can hold blocks of these numbers of ports: a .sNp holds one block of N ports."""
     ports = port_count(Path(path))
     if ports is None or list(sizes) == [ports]:
         return
@@ -128,11 +124,10 @@ def check_port_count(path: str | Path, sizes: Sequence[int]) -> None:
 
 
 def write_scattering(wavelengths_nm: Floats, blocks: list[Scattering], path: str | Path) -> None:
-    """Write the S-matrices of blocks at (W,) wavelengths to a .npz or Touchstone file.
+    """Write the S-matrices of blocks at (W,) wavelengths to a .npz or, if the name ends in ``.sNp``, a Touchstone file.
 
     A .npz file has ``wavelengths_nm`` and, for each block i, ``blocks.<i>.s[wavelength, out, in]`` and
-    ``blocks.<i>.ports``. A file name that ends in ``.sNp`` selects the Touchstone format, which holds one block of N
-    ports.
+    ``blocks.<i>.ports``.
 
     Raises:
         InputError: The ending is unknown, or a Touchstone file would need several blocks or another number of ports.

@@ -192,12 +192,7 @@ def _quarters(s: NDArray[Any], joints: int) -> tuple[NDArray[Any], ...]:
 
 
 def join_blocks(star: StarJoin, pools: Mapping[int, Complexes], out: Complexes) -> None:
-    """Calculate the S-parameters of M joined pairs of blocks.
-
-    Args:
-        star: The joins.
-        pools: (batch, M or 1, r, c) S-parameters by pool index.
-        out: (batch, M, r, c) array into which the result is written.
+    """Calculate the S-parameters of M joined pairs of blocks into ``out``, (batch, M, r, c).
 
     Raises:
         SingularError: A pair has a resonance without loss.
@@ -292,17 +287,10 @@ def _knots(assembly: BlockAssembly) -> Ints:
 
 
 def nested_halves(count: int, a: Ints, b: Ints, piece: Ints) -> list[Ints]:
-    """Halve the pieces of a graph repeatedly, down to single nodes.
+    """Halve the pieces of a graph of nodes and edges a-b repeatedly, down to single nodes.
 
-    Args:
-        count: Number of nodes.
-        a: (edges,) first node of every edge.
-        b: (edges,) second node of every edge.
-        piece: (count,) index of the piece that each node belongs to, from 0.
-
-    Returns:
-        For each level, (count,) index of each node's piece; the first level is ``piece``, the last has single nodes.
-        The halves of piece i are 2 i and 2 i + 1 at the next level; a piece of a single node becomes 2 i.
+    For each level, (count,) index of each node's piece; the first level is ``piece``, the last has single nodes. The
+    halves of piece i are 2 i and 2 i + 1 at the next level; a piece of a single node becomes 2 i.
     """
     place = _coordinates(count, a, b)
     nested = [piece]

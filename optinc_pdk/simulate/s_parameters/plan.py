@@ -92,14 +92,9 @@ class PropagationPlan:
 
 
 def plan_propagation(assembly: BlockAssembly, outs: Ints, ins: Ints, reciprocal: bool) -> PropagationPlan:
-    """Plan the propagation of light through blocks such that no wave returns to a block that it has passed.
+    """Plan the propagation of light from ports ``ins`` to ports ``outs``; no wave may return to a block that it passed.
 
-    Args:
-        assembly: Blocks of the circuit.
-        outs: (O,) ports at which light is detected.
-        ins: (I,) ports at which light enters.
-        reciprocal: Whether all blocks are reciprocal. If so, parts of the graph that are the reverse of other parts are
-            not calculated.
+    If all blocks are reciprocal, parts of the graph that are the reverse of other parts are not calculated.
     """
     kernels = find_kernels(assembly)
     flow = wave_graph(kernels, assembly.partner.size)
@@ -245,11 +240,7 @@ def propagate_light(
 ) -> Complexes:
     """Calculate the (batch, outputs, inputs) S-parameters of a circuit by propagating light through its blocks.
 
-    Args:
-        transfer: The plan.
-        cells: S-parameters of reduced cells and devices, by pool: row and column to (batch, M or 1) values.
-        knots: (batch, M, r, c) S-parameters of reduced knots, by pool.
-        batch: Number of cases.
+    Those of reduced cells and devices are given by pool, row and column, those of knots, (batch, M, r, c), by pool.
     """
     kernels = {shape: np.zeros((batch, count, *shape), dtype=np.complex128) for shape, count in transfer.counts.items()}
     for each, (members, place) in zip(transfer.kernels, transfer.places, strict=True):
@@ -379,12 +370,7 @@ def _numbers(
 
 
 def evaluate(plan: ScatteringPlan, devices: Mapping[int, Entries], batch: int) -> Complexes:
-    """Calculate the (batch, outs, ins) S-parameters of a circuit from those of its devices.
-
-    Args:
-        plan: The plan.
-        devices: Component index to row and column to (batch, I or 1) S-parameters.
-        batch: Number of cases.
+    """Calculate the (batch, outs, ins) S-parameters of a circuit from those of its devices, (batch, I or 1) by entry.
 
     Raises:
         SingularError: A resonance without loss traps light.

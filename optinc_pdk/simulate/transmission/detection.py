@@ -89,12 +89,8 @@ class DetectionMatrix:
     def readings(self, light: Floats | Complexes, noise: Noise | None, drawn: NoiseDraw | None) -> Floats:
         """Return the (B, D) readings of the detectors for (B, F) source amplitudes of consecutive symbols.
 
-        The unit of a reading is the power of a field of amplitude 1, or its amplitude for coherent receivers.
-
-        Args:
-            light: (B, F) source amplitudes.
-            noise: Noise model with the shape of symbols; None for slow symbols without noise.
-            drawn: Random numbers of the noise in this layer; None for no noise.
+        The unit of a reading is the power of a field of amplitude 1, or its amplitude for coherent receivers. Without a
+        noise model, symbols are slow; without random numbers, there is no noise.
         """
         shape = None if noise is None or noise.shape.negligible else noise.shape
         seen, factors = self._seen(light), None if drawn is None else self._factors(drawn)
@@ -107,15 +103,10 @@ class DetectionMatrix:
         return np.asarray(found + np.sqrt(self.variance(found, noise)) * drawn.readings)
 
     def _reading_of_symbols(self, seen: Floats | Complexes, factors: Complexes | None, shape: SymbolShape) -> Floats:
-        """Return the (B, D) readings of consecutive symbols without detector noise.
+        """Return the (B, D) readings of consecutive symbols without detector noise, for (B, L) amplitudes and factors.
 
         What leaks through a modulator goes from that of the amplitude at the start of the symbol to that of the driven
         one with the time constant of the amplitude.
-
-        Args:
-            seen: (B, L) amplitudes of the sources that reach a detector, without what leaks through modulators.
-            factors: (B, L) factors of the noise on them; None for no noise.
-            shape: Shape of the symbols.
         """
         settled = self._with_leak(seen)
         driven = self._fields(_scaled(settled, factors))
@@ -133,12 +124,7 @@ class DetectionMatrix:
         return shape.readings_of_powers([self.power(driven), both, self.power(missing)])
 
     def instants(self, light: Floats, noise: Noise) -> Floats:
-        """Return the (B · SAMPLES, D) noiseless light that the detectors see at all instants of B symbols.
-
-        Args:
-            light: (B, F) source amplitudes of consecutive symbols.
-            noise: Noise model with the shape of symbols.
-        """
+        """Return the (B · SAMPLES, D) noiseless light at the detectors at all instants of B symbols, (B, F)."""
         return self.detected(self._fields(self._with_leak(noise.shape.transmitted(self._seen(light)))))
 
     def detected(self, fields: Floats) -> Floats:

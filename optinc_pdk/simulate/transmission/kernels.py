@@ -106,14 +106,7 @@ def _amplitudes(
 ) -> int:
     """Drives the modulator of one neuron for a tile of words, and returns for how many its light has not settled.
 
-    Args:
-        signal: (tile,) detected difference without offset.
-        gain: Gain of the neuron.
-        offset: Offset of the neuron.
-        light: (tile,) amplitudes of the modulator.
-        step: (tile,) changes of the amplitude, which saturates at 1; overwritten.
-        difference: (tile,) difference with offset; overwritten.
-        settled_change: Change of an amplitude at which light has settled.
+    The steps of its amplitude, which saturates at 1, and the differences with offset are overwritten.
     """
     for w in range(_TILE):
         difference[w] = signal[w] + offset
@@ -266,13 +259,9 @@ def settle(
 
 @compiled
 def photodiode_levels(fields: Floats, dark: Floats, scale: Floats, levels: Floats) -> None:
-    """Calculates the output levels scale · √(power - dark), or 0 where the power is below the dark power.
+    """Calculates (R, B) output levels scale · √(power - dark), or 0 where the power is below the dark power.
 
-    Args:
-        fields: (2 R, B) fields at R receivers, real parts first.
-        dark: (R,) powers that the receivers subtract.
-        scale: (R,) output levels per field amplitude.
-        levels: (R, B) output levels; overwritten.
+    The fields are (2 R, B), real parts first.
     """
     receivers = len(dark)
     for receiver in range(receivers):

@@ -316,12 +316,9 @@ def _amplifier_noise(noise: Noise) -> float:
 
 @dataclass(frozen=True)
 class DetectionSources:
-    """Sources and detectors of one layer.
+    """Slice of a layer's sources, whether their light arrives through fibres, and number of detectors.
 
-    Attributes:
-        sources: Indices of the layer's sources among the sources of the chip, without the carrier.
-        fibre: Whether their light arrives through fibres.
-        detectors: Number of detectors.
+    The carrier is the source 0 of every chip and not among them.
     """
 
     sources: slice
@@ -349,16 +346,9 @@ class NoiseDraw:
 
 
 def draw_noise(noise: Noise, feeds: Sequence[DetectionSources], first: int, count: int, seed: int) -> list[NoiseDraw]:
-    """Draw the noise of consecutive words in every layer.
+    """Draw the noise of ``count`` words from number ``first`` on, in every layer.
 
     The noise of a word depends only on the seed and the index of the word.
-
-    Args:
-        noise: Noise model.
-        feeds: Sources and detectors of each layer.
-        first: Index of the first word.
-        count: Number of words.
-        seed: Seed.
     """
     blocks = range(first // BLOCK, -(-(first + count) // BLOCK))
     parts = [[_draw_block(noise, feed, rng) for feed in feeds] for rng in (_stream(seed, block) for block in blocks)]
@@ -390,12 +380,7 @@ def _draw_block(noise: Noise, feed: DetectionSources, rng: np.random.Generator) 
 
 
 def check_oscillator_power(process: Process, laser_w: float | None, oscillator_power: float) -> float:
-    """Return the power in W in each fibre that leads to local oscillators, after checking it.
-
-    Args:
-        process: Process of the cards, which states the largest power of a guide.
-        laser_w: Power of a field of amplitude 1, in W; by default the card's.
-        oscillator_power: Power in such a fibre relative to it.
+    """Return the power in W in each fibre that leads to local oscillators, given relative to that of the laser.
 
     Raises:
         InputError: The process has no noise or no budget section, or the power is more than a guide may carry.

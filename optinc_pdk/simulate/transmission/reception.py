@@ -170,14 +170,9 @@ def server_amplitudes(symbols: ArrayLike, board: Board, bias: Bias) -> Floats:
 
 
 def output_fields(inputs: Amplitudes, network: ChipNetwork) -> Complexes:
-    """Return the (B, outputs) complex fields in the output fibres of a chip, without noise.
+    """Return the (B, outputs) complex fields in the output fibres of a chip, without noise, for (B, inputs) amplitudes.
 
-    Args:
-        inputs: (B, inputs) amplitudes in the input fibres; complex if their phases differ from that of the carrier.
-        network: The chip on its board.
-
-    Raises:
-        UnsettledError: Amplitudes do not converge.
+    They are complex if their phases differ from that of the carrier.
     """
     light, _ = settled_amplitudes(inputs, network, None, None)
     real, imaginary = np.split(network.receivers.fields(light), 2, axis=1)
@@ -368,11 +363,7 @@ class CascadeReception:
 def link_chips(first: ChipNetwork, second: ChipNetwork, send: Floats, loss_db: float) -> LinkedChips:
     """Connect the outputs of level 1 with the inputs of level 2 and lock the phases of the fibres.
 
-    Args:
-        first: Chip of level 1 on its board.
-        second: Chip of level 2 on its board.
-        send: (N, M) amplitude of level 3 of the servers of level 1.
-        loss_db: Loss of a fibre between the levels in dB, with its connectors.
+    ``send`` are (N, M) amplitudes of level 3 of the servers of level 1; the loss of a fibre includes its connectors.
 
     Raises:
         ValueError: Level 1 has not one output for each symbol.

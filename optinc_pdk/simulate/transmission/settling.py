@@ -148,14 +148,7 @@ class LightSamples:
 def sample_network(
     titles: tuple[str, ...], inputs: ArrayLike, scattering: Scattering, board: Board, bias: Bias
 ) -> LightSamples:
-    """Return the light that inputs of a network launch: the carrier, the inputs, and the neurons' modulators.
-
-    Args:
-        titles: What each input is.
-        inputs: (B, inputs) amplitudes of the inputs.
-        scattering: S-parameters of the whole chip at one wavelength.
-        board: Board netlist that joins the chip's fibres.
-        bias: Electronics of the neurons.
+    """Return the light that (B, inputs) amplitudes launch: the carrier, the inputs, and the neurons' modulators.
 
     Raises:
         NetlistError: The bias lacks a neuron or a receiver.
@@ -176,12 +169,7 @@ def port_powers(
 ) -> Floats:
     """Compute the (B, ports) powers that enter the devices, over that of an input of full scale, with reflected light.
 
-    Args:
-        structure: The circuit, driven by the DAC codes of the bias.
-        samples: Light that enters it.
-        bias: Bias of its heaters.
-        process: Process of the cards.
-        ground: Ground rise that results from the heaters' currents; None for no ground rise.
+    The circuit is driven by the DAC codes of the bias.
 
     Raises:
         InputError: The circuit is singular.
