@@ -116,13 +116,10 @@ def binary_tree(nodes: int) -> ExchangeSchedule:
 def wrht(nodes: int, wavelengths: int) -> ExchangeSchedule:
     """Build a WRHT all-reduce: the wavelength-reused hierarchical tree of arXiv 2207.10982.
 
-    Nodes form groups of 2 w + 1 consecutive nodes. In one step all members of a group send whole buffers to its middle
-    node, with the same wavelengths in every group. The middle nodes form groups in the same way, until the remaining
-    nodes can exchange all-to-all with w wavelengths. Then the sums are sent back along the same paths.
-
-    Args:
-        nodes: Number of nodes.
-        wavelengths: Number of wavelengths w of the ring, in each direction.
+    With w wavelengths in each direction, nodes form groups of 2 w + 1 consecutive nodes. In one step all members of a
+    group send whole buffers to its middle node, with the same wavelengths in every group. The middle nodes form groups
+    in the same way, until the remaining nodes can exchange all-to-all with w wavelengths. Then the sums are sent back
+    along the same paths.
 
     Raises:
         InputError: There are fewer than 2 nodes or no wavelengths.
@@ -187,9 +184,6 @@ def optinc_cascade(servers: int) -> ExchangeSchedule:
     Level 1 has √servers chips, with √servers servers each; level 2 has one chip, which streams the result to all
     servers. The schedule is one step, because the chips forward data while they receive.
 
-    Args:
-        servers: Number of servers, a square.
-
     Raises:
         InputError: The number of servers is below 2 or not a square.
     """
@@ -216,10 +210,6 @@ def sharp(servers: int, radix: int) -> ExchangeSchedule:
     Consecutive servers are connected to one switch, up to the radix; so are the switches of a level, until one switch
     is left. Every switch adds what it receives from below and sends the sum upwards; the sum of the last one is sent
     back down the tree. The schedule is one step, because switches forward data while they receive.
-
-    Args:
-        servers: Number of servers.
-        radix: Largest number of servers or switches whose data a switch adds.
 
     Raises:
         InputError: There are fewer than 2 servers, or the radix is below 2.
@@ -254,9 +244,8 @@ def _check_nodes(name: str, nodes: int) -> None:
 def _rings(groups: list[Ints], closing: int) -> tuple[ExchangeStep, ...]:
     """Concurrent ring all-reduces of several sizes; the shorter ones end earlier.
 
-    Args:
-        groups: Members of rings of equal size in order, one array (rings, members) for every size.
-        closing: Direction of the transfers from the last member of a ring to its first.
+    For every size there is one array (rings, members). The transfers from the last member of a ring to its first have
+    the direction ``closing``.
     """
     steps = []
     for reduce in (True, False):

@@ -224,13 +224,7 @@ def system_names() -> tuple[str, ...]:
 
 @validate_arguments
 def load_system(name: str) -> System:
-    """Load and validate a system card.
-
-    Args:
-        name: Name of a card in ``components/systems/``, see `system_names`; or path of a card.
-
-    Returns:
-        The system. Its class depends on the card's ``kind``.
+    """Load and validate a system card by its name, see `system_names`, or by the path of a card.
 
     Raises:
         CardError: There is no such card, or it is invalid. The message names the file, key, fault and remedy.
@@ -265,11 +259,9 @@ def load_system(name: str) -> System:
 def with_rate(system: System, bit_per_s: float) -> System:
     """Return a copy of a system with another bit rate.
 
-    Args:
-        system: The system.
-        bit_per_s: New rate, bit/s: of a wavelength in a ring, of a link in a fat tree, of all transceivers of a server
-            together in an in-network system, whose copy has no chip that limits the rate, or at which a server
-            sends and receives during a reduction by SHARP.
+    It is that of a wavelength in a ring, of a link in a fat tree, of all transceivers of a server together in an
+    in-network system, whose copy has no chip that limits the rate, or at which a server sends and receives during a
+    reduction by SHARP.
 
     Raises:
         InputError: The rate is not finite or not above 0.

@@ -69,16 +69,11 @@ class StepTime:
 
 @validate_arguments
 def schedule_of(scheme: str, system: System, nodes: int, group: int | None = None) -> ExchangeSchedule:
-    """Build the schedule of a scheme for a system.
+    """Build the schedule of a scheme, one of `SCHEMES`, for a system.
 
     The schedule of "wrht" uses the system's number of wavelengths, that of "sharp" the radix of its switches, and that
-    of "optinc" is a star or a cascade, depending on the system's levels. The others do not depend on the system.
-
-    Args:
-        scheme: One of `SCHEMES`.
-        system: The system.
-        nodes: Number of servers.
-        group: Number of nodes per group; required by "hierarchical-ring", not used by the others.
+    of "optinc" is a star or a cascade, depending on the system's levels. The others do not depend on the system. Only
+    "hierarchical-ring" has groups, and requires their number of nodes.
 
     Raises:
         InputError: There is no such scheme, "wrht" is given a system that is not a ring, "sharp" one whose switches do
@@ -128,9 +123,6 @@ def step_time(
         nodes: Number of servers.
         compute_s: Time to compute the gradients, s.
         group: Number of nodes per group; required by "hierarchical-ring", not used by the others.
-
-    Returns:
-        The times, and the counts of steps and bytes.
 
     Raises:
         InputError: The system cannot run the scheme, or a time or size is below 0.
