@@ -463,36 +463,56 @@ class Report(StrictModel):
 
     def check_failures(self) -> list[str]:
         """List the checks that failed or did not run, one line each; budgets of the process are not among them."""
-        own = {"averaging": ("onn", "function"), "network": ("network",), "matrix": ("matrix",)}[self.kind]
-        failures = [
-            f"{stage}: not run"
-            for stage in ("onn", "factor", "chip", "drc", "lvs", "function", "network", "matrix")
-            if getattr(self, stage) is None and (stage in own or stage in ("factor", "chip", "drc", "lvs"))
-        ]
-        if self.drc is not None and self.drc.rules == 0:
+        own = {"averaging": ("function",), "network": ("network",), "matrix": ("matrix",)}[self.kind]
+        network = ("onn",) if self.kind == "averaging" else ()
+        stages = (*network, "factor", "chip", "drc", "lvs", *own)
+        failures = [f"{stage}: not run" for stage in stages if getattr(self, stage) is None]
+        drc, function = self.drc, self.function
+        if drc is not None and drc.rules == 0:
             failures.append("drc: no rule ran")
-        if self.drc is not None and self.drc.violations:
-            failures.append(f"drc: {self.drc.violations:,} violations of {self.drc.rules} rules")
-        if self.drc is not None and self.drc.not_run:
-            failures.append(f"drc: {self.drc.not_run:,} of {self.drc.rules} rules not run")
+        if drc is not None and drc.violations:
+            failures.append(f"drc: {drc.violations:,} violations of {drc.rules} rules")
+        if drc is not None and drc.not_run:
+            failures.append(f"drc: {drc.not_run:,} of {drc.rules} rules not run")
         if self.lvs is not None and not self.lvs.match:
             failures.append("lvs: the extracted circuit differs from the netlist")
         if serious := sum(fault.affects_function for fault in self.faults):
             failures.append(f"layout: {serious:,} faults that can affect the function and are not simulated")
-        if self.function is not None and self.function.inputs == 0:
+        if function is not None and function.inputs == 0:
             failures.append("function: no input was tried")
-        if self.function is not None and self.function.exact != self.function.inputs:
-            wrong = self.function.inputs - self.function.exact
-            failures.append(f"function: {wrong:,} of {self.function.inputs:,} words wrong")
-        failures += self.network_failures()
-        if isinstance(self.task, MatrixTaskNumbers) and self.matrix is not None:
-            error, tolerance = self.matrix.worst_error, self.task.tolerance
-            if error > tolerance:
-                failures.append(
-                    f"matrix: an entry is wrong by {format_percent(error)} of the largest, the tolerance is "
-                    f"{format_percent(tolerance)}"
-                )
+        if function is not None and function.exact != function.inputs:
+            failures.append(f"function: {function.inputs - function.exact:,} of {function.inputs:,} words wrong")
+        return [*failures, *self.network_failures(), *self._matrix_failures()]
+
+    def network_failures(self) -> list[str]:
+        """List the limits that the chip of a general network does not reach; empty for other chips."""
+        task, network, failures = self.task, self.network, []
+        if not isinstance(task, GeneralTaskNumbers) or network is None:
+            return []
+        if network.samples == 0:
+            failures.append("network: no sample was tried")
+        if network.agreement < task.agreement:
+            failures.append(
+                f"network: chip and network agree on {network.agreement:.3%} of {network.samples:,} samples, required "
+                f"are {task.agreement:.3%}"
+            )
+        if task.accuracy is not None and (network.chip_accuracy is None or network.chip_accuracy < task.accuracy):
+            found = "not known without labels" if network.chip_accuracy is None else f"{network.chip_accuracy:.2%}"
+            failures.append(f"network: the accuracy of the chip is {found}, required are {task.accuracy:.2%}")
+        error = network.chip_rms_error
+        if task.rms_error is not None and (error is None or error > task.rms_error):
+            found = "not known without outputs" if error is None else f"{error:.4g}"
+            failures.append(f"network: the rms error of the chip is {found}, allowed are {task.rms_error:.4g}")
         return failures
+
+    def _matrix_failures(self) -> list[str]:
+        if not isinstance(self.task, MatrixTaskNumbers) or self.matrix is None:
+            return []
+        error, tolerance = self.matrix.worst_error, self.task.tolerance
+        if error <= tolerance:
+            return []
+        wrong = f"an entry is wrong by {format_percent(error)} of the largest"
+        return [f"matrix: {wrong}, the tolerance is {format_percent(tolerance)}"]
 
     @property
     def limits(self) -> dict[str, LimitNumbers]:
@@ -509,12 +529,6 @@ class Report(StrictModel):
         """The verdict, with what a pass does not cover: words that were not tried, and accepted budgets."""
         sampled = ", the function on sampled words only" * (self.function is not None and self.function.sampled_only)
         return self.verdict + sampled + accepted_text(self.accepted if self.verdict == "pass" else ())
-
-    def network_failures(self) -> list[str]:
-        """List the limits that the chip of a general network does not reach; empty for other chips."""
-        if not isinstance(self.task, GeneralTaskNumbers) or self.network is None:
-            return []
-        return _network_failures(self.task, self.network)
 
     @model_validator(mode="after")
     def _check_verdict(self) -> Self:
@@ -554,23 +568,3 @@ class Report(StrictModel):
 def accepted_text(accepted: Sequence[str]) -> str:
     """Format the accepted budgets as the end of a verdict; empty if there are none."""
     return f", accepted: {', '.join(accepted)}" if accepted else ""
-
-
-def _network_failures(task: GeneralTaskNumbers, network: NetworkNumbers) -> list[str]:
-    """Limits that a general network's chip does not reach, one line each."""
-    failures = []
-    if network.samples == 0:
-        failures.append("network: no sample was tried")
-    if network.agreement < task.agreement:
-        failures.append(
-            f"network: chip and network agree on {network.agreement:.3%} of {network.samples:,} samples, required are "
-            f"{task.agreement:.3%}"
-        )
-    if task.accuracy is not None and (network.chip_accuracy is None or network.chip_accuracy < task.accuracy):
-        found = "not known without labels" if network.chip_accuracy is None else f"{network.chip_accuracy:.2%}"
-        failures.append(f"network: the accuracy of the chip is {found}, required are {task.accuracy:.2%}")
-    error = network.chip_rms_error
-    if task.rms_error is not None and (error is None or error > task.rms_error):
-        found = "not known without outputs" if error is None else f"{error:.4g}"
-        failures.append(f"network: the rms error of the chip is {found}, allowed are {task.rms_error:.4g}")
-    return failures
