@@ -207,7 +207,7 @@ def _set_blocks(
     """Simulate a drawn layout, or the netlist that is given alone; faults of the layout are added to ``faults``."""
     from optinc_pdk.circuit import PlacedCircuit
     from optinc_pdk.io.formatting import count_text
-    from optinc_pdk.signoff.drawn_circuit import read_drawn_circuit
+    from optinc_pdk.signoff.extracted_chip import read_drawn_circuit
     from optinc_pdk.signoff.lvs.label_binding import named_circuit
     from optinc_pdk.simulate.s_parameters.scattering import set_scattering
 

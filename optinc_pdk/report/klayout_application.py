@@ -29,8 +29,7 @@ from optinc_pdk.extract.layout_reader import check_layers, read_layout
 from optinc_pdk.io.file_sets import write_files
 from optinc_pdk.io.reading import real_path
 from optinc_pdk.io.writing import errors_of, saved_bytes, write_atomic
-from optinc_pdk.signoff.drc.klayout_deck import deck_script
-from optinc_pdk.signoff.drc.klayout_macro import macro_file, ruby_literal
+from optinc_pdk.signoff.drc.klayout_deck import deck_script, macro_file, ruby_literal
 
 HEADLESS_PLATFORMS = ("offscreen", "minimal")
 

@@ -31,7 +31,7 @@ from optinc_pdk.report.pinout import ExtractedNames, pinout_of
 from optinc_pdk.report.rendering import base64_text, render
 from optinc_pdk.report.sign_off_results import difference_line, drc_rows, lvs_lines, page_rows, violation_line
 from optinc_pdk.report.spectra import comparison_png, spectra_png
-from optinc_pdk.signoff.drawn_circuit import DrawnCircuit
+from optinc_pdk.signoff.extracted_chip import DrawnCircuit
 from optinc_pdk.signoff.verification import Verification
 from optinc_pdk.simulate.heater_drive import PadSetting
 

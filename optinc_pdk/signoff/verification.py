@@ -11,8 +11,8 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, PlacedCircuit
 from optinc_pdk.errors import InputError
 from optinc_pdk.models.registry import NoModelError
-from optinc_pdk.signoff.drawn_circuit import DrawnCircuit, read_drawn_circuit
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult, check_chip
+from optinc_pdk.signoff.extracted_chip import DrawnCircuit, read_drawn_circuit
 from optinc_pdk.signoff.layout_faults import LayoutFault, affect_function, unused_labels
 from optinc_pdk.signoff.lvs.comparison import LvsResult
 from optinc_pdk.signoff.spectrum_comparison import SpectrumComparison, compare_spectra

@@ -15,7 +15,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import NetlistError, PlacedCircuit
 from optinc_pdk.circuit.gdsfactory_netlists import placed_circuit
 from optinc_pdk.pdk import active_pdk, cell_drawing
-from optinc_pdk.signoff.drawn_circuit import read_drawn_circuit
+from optinc_pdk.signoff.extracted_chip import read_drawn_circuit
 
 PROCESS = load_process("soi220")
 SCHEMATIC = """

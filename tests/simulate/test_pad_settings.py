@@ -12,7 +12,7 @@ from drawn_link import PROCESS, draw, netlist
 from optinc_pdk.circuit import Circuit, NetlistError
 from optinc_pdk.circuit.gdsfactory_netlists import placed_circuit
 from optinc_pdk.errors import InputError
-from optinc_pdk.signoff.drawn_circuit import read_drawn_circuit
+from optinc_pdk.signoff.extracted_chip import read_drawn_circuit
 from optinc_pdk.signoff.lvs.label_binding import named_circuit
 from optinc_pdk.simulate.heater_drive import PadSetting, parse_settings
 from optinc_pdk.simulate.s_parameters.scattering import set_scattering

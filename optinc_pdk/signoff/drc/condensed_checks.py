@@ -6,18 +6,18 @@ the places that they may stand for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import klayout.db as kdb
 
 from optinc_pdk.cards.rules import AngleRule, BendRadiusRule, BooleanRule, GuideSpaceRule, PairRule, Rule
-from optinc_pdk.signoff.drc.coarse_spacing import guide_space_coarse
 from optinc_pdk.signoff.drc.condensed_layout import CheckDistances, CondensedLayout, condense
 from optinc_pdk.signoff.drc.design import Design
-from optinc_pdk.signoff.drc.shape_checks import MAX_PAIRS, flattened, line_edges
-from optinc_pdk.signoff.drc.violation_markers import merged_markers
+from optinc_pdk.signoff.drc.guide_spacing import guide_space_coarse
+from optinc_pdk.signoff.drc.shape_checks import MAX_PAIRS, flattened
+from optinc_pdk.signoff.drc.violations import merged_markers
 
 Check = Callable[[Design, Any], kdb.Region]
 # Kinds of local rules: they measure between edges near each other, or exempt shapes near a body.
@@ -35,12 +35,6 @@ LOCAL = (
     "guide_space",
     "bend_radius",
 )
-# Faster checks that report every violation of the rule, and may report more.
-STRICTER: Mapping[str, Check] = {
-    "width": line_edges,
-    "space": line_edges,
-    "guide_space": guide_space_coarse,
-}
 # Distances and cuts are rounded to the grid, and some checks measure slightly farther than the rule's value.
 MARGIN_UM = 0.1
 
@@ -112,14 +106,17 @@ class CondensedChecks:
 
 
 def _suspects(condensed: CondensedLayout, rule: Rule, check: Check) -> kdb.Region:
-    violations = flattened(STRICTER.get(rule.kind, check)(condensed.design, rule))
+    if isinstance(rule, GuideSpaceRule):
+        violations = flattened(guide_space_coarse(condensed.design, rule))
+    else:
+        violations = flattened(check(condensed.design, rule))
     if violations.count() > MAX_PAIRS:
         # the check has ended early: the places of those that are missing are not known
         return kdb.Region(condensed.source.top.bbox())
     violations = _merged(condensed.counting(violations))
     if violations.is_empty():
         return kdb.Region()
-    if rule.kind in STRICTER:
+    if isinstance(rule, GuideSpaceRule):
         # a piece of the condensed layout may stand for thousands of places, so it is checked exactly before they are
         pieces, possible = condensed.pieces(violations)
         certain = kdb.Region() if possible.is_empty() else _merged(flattened(check(pieces, rule))).interacting(possible)

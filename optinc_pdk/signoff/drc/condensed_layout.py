@@ -20,8 +20,7 @@ from optinc_pdk.extract.box_pairs import OUTWARDS, close_pairs, touching_pairs
 from optinc_pdk.extract.cell_placements import transformation
 from optinc_pdk.extract.polygons import box_array
 from optinc_pdk.signoff.drc.design import Design
-from optinc_pdk.signoff.drc.layer_connectivity import STRIP
-from optinc_pdk.signoff.drc.placed_shapes import PlacedShapes, kinds, placed_shapes, shapes_of, without_crowds
+from optinc_pdk.signoff.drc.placed_shapes import STRIP, PlacedShapes, kinds, placed_shapes, shapes_of, without_crowds
 
 # Number of meetings that are compared at a time; it limits the memory.
 AT_ONCE = 200_000

@@ -17,7 +17,6 @@ from optinc_pdk.cards.rules import DensityRule
 from optinc_pdk.extract.cell_placements import CellPlacements
 from optinc_pdk.extract.polygons import contours, region_polygons
 from optinc_pdk.signoff.drc.design import Design
-from optinc_pdk.signoff.drc.layer_connectivity import disjoint_boxes, is_rectilinear, layer_pieces
 from optinc_pdk.signoff.drc.shape_checks import dies
 
 Lines = Ints | Floats
@@ -122,12 +121,6 @@ def _violations(design: Design, rule: DensityRule, raster: Raster) -> kdb.Region
     # relative to the window, because rounding may make the area of an empty one negative
     tolerance = ROUNDING * raster.window_area
     suspects = np.full(most.shape, rule.least > 0)
-    if is_rectilinear(design, rule.layers[0]):
-        # this counts overlaps twice
-        area = _covered(layer_pieces(design, rule.layers[0]).boxes, raster)
-        if rule.least > 0 or (area > most).any():
-            area = _covered(disjoint_boxes(design, rule.layers[0]), raster)
-        return raster.boxes((area < least - tolerance) | (area > most + tolerance))
     places = design.places((rule.layers[0],))
     if places is None:
         suspects[:] = True
@@ -166,36 +159,6 @@ def _bound(design: Design, layer: str, places: CellPlacements, raster: Raster) -
     for i, j, sign in ((x0, y0, 1), (x1, y1, 1), (x0, y1, -1), (x1, y0, -1)):
         np.add.at(spread, (i, j), sign * areas[kind])
     return np.asarray(bins + spread.cumsum(axis=0).cumsum(axis=1)[:-1, :-1])
-
-
-def _covered(boxes: Ints, raster: Raster) -> Floats:
-    return raster.differences(box_area(boxes, raster.x, raster.y).astype(np.float64))
-
-
-def box_area(boxes: Ints, x: Ints, y: Ints) -> Ints:
-    """Compute the exact area of boxes left of and below each pair of raster lines.
-
-    A box is a sum of four quarter planes at its corners. A quarter plane that starts at (a, b) has the area (x - a)(y -
-    b) left of and below the lines x > a and y > b. Partial sums that overflow wrap around and cancel, because the total
-    area fits into 64 bits.
-
-    Args:
-        boxes: (k, 4) left, bottom, right and top; areas where boxes overlap count several times.
-        x, y: (m,) and (n,) coordinates of the raster lines, ascending.
-
-    Returns:
-        (m, n) areas.
-    """
-    x, y, start = x - x[0], y - y[0], np.array([x[0], y[0]])
-    low = np.clip(boxes[:, :2] - start, 0, [x[-1], y[-1]])
-    high = np.clip(boxes[:, 2:] - start, 0, [x[-1], y[-1]])
-    count, left, bottom, both = np.zeros((4, len(x), len(y)), dtype=np.int64)
-    for a, b, sign in ((low, low, 1), (high, high, 1), (low, high, -1), (high, low, -1)):
-        at = np.searchsorted(x, a[:, 0]), np.searchsorted(y, b[:, 1])
-        for sums, value in ((count, 1), (left, a[:, 0]), (bottom, b[:, 1]), (both, a[:, 0] * b[:, 1])):
-            np.add.at(sums, at, sign * value)
-    count, left, bottom, both = (sums.cumsum(axis=0).cumsum(axis=1) for sums in (count, left, bottom, both))
-    return np.asarray(np.outer(x, y) * count - y * left - x[:, np.newaxis] * bottom + both)
 
 
 def coverage(polygons: Iterable[kdb.Polygon], x: Lines, y: Lines) -> Floats:

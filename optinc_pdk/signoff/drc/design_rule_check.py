@@ -18,12 +18,11 @@ from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import EdgeRule, GridRule, OutlineRule, Rule
 from optinc_pdk.extract.layout_reader import check_layers, check_unit, refusing_geometry
-from optinc_pdk.signoff.drc import density, facets, guide_spacing, photonic_checks, shape_checks
+from optinc_pdk.signoff.drc import density, guide_spacing, photonic_checks, shape_checks
 from optinc_pdk.signoff.drc.condensed_checks import CondensedChecks, prepare_condensed
 from optinc_pdk.signoff.drc.design import Design, read_design
-from optinc_pdk.signoff.drc.device_marks import with_valid_marks
-from optinc_pdk.signoff.drc.violation_grouping import Hierarchy, ViolationGroup, group_violations
-from optinc_pdk.signoff.drc.violation_markers import merged_markers
+from optinc_pdk.signoff.drc.guide_spacing import with_valid_marks
+from optinc_pdk.signoff.drc.violations import Hierarchy, ViolationGroup, group_violations, merged_markers
 from optinc_pdk.validation import validate_api
 
 __all__ = ["CHECKS", "ELECTRICAL_KINDS", "DrcResult", "RuleResult", "check_chip", "run_drc"]
@@ -44,7 +43,7 @@ CHECKS: Mapping[str, Callable[[Design, Any], kdb.Region]] = {
     "outline": shape_checks.outline,
     "die_size": shape_checks.die_size,
     "edge": shape_checks.edge,
-    "facet": facets.facet,
+    "facet": photonic_checks.facet,
     "density": density.density,
     "grid": shape_checks.grid,
     "known_layers": shape_checks.file,

@@ -6,14 +6,16 @@ each kind of rule. The checks are implemented there a second time; all numbers c
 
 from __future__ import annotations
 
+import string
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from optinc_pdk.cards.rules import Rule
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS
-from optinc_pdk.signoff.drc.klayout_macro import macro_file, ruby_literal
 from optinc_pdk.signoff.drc.marker_database import description
 
+_PLAIN = set(string.ascii_letters + string.digits + string.punctuation + " ") - set('"#\\')
 # Ruby files in the order in which they are joined.
 _PARTS = ("design", "checks", "density", "photonic_checks", "run")
 _HEAD = """\
@@ -23,6 +25,38 @@ _HEAD = """\
 # and opens the browser of markers.
 # In a shell: QT_QPA_PLATFORM=offscreen klayout -b -r optinc.lydrc -rd input=a.gds -rd report=a.lyrdb
 """
+
+
+def macro_file(fields: Mapping[str, str], text: str) -> bytes:
+    """Return a macro that has an entry in a menu.
+
+    Args:
+        fields: Properties of the macro, such as ``description``, which is the text of the entry, and ``menu-path``.
+        text: The script.
+
+    Returns:
+        Content of the file; equal arguments give equal bytes.
+    """
+    macro = ElementTree.Element("klayout-macro")
+    constant = {"version": "", "autorun": "false", "autorun-early": "false", "show-in-menu": "true"}
+    for key, value in (constant | dict(fields) | {"text": text}).items():
+        ElementTree.SubElement(macro, key).text = value
+    ElementTree.indent(macro, " ")
+    return bytes(ElementTree.tostring(macro, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def ruby_literal(value: object) -> str:
+    """Return plain data as a Ruby literal: mappings, sequences, texts, numbers, booleans and None."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{ruby_literal(key)} => {ruby_literal(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(ruby_literal, value)) + "]"
+    if isinstance(value, str):
+        # escape #, because Ruby executes the content of #{}
+        return '"' + "".join(c if c in _PLAIN else f"\\u{{{ord(c):x}}}" for c in value) + '"'
+    if value is None:
+        return "nil"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 class DeckError(ValueError):

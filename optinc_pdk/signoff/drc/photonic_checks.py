@@ -7,8 +7,7 @@ rules.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import klayout.db as kdb
 import numpy as np
@@ -17,23 +16,18 @@ from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.cards.rules import (
     BendRadiusRule,
     ContactsRule,
+    FacetRule,
     FibrePitchRule,
     ForeignGuideRule,
     PadPitchRule,
     PadSizeRule,
 )
-from optinc_pdk.extract.box_pairs import OUTWARDS, close_pairs, touching_pairs
+from optinc_pdk.extract.box_pairs import OUTWARDS, close_pairs
 from optinc_pdk.extract.metal_nets import shrunk
 from optinc_pdk.extract.polygons import box_array
 from optinc_pdk.signoff.drc.design import Design
-from optinc_pdk.signoff.drc.layer_connectivity import layer_pieces, regions_for_squares
-from optinc_pdk.signoff.drc.repeated_regions import (
-    RepeatedRegion,
-    check_repeated,
-    repeated_box_groups,
-    repeated_regions,
-)
-from optinc_pdk.signoff.drc.shape_checks import MARKER_UM, MAX_PAIRS
+from optinc_pdk.signoff.drc.placed_shapes import check_repeated, repeated_regions
+from optinc_pdk.signoff.drc.shape_checks import MARKER_UM, MAX_PAIRS, dies, merged
 
 # Sides of a pad that form a larger angle are not opposite: sides of an octagon, or edges where rounding cuts a corner.
 OPPOSITE_DEG = 40.0
@@ -130,8 +124,8 @@ def contacts(design: Design, rule: ContactsRule) -> kdb.Region:
     heater, metal = rule.layers
     regions = repeated_regions(design, heater, 1, (metal,))
     violations = check_repeated(regions, lambda box: _without_two_contacts(design, heater, metal, box))
-    others = _not_between_two_nets(design, heater, metal)
-    return violations if others.is_empty() else violations + design.region(heater).interacting(others)
+    heaters, nets = merged(design, heater), merged(design, metal)
+    return violations + (heaters - heaters.interacting(nets.overlapping(heaters), 2, 2))
 
 
 def _without_two_contacts(design: Design, heater: str, metal: str, box: kdb.Box) -> kdb.Region:
@@ -139,17 +133,6 @@ def _without_two_contacts(design: Design, heater: str, metal: str, box: kdb.Box)
     heaters, wires = design.touching(heater, box), design.touching(metal, box)
     contacted = heaters.interacting(heaters & wires, 2, 2)
     return heaters - contacted.interacting(heaters - wires, 1, 1)
-
-
-def _not_between_two_nets(design: Design, heater: str, metal: str) -> kdb.Region:
-    """Pieces of heaters that do not touch exactly two nets, of those nets that overlap a heater."""
-    heaters, wires = layer_pieces(design, heater), layer_pieces(design, metal)
-    shape, net = heaters.nets(), wires.nets()
-    pairs = heaters.meeting(wires)
-    contacting = np.isin(net[pairs[:, 1]], net[pairs[heaters.sharing(wires, pairs), 1]])
-    touched = np.unique(np.stack([shape[pairs[contacting, 0]], net[pairs[contacting, 1]]], axis=1), axis=0)
-    counts = np.bincount(touched[:, 0], minlength=int(shape.max(initial=-1)) + 1)
-    return kdb.Region([heaters.shape(number) for number in np.flatnonzero(counts[shape] != 2).tolist()])
 
 
 def foreign_guide(design: Design, rule: ForeignGuideRule) -> kdb.Region:
@@ -187,44 +170,19 @@ def _foreign(design: Design, rule: ForeignGuideRule, hot: kdb.Region, silicon: k
     return hot.separation_check(foreign, value).polygons(1)
 
 
-@dataclass(frozen=True)
-class PadShapes:
-    """Pads in one part of the metal, and the positions of all equal parts.
+def pads(design: Design, layer: str, recognize_um: float) -> tuple[kdb.Region, kdb.Region]:
+    """Find the pads of a layer: metal that is wider than a limit in µm in both directions.
 
-    Attributes:
-        cores: Metal shrunk on every side by half of the width above which metal counts as a pad.
-        pads: The cores grown again by the same distance.
-        where: Box of the part, and displacements to all equal parts.
-    """
-
-    cores: kdb.Region
-    pads: kdb.Region
-    where: RepeatedRegion
-
-
-def pads(design: Design, layer: str, recognize_um: float) -> list[PadShapes]:
-    """Find the pads of a layer: metal that is wider than a limit in both directions.
-
-    Args:
-        design: Layout.
-        layer: Name of the metal layer.
-        recognize_um: Width in µm above which metal counts as a pad.
+    Returns:
+        The pads' cores, which are the metal shrunk on every side by half of the limit, and the cores grown again.
     """
     size = design.dbu(recognize_um) // 2
-    return design.derived(f"{layer}, pads wider than {recognize_um} um", lambda: list(_pads(design, layer, size)))
 
+    def make() -> tuple[kdb.Region, kdb.Region]:
+        cores = shrunk(merged(design, layer), size).merged()
+        return cores, cores.sized(size).merged()
 
-def _pads(design: Design, layer: str, size: int) -> Iterator[PadShapes]:
-    wide = regions_for_squares(design, layer, 2 * size)
-    parts = (
-        [(design.touching(layer, one.box), one) for one in repeated_regions(design, layer, 1)]
-        if wide is None
-        else repeated_box_groups(*wide)
-    )
-    for metal, where in parts:
-        cores = shrunk(metal, size).merged()
-        if not cores.is_empty():
-            yield PadShapes(cores, cores.sized(size).merged(), where)
+    return design.derived(f"{layer}, pads wider than {recognize_um} um", make)
 
 
 def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
@@ -232,22 +190,19 @@ def pad_size(design: Design, rule: PadSizeRule) -> kdb.Region:
 
     A pad is too small where opposite sides are closer than the rule's value, and if no square of this side lies in it.
     """
-    metal = rule.layers[0]
+    metal, label = rule.layers
     value = design.dbu(rule.value_um)
-    narrow = kdb.Region()
-    wide = [np.zeros((0, 4), dtype=np.int64)]
-    odd: list[kdb.Polygon] = []
-    for part in pads(design, metal, rule.recognize_um):
-        pairs = part.pads.width_check(value, False, kdb.Metrics.Euclidian, OPPOSITE_DEG)
-        cut = [pad for pad in part.pads.each() if not _contains_square(design, metal, pad, value)]
-        narrow += kdb.Region(list(part.where.copies(pairs.polygons(1) + kdb.Region(cut))))
-        # shrink by half a database unit less on each side, so that metal exactly as wide as a pad remains
-        whole = part.pads.sized(1 - value // 2).sized(value // 2 - 1).merged()
-        if all(pad.is_box() for pad in whole.each()):
-            wide.append(part.where.boxes(whole))
-        else:
-            odd += part.where.copies(whole)
-    return narrow + _labels_off_pads(design, rule, np.concatenate(wide), kdb.Region(odd))
+    _, shapes = pads(design, metal, rule.recognize_um)
+    narrow = shapes.width_check(value, False, kdb.Metrics.Euclidian, OPPOSITE_DEG).polygons(1)
+    other, boxes = shapes.rectangles().split_interacting(shapes - merged(design, metal))
+    narrow += kdb.Region([box for box in boxes.each() if min(box.bbox().width(), box.bbox().height()) < value])
+    other += shapes.non_rectangles()
+    narrow += kdb.Region([pad for pad in other.each() if not _contains_square(design, metal, pad, value)])
+    # shrink by half a database unit less on each side, so that metal exactly as wide as a pad remains
+    whole = shapes.sized(1 - value // 2).sized(value // 2 - 1)
+    # as boxes, because KLayout reports no text as outside an empty region
+    texts = kdb.Texts(design.shapes(label)).polygons(design.dbu(MARKER_UM)).merged().not_interacting(whole)
+    return narrow if texts.is_empty() else narrow + texts.interacting(design.region(metal))
 
 
 def _contains_square(design: Design, metal: str, pad: kdb.Polygon, side: int) -> bool:
@@ -284,30 +239,14 @@ def _leaves_room(shapes: kdb.Region, side: int) -> bool:
     return not (kdb.Region(extent) - outside.minkowski_sum(room)).is_empty()
 
 
-def _labels_off_pads(design: Design, rule: PadSizeRule, wide: Ints, odd: kdb.Region) -> kdb.Region:
-    """Texts on metal that are on no pad of full size; such pads are given as boxes (n, 4) and as other shapes."""
-    metal, label = rule.layers
-    # as boxes, because KLayout reports no text as outside an empty region
-    texts = [text.dup() for text in kdb.Texts(design.shapes(label)).polygons(design.dbu(MARKER_UM)).merged().each()]
-    on_pads = touching_pairs(box_array([text.bbox() for text in texts]), wide)[:, 0]
-    rectangular = np.array([text.is_box() for text in texts], dtype=np.bool_)
-    settled = set(on_pads[rectangular[on_pads]].tolist())
-    rest = kdb.Region([text for number, text in enumerate(texts) if number not in settled])
-    if rest.is_empty():
-        return rest
-    odd += kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in np.unique(wide, axis=0).tolist()])
-    rest = rest.not_interacting(odd)
-    return rest if rest.is_empty() else rest.interacting(design.region(metal))
-
-
 def pad_pitch(design: Design, rule: PadPitchRule) -> kdb.Region:
     """Find pairs of pads whose centres are too close.
 
     The centres are those of the pads' cores, because rounding moves them less than the centres of the pads.
     """
     size = design.dbu(rule.recognize_um) // 2
-    boxes = [part.where.boxes(part.cores) for part in pads(design, rule.layers[0], rule.recognize_um)]
-    return too_close(boxes, size, design.dbu(rule.value_um))
+    cores, _ = pads(design, rule.layers[0], rule.recognize_um)
+    return too_close([box_array([core.bbox() for core in cores.each()])], size, design.dbu(rule.value_um))
 
 
 def fibre_pitch(design: Design, rule: FibrePitchRule) -> kdb.Region:
@@ -341,3 +280,31 @@ def too_close(groups: Sequence[Ints], margin: int, least: int) -> kdb.Region:
     one, two = boxes[near[:, 0]], boxes[near[:, 1]]
     both = np.concatenate([np.minimum(one, two)[:, :2], np.maximum(one, two)[:, 2:]], axis=1) + margin * OUTWARDS
     return kdb.Region([kdb.Polygon(kdb.Box(*box)) for box in both.tolist()])
+
+
+def facet(design: Design, rule: FacetRule) -> kdb.Region:
+    """Find silicon in the keep-out of the dies' edges that is no tip at a facet, and tips too close to each other.
+
+    A piece of silicon in the keep-out is a tip if it comes from the inside, is straight, and ends within the rule's
+    range from the edge. Silicon nearer to the edge or outside all outlines is a violation itself.
+    """
+    core, outline = rule.layers
+    whole = kdb.Region(dies(design, outline)).merged()
+    inner = whole.sized(-design.dbu(rule.keepout_um)).merged()
+    facing = whole - whole.sized(-design.dbu(rule.most_um))
+    outside = kdb.Region(design.top.bbox(design.index(core))) - inner
+    if outside.is_empty():
+        return kdb.Region()
+    # look up only the shapes that reach out
+    found = kdb.RecursiveShapeIterator(design.layout, design.top, design.index(core), outside, False)
+    silicon = kdb.Region(found).merged()
+    pieces = (silicon - inner).merged()
+    violations = pieces - whole.sized(-design.dbu(rule.value_um))
+    # pieces that end exactly at the largest distance touch the area that they have to reach
+    violations += pieces.not_interacting(facing) + pieces.not_interacting(inner)
+    widest = design.dbu(rule.guide_width_um)
+    boxes = [(each, each.bbox()) for each in pieces.each()]
+    violations += kdb.Region([each for each, box in boxes if min(box.width(), box.height()) > widest])
+    # where pieces enter the keep-out, so that the distance of their ends from the edge has no effect
+    entries = (silicon & (inner - inner.sized(-1))).merged()
+    return violations + too_close([box_array([each.bbox() for each in entries.each()])], 0, design.dbu(rule.pitch_um))

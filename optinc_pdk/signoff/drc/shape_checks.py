@@ -69,22 +69,9 @@ def violating_edge_pairs(
 def line(design: Design, rule: LineRule) -> kdb.Region:
     """Find violations of a width, space or notch rule of one layer, see `facing_pairs`."""
     name = rule.layers[0]
-    return _line(design, rule, facing_pairs(design.region(name), rule.kind, [edges(design, name)]))
-
-
-def _line(design: Design, rule: LineRule, check: DistanceCheck) -> kdb.Region:
+    check = facing_pairs(design.region(name), rule.kind, [edges(design, name)])
     metric = (False, kdb.Metrics.Euclidian, rule.ignore_angle_deg)
     return _some(violating_edge_pairs(design, rule, lambda value: check(value, *metric))).polygons(1)
-
-
-def line_edges(design: Design, rule: LineRule) -> kdb.Region:
-    """Find violations of a width or space rule of one layer on separate edges, faster than `line`.
-
-    It also reports pairs of edges with a third one between them; then another pair between these edges violates the
-    rule.
-    """
-    contour = edges(design, rule.layers[0])
-    return _line(design, rule, bounded(rule.kind, [contour]))
 
 
 def facing_pairs(

@@ -25,8 +25,7 @@ from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.polygons import PolygonIndex, region_polygons
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, RuleResult
 from optinc_pdk.signoff.drc.shape_checks import narrow_places
-from optinc_pdk.signoff.electrical.wiring import Wiring
-from optinc_pdk.signoff.electrical.wiring_faults import wiring_faults
+from optinc_pdk.signoff.electrical.wiring import Wiring, wiring_faults
 from optinc_pdk.signoff.layout_faults import LayoutFault
 
 # More places of one net than this are one violation, in the box around them.

@@ -2,7 +2,6 @@
 
 from optinc_pdk.signoff.function.certificate import Certificate
 from optinc_pdk.signoff.function.check import check_board, check_function, check_scattering
-from optinc_pdk.signoff.function.files import write_function
 from optinc_pdk.signoff.function.inputs import FunctionInputs, function_inputs
 from optinc_pdk.signoff.function.optical_response import (
     ChipLight,
@@ -13,7 +12,7 @@ from optinc_pdk.signoff.function.optical_response import (
     server_errors,
     symbol_assignments,
 )
-from optinc_pdk.signoff.function.result import FunctionResult
+from optinc_pdk.signoff.function.result import FunctionResult, write_function
 from optinc_pdk.validation import validate_api
 
 __all__ = [

@@ -16,7 +16,7 @@ from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork
-from optinc_pdk.signoff.function.closed_form import NoCertificateError, certify_closed_form
+from optinc_pdk.signoff.function.certificate import NoCertificateError, certify_closed_form
 from optinc_pdk.signoff.function.inputs import FunctionInputs, plan_inputs
 from optinc_pdk.signoff.function.optical_response import (
     hop_losses_db,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.averaging import Averaging, error_counts
 from optinc_pdk.averaging.word_score import accuracy, output_margins
+from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.signoff.function.certificate import Certificate
 from optinc_pdk.signoff.function.inputs import Coverage, FunctionInputs
 
@@ -21,6 +24,7 @@ WORST_ROWS = 2**10
 """Inputs with the smallest margins that are kept of a larger table."""
 SAMPLED_ROWS = 2**13
 """Inputs at equal distances that are kept of a larger table besides."""
+SCHEMA = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,3 +254,30 @@ def _smallest(margins: Floats) -> Ints:
     least = margins.min(axis=1)
     order = np.argsort(least, kind="stable")[:WORST_ROWS]
     return np.sort(order)
+
+
+def write_function(result: FunctionResult, path: str | Path) -> None:
+    """Write inputs, words, outputs and margins of a function check as ``.function.npz``, atomically.
+
+    ``inputs`` is the number of inputs that were tried, ``exact`` how many of them are exact, ``coverage`` which ones
+    they are, and ``rows`` the numbers of those in the table. Equal results give equal bytes.
+    """
+    stream = io.BytesIO()
+    np.savez_compressed(
+        stream,
+        schema=np.array(SCHEMA),
+        symbols=result.symbols,
+        ideal=result.ideal,
+        words=result.words,
+        # rounded, because the last bits of a sparse solution vary
+        outputs=np.round(result.outputs, 6).astype(np.float32),
+        margins=np.round(result.margins, 6).astype(np.float32),
+        error_values=np.array(list(result.errors), dtype=np.int64),
+        error_counts=np.array(list(result.errors.values()), dtype=np.int64),
+        inputs=np.array(result.inputs),
+        exact=np.array(result.exact),
+        coverage=np.array(result.coverage),
+        rows=result.rows,
+        symbol_margins=np.round(result.symbol_margins, 6).astype(np.float32),
+    )
+    write_atomic(Path(path), stream.getvalue())

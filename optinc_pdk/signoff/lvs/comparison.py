@@ -20,9 +20,9 @@ from optinc_pdk.gc_control import gc_paused
 from optinc_pdk.io.json_files import json_text
 from optinc_pdk.io.writing import saved_bytes, write_atomic
 from optinc_pdk.signoff.layout_faults import LayoutFault
-from optinc_pdk.signoff.lvs import coupler_settings, differences, guide_lengths, padless_nets, path_lengths
+from optinc_pdk.signoff.lvs import differences, lengths
 from optinc_pdk.signoff.lvs.differences import Difference
-from optinc_pdk.signoff.lvs.guide_lengths import ComparedLengths
+from optinc_pdk.signoff.lvs.lengths import ComparedLengths
 from optinc_pdk.validation import validate_api
 
 __all__ = ["Difference", "LvsResult", "compare", "write_lvs", "write_lvs_lyrdb"]
@@ -99,7 +99,7 @@ def compare(
         NetlistError: The reference's cells contain each other.
         CardError: A golden device cannot be used.
     """
-    symmetries = {**device_symmetries(process), **coupler_settings.coupler_symmetries(process)}
+    symmetries = {**device_symmetries(process), **lengths.coupler_symmetries(process)}
     pair = differences.match_circuits(flatten(reference), extraction.circuit, process, symmetries)
     found = [*further, *differences.extraction_faults(pair, extraction.faults)]
     for check in (
@@ -107,18 +107,18 @@ def compare(
         differences.wires,
         differences.heaters,
         differences.pins,
-        padless_nets.nets_without_pad,
+        differences.nets_without_pad,
         differences.devices,
         differences.nets,
         differences.parameters,
-        coupler_settings.couplers,
+        lengths.couplers,
     ):
         found += check(pair)
     # the arms of a drawn interferometer may differ on purpose; its netlist states their lengths
-    of_guides = guide_lengths.guide_lengths if pair.ref.circuit.net_length_um.size else path_lengths.arms
-    checks = [of_guides(pair), path_lengths.trees(pair)]
+    of_guides = lengths.guide_lengths if pair.ref.circuit.net_length_um.size else lengths.arms
+    checks = [of_guides(pair), lengths.trees(pair)]
     found += [difference for check in checks for difference in check.differences]
-    lengths = [*(check.compared for check in checks), coupler_settings.coupler_lengths(pair)]
+    compared = [*(check.compared for check in checks), lengths.coupler_lengths(pair)]
     return LvsResult(
         match=not found,
         devices=int(np.sum(pair.map.device != UNCONNECTED)),
@@ -128,9 +128,9 @@ def compare(
         device_map=pair.map.device,
         port_map=pair.map.port,
         unstated=tuple(sorted(pair.unstated)),
-        unstated_settings=coupler_settings.unstated_settings(pair),
-        unstated_lengths=guide_lengths.unstated_lengths(pair),
-        lengths=tuple(filter(None, lengths)),
+        unstated_settings=lengths.unstated_settings(pair),
+        unstated_lengths=lengths.unstated_lengths(pair),
+        lengths=tuple(filter(None, compared)),
     )
 
 

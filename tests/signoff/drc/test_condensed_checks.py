@@ -13,7 +13,7 @@ from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.condensed_checks import prepare_condensed
 from optinc_pdk.signoff.drc.design import read_design
 from optinc_pdk.signoff.drc.design_rule_check import CHECKS, DrcResult, RuleResult, _violations, run_drc
-from optinc_pdk.signoff.drc.violation_markers import merged_markers
+from optinc_pdk.signoff.drc.violations import merged_markers
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers

@@ -9,7 +9,6 @@ import pytest
 from optinc_pdk.cards import load_process
 from optinc_pdk.cards.rules import LineRule
 from optinc_pdk.signoff.drc import (
-    coarse_spacing,
     condensed_layout,
     design_rule_check,
     guide_spacing,
@@ -140,7 +139,7 @@ def test_a_check_ends_at_a_fraction_of_the_distance_that_has_many_violations(
 def test_a_narrow_gap_among_many_exempt_ones_is_found(
     gap: int, violations: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (coarse_spacing, guide_spacing, shape_checks):
+    for module in (guide_spacing, shape_checks):
         monkeypatch.setattr(module, "MAX_PAIRS", 1000)
     # two arms of a body are 1.2 µm apart, which the check of a quarter of the rule's value finds
     body, arms = kdb.Box(-2000, 0, 0, 2100), [kdb.Box(0, y, 24_000, y + 450) for y in (0, 1650)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.cards.rules import DensityRule, LineRule
-from optinc_pdk.signoff.drc.density import Raster, box_area, coverage
+from optinc_pdk.signoff.drc.density import Raster, coverage
 from optinc_pdk.signoff.drc.design_rule_check import RuleResult, run_drc
 
 LAYERS = {"metal": (41, 0), "outline": (99, 0)}
@@ -157,21 +157,6 @@ def test_empty_windows_beside_slanted_shapes_are_no_violations(tmp_path: Path) -
         turned = kdb.CplxTrans(1, 7.3 + number, False, 300_000 + 11_111 * number, 700_000 + 7_001 * number)
         chip.top.insert(kdb.CellInstArray(cell.cell_index(), turned))
     assert chip.check(tmp_path, density(500, 250, 0, 1)).violations == 0
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_areas_of_boxes_equal_the_coverage_of_polygons(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    corner, size = random.integers(-300, 900, (200, 2)), random.integers(0, 700, (200, 2))
-    boxes = np.concatenate([corner, corner + size], axis=1)
-    # far from the origin products do not fit 64 bits
-    x, y = (np.unique(random.integers(0, 1000, 12)) for _ in range(2))
-    far = 2_000_000_000
-    total = box_area(boxes + far, x + far, y + far)
-    bins = np.diff(np.diff(total, axis=0), axis=1)
-    polygons = [kdb.Polygon(kdb.Box(*box)) for box in boxes.tolist()]
-    expected = coverage([polygon for polygon in polygons if polygon.area()], x, y)
-    np.testing.assert_allclose(bins, expected, rtol=1e-12, atol=1e-6)
 
 
 def test_boxes_that_overlap_count_once(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from rule_cases import apart_nm, cases_of, sheets, subjects
 
 from optinc_pdk.cards import load_process, process_names
 from optinc_pdk.cards.rules import LineRule
-from optinc_pdk.signoff.drc import violation_markers
+from optinc_pdk.signoff.drc import violations
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, run_drc
 from optinc_pdk.signoff.drc.klayout_deck import DeckError, deck_script
 
@@ -35,7 +35,7 @@ end
 @pytest.fixture(autouse=True)
 def merged_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Merge markers that overlap often as well; they are one box otherwise, which the script does not draw."""
-    monkeypatch.setattr(violation_markers, "MAX_TOUCHING", 10**9)
+    monkeypatch.setattr(violations, "MAX_TOUCHING", 10**9)
 
 
 # KLayout 0.28 reports some slanted edges only if they are 2 nm closer than the limit: 9,998.6 nm is reported at a limit

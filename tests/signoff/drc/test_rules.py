@@ -42,6 +42,12 @@ def test_every_kind_of_rule_has_cases() -> None:
     assert {subject.rule.kind for subject in RULES} == {*CHECKS, *ELECTRICAL_KINDS} == SCENES.keys()
 
 
+@pytest.mark.parametrize("subject", [one for one in RULES if one.processes[0] == "soi220"], ids=lambda one: one.rule.id)
+def test_limits_of_the_default_process_are_exact(subject: Subject, tmp_path: Path) -> None:
+    for sheet in drawn(subject, plain=True):
+        assert wrong(sheet, count_violations(sheet, subject.rule, subject.process, tmp_path)) == []
+
+
 @pytest.mark.full(every=27)
 @pytest.mark.parametrize("subject", RULES, ids=IDS)
 def test_every_case_has_the_expected_number_of_violations(subject: Subject, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from optinc_pdk.report.build_numbers import function_numbers
 from optinc_pdk.report.findings import function_basis
 from optinc_pdk.report.schema import FunctionNumbers
 from optinc_pdk.signoff.function import FunctionResult, check_scattering, inputs
-from optinc_pdk.signoff.function.closed_form import (
+from optinc_pdk.signoff.function.certificate import (
     NoCertificateError,
     amplitude_scales,
     certify_closed_form,

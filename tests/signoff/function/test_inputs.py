@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.signoff.function.corners import corner_steps
 from optinc_pdk.signoff.function.inputs import (
     BATCH,
     STUDY_INPUTS,
     FunctionInputs,
     InputPlan,
+    corner_steps,
     function_inputs,
     plan_inputs,
 )

@@ -9,7 +9,7 @@ import pytest
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit.gdsfactory_netlists import placed_circuit
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.drawn_circuit import read_drawn_circuit
+from optinc_pdk.signoff.extracted_chip import read_drawn_circuit
 
 PROCESS = load_process()
 

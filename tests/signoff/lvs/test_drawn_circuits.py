@@ -15,11 +15,10 @@ from optinc_pdk import active_pdk
 from optinc_pdk.circuit.gdsfactory_netlists import placed_circuit
 from optinc_pdk.extract import extract
 from optinc_pdk.extract.golden_devices import bounding_box, read_golden
-from optinc_pdk.signoff.drawn_circuit import read_drawn_circuit
+from optinc_pdk.signoff.extracted_chip import read_drawn_circuit
 from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
 from optinc_pdk.signoff.lvs.klayout_comparer import compare_with_klayout
-from optinc_pdk.signoff.lvs.label_binding import bind_labels, extract_for, named_circuit
-from optinc_pdk.signoff.lvs.placed_instances import placed_positions
+from optinc_pdk.signoff.lvs.label_binding import bind_labels, extract_for, named_circuit, placed_positions
 
 VARIANTS = [variant.name for variant in read_golden(PROCESS)]
 

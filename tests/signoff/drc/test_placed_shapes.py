@@ -5,12 +5,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.signoff.drc.design import Design
-from optinc_pdk.signoff.drc.repeated_regions import (
-    check_repeated,
-    merge_close_boxes,
-    repeated_box_groups,
-    repeated_regions,
-)
+from optinc_pdk.signoff.drc.placed_shapes import check_repeated, merge_close_boxes, repeated_regions
 
 LAYERS = {"heater": (1, 0), "metal": (2, 0)}
 
@@ -58,14 +53,3 @@ def test_merged_boxes_are_apart_and_contain_all_boxes(gap: int) -> None:
     assert (inside.sum(axis=1) == 1).all()
     apart = np.maximum(merged[:, None, :2], merged[:, :2]) - np.minimum(merged[:, None, 2:], merged[:, 2:])
     assert (apart.max(axis=2)[~np.eye(len(merged), dtype=bool)] >= gap).all()
-
-
-def test_groups_of_boxes_are_equal_when_their_boxes_are() -> None:
-    one = np.array([[0, 0, 5, 5], [5, 0, 9, 2]])
-    boxes = np.concatenate([one, one + 100, one[:1] + 300, (one + 200)[::-1]])
-    groups = repeated_box_groups(boxes, np.array([0, 0, 4, 4, 7, 2, 2]))
-    assert [(shapes.merged().area(), where.moves.tolist()) for shapes, where in groups] == [
-        (33, [[0, 0], [200, 200], [100, 100]]),
-        (25, [[0, 0]]),
-    ]
-    assert repeated_box_groups(np.zeros((0, 4), dtype=np.int64), np.zeros(0, dtype=np.int64)) == []

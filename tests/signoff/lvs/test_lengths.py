@@ -16,7 +16,7 @@ from optinc_pdk import active_pdk
 from optinc_pdk.circuit.gdsfactory_netlists import placed_circuit
 from optinc_pdk.extract import extract
 from optinc_pdk.report.sign_off_results import length_lines
-from optinc_pdk.signoff.drawn_circuit import read_drawn_circuit
+from optinc_pdk.signoff.extracted_chip import read_drawn_circuit
 from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
 from optinc_pdk.signoff.lvs.label_binding import extract_for
 
