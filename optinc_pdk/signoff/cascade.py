@@ -83,7 +83,6 @@ def link_extracted(first: ExtractedChip, second: ExtractedChip, process: Process
     Args:
         first: Chip of level 1.
         second: Chip of level 2.
-        process: Process of both.
         loss_db: Loss of the fibre between the levels in dB.
     """
     ones = np.full((1, len(first.board.inputs), len(first.board.inputs[0])), TOP_LEVEL)

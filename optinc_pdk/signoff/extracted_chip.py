@@ -65,10 +65,8 @@ def read_extracted_chip(gds: str | Path, netlist: str | Path, bias: str | Path, 
     Of the netlist, only the board and the names of labels are used.
 
     Args:
-        gds: Layout file.
         netlist: Netlist file of the whole chip.
         bias: Bias file of the same circuit.
-        process: Process of all three files.
 
     Raises:
         InputError: A file cannot be used, the netlist has no board, or the bias is of another process or circuit, or
@@ -124,9 +122,7 @@ def read_extracted_layout(gds: str | Path, bias: Bias, process: Process) -> Extr
     """Extract the circuit of a layout, its ground rise and its faults; the layout is read once.
 
     Args:
-        gds: Layout file.
         bias: Bias of the circuit; channels that do not belong to the layout are faults.
-        process: Process of both.
 
     Raises:
         GdsError: The layout cannot be used.
@@ -184,9 +180,7 @@ def read_drawn_circuit(gds_path: str | Path, netlist: Circuit | PlacedCircuit | 
     """Extract a layout that is drawn by hand, compare it with its netlist, and name its fibre couplers.
 
     Args:
-        gds_path: Layout file.
         netlist: Circuit of its netlist; None if there is none.
-        process: Process of both.
 
     Raises:
         InputError: A file cannot be used, or the netlist is of another chip or process.

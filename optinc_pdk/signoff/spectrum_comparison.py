@@ -115,7 +115,6 @@ def compare_spectra(
         netlist: Flat circuit of the netlist, with the labels of the layout.
         layout: Extracted circuit.
         wavelengths_nm: (W,) wavelengths whose range is simulated, in steps that resolve the fringes of the circuit.
-        process: Process of both.
         tolerance: Largest accepted deviation, a share of the power and a phase in rad. If None, it is ``TOLERANCE``, or
             more where guides that differ by the tolerance of LVS cause more: a ring multiplies what rounding does.
 
@@ -193,9 +192,7 @@ def comparison_wavelengths(circuit: Circuit, asked_nm: Floats, process: Process)
     more than a bounded effort allows.
 
     Args:
-        circuit: Extracted circuit.
         asked_nm: (W,) wavelengths, ascending.
-        process: Process of the circuit.
 
     Returns:
         (W,) wavelengths, and the number that resolves the fringes, which is larger if the effort bounds W.

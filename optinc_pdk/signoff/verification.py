@@ -104,11 +104,9 @@ def verify(
     """Run every check that applies to a layout.
 
     Args:
-        gds_path: Layout file.
         netlist: Circuit of its netlist; None if there is none.
         settings: Voltages or phases by pad label, for the simulation.
         wavelengths_nm: (W,) wavelengths of the simulation.
-        process: Process of the layout.
         on_stage: Called with the name of every stage when it begins.
         on_wavelength: Called with the numbers of finished and of all wavelengths.
         tolerance: Largest accepted deviation of the layout's power and phase from the netlist's; see

@@ -71,7 +71,6 @@ class CondensedChecks:
 
         Args:
             design: Whole layout.
-            rule: Rule to check.
             check: Function that checks the rule on a layout.
 
         Returns:
@@ -131,10 +130,6 @@ def _merged(violations: kdb.Region) -> kdb.Region:
 
 def prepare_condensed(design: Design, rules: Sequence[Rule]) -> CondensedChecks | None:
     """Condense a layout for those of some rules that are local.
-
-    Args:
-        design: Layout.
-        rules: Rules of the process.
 
     Returns:
         The condensed layouts; None if no rule of guide space is among the rules, as it defines the guides' layer.

@@ -75,11 +75,7 @@ class CondensedLayout:
     around: int
 
     def counting(self, violations: kdb.Region) -> kdb.Region:
-        """Leave out violations outside the windows and away from the rest: shapes are cut off there.
-
-        Args:
-            violations: Violations in the condensed layout.
-        """
+        """Leave out violations outside the windows and away from the rest: shapes are cut off there."""
         polygons = list(violations.each())
         boxes = box_array([polygon.bbox() for polygon in polygons])
         counted = np.zeros(len(boxes), dtype=np.bool_)
@@ -90,9 +86,6 @@ class CondensedLayout:
 
     def suspects(self, violations: kdb.Region) -> kdb.Region:
         """Find the boxes of the whole layout that may have violations.
-
-        Args:
-            violations: Violations in the condensed layout.
 
         Returns:
             Merged boxes in coordinates of the whole layout.
@@ -105,9 +98,6 @@ class CondensedLayout:
 
     def pieces(self, violations: kdb.Region) -> tuple[Design, kdb.Region]:
         """Copy the part of the condensed layout around some violations, without the rest.
-
-        Args:
-            violations: Violations in the condensed layout.
 
         Returns:
             The part, flat and with whole shapes; and those of the violations that are not in the rest.
@@ -168,7 +158,6 @@ def condense(design: Design, layers: Sequence[str], guide: str, reach: CheckDist
     result proves a clean layout, and violations prove nothing.
 
     Args:
-        design: Layout.
         layers: Names of the layers that the checks use.
         guide: Layer with the bodies; there are no bodies if it is not among the layers.
         reach: Distances within which the checks compare shapes.

@@ -62,9 +62,6 @@ class Design:
     def places(self, layers: tuple[str, ...]) -> CellPlacements | None:
         """Return the placements of all cells that have shapes on some layers.
 
-        Args:
-            layers: Names of the layers.
-
         Returns:
             The placements; None if a cell is magnified or rotated by another angle than a multiple of 90°.
         """
@@ -118,7 +115,6 @@ class Design:
         These are couplers, gratings and other shapes wider than twice the distance, but no guides.
 
         Args:
-            layer: Name of the layer.
             body_um: The distance in µm.
         """
         size = self.dbu(body_um)

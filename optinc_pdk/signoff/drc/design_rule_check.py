@@ -198,7 +198,6 @@ def check_chip(
 
     Args:
         gds_path: GDS2 or OASIS file with one top cell.
-        process: Process of the layout.
         threads: Number of threads for hierarchical operations.
         parts: Whether a layout that is not empty and has no outline of a die is a part of a chip: rules about whole
             dies are not run.

@@ -197,8 +197,6 @@ def uncoupled(design: Design, rule: GuideSpaceRule, guides: kdb.Region, margin: 
     outside the exempt region: an edge made by the cut faces only edges within the rule's value, which are inside it.
 
     Args:
-        design: Layout.
-        rule: Rule of guide space.
         guides: The guides.
         margin: Distance that is kept to the border of the exempt region besides the rule's value, in database units.
     """
@@ -215,10 +213,6 @@ def with_valid_marks(design: Design, rules: Sequence[Rule]) -> tuple[Design, lis
 
     A mark is valid if it is the bounding box of a device and covers exactly the silicon of this device, in any of the
     eight orientations. It is also valid over two guides if the rule states their width, and nothing else touches it.
-
-    Args:
-        design: Layout.
-        rules: Rules to check.
 
     Returns:
         The layout and the rules. If some marks are not valid, the layout has one more layer with the valid ones, and
@@ -252,7 +246,6 @@ def device_boxes(design: Design, rule: GuideSpaceRule) -> kdb.Region:
     """Return the bounding boxes of a rule's devices, in any orientation, where a box contains exactly their silicon.
 
     Args:
-        design: Layout.
         rule: Rule of guide space, with the silicon of the devices.
     """
     core, boxes = rule.layers[0], kdb.Region()
@@ -282,7 +275,6 @@ def valid_marks(design: Design, rule: GuideSpaceRule, marker: str) -> kdb.Region
     """Return the marks of a layer that lie exactly over one of the rule's devices, or over two guides.
 
     Args:
-        design: Layout.
         rule: Rule of guide space, with the silicon of the devices.
         marker: Name of the layer.
     """

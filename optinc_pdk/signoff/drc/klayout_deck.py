@@ -68,7 +68,6 @@ def deck_script(process: str, rules: Sequence[Rule], layers: Mapping[str, tuple[
 
     Args:
         process: Name of the process.
-        rules: Rules of the process.
         layers: GDS layer and datatype by layer name.
 
     Returns:

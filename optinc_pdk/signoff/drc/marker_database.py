@@ -28,8 +28,6 @@ def write_lyrdb(
     to one of its placements.
 
     Args:
-        result: Results of the geometric rules.
-        path: File to write.
         electrical: Results of the electrical rules; rules without one are marked as not run.
         faults: Electrical faults; a fault without a place has a text and no marker.
 

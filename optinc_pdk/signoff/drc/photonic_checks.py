@@ -209,7 +209,6 @@ def _contains_square(design: Design, metal: str, pad: kdb.Polygon, side: int) ->
     """Whether a square lies within a pad, parallel to the axes or to a side of the pad of at least half its length.
 
     Args:
-        design: Layout.
         metal: Layer of the pad.
         pad: The pad. Shrinking and growing metal fills cut corners, so that the metal as drawn is measured.
         side: Side of the square in database units.

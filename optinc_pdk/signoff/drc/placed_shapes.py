@@ -102,7 +102,6 @@ def without_crowds(design: Design, layers: Sequence[str], parts: PlacedShapes, d
     """Turn crowds of items into loose shapes.
 
     Args:
-        design: Layout.
         layers: Names of the layers of the items.
         parts: The items.
         distance: Side of the squares in which more than `MAX_CROWD` items are a crowd, in database units.
@@ -159,7 +158,6 @@ def shapes_of(design: Design, number: int, code: int, indexes: Sequence[int]) ->
     """Return the shapes of a cell on some layers, in a given orientation.
 
     Args:
-        design: Layout.
         number: Index of the cell.
         code: Orientation of the cell.
         indexes: Indices of the layers.
@@ -211,7 +209,6 @@ def repeated_regions(
     """Split a layer into separate parts, and group the parts that are equal.
 
     Args:
-        design: Layout.
         layer: Layer to split; each of its shapes is completely in one part.
         gap: Two parts are at least this far apart along one axis, in database units; at least 1.
         around: Further layers that must be equal in and around equal parts.
@@ -263,8 +260,6 @@ def surroundings(design: Design, layer: str, boxes: Ints, reach: int) -> list[ob
     """Return a key for each box; boxes with equal keys have equal shapes on a layer in and around them.
 
     Args:
-        design: Layout.
-        layer: Name of the layer.
         boxes: (n, 4) boxes.
         reach: Distance around the boxes that is compared, in database units.
 

@@ -50,7 +50,6 @@ def violating_edge_pairs(
     of its parts that are too close, and the ends of these parts are rounded to the grid.
 
     Args:
-        design: Layout.
         rule: Rule with a value and a tolerance.
         check: Function that returns the pairs of edges that are closer than a distance in database units.
     """
@@ -320,7 +319,6 @@ def file(design: Design, rule: FileRule) -> kdb.Region:
     """Check the file as a whole, by the kind of the rule.
 
     Args:
-        design: Layout.
         rule: A rule that asks for simple polygons, or for known layers.
 
     Returns:

@@ -181,10 +181,6 @@ class Wiring:
 def read_wiring(gds_path: str | Path, process: Process) -> Wiring:
     """Read the wiring of a layout file, from its polygons and labels only.
 
-    Args:
-        gds_path: Layout file.
-        process: Process of the layout.
-
     Raises:
         GdsError: The file cannot be used.
     """
@@ -197,7 +193,6 @@ def wiring_of(extraction: Extraction, process: Process) -> Wiring:
 
     Args:
         extraction: Result of the extraction.
-        process: Process of the layout.
 
     Raises:
         ValueError: The extraction has no metal, because it was not made from a layout.

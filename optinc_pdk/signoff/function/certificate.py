@@ -106,7 +106,6 @@ def certify(
 
     Args:
         network: Layers of the extracted chip on its board.
-        board: Connections outside the chip.
         bias: Full-scale amplitudes of the servers.
         onn: Network that the chip realises, with clipped hidden signals. It is exact.
         saturation: For each hidden layer, (units,) m > 0 of each comparator, whose pre-activation never lies in
@@ -159,7 +158,6 @@ def input_matrix(task: Averaging, top: Floats) -> Floats:
     """Return the (K, servers · M) matrix from amplitudes at the input fibres to the network's inputs.
 
     Args:
-        task: Averaging task.
         top: (servers · M,) amplitude of each source for its largest symbol.
     """
     weights = 4.0 ** np.arange(task.group_symbols - 1, -1, -1) / task.servers
@@ -357,7 +355,6 @@ def certify_closed_form(s: Scattering, board: Board, bias: Bias, onn: AveragingN
 
     Args:
         s: S-parameters of the whole chip at one wavelength.
-        board: Connections outside the chip.
         bias: Settings of neurons and receivers.
         onn: Network that the chip computes.
 
@@ -399,9 +396,6 @@ def amplitude_scales(onn: AveragingNetwork) -> list[Floats]:
 
     The peaks of a closed form may be larger than what words produce. Then a signal's maximum is below 1, and it is 0
     for a comparator of a carry that never occurs; programming leaves such a unit dark.
-
-    Args:
-        onn: Network.
 
     Returns:
         For each hidden layer, (units,) maxima over the enumerated lattice; 1 if the lattice is too large.

@@ -53,11 +53,7 @@ def check_function(
     servers: a random one, and the one that the imbalance of the preprocessing unit affects most.
 
     Args:
-        circuit: Extracted circuit.
-        board: Connections outside the chip.
         bias: DAC codes, and settings of neurons and receivers.
-        task: Average that the chip computes.
-        process: Process of the circuit.
         ground: Ground rise that results from the heaters' currents; None for no ground rise.
         onn: Network that the chip realises, for the certificate; None for none.
         on_progress: Called with the number of inputs that were tried, and their total.
@@ -99,9 +95,7 @@ def check_scattering(
 
     Args:
         s: S-parameters of the whole chip at one wavelength.
-        board: Connections outside the chip.
         bias: Settings of neurons and receivers; DAC codes are not used.
-        task: Average that the chip computes.
         onn: Network that the chip realises, for the certificate; None for none.
         inputs: Inputs to try; by default those of a complete check.
         on_progress: Called with the number of inputs that were tried, and their total.

@@ -142,7 +142,6 @@ def plan_inputs(task: Averaging, certified: bool = False) -> InputPlan:
     cases.
 
     Args:
-        task: Average that the chip computes.
         certified: Whether a certificate holds for all words.
     """
     none = np.zeros((0, task.groups), dtype=np.int64)
@@ -158,9 +157,6 @@ def function_inputs(task: Averaging) -> FunctionInputs:
 
     They are those of the function check, but for a lattice above `STUDY_POINTS` points they are `STUDY_INPUTS` random
     words and at most as many corner cases.
-
-    Args:
-        task: Average that the chip computes.
     """
     plan = plan_inputs(task)
     if plan.total > STUDY_POINTS:
@@ -190,9 +186,6 @@ def _combinations(task: Averaging, start: int, stop: int) -> Ints | Floats:
 @lru_cache(maxsize=2)
 def corner_steps(task: Averaging) -> Ints:
     """Return the corner cases of a task's lattice.
-
-    Args:
-        task: Averaging task.
 
     Returns:
         (P, K) distinct lattice points in integer steps of 1/`input_resolution`, in lexicographic order; read-only.

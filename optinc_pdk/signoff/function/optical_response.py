@@ -23,7 +23,6 @@ def symbol_assignments(inputs: FunctionInputs, s: Scattering, board: Board, bias
     Args:
         inputs: I inputs of the function check.
         s: S-parameters of the chip.
-        board: Connections outside the chip.
         bias: Settings of neurons and receivers.
 
     Returns:
@@ -47,7 +46,6 @@ def server_errors(s: Scattering, board: Board, bias: Bias, task: Averaging | Non
 
     Args:
         s: S-parameters of the chip.
-        board: Connections outside the chip.
         bias: Settings of neurons and inputs.
         task: Average that the chip computes, with the groups of symbols; None for groups of one symbol.
 
@@ -98,7 +96,6 @@ def chip_light(s: Scattering, board: Board, group_symbols: int = 1) -> ChipLight
 
     Args:
         s: S-parameters of the chip at one wavelength.
-        board: Connections outside the chip.
         group_symbols: Number of consecutive symbols of a server that form one input of the first layer.
     """
     return ChipLight(path_loss_db(s, board), hop_losses_db(s, board, group_symbols), oscillator_powers(s, board))
@@ -112,7 +109,6 @@ def path_loss_db(s: Scattering, board: Board) -> float:
 
     Args:
         s: S-parameters of the chip at one wavelength.
-        board: Connections outside the chip.
     """
     detectors = [label for n in board.neurons for names in (n.plus, n.minus) for label in label_tuple(names)]
     detectors += [label for row in board.outputs for label in row]
@@ -133,7 +129,6 @@ def oscillator_powers(s: Scattering, board: Board) -> tuple[Floats, ...]:
 
     Args:
         s: S-parameters of the chip at one wavelength.
-        board: Connections outside the chip.
 
     Returns:
         For each hidden layer, (mixers,) powers relative to that of a field of amplitude 1.
@@ -158,7 +153,6 @@ def hop_losses_db(s: Scattering, board: Board, group_symbols: int = 1) -> tuple[
 
     Args:
         s: S-parameters of the chip at one wavelength.
-        board: Connections outside the chip.
         group_symbols: Number of consecutive symbols of a server that form one input of the first layer.
 
     Returns:

@@ -152,9 +152,7 @@ def write_lvs_lyrdb(
 
     Args:
         result: Result of the comparison; None without a netlist.
-        gds_path: Layout file.
         top_cell: Name of its top cell.
-        path: File to write.
         faults: Faults of the layout besides the differences.
 
     Raises:

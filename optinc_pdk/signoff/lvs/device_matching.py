@@ -278,10 +278,6 @@ class Walk:
 def match(reference: IndexedCircuit, extracted: IndexedCircuit) -> Matching:
     """Map a flat reference circuit to a flat extracted circuit.
 
-    Args:
-        reference: Reference circuit.
-        extracted: Extracted circuit.
-
     Returns:
         The map; devices and ports that would contradict it are not mapped.
     """

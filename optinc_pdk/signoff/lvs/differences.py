@@ -164,9 +164,6 @@ def match_circuits(
     """Match the devices of a flat reference circuit and a flat extracted circuit.
 
     Args:
-        reference: Reference circuit.
-        extracted: Extracted circuit.
-        process: Process of both.
         symmetry: By device name, the permutations of optical ports that map the device onto itself.
     """
     both = {**symmetry, **SYMMETRIC}

@@ -28,7 +28,6 @@ def check_netlist(reference: Circuit, extraction: Extraction, process: Process) 
     Args:
         reference: Circuit of the netlist.
         extraction: Extraction of the layout.
-        process: Process of the layout.
 
     Raises:
         InputError: The process has no card of a device in the netlist; or more than half of the layout's labels are not

@@ -80,7 +80,6 @@ def bind_labels(
     Args:
         placed: Circuit of the netlist.
         labels: Labels of the layout.
-        process: Process of both.
         couplers: Boxes of the layout's fibre couplers; without any, the layout counts as not moved.
 
     Raises:
@@ -255,8 +254,6 @@ def extract_for(
 
     Args:
         reference: Circuit of a netlist of this project, whose labels are in the layout; or a drawn circuit.
-        gds_path: Layout file.
-        process: Process of both.
 
     Returns:
         The reference circuit with its labels, and the extraction of the layout with the same labels.

@@ -102,7 +102,6 @@ def compared_lengths(
         deviation_um: (n,) lengths in the layout minus those of the reference.
         tolerance_um: Their tolerances, which broadcast to (n,).
         place: Function that returns the names at a length, given its number.
-        process: Process of the layout.
 
     Returns:
         The summary; None if there are no lengths.
