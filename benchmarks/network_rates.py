@@ -26,8 +26,7 @@ from optinc_pdk.networks import AveragingNetwork, comparator_network, lattice_sc
 from optinc_pdk.networks.closed_form.comparator_layers import GAIN
 from optinc_pdk.networks.error_tolerance import field_noise_tolerance, matrix_error_tolerance
 from optinc_pdk.networks.training.schedule import TrainingSchedule
-from optinc_pdk.studies.planned_rate import chip_rate
-from optinc_pdk.studies.rate_search import networks_by_rate
+from optinc_pdk.studies.rate_search import chip_rate, networks_by_rate
 
 PROCESSES = ("soi220", "soi220_fast")
 LIMITS = {4: (24, None), 8: (110, None)}

@@ -23,8 +23,7 @@ from optinc_pdk.pipeline import building
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs, oscillator_powers
 from optinc_pdk.simulate import scattering
-from optinc_pdk.studies.oscillator_power import oscillator_light
-from optinc_pdk.studies.oscillator_rates import oscillator_rates
+from optinc_pdk.studies.oscillators import oscillator_light, oscillator_rates
 
 POWERS_W = (1e-3, 3e-3, 1e-2, 1.6e-2)
 PROCESSES = ("soi220", "soi220_fast")

@@ -18,7 +18,7 @@ from optinc_pdk.factor import Mesh, MeshDevices, mesh_devices, unitary_diagonal
 from optinc_pdk.factor.correction.adjoint import transmit
 from optinc_pdk.factor.mesh import wrap
 from optinc_pdk.networks import AveragingNetwork
-from optinc_pdk.studies.variation.imperfections import Imperfections
+from optinc_pdk.studies.variation.sampling import Imperfections
 
 _CHIP = 2**31
 """Stream key, in place of a block's number, of values that are common to all blocks of a chip."""

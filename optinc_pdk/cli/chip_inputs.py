@@ -335,7 +335,7 @@ class LightRun:
         """
         from optinc_pdk.simulate import scattering
         from optinc_pdk.simulate.transmission.noise import check_oscillator_power
-        from optinc_pdk.studies.oscillator_power import with_oscillator_power
+        from optinc_pdk.studies.oscillators import with_oscillator_power
 
         card, ratio = self.card, self.ratio
         check_oscillator_power(card, self.laser_w, chip.board.oscillator_power if ratio is None else ratio)

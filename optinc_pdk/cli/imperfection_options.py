@@ -32,8 +32,8 @@ def sampled_amounts(
     from optinc_pdk.cards import KINDS
     from optinc_pdk.drive import MAX_DAC_BITS
     from optinc_pdk.studies.montecarlo.study import NOISE_KINDS
-    from optinc_pdk.studies.variation.imperfections import imperfections
     from optinc_pdk.studies.variation.sampled_response import MIN_EFFECTIVE_BITS
+    from optinc_pdk.studies.variation.sampling import imperfections
 
     amounts = dict.fromkeys(only or [kind for kind in KINDS if noise or kind not in NOISE_KINDS], 1.0)
     factors = [(text, *text.partition("=")[::2]) for text in scales]

@@ -24,9 +24,9 @@ from optinc_pdk.options import CheckOptions
 if TYPE_CHECKING:
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
-    from optinc_pdk.studies.error_rates import NoiseCurve
     from optinc_pdk.studies.link_energy import LinkEnergy
-    from optinc_pdk.studies.oscillator_rates import OscillatorRates
+    from optinc_pdk.studies.noise_curves import NoiseCurve
+    from optinc_pdk.studies.oscillators import OscillatorRates
 
 
 @app.command()
@@ -80,7 +80,7 @@ def noise(
     ratio = None if oscillator_w is None else relative_oscillator_power(card, laser_w, oscillator_w)
 
     from optinc_pdk.simulate.transmission.noise import missing_bandwidths
-    from optinc_pdk.studies.error_rates import parse_rates
+    from optinc_pdk.studies.noise_curves import parse_rates
 
     rates = parse_rates(symbol_rates, card)
     warn_of_rates(card, rates)
@@ -117,9 +117,9 @@ def _noise_of_words(run: _Run, target: WordTarget) -> NoReturn:
     """Count wrong words at symbol rates, estimate the highest rate, and end with the exit code."""
     from optinc_pdk.io.formatting import format_si
     from optinc_pdk.signoff.function import check_board, function_inputs
-    from optinc_pdk.studies.error_rates import word_error_curve
     from optinc_pdk.studies.link_energy import link_energy
-    from optinc_pdk.studies.oscillator_rates import oscillator_rates
+    from optinc_pdk.studies.noise_curves import word_error_curve
+    from optinc_pdk.studies.oscillators import oscillator_rates
 
     card = run.card
     task = target.task
@@ -198,7 +198,7 @@ def _noise_of_check(run: _Run, target: CheckedNetwork | MatrixTarget) -> NoRetur
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.report.noise_curve import checked_csv, checked_lines, checked_png
     from optinc_pdk.simulate import scattering
-    from optinc_pdk.studies.checked_noise import NoisyOutputs, checked_noise_curve
+    from optinc_pdk.studies.noise_curves import checked_noise_curve
     from optinc_pdk.studies.noisy_outputs import NoisyMatrix, NoisyNetwork
 
     card = run.card
@@ -208,7 +208,7 @@ def _noise_of_check(run: _Run, target: CheckedNetwork | MatrixTarget) -> NoRetur
         chip = read_target_chip(run.files, target, card, run.weights)
         faults += chip.faults
         stages("light")
-        outputs: NoisyOutputs
+        outputs: NoisyMatrix | NoisyNetwork
         if isinstance(target, MatrixTarget):
             s = scattering(chip.circuit, chip.bias, float(card.guide.wavelength_nm), card, ground=chip.ground)
             outputs = NoisyMatrix.of(s, target)

@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from click.core import ParameterSource
 
 from optinc_pdk.cli import options as opt
-from optinc_pdk.cli.app import app, stage_progress
+from optinc_pdk.cli.app import app, progress_counter, stage_progress
 from optinc_pdk.cli.chip_inputs import (
     REPLACE_REPORT,
     ChipInputs,
     WordTarget,
+    check_of,
     parse_report,
     process_of,
     read_target_chip,
     report_path,
 )
-from optinc_pdk.cli.drift_options import check_drift
+from optinc_pdk.cli.drift_options import check_drift, drift_progress, print_drift
 from optinc_pdk.cli.imperfection_options import sampled_amounts
-from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors
+from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, print_faults
 from optinc_pdk.cli.paths import output_folder
 from optinc_pdk.cli.records import with_records
-from optinc_pdk.cli.yield_run import YieldRun
-from optinc_pdk.cli.yield_studies import LaserOptions, SampleOptions, study_of
+from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
 from optinc_pdk.options import CheckOptions
 
 if TYPE_CHECKING:
+    from optinc_pdk.cards import Process
     from optinc_pdk.io.chip_files import ChipFiles
     from optinc_pdk.matrices import MatrixTarget
     from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
+    from optinc_pdk.signoff.extracted_chip import ExtractedChip
+    from optinc_pdk.signoff.layout_faults import LayoutFault
+    from optinc_pdk.studies.chip_checks import ChipCheck
+    from optinc_pdk.studies.montecarlo.study import YieldStudy
 
 
 @app.command("yield")
@@ -143,7 +152,7 @@ def yield_(
     signal-to-noise ratios of the outputs are reported.
     """
     _check_numbers(samples, seed, target)
-    lasers = LaserOptions(noise, laser_w, oscillator_w, symbol_rate)
+    lasers = _LaserOptions(noise, laser_w, oscillator_w, symbol_rate)
     lasers.refuse_without_noise()
     if drift is not None:
         check_drift(context, drift, calibrate)
@@ -156,7 +165,8 @@ def yield_(
         output_folder(output)
 
     from optinc_pdk.studies.montecarlo.executors import check_scheduler
-    from optinc_pdk.studies.variation.imperfections import imperfections
+    from optinc_pdk.studies.montecarlo.study import YieldStudy
+    from optinc_pdk.studies.variation.sampling import imperfections
 
     check_scheduler(scheduler, workers)
     files, card = chip.read()
@@ -170,9 +180,11 @@ def yield_(
         report_stage("extract")
         built = read_target_chip(files, found, card, chip.weights)
         faults += built.faults
-        work = study_of(found, built, card, SampleOptions(drawn, seed, target, calibrate, lasers))
+        check = _check_of(found, built, card, target, lasers)
+        in_use = check.operating_noise(laser_w, symbol_rate) if noise else None
+        work = YieldStudy(check, drawn, seed, calibrate, in_use)
     directory = chip.gds.parent if output is None else output
-    run = YieldRun(files, card, work, samples, directory, faults, as_json)
+    run = _YieldRun(files, card, work, samples, directory, faults, as_json)
     if drift is not None:
         run.drift(drift)
     else:
@@ -232,3 +244,152 @@ def _check_report(files: ChipFiles) -> None:
         raise InputError(f"{changed}: is not the file that {path} describes (another SHA-256); {REPLACE_REPORT}")
     if failures := report.check_failures():
         raise InputError(f"{path}: the chip failed: {'; '.join(failures)}; correct it, or {REPLACE_REPORT}")
+
+
+@dataclass(frozen=True)
+class _LaserOptions:
+    """Options of ``--noise``: whether there is noise, optical powers and symbol rate; None for the card's."""
+
+    noise: bool
+    laser_w: float | None
+    oscillator_w: float | None
+    symbol_rate: float | None
+
+    def refuse_without_noise(self) -> None:
+        """Refuse powers and rates if there is no noise.
+
+        Raises:
+            InputError: One of them is given.
+        """
+        if not self.noise and (self.laser_w, self.oscillator_w, self.symbol_rate) != (None, None, None):
+            raise InputError(
+                "--laser-w, --oscillator-w and --symbol-rate have no effect without noise: add --noise, or leave them "
+                "out"
+            )
+
+    def check(self, card: Process) -> None:
+        """Refuse powers and rates that the process does not allow, before the layout is read."""
+        from optinc_pdk.simulate.transmission.noise import noise_choices, relative_oscillator_power
+
+        if self.noise:
+            noise_choices(card, self.laser_w, self.symbol_rate)
+            warn_of_rates(card, () if self.symbol_rate is None else [self.symbol_rate])
+        if self.oscillator_w is not None:
+            relative_oscillator_power(card, self.laser_w, self.oscillator_w)
+
+
+def _check_of(
+    found: WordTarget | CheckedNetwork | MatrixTarget,
+    built: ExtractedChip,
+    card: Process,
+    target: float,
+    lasers: _LaserOptions,
+) -> ChipCheck[Any, Any]:
+    """Return the nominal chip and what its samples are compared with.
+
+    Args:
+        found: What the chip computes.
+        built: The extracted chip.
+        card: Process as the target uses it.
+        target: Share of words that a chip has to compute exactly.
+        lasers: Options of the noise, whose power of the local oscillators the chip has.
+
+    Raises:
+        InputError: A power is out of range, or the task is for another chip.
+    """
+    from optinc_pdk.studies.chip_checks import WordCheck
+    from optinc_pdk.studies.oscillators import chip_with_oscillators
+    from optinc_pdk.studies.variation.nominal_chip import chip_of
+
+    chip = chip_of(built.circuit, built.board, built.bias, card, built.ground)
+    if lasers.oscillator_w is not None:
+        chip = chip_with_oscillators(chip, lasers.laser_w, lasers.oscillator_w)
+    if isinstance(found, WordTarget):
+        return WordCheck(chip, found.task, found.onn, target)
+    return check_of(found, chip)
+
+
+@dataclass(frozen=True)
+class _YieldRun:
+    """Samples of a chip, and where the results go.
+
+    Attributes:
+        files: Files of the chip.
+        card: Process as the target uses it.
+        work: Parameters of the samples.
+        samples: Number of samples.
+        directory: Folder of the results.
+        faults: Faults of the layout, which the samples do not include.
+        as_json: Whether JSON is printed.
+    """
+
+    files: ChipFiles
+    card: Process
+    work: YieldStudy
+    samples: int
+    directory: Path
+    faults: list[LayoutFault]
+    as_json: bool
+
+    def drift(self, hours: float) -> None:
+        """Let calibrated samples drift, and print the results."""
+        from optinc_pdk.studies.drift.drift_run import drift_study, run_drift
+        from optinc_pdk.studies.montecarlo.yield_run import header_of
+
+        with faults_explaining_errors(self.as_json) as explained, drift_progress() as progress:
+            explained += self.faults
+            header, study = header_of(self.files, self.card, self.work), drift_study(self.work)
+            numbers = run_drift(study, header, hours, self.samples, self.directory, progress, self.faults)
+        self._print(numbers, print_drift)
+
+    def sample(self, scheduler: str | None, workers: int | None, resume: bool, contributions: bool) -> None:
+        """Evaluate samples, and print the results; arguments are options of the command."""
+        from optinc_pdk.studies.montecarlo.executors import open_executor
+        from optinc_pdk.studies.montecarlo.yield_run import header_of, run_yield
+
+        with faults_explaining_errors(self.as_json) as explained, _samples() as progress:
+            explained += self.faults
+            run, header = open_executor(self.work, scheduler, workers), header_of(self.files, self.card, self.work)
+            numbers = run_yield(
+                self.work, header, self.samples, self.directory, run, resume, progress, contributions, self.faults
+            )
+        self._print(numbers, _print_summary)
+
+    def _print(self, numbers: Mapping[str, Any], as_text: Callable[[Mapping[str, Any], Path], None]) -> None:
+        if self.as_json:
+            print(json.dumps(numbers, indent=2))
+            return
+        as_text(numbers, self.directory / self.files.name)
+        print_faults(self.faults)
+
+
+@contextmanager
+def _samples() -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar over the samples; an interruption reports how many are kept."""
+    kept = 0
+    try:
+        with progress_counter(remaining=True) as report:
+
+            def report_samples(done: int, total: int) -> None:
+                nonlocal kept
+                kept = done
+                report("samples", done, total)
+
+            yield report_samples
+    except KeyboardInterrupt:
+        print(f"optinc: {kept} samples are kept; give --resume as well to continue", file=sys.stderr)
+        raise
+
+
+def _print_summary(numbers: Mapping[str, Any], stem: Path) -> None:
+    from optinc_pdk.studies.montecarlo.summary_text import summary_lines
+    from optinc_pdk.studies.montecarlo.yield_run import FILES, OPTIONAL_FILES, RECORDS, REPORT
+
+    for line in summary_lines(numbers):
+        print(line)
+    print("written:")
+    for ending in (REPORT, RECORDS, *FILES, *OPTIONAL_FILES):
+        path = Path(f"{stem}.{ending}")
+        # a run deletes optional files that it does not write
+        if path.exists():
+            print(path)

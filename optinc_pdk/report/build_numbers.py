@@ -38,7 +38,7 @@ from optinc_pdk.signoff.function import Certificate, ChipLight, FunctionResult
 from optinc_pdk.simulate import MatrixProgramming, Programming
 from optinc_pdk.studies.highest_rates import RateLimits
 from optinc_pdk.studies.link_energy import LinkEnergy
-from optinc_pdk.studies.oscillator_power import oscillator_light
+from optinc_pdk.studies.oscillators import oscillator_light
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout

@@ -10,11 +10,10 @@ from rich.table import Table
 from optinc_pdk.cards import Process
 from optinc_pdk.io.formatting import error_numbers, format_errors, format_si, light_text
 from optinc_pdk.io.writing import csv_text, png_bytes
-from optinc_pdk.studies.checked_noise import CheckedCurve
-from optinc_pdk.studies.error_rates import NoiseCurve, RatePoint
 from optinc_pdk.studies.highest_rates import RateLimits
 from optinc_pdk.studies.link_energy import LinkEnergy
-from optinc_pdk.studies.oscillator_rates import ENOUGH, OscillatorRates
+from optinc_pdk.studies.noise_curves import CheckedCurve, NoiseCurve, RatePoint
+from optinc_pdk.studies.oscillators import ENOUGH, OscillatorRates
 
 COLUMNS = (
     "symbol_rate_bd",

@@ -21,7 +21,7 @@ from optinc_pdk.report.schema import (
 )
 
 if TYPE_CHECKING:
-    from optinc_pdk.studies.oscillator_power import OscillatorLight
+    from optinc_pdk.studies.oscillators import OscillatorLight
 
 
 def summary_table(report: Report) -> Table:

@@ -1,6 +1,5 @@
 """Tolerance analysis: process variation, sampled chips, calibration, and the resulting word errors."""
 
-from optinc_pdk.studies.variation.imperfections import Imperfections, imperfections
 from optinc_pdk.studies.variation.nominal_chip import NominalChip, chip_of, read_chip
 from optinc_pdk.studies.variation.sampled_response import (
     sample_phases,
@@ -8,7 +7,7 @@ from optinc_pdk.studies.variation.sampled_response import (
     sample_scattering,
     sample_scatterings,
 )
-from optinc_pdk.studies.variation.sampling import ChipSample, aged_sample, draw_sample
+from optinc_pdk.studies.variation.sampling import ChipSample, Imperfections, aged_sample, draw_sample, imperfections
 from optinc_pdk.validation import validate_api
 
 __all__ = [

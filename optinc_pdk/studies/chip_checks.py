@@ -57,8 +57,7 @@ from optinc_pdk.studies.outcomes import (
     WordOutcome,
     WordSummary,
 )
-from optinc_pdk.studies.variation.nominal_chip import NominalChip
-from optinc_pdk.studies.variation.phase_lock import aligned_bias, locked_bias
+from optinc_pdk.studies.variation.nominal_chip import NominalChip, aligned_bias, locked_bias
 from optinc_pdk.studies.variation.sampled_response import sample_scattering
 from optinc_pdk.studies.variation.sampling import ChipSample, nominal_sample
 
@@ -77,7 +76,6 @@ class BiasedSetting(Protocol):
     @property
     def voltage_v(self) -> Floats:
         """(H,) heater voltages."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -108,21 +106,17 @@ class ChipCheck(Protocol[Setting, Outcome]):
     @property
     def chip(self) -> NominalChip:
         """The nominal chip with its bias."""
-        ...
 
     @property
     def outcome(self) -> type[Outcome]:
         """Class of the outcomes."""
-        ...
 
     @property
     def tuned_stages(self) -> tuple[str, ...]:
         """Names of the stages of a calibration; the last one is ``after``."""
-        ...
 
     def summary(self, noisy: bool) -> OutcomeSummary[Outcome]:
         """Return the statistics of outcomes, with or without noise."""
-        ...
 
     def header(self, noise: Mapping[str, Any] | None, calibrated: bool) -> dict[str, Any]:
         """Return what results depend on besides chip, process and imperfections, as JSON-compatible data.
@@ -131,7 +125,6 @@ class ChipCheck(Protocol[Setting, Outcome]):
             noise: Noise of the study as JSON-compatible data.
             calibrated: Whether samples are calibrated.
         """
-        ...
 
     def operating_noise(self, laser_w: float | None = None, symbol_rate_bd: float | None = None) -> Noise:
         """Return the noise in operation, with the receiver of all samples.
@@ -143,11 +136,9 @@ class ChipCheck(Protocol[Setting, Outcome]):
         Raises:
             InputError: The cards state no noise, or a power or rate is out of range.
         """
-        ...
 
     def stated_setting(self) -> Setting:
         """Return the setting of the bias file."""
-        ...
 
     def calibrated(self, sample: ChipSample, conditions: SampleConditions) -> Mapping[str, Setting]:
         """Calibrate a sample on a virtual bench.
@@ -160,11 +151,9 @@ class ChipCheck(Protocol[Setting, Outcome]):
             UnsettledError: The light of the sample does not settle.
             LinAlgError: The readings of the sample give a singular system.
         """
-        ...
 
     def calibration_fault(self, fault: Exception) -> str:
         """Return why a sample whose calibration failed with an error is unusable."""
-        ...
 
     def compared(self, s: Scattering, setting: Setting, noise: Noise | None = None, seed: int = 0) -> Outcome:
         """Compare a biased sample with the target.
@@ -179,19 +168,15 @@ class ChipCheck(Protocol[Setting, Outcome]):
             NoLightError: No light of the sample is like the target.
             UnsettledError: Its light does not settle.
         """
-        ...
 
     def unusable(self, fault: str, noise: Noise | None = None) -> Outcome:
         """Return the outcome of a sample that is unusable for a reason, with the noise that it would have."""
-        ...
 
     def passed(self, outcome: Outcome) -> bool:
         """Return whether a sample reaches the target."""
-        ...
 
     def passes(self, s: Scattering, setting: Setting, noise: Noise | None, seed: int) -> bool:
         """Return whether a biased sample reaches the target; as :meth:`compared`, but it may end at the first error."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -561,14 +546,8 @@ def read_words(
 ) -> WordOutcome:
     """Send every input through a chip and score the words that the servers read.
 
-    Args:
-        s: S-parameters of the chip.
-        inputs: The inputs. For a lattice, the assignment of symbols to servers that is worst for this chip is tried as
-            well.
-        board: Board netlist that joins the chip's fibres.
-        bias: Electronics of its neurons and receivers.
-        noise: Noise of lasers and detectors; None for no noise.
-        seed: Seed of the noise for the first assignment; each further assignment uses the next higher seed.
+    For a lattice of inputs, the assignment of symbols to servers that is worst for this chip is tried as well. The seed
+    of the noise is that of the first assignment; each further assignment uses the next higher seed.
     """
     saturated = 0
 
@@ -600,13 +579,8 @@ def _received(
 
 
 def unusable_outcome(inputs: FunctionInputs, board: Board, fault: str, noise: Noise | None = None) -> WordOutcome:
-    """Return the outcome of an unusable chip, whose servers read zeros for every input.
-
-    Args:
-        inputs: The inputs.
-        board: Board netlist that joins the chip's fibres.
-        fault: Why the chip is unusable.
-        noise: Noise with which words would be read; None for no noise.
+    """Return the outcome of an unusable chip, whose servers read zeros for every input, with the noise that it would
+    have.
     """
     each = len(board.outputs) * inputs.assignments
     errors = error_counts(-inputs.ideal)

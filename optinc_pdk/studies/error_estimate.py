@@ -113,14 +113,8 @@ class ErrorEstimate:
 
 
 def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias, most: int = WORDS) -> ErrorMargins:
-    """Find how far noise must carry each reading of a chip to spoil a word.
-
-    Args:
-        s: S-parameters of the chip.
-        inputs: The inputs, some of which are taken at random, in random order.
-        board: Board netlist that joins the chip's fibres.
-        bias: Electronics of its neurons and receivers.
-        most: Largest number of words.
+    """Find how far noise must carry each reading of a chip to spoil a word, for at most ``most`` inputs in random
+    order.
 
     Raises:
         UnsettledError: Amplitudes do not converge, because reflections couple the layers.
@@ -155,12 +149,7 @@ def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bia
 
 
 def estimate_errors(margins: ErrorMargins, noise: Noise) -> ErrorEstimate:
-    """Estimate the word-error rate of a chip at the laser power and symbol rate of a noise model.
-
-    Args:
-        margins: Result of :func:`error_margins`.
-        noise: Noise of lasers and detectors, and the shape of symbols.
-    """
+    """Estimate the word-error rate of a chip at the laser power and symbol rate of a noise model."""
     spread = reading_spread(margins.sensitivity, noise)
     moved, received = _moved(margins, noise)
     parts = [
@@ -180,18 +169,13 @@ def estimate_errors(margins: ErrorMargins, noise: Noise) -> ErrorEstimate:
 
 
 def _receiver_errors(margins: ErrorMargins, spread: ReadingSpread, received: Floats, up: bool) -> Floats:
-    """(B, receivers) probabilities that noise carries a reading of a receiver beyond a threshold.
+    """(B, receivers) probabilities that noise carries a reading of a receiver beyond its upper or lower threshold.
 
     A photodiode reads the power of a field, and the detector adds noise n: f² + n. What layers before and the laser add
     to the field is Gaussian, so that power is not: it is f² at the threshold. The most probable f and n that reach the
     threshold are found by iteration; their distance from the mean, in standard deviations, is that of a Gaussian with
-    the same probability to first order (Hasofer and Lind, J. Eng. Mech. Div. 100, 111 (1974)).
-
-    Args:
-        margins: Margins of the chip.
-        spread: Standard deviations of readings, to first order.
-        received: (B, receivers) changes because of the symbols before.
-        up: Whether the threshold is the upper one.
+    the same probability to first order (Hasofer and Lind, J. Eng. Mech. Div. 100, 111 (1974)). ``spread`` has the
+    standard deviations of readings, ``received`` the (B, receivers) changes because of the symbols before.
     """
     change = margins.receiver_up - received if up else -margins.receiver_down - received
     sign = 1.0 if up else -1.0

@@ -58,11 +58,8 @@ def best_noise(margins: ErrorMargins, choices: Sequence[Noise]) -> Noise:
     """Return the noise model of the receiver with which a chip has the lowest estimated word-error rate.
 
     Every amplifier has a best window of its own. ``CHOICE_WORDS`` words rank the receivers, and all words decide
-    between the first ``CONFIRMED``: with a slow amplifier, errors arise from few sequences of words.
-
-    Args:
-        margins: Result of :func:`optinc_pdk.studies.error_estimate.error_margins`.
-        choices: Noise models of one rate, see :func:`optinc_pdk.simulate.transmission.noise.noise_choices`.
+    between the first ``CONFIRMED``: with a slow amplifier, errors arise from few sequences of words. The choices are of
+    one rate, see :func:`optinc_pdk.simulate.transmission.noise.noise_choices`.
     """
     few = margins.first(CHOICE_WORDS)
     ranked = sorted(choices, key=lambda one: _rate(few, one))[:CONFIRMED]
@@ -76,10 +73,7 @@ def _rate(margins: ErrorMargins, noise: Noise) -> float:
 def find_rate_limits(margins: ErrorMargins, process: Process, laser_w: float | None = None) -> RateLimits:
     """Find the highest symbol rate of a chip at ``ERROR_RATE``, and what limits it most.
 
-    Args:
-        margins: Result of :func:`optinc_pdk.studies.error_estimate.error_margins`.
-        process: Process of the cards.
-        laser_w: Power launched into every waveguide, in W; by default the card's.
+    The power launched into every waveguide, in W, is by default the card's.
 
     Raises:
         InputError: The process has no noise or no budget section, or the power is out of range.
@@ -112,16 +106,10 @@ def _main_limit(margins: ErrorMargins, choices: Sequence[Noise]) -> str | None:
 def rates_without_limits(
     margins: ErrorMargins, process: Process, limits: RateLimits, laser_w: float | None = None
 ) -> dict[str, float | None]:
-    """Find the highest symbol rate without each limit, by the name of the limit, see ``IDEALISED``.
+    """Find the highest symbol rate in Bd without each limit, by the name of the limit, see ``IDEALISED``.
 
-    Args:
-        margins: Result of :func:`optinc_pdk.studies.error_estimate.error_margins`.
-        process: Process of the cards.
-        limits: Result of :func:`find_rate_limits` for the same power.
-        laser_w: Power launched into every waveguide, in W; by default the card's.
-
-    Returns:
-        Rates in Bd, at least the highest rate with all limits; None if no useful rate is acceptable.
+    It is at least the highest rate with all limits, which :func:`find_rate_limits` found for the same power; None if no
+    useful rate is acceptable.
     """
     rate = limits.symbol_rate_bd
     # a chip without an acceptable rate may have one word among all that spoils it

@@ -63,14 +63,8 @@ class LinkEnergy:
 
 
 def link_energy(board: Board, bias: Bias, task: Averaging, process: Process, noise: Noise) -> LinkEnergy:
-    """Add up the power of all parts that a chip needs at a symbol rate.
-
-    Args:
-        board: Board of the chip.
-        bias: Its bias, for the power of its heaters.
-        task: Its task.
-        process: Process of the cards.
-        noise: Noise model, which states the rate, the amplifier, and the light in a guide.
+    """Add up the power of all parts that a chip needs at the symbol rate of a noise model, with its amplifier and its
+    light.
     """
     inputs, outputs = (sum(map(len, side)) for side in (board.inputs, board.outputs))
     rows = 0
@@ -107,10 +101,6 @@ def oscillator_light_w(board: Board, noise: Noise) -> float:
     """Return the optical power in W of all local oscillators: into their fibres, and at coherent receivers.
 
     A carrier that is split on the chip counts as a whole, with the part that leads to servers and board.
-
-    Args:
-        board: Board of the chip.
-        noise: Noise model, which states the light in a guide and at a coherent receiver.
     """
     received = sum(map(len, board.outputs)) * (noise.oscillator_w or 0.0) if board.coherent else 0.0
     return len(board.oscillator_fibres) * board.oscillator_power * noise.laser_w + received

@@ -39,10 +39,7 @@ SIGNAL_TO_NOISE = (
 def operating_noise(process: Process, laser_w: float | None = None, symbol_rate_bd: float | None = None) -> Noise:
     """Return the noise of a chip in operation; the receivers' oscillators have the card's power, or that of a guide.
 
-    Args:
-        process: Process of the cards.
-        laser_w: Optical power launched into every guide, in W; by default the card's.
-        symbol_rate_bd: Symbols per second; by default the card's.
+    The power launched into every guide, in W, and the symbol rate are by default the card's.
 
     Raises:
         InputError: The cards state no noise, or a power or rate is out of range.

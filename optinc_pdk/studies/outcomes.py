@@ -33,16 +33,13 @@ class SampleOutcome(Protocol):
     @property
     def fault(self) -> str:
         """Why the chip is unusable; empty if it is usable."""
-        ...
 
     @property
     def form(self) -> tuple[Any, ...]:
         """What is equal in all outcomes of a run, such as the number of inputs."""
-        ...
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as JSON-compatible data."""
-        ...
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -52,7 +49,6 @@ class SampleOutcome(Protocol):
             TypeError: A key is missing or unknown, or a value has the wrong type.
             ValueError: A number is out of range, or values contradict each other.
         """
-        ...
 
 
 Outcome = TypeVar("Outcome", bound=SampleOutcome)
@@ -65,32 +61,25 @@ class OutcomeSummary(Protocol[Summarised]):
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of an outcome in a table."""
-        ...
 
     @property
     def lost(self) -> tuple[str, str]:
         """What an imperfection costs: its name in files, and the label of its axis, in %."""
-        ...
 
     def row(self, outcome: Summarised) -> tuple[Any, ...]:
         """Return the values of the columns for one outcome."""
-        ...
 
     def passed(self, outcomes: Sequence[Summarised]) -> int:
         """Return the number of samples that reach the target."""
-        ...
 
     def mean_lost(self, outcomes: Sequence[Summarised]) -> float:
         """Return what the samples lose, as a share, averaged over samples; an unusable one loses everything."""
-        ...
 
     def numbers(self, outcomes: Sequence[Summarised]) -> dict[str, Any]:
         """Return statistics of a stage as JSON-compatible data."""
-        ...
 
     def pictures(self, stages: Mapping[str, Sequence[Summarised]], caption: str) -> dict[str, bytes]:
         """Return plots as PNG by the ending of their file names."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -236,11 +225,11 @@ class SampleShare:
 
 
 def wilson_interval(share: float, trials: int) -> tuple[float, float]:
-    """Return the ends of the 95 % score interval of a probability (Wilson, J. Am. Stat. Assoc. 22, 209 (1927)).
+    """Return the ends of the 95 % interval of a probability from the share of successes of a number of independent
+    trials.
 
-    Args:
-        share: Observed share of successes, 0 … 1.
-        trials: Number of independent trials.
+    Source:
+        Score interval of Wilson, J. Am. Stat. Assoc. 22, 209 (1927).
     """
     square = SIGMAS**2
     scale = 1.0 + square / trials

@@ -1,8 +1,8 @@
 """Choice of the comparator network whose chip has the highest symbol rate on a process.
 
 More units make a network tolerate more field noise, but also cost light: columns of meshes, and leaves of the trees
-that feed the local oscillators. So the rate of a network's chip decides, as :mod:`optinc_pdk.studies.planned_rate`
-estimates it without a layout. The search rates the network with the largest tolerance per MZI, and those up to
+that feed the local oscillators. So the rate of a network's chip decides, as :func:`chip_rate` estimates it without a
+layout. The search rates the network with the largest tolerance per MZI, and those up to
 ``STARTS`` times its size that tolerate more field noise than every smaller one. It starts from the fastest of them and
 changes one choice at a time, as long as the estimate rises. Guides, which the estimate leaves out, cost a large chip
 more than a small one. So the fastest networks of every size are laid out and extracted, and the smallest of those
@@ -11,21 +11,33 @@ within ``EQUAL`` of the highest rate is taken.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 
+from optinc_pdk.assemble import draft_circuit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process
+from optinc_pdk.circuit import Circuit
+from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
-from optinc_pdk.networks import AveragingNetwork
+from optinc_pdk.extract import extract
+from optinc_pdk.layout import ChipLayout, lay_out, to_layout, write_gds
+from optinc_pdk.networks import AveragingNetwork, factorise, linked_network
 from optinc_pdk.networks.closed_form.comparator_layers import Placement
 from optinc_pdk.networks.closed_form.comparator_programs import ProgramVariant
 from optinc_pdk.networks.closed_form.comparator_search import Candidate, candidates, choose, evaluate, tolerant_front
 from optinc_pdk.networks.closed_form.comparators import candidate_network
-from optinc_pdk.studies.highest_rates import RATE_PRECISION
-from optinc_pdk.studies.planned_rate import chip_rate
+from optinc_pdk.signoff.electrical.wiring import wiring_of
+from optinc_pdk.signoff.function import function_inputs
+from optinc_pdk.simulate import program, scattering
+from optinc_pdk.studies.error_estimate import WORDS, error_margins
+from optinc_pdk.studies.highest_rates import CHOICE_WORDS, ERROR_RATE, RATE_PRECISION, highest_rate
 
+NAME = "chip"
+"""Name of the circuit that is rated."""
 STARTS = (Fraction(4, 3), Fraction(2))
 """Largest sizes of the networks among which the search starts, over that of the network chosen for its size."""
 MOST_RATED = 60
@@ -42,6 +54,50 @@ SPLITS = (None, 0, 1)
 """Exponents of the early split of the highest group that are tried."""
 BETTER = 1.005
 """Least ratio of two estimates that counts as an improvement; they are searched to 2 %."""
+
+
+def chip_rate(onn: AveragingNetwork, process: Process, extracted: bool = False) -> float | None:
+    """Estimate the highest symbol rate of a network's chip at a word-error rate of ``ERROR_RATE``, before it is built.
+
+    The circuit of the chip is assembled and its dies are planned, so that it has the meshes, trees, couplers and local
+    oscillators of the chip. Guides have no length: their loss is left out, and rates are higher than those of the
+    extracted chip. The estimate is that of :mod:`optinc_pdk.studies.error_estimate`.
+
+    Args:
+        onn: The network, as given to a build; the process's link may add output neurons.
+        process: Process of the cards.
+        extracted: Whether the layout is drawn, written and extracted as in a build, with the length of its guides and
+            all words of an estimate; otherwise the assembled circuit is rated with fewer words.
+
+    Returns:
+        Symbols per second; None if no useful rate is acceptable.
+
+    Raises:
+        InputError: No chip can be built from the network, its programming fails, or the process has no noise or no
+            budget section.
+    """
+    linked = linked_network(onn, process.link.kind == "neurons")
+    factors = factorise(linked)
+    circuit, chip = lay_out(draft_circuit(linked, process, NAME), process)
+    board = circuit.board
+    if board is None:
+        raise ValueError("an assembled circuit has a board")
+    ground = None
+    if extracted:
+        circuit, ground = _extracted(chip, process)
+    bias = program(circuit, board, linked, process, ground=ground, factors=factors).bias
+    s = scattering(circuit, bias, float(process.guide.wavelength_nm), process, ground=ground)
+    margins = error_margins(s, function_inputs(linked.task), board, bias, WORDS if extracted else CHOICE_WORDS)
+    return highest_rate(margins, process, ERROR_RATE)
+
+
+def _extracted(chip: ChipLayout, process: Process) -> tuple[Circuit, SharedGround]:
+    """Circuit and ground rise of a chip as extracted from its layout."""
+    with tempfile.TemporaryDirectory() as folder:
+        gds = Path(folder) / f"{NAME}.gds"
+        write_gds(to_layout(chip, process, NAME), gds)
+        extraction = extract(gds, process)
+    return extraction.circuit, wiring_of(extraction, process).common_ground
 
 
 @dataclass(frozen=True)
@@ -81,7 +137,7 @@ def networks_by_rate(
 
     Returns:
         All networks that were rated: the chosen one, the others that were extracted in the order of their rates, and
-        the rest in the order of their estimates.
+            the rest in the order of their estimates.
 
     Raises:
         InputError: No network is within the limit, or no chip has an acceptable rate.

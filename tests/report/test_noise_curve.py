@@ -9,9 +9,9 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.io.formatting import light_text
 from optinc_pdk.report.noise_curve import COLUMNS, curve_csv, curve_png, limits_line, oscillator_table, point_line
 from optinc_pdk.simulate import noise_of
-from optinc_pdk.studies.error_rates import NoiseCurve, RatePoint
 from optinc_pdk.studies.highest_rates import RateLimits
-from optinc_pdk.studies.oscillator_rates import OscillatorRate, OscillatorRates
+from optinc_pdk.studies.noise_curves import NoiseCurve, RatePoint
+from optinc_pdk.studies.oscillators import OscillatorRate, OscillatorRates
 
 NONE = RatePoint(1e6, 1e-6, 1000, 4000, 0, 0.0, 0.0038, 1e-20, {})
 SOME = replace(NONE, symbol_rate_bd=1e9, integration_s=1e-9, wrong=10, low=0.001, high=0.006, errors={-64: 1, 1: 9})

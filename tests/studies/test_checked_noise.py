@@ -16,7 +16,7 @@ from optinc_pdk.networks import GeneralNetwork, Layer, NetworkComparison, Networ
 from optinc_pdk.report.noise_curve import checked_csv, checked_lines, checked_png
 from optinc_pdk.simulate import program, program_matrix, scattering, transmit_vectors
 from optinc_pdk.simulate.transmission.noise import noise_of
-from optinc_pdk.studies.checked_noise import CheckedCurve, checked_noise_curve
+from optinc_pdk.studies.noise_curves import CheckedCurve, checked_noise_curve
 from optinc_pdk.studies.noisy_outputs import NoisyMatrix, NoisyNetwork
 
 PROCESS = load_process()

@@ -13,8 +13,7 @@ from optinc_pdk.networks import GeneralNetwork, Layer, NetworkLimits, check_data
 from optinc_pdk.report.eye_diagrams import axis_label, eyes_png, worst_eyes
 from optinc_pdk.simulate import program, scattering
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
-from optinc_pdk.studies.class_eyes import class_eyes, leads
-from optinc_pdk.studies.eye_diagram import WORDS
+from optinc_pdk.studies.eye_diagrams import WORDS, class_eyes, leads
 from optinc_pdk.studies.noisy_outputs import NoisyNetwork, operating_noise
 
 PROCESS = load_process()

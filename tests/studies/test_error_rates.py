@@ -13,7 +13,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate import Scattering
-from optinc_pdk.studies.error_rates import parse_rates, word_error_curve
+from optinc_pdk.studies.noise_curves import parse_rates, word_error_curve
 
 PROCESS = load_process()
 SYMBOLS = 5

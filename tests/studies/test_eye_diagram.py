@@ -13,7 +13,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.report.eye_diagrams import eye_texts, eyes_png, worst_eyes
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES, SymbolShape
-from optinc_pdk.studies.eye_diagram import WORDS, Eye, eye_diagrams, eyes_json
+from optinc_pdk.studies.eye_diagrams import WORDS, Eye, eye_diagrams, eyes_json
 
 
 def eyes(shape: SymbolShape, density: float) -> list[Eye]:

@@ -21,8 +21,7 @@ from optinc_pdk.simulate.transmission.noise import ELECTRON_C, Noise, check_osci
 from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
 from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
 from optinc_pdk.studies.highest_rates import highest_rate
-from optinc_pdk.studies.oscillator_power import oscillator_light, with_oscillator_power
-from optinc_pdk.studies.oscillator_rates import oscillator_rates
+from optinc_pdk.studies.oscillators import oscillator_light, oscillator_rates, with_oscillator_power
 
 INPUTS = function_inputs(TASK)
 

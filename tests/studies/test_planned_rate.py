@@ -13,8 +13,7 @@ from optinc_pdk.networks import comparator_network, prove
 from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline import building
 from optinc_pdk.studies import rate_search
-from optinc_pdk.studies.planned_rate import chip_rate
-from optinc_pdk.studies.rate_search import EQUAL, networks_by_rate
+from optinc_pdk.studies.rate_search import EQUAL, chip_rate, networks_by_rate
 
 TASK = Averaging(4, 4, 2)
 

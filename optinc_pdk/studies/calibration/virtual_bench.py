@@ -20,8 +20,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.simulate import prepare
 from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
 from optinc_pdk.simulate.transmission.noise import Noise
-from optinc_pdk.studies.variation.nominal_chip import NominalChip
-from optinc_pdk.studies.variation.phase_lock import locked_phases
+from optinc_pdk.studies.variation.nominal_chip import NominalChip, locked_phases
 from optinc_pdk.studies.variation.sampled_response import drive_step_v, sample_s_matrices
 from optinc_pdk.studies.variation.sampling import ChipSample
 from optinc_pdk.validation import validate_type
@@ -133,7 +132,7 @@ class VirtualBench(_DrivenSample):
         Returns:
             (S, P, D) optical power on each photodiode, relative to a source at full amplitude. For a coherent receiver,
             the square of the field in phase with its local oscillator, which is locked to the light of its own source
-            at every heater setting, see :mod:`optinc_pdk.studies.variation.phase_lock`.
+            at every heater setting, see :mod:`optinc_pdk.studies.variation.nominal_chip`.
 
         Raises:
             InputError: Shapes do not match, or an amplitude is outside 0 … 1.

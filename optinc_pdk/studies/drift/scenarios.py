@@ -16,9 +16,8 @@ from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import KINDS
 from optinc_pdk.errors import InputError
 from optinc_pdk.studies.outcomes import Outcome
-from optinc_pdk.studies.variation.imperfections import Imperfections
 from optinc_pdk.studies.variation.nominal_chip import NominalChip
-from optinc_pdk.studies.variation.sampling import ChipSample, drifted_sample
+from optinc_pdk.studies.variation.sampling import ChipSample, Imperfections, drifted_sample
 
 WALK_STEPS = 50
 """Tracking steps of a scenario with a random walk."""

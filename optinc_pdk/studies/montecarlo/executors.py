@@ -25,12 +25,7 @@ LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 
 
 def check_scheduler(scheduler: str | None, workers: int | None) -> None:
-    """Validate the options for scheduler and workers.
-
-    Raises:
-        InputError: The scheduler is neither ``local`` nor an address, or the number of workers is below 1 or given for
-            a scheduler that is not local.
-    """
+    """Validate the options for scheduler and workers; InputError if they are unusable."""
     if scheduler is not None and scheduler != LOCAL and not REMOTE.fullmatch(scheduler):
         raise InputError(
             f"--scheduler {scheduler!r}: give {LOCAL!r} or the address of a Dask scheduler, tcp://HOST:PORT"
@@ -43,16 +38,10 @@ def check_scheduler(scheduler: str | None, workers: int | None) -> None:
 
 @contextmanager
 def open_executor(work: YieldStudy, scheduler: str | None = None, workers: int | None = None) -> Iterator[Runner]:
-    """Open an executor of jobs.
+    """Open an executor of jobs: a function that evaluates jobs and yields their results in the order of completion.
 
-    Args:
-        work: What is evaluated for every sample.
-        scheduler: ``local`` for worker processes on this machine, ``tcp://HOST:PORT`` for a Dask cluster, None for the
-            current process.
-        workers: Number of local processes; by default one per processor.
-
-    Yields:
-        A function that evaluates jobs and yields their results in the order of completion.
+    The scheduler is ``local`` for worker processes on this machine (by default one per processor), ``tcp://HOST:PORT``
+    for a Dask cluster, None for the current process.
 
     Raises:
         InputError: The scheduler cannot be used, or Dask is not installed.

@@ -25,16 +25,7 @@ SPREAD = 30.0
 
 
 def yield_png(stages: Mapping[str, Sequence[WordOutcome]], target: float, caption: str) -> bytes:
-    """Plot cumulative shares of the samples against the number of inexact inputs and against the margin.
-
-    Args:
-        stages: Name of the stage to the outcomes of all samples.
-        target: Required share of exact inputs, drawn as a line.
-        caption: Caption of the figure.
-
-    Returns:
-        Contents of a PNG file.
-    """
+    """Plot cumulative shares of the samples of each stage against the number of inexact inputs and the margin."""
     figure = Figure(figsize=(10.0, 4.2), layout="constrained", facecolor="white")
     words, margins = figure.subplots(1, 2, sharey=True)
     inputs = next(iter(stages.values()))[0].inputs
@@ -65,15 +56,9 @@ def _staircase(axes: Axes, values: Sequence[float], color: str, name: str) -> No
 
 
 def quantities_png(quantities: Sequence[Quantity], stages: Mapping[str, Sequence[CheckOutcome]], caption: str) -> bytes:
-    """Plot, for the first quantities, the share of all samples that are at least as good as a value.
+    """Plot, for the first quantities, the share of all samples of each stage that are at least as good as a value.
 
-    Args:
-        quantities: The quantities; limits are drawn as lines.
-        stages: Name of the stage to the outcomes of all samples; unusable ones are never good.
-        caption: Caption of the figure.
-
-    Returns:
-        Contents of a PNG file.
+    Limits are drawn as lines; unusable samples are never good.
     """
     shown = quantities[:SHOWN]
     figure = Figure(figsize=(5.0 * len(shown), 4.2), layout="constrained", facecolor="white")
@@ -99,13 +84,8 @@ def quantities_png(quantities: Sequence[Quantity], stages: Mapping[str, Sequence
 def waterfall_png(contributions: Sequence[Mapping[str, Any]], lost: tuple[str, str], caption: str) -> bytes:
     """Plot what is lost with each imperfection alone, without it, and with all imperfections up to it.
 
-    Args:
-        contributions: Result of :func:`optinc_pdk.studies.montecarlo.yield_run.kind_numbers`.
-        lost: What is lost: its name in ``contributions``, and the label of its axis, in %.
-        caption: Caption of the figure.
-
-    Returns:
-        Contents of a PNG file.
+    ``contributions`` is the result of :func:`optinc_pdk.studies.montecarlo.yield_run.kind_numbers`; ``lost`` the name
+    of what is lost in it, and the label of its axis, in %.
     """
     names = [row["imperfection"] for row in contributions]
     alone, without, upto = (
@@ -130,15 +110,7 @@ def waterfall_png(contributions: Sequence[Mapping[str, Any]], lost: tuple[str, s
 
 
 def errors_png(stages: Mapping[str, Mapping[int, int]], caption: str) -> bytes:
-    """Plot the distribution of word errors, read minus ideal.
-
-    Args:
-        stages: Name of the stage to the number of words by their error.
-        caption: Caption of the figure.
-
-    Returns:
-        Contents of a PNG file.
-    """
+    """Plot the distribution of word errors, read minus ideal: for each stage the number of words by their error."""
     figure = Figure(figsize=(8.0, 4.0), layout="constrained", facecolor="white")
     axes = figure.subplots()
     total = {name: sum(errors.values()) for name, errors in stages.items()}
@@ -160,15 +132,10 @@ def errors_png(stages: Mapping[str, Mapping[int, int]], caption: str) -> bytes:
 
 
 def tolerance_png(factors: Mapping[str, Sequence[float | None]], goal: float, caption: str) -> bytes:
-    """Plot the share of samples that reach the target against the factor on one imperfection alone.
+    """Plot the share of samples that reach the target against the factor on one imperfection alone, and the goal as a
+    line.
 
-    Args:
-        factors: Imperfection to the largest factor that each sample tolerates; None if it tolerates all factors tried.
-        goal: Required share of the samples, drawn as a line.
-        caption: Caption of the figure.
-
-    Returns:
-        Contents of a PNG file.
+    ``factors`` are the largest ones that each sample tolerates; None if it tolerates all factors tried.
     """
     figure = Figure(figsize=(8.0, 4.6), layout="constrained", facecolor="white")
     axes = figure.subplots()

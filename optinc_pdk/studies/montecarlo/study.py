@@ -23,15 +23,13 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.matrices.comparison import NoLightError
 from optinc_pdk.simulate import Scattering, UnsettledError
-from optinc_pdk.simulate.transmission.noise import Noise, noise_of, relative_oscillator_power
+from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.studies.chip_checks import AFTER, BEFORE, DRIFTED, BiasedSetting, ChipCheck, SampleConditions
 from optinc_pdk.studies.montecarlo.records import TOLERANCE, Result, SampleJob
-from optinc_pdk.studies.oscillator_power import with_oscillator_power
 from optinc_pdk.studies.outcomes import OutcomeSummary, SampleOutcome
-from optinc_pdk.studies.variation.imperfections import Imperfections
 from optinc_pdk.studies.variation.nominal_chip import NominalChip
 from optinc_pdk.studies.variation.sampled_response import sample_scattering, sample_scatterings
-from optinc_pdk.studies.variation.sampling import ChipSample, aged_sample, draw_sample, nominal_sample
+from optinc_pdk.studies.variation.sampling import ChipSample, Imperfections, aged_sample, draw_sample
 
 Runner = Callable[[Iterable[SampleJob]], Iterator[tuple[SampleJob, Result]]]
 
@@ -95,14 +93,9 @@ class YieldStudy:
     def outcomes(self, imperfections: Imperfections, sample: int) -> dict[str, Any]:
         """Sample a chip and compare it with its target at each stage of its calibration.
 
-        Args:
-            imperfections: Imperfections of the sample.
-            sample: Index of the sample.
-
-        Returns:
-            Name of the stage to its outcome: ``before`` (bias file); with calibration ``between`` (programmed by the
-            digital twin, for networks), ``after`` (tuned in the loop), and ``drifted`` (after drift of the
-            resistances). Further symbol rates add entries such as ``before at 1e+06 Bd``.
+        The stages are ``before`` (bias file); with calibration ``between`` (programmed by the digital twin, for
+        networks), ``after`` (tuned in the loop), and ``drifted`` (after drift of the resistances). Further symbol rates
+        add entries such as ``before at 1e+06 Bd``.
         """
         seed, check = sample_seed(self.seed, sample), self.check
         parameters, conditions = draw_sample(self.chip, imperfections, seed), self.conditions(imperfections, seed)
@@ -130,12 +123,7 @@ class YieldStudy:
     def uncalibrated_outcomes(
         self, s: Scattering | ValueError, imperfections: Imperfections, seed: int
     ) -> dict[str, Any]:
-        """Compare a sample with the bias of the file with the target.
-
-        Args:
-            s: S-parameters of the sample, or the error if it has none.
-            imperfections: Imperfections of the sample.
-            seed: Seed of the sample.
+        """Compare a sample with the bias of the file, with given S-parameters or the error of a sample that has none.
 
         Raises:
             ValueError: The sample has no S-parameters, and its drive is not the reason.
@@ -196,8 +184,7 @@ def sample_seed(seed: int, sample: int) -> int:
 def scaled_noise(noise: Noise | None, imperfections: Imperfections) -> Noise | None:
     """Scale noise by the factors of the imperfections ``laser`` and ``detector``, which act on standard deviations.
 
-    Returns:
-        The scaled noise; None if there is no noise or both factors are 0.
+    It is None if there is no noise or both factors are 0.
     """
     laser, detector = (imperfections.of(kind) for kind in NOISE_KINDS)
     if noise is None or laser == detector == 0.0:
@@ -212,24 +199,6 @@ def scaled_noise(noise: Noise | None, imperfections: Imperfections) -> Noise | N
     )
 
 
-def with_oscillators(chip: NominalChip, laser_w: float | None, oscillator_w: float) -> NominalChip:
-    """Return a chip with another power of its local oscillators, and gains and offsets set for it on the nominal chip.
-
-    Args:
-        chip: The nominal chip.
-        laser_w: Power launched into every other waveguide, in W; by default the card's.
-        oscillator_w: Power launched into every fibre that leads to local oscillators, in W.
-
-    Raises:
-        InputError: The process has no noise or no budget section, or a power is out of range.
-        RangeError: A neuron needs a gain or offset beyond the card's range.
-    """
-    ratio = relative_oscillator_power(chip.process, laser_w, oscillator_w)
-    s = sample_scattering(chip, nominal_sample(chip), chip.voltage_v)
-    board, bias = with_oscillator_power(s, chip.board, chip.bias, chip.process, ratio)
-    return replace(chip, board=board, bias=bias)
-
-
 def amounts_of(work: YieldStudy) -> dict[str, float]:
     """Return the factor on the card's spread for each kind of imperfection in a study.
 
@@ -240,12 +209,10 @@ def amounts_of(work: YieldStudy) -> dict[str, float]:
 
 
 def jobs_of(samples: int, kinds: Sequence[str], calibrated: bool = False) -> list[SampleJob]:
-    """Return all jobs of a run, first those with all imperfections, then contributions, then tolerances.
+    """Return all jobs of a run, first those with all imperfections, then contributions, then tolerances of the given
+    kinds.
 
-    Args:
-        samples: Number of samples.
-        kinds: Imperfections whose contributions and tolerances are evaluated.
-        calibrated: Whether samples are calibrated; fewer samples are then used for contributions and tolerances.
+    With calibration, fewer samples are used for contributions and tolerances.
     """
     contributions = CONTRIBUTION_SAMPLES_CALIBRATED if calibrated else CONTRIBUTION_SAMPLES
     tolerances = TOLERANCE_SAMPLES_CALIBRATED if calibrated else TOLERANCE_SAMPLES
@@ -260,12 +227,7 @@ def jobs_of(samples: int, kinds: Sequence[str], calibrated: bool = False) -> lis
 
 
 class SampleRequest(NamedTuple):
-    """Request for the S-parameters of a sample with the bias of the file.
-
-    Attributes:
-        sample: Sampled device parameters.
-        effective_bits: Effective bits of the drive; None if voltages are not rounded.
-    """
+    """Request for the S-parameters of a sample with the bias of the file, at the effective bits of its drive."""
 
     sample: ChipSample
     effective_bits: float | None
@@ -285,14 +247,10 @@ def run_serially(work: YieldStudy, jobs: Iterable[SampleJob]) -> Iterator[tuple[
 
 
 def evaluate(work: YieldStudy, job: SampleJob) -> Result:
-    """Evaluate one job.
+    """Evaluate one job; InputError if the sample cannot be computed.
 
-    Returns:
-        JSON-compatible data: for the study ``tolerance``, ``factor`` with the largest tolerated factor; otherwise the
-        outcome of each stage by its name.
-
-    Raises:
-        InputError: The sample cannot be computed.
+    The result is JSON-compatible: for the study ``tolerance``, ``factor`` with the largest tolerated factor; otherwise
+    the outcome of each stage by its name.
     """
     if not work.calibrated:
         ((_, result),) = evaluate_together(work, [job])
@@ -331,13 +289,10 @@ def _named_errors(work: YieldStudy, job: SampleJob) -> Iterator[None]:
 
 
 def evaluate_together(work: YieldStudy, jobs: Iterable[SampleJob]) -> Iterator[tuple[SampleJob, Result]]:
-    """Evaluate jobs without calibration, the S-parameters of up to ``TOGETHER`` samples as one batch.
+    """Evaluate jobs without calibration, the S-parameters of up to ``TOGETHER`` samples as one batch, see
+    :func:`evaluate`.
 
-    Yields:
-        Each job with its result, see :func:`evaluate`, in the order of completion.
-
-    Raises:
-        InputError: A sample cannot be computed.
+    Jobs are yielded with their results in the order of completion.
     """
     waiting = iter(jobs)
     running: list[tuple[SampleJob, Evaluation, SampleRequest]] = []
@@ -434,15 +389,10 @@ def _passes(work: YieldStudy, imperfections: Imperfections, job: SampleJob, fact
 
 
 def tolerance_search() -> Generator[float, bool, float | None]:
-    """Search by bisection for the largest factor with which a sample reaches its target.
+    """Search by bisection for the largest factor with which a sample reaches its target; a larger one is never better.
 
-    The search assumes that a larger factor is never better.
-
-    Yields:
-        A factor; whether the sample reaches its target with it is sent back.
-
-    Returns:
-        The largest tolerated factor of those tried; 0 if none is tolerated, None if all are.
+    Factors are yielded, and whether the sample reaches its target is sent back. The result is the largest tolerated
+    factor of those tried; 0 if none is tolerated, None if all are.
     """
     low, high = MIN_OCTAVE * STEPS_PER_OCTAVE - 1, MAX_OCTAVE * STEPS_PER_OCTAVE + 1
     while high - low > 1:

@@ -23,11 +23,7 @@ UNCALIBRATED = (
 
 
 def summary_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a run's summary.
-
-    Args:
-        numbers: Results of the run, as in ``.yield.json``.
-    """
+    """Yield the lines of the summary of a run, whose results are as in ``.yield.json``."""
     yield samples_text(numbers, numbers["samples"])
     yield noise_text(numbers)
     yield stages_text(numbers["stages"])

@@ -38,14 +38,8 @@ Progress = Callable[[int, int], None]
 
 
 def header_of(files: ChipFiles, process: Process, work: YieldStudy) -> dict[str, Any]:
-    """Return everything on which the results of a run depend, as JSON-compatible data.
-
-    Runs with equal headers give equal samples.
-
-    Args:
-        files: Files of the chip.
-        process: Process of the cards.
-        work: Parameters of the analysis.
+    """Return everything on which the results of a run depend, as JSON-compatible data; equal headers give equal
+    samples.
     """
     paths = {"gds": (files.gds, LAYOUT), "netlist": (files.netlist, NETLIST), "bias": (files.bias, NETLIST)}
     return {
@@ -63,11 +57,7 @@ def header_of(files: ChipFiles, process: Process, work: YieldStudy) -> dict[str,
 def run_jobs(jobs: Sequence[SampleJob], records: Records, run: Runner, progress: Progress | None = None) -> None:
     """Evaluate all jobs that the records do not contain, and record each result as soon as it is available.
 
-    Args:
-        jobs: All jobs of the run.
-        records: File of finished samples.
-        run: Executor of jobs.
-        progress: Called with the numbers of finished and of all jobs, at the start and after each job.
+    ``progress`` is called with the numbers of finished and of all jobs, at the start and after each job.
     """
     remaining = [job for job in jobs if job not in records.done]
     done = len(jobs) - len(remaining)
@@ -91,7 +81,7 @@ def run_yield(
     contributions: bool = True,
     faults: Sequence[LayoutFault] = (),
 ) -> dict[str, Any]:
-    """Run the yield analysis of a chip and write all results into a folder.
+    """Run the yield analysis of a chip, write all results into a folder, and return those of ``.yield.json``.
 
     Args:
         work: Parameters of the analysis.
@@ -103,9 +93,6 @@ def run_yield(
         progress: See :func:`run_jobs`.
         contributions: Whether single imperfections, their combinations and the tolerance of each are evaluated as well.
         faults: Faults of the layout, which the samples do not include.
-
-    Returns:
-        The results, as written to ``.yield.json``.
 
     Raises:
         InputError: The folder holds another run, or a sample cannot be computed.
@@ -148,11 +135,6 @@ class YieldResults:
     @staticmethod
     def of(work: YieldStudy, jobs: Sequence[SampleJob], done: Mapping[SampleJob, Result]) -> YieldResults:
         """Collect the results of jobs.
-
-        Args:
-            work: Parameters of the analysis.
-            jobs: All jobs of the run.
-            done: Result of each job.
 
         Raises:
             InputError: A stage is missing from some samples, so the records are damaged.
@@ -213,11 +195,7 @@ class YieldResults:
         return kind_numbers(alone, self.kinds("without"), upto, self.summary)
 
     def files(self, numbers: Mapping[str, Any]) -> dict[str, bytes]:
-        """Return the contents of all result files but the report by the endings of their names.
-
-        Args:
-            numbers: Statistics from :meth:`numbers`.
-        """
+        """Return the contents of all result files but the report by the endings of their names."""
         # matplotlib takes long to import, and a run that is refused draws nothing
         from optinc_pdk.studies.montecarlo.plots import tolerance_png, waterfall_png
 
@@ -254,10 +232,8 @@ class YieldResults:
 def _tolerance(kind: str, factors: Sequence[float | None], header: Mapping[str, Any]) -> dict[str, Any]:
     """Return the multiple of the card's imperfection that the goal's share of the samples tolerates.
 
-    Args:
-        kind: Kind of the imperfection.
-        factors: Largest tolerated factor on the run's amount by sample; None if all factors tried are tolerated.
-        header: Header of the run.
+    ``factors`` are the largest tolerated factors on the run's amount by sample; None if all factors tried are
+    tolerated.
     """
     amount = header["imperfections"][kind]
     least = largest_tolerated_by_goal([math.inf if factor is None else factor for factor in factors])
@@ -275,14 +251,10 @@ def _tolerance(kind: str, factors: Sequence[float | None], header: Mapping[str, 
 
 
 def largest_tolerated_by_goal(factors: Sequence[float], goal: float = GOAL) -> float:
-    """Return the largest factor that at least the required share of the samples tolerates.
-
-    Args:
-        factors: Largest tolerated factor of each sample.
-        goal: Required share of the samples, above 0 and up to 1.
+    """Return the largest of the samples' tolerated factors that at least the share ``goal`` of the samples tolerates.
 
     Raises:
-        ValueError: There are no factors, or the goal is out of range.
+        ValueError: There are no factors, or the goal is not above 0 and up to 1.
     """
     if not factors or not 0.0 < goal <= 1.0:
         raise ValueError(f"{len(factors)} factors and the goal {goal}: give at least one factor, a goal within 0 … 1")
@@ -298,14 +270,8 @@ def kind_numbers(
 ) -> list[dict[str, Any]]:
     """Return what is lost and the yield for each imperfection alone, without it, and with all kinds up to it.
 
-    Args:
-        alone: Imperfection to the outcomes of samples with it alone.
-        without: Imperfection to the outcomes of samples with all other kinds.
-        upto: Imperfection to the outcomes of samples with all kinds up to it.
-        summary: Statistics of the outcomes.
-
-    Returns:
-        JSON-compatible data, one entry for each imperfection.
+    Each argument maps imperfections to the outcomes of samples; the result has one entry for each imperfection,
+    JSON-compatible.
     """
     studies, key = {"alone": alone, "without": without, "upto": upto}, summary.lost[0]
 

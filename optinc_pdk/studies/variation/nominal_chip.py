@@ -1,19 +1,29 @@
-"""The nominal chip: the circuit extracted from the layout, with the positions of all devices, nets and heaters."""
+"""The nominal chip: the circuit extracted from the layout with the positions of its parts, and locks of its receivers.
+
+Each coherent receiver of a sample locks its local oscillator to the light that reaches it. A receiver that is reached
+by the light of one modulator alone has that light's carrier for a phase lock. The phase of its oscillator is then the
+angle of the field from this modulator on the sample as it is biased, without error: the lock follows slow changes, and
+what it leaves is part of the noise (``fibre``). A receiver that sums the light of several modulators has no such
+carrier.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from optinc_pdk.arrays import Floats, Ints
+from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.signoff.extracted_chip import read_extracted_chip
 from optinc_pdk.simulate import CircuitOptics, Scattering, ScatteringPlan, analyse, heater_phases, prepare, s_matrices
-from optinc_pdk.studies.variation.phase_lock import locked_sources
+from optinc_pdk.simulate.transmission.detection import receiver_fields
+
+MAX_STRAY_FIELD = 0.1
+"""Largest field of another source at a receiver, relative to its own source, that counts as stray light."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +75,7 @@ class NominalChip:
 
 
 def read_chip(gds: str | Path, netlist: str | Path, bias: str | Path, process: Process) -> NominalChip:
-    """Read a nominal chip from its layout; only the board is taken from the netlist.
-
-    Args:
-        gds: Layout.
-        netlist: Netlist with the board.
-        bias: Bias file.
-        process: Process of the cards.
+    """Read a nominal chip from its layout and its bias file; only the board is taken from the netlist.
 
     Raises:
         InputError: A file is invalid, or the files do not belong to one chip.
@@ -83,18 +87,12 @@ def read_chip(gds: str | Path, netlist: str | Path, bias: str | Path, process: P
 def chip_of(
     circuit: Circuit, board: Board, bias: Bias, process: Process, ground: SharedGround | None = None
 ) -> NominalChip:
-    """Build the nominal chip from its extracted circuit.
-
-    Args:
-        circuit: The extracted circuit, with positions, lengths and resistances.
-        board: Board netlist that joins the chip's fibres.
-        bias: Codes of all heaters, electronics and receivers.
-        process: Process of the cards.
-        ground: Ground network of the heaters; ideal grounds if None.
+    """Build the nominal chip from its extracted circuit, with positions, lengths and resistances; ideal grounds without
+    ground.
 
     Raises:
-        NetlistError: The circuit has no geometry, the bias belongs to another circuit, or a coherent
-            receiver has no modulator of its own to lock its phase to.
+        NetlistError: The circuit has no geometry, the bias belongs to another circuit, or a coherent receiver has no
+            modulator of its own to lock its phase to.
     """
     structure = analyse(circuit)
     flat = structure.circuit
@@ -144,3 +142,64 @@ def _ground_matrix(ground: SharedGround | None, structure: CircuitOptics) -> Flo
         return np.zeros((heaters, heaters))
     rise = ground.for_channels(structure.channel)
     return np.stack([rise(current) for current in np.eye(heaters)], axis=1)
+
+
+def locked_sources(s: Scattering, board: Board) -> Ints:
+    """Find the single source whose light reaches each coherent receiver of the nominal chip at its bias.
+
+    Returns:
+        (receivers,) positions among the sources of the last layer; empty if the receivers are photodiodes.
+
+    Raises:
+        NetlistError: A receiver is reached by the light of several sources, or of none.
+    """
+    if not board.coherent:
+        return np.zeros(0, dtype=np.int64)
+    field = np.abs(receiver_fields(s, board))
+    source = np.asarray(field.argmax(axis=1), dtype=np.int64)
+    strongest = field.max(axis=1)
+    others = np.where(np.arange(field.shape[1]) == source[:, np.newaxis], 0.0, field).max(axis=1)
+    labels = [label for row in board.outputs for label in row]
+    for place in np.flatnonzero((others >= MAX_STRAY_FIELD * strongest) | (strongest == 0.0))[:1].tolist():
+        raise NetlistError(
+            f"the coherent receiver of fibre {labels[place]!r} is not reached by the light of one modulator alone, to "
+            "which it would lock its phase on a sampled chip; build the chip with --link neurons, or with --receivers "
+            "photodiodes"
+        )
+    return np.asarray(source)
+
+
+def locked_phases(fields: Complexes, source: Ints) -> Floats:
+    """Return the (..., receivers) phases in rad of the local oscillators of receivers that are locked to their own
+    sources.
+
+    Args:
+        fields: (..., receivers, J) fields at the receivers from each source of the last layer at amplitude 1.
+        source: (receivers,) source of each receiver, see :func:`locked_sources`.
+    """
+    own = np.take_along_axis(fields, np.broadcast_to(source[:, np.newaxis], (*fields.shape[:-1], 1)), axis=-1)
+    return np.asarray(np.angle(own[..., 0]))
+
+
+def aligned_bias(s: Scattering, board: Board, nominal: Complexes, bias: Bias) -> Bias:
+    """Return the bias of a sample of a general network's chip with the phases of its receivers' oscillators.
+
+    A receiver sums the light of several sources. They are sent one at a time, and the oscillator is set to the phase at
+    which their fields are most like ``nominal``, the (receivers, J) fields of the nominal chip relative to its
+    oscillators.
+    """
+    phases = np.angle((nominal.conj() * receiver_fields(s, board)).sum(axis=1))
+    labels = [label for row in board.outputs for label in row]
+    return replace(bias, phases=dict(zip(labels, phases.tolist(), strict=True)))
+
+
+def locked_bias(s: Scattering, board: Board, source: Ints, bias: Bias) -> Bias:
+    """Return the bias of a sample with the phases to which its coherent receivers are locked; as it is for photodiodes.
+
+    The sample has the S-parameters ``s`` as biased; ``source`` is the result of :func:`locked_sources`.
+    """
+    if not board.coherent:
+        return bias
+    phases = locked_phases(receiver_fields(s, board), source)
+    labels = [label for row in board.outputs for label in row]
+    return replace(bias, phases=dict(zip(labels, phases.tolist(), strict=True)))

@@ -91,17 +91,11 @@ def sample_scattering(
     effective_bits: float | None = None,
     wavelengths_nm: ArrayLike | None = None,
 ) -> Scattering:
-    """Compute the S-parameters of a sample at one set of heater voltages.
+    """Compute the S-parameters of a sample at (H,) voltages at the heaters' pads, see :func:`sample_phases`.
 
-    Args:
-        chip: The nominal chip.
-        sample: Sampled device parameters.
-        voltage_v: (H,) voltages at the heaters' pads.
-        effective_bits: See :func:`sample_phases`.
-        wavelengths_nm: (W,) wavelengths in nm, or one wavelength; that of the sample's laser if None.
+    Wavelengths are (W,) or one, in nm; that of the sample's laser if None.
 
     Raises:
-        InputError: See :func:`sample_phases`.
         ModelError: A wavelength is outside a device's range.
     """
     wavelengths = _wavelengths(sample, wavelengths_nm)
@@ -116,22 +110,11 @@ def sample_s_matrices(
     effective_bits: float | None = None,
     wavelengths_nm: ArrayLike | None = None,
 ) -> Complexes:
-    """Compute the S-parameters of a sample at many sets of heater voltages as one batch.
-
-    Args:
-        chip: The nominal chip.
-        sample: Sampled device parameters.
-        voltage_v: (K, H) voltages at the heaters' pads.
-        effective_bits: See :func:`sample_phases`.
-        wavelengths_nm: See :func:`sample_scattering`.
+    """Compute the S-parameters of a sample at (K, H) heater voltages as one batch, see :func:`sample_scattering`.
 
     Returns:
         (K, W, labels, labels) field amplitudes, indexed [setting, wavelength, out, in], labels as in
-        ``chip.plan.outs``.
-
-    Raises:
-        InputError: See :func:`sample_phases`.
-        ModelError: A wavelength is outside a device's range.
+            ``chip.plan.outs``.
     """
     wavelengths = _wavelengths(sample, wavelengths_nm)
     return s_matrices(
@@ -147,19 +130,12 @@ def sample_s_matrices(
 def sample_scatterings(
     chip: NominalChip, samples: Sequence[ChipSample], voltage_v: ArrayLike, effective_bits: float | None = None
 ) -> list[Scattering]:
-    """Compute the S-parameters of many samples as one batch, each at the wavelength of its own laser.
+    """Compute the S-parameters of K samples as one batch, each at the wavelength of its own laser.
 
-    Args:
-        chip: The nominal chip.
-        samples: K samples.
-        voltage_v: (K, H) voltages at the heaters' pads, or (H,) for all samples.
-        effective_bits: See :func:`sample_phases`.
-
-    Returns:
-        S-parameters of each sample.
+    Voltages are (K, H), or (H,) for all samples, see :func:`sample_phases`.
 
     Raises:
-        InputError: See :func:`sample_phases`; also if the numbers of rows and samples differ.
+        InputError: The numbers of rows and samples differ.
         ModelError: A wavelength is outside a device's range.
     """
     rows = np.asarray(voltage_v, dtype=np.float64)
@@ -186,17 +162,11 @@ def sample_scatterings(
 
 
 def sample_device_s(chip: NominalChip, sample: ChipSample, name: str, wavelengths_nm: Floats) -> Complexes:
-    """Compute the S-parameters of a component of a sample with all heaters off.
-
-    Args:
-        chip: The nominal chip.
-        sample: Sampled device parameters.
-        name: Name of the component.
-        wavelengths_nm: (W,) wavelengths.
+    """Compute the S-parameters of a component of a sample at (W,) wavelengths with all heaters off.
 
     Returns:
         (W, I, p, p) S-matrices of its I instances with p ports; (W, 1, p, p) for a component of which all instances are
-        equal.
+            equal.
     """
     drawn = sample.parameters.get(name)
     instances = next(group.instance for group in chip.structure.devices if group.name == name)
@@ -266,15 +236,11 @@ def _conductance(chip: NominalChip, sample: ChipSample) -> Floats:
 
 
 def _currents(voltage_v: Floats, total_ohm: Floats, rise_ohm: Floats, first_a: Floats) -> Floats:
-    """Solve for the heater currents with ground rise by fixed-point iteration.
+    """Solve for the heater currents with ground rise by fixed-point iteration; 0 where the ground is above the pad
+    voltage.
 
-    The current is 0 where the ground is above the pad voltage.
-
-    Args:
-        voltage_v: (K, H) or (H,) voltages at the pads.
-        total_ohm: (H,) resistances, wires included.
-        rise_ohm: (H, H) ground resistance matrix.
-        first_a: Starting currents.
+    Voltages at the pads and starting currents are (K, H) or (H,); resistances with wires (H,), ground resistances (H,
+    H).
 
     Raises:
         RangeError: The iteration does not converge.

@@ -6,20 +6,19 @@ kind therefore does not change the others, and a factor of 2 on a kind doubles t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from optinc_pdk.arrays import Floats
-from optinc_pdk.cards import KINDS, DeviceCard
+from optinc_pdk.cards import KINDS, DeviceCard, Process, Variation
 from optinc_pdk.cards.variation import SizeVariation
 from optinc_pdk.errors import InputError
 from optinc_pdk.models.passives import UM_PER_CM
 from optinc_pdk.simulate.heater_drive import nominal_crosstalk
-from optinc_pdk.studies.variation.imperfections import Imperfections
 from optinc_pdk.studies.variation.nominal_chip import NominalChip
-from optinc_pdk.studies.variation.random_field import effective_length_um, wafer_field
 
 Generator = np.random.Generator
 
@@ -29,6 +28,127 @@ LOSS = "loss_db"
 NM_PER_UM = 1000.0
 _PER_UM = 100.0
 """Waveguide length in µm that the sensitivities to width and height refer to."""
+_TRUNCATED_VARIANCE = 1e-12
+"""Largest variance of the truncated terms; the field has variance 1."""
+
+
+@dataclass(frozen=True)
+class Imperfections:
+    """The imperfections of a process card with a scaling factor for each kind.
+
+    Attributes:
+        card: Distributions of all kinds.
+        amount: Factor on the card's spread by kind: 1 is the card's spread, 0 switches the kind off. Kinds that are
+            missing are switched off.
+
+    Raises:
+        InputError: A kind is unknown, or an amount is negative or not finite.
+    """
+
+    card: Variation
+    amount: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        """Validate kinds and amounts."""
+        for kind, amount in self.amount.items():
+            _refuse_unknown(kind)
+            if not 0.0 <= amount < math.inf:
+                raise InputError(f"amount of {kind!r} is {amount}; give a factor of the card's, 0 or more")
+
+    def of(self, kind: str) -> float:
+        """Return the factor on the card's spread for one kind, 0 if it is switched off; InputError if it is unknown."""
+        _refuse_unknown(kind)
+        return self.amount.get(kind, 0.0)
+
+    def only(self, *kinds: str) -> Imperfections:
+        """Return a copy with the given kinds only; all others are switched off."""
+        return replace(self, amount={kind: self.of(kind) for kind in kinds})
+
+    def without(self, *kinds: str) -> Imperfections:
+        """Return a copy in which the given kinds are switched off."""
+        return replace(self, amount={**self.amount, **dict.fromkeys(kinds, 0.0)})
+
+    def scaled(self, kind: str, factor: float) -> Imperfections:
+        """Return a copy in which the amount of one kind is multiplied by a factor."""
+        return replace(self, amount={**self.amount, kind: factor * self.of(kind)})
+
+    @property
+    def effective_bits(self) -> float | None:
+        """Effective bits of the drive's DACs, whose step the factor multiplies; None if voltages are not rounded."""
+        amount = self.of("dac")
+        return float(self.card.dac.effective_bits) - math.log2(amount) if amount else None
+
+
+def imperfections(process: Process) -> Imperfections:
+    """Return all imperfections of a process, each with factor 1.
+
+    Raises:
+        InputError: The process card has no imperfections.
+    """
+    if process.imperfections is None:
+        raise InputError(f"process {process.name!r} has no 'imperfections' in its card; add the section")
+    return Imperfections(process.imperfections, dict.fromkeys(KINDS, 1.0))
+
+
+def _refuse_unknown(kind: str) -> None:
+    if kind not in KINDS:
+        raise InputError(f"there is no imperfection {kind!r}; kinds are {', '.join(KINDS)}")
+
+
+def wafer_field(position_um: Floats, correlation_um: float, generator: np.random.Generator) -> Floats:
+    """Sample a Gaussian random field of variance 1 and autocorrelation exp(-(distance / correlation)²) at (n, 2)
+    points.
+
+    The autocorrelation of two points separates into factors of x and of y. Along each axis, in correlation lengths,
+    exp(-(x - x')²) = Σ_k f_k(x) f_k(x') with f_k(x) = exp(-x²) (√2 x)^k / √(k!). The field is Σ z_km f_k(x) f_m(y) with
+    independent standard normal z, of which the number depends only on the extent of the points; the cost is linear in
+    the number of points. f_k(x)² are the probabilities of a Poisson distribution of mean 2 x²; the sum over k is
+    truncated where the remaining probability is negligible. A Cholesky factor of the covariance matrix would cost cubic
+    time and is numerically singular for close points.
+
+    Source:
+        Autocorrelation and lengths as in SiEPIC's Monte-Carlo file, whose virtual wafer is white noise behind a
+            Gaussian filter. The expansion is the power series of exp(2 x x').
+    """
+    if not len(position_um):
+        return np.zeros(0)
+    centre = (position_um.max(axis=0) + position_um.min(axis=0)) / 2.0
+    x_terms, y_terms = (_terms((position_um[:, i] - centre[i]) / correlation_um) for i in (0, 1))
+    weights = generator.standard_normal((x_terms.shape[1], y_terms.shape[1]))
+    field: Floats = np.einsum("nk,nk->n", x_terms @ weights, y_terms)
+    return field
+
+
+def effective_length_um(length_um: Floats, correlation_um: float) -> Floats:
+    """Return the effective length in µm of waveguides, any shape, for phase errors from local index variation along
+    them.
+
+    Its square is ∫∫ exp(-((s - t)/l)²) ds dt over the waveguide of length L with the correlation length l: L² for L ≪
+    l, √π l L for L ≫ l.
+    """
+    from scipy.special import erf
+
+    ratio = np.asarray(length_um, dtype=np.float64) / correlation_um
+    square = np.sqrt(np.pi) * ratio * erf(ratio) - (1.0 - np.exp(-(ratio**2)))
+    # for short guides, rounding can make the square negative
+    effective: Floats = correlation_um * np.sqrt(np.maximum(square, 0.0))
+    return effective
+
+
+def _terms(x: Floats) -> Floats:
+    """Return (n, terms) values f_k at coordinates (n,) in correlation lengths."""
+    mean = 2.0 * float(np.max(x**2))
+    terms, remaining = 1, -np.expm1(-mean)
+    probability = np.exp(-mean)
+    while remaining > _TRUNCATED_VARIANCE:
+        probability *= mean / terms
+        remaining -= probability
+        terms += 1
+    values = np.empty((x.size, terms))
+    values[:, 0] = np.exp(-(x**2))
+    for k in range(1, terms):
+        values[:, k] = values[:, k - 1] * x * np.sqrt(2.0 / k)
+    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +183,7 @@ class ChipSample:
 
 
 def draw_sample(chip: NominalChip, imperfections: Imperfections, seed: int) -> ChipSample:
-    """Draw one sample of a chip.
-
-    Args:
-        chip: The nominal chip.
-        imperfections: Distributions and their factors. A kind with factor 0 leaves all values nominal, bit for bit.
-        seed: Seed of the sample, an integer of at least 0.
+    """Draw one sample of a chip. A kind with factor 0 leaves all values nominal, bit for bit.
 
     Raises:
         InputError: The seed is negative, or a kind applies to a device whose S-parameters come from a file.

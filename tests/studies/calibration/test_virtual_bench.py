@@ -12,7 +12,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.transmission.detection import network_of, receiver_fields
 from optinc_pdk.studies import draw_sample, sample_scattering
 from optinc_pdk.studies.calibration.virtual_bench import VirtualBench
-from optinc_pdk.studies.variation.phase_lock import locked_bias
+from optinc_pdk.studies.variation.nominal_chip import locked_bias
 
 
 class Fixed:

@@ -8,7 +8,7 @@ import numpy as np
 
 from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.studies import draw_sample, sample_scattering
-from optinc_pdk.studies.variation.phase_lock import locked_bias, locked_phases, locked_sources
+from optinc_pdk.studies.variation.nominal_chip import locked_bias, locked_phases, locked_sources
 from optinc_pdk.studies.variation.sampling import nominal_sample
 
 

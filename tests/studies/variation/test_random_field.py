@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optinc_pdk.studies.variation.random_field import effective_length_um, wafer_field
+from optinc_pdk.studies.variation.sampling import effective_length_um, wafer_field
 
 LENGTH_UM = 9000.0
 

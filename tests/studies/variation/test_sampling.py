@@ -22,9 +22,8 @@ from optinc_pdk.studies import (
     sample_scattering,
     sample_scatterings,
 )
-from optinc_pdk.studies.variation.random_field import effective_length_um
 from optinc_pdk.studies.variation.sampled_response import sample_device_s
-from optinc_pdk.studies.variation.sampling import nominal_sample
+from optinc_pdk.studies.variation.sampling import effective_length_um, nominal_sample
 
 SEEDS = range(200)
 DRAWN = [kind for kind in KINDS if kind not in ("dac", "laser", "detector")]

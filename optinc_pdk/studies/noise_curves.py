@@ -1,4 +1,8 @@
-"""Word-error rate against symbol rate: Monte-Carlo counts with noise, an estimate, and the highest rate."""
+"""Outputs of a chip against the symbol rate, with noise: wrong words, or the comparison with a matrix or a network.
+
+Wrong words are counted and estimated, with the receiver that suits the chip best, and the highest rate is found. Other
+chips have the quietest amplifier and window that suit any chip (`noise_of`). All rates have the same random numbers.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,8 @@ from optinc_pdk.simulate.transmission.noise import Noise, check_oscillator_power
 from optinc_pdk.studies.chip_checks import read_words
 from optinc_pdk.studies.error_estimate import ErrorEstimate, error_margins, estimate_errors
 from optinc_pdk.studies.highest_rates import RateLimits, best_noise, find_rate_limits, rates_without_limits
-from optinc_pdk.studies.outcomes import wilson_interval
+from optinc_pdk.studies.noisy_outputs import NoisyMatrix, NoisyNetwork, operating_noise
+from optinc_pdk.studies.outcomes import Quantity, wilson_interval
 
 MOST_RATES = 101
 MOST_ASSIGNMENTS = 2
@@ -105,7 +110,7 @@ def word_error_curve(
     seed: int = 0,
     on_rate: Callable[[float | None], None] | None = None,
 ) -> NoiseCurve:
-    """Count word errors with noise at several symbol rates, with the same random numbers at each rate.
+    """Count word errors with noise at several symbol rates, estimate them, and find the highest rate.
 
     Args:
         s: S-parameters of the chip.
@@ -180,9 +185,7 @@ def _point(
 def parse_rates(text: str | None, process: Process) -> list[float]:
     """Parse symbol rates: ``"1e6"``, ``"1e6,1e7"`` or ``"1e5:1e9:17"`` (first, last, count; logarithmic spacing).
 
-    Args:
-        text: The rates; by default 13 rates from the lowest useful to the highest possible one of the process.
-        process: Process of the cards.
+    Without text, there are 13 rates from the lowest useful to the highest possible one of the process.
 
     Raises:
         InputError: The text has another form, or the rates are not above 0, too many, or beyond every bandwidth.
@@ -216,3 +219,107 @@ def _rates(text: str) -> list[float]:
         return list(np.geomspace(first, last, min(int(number), MOST_RATES + 1)).tolist())
     except (ValueError, OverflowError):
         return []
+
+
+@dataclass(frozen=True)
+class NoisyPoint:
+    """Comparison at one symbol rate: whether the chip keeps all limits, and the quantities by key."""
+
+    symbol_rate_bd: float
+    integration_s: float
+    passed: bool
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class CheckedCurve:
+    """Comparison of a chip's outputs with its target against the symbol rate.
+
+    Attributes:
+        laser_w: Optical power launched into every guide, in W.
+        receiver_oscillator_w: Power of the local oscillator at a coherent receiver, in W; None for photodiodes.
+        seed: Seed of the noise.
+        sent: Number of vectors sent at every rate.
+        quantities: Quantities of the comparison.
+        noise: Noise model at each symbol rate.
+        points: Results at each symbol rate, ascending.
+    """
+
+    laser_w: float
+    receiver_oscillator_w: float | None
+    seed: int
+    sent: int
+    quantities: tuple[Quantity, ...]
+    noise: tuple[Noise, ...]
+    points: tuple[NoisyPoint, ...]
+
+    @property
+    def limited(self) -> bool:
+        """Whether a quantity has a limit."""
+        return any(quantity.limit is not None for quantity in self.quantities)
+
+    @property
+    def highest_bd(self) -> float | None:
+        """Highest of the rates up to which all keep the limits; None for none, or without limits."""
+        found = None
+        for point in self.points if self.limited else ():
+            if not point.passed:
+                break
+            found = point.symbol_rate_bd
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return assumptions and results as JSON-compatible data."""
+        rows = [
+            {"symbol_rate_bd": point.symbol_rate_bd, "integration_s": point.integration_s}
+            | ({"passed": point.passed} if self.limited else {})
+            | dict(point.values)
+            | {"noise": noise.to_json()}
+            for noise, point in zip(self.noise, self.points, strict=True)
+        ]
+        return {
+            "laser_w": self.laser_w,
+            "receiver_oscillator_w": self.receiver_oscillator_w,
+            "seed": self.seed,
+            "sent": self.sent,
+            "limits": {one.key: one.limit for one in self.quantities if one.limit is not None},
+            "points": rows,
+            "highest_bd": self.highest_bd,
+        }
+
+
+def checked_noise_curve(
+    outputs: NoisyNetwork | NoisyMatrix,
+    process: Process,
+    symbol_rates_bd: Sequence[float],
+    laser_w: float | None = None,
+    passes: int = 1,
+    seed: int = 0,
+    on_rate: Callable[[float], None] | None = None,
+) -> CheckedCurve:
+    """Compare a chip's outputs with its target at several symbol rates; other arguments as of :func:`word_error_curve`.
+
+    Raises:
+        InputError: A power, rate, seed or number of passes is out of range.
+    """
+    if passes < 1 or seed < 0 or not len(symbol_rates_bd):
+        raise InputError(
+            f"{len(symbol_rates_bd)} symbol rates, passes {passes}, seed {seed}: give at least 1 rate, 1 pass and a "
+            "seed of at least 0"
+        )
+    noises = [operating_noise(process, laser_w, rate) for rate in sorted(set(symbol_rates_bd))]
+    points = []
+    for noise in noises:
+        if on_rate is not None:
+            on_rate(noise.symbol_rate_bd)
+        found = outputs.measured(noise, passes, seed)
+        points.append(NoisyPoint(noise.symbol_rate_bd, noise.integration_s, *found))
+    return CheckedCurve(
+        laser_w=noises[0].laser_w,
+        receiver_oscillator_w=noises[0].oscillator_w if outputs.coherent else None,
+        seed=seed,
+        sent=passes * outputs.sent,
+        quantities=outputs.quantities,
+        noise=tuple(noises),
+        points=tuple(points),
+    )

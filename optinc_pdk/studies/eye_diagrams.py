@@ -1,30 +1,40 @@
-"""Eye diagrams: what detectors of all layers see of random words at a symbol rate, with noise.
+"""Eye diagrams: what detectors of all layers see of random words or samples at a symbol rate, with noise.
 
 A trace is the output of photodiode and amplifier over two symbols, see
-:mod:`optinc_pdk.simulate.transmission.symbol_shape`: for a row of a hidden layer the difference of its detectors, for
-an output the level that a receiver would read at that instant. Values that words give without noise and at a low rate
-are the levels of a trace. The eye between two adjacent levels is open by the distance between the lowest reading of a
-word of the upper level and the highest reading of one of the lower level, over the distance of the levels.
+:mod:`optinc_pdk.simulate.transmission.symbol_shape`. Levels are the values of the symbols without noise, at a low rate.
+
+Words: the trace of a row of a hidden layer is the difference of its detectors, that of an output the level that a
+receiver would read at that instant. The eye between two adjacent levels is open by the distance between the lowest
+reading of a word of the upper level and the highest reading of one of the lower level, over the distance of the levels.
+
+Classifiers: the trace of an output is its value less the largest one of the others, relative to the largest output over
+the data; of a network of one output, the output. It is above 0 where the receivers read this class. Samples for which
+the network chooses the class are the upper level, all others the lower one. The eye is open by twice the smaller
+distance of the readings of both levels from 0, over the distance of the medians of the levels. The share of the samples
+that may be read otherwise, such as samples on the border between two classes, is left out.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from optinc_pdk.arrays import Floats, Ints
+from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.errors import InputError
+from optinc_pdk.networks.network_comparison import classes
 from optinc_pdk.signoff.function import FunctionInputs, symbol_assignments
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.detection import DetectionMatrix, network_of
 from optinc_pdk.simulate.transmission.noise import Noise, draw_noise
-from optinc_pdk.simulate.transmission.reception import server_amplitudes, settled_amplitudes
+from optinc_pdk.simulate.transmission.reception import input_amplitudes, server_amplitudes, settled_amplitudes
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
+from optinc_pdk.studies.noisy_outputs import NoisyNetwork
 
 WORDS = 1024
 """Number of random words of a diagram."""
@@ -60,15 +70,7 @@ class Eye:
 
 
 def eye_diagrams(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias, noise: Noise, seed: int) -> list[Eye]:
-    """Send random words through a chip and record all detected signals.
-
-    Args:
-        s: S-parameters of the chip.
-        inputs: The inputs, of which ``WORDS`` are drawn at random.
-        board: Board netlist that joins the chip's fibres.
-        bias: Electronics of its neurons and receivers.
-        noise: Noise of lasers and detectors, and the shape of symbols.
-        seed: Seed of the noise.
+    """Send ``WORDS`` random words through a chip and record all detected signals.
 
     Returns:
         Eyes of the rows of all hidden layers, then of the first server's outputs.
@@ -104,11 +106,7 @@ def eye_diagrams(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias
 
 
 def check_bandwidths(noise: Noise) -> None:
-    """Raise an error if the cards state no bandwidth of modulators, without which symbols have no shape.
-
-    Raises:
-        InputError: There is none; the message names the keys.
-    """
+    """Raise an InputError if the cards state no bandwidth of modulators, without which symbols have no shape."""
     if np.isinf(noise.shape.transmitter):
         raise InputError(
             "the process states no bandwidth of its modulators, without which symbols have no shape: add "
@@ -119,14 +117,8 @@ def check_bandwidths(noise: Noise) -> None:
 def detected_instants(sight: DetectionMatrix, light: Floats, noise: Noise, rng: np.random.Generator) -> Floats:
     """Return the output of photodiodes and amplifiers at all instants, with the noise of detectors.
 
-    Args:
-        sight: The detectors.
-        light: (B, sources) amplitudes of the sources, symbol after symbol.
-        noise: Noise of the detectors, and the shape of symbols.
-        rng: Random numbers of the noise.
-
-    Returns:
-        (B · SAMPLES, D) powers, or fields of coherent receivers.
+    ``light`` holds (B, sources) amplitudes of the sources, symbol after symbol; the result (B · SAMPLES, D) powers, or
+    fields of coherent receivers.
     """
     detected = sight.instants(light, noise)
     # white noise up to half of the rate of instants; the filter removes what is above its bandwidth
@@ -141,7 +133,7 @@ def _difference(values: Floats, members: slice, pairs: int, balance: float) -> F
 
 
 def _eye(name: str, instants: Floats, levels: Floats, noise: Noise) -> Eye:
-    readings = noise.shape.windowed(instants[:, np.newaxis])[:, 0]
+    readings = _windowed(instants, noise)
     groups = list(_groups(levels))
     if len(groups) == 1:
         return Eye(name, instants, readings, levels, None, None)
@@ -174,10 +166,7 @@ def _groups(levels: Floats) -> Iterator[_Group]:
 def eyes_json(eyes: list[Eye], noise: Noise, oscillator_w: float) -> dict[str, Any]:
     """Return the numbers of eye diagrams as JSON-compatible data.
 
-    Args:
-        eyes: The eye diagrams.
-        noise: Their noise.
-        oscillator_w: Power launched into each fibre that leads to local oscillators, in W.
+    ``oscillator_w`` is the power launched into each fibre that leads to local oscillators, in W.
     """
     return {
         "symbol_rate_bd": noise.symbol_rate_bd,
@@ -188,3 +177,81 @@ def eyes_json(eyes: list[Eye], noise: Noise, oscillator_w: float) -> dict[str, A
         "words": WORDS,
         "eyes": [{"signal": eye.name, "opening": eye.opening, "deviation": eye.deviation} for eye in eyes],
     }
+
+
+@dataclass(frozen=True, eq=False)
+class ClassEyes:
+    """Eye diagrams of a classifier.
+
+    Attributes:
+        eyes: One for each class; one for a network of one output.
+        agreement: Share of the symbols for which the receivers read the class that the network chooses.
+    """
+
+    eyes: list[Eye]
+    agreement: float
+
+
+def class_eyes(outputs: NoisyNetwork, noise: Noise, seed: int) -> ClassEyes:
+    """Send ``WORDS`` random samples of labelled data through a classifier's chip and record its outputs at all
+    instants.
+
+    The limit of the agreement of ``outputs`` states which share of the samples may be read otherwise.
+
+    Raises:
+        InputError: The cards state no bandwidth of modulators.
+    """
+    check_bandwidths(noise)
+    rng = np.random.default_rng((SEED, seed))
+    x = outputs.data.x[np.random.default_rng(SEED).integers(0, outputs.sent, WORDS)]
+    expected = outputs.network.forward(x)
+    largest = float(np.abs(outputs.network.forward(outputs.data.x)).max()) or 1.0
+    chip, sent = outputs.chip, input_amplitudes(x, outputs.board, outputs.bias)
+    drawn = draw_noise(noise, chip.detection_sources, 0, WORDS, seed)
+    light, _ = settled_amplitudes(sent, chip, noise, drawn)
+    traces = leads(detected_instants(chip.receivers, light, noise, rng) * chip.scale + outputs.offsets) / largest
+    still, _ = settled_amplitudes(sent, chip, None, None)
+    reference = leads(chip.receivers.readings(still, None, None) * chip.scale + outputs.offsets) / largest
+    chosen = classes(expected)
+    # symbols may be read otherwise as the limit of the agreement allows
+    spared = math.floor((1.0 - outputs.limits.agreement) * WORDS + 1e-9)
+    readings = np.stack([_windowed(trace, noise) for trace in traces.T], axis=1)
+    read = classes(readings)
+    names = outputs.network.classes or tuple(range(max(traces.shape[1], 2)))
+    # a single output is that of class 1
+    numbers = range(1, 2) if traces.shape[1] == 1 else range(traces.shape[1])
+    eyes = [
+        _class_eye(f"class {names[number]}", trace, level, chosen == number, spared, noise)
+        for number, trace, level in zip(numbers, traces.T, reference.T, strict=True)
+    ]
+    return ClassEyes(eyes, float(np.mean(read == chosen)))
+
+
+def leads(outputs: Floats) -> Floats:
+    """Return by how much each of (B, M) outputs of a classifier exceeds the largest of the others; a single output
+    itself.
+    """
+    if outputs.shape[1] == 1:
+        return outputs
+    ordered = np.sort(outputs, axis=1)
+    first, second = ordered[:, -1:], ordered[:, -2:-1]
+    return np.asarray(outputs - np.where(outputs == first, second, first))
+
+
+def _windowed(trace: Floats, noise: Noise) -> Floats:
+    return noise.shape.windowed(trace[:, np.newaxis])[:, 0]
+
+
+def _class_eye(name: str, trace: Floats, level: Floats, upper: Bools, spared: int, noise: Noise) -> Eye:
+    """Return the eye of one class.
+
+    ``trace`` has (B · SAMPLES,) leads of its output at all instants, ``level`` (B,) leads without noise at a low rate,
+    ``upper`` whether the network chooses the class; ``spared`` readings of a level are left out.
+    """
+    readings = _windowed(trace, noise)
+    if upper.all() or not upper.any():
+        return Eye(name, trace, readings, level, None, None)
+    distance = float(np.median(level[upper]) - np.median(level[~upper]))
+    edges = [np.sort(values)[min(spared, values.size - 1)] for values in (readings[upper], -readings[~upper])]
+    deviation = float((readings - level).std()) / distance
+    return Eye(name, trace, readings, level, 2.0 * float(min(edges)) / distance, deviation)
