@@ -18,8 +18,15 @@ from optinc_pdk.io.chip_files import chip_files
 from optinc_pdk.studies.montecarlo.executors import open_executor
 from optinc_pdk.studies.montecarlo.records import SampleJob
 from optinc_pdk.studies.montecarlo.study import Runner, run_serially
-from optinc_pdk.studies.montecarlo.summary_text import UNCALIBRATED, caption, noise_text, summary_lines
-from optinc_pdk.studies.montecarlo.yield_run import YieldResults, header_of, run_yield
+from optinc_pdk.studies.montecarlo.summary_text import (
+    UNCALIBRATED,
+    caption,
+    noise_text,
+    percent,
+    rate_text,
+    summary_lines,
+)
+from optinc_pdk.studies.montecarlo.yield_run import YieldResults, header_of, largest_tolerated_by_goal, run_yield
 from optinc_pdk.studies.outcomes import WordOutcome
 
 ENDINGS = ("yield.csv", "yield.json", "yield.png", "errors.png", "waterfall.png", "tolerance.csv", "tolerance.png")
@@ -195,3 +202,26 @@ def test_missing_files_are_reported(tiny, tmp_path) -> None:
         chip_files(tmp_path / "none.gds")
     with pytest.raises(InputError, match=r"other\.yml: .*--bias"):
         chip_files(tiny / "tiny.gds", bias=tmp_path / "other.yml")
+
+
+def test_the_goal_share_of_samples_tolerates_the_factor() -> None:
+    factors = [float(i) for i in range(1, 21)]
+    # 18 of 20 samples tolerate 3 or more
+    assert largest_tolerated_by_goal(factors, 0.9) == 3.0
+    assert largest_tolerated_by_goal(factors, 1.0) == 1.0
+    assert largest_tolerated_by_goal([2.0], 0.9) == 2.0
+    with pytest.raises(ValueError, match=r"0 factors .*0\.9"):
+        largest_tolerated_by_goal([], 0.9)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(1.0, "100 %"), (0.0, "0 %"), (0.5, "50.00 %"), (1 - 1 / 65536, "99.998 %"), (1e-9, "0.000000 %")],
+)
+def test_shares_are_not_rounded_to_0_or_100_percent(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+def test_estimated_rates_are_not_printed_as_zero() -> None:
+    assert rate_text(0.0) == rate_text(1e-305) == "below 1e-300"
+    assert rate_text(2.34e-120) == "2.3e-120"

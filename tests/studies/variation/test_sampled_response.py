@@ -35,14 +35,6 @@ def test_the_drive_rounds_to_its_steps(floating, bits):
     assert np.abs(found - by_hand(floating, voltage)).max() > 0.1 * step
 
 
-def test_8_5_effective_bits_have_361_steps(floating):
-    """A step is 12 V / (2^8.5 - 1) = 33.237 mV, so 5.00 V are rounded to 150 steps, 4.98562 V."""
-    full = np.full(floating.structure.heater.size, 5.0)
-    found = sample_phases(floating, nominal_sample(floating), full, 8.5)
-    assert np.allclose(found, by_hand(floating, 4.98562), rtol=1e-5)
-    assert not np.allclose(found, by_hand(floating, 5.0), rtol=1e-3)
-
-
 def test_the_shipped_codes_are_steps_of_16_bits(chip):
     assert np.allclose(
         sample_phases(chip, nominal_sample(chip), chip.voltage_v, 16.0),
@@ -105,14 +97,6 @@ def test_all_currents_raise_the_grounds_and_a_heater_below_its_ground_is_off(chi
     assert np.allclose(current[1:] * (chip.resistance_ohm + chip.wire_ohm)[1:], left[1:], rtol=1e-11)
 
 
-def test_a_batch_of_settings_equals_single_settings(chip, every):
-    sample = draw_sample(chip, every, 2)
-    voltage = np.stack([chip.voltage_v, 0.5 * chip.voltage_v])
-    together = sample_phases(chip, sample, voltage, 8.5)
-    for row, one in zip(voltage, together, strict=True):
-        assert np.allclose(sample_phases(chip, sample, row, 8.5), one, rtol=1e-12, atol=1e-14)
-
-
 def test_phase_errors_scale_with_the_frequency(chip, every):
     """An index error causes a phase error proportional to 1 / wavelength."""
     sample = draw_sample(chip, every.only("phase"), 4)
@@ -159,16 +143,6 @@ def test_each_sample_of_a_batch_has_its_own_wavelength(chip, every):
         sample_scatterings(chip, samples, chip.voltage_v[1:])
 
 
-def test_the_default_wavelength_is_that_of_the_samples_laser(chip, every):
-    sample = draw_sample(chip, every.only("wavelength"), 4)
-    default = sample_scattering(chip, sample, chip.voltage_v)
-    assert default.wavelengths_nm == pytest.approx([sample.wavelength_nm])
-    assert sample.wavelength_nm != 1550.0
-    several = sample_scattering(chip, sample, chip.voltage_v, wavelengths_nm=[1550.0, sample.wavelength_nm])
-    assert np.abs(several.s[1] - default.s[0]).max() < 1e-14
-    assert np.abs(several.s[0] - default.s[0]).max() > 1e-6
-
-
 @pytest.mark.parametrize(
     ("voltage", "bits", "message"),
     [
@@ -191,3 +165,13 @@ def test_currents_of_a_batch_equal_those_of_single_settings(chip, every):
     rows = np.stack([chip.voltage_v, np.where(np.arange(chip.voltage_v.size) % 3, chip.voltage_v, 0.0)])
     together = sample_phases(chip, sample, rows)
     assert np.allclose(together, [sample_phases(chip, sample, row) for row in rows], rtol=1e-11, atol=1e-12)
+
+
+def test_the_default_wavelength_is_that_of_the_samples_laser(chip, every):
+    sample = draw_sample(chip, every.only("wavelength"), 4)
+    default = sample_scattering(chip, sample, chip.voltage_v)
+    assert default.wavelengths_nm == pytest.approx([sample.wavelength_nm])
+    assert sample.wavelength_nm != 1550.0
+    several = sample_scattering(chip, sample, chip.voltage_v, wavelengths_nm=[1550.0, sample.wavelength_nm])
+    assert np.abs(several.s[1] - default.s[0]).max() < 1e-14
+    assert np.abs(several.s[0] - default.s[0]).max() > 1e-6

@@ -1,4 +1,4 @@
-"""Sampling: statistics against the card, independent random streams, passivity and reciprocity."""
+"""Sampling: statistics against the card and the wafer field, independent random streams, passivity and reciprocity."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from optinc_pdk.drive import DistanceCrosstalk
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.circuit_optics import ComponentGroup
 from optinc_pdk.studies import (
-    aged_sample,
     draw_sample,
     imperfections,
     sample_s_matrices,
@@ -23,7 +22,63 @@ from optinc_pdk.studies import (
     sample_scatterings,
 )
 from optinc_pdk.studies.variation.sampled_response import sample_device_s
-from optinc_pdk.studies.variation.sampling import effective_length_um, nominal_sample
+from optinc_pdk.studies.variation.sampling import effective_length_um, nominal_sample, wafer_field
+
+
+def test_only_without_and_scaled_change_the_named_kinds(every):
+    assert dict(every.amount) == dict.fromkeys(KINDS, 1.0)
+    assert every.only("coupler", "dac").amount == {"coupler": 1.0, "dac": 1.0}
+    assert every.only("coupler").of("loss") == 0.0
+    assert every.without("coupler").of("coupler") == 0.0 and every.without("coupler").of("loss") == 1.0
+    twice = every.scaled("coupler", 2.0).scaled("coupler", 3.0)
+    assert twice.of("coupler") == 6.0 and twice.of("loss") == 1.0
+    assert every.scaled("coupler", 3.0).only("coupler").of("coupler") == 3.0
+    assert every.of("coupler") == 1.0
+
+
+def test_dac_steps_grow_with_the_amount(every):
+    assert every.effective_bits == 16.0
+    assert every.scaled("dac", 2.0).effective_bits == 15.0
+    assert every.scaled("dac", 2.0**7.5).effective_bits == pytest.approx(8.5)
+    assert every.without("dac").effective_bits is None
+
+
+LENGTH_UM = 9000.0
+
+
+def drawn(position, length=LENGTH_UM, count=4000):
+    rng = np.random.default_rng(5)
+    return np.array([wafer_field(position, length, rng) for _ in range(count)])
+
+
+@pytest.mark.parametrize("die_um", [(11_000.0, 4_900.0), (33_000.0, 26_000.0)], ids=["die", "reticle"])
+def test_covariance_is_gaussian_in_the_distance(die_um):
+    place = np.random.default_rng(1).uniform(0.0, 1.0, (12, 2)) * np.array(die_um)
+    field = drawn(place)
+    apart = np.linalg.norm(place[:, np.newaxis] - place, axis=2)
+    expected = np.exp(-((apart / LENGTH_UM) ** 2))
+    # the standard error of a covariance from 4000 draws is up to √(2 / 4000) = 0.022
+    assert np.abs(field.T @ field / len(field) - expected).max() < 4 * 0.022
+    assert np.abs(field.mean(axis=0)).max() < 4 / np.sqrt(len(field))
+    # distant points detect a wrong correlation length: half of it would reduce these values to 0.04
+    assert expected.min() < 0.5
+
+
+def test_the_difference_between_neighbours_agrees_with_the_formula():
+    """For two arms of an MZI at 26 µm, the rms difference is √(2 (1 - exp(-(d/l)²))), 0.4 %."""
+    apart = 26.0
+    field = drawn(np.array([[2000.0, 1000.0], [2000.0, 1000.0 + apart], [9000.0, 4000.0]]))
+    rms = float(np.std(field[:, 0] - field[:, 1]))
+    assert rms == pytest.approx(np.sqrt(2 * (1 - np.exp(-((apart / LENGTH_UM) ** 2)))), rel=0.05)
+
+
+@pytest.mark.parametrize("length", [0.0, 1e-3, 3.0, 30.0, 3000.0])
+def test_the_effective_length_is_the_integral_of_the_correlation(length):
+    steps = np.linspace(0.0, length, 3001)
+    weight = (length - steps) * np.exp(-((steps / 10.0) ** 2))
+    expected = np.sqrt(2.0 * np.trapezoid(weight, steps))
+    assert effective_length_um(np.array([length]), 10.0)[0] == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
 
 SEEDS = range(200)
 DRAWN = [kind for kind in KINDS if kind not in ("dac", "laser", "detector")]
@@ -61,22 +116,15 @@ def test_kinds_are_the_sections_of_the_card_and_noise():
     assert set(KINDS) == {*Variation.model_fields, "laser", "detector"}
 
 
-def test_coupler_errors_have_the_cards_rms(chip, every):
-    samples = [draw_sample(chip, every.only("coupler"), seed) for seed in SEEDS]
-    imbalance = np.concatenate([sample.parameters["mmi2x2"]["imbalance"] for sample in samples])
-    nominal_share = (1 + float(chip.process.device("mmi2x2").parameter("imbalance"))) / 2
-    share = (1 + imbalance) / 2
-    uncertain = 0.02 / np.sqrt(share.size)
-    assert abs(np.mean(share) - nominal_share) < 5 * uncertain
-    assert np.std(share) == pytest.approx(float(every.card.coupler.power_rms), rel=0.02)
-    assert set(samples[0].parameters) == {"mmi2x2"}
-
-
-def test_splitter_errors_have_the_cards_rms(chip, every):
-    samples = [draw_sample(chip, every.only("splitter"), seed) for seed in SEEDS]
-    share = (1 + np.concatenate([sample.parameters["mmi1x2"]["imbalance"] for sample in samples])) / 2
-    assert np.std(share) == pytest.approx(float(every.card.splitter.power_rms), rel=0.05)
-    assert np.mean(share) == pytest.approx(0.5025, abs=5 * 0.01 / np.sqrt(share.size))
+@pytest.mark.parametrize(("kind", "device"), [("coupler", "mmi2x2"), ("splitter", "mmi1x2")])
+def test_errors_of_splitting_have_the_cards_rms(chip, every, kind, device):
+    samples = [draw_sample(chip, every.only(kind), seed) for seed in SEEDS]
+    share = (1 + np.concatenate([sample.parameters[device]["imbalance"] for sample in samples])) / 2
+    nominal = (1 + float(chip.process.device(device).parameter("imbalance"))) / 2
+    rms = float(getattr(every.card, kind).power_rms)
+    assert np.std(share) == pytest.approx(rms, rel=0.05)
+    assert np.mean(share) == pytest.approx(nominal, abs=5 * rms / np.sqrt(share.size))
+    assert set(samples[0].parameters) == {device}
 
 
 def test_directional_couplers_have_the_same_angle_error(chip, every):
@@ -103,14 +151,6 @@ def test_kinds_do_not_share_their_random_numbers(chip, every):
     for one, other in combinations(drawn, 2):
         product = one * other
         assert np.abs(product.mean()) < 5 * np.std(one) * np.std(other) / np.sqrt(product.size)
-
-
-def test_errors_of_couplers_are_uncorrelated(chip, every):
-    drawn = np.array(
-        [draw_sample(chip, every.only("coupler"), seed).parameters["mmi2x2"]["imbalance"] for seed in SEEDS]
-    )
-    together = np.corrcoef(drawn[:, :20].T) - np.eye(20)
-    assert np.abs(together).max() < 5 / np.sqrt(len(drawn))
 
 
 def test_losses_have_the_spreads_of_the_card(chip, every):
@@ -213,14 +253,6 @@ def test_heaters_vary_by_chip_and_by_heater(chip, every):
         assert np.std(mean) == pytest.approx(np.hypot(float(common), float(local) / np.sqrt(ratio.shape[1])), rel=0.2)
 
 
-def test_drift_applies_only_to_aged_samples(chip, every):
-    sample = draw_sample(chip, every.only("heater"), 1)
-    old = aged_sample(sample)
-    assert np.array_equal(old.resistance_scale, sample.resistance_scale * sample.drift)
-    assert np.array_equal(old.power_scale, sample.power_scale)
-    assert not np.array_equal(old.resistance_scale, sample.resistance_scale)
-
-
 def test_crosstalk_of_three_heaters_by_hand(chip, every):
     """Heaters 25, 50 and 75 µm apart in a line: shares of 2.9 %, 1.45 % and 0.967 % by the card."""
     card = every.card.crosstalk
@@ -282,11 +314,6 @@ def test_amount_0_is_nominal_and_errors_are_proportional_to_the_amount(chip, eve
 _MODEL_PARAMETERS = ("imbalance", "loss_db", "crosstalk_db")
 
 
-def test_without_amounts_s_parameters_are_bitwise_nominal(chip, every):
-    found = sample_scattering(chip, draw_sample(chip, every.only(), 9), chip.voltage_v)
-    assert np.array_equal(found.s, sample_scattering(chip, nominal_sample(chip), chip.voltage_v).s)
-
-
 @pytest.mark.parametrize("factor", [1.0, 20.0])
 def test_every_sampled_device_is_passive_and_reciprocal(chip, every, factor):
     """All devices of the process, 300 of each, with errors up to twenty times the card's."""
@@ -345,3 +372,10 @@ def test_invalid_kinds_amounts_and_seeds_are_refused(chip, every):
         draw_sample(chip, every, -1)
     with pytest.raises(InputError, match="'imperfections'"):
         imperfections(chip.process.model_copy(update={"imperfections": None}))
+
+
+def test_values_do_not_depend_on_other_points():
+    ends = [[0.0, 0.0], [9000.0, 4000.0]]
+    few = wafer_field(np.array([*ends, [3000.0, 2000.0]]), LENGTH_UM, np.random.default_rng(2))
+    more = wafer_field(np.array([*ends, [3000.0, 2000.0], [100.0, 3900.0]]), LENGTH_UM, np.random.default_rng(2))
+    assert np.allclose(few, more[:3], atol=1e-12)

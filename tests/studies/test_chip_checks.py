@@ -1,4 +1,4 @@
-"""Samples of the chips of matrices and of general networks, before and after calibration."""
+"""Samples of the chips of words, matrices and general networks, before and after calibration."""
 
 from __future__ import annotations
 
@@ -15,20 +15,84 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.matrices import MatrixTarget, compare_matrices, factor_matrix
 from optinc_pdk.networks import GeneralNetwork, Layer, NetworkComparison, NetworkLimits, check_data, factorise
 from optinc_pdk.signoff.extracted_chip import WITHOUT_BOARD
-from optinc_pdk.simulate import program, program_matrix, scattering, transmit_vectors, trim_offsets
-from optinc_pdk.studies import chip_checks, chip_of, imperfections
+from optinc_pdk.signoff.function import function_inputs
+from optinc_pdk.simulate import program, program_matrix, scattering, transmit, transmit_vectors, trim_offsets
+from optinc_pdk.simulate.transmission.noise import noise_of
+from optinc_pdk.studies import chip_checks, chip_of, imperfections, sample_scattering
 from optinc_pdk.studies.calibration import layer_tuning, procedure
 from optinc_pdk.studies.calibration.matrix_tuning import equalise
-from optinc_pdk.studies.chip_checks import MatrixCheck, NetworkCheck
+from optinc_pdk.studies.chip_checks import MatrixCheck, NetworkCheck, read_words, unusable_outcome
 from optinc_pdk.studies.drift import check_drift
 from optinc_pdk.studies.drift.scenarios import SCENARIOS, DriftScenario
-from optinc_pdk.studies.montecarlo.plots import quantities_png
 from optinc_pdk.studies.montecarlo.records import SampleJob
 from optinc_pdk.studies.montecarlo.study import YieldStudy, evaluate, run_serially, sample_seed
-from optinc_pdk.studies.montecarlo.summary_text import compared_text
 from optinc_pdk.studies.noisy_outputs import operating_noise
-from optinc_pdk.studies.outcomes import CheckOutcome, CheckSummary, Quantity
+from optinc_pdk.studies.outcomes import CheckOutcome, WordOutcome
 from optinc_pdk.studies.variation.sampling import draw_sample
+
+
+@pytest.fixture(scope="module")
+def s(work):
+    return sample_scattering(work.chip, draw_sample(work.chip, work.imperfections.only(), 0), work.chip.voltage_v)
+
+
+def test_the_nominal_chip_reads_every_word(work, s):
+    tried = function_inputs(work.check.task)
+    outcome = read_words(s, tried, work.chip.board, work.chip.bias)
+    assert (outcome.inputs, outcome.exact, outcome.words, outcome.wrong) == (256, 256, 4 * 256, 0)
+    assert outcome.margin > 0.45 and outcome.errors == {}
+    assert outcome.accuracy == 1.0 and outcome.word_error_rate == 0.0
+
+
+def test_wrong_words_are_counted_as_servers_read_them(work, s):
+    """One receiver's scale is doubled, so its server reads too large words and the input is inexact."""
+    bias = work.chip.bias
+    outputs = dict(bias.outputs)
+    outputs[work.chip.board.outputs[2][0]] *= 2.0
+    damaged = replace(bias, outputs=outputs)
+    tried = function_inputs(work.check.task)
+    outcome = read_words(s, tried, work.chip.board, damaged)
+    levels = transmit(tried.symbols, s, work.chip.board, damaged).levels
+    wrong: dict[int, int] = {}
+    lost = 0
+    for symbols, read in zip(tried.symbols, levels, strict=True):
+        ideal = int(symbols.sum()) // 4
+        errors = [int(server[0]) - ideal for server in read]
+        lost += any(errors)
+        for error in errors:
+            if error:
+                wrong[error] = wrong.get(error, 0) + 1
+    assert outcome.errors == wrong and outcome.wrong == sum(wrong.values()) > 0
+    assert outcome.exact == 256 - lost
+    # levels 1 and 2 are read as 2 and 3; 3 is the highest level
+    assert set(wrong) == {1} and outcome.margin == pytest.approx(0.5 - 3.0, abs=0.01)
+    assert WordOutcome.from_json(outcome.to_json()) == outcome
+
+
+def test_noise_depends_on_the_seed_only(work, s, process):
+    tried = function_inputs(work.check.task)
+    noise = noise_of(process, laser_w=1e-6, symbol_rate_bd=1e9)
+    one, same, other = (read_words(s, tried, work.chip.board, work.chip.bias, noise, seed) for seed in (1, 1, 2))
+    assert one == same != other
+    assert one.wrong > 0 and np.isfinite(one.margin)
+
+
+def test_an_unusable_chip_reads_zeros(work):
+    tried = function_inputs(work.check.task)
+    outcome = unusable_outcome(tried, work.chip.board, "no gain")
+    # 35 combinations of four symbols have a sum below 4, so an ideal average of 0
+    assert outcome.exact == 35 and outcome.words == 4 * 256 and outcome.wrong == 4 * (256 - 35)
+    assert set(outcome.errors) == {-1, -2, -3} and sum(outcome.errors.values()) == outcome.wrong
+    assert outcome.margin == -2.5 and WordOutcome.from_json(outcome.to_json()).fault == "no gain"
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan"), "0.1", True])
+def test_an_estimate_that_is_no_probability_is_refused(work, rate):
+    data = unusable_outcome(function_inputs(work.check.task), work.chip.board, "no gain").to_json()
+    assert data["estimated_word_error_rate"] is None
+    with pytest.raises(ValueError, match="estimated word-error rate"):
+        WordOutcome.from_json({**data, "estimated_word_error_rate": rate})
+
 
 PROCESS = load_process()
 UNITARY = np.asarray(scipy.stats.unitary_group(3, seed=4).rvs())
@@ -275,50 +339,3 @@ def test_levels_and_gains_undo_unequal_fibres() -> None:
     ).worst < (1e-6)
     assert gain.max() == level.max() == 1.0
     assert gain * losses[0] == pytest.approx(np.full(3, 0.8), rel=1e-6)
-
-
-QUANTITIES = (Quantity("error", "error", "%", True, 0.01), Quantity("loss", "loss", "dB"))
-OUTCOMES = [
-    CheckOutcome(True, {"error": 0.002, "loss": 10.0}),
-    CheckOutcome(True, {"error": 0.004, "loss": 12.0}),
-    CheckOutcome(False, {"error": 0.03, "loss": 11.0}),
-    CheckOutcome(False, {}, "no light"),
-]
-
-
-def test_statistics_of_outcomes() -> None:
-    summary = CheckSummary(QUANTITIES)
-    numbers = summary.numbers(OUTCOMES)
-    assert numbers["yield"]["passed"] == 2 and numbers["yield"]["samples"] == 4
-    assert numbers["quantities"]["error"]["median"] == 0.004 and numbers["quantities"]["error"]["worst"] == 0.03
-    assert numbers["faults"] == [{"fault": "no light", "count": 1}]
-    assert summary.mean_lost(OUTCOMES) == pytest.approx((0.002 + 0.004 + 0.03 + 1.0) / 4)
-    assert summary.columns == ("passed", "error", "loss") and summary.row(OUTCOMES[0]) == (1, 0.002, 10.0)
-    text = compared_text(numbers)
-    assert "median 0.4 %, worst 3 %, limit 1 %" in text and "11 dB" in text
-    falling = CheckSummary((Quantity("share", "share", "%", False, 0.9),))
-    assert falling.mean_lost([CheckOutcome(True, {"share": 0.95})]) == pytest.approx(0.05)
-    assert falling.numbers([CheckOutcome(False, {"share": share}) for share in (0.5, 0.8)])["quantities"]["share"][
-        "worst"
-    ] == (0.5)
-    assert quantities_png(QUANTITIES, {"before": OUTCOMES, "after": OUTCOMES[3:]}, "caption").startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"passed": 1},
-        {"fault": 1},
-        {"fault": "dark"},
-        {"values": {"error": float("nan")}},
-        {"values": {"error": 1e31}},
-        {"values": {}},
-        {"values": 3},
-        {"more": 1},
-    ],
-)
-def test_damaged_outcomes_are_refused(change: dict[str, object]) -> None:
-    data = OUTCOMES[0].to_json()
-    assert CheckOutcome.from_json(data) == OUTCOMES[0]
-    with pytest.raises((TypeError, ValueError)):
-        CheckOutcome.from_json(data | change)

@@ -1,4 +1,4 @@
-"""Statistics against values from the literature and by hand."""
+"""Outcomes of samples and their statistics, against values from the literature and by hand."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from optinc_pdk.studies.montecarlo.summary_text import percent, rate_text
-from optinc_pdk.studies.montecarlo.yield_run import largest_tolerated_by_goal
-from optinc_pdk.studies.outcomes import WordOutcome, WordSummary, error_values, wilson
+from optinc_pdk.studies.montecarlo.plots import quantities_png
+from optinc_pdk.studies.montecarlo.summary_text import compared_text
+from optinc_pdk.studies.outcomes import (
+    CheckOutcome,
+    CheckSummary,
+    Quantity,
+    WordOutcome,
+    WordSummary,
+    error_values,
+    wilson,
+)
 
 
 def outcome(exact: int, errors: dict[int, int], margin: float = 0.1) -> WordOutcome:
@@ -58,24 +66,48 @@ def test_statistics_of_three_samples() -> None:
     ]
 
 
-def test_the_goal_share_of_samples_tolerates_the_factor() -> None:
-    factors = [float(i) for i in range(1, 21)]
-    # 18 of 20 samples tolerate 3 or more
-    assert largest_tolerated_by_goal(factors, 0.9) == 3.0
-    assert largest_tolerated_by_goal(factors, 1.0) == 1.0
-    assert largest_tolerated_by_goal([2.0], 0.9) == 2.0
-    with pytest.raises(ValueError, match=r"0 factors .*0\.9"):
-        largest_tolerated_by_goal([], 0.9)
+QUANTITIES = (Quantity("error", "error", "%", True, 0.01), Quantity("loss", "loss", "dB"))
+OUTCOMES = [
+    CheckOutcome(True, {"error": 0.002, "loss": 10.0}),
+    CheckOutcome(True, {"error": 0.004, "loss": 12.0}),
+    CheckOutcome(False, {"error": 0.03, "loss": 11.0}),
+    CheckOutcome(False, {}, "no light"),
+]
+
+
+def test_statistics_of_outcomes() -> None:
+    summary = CheckSummary(QUANTITIES)
+    numbers = summary.numbers(OUTCOMES)
+    assert numbers["yield"]["passed"] == 2 and numbers["yield"]["samples"] == 4
+    assert numbers["quantities"]["error"]["median"] == 0.004 and numbers["quantities"]["error"]["worst"] == 0.03
+    assert numbers["faults"] == [{"fault": "no light", "count": 1}]
+    assert summary.mean_lost(OUTCOMES) == pytest.approx((0.002 + 0.004 + 0.03 + 1.0) / 4)
+    assert summary.columns == ("passed", "error", "loss") and summary.row(OUTCOMES[0]) == (1, 0.002, 10.0)
+    text = compared_text(numbers)
+    assert "median 0.4 %, worst 3 %, limit 1 %" in text and "11 dB" in text
+    falling = CheckSummary((Quantity("share", "share", "%", False, 0.9),))
+    assert falling.mean_lost([CheckOutcome(True, {"share": 0.95})]) == pytest.approx(0.05)
+    assert falling.numbers([CheckOutcome(False, {"share": share}) for share in (0.5, 0.8)])["quantities"]["share"][
+        "worst"
+    ] == (0.5)
+    assert quantities_png(QUANTITIES, {"before": OUTCOMES, "after": OUTCOMES[3:]}, "caption").startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
-    ("share", "text"),
-    [(1.0, "100 %"), (0.0, "0 %"), (0.5, "50.00 %"), (1 - 1 / 65536, "99.998 %"), (1e-9, "0.000000 %")],
+    "change",
+    [
+        {"passed": 1},
+        {"fault": 1},
+        {"fault": "dark"},
+        {"values": {"error": float("nan")}},
+        {"values": {"error": 1e31}},
+        {"values": {}},
+        {"values": 3},
+        {"more": 1},
+    ],
 )
-def test_shares_are_not_rounded_to_0_or_100_percent(share: float, text: str) -> None:
-    assert percent(share) == text
-
-
-def test_estimated_rates_are_not_printed_as_zero() -> None:
-    assert rate_text(0.0) == rate_text(1e-305) == "below 1e-300"
-    assert rate_text(2.34e-120) == "2.3e-120"
+def test_damaged_outcomes_are_refused(change: dict[str, object]) -> None:
+    data = OUTCOMES[0].to_json()
+    assert CheckOutcome.from_json(data) == OUTCOMES[0]
+    with pytest.raises((TypeError, ValueError)):
+        CheckOutcome.from_json(data | change)
