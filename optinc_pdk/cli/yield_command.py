@@ -284,7 +284,7 @@ def _check_of(
     card: Process,
     target: float,
     lasers: _LaserOptions,
-) -> ChipCheck[Any, Any]:
+) -> ChipCheck:
     """Return the nominal chip and what its samples are compared with.
 
     Args:

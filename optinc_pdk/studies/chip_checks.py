@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -51,9 +51,9 @@ from optinc_pdk.studies.noisy_outputs import (
 from optinc_pdk.studies.outcomes import (
     CheckOutcome,
     CheckSummary,
-    Outcome,
     OutcomeSummary,
     Quantity,
+    SampleOutcome,
     WordOutcome,
     WordSummary,
 )
@@ -93,10 +93,7 @@ class SampleConditions:
     seed: int = 0
 
 
-Setting = TypeVar("Setting", bound=BiasedSetting)
-
-
-class ChipCheck(Protocol[Setting, Outcome]):
+class ChipCheck(Protocol):
     """A nominal chip, and what its samples are compared with.
 
     A study takes the stated setting of a sample or calibrates it, computes the S-parameters at this setting, and
@@ -108,14 +105,14 @@ class ChipCheck(Protocol[Setting, Outcome]):
         """The nominal chip with its bias."""
 
     @property
-    def outcome(self) -> type[Outcome]:
+    def outcome(self) -> type[SampleOutcome]:
         """Class of the outcomes."""
 
     @property
     def tuned_stages(self) -> tuple[str, ...]:
         """Names of the stages of a calibration; the last one is ``after``."""
 
-    def summary(self, noisy: bool) -> OutcomeSummary[Outcome]:
+    def summary(self, noisy: bool) -> OutcomeSummary:
         """Return the statistics of outcomes, with or without noise."""
 
     def header(self, noise: Mapping[str, Any] | None, calibrated: bool) -> dict[str, Any]:
@@ -137,10 +134,10 @@ class ChipCheck(Protocol[Setting, Outcome]):
             InputError: The cards state no noise, or a power or rate is out of range.
         """
 
-    def stated_setting(self) -> Setting:
+    def stated_setting(self) -> Any:
         """Return the setting of the bias file."""
 
-    def calibrated(self, sample: ChipSample, conditions: SampleConditions) -> Mapping[str, Setting]:
+    def calibrated(self, sample: ChipSample, conditions: SampleConditions) -> Mapping[str, Any]:
         """Calibrate a sample on a virtual bench.
 
         Returns:
@@ -155,7 +152,7 @@ class ChipCheck(Protocol[Setting, Outcome]):
     def calibration_fault(self, fault: Exception) -> str:
         """Return why a sample whose calibration failed with an error is unusable."""
 
-    def compared(self, s: Scattering, setting: Setting, noise: Noise | None = None, seed: int = 0) -> Outcome:
+    def compared(self, s: Scattering, setting: Any, noise: Noise | None = None, seed: int = 0) -> Any:
         """Compare a biased sample with the target.
 
         Args:
@@ -169,13 +166,13 @@ class ChipCheck(Protocol[Setting, Outcome]):
             UnsettledError: Its light does not settle.
         """
 
-    def unusable(self, fault: str, noise: Noise | None = None) -> Outcome:
+    def unusable(self, fault: str, noise: Noise | None = None) -> Any:
         """Return the outcome of a sample that is unusable for a reason, with the noise that it would have."""
 
-    def passed(self, outcome: Outcome) -> bool:
+    def passed(self, outcome: Any) -> bool:
         """Return whether a sample reaches the target."""
 
-    def passes(self, s: Scattering, setting: Setting, noise: Noise | None, seed: int) -> bool:
+    def passes(self, s: Scattering, setting: Any, noise: Noise | None, seed: int) -> bool:
         """Return whether a biased sample reaches the target; as :meth:`compared`, but it may end at the first error."""
 
 

@@ -52,10 +52,9 @@ class SampleOutcome(Protocol):
 
 
 Outcome = TypeVar("Outcome", bound=SampleOutcome)
-Summarised = TypeVar("Summarised", bound=SampleOutcome, contravariant=True)
 
 
-class OutcomeSummary(Protocol[Summarised]):
+class OutcomeSummary(Protocol):
     """Statistics of the outcomes of samples, as numbers, table and pictures."""
 
     @property
@@ -66,19 +65,19 @@ class OutcomeSummary(Protocol[Summarised]):
     def lost(self) -> tuple[str, str]:
         """What an imperfection costs: its name in files, and the label of its axis, in %."""
 
-    def row(self, outcome: Summarised) -> tuple[Any, ...]:
+    def row(self, outcome: Any) -> tuple[Any, ...]:
         """Return the values of the columns for one outcome."""
 
-    def passed(self, outcomes: Sequence[Summarised]) -> int:
+    def passed(self, outcomes: Sequence[Any]) -> int:
         """Return the number of samples that reach the target."""
 
-    def mean_lost(self, outcomes: Sequence[Summarised]) -> float:
+    def mean_lost(self, outcomes: Sequence[Any]) -> float:
         """Return what the samples lose, as a share, averaged over samples; an unusable one loses everything."""
 
-    def numbers(self, outcomes: Sequence[Summarised]) -> dict[str, Any]:
+    def numbers(self, outcomes: Sequence[Any]) -> dict[str, Any]:
         """Return statistics of a stage as JSON-compatible data."""
 
-    def pictures(self, stages: Mapping[str, Sequence[Summarised]], caption: str) -> dict[str, bytes]:
+    def pictures(self, stages: Mapping[str, Sequence[Any]], caption: str) -> dict[str, bytes]:
         """Return plots as PNG by the ending of their file names."""
 
 

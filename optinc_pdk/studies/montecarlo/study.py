@@ -59,7 +59,7 @@ class YieldStudy:
         rates_bd: Further symbol rates at which samples are compared with noise, at the card's laser power.
     """
 
-    check: ChipCheck[Any, Any]
+    check: ChipCheck
     imperfections: Imperfections
     seed: int
     calibrated: bool = False
@@ -77,7 +77,7 @@ class YieldStudy:
         return AFTER if self.calibrated else BEFORE
 
     @property
-    def summary(self) -> OutcomeSummary[Any]:
+    def summary(self) -> OutcomeSummary:
         """Statistics of the outcomes."""
         return self.check.summary(scaled_noise(self.noise, self.imperfections) is not None)
 

@@ -130,7 +130,7 @@ class YieldResults:
     outcomes: Mapping[tuple[str, str, str], Sequence[Any]]
     factors: Mapping[str, Sequence[float | None]]
     judged: str
-    summary: OutcomeSummary[Any]
+    summary: OutcomeSummary
 
     @staticmethod
     def of(work: YieldStudy, jobs: Sequence[SampleJob], done: Mapping[SampleJob, Result]) -> YieldResults:
@@ -266,7 +266,7 @@ def kind_numbers(
     alone: Mapping[str, Sequence[Any]],
     without: Mapping[str, Sequence[Any]],
     upto: Mapping[str, Sequence[Any]],
-    summary: OutcomeSummary[Any],
+    summary: OutcomeSummary,
 ) -> list[dict[str, Any]]:
     """Return what is lost and the yield for each imperfection alone, without it, and with all kinds up to it.
 

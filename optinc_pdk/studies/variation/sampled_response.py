@@ -150,7 +150,9 @@ def sample_scatterings(
         names = {group.name for group in chip.structure.devices}
     pairs = list(zip(samples, carriers, strict=True))
     devices = {
-        name: _stacked([sample_device_s(chip, sample, name, at) for sample, at in pairs]) for name in sorted(names)
+        # some may have one S-matrix for all instances
+        name: np.stack(np.broadcast_arrays(*(sample_device_s(chip, sample, name, at) for sample, at in pairs)))
+        for name in sorted(names)
     }
     guides = np.stack([_guides(chip, sample, at) for sample, at in pairs])
     s = s_matrices(chip.plan, np.stack(heat), carriers[0], chip.process, devices=devices, guides=guides)
@@ -176,11 +178,6 @@ def sample_device_s(chip: NominalChip, sample: ChipSample, name: str, wavelength
     values |= {key: value for key, value in drawn.items() if key != PHASE}
     phase = _phase_ratio(chip, wavelengths_nm) * drawn.get(PHASE, 0.0)
     return sampled_s(chip.process, name, wavelengths_nm, values, phase)
-
-
-def _stacked(samples: Sequence[Complexes]) -> Complexes:
-    """Stack the S-matrices of K samples to (K, W, I, p, p); some may have one S-matrix for all instances."""
-    return np.stack(np.broadcast_arrays(*samples))
 
 
 def _guides(chip: NominalChip, sample: ChipSample, wavelengths_nm: Floats) -> Complexes:

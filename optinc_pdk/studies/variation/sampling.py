@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -319,23 +320,16 @@ def _crosstalk_limit_db(device: DeviceCard, sampled: Mapping[str, Floats]) -> Fl
     return limit
 
 
-def _width(chip: NominalChip, imperfections: Imperfections, generator: Generator, sample: ChipSample) -> ChipSample:
-    return _size(chip, imperfections.card.width, imperfections.of("width"), generator, sample)
-
-
-def _height(chip: NominalChip, imperfections: Imperfections, generator: Generator, sample: ChipSample) -> ChipSample:
-    return _size(chip, imperfections.card.height, imperfections.of("height"), generator, sample)
-
-
 def _size(
-    chip: NominalChip, card: SizeVariation, amount: float, generator: Generator, sample: ChipSample
+    kind: str, chip: NominalChip, imperfections: Imperfections, generator: Generator, sample: ChipSample
 ) -> ChipSample:
     """Sample phase errors from width or height: the wafer-scale field at waveguide centres plus local variation."""
+    card: SizeVariation = getattr(imperfections.card, kind)
     centre, length = _waveguides(chip)
     wafer = float(card.rms_nm) * length * wafer_field(centre, float(card.correlation_um), generator)
     effective = effective_length_um(length, float(card.local_correlation_um))
     local = float(card.local_rms_nm) * effective * generator.standard_normal(length.size)
-    return _with_phases(chip, sample, amount * float(card.rad_per_nm) / _PER_UM * (wafer + local))
+    return _with_phases(chip, sample, imperfections.of(kind) * float(card.rad_per_nm) / _PER_UM * (wafer + local))
 
 
 def _static(chip: NominalChip, imperfections: Imperfections, generator: Generator, sample: ChipSample) -> ChipSample:
@@ -409,8 +403,8 @@ _SAMPLERS: dict[str, Callable[[NominalChip, Imperfections, Generator, ChipSample
     "coupler": _couplers,
     "splitter": _splitters,
     "loss": _losses,
-    "width": _width,
-    "height": _height,
+    "width": partial(_size, "width"),
+    "height": partial(_size, "height"),
     "phase": _static,
     "heater": _heaters,
     "crosstalk": _crosstalk,
