@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
     from optinc_pdk.simulate.transmission.noise import Noise
-    from optinc_pdk.studies.eye_diagrams import Eye
+    from optinc_pdk.studies.eyes import Eye
 
 
 @app.command()
@@ -111,7 +111,7 @@ class EyeRun(LightRun):
         from optinc_pdk.io.formatting import format_si
         from optinc_pdk.io.writing import write_atomic
         from optinc_pdk.report.eye_diagrams import eyes_png, eyes_table
-        from optinc_pdk.studies.eye_diagrams import eyes_json
+        from optinc_pdk.studies.eyes import eyes_json
 
         words = isinstance(target, WordTarget)
         names = ("extract", "light", "words" if words else "samples", "picture")
@@ -180,7 +180,7 @@ def _word_eyes(run: EyeRun, target: WordTarget, chip: ExtractedChip, stage: Call
     from optinc_pdk.signoff.function import check_board, function_inputs
     from optinc_pdk.simulate.transmission.noise import noise_choices
     from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
-    from optinc_pdk.studies.eye_diagrams import eye_diagrams
+    from optinc_pdk.studies.eyes import eye_diagrams
     from optinc_pdk.studies.highest_rates import best_noise
 
     check_board(chip.board, target.task)
@@ -199,7 +199,7 @@ def _word_eyes(run: EyeRun, target: WordTarget, chip: ExtractedChip, stage: Call
 
 def _class_eyes(run: EyeRun, target: CheckedNetwork, chip: ExtractedChip, stage: Callable[[str], None]) -> _FoundEyes:
     """Return the eyes of the classes of a general network."""
-    from optinc_pdk.studies.eye_diagrams import WORDS, class_eyes
+    from optinc_pdk.studies.eyes import WORDS, class_eyes
     from optinc_pdk.studies.noisy_outputs import NoisyNetwork, operating_noise
 
     stage("light")

@@ -17,7 +17,7 @@ from optinc_pdk.io.writing import png_bytes
 from optinc_pdk.report.rendering import packed_json
 from optinc_pdk.simulate.transmission.noise import Noise
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
-from optinc_pdk.studies.eye_diagrams import Eye
+from optinc_pdk.studies.eyes import Eye
 
 _TRACE, _WINDOW = "#2f6fb0", "#d98c21"
 COLUMNS = 3

@@ -25,7 +25,7 @@ from optinc_pdk.report.schema import Report
 from optinc_pdk.report.sign_off_results import page_rows
 from optinc_pdk.signoff.drc.design_rule_check import RuleResult
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
-from optinc_pdk.studies.eye_diagrams import Eye
+from optinc_pdk.studies.eyes import Eye
 
 PNG = b"\x89PNG made up for the tests"
 VOID = {"meta", "img", "br"}

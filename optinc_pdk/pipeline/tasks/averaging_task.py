@@ -238,7 +238,7 @@ def _speed(
     from optinc_pdk.signoff.function import function_inputs
     from optinc_pdk.simulate.transmission.noise import missing_bandwidths
     from optinc_pdk.studies.error_estimate import error_margins
-    from optinc_pdk.studies.eye_diagrams import eye_diagrams
+    from optinc_pdk.studies.eyes import eye_diagrams
     from optinc_pdk.studies.highest_rates import find_rate_limits, rates_without_limits
     from optinc_pdk.studies.link_energy import link_energy
 

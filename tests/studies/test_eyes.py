@@ -17,7 +17,7 @@ from optinc_pdk.report.eye_diagrams import axis_label, eye_texts, eyes_png, wors
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import program, scattering
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES, SymbolShape
-from optinc_pdk.studies.eye_diagrams import WORDS, Eye, class_eyes, eye_diagrams, eyes_json, leads
+from optinc_pdk.studies.eyes import WORDS, Eye, class_eyes, eye_diagrams, eyes_json, leads
 from optinc_pdk.studies.noisy_outputs import NoisyNetwork, operating_noise
 
 
