@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.stats
-from conftest import with_geometry
+from chip_geometry import with_geometry
 
 from optinc_pdk.assemble import CARRIER_TREE, assemble, draft_matrix, matrix_labels
 from optinc_pdk.cards import load_process, with_field_outputs
