@@ -105,7 +105,7 @@ fuzz: $(VENV)/.dev
 
 # Rewrites every process's golden polygons of devices after a cell or card changed on purpose.
 golden: $(VENV)/.chip
-	for process in components/*/process.yml; do $(BIN)/optinc golden --process $$(dirname $$process) || exit; done
+	for process in components/*/process.yml; do $(BIN)/optinc process golden --process $$(dirname $$process) || exit; done
 
 # Tests every design rule on generated layouts and writes the table of what they found.
 rules: $(VENV)/.dev

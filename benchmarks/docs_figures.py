@@ -21,7 +21,7 @@ MODES = 6
 """Modes of the Fourier matrix."""
 FIGURES = {
     "mesh_fourier.svg": ("factor", "fourier.npy", "--picture", "mesh_fourier.svg"),
-    "stack_soi220.svg": ("stack", "--process", "soi220", "-o", "stack_soi220.svg"),
+    "stack_soi220.svg": ("process", "stack", "--process", "soi220", "-o", "stack_soi220.svg"),
 }
 """Arguments of ``optinc`` by the name of the figure."""
 CHIP_FIGURES = {

@@ -10,7 +10,7 @@ cell. The netlist is that of ``Component.get_netlist(recursive=True)``.
 
 Seconds are processor time: user and system time of the command, all threads together. Peers:
 
-- KLayout's application with the script of ``optinc deck``: the same geometric rules.
+- KLayout's application with the script of ``optinc process deck``: the same geometric rules.
 - gdsfactory's ``get_netlist`` of the drawn component: instances are connected where their given ports coincide. It
   extracts no polygon and compares nothing; it is the first step of a comparison that knows ports only.
 """
@@ -204,7 +204,7 @@ def main(
             print(f"| gdsfactory: {name} | {value:.1f} | {ratio} |")
         if peer_seconds and shutil.which("klayout"):
             deck = path / "deck.lydrc"
-            command([sys.executable, "-c", OPTINC, "deck", "-o", str(deck)])
+            command([sys.executable, "-c", OPTINC, "process", "deck", "-o", str(deck)])
             script = ["-rd", f"input={gds}", "-rd", f"report={path / 'klayout.lyrdb'}"]
             used, _, _, ended = command(["klayout", "-b", "-r", str(deck), *script], peer_seconds)
             more = "more than " if ended is None else ""

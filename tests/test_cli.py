@@ -35,6 +35,7 @@ from optinc_pdk.cli import main
 from optinc_pdk.cli.app import progress_counter, stage_progress
 from optinc_pdk.cli.command_groups import GROUPS
 from optinc_pdk.cli.commands import app
+from optinc_pdk.cli.process_commands import process_app
 from optinc_pdk.networks import AveragingNetwork, bundled_weights, carry_chain
 from optinc_pdk.report.build_files import report_page
 from optinc_pdk.report.installation import Part
@@ -44,24 +45,20 @@ NETLISTS = Path(__file__).parent.parent / "netlists"
 COMMANDS = (
     "build",
     "cascade",
-    "cells",
     "check",
     "compare",
-    "deck",
     "doctor",
     "drc",
     "eye",
     "factor",
-    "golden",
-    "klayout",
     "lvs",
     "noise",
+    *(f"process {name}" for name in ("cells", "deck", "golden", "klayout", "stack")),
     "program",
     "search",
     "simulate",
     "size",
     "spectrum",
-    "stack",
     "synth",
     "task",
     "train",
@@ -69,6 +66,7 @@ COMMANDS = (
     "view",
     "yield",
 )
+REGISTERED = (*app.registered_commands, *process_app.registered_commands)
 SYNTH = ("synth", "--bits", 4, "--servers", 4, "-o", "never.npz")
 TASK = json.dumps({"bits": 4, "servers": 4, "groups": 2, "remainder": False, "finer_input": False})
 
@@ -205,7 +203,7 @@ def loaded(commands: list[tuple[object, ...]]) -> tuple[list[int], set[str]]:
 
 
 def test_help_and_usage_errors_import_no_numerical_package() -> None:
-    codes, packages = loaded([("--help",), *((name, "--help") for name in COMMANDS), ("build", "--nonsense")])
+    codes, packages = loaded([("--help",), *((*name.split(), "--help") for name in COMMANDS), ("build", "--nonsense")])
     assert codes == [0] * (len(COMMANDS) + 1) + [2]
     assert not packages & {"numpy", "pydantic", *HEAVY}
 
@@ -228,10 +226,10 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
         ("drc", none, "--process", "nowhere"),
         ("compare", none, none, "--process", "nowhere"),
         ("drc", none, "--bias", none),
-        ("deck", "-o", none),
-        ("deck", "--process", "nowhere"),
-        ("klayout", "install", "--process", "nowhere"),
-        ("klayout", "update"),
+        ("process", "deck", "-o", none),
+        ("process", "deck", "--process", "nowhere"),
+        ("process", "klayout", "install", "--process", "nowhere"),
+        ("process", "klayout", "update"),
         ("lvs", none, none),
         ("check", none, "--weights", none, none, "--bias", none),
         ("simulate", none, "--bias", none),
@@ -258,10 +256,10 @@ def test_unusable_input_is_refused_before_slow_packages_are_imported(tmp_path: P
         ("compare", none, none),
         ("drc", none),
         ("yield", none),
-        ("cells", "-o", none),
-        ("cells", "--process", "nowhere"),
-        ("golden", "--process", "nowhere"),
-        ("klayout", "uninstall", "--klayout-home", none),
+        ("process", "cells", "-o", none),
+        ("process", "cells", "--process", "nowhere"),
+        ("process", "golden", "--process", "nowhere"),
+        ("process", "klayout", "uninstall", "--klayout-home", none),
         ("check", none, "--weights", bundled_weights(), none, "--bias", none),
     ]
     codes, packages = loaded(geometric)
@@ -291,7 +289,10 @@ def test_unusable_output_paths_are_refused_before_any_work(tmp_path: Path) -> No
     task = ("--bits", 4, "--servers", 4)
     to_file: list[tuple[object, ...]] = [
         ("drc", none),
-        ("deck",),
+        (
+            "process",
+            "deck",
+        ),
         ("lvs", none, none),
         ("check", none, "--weights", none, none, "--bias", none),
         ("simulate", none, "--bias", none),
@@ -299,7 +300,10 @@ def test_unusable_output_paths_are_refused_before_any_work(tmp_path: Path) -> No
         ("noise", none, none, "--bias", none, "--weights", none),
         ("synth", *task),
         ("train", *task),
-        ("cells",),
+        (
+            "process",
+            "cells",
+        ),
     ]
     to_folder: list[tuple[object, ...]] = [("build", none), ("view", none), ("compare", none, none)]
     to_folder += [("yield", none), ("search", *task)]
@@ -321,9 +325,9 @@ def test_output_folders_that_cannot_be_written_are_refused(tmp_path: Path, monke
     file = tmp_path / "file"
     file.write_text("")
     for path in (file / "deck.lydrc", file / "new" / "deck.lydrc"):
-        result = run("deck", "-o", path)
+        result = run("process", "deck", "-o", path)
         assert result.returncode == 2 and result.stderr.startswith(f"optinc: {path}: {file} ")
-    result = run("deck", "-o", "/dev/null")
+    result = run("process", "deck", "-o", "/dev/null")
     assert result.returncode == 2 and result.stderr.startswith("optinc: /dev/null: ")
     train = ("train", "--bits", 4, "--servers", 4, "-o", tmp_path / "w.npz")
     result = run(*train, "--checkpoint", tmp_path)
@@ -331,7 +335,7 @@ def test_output_folders_that_cannot_be_written_are_refused(tmp_path: Path, monke
     assert "--checkpoint" in result.stderr
     # the tests may run as root, who may write everywhere
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    for command in (("deck", "-o", tmp_path / "new" / "deck.lydrc"), ("build", "-o", tmp_path / "new")):
+    for command in (("process", "deck", "-o", tmp_path / "new" / "deck.lydrc"), ("build", "-o", tmp_path / "new")):
         result = run(*command)
         assert result.returncode == 2 and result.stderr.startswith(f"optinc: {command[-1]}: "), result.stderr
         assert str(tmp_path) in result.stderr.partition(": the folder ")[2]
@@ -434,7 +438,7 @@ def test_factor_warns_of_networks_that_no_chip_is_built_from(tmp_path: Path) -> 
 
 def parameters() -> Iterator[tuple[str, str, object]]:
     """Command, name and declaration of every argument and option."""
-    for command in app.registered_commands:
+    for command in REGISTERED:
         assert command.callback is not None
         hints = typing.get_type_hints(command.callback, include_extras=True)
         for name in inspect.signature(command.callback).parameters:
@@ -443,7 +447,7 @@ def parameters() -> Iterator[tuple[str, str, object]]:
 
 
 def test_the_help_lists_every_command_once_with_its_complete_summary() -> None:
-    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
+    assert {name for names in GROUPS.values() for name in names} == {name.split()[0] for name in COMMANDS}
     lines = run("--help").stdout.splitlines()
     assert [line.removesuffix(":") for line in lines if line.removesuffix(":") in GROUPS] == list(GROUPS)
     text = " ".join(" ".join(lines).split())
@@ -460,7 +464,7 @@ def test_the_version_is_that_of_the_package() -> None:
     ("words", "completions"),
     [
         ("optinc dr", {"drc"}),
-        ("optinc klayout ", {"install", "uninstall"}),
+        ("optinc process klayout ", {"install", "uninstall"}),
         ("optinc drc --bia", {"--bias"}),
         ("optinc drc --process soi220_f", {"soi220_fast", "soi220_flipchip", "soi220_flipchip_onchip"}),
         ("optinc drc chip", set()),  # the shell completes files
@@ -483,10 +487,9 @@ def test_the_completion_of_a_shell_is_shown(shell: str) -> None:
 def test_every_command_and_parameter_has_a_help_text() -> None:
     silent = [(command, name) for command, name, declared in parameters() if not getattr(declared, "help", None)]
     assert silent == []
-    assert all(inspect.getdoc(command.callback) for command in app.registered_commands)
-    assert {command.name or command.callback.__name__ for command in app.registered_commands if command.callback} == (
-        set(COMMANDS)
-    )
+    assert all(inspect.getdoc(command.callback) for command in REGISTERED)
+    names = {command.name or command.callback.__name__ for command in REGISTERED if command.callback}
+    assert names == {name.removeprefix("process ") for name in COMMANDS}
 
 
 def test_a_progress_bar_is_shown_on_a_terminal_only(
@@ -703,7 +706,7 @@ def test_an_unknown_process_exits_2(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "words"), [("golden", ("golden/*.json", "optinc golden")), ("devices", ("devices/*.yml",))]
+    ("part", "words"), [("golden", ("golden/*.json", "optinc process golden")), ("devices", ("devices/*.yml",))]
 )
 def test_a_process_without_recognition_polygons_or_devices_exits_2(
     part: str, words: tuple[str, ...], tmp_path: Path
@@ -923,7 +926,7 @@ def test_the_spectrum_is_narrow_with_a_fixed_bias_and_wide_when_reprogrammed(chi
         (("lvs", "{gds}", "-o", "{out}.json"), "markers"),
         (("compare", "{gds}", "{gds}", "-o", "{out}"), "picture"),
         (("factor", bundled_weights()), "layer 3 "),
-        (("golden", "--check"), "10/11"),
+        (("process", "golden", "--check"), "10/11"),
     ],
 )
 def test_commands_that_take_seconds_show_their_progress(
@@ -1308,13 +1311,13 @@ def test_a_hidden_layer_that_is_always_zero_exits_2(tmp_path: Path) -> None:
 
 
 def test_cells_writes_the_gallery_of_a_process(tmp_path: Path) -> None:
-    result = run("cells", "--process", "soi220_flipchip", "-o", tmp_path / "page.md")
+    result = run("process", "cells", "--process", "soi220_flipchip", "-o", tmp_path / "page.md")
     assert result.returncode == 0, result.stderr
     pictures = {path.name for path in (tmp_path / "page").iterdir()}
     assert {"mesh.png", "bump.png"} < pictures
     assert result.stdout == f"{tmp_path / 'page.md'}: {len(pictures)} cells\n"
     assert "![bump](page/bump.png)" in (tmp_path / "page.md").read_text()
-    result = run("cells", "-o", tmp_path / "page.html")
+    result = run("process", "cells", "-o", tmp_path / "page.html")
     assert result.returncode == 2
     assert result.stderr.startswith(f"optinc: {tmp_path / 'page.html'}: ")
 
@@ -1342,37 +1345,37 @@ def test_klayout_installs_a_package_and_removes_it(tmp_path: Path) -> None:
     # a folder that is given is created
     folder = tmp_path / "new" / "home"
     home = ("--klayout-home", folder)
-    refused = run("klayout", "uninstall", *home)
+    refused = run("process", "klayout", "uninstall", *home)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert str(folder) in refused.stderr and not folder.exists()
-    result = run("klayout", "install", "--process", "soi220_two_metal", *home)
+    result = run("process", "klayout", "install", "--process", "soi220_two_metal", *home)
     assert (result.returncode, result.stderr) == (0, "")
     files = sorted(path for path in tmp_path.rglob("*") if path.is_file())
     assert sorted(map(Path, result.stdout.splitlines()[:-1])) == files
     assert len(files) == 5
     assert "optinc_soi220_two_metal" in result.stdout.splitlines()[-1]
-    refused = run("klayout", "uninstall", *home)
+    refused = run("process", "klayout", "uninstall", *home)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert str(folder / "salt" / "optinc_soi220") in refused.stderr
-    assert run("klayout", "uninstall", "--process", "soi220_two_metal", *home).returncode == 0
+    assert run("process", "klayout", "uninstall", "--process", "soi220_two_metal", *home).returncode == 0
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_klayout_creates_the_folder_that_the_environment_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "new" / "home"
     monkeypatch.setenv("KLAYOUT_HOME", str(folder))
-    refused = run("klayout", "uninstall")
+    refused = run("process", "klayout", "uninstall")
     assert (refused.returncode, folder.exists()) == (2, False)
-    assert run("klayout", "install").returncode == 0
+    assert run("process", "klayout", "install").returncode == 0
     assert (folder / "salt" / "optinc_soi220").is_dir()
-    assert run("klayout", "uninstall").returncode == 0
+    assert run("process", "klayout", "uninstall").returncode == 0
 
 
 def test_deck_writes_a_script_and_refuses_other_endings(tmp_path: Path) -> None:
-    result = run("deck", "-o", tmp_path / "new" / "a.lydrc", "--process", "soi220_two_metal")
+    result = run("process", "deck", "-o", tmp_path / "new" / "a.lydrc", "--process", "soi220_two_metal")
     assert (result.returncode, result.stderr) == (0, "")
     assert "klayout -b -r" in result.stdout
     assert "drc-dsl-xml" in (tmp_path / "new" / "a.lydrc").read_text()
-    refused = run("deck", "-o", tmp_path / "a.txt")
+    refused = run("process", "deck", "-o", tmp_path / "a.txt")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert not (tmp_path / "a.txt").exists()

@@ -221,7 +221,13 @@ def test_devices_are_written_in_place_and_refused_where_two_files_are_written(ch
 @pytest.mark.parametrize(
     ("command", "ending"),
     [
-        (("deck",), ".lydrc"),
+        (
+            (
+                "process",
+                "deck",
+            ),
+            ".lydrc",
+        ),
         (("lvs", "none", "none"), ".json"),
         (("simulate", "none", "--bias", "none"), ".npz"),
         (("spectrum", "none", "none", "--bias", "none", "--weights", "none"), ".csv"),
@@ -229,7 +235,13 @@ def test_devices_are_written_in_place_and_refused_where_two_files_are_written(ch
         (("eye", "none", "none", "--bias", "none", "--weights", "none", "--symbol-rate", "1e6"), ".png"),
         (("synth", "--bits", 4, "--servers", 4), ".npz"),
         (("train", "--bits", 4, "--servers", 4), ".npz"),
-        (("cells",), ".md"),
+        (
+            (
+                "process",
+                "cells",
+            ),
+            ".md",
+        ),
         (("build", "none"), ""),
         (("cascade", "--bits", 4, "--servers", 2), ""),
         (("view", "none"), ""),

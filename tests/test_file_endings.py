@@ -43,7 +43,7 @@ def test_matrices(tmp_path: Path) -> None:
 
 def test_files_that_commands_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synth = ("synth", "--bits", 4, "--servers", 2, "-o", tmp_path / "NET.NPZ")
-    for command in (("deck", "-o", tmp_path / "RULES.LYDRC"), synth):
+    for command in (("process", "deck", "-o", tmp_path / "RULES.LYDRC"), synth):
         monkeypatch.setattr(sys, "argv", ["optinc", *map(str, command)])
         with pytest.raises(SystemExit) as end:
             main()

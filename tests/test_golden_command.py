@@ -1,4 +1,4 @@
-"""``optinc golden``: what it writes, what it says, and its exit codes."""
+"""``optinc process golden``: what it writes, what it says, and its exit codes."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_build_with_a_device_that_was_changed_afterwards_is_refused(
         main()
     assert end.value.code == 2
     said = capsys.readouterr().err
-    assert all(word in said for word in ("'mmi2x2'", f"optinc golden --process {folder}"))
+    assert all(word in said for word in ("'mmi2x2'", f"optinc process golden --process {folder}"))
     assert not list(folder.glob("o/*"))
     assert run("--process", folder)[1].splitlines()[0] == "mmi2x2: changed"
 

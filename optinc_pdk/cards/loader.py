@@ -150,7 +150,7 @@ def _silicon(path: Path) -> Polygons:
     except (OSError, KeyError, TypeError, ValueError) as fault:
         raise CardError(
             f"{path}: not a valid golden device: {type(fault).__name__} {fault}; delete it, and write it again with: "
-            f"optinc golden --process {path.parent.parent}"
+            f"optinc process golden --process {path.parent.parent}"
         ) from fault
 
 

@@ -1,7 +1,7 @@
 """Golden files: silicon polygons and ports of every device, for the extractor, which does not import the cells.
 
-``optinc golden`` writes the files, ``make golden`` those of all bundled processes; a test compares the committed files
-with the cells.
+``optinc process golden`` writes the files, ``make golden`` those of all bundled processes; a test compares the
+committed files with the cells.
 """
 
 from __future__ import annotations

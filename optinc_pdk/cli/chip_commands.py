@@ -230,28 +230,6 @@ def view(
         print(f"optinc: {gds}: no two heaters stand side by side, so only the whole layout is drawn", file=sys.stderr)
 
 
-@app.command()
-def cells(
-    output: Annotated[
-        Path, typer.Option("-o", "--output", parser=opt.parse_output, metavar="PATH", help="Page to write, .md.")
-    ] = Path("cells.md"),
-    process: opt.ProcessName = opt.DEFAULT,
-) -> None:
-    """Write a Markdown page of a process's cells: picture, ports, device card and model of each.
-
-    The pictures go into a folder of the same name beside the page.
-    """
-    output_path(output)
-    if output.suffix.lower() == ".md":
-        output_folder(output.with_suffix(""))
-
-    from optinc_pdk.report.cell_gallery import write_gallery
-
-    with progress_counter() as report:
-        count = write_gallery(process, output, report)
-    print(f"{output}: {count} cells")
-
-
 def _neurons(onn: AveragingNetwork | GeneralNetwork, card: Process, link: str | None) -> bool:
     """Whether the outputs end in neurons; those of a general network only if --link asks for it, which is refused."""
     from optinc_pdk.networks import GeneralNetwork

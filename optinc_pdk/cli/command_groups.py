@@ -7,10 +7,10 @@ from typer.core import TyperGroup
 
 GROUPS = {
     "Chips": ("build", "cascade", "program", "factor", "size", "view"),
-    "Sign-off": ("verify", "drc", "lvs", "check", "compare", "deck"),
+    "Sign-off": ("verify", "drc", "lvs", "check", "compare"),
     "Analyses": ("simulate", "spectrum", "noise", "eye", "yield"),
     "Networks": ("task", "synth", "train", "search"),
-    "Processes and set-up": ("doctor", "klayout", "cells", "golden", "stack"),
+    "Processes and set-up": ("process", "doctor"),
 }
 """Commands by the heading under which the help lists them, in this order."""
 

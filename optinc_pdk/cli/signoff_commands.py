@@ -128,34 +128,6 @@ def _print_drc(
 
 
 @app.command()
-def deck(
-    output: Annotated[
-        Path, typer.Option("-o", "--output", parser=opt.parse_output, metavar="PATH", help="Script to write, .lydrc.")
-    ] = Path("optinc.lydrc"),
-    process: opt.ProcessName = opt.DEFAULT,
-) -> None:
-    """Write a process's design rules as a DRC script for the KLayout application."""
-    if output_path(output).suffix.lower() != ".lydrc":
-        raise InputError(f"{output}: KLayout reads DRC scripts from .lydrc files; give the file this ending")
-
-    from optinc_pdk.cards import load_process
-
-    card = load_process(process)
-
-    from optinc_pdk.io.writing import write_atomic
-    from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS
-    from optinc_pdk.signoff.drc.klayout_deck import deck_script
-
-    write_atomic(output, deck_script(card.name, card.rules, card.gds_layers))
-    left_out = [rule.id for rule in card.rules if rule.kind in ELECTRICAL_KINDS]
-    print(f"{output}: {len(card.rules) - len(left_out)} rules of {card.name}")
-    if left_out:
-        print(f"not in this deck: {', '.join(left_out)}; these rules need the bias, and optinc drc --bias checks them")
-    print(f"in a shell: QT_QPA_PLATFORM=offscreen klayout -b -r {output} -rd input=a.gds -rd report=a.lyrdb")
-    print("in KLayout: copy it into the folder .klayout/drc; Tools > DRC then checks the layout on the screen")
-
-
-@app.command()
 def lvs(
     gds: opt.Gds,
     netlist: opt.ChipNetlist = None,

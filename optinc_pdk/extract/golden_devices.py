@@ -104,7 +104,7 @@ def golden_layers(process: Process) -> tuple[str, ...]:
 
 def renewal(process: Process) -> str:
     """Return the remedy in messages about golden files that are missing, not valid or out of date."""
-    return f"write the polygons with: optinc golden --process {process.folder}"
+    return f"write the polygons with: optinc process golden --process {process.folder}"
 
 
 def check_golden(process: Process) -> None:

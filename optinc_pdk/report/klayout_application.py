@@ -202,7 +202,7 @@ def _description(process: Process) -> bytes:
         "name": package_name(process),
         "version": version("optinc-pdk"),
         "title": f"optinc: {process.title}",
-        "doc": "Technology, DRC script and verification, written by `optinc klayout install`.",
+        "doc": "Technology, DRC script and verification, written by `optinc process klayout install`.",
     }.items():
         ElementTree.SubElement(grain, key).text = value
     ElementTree.indent(grain, " ")

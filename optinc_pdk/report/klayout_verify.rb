@@ -25,7 +25,7 @@ class OptincVerify
     RBA::MessageBox::info("optinc verify: #{CHECKED[code]}", text, RBA::MessageBox::Ok)
   rescue Errno::ENOENT, Errno::EACCES
     fail("#{@python} cannot be run, the Python with which this entry was installed. Install it again: " \
-         "optinc klayout install --process #{@process}")
+         "optinc process klayout install --process #{@process}")
   end
 
   private

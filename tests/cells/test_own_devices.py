@@ -240,8 +240,8 @@ def test_golden_files_that_are_missing_or_out_of_date_are_refused_with_the_remed
         return str(error.value)
 
     own.gds({CORE: [[(x, y + (y > 1000)) for x, y in OUTLINE]]})
-    assert all(word in said() for word in ("'mine'", "mine.gds", f"optinc golden --process {own.path}"))
-    with active_pdk(own.path) as pdk, pytest.raises(CardError, match="optinc golden"):
+    assert all(word in said() for word in ("'mine'", "mine.gds", f"optinc process golden --process {own.path}"))
+    with active_pdk(own.path) as pdk, pytest.raises(CardError, match="optinc process golden"):
         pdk.cells["mine"].__wrapped__()  # type: ignore[attr-defined]
     with active_pdk(own.path):
         states = golden_states(own.process())
@@ -251,7 +251,7 @@ def test_golden_files_that_are_missing_or_out_of_date_are_refused_with_the_remed
     faults = extract(gds, own.process()).faults
     assert any(fault.kind == "body" and "most like mine" in fault.message for fault in faults)
     (own.path / "golden" / "mine.json").unlink()
-    assert all(word in said() for word in ("'mine'", "golden/mine.json", "optinc golden"))
+    assert all(word in said() for word in ("'mine'", "golden/mine.json", "optinc process golden"))
 
 
 def test_a_function_of_a_package_that_draws_something_else_is_noticed_when_it_is_drawn(own: Folder) -> None:
@@ -262,7 +262,7 @@ def test_a_function_of_a_package_that_draws_something_else_is_noticed_when_it_is
         data = json.loads(path.read_text())
         data["layers"]["core"][0][0][0] -= 1
         path.write_text(json.dumps(data, separators=(",", ":")) + "\n")
-        with pytest.raises(CardError, match=r"'mine'.*optinc golden"):
+        with pytest.raises(CardError, match=r"'mine'.*optinc process golden"):
             cells_of(own.process())["mine"]()
     # the digest is that of the card, which has not changed
     assert "mine" in {variant.name for variant in read_golden(own.process())}

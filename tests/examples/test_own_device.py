@@ -169,8 +169,8 @@ def test_a_device_without_a_model_is_checked_and_compared_but_not_simulated(
         (partial(changed_data, last="o6"), (f"{DEVICE}.s5p", "o6", "instance 'mmi1x4_0'")),
         (partial(changed_data, scale=1.2), (f"{DEVICE}.s5p", "instance 'mmi1x4_0'", "not passive", "1.13")),
         (partial(changed_data, count=5), (f"{DEVICE}.s5p", "1550", "1540", "1544")),
-        (without_golden, (f"golden/{DEVICE}.json", "optinc golden --process")),
-        (with_changed_function, (f"golden/{DEVICE}.json", f"{DEVICE}.py", "optinc golden --process")),
+        (without_golden, (f"golden/{DEVICE}.json", "optinc process golden --process")),
+        (with_changed_function, (f"golden/{DEVICE}.json", f"{DEVICE}.py", "optinc process golden --process")),
     ],
 )
 def test_unusable_data_of_the_device_is_refused(

@@ -65,11 +65,11 @@ def test_the_steps_of_the_page_give_a_process_whose_ring_passes(tmp_path: Path) 
     shutil.copytree(ROOT / "components" / "soi220", tmp_path / "mine")
     for name in ("process.yml", "rules.yml"):
         edit(tmp_path / "mine" / name, EDITS[name])
-    refused = run(tmp_path, "golden", "--process", "./mine")
+    refused = run(tmp_path, "process", "golden", "--process", "./mine")
     assert refused.returncode == 2 and refused.stderr.strip() in page
     for name in list(EDITS)[2:]:
         edit(tmp_path / "mine" / name, EDITS[name])
-    golden = run(tmp_path, "golden", "--process", "./mine")
+    golden = run(tmp_path, "process", "golden", "--process", "./mine")
     assert golden.returncode == 0 and golden.stdout.splitlines()[-1] in page
     (script,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     (tmp_path / "ring.py").write_text(script, encoding="utf-8")

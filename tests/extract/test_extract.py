@@ -553,7 +553,7 @@ def test_a_process_without_golden_files_or_devices_is_refused(tmp_path: Path) ->
     without_golden = PROCESS.model_copy(update={"folders": (tmp_path,)})
     without_devices = PROCESS.model_copy(update={"devices": {}})
     for process, reason in (
-        (without_golden, rf"{re.escape(str(tmp_path))}: .*golden/\*\.json.*; .*optinc golden"),
+        (without_golden, rf"{re.escape(str(tmp_path))}: .*golden/\*\.json.*; .*optinc process golden"),
         (without_devices, r"'soi220' .*devices/\*\.yml"),
     ):
         for read in (read_golden, device_symmetries, lambda process: extract(tmp_path / "none.gds", process)):

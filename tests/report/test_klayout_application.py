@@ -220,7 +220,18 @@ def in_the_application(gds: Path, home: Path) -> dict[str, Any]:
     }
     settings = [part for key, value in variables.items() for part in ("-rd", f"{key}={value}")]
     # -e: the layout can be changed
-    command = ["xvfb-run", "-a", "-s", "-screen 0 1600x1200x24", "klayout", "-e", "-r", str(DRIVER), *settings]
+    command = [
+        "xvfb-run",
+        "-a",
+        "-s",
+        "-screen 0 1600x1200x24",
+        "process",
+        "klayout",
+        "-e",
+        "-r",
+        str(DRIVER),
+        *settings,
+    ]
     environment = os.environ | {"KLAYOUT_HOME": str(home), "QT_QPA_PLATFORM": "xcb", "TMPDIR": str(home)}
     log = home / "log.txt"
     with log.open("w") as output:
@@ -269,4 +280,7 @@ def test_the_entry_verifies_the_layout_that_the_application_shows(
     assert "2" in text and "guide.pic.yml" in text
     assert found["broken netlist"]["databases"] == found["changed"]["databases"]
     ((title, text),) = found["missing"]["boxes"]
-    assert str(tmp_path / "gone" / "python") in text and "optinc klayout install --process soi220_two_metal" in text
+    assert (
+        str(tmp_path / "gone" / "python") in text
+        and "optinc process klayout install --process soi220_two_metal" in text
+    )

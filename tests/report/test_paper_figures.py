@@ -156,7 +156,7 @@ def test_the_commands_write_the_pictures(tmp_path: Path, run: Run) -> None:
     code, out, _ = run("factor", tmp_path / "u.npy", "--picture", tmp_path / "mesh.svg")
     assert code == 0 and str(tmp_path / "mesh.svg") in out
     assert any("MZIs" in text for text in texts((tmp_path / "mesh.svg").read_bytes()))
-    code, out, _ = run("stack", "--process", "soi220_two_metal", "-o", tmp_path / "stack.pdf")
+    code, out, _ = run("process", "stack", "--process", "soi220_two_metal", "-o", tmp_path / "stack.pdf")
     assert (code, out.strip()) == (0, str(tmp_path / "stack.pdf"))
     assert (tmp_path / "stack.pdf").read_bytes().startswith(b"%PDF")
 
@@ -181,8 +181,8 @@ def test_wrong_pictures_are_refused_before_any_work(tmp_path: Path, run: Run) ->
     for arguments, words in (
         (("factor", tmp_path / "u.npy", "--picture", tmp_path / "mesh.gif"), "mesh.gif"),
         (("factor", tmp_path / "u.npy", "--picture", tmp_path / "u.npy"), "u.npy"),
-        (("stack", "-o", tmp_path / "stack.txt"), "stack.txt"),
-        (("stack", "--process", "nowhere"), "nowhere"),
+        (("process", "stack", "-o", tmp_path / "stack.txt"), "stack.txt"),
+        (("process", "stack", "--process", "nowhere"), "nowhere"),
     ):
         code, out, err = run(*arguments)
         assert (code, out) == (2, "")

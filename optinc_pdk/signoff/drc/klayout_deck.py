@@ -19,7 +19,7 @@ _PLAIN = set(string.ascii_letters + string.digits + string.punctuation + " ") - 
 # Ruby files in the order in which they are joined.
 _PARTS = ("design", "checks", "density", "photonic_checks", "run")
 _HEAD = """\
-# Design rules of the process {process}, written by `optinc deck`. Do not edit: change the process's rules.yml.
+# Design rules of the process {process}, written by `optinc process deck`. Do not edit: change the process's rules.yml.
 #
 # In KLayout: put this file into the folder .klayout/drc; it is then under Tools > DRC, checks the layout that is shown
 # and opens the browser of markers.
