@@ -32,8 +32,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.circuit import read_bias
 from optinc_pdk.cli import main
-from optinc_pdk.cli.app import progress_counter, stage_progress
-from optinc_pdk.cli.command_groups import GROUPS
+from optinc_pdk.cli.app import GROUPS, progress_counter, stage_progress
 from optinc_pdk.cli.commands import app
 from optinc_pdk.cli.process_commands import process_app
 from optinc_pdk.networks import AveragingNetwork, bundled_weights, carry_chain

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from terminal_pictures import PICTURES, shortened, terminal_svg
 
-from optinc_pdk.cli.command_groups import GROUPS
+from optinc_pdk.cli.app import GROUPS
 
 FOLDER = Path(__file__).parent.parent / "docs" / "terminal"
 

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
+import click
 import typer
+from typer.core import TyperGroup
 
-from optinc_pdk.cli.command_groups import GroupedCommands
 from optinc_pdk.errors import printable
 
 if TYPE_CHECKING:
@@ -22,6 +23,36 @@ BAR_WIDTH = 40
 """Largest width of a progress bar, in characters."""
 HELP_WIDTH = 110
 """Largest width of help texts, in characters; less in narrow terminals."""
+
+GROUPS = {
+    "Chips": ("build", "cascade", "program", "factor", "size", "view"),
+    "Sign-off": ("verify", "drc", "lvs", "check", "compare"),
+    "Analyses": ("simulate", "spectrum", "noise", "eye", "yield"),
+    "Networks": ("task", "synth", "train", "search"),
+    "Processes and set-up": ("process", "doctor"),
+}
+"""Commands by the heading under which the help lists them, in this order."""
+
+
+class GroupedCommands(TyperGroup):
+    """The commands of ``optinc``, which the help lists under the headings of ``GROUPS``."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all commands in the order of ``GROUPS``; shells complete them in this order."""
+        return [name for names in GROUPS.values() for name in names]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write every group with the summaries of its commands, which are wrapped instead of cut."""
+        width = max(len(name) for name in self.list_commands(ctx))
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), _summary(self.commands[name])) for name in names])
+
+
+def _summary(command: click.Command) -> str:
+    """Return the first paragraph of a command's help as one line."""
+    return " ".join((command.help or "").partition("\n\n")[0].split())
+
 
 app = typer.Typer(
     help="From a trained network or a matrix to a photonic chip that is signed off; and the same sign-off for circuits "
