@@ -6,7 +6,7 @@ commands that take the record. Nothing here imports NumPy, so that ``--help`` is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, dataclass_transform, get_args
@@ -67,6 +67,14 @@ def record(cls: type[RecordT]) -> type[RecordT]:
     described: tuple[Field[Any], ...] = fields(made)  # type: ignore[arg-type]
     lines = (f"    {one.name}: {one.metadata['text']} {one.metadata['python']}".rstrip() for one in described)
     made.__doc__ = "\n".join((made.__doc__ or "", "", "Attributes:", *lines))
+    return made
+
+
+def unchecked(record_type: type[RecordT], values: Mapping[str, Any]) -> RecordT:
+    """Return a record of values that the command line has converted; checking their types would import NumPy."""
+    made = object.__new__(record_type)
+    for one in fields(record_type):  # type: ignore[arg-type]
+        object.__setattr__(made, one.name, values.get(one.name, one.default))
     return made
 
 

@@ -288,10 +288,7 @@ def test_unusable_output_paths_are_refused_before_any_work(tmp_path: Path) -> No
     task = ("--bits", 4, "--servers", 4)
     to_file: list[tuple[object, ...]] = [
         ("drc", none),
-        (
-            "process",
-            "deck",
-        ),
+        ("process", "deck"),
         ("lvs", none, none),
         ("check", none, "--weights", none, none, "--bias", none),
         ("simulate", none, "--bias", none),
@@ -299,10 +296,7 @@ def test_unusable_output_paths_are_refused_before_any_work(tmp_path: Path) -> No
         ("noise", none, none, "--bias", none, "--weights", none),
         ("synth", *task),
         ("train", *task),
-        (
-            "process",
-            "cells",
-        ),
+        ("process", "cells"),
     ]
     to_folder: list[tuple[object, ...]] = [("build", none), ("view", none), ("compare", none, none)]
     to_folder += [("yield", none), ("search", *task)]

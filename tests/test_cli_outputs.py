@@ -222,10 +222,7 @@ def test_devices_are_written_in_place_and_refused_where_two_files_are_written(ch
     ("command", "ending"),
     [
         (
-            (
-                "process",
-                "deck",
-            ),
+            ("process", "deck"),
             ".lydrc",
         ),
         (("lvs", "none", "none"), ".json"),
@@ -236,10 +233,7 @@ def test_devices_are_written_in_place_and_refused_where_two_files_are_written(ch
         (("synth", "--bits", 4, "--servers", 4), ".npz"),
         (("train", "--bits", 4, "--servers", 4), ".npz"),
         (
-            (
-                "process",
-                "cells",
-            ),
+            ("process", "cells"),
             ".md",
         ),
         (("build", "none"), ""),

@@ -177,7 +177,7 @@ def test_samples_are_calibrated_to_the_weights(
         (("--workers", 2), "--scheduler local"),
         (("--scheduler", "remote"), "--scheduler 'remote':"),
         (("--bias", "none.yml"), "none.yml: "),
-        (("--netlist", "none.yml"), "none.yml: "),
+        (("none.yml",), "none.yml: "),
         (("--weights", "none.npz"), "none.npz"),
     ],
 )

@@ -64,18 +64,23 @@ class ChipInputs:
         files, samples = self.paths, data if isinstance(data, Path) else None
         return output_path(path, self.gds, files.netlist, files.bias, self.weights, samples, in_place=in_place)
 
-    def read(self) -> tuple[ChipFiles, Process]:
+    def read(self, warn: bool = True) -> tuple[ChipFiles, Process]:
         """Find the files of the chip and read its process; warn of files and cards that are not those of the report.
+
+        Args:
+            warn: Whether to warn of files, for commands that do not refuse them.
 
         Raises:
             InputError: A file is missing, or a card cannot be used.
         """
         from optinc_pdk.cards import load_process
 
-        warn_of_changes(self.gds, self.paths.netlist, self.paths.bias)
+        files = chip_files(self.gds, self.netlist, self.bias)
+        if warn:
+            warn_of_changes(files.gds, files.netlist, files.bias)
         process = load_process(self.process)
         warn_of_changed_cards(self.gds, process)
-        return chip_files(self.gds, self.netlist, self.bias), process
+        return files, process
 
     def target(self, options: SampleOptions) -> WordTarget | CheckedNetwork | MatrixTarget:
         """Find out what the chip computes: from its weight file or matrix, or else from the report beside its layout.

@@ -2,10 +2,7 @@
 
 from optinc_pdk.cli import (
     build_commands,
-    check_command,
     chip_commands,
-    compare_command,
-    doctor_command,
     eye_command,
     network_commands,
     noise_command,
@@ -21,10 +18,7 @@ from optinc_pdk.cli.app import app
 __all__ = [
     "app",
     "build_commands",
-    "check_command",
     "chip_commands",
-    "compare_command",
-    "doctor_command",
     "eye_command",
     "network_commands",
     "noise_command",

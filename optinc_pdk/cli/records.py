@@ -11,6 +11,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from optinc_pdk.options import unchecked
+
 
 def with_records(command: Callable[..., None]) -> Callable[..., None]:
     """Decorate a command so that every parameter that is a record, see `optinc_pdk.options.record`, is an option group.
@@ -34,7 +36,7 @@ def with_records(command: Callable[..., None]) -> Callable[..., None]:
             for field in described:
                 if parse := field.metadata.get("parse"):
                     values[field.name] = parse(values[field.name])
-            given[name] = group(**values)
+            given[name] = unchecked(group, values)
         command(**given)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

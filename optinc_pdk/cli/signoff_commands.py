@@ -1,34 +1,48 @@
-"""Commands that check written files: design rules and netlist."""
+"""Commands of sign-off: ``drc``, ``lvs``, ``check`` and ``compare``; ``verify`` has a module of its own."""
 
 from __future__ import annotations
 
 import json
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from optinc_pdk.cli import options as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progress
+from optinc_pdk.cli.chip_inputs import ChipInputs, WordTarget
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.layout_faults import faults_json
+from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
+from optinc_pdk.cli.options import DEFAULT, Json, ProcessName, parse_output
 from optinc_pdk.cli.paths import (
     default_output,
     errors_naming,
+    output_folder,
     output_path,
     read_layout_netlist,
     warn_of_changed_cards,
     warn_of_changes,
 )
 from optinc_pdk.cli.process_hints import errors_hinting_at_process, hint_at_process
-from optinc_pdk.errors import InputError
+from optinc_pdk.cli.records import with_records
+from optinc_pdk.errors import InputError, printable_line
 from optinc_pdk.io.chip_files import chip_paths
+from optinc_pdk.io.json_files import json_text
+from optinc_pdk.io.reading import check_readable
+from optinc_pdk.options import CheckOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from optinc_pdk.cards import Process
+    from optinc_pdk.io.chip_files import ChipFiles
+    from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
     from optinc_pdk.signoff.drc.design_rule_check import DrcResult
     from optinc_pdk.signoff.electrical.electrical_check import ElectricalResult
+    from optinc_pdk.signoff.layout_difference import Label, LayoutDifference, OneSided
 
 SHOWN = 20
 """Number of electrical faults that ``drc`` prints; JSON and markers have all."""
@@ -211,3 +225,259 @@ def lvs(
         print(f"optinc: {netlist}: {hint}", file=sys.stderr)
     hint_at_process(result.match, gds, card)
     raise typer.Exit(PASSED if result.match and (other is None or other.match) else FAILED)
+
+
+STAGES = ("extract", "function")
+
+
+@app.command()
+@with_records
+def check(
+    *,
+    chip: ChipInputs,
+    checks: CheckOptions,
+    output: opt.Out = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Check that the extracted layout computes every word exactly; writes .function.npz.
+
+    If there are too many inputs to try each, random words and corner cases are tried; networks of comparators are
+    certified for all words besides. Exit code 1 if a word is wrong, or if the layout has faults that can affect the
+    function and that the simulation does not include.
+
+    A general network is checked with data as optinc build does; writes .network.npz.
+    """
+    path = None if output is None else chip.output(output, checks.data, in_place=True)
+    target = chip.target(checks)
+
+    from optinc_pdk.matrices import MatrixTarget
+
+    if isinstance(target, MatrixTarget):
+        raise InputError(
+            f"{chip.weights}: contains a matrix, and optinc check is about networks; optinc program checks the chip of "
+            f"a matrix; optinc noise and optinc spectrum measure it"
+        )
+    files, card = chip.read()
+    words = isinstance(target, WordTarget)
+    ending = ".function.npz" if words else ".network.npz"
+    path = path or chip.output(default_output(chip.gds, ending), checks.data, in_place=True)
+    if isinstance(target, WordTarget):
+        _check_words(target, files, card, path, as_json)
+    else:
+        _check_network(target, files, card, path, as_json)
+
+
+def _check_words(target: WordTarget, files: ChipFiles, card: Process, path: Path, as_json: bool) -> None:
+    """Read the words of a chip, and end with the exit code."""
+    from optinc_pdk.report.build_numbers import function_numbers
+    from optinc_pdk.report.findings import function_basis, function_findings
+    from optinc_pdk.signoff.extracted_chip import read_extracted_chip
+    from optinc_pdk.signoff.function import check_function, write_function
+
+    with faults_explaining_errors(as_json) as faults, stage_progress(STAGES) as report_stage:
+        report_stage("extract")
+        chip = read_extracted_chip(files.gds, files.netlist, files.bias, card)
+        faults += chip.faults
+        report_stage("function")
+        result = check_function(
+            chip.circuit,
+            chip.board,
+            chip.bias,
+            target.task,
+            card,
+            chip.ground,
+            onn=target.onn,
+            on_progress=partial(report_stage.within, "function"),
+        )
+    write_function(result, path)
+    if as_json:
+        print(json.dumps({"schema": 1} | (function_numbers(result) or {}) | faults_json(faults), indent=2))
+    else:
+        print(f"{result.exact:,}/{result.inputs:,} words exact, margin {result.margin:.3f} levels")
+        print("margins by symbol: " + ", ".join(f"{margin:.3f}" for margin in result.symbol_margins))
+        print(function_basis(result))
+        for line in function_findings(result, target.activation):
+            print(line)
+        print_faults(faults)
+    raise typer.Exit(exit_code(result.passed, faults))
+
+
+def _check_network(source: CheckedNetwork, files: ChipFiles, card: Process, path: Path, as_json: bool) -> None:
+    """Send data through the chip of a general network, and end with the exit code."""
+    from optinc_pdk.networks import factorise
+    from optinc_pdk.pipeline.tasks.general_task import check_network, write_network
+    from optinc_pdk.report.build_numbers import network_numbers
+    from optinc_pdk.report.findings import network_findings
+    from optinc_pdk.report.schema import NetworkNumbers
+    from optinc_pdk.report.summary import network_line
+    from optinc_pdk.signoff.extracted_chip import read_extracted_chip
+
+    with faults_explaining_errors(as_json) as faults, stage_progress(STAGES) as report_stage:
+        report_stage("extract")
+        chip = read_extracted_chip(files.gds, files.netlist, files.bias, card)
+        faults += chip.faults
+        report_stage("function")
+        result = check_network(chip.circuit, chip.board, chip.bias, source, card, chip.ground)
+    found = result.comparison
+    write_network(found, path)
+    numbers = network_numbers(source.network, found, result.saturated)
+    if as_json:
+        print(json.dumps({"schema": 1} | numbers | faults_json(faults), indent=2))
+    else:
+        print(network_line(NetworkNumbers.model_validate(numbers)))
+        # decompositions of whole matrices are exact, and take long
+        approximate = any(method != "svd" for method in source.network.factor)
+        factors = factorise(source.network) if approximate else ()
+        for line in network_findings(found, result.saturated, source.network, factors):
+            print(line)
+        print_faults(faults)
+    raise typer.Exit(exit_code(found.passed, faults))
+
+
+SHOWN = 3
+"""Number of places, labels and cells that a line states; JSON has ten places, and all labels and cells."""
+LISTED = 10
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(dir_okay=False, metavar="A", help="First layout file, GDS2 or OASIS.")],
+    b: Annotated[Path, typer.Argument(dir_okay=False, metavar="B", help="Second layout file, GDS2 or OASIS.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            parser=parse_output,
+            metavar="PATH",
+            help="Folder for A.compare.png and A.compare.json. Default: the folder of A.",
+        ),
+    ] = None,
+    process: ProcessName = DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Compare two layouts; writes a picture of what only one of them has, .compare.png, and .compare.json.
+
+    Masks and labels are compared, in whatever shapes and cells they are drawn; of several top cells, those of the same
+    name. Cells that only one layout has are listed as well and do not count. The process names the layers. Exit code 1
+    if masks or labels differ.
+    """
+    folder = output_folder(output) if output is not None else a.parent
+    picture, numbers = (output_path(folder / f"{a.stem}.compare{ending}", a, b) for ending in (".png", ".json"))
+    for layout in (a, b):
+        check_readable(layout)
+
+    from optinc_pdk.cards import load_process
+
+    card = load_process(process)
+
+    from optinc_pdk.signoff.layout_difference import compare_layouts
+
+    with progress_counter() as report:
+        difference = compare_layouts(a, b, report)
+        report("picture", 0, None)
+
+        from optinc_pdk.io.file_sets import write_files
+        from optinc_pdk.report.difference_picture import difference_png
+
+        content = difference_png(a, b, difference, card)
+    found = _numbers(a, b, difference, card)
+    text = json_text(found)
+    write_files({picture: content, numbers: text.encode()})
+    if as_json:
+        print(text, end="")
+    else:
+        _print(found, (a.name, b.name) if a.name != b.name else (str(a), str(b)), picture)
+    raise typer.Exit(PASSED if difference.equal else FAILED)
+
+
+def _numbers(a: Path, b: Path, difference: LayoutDifference, card: Process) -> dict[str, Any]:
+    names = {pair: name for name, pair in card.gds_layers.items()}
+    tops = [
+        {
+            "a": top.name_a,
+            "b": top.name_b,
+            "equal": top.equal,
+            "layers": [
+                {
+                    "layer": list(one.layer),
+                    "name": names.get(one.layer),
+                    "equal": one.equal,
+                    "only_a": _side(one.only_a),
+                    "only_b": _side(one.only_b),
+                }
+                for one in top.layers
+            ],
+            "labels": {"only_a": _labels(top.labels_a), "only_b": _labels(top.labels_b)},
+        }
+        for top in difference.tops
+    ]
+    cells = {"only_a": difference.cells_a, "only_b": difference.cells_b}
+    return {"schema": 2, "a": str(a), "b": str(b), "equal": difference.equal, "tops": tops, "cells": cells}
+
+
+def _side(side: OneSided) -> dict[str, Any]:
+    boxes = side.boxes_um()[:LISTED].round(6)
+    return {"area_um2": round(side.area_um2, 6), "polygons": len(side.polygons), "boxes_um": boxes.tolist()}
+
+
+def _labels(labels: Sequence[Label]) -> list[dict[str, Any]]:
+    return [
+        {"layer": list(label.layer), "text": label.text, "place_um": [round(label.x_um, 6), round(label.y_um, 6)]}
+        for label in labels
+    ]
+
+
+def _print(found: dict[str, Any], files: tuple[str, str], picture: Path) -> None:
+    """Print a line for everything that only one layout has, the path of the picture, and a summary."""
+    from optinc_pdk.io.formatting import count_text
+
+    sides = tuple(zip(("only_a", "only_b"), files, strict=True))
+    for top in found["tops"]:
+        for file, other in zip(files, (top["b"], top["a"]), strict=True):
+            if other is None:
+                print(f"top cell only in {file}: {printable_line(top['a'] or top['b'])}")
+        where = f"{_pair_text(top)}: " if len(found["tops"]) > 1 else ""
+        for layer in top["layers"]:
+            number = "/".join(map(str, layer["layer"]))
+            name = f"{layer['name']} ({number})" if layer["name"] else number
+            for side, file in sides:
+                if count := layer[side]["polygons"]:
+                    boxes = [
+                        f"({box[0]:.3f}, {box[1]:.3f})–({box[2]:.3f}, {box[3]:.3f})" for box in layer[side]["boxes_um"]
+                    ]
+                    area = f"{layer[side]['area_um2']:,.6g} µm² in {count_text(count, 'polygon')}"
+                    print(f"{where}{name}: {area} only in {file}, at {_first(boxes, count)} µm")
+        for side, file in sides:
+            texts = [
+                f"{one['text']} ({one['place_um'][0]:.3f}, {one['place_um'][1]:.3f})" for one in top["labels"][side]
+            ]
+            if texts:
+                print(f"{where}{count_text(len(texts), 'label')} only in {file}: {_first(texts, len(texts))} µm")
+    for side, file in sides:
+        if cells := found["cells"][side]:
+            print(f"{count_text(len(cells), 'cell')} only in {file}: {_first(cells, len(cells))}")
+    print(f"picture: {picture}")
+    print(_summary(found["tops"]))
+
+
+def _summary(tops: Sequence[dict[str, Any]]) -> str:
+    from optinc_pdk.io.formatting import count_text
+
+    of_tops = f" of {count_text(len(tops), 'top cell')}" if len(tops) > 1 else ""
+    layers = count_text(sum(len(top["layers"]) for top in tops), "layer")
+    if all(top["equal"] for top in tops):
+        return f"equal: masks of {layers} and all labels{of_tops}"
+    alone = sum(top["a"] is None or top["b"] is None for top in tops)
+    differing = sum(not layer["equal"] for top in tops for layer in top["layers"])
+    labels = count_text(sum(len(labels) for top in tops for labels in top["labels"].values()), "label")
+    return f"different: {f'{alone}{of_tops} without counterpart, ' * bool(alone)}{differing} of {layers}, {labels}"
+
+
+def _pair_text(top: dict[str, Any]) -> str:
+    names = [printable_line(top[side]) for side in ("a", "b") if top[side] is not None]
+    return " / ".join(dict.fromkeys(names))
+
+
+def _first(texts: Sequence[str], count: int) -> str:
+    return ", ".join(map(printable_line, texts[:SHOWN])) + (", …" if count > SHOWN else "")

@@ -169,7 +169,7 @@ def yield_(
     from optinc_pdk.studies.variation.sampling import imperfections
 
     check_scheduler(scheduler, workers)
-    files, card = chip.read()
+    files, card = chip.read(warn=False)
     found = chip.target(checks)
     _refuse_for_checks(context, chip.weights or chip.gds, found, oscillator_w)
     _check_report(files)

@@ -147,7 +147,7 @@ def package_part(needed: Requirement, extra: str | None = None) -> Part:
 
 
 def klayout_part(environment: Mapping[str, str]) -> Part:
-    """Find KLayout's application, which ``optinc view`` opens, and which runs the scripts of ``optinc process deck``."""
+    """Find KLayout's application: ``optinc view`` opens it, and it runs the scripts of ``optinc process deck``."""
     name = "KLayout application"
     path = shutil.which("klayout", path=environment.get("PATH"))
     if path is None:
