@@ -24,7 +24,7 @@ import numpy as np
 from optinc_pdk.averaging import Averaging, decide
 from optinc_pdk.factor import network_mzis
 from optinc_pdk.networks import AveragingNetwork, carry_chain, lattice_score, matrix_error_accuracy, prove
-from optinc_pdk.networks.cascade import Cascade, cascade_tasks
+from optinc_pdk.networks.network import Cascade, cascade_tasks
 from optinc_pdk.networks.training.initialisation import random_network
 from optinc_pdk.networks.training.schedule import TrainingProgress, TrainingSchedule
 from optinc_pdk.networks.training.search import largest_tolerated_error

@@ -23,7 +23,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.io.formatting import format_si
 from optinc_pdk.networks import AveragingNetwork, comparator_network, lattice_score, prove
-from optinc_pdk.networks.closed_form.comparator_layers import GAIN
+from optinc_pdk.networks.closed_form.comparators import GAIN
 from optinc_pdk.networks.error_tolerance import field_noise_tolerance, matrix_error_tolerance
 from optinc_pdk.networks.training.schedule import TrainingSchedule
 from optinc_pdk.studies.rate_search import chip_rate, networks_by_rate

@@ -14,14 +14,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.networks.cascade import cascade_tasks
-from optinc_pdk.networks.closed_form.chain import carry_chain, regenerating_chain
-from optinc_pdk.networks.closed_form.comparators import comparator_network
-from optinc_pdk.networks.closed_form.unary import unary_chain
-from optinc_pdk.networks.network import AveragingNetwork
-from optinc_pdk.networks.normalisation import input_error_accuracy, lattice_score, matrix_error_accuracy
-from optinc_pdk.networks.training.initialisation import widen
+from optinc_pdk.networks.closed_form.chains import carry_chain, regenerating_chain, unary_chain
+from optinc_pdk.networks.closed_form.comparator_search import comparator_network
+from optinc_pdk.networks.error_tolerance import input_error_accuracy, lattice_score, matrix_error_accuracy
+from optinc_pdk.networks.layers import Layer
+from optinc_pdk.networks.network import AveragingNetwork, cascade_tasks
+from optinc_pdk.networks.training.initialisation import ROW_NORM
 from optinc_pdk.networks.training.train import TrainingProgress, TrainingSchedule, train
 from optinc_pdk.networks.weight_files import NETWORKS
 
@@ -33,6 +35,9 @@ INPUT_ERROR = 5e-3
 
 DRAWS = 10
 """Random draws per number of the table."""
+
+READ = 0.01
+"""Weights with which a layer reads the new units of a widened network, relative to the norm of its rows."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,52 @@ def recipes() -> tuple[Recipe, ...]:
         Recipe("cascade_8bit_4servers_level1", level_1, replace(gently, noise=5e-4, allowance=0.03), 1, robust),
         Recipe("cascade_8bit_4servers_level2", level_2, replace(gently, noise=5e-4), 1, robust),
     )
+
+
+def widen(network: AveragingNetwork, hidden: Sequence[int], seed: int) -> AveragingNetwork:
+    """Add random units to the hidden layers of a clipped network up to given widths, for training to use.
+
+    The weights of a new unit are orthogonal to those of the others as far as possible, so that the optical matrices are
+    well conditioned. The next layer reads new units with weights of `READ` times the norm of each row, in proportion
+    for units that share a row, so the function of the network changes slightly.
+
+    Raises:
+        ValueError: The network is not clipped, or a width is below that of the network.
+    """
+    present = network.structure[1:-1]
+    if network.activation != "clipped_relu":
+        raise ValueError(f"the network uses {network.activation}, but only clipped_relu networks can be widened")
+    if len(hidden) != len(present) or any(width < least for width, least in zip(hidden, present, strict=True)):
+        raise ValueError(f"hidden = {tuple(hidden)} must be at least the widths {present} of the network")
+    rng = np.random.default_rng(seed)
+    scales = [network.task.input_maxima, *(np.ones(width) for width in hidden)]
+    layers = []
+    for i, (layer, scale) in enumerate(zip(network.layers, scales, strict=True)):
+        weight = np.zeros((layer.outputs, len(scale)))
+        weight[:, : layer.inputs] = layer.weight * scale[: layer.inputs]
+        row = network.detector_rows(i)
+        read = READ * rng.standard_normal((int(row.max()) + 1, len(scale) - layer.inputs)) / np.sqrt(len(scale))
+        # the mean of a new signal is about 0.5
+        norm = np.where(row >= 0, np.linalg.norm(weight, axis=1), 0.0)
+        weight[:, layer.inputs :] = norm[:, np.newaxis] * read[row]
+        bias = layer.bias - 0.5 * weight[:, layer.inputs :].sum(axis=1)
+        if i < len(hidden):
+            new = _orthogonal_rows(weight, hidden[i] - layer.outputs, rng)
+            spread = 0.25 * ROW_NORM * rng.uniform(-1.0, 1.0, len(new))
+            weight, bias = np.vstack([weight, new]), np.append(bias, 0.5 - 0.5 * new.sum(axis=1) + spread)
+        layers.append(Layer(weight / scale, bias))
+    return replace(network, layers=tuple(layers), factor=())
+
+
+def _orthogonal_rows(weight: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """Random rows of norm ROW_NORM, (count, in): orthogonal to those of a matrix while there are directions left."""
+    used = np.linalg.svd(weight, full_matrices=False)
+    basis = used[2][used[1] > 1e-9 * used[1][0]]
+    free = rng.standard_normal((count, weight.shape[1]))
+    orthogonal = min(count, weight.shape[1] - len(basis))
+    projected = free[:orthogonal] - free[:orthogonal] @ basis.T @ basis
+    free[:orthogonal] = np.linalg.qr(projected.T)[0].T if orthogonal else projected
+    return np.asarray(ROW_NORM * free / np.linalg.norm(free, axis=1, keepdims=True))
 
 
 def _wide_comparators(task: Averaging) -> AveragingNetwork:

@@ -29,7 +29,7 @@ from optinc_pdk.budgets.light_budget import detection_losses
 from optinc_pdk.cards import load_process
 from optinc_pdk.io.formatting import format_si
 from optinc_pdk.networks import AveragingNetwork, factorise, linked_network
-from optinc_pdk.networks.conditioning import least_gains
+from optinc_pdk.networks.requirements import least_gains
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.studies import Imperfections, imperfections
 

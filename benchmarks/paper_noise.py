@@ -30,7 +30,7 @@ from studies import blocks, write_study
 from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.cards import load_process
 from optinc_pdk.io.formatting import format_si
-from optinc_pdk.networks.network import activate
+from optinc_pdk.networks.layers import activate
 from optinc_pdk.options import Activation
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.studies import Imperfections, imperfections

@@ -44,7 +44,7 @@ from optinc_pdk.cards import KINDS, Process, load_process
 from optinc_pdk.drive import compensate
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork, Layer, lattice_score
-from optinc_pdk.networks.network import activate
+from optinc_pdk.networks.layers import activate
 from optinc_pdk.studies import Imperfections, imperfections
 
 ROOT = Path(__file__).resolve().parent.parent

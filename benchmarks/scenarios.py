@@ -26,7 +26,7 @@ from studies import read_data, write_study
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.networks import AveragingNetwork, comparator_network
-from optinc_pdk.networks.cascade import cascade_tasks
+from optinc_pdk.networks.network import cascade_tasks
 from optinc_pdk.networks.weight_files import NETWORKS
 from optinc_pdk.options import BUDGETS, BuildOptions, CascadeOptions
 from optinc_pdk.report.schema import Report

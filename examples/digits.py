@@ -22,8 +22,7 @@ from torch.nn import Linear, ReLU, Sequential
 from torch.nn.functional import cross_entropy
 
 import optinc_pdk as op
-from optinc_pdk.networks.training.module_blocks import project_blocks
-from optinc_pdk.networks.training.module_errors import chip_errors
+from optinc_pdk.networks.training.torch_modules import chip_errors, project_blocks
 
 OUT = Path("digits_out")
 # 2,188 heaters need bumps

@@ -12,6 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.averaging import Averaging, assign_random, assign_worst, cascade_words, decide, error_counts, score
+from optinc_pdk.averaging.score import (
+    WordScore,
+    accuracy,
+    least_margin,
+    output_margins,
+    score_outputs,
+    word_error_rate,
+)
 
 
 @st.composite
@@ -353,3 +361,64 @@ def test_a_range_of_the_lattice_is_bounded() -> None:
         task.lattice()
     with pytest.raises(ValueError, match=r"the range has 33,554,433 points"):
         task.lattice(5, 5 + 2**25 + 1)
+
+
+TWO_SERVERS = Averaging(4, 2, 2)
+IDEAL = np.array([1, 6])
+LEVELS = np.array([[0, 1], [1, 2]])
+
+
+def outputs_of(words) -> np.ndarray:
+    """(I, S, M) output levels for (I, S) words."""
+    return TWO_SERVERS.encode(np.array(words)).astype(float)
+
+
+def test_words_of_two_servers_and_two_assignments_are_counted() -> None:
+    first, second = outputs_of([[1, 1], [6, 6]]) + 0.1, outputs_of([[1, 1], [7, 2]]) - 0.3
+    found = score_outputs([(slice(0, 2), first), (slice(0, 2), second)], TWO_SERVERS, IDEAL, LEVELS)
+    assert (found.inputs, found.exact, found.words, found.wrong) == (2, 1, 8, 2)
+    assert found.errors == {-4: 1, 1: 1} and list(found.errors) == [-4, 1]
+    # word 2 has levels 0 and 2, one below the first level of word 6
+    assert found.margin == pytest.approx(0.5 - 1.3)
+    assert (found.accuracy, found.word_error_rate) == (0.5, 0.25)
+
+
+def test_an_input_is_exact_only_under_every_assignment() -> None:
+    batches = [(slice(0, 1), outputs_of([[1]])), (slice(1, 2), outputs_of([[5]]))]
+    batches += [(slice(0, 1), outputs_of([[2]])), (slice(1, 2), outputs_of([[6]]))]
+    assert score_outputs(batches, TWO_SERVERS, IDEAL, LEVELS) == WordScore(2, 0, 4, 2, -0.5, {-1: 1, 1: 1})
+
+
+def test_outputs_above_the_highest_level_are_decided_as_the_highest() -> None:
+    high = np.array([15]), np.array([[3, 3]])
+    found = score_outputs([(slice(0, 1), np.full((1, 1, 2), 3.7))], TWO_SERVERS, *high)
+    assert (found.exact, found.wrong) == (1, 0) and found.margin == pytest.approx(-0.2)
+
+
+def test_shares_are_ratios_and_no_inputs_have_accuracy_0() -> None:
+    assert accuracy(3, 4) == 0.75 and accuracy(0, 0) == 0.0
+    assert word_error_rate(1, 8) == 0.125
+
+
+def test_outputs_that_are_not_numbers_are_refused() -> None:
+    outputs = np.array([[[1.0, np.nan]]])
+    with pytest.raises(ValueError, match="an output is not a number"):
+        score_outputs([(slice(0, 1), outputs)], TWO_SERVERS, IDEAL[:1], LEVELS[:1])
+
+
+@pytest.mark.parametrize("words", [1, 127, 128, 300])
+def test_the_least_margin_is_that_of_every_single_output(words: int) -> None:
+    rng = np.random.default_rng(words)
+    outputs, levels = rng.uniform(0.0, 3.0, (words, 3, 2)), rng.integers(0, 4, (words, 2))
+    resolution = np.array([1, 4])
+    expected = output_margins(outputs, levels[:, np.newaxis], resolution).min()
+    assert least_margin(outputs, levels, resolution) == expected
+    # the worst output may be any
+    outputs[-1, -1, -1] = 9.0
+    assert least_margin(outputs, levels, resolution) == 0.5 - 4 * (9.0 - levels[-1, -1])
+
+
+def test_one_output_that_is_not_a_number_makes_the_least_margin_none() -> None:
+    outputs = np.zeros((300, 3, 2))
+    outputs[5, 1, 0] = np.nan
+    assert np.isnan(least_margin(outputs, np.zeros((300, 2)), np.array([1, 1])))

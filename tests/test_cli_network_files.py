@@ -27,7 +27,7 @@ from optinc_pdk.networks import (
     comparator_network,
     without_output_bias,
 )
-from optinc_pdk.networks.cascade import cascade_tasks
+from optinc_pdk.networks.network import cascade_tasks
 from optinc_pdk.options import CascadeOptions
 from optinc_pdk.pipeline.cascade import plan_cascade
 

@@ -69,7 +69,7 @@ def test_names_in_docstrings_exist() -> None:
 
 def test_a_missing_name_is_reported() -> None:
     assert list(missing("`optinc_pdk.studies.chip` and optinc_pdk.studies.read_chip.")) == ["optinc_pdk.studies.chip"]
-    module = "optinc_pdk.factor.correction.mesh_chain"
+    module = "optinc_pdk.factor.correction"
     assert list(missing(":func:`fit_chain`, :meth:`ChainPhases.joined`, :func:`sites`, :mod:`mesh_shape`", module)) == [
         "sites"
     ]

@@ -12,7 +12,7 @@ from optinc_pdk import memory_limit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights, comparator_network, weight_files
-from optinc_pdk.networks.build_memory import estimated_memory_gb
+from optinc_pdk.networks.requirements import estimated_memory_gb
 from optinc_pdk.pipeline import building
 
 

@@ -23,11 +23,10 @@ from imperfect_meshes.fabricated_blocks import (
 )
 from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.factor import rectangular
-from optinc_pdk.factor.correction.adjoint import transmit
-from optinc_pdk.factor.correction.ideal_phases import unitary_completion
-from optinc_pdk.factor.correction.least_squares import CorrectionProblem, fit_lbfgs
-from optinc_pdk.factor.correction.local_correction import correct_locally
+from optinc_pdk.factor.correction import CorrectionProblem, correct_locally, fit_lbfgs
+from optinc_pdk.factor.devices import transmit
 from optinc_pdk.factor.mesh import wrap
+from optinc_pdk.factor.mesh_shape import unitary_completion
 from optinc_pdk.validation import validate_api
 
 __all__ = [
@@ -122,7 +121,7 @@ def fit_block(
         local = np.concatenate(correct_locally(fabricated.devices, start.theta, start.phi, start.output_phase)[:3])
         x = wrap(fit_lbfgs(problem, local, steps)[0])
         first_matrix, matrix = _transmission(problem, local), _transmission(problem, x)
-        local_error, error = problem.shape_error(first_matrix), problem.shape_error(matrix)
+        local_error, error = problem.error(first_matrix), problem.error(matrix)
         scale, first_scale = (problem.scale(problem.output_fields(m))[:, 0] for m in (matrix, first_matrix))
         dark = bool(np.any(np.abs(scale) < DARK * np.abs(first_scale)))
         if (dark, error) < best:

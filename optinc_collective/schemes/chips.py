@@ -29,12 +29,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import Averaging, decide
-from optinc_pdk.averaging.array_checks import as_integers, check_last_axes
+from optinc_pdk.averaging.task import as_integers, check_last_axes
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.npz_files import read_npz
 from optinc_pdk.io.reading import FUNCTION_TABLE
 from optinc_pdk.networks import AveragingNetwork
-from optinc_pdk.networks.cascade import Cascade, cascade_tasks
+from optinc_pdk.networks.network import Cascade, cascade_tasks
 from optinc_pdk.validation import validate_arguments, validate_fields
 
 _Code = TypeVar("_Code", np.int16, np.int32)

@@ -1,13 +1,16 @@
-"""Decision of receivers between output levels, and comparison of outputs with the ideal levels."""
+"""Decision of receivers between output levels, and comparison of outputs and words with the ideal ones."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from optinc_pdk.arrays import Floats, Ints
+from optinc_pdk.averaging.task import Averaging
 
 
 @dataclass(frozen=True)
@@ -18,9 +21,9 @@ class Score:
         inputs: Number of words compared.
         exact: Number of words with all symbols decided correctly.
         accuracy: exact / inputs, 0 ... 1.
-        margin: Minimum over words and outputs of 0.5 - |output - level|. The unit is one level, or one step for an
-            output that carries a remainder. The best value is 0.5; a negative value means that an output deviates by
-            more than half a level or step.
+        margin: Minimum over words and outputs of 0.5 - |output - level|, in levels, or in steps for an output that
+            carries a remainder. The best value is 0.5; it is negative if an output deviates by more than half a level
+            or step.
     """
 
     inputs: int
@@ -32,13 +35,9 @@ class Score:
 def decide(outputs: ArrayLike, resolution: ArrayLike = 1) -> Floats:
     """Return the level nearest to |output| for each output; a receiver detects |field|².
 
-    Args:
-        outputs: Real fields in levels, any shape.
-        resolution: Decision steps per level: 1 for the four levels 0 ... 3. An array is broadcast against the outputs.
-
-    Returns:
-        Decided levels, multiples of 1/resolution within 0 ... 4 - 1/resolution, of the same shape. NaN stays NaN and
-        equals no level.
+    ``resolution`` is the number of decision steps per level, 1 for the four levels 0 ... 3; an array is broadcast
+    against the outputs, which are real fields in levels. Levels are multiples of 1/resolution within 0 ... 4 -
+    1/resolution. NaN stays NaN and equals no level.
     """
     steps = np.asarray(resolution)
     levels = np.abs(np.asarray(outputs, dtype=np.float64)) * steps
@@ -47,15 +46,7 @@ def decide(outputs: ArrayLike, resolution: ArrayLike = 1) -> Floats:
 
 
 def decide_steps(outputs: ArrayLike, resolution: ArrayLike = 1) -> Ints:
-    """Return the decided level of each output as an integer number of steps of 1/resolution.
-
-    Args:
-        outputs: Real fields in levels, any shape, without NaN.
-        resolution: Decision steps per level, as for `decide`.
-
-    Returns:
-        Steps 0 ... 4 resolution - 1, of the same shape.
-    """
+    """Return the levels of :func:`decide` as integers, in steps of 1/resolution; the outputs have no NaN."""
     steps = np.asarray(resolution)
     levels = np.abs(np.asarray(outputs, dtype=np.float64)) * steps
     # truncation is the floor, as levels are not negative
@@ -64,15 +55,10 @@ def decide_steps(outputs: ArrayLike, resolution: ArrayLike = 1) -> Ints:
 
 
 def score(outputs: ArrayLike, levels: ArrayLike, resolution: ArrayLike = 1) -> Score:
-    """Compare network outputs with the ideal levels.
+    """Compare network outputs with the ideal levels, both of shape (..., M).
 
-    Args:
-        outputs: Real fields in levels, shape (..., M).
-        levels: Ideal levels, shape (..., M).
-        resolution: Decision steps per level of each output, see `Averaging.output_resolution`.
-
-    Returns:
-        The score; its accuracy and margin are NaN if there are no words.
+    ``resolution`` is the number of decision steps per level of each output, see `Averaging.output_resolution`. Accuracy
+    and margin are NaN if there are no words.
 
     Raises:
         ValueError: The shapes differ.
@@ -90,15 +76,7 @@ def score(outputs: ArrayLike, levels: ArrayLike, resolution: ArrayLike = 1) -> S
 
 
 def error_counts(errors: Ints) -> dict[int, int]:
-    """Count wrong words by their error, as in Table II of arXiv 2603.28290.
-
-    Args:
-        errors: Decoded words minus ideal averages, any shape.
-
-    Returns:
-        Error (decoded minus ideal) to the number of words with this error, in ascending order of error; correct words
-        are not counted.
-    """
+    """Count wrong words by their error (decoded minus ideal), ascending, as in Table II of arXiv 2603.28290."""
     if not errors.size:
         return {}
     least, most = int(errors.min()), int(errors.max())
@@ -111,3 +89,110 @@ def error_counts(errors: Ints) -> dict[int, int]:
         found = {least + place: int(counts[place]) for place in np.flatnonzero(counts).tolist()}
     found.pop(0, None)
     return found
+
+
+@dataclass(frozen=True)
+class WordScore:
+    """Result of a comparison of the words that all servers decode with the ideal words.
+
+    Attributes:
+        inputs: Number of inputs (lattice points).
+        exact: Number of inputs for which every server decodes the ideal word under every assignment of symbols to
+            servers.
+        words: Number of decoded words: inputs × assignments × servers.
+        wrong: Number of decoded words that differ from the ideal word.
+        margin: Minimum of 0.5 - |output - ideal level| in levels, or in steps for an output that carries a remainder.
+            It is negative if a symbol is wrong, and also if an output is more than half a level above the highest
+            level, although its symbol is right.
+        errors: Error (decoded minus ideal) to the number of words with this error, ascending; without correct words.
+    """
+
+    inputs: int
+    exact: int
+    words: int
+    wrong: int
+    margin: float
+    errors: Mapping[int, int]
+
+    @property
+    def accuracy(self) -> float:
+        """Fraction of inputs that are exact, 0 … 1."""
+        return accuracy(self.exact, self.inputs)
+
+    @property
+    def word_error_rate(self) -> float:
+        """Fraction of decoded words that are wrong, 0 … 1."""
+        return word_error_rate(self.wrong, self.words)
+
+
+def accuracy(exact: int, inputs: int) -> float:
+    """Return the fraction of inputs that are exact, 0 … 1; 0 if there are no inputs."""
+    return exact / inputs if inputs else 0.0
+
+
+def word_error_rate(wrong: int, words: int) -> float:
+    """Return the fraction of decoded words that are wrong, 0 … 1."""
+    return wrong / words
+
+
+def score_outputs(
+    outputs: Iterable[tuple[slice | Ints, Floats]], task: Averaging, ideal: Ints, levels: Ints | Floats
+) -> WordScore:
+    """Compare the outputs that S servers receive for I inputs with the ideal words.
+
+    Args:
+        outputs: Batches: their inputs, and (B, S, M) output levels before decision. Each assignment of symbols to
+            servers is a sequence of batches that contains every input.
+        task: Task of the chip, for decision and decoding.
+        ideal: (I,) ideal words.
+        levels: (I, M) ideal output levels.
+
+    Raises:
+        ValueError: An output is not a number.
+    """
+    exact, resolution = np.ones(len(ideal), dtype=bool), task.output_resolution
+    words, margin, errors = 0, np.inf, Counter[int]()
+    for inputs, output in outputs:
+        words += output[..., 0].size
+        least = least_margin(output, levels[inputs], resolution)
+        if np.isnan(least):
+            raise ValueError("an output is not a number")
+        margin = min(margin, least)
+        if least > 0.0:
+            # every output is decided correctly
+            continue
+        differences = word_errors(output, task, ideal[inputs])
+        exact[inputs] &= ~np.any(differences, axis=0)
+        errors.update(error_counts(differences))
+    return WordScore(len(ideal), int(exact.sum()), words, errors.total(), margin, dict(sorted(errors.items())))
+
+
+def least_margin(outputs: Floats, levels: Ints | Floats, resolution: Ints) -> float:
+    """Return the least of :func:`output_margins` for outputs (B, S, M) and levels (B, M); NaN if an output is not a
+    number.
+    """
+    from optinc_pdk.averaging.score_kernel import largest_deviation
+
+    received = np.ascontiguousarray(np.moveaxis(outputs, 0, -1))
+    ideal = np.ascontiguousarray(levels.T, dtype=np.float64)
+    return 0.5 - float(largest_deviation(received, ideal, resolution))
+
+
+def word_errors(outputs: Floats, task: Averaging, ideal: Ints) -> Ints:
+    """Return the (S, B) decoded minus ideal words for (B, S, M) output levels without NaN and (B,) ideal words."""
+    from optinc_pdk.averaging.score_kernel import word_errors as compare
+
+    errors = np.empty((outputs.shape[1], len(ideal)), dtype=np.int64)
+    levels = np.ascontiguousarray(np.moveaxis(outputs, 0, -1))
+    compare(levels, task.output_resolution, task.step_places, np.ascontiguousarray(ideal), errors)
+    return errors
+
+
+def output_margins(outputs: Floats, levels: Ints | Floats, resolution: Ints | int = 1) -> Floats:
+    """Return the margin 0.5 - |output - ideal level| of every output (..., M) before the decision, in decision steps.
+
+    ``resolution`` is the number of decision steps per level, (M,) or one for all outputs.
+    """
+    margins: Floats = np.abs(outputs - levels)
+    margins *= resolution
+    return np.subtract(0.5, margins, out=margins)

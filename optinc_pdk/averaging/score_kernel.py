@@ -22,14 +22,10 @@ def word_errors(
     ideal: Ints,
     errors: Ints,
 ) -> None:
-    """Decides outputs, combines them into words, and compares these with the ideal words.
+    """Decides outputs, combines them into words, and writes decoded minus ideal words to ``errors``, (S, B).
 
-    Args:
-        outputs: (S, M, B) output levels before decision of S servers for B inputs, without NaN.
-        resolution: (M,) decision steps per level.
-        places: (M,) weight of a step of each output in a word.
-        ideal: (B,) ideal words.
-        errors: (S, B) decoded minus ideal words; overwritten.
+    Outputs are (S, M, B) levels of S servers for B inputs, without NaN; ``resolution`` (M,) decision steps per level,
+    ``places`` (M,) the weight of a step of each output in a word, ``ideal`` (B,) words.
     """
     for server in range(len(outputs)):
         for word in range(len(ideal)):
@@ -44,12 +40,8 @@ def word_errors(
 
 @compiled
 def largest_deviation(outputs: Floats, levels: Floats, resolution: Ints) -> float:
-    """Returns the largest deviation of an output from its ideal level in decision steps; NaN if an output is NaN.
-
-    Args:
-        outputs: (S, M, B) output levels before decision of S servers for B inputs.
-        levels: (M, B) ideal output levels.
-        resolution: (M,) decision steps per level.
+    """Returns the largest deviation of an output (S, M, B) from its level (M, B) in decision steps; NaN if an output is
+    NaN.
     """
     largest, total = np.zeros(_TILE), np.zeros(_TILE)
     for server in range(len(outputs)):

@@ -20,10 +20,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.arrays import Floats, Ints
-from optinc_pdk.averaging.array_checks import as_integers, check_last_axes
+
+
+def as_integers(name: str, values: ArrayLike, limit: int, least: int = 0) -> Ints:
+    """Convert integer values of any shape to int64.
+
+    Raises:
+        ValueError: The values are not of an integer type, or one is outside `least` ... `limit`; `name` is in the
+            message.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"{name} of type {array.dtype} must be integers")
+    if array.size and (array.min() < least or array.max() > limit):
+        raise ValueError(f"{name} must lie within {least} ... {limit}, got {array.min()} ... {array.max()}")
+    return array.astype(np.int64)
+
+
+def check_last_axes(name: str, array: NDArray[np.generic], axes: tuple[int, ...]) -> None:
+    """Raise ValueError, with `name` in its message, if the shape of an array does not end in the lengths `axes`."""
+    if array.shape[-len(axes) :] != axes:
+        expected = ", ".join(str(axis) for axis in axes)
+        raise ValueError(f"{name} of shape {array.shape} must end in ({expected})")
+
 
 MAX_BITS = 32
 """Largest word size: that of 32-bit gradients. Sums over servers fit 64-bit integers."""
@@ -172,10 +194,9 @@ class Averaging:
         return float(self.full_scale / self.input_maxima.max())
 
     def input_values(self, amplitudes: ArrayLike | None = None) -> Floats:
-        """Return the value of each network input whose fibres have amplitude 1, shape (K,).
+        """Return the (K,) value of each network input whose fibres have amplitude 1.
 
-        Args:
-            amplitudes: (K,) amplitude of the value 4^g - 1 of each input; by default `default_amplitude` for all.
+        ``amplitudes`` is the (K,) amplitude of the value 4^g - 1 of each input; by default `default_amplitude` for all.
         """
         sent = self.default_amplitude if amplitudes is None else np.asarray(amplitudes, dtype=np.float64)
         values: Floats = self.full_scale / np.broadcast_to(sent, self.groups)
@@ -212,13 +233,7 @@ class Averaging:
         return size
 
     def encode(self, words: ArrayLike) -> Ints:
-        """Split words into PAM4 symbols.
-
-        Args:
-            words: Ints 0 ... 2^bits - 1, shape (...).
-
-        Returns:
-            Symbols 0 ... 3, most significant first, shape (..., M).
+        """Split words 0 ... 2^bits - 1, (...), into PAM4 symbols 0 ... 3, (..., M), most significant first.
 
         Raises:
             ValueError: A word is not an integer, or is out of range.
@@ -227,13 +242,7 @@ class Averaging:
         return (values[..., None] >> (2 * np.arange(self.symbols - 1, -1, -1))) & 3
 
     def decode(self, symbols: ArrayLike) -> Ints:
-        """Combine PAM4 symbols into words; the inverse of `encode`.
-
-        Args:
-            symbols: Ints 0 ... 3, most significant first, shape (..., M).
-
-        Returns:
-            Words 0 ... 2^bits - 1, shape (...).
+        """Combine PAM4 symbols, (..., M), into words; the inverse of `encode`.
 
         Raises:
             ValueError: A symbol is not an integer or is out of range, or the last axis does not have length M.
@@ -243,16 +252,11 @@ class Averaging:
         return values @ (4 ** np.arange(self.symbols - 1, -1, -1, dtype=np.int64))
 
     def combine_steps(self, steps: ArrayLike) -> Ints:
-        """Combine decided outputs into averages, as integers in steps of the last output.
+        """Combine decided outputs (..., M), integer steps of 1/`output_resolution`, into averages in steps of the last
+        output.
 
         Without a remainder, these are the words, as from `decode`. With one, they include the fraction of the average
         and count steps of 1/N.
-
-        Args:
-            steps: Decided outputs as integer steps of 1/`output_resolution`, shape (..., M).
-
-        Returns:
-            Averages in steps, shape (...).
 
         Raises:
             ValueError: A value is not an integer or is out of range, or the last axis does not have length M.
@@ -270,13 +274,9 @@ class Averaging:
         return self.combine_steps(np.rint(np.asarray(levels) * self.output_resolution).astype(np.int64))
 
     def output_levels(self, averages: ArrayLike) -> Ints | Floats:
-        """Return the output levels of averages; the inverse of `combine_levels`.
+        """Return the output levels (..., M) of averages in steps of the last output; the inverse of `combine_levels`.
 
-        Args:
-            averages: Averages in steps of the last output, shape (...).
-
-        Returns:
-            Levels, most significant first, shape (..., M); floats if the task has a remainder.
+        Most significant first; floats if the task has a remainder.
 
         Raises:
             ValueError: An average is not an integer or is out of range.
@@ -293,13 +293,13 @@ class Averaging:
     def preprocess(self, symbols: ArrayLike) -> Floats:
         """Return the network inputs that the preprocessing unit P forms from the servers' symbols.
 
-        Each network input is the value of a group of g symbols in base 4, averaged over the servers.
+        Each is the value of a group of g symbols in base 4, averaged over the servers.
 
         Args:
-            symbols: Fields in levels, shape (..., servers, M); integers 0 ... 3 without imperfections.
+            symbols: (..., servers, M) fields in levels; integers 0 ... 3 without imperfections.
 
         Returns:
-            Network inputs, shape (..., K), within 0 ... 4^g - 1; multiples of 1/N for integer symbols.
+            (..., K) inputs within 0 ... 4^g - 1; multiples of 1/N for integer symbols.
 
         Raises:
             ValueError: The last two axes are not (servers, M).
@@ -312,13 +312,7 @@ class Averaging:
         return mean
 
     def ideal(self, words: ArrayLike) -> Ints:
-        """Return the ideal average G* = Q((1/N) Σ G_n), where Q rounds down (arXiv 2603.28290).
-
-        Args:
-            words: Ints 0 ... 2^bits - 1, shape (..., servers).
-
-        Returns:
-            Averages, shape (...).
+        """Return the ideal average G* = Q((1/N) Σ G_n) of words (..., servers), where Q rounds down (arXiv 2603.28290).
 
         Raises:
             ValueError: A word is not an integer or is out of range, or the last axis is not the servers.
@@ -329,18 +323,14 @@ class Averaging:
         return average
 
     def lattice_steps(self, start: int = 0, stop: int | None = None) -> Ints:
-        """Return a range of lattice points in integer steps, in lexicographic order: the last input varies fastest.
+        """Return lattice points ``start`` to ``stop``, by default all, in lexicographic order: the last input varies
+        fastest.
 
-        Args:
-            start: Index of the first point.
-            stop: Index after the last point; the default is the end of the lattice.
-
-        Returns:
-            Steps 0 ... `input_steps`, shape (points, K); `input_resolution` steps are one unit.
+        They are (points, K) integer steps, 0 ... `input_steps`; `input_resolution` steps are one unit.
 
         Raises:
-            ValueError: `start` is negative, the range has more than 2^25 points, or the lattice has too many points
-                for 64-bit indices.
+            ValueError: `start` is negative, the range has more than 2^25 points, or the lattice has too many points for
+                64-bit indices.
         """
         size = self.lattice_size
         if start < 0:
@@ -362,30 +352,12 @@ class Averaging:
         return steps
 
     def lattice(self, start: int = 0, stop: int | None = None) -> Floats:
-        """Return a range of lattice points as network inputs, in the order of `lattice_steps`.
-
-        Args:
-            start: Index of the first point.
-            stop: Index after the last point; the default is the end of the lattice.
-
-        Returns:
-            Network inputs, `lattice_steps` divided by `input_resolution`, shape (points, K).
-
-        Raises:
-            ValueError: As for `lattice_steps`.
-        """
+        """Return a range of lattice points as (points, K) network inputs, see `lattice_steps`."""
         points: Floats = self.lattice_steps(start, stop) / self.input_resolution
         return points
 
     def sample_steps(self, points: int, rng: np.random.Generator) -> Ints:
-        """Draw lattice points uniformly at random, in integer steps.
-
-        Args:
-            points: Number of points.
-            rng: Random generator.
-
-        Returns:
-            Steps 0 ... `input_steps`, shape (points, K).
+        """Draw (points, K) lattice points uniformly at random, in integer steps 0 ... `input_steps`.
 
         Raises:
             ValueError: The number of points is negative.
@@ -395,18 +367,7 @@ class Averaging:
         return rng.integers(0, self.input_steps + 1, (points, self.groups))
 
     def sample(self, points: int, rng: np.random.Generator) -> Floats:
-        """Draw lattice points uniformly at random, as network inputs.
-
-        Args:
-            points: Number of points.
-            rng: Random generator.
-
-        Returns:
-            Network inputs, shape (points, K).
-
-        Raises:
-            ValueError: The number of points is negative.
-        """
+        """Draw lattice points uniformly at random as (points, K) network inputs, see `sample_steps`."""
         inputs: Floats = self.sample_steps(points, rng) / self.input_resolution
         return inputs
 
@@ -416,17 +377,11 @@ class Averaging:
         return self.lattice_size <= MAX_ENUMERATED
 
     def batches(self, points: int = 1 << 16) -> Iterator[Floats]:
-        """Yield the lattice, or a sample of a large one, as network inputs in batches.
+        """Yield the lattice, or a sample of a large one, as network inputs in batches of at most (`points`, K).
 
-        A lattice that is not `enumerable` is represented by a sample of 2^20 points that is the same at every call. The
-        sample consists of the point 0, the points in which one input, all but one or all inputs are at their maximum,
-        and random points. Reports must state that they are based on a sample.
-
-        Args:
-            points: Largest number of points in a batch.
-
-        Yields:
-            Network inputs, shape (at most `points`, K). The first batch of a sample holds its 2K + 2 special points.
+        A lattice that is not `enumerable` is represented by a sample of 2^20 points that is the same at every call: a
+        first batch of 2K + 2 special points (the point 0, and the points in which one input, all but one or all inputs
+        are at their maximum), then random points. Reports must state that they are based on a sample.
 
         Raises:
             ValueError: `points` is below 1.
@@ -445,14 +400,10 @@ class Averaging:
             yield self.sample(min(points, SAMPLE_POINTS - start), rng)
 
     def targets(self, inputs: ArrayLike) -> Ints | Floats:
-        """Return the ideal output levels of the network for lattice points.
+        """Return the ideal output levels (..., M) for lattice points (..., K), most significant first.
 
-        Args:
-            inputs: Lattice points as network inputs, shape (..., K).
-
-        Returns:
-            Levels, most significant first, shape (..., M). They are the integer symbols of the ideal average. If the
-            task has a remainder, they are floats, and the last one includes the fraction of the average.
+        They are the integer symbols of the ideal average. If the task has a remainder, they are floats, and the last
+        one includes the fraction of the average.
 
         Raises:
             ValueError: An input is not on the lattice, or the last axis does not have length K.
@@ -478,13 +429,7 @@ class Averaging:
         return self.output_levels(averages if self.remainder else averages // finest)
 
     def offset_binary(self, values: ArrayLike) -> Ints:
-        """Convert signed integers v to words in offset binary, v + 2^(B-1).
-
-        Args:
-            values: Ints -2^(B-1) ... 2^(B-1) - 1, any shape.
-
-        Returns:
-            Words 0 ... 2^B - 1 of the same shape.
+        """Convert signed integers -2^(B-1) ... 2^(B-1) - 1 of any shape to words in offset binary, v + 2^(B-1).
 
         Raises:
             ValueError: A value is not an integer, or is out of range.
@@ -495,12 +440,6 @@ class Averaging:
     def signed(self, words: ArrayLike) -> Ints:
         """Convert words in offset binary to signed integers; the inverse of `offset_binary`.
 
-        Args:
-            words: Ints 0 ... 2^B - 1, any shape.
-
-        Returns:
-            Ints -2^(B-1) ... 2^(B-1) - 1 of the same shape.
-
         Raises:
             ValueError: A word is not an integer, or is out of range.
         """
@@ -508,12 +447,6 @@ class Averaging:
 
     def twos_complement(self, words: ArrayLike) -> Ints:
         """Convert words from two's complement to offset binary or back, by inverting the most significant bit.
-
-        Args:
-            words: Ints 0 ... 2^B - 1, any shape.
-
-        Returns:
-            Words of the same shape.
 
         Raises:
             ValueError: A word is not an integer, or is out of range.

@@ -44,7 +44,7 @@ from optinc_pdk.networks import (
     NetworkTask,
     linked_network,
 )
-from optinc_pdk.networks.noise_tolerance import tolerated_field_noise
+from optinc_pdk.networks.error_tolerance import tolerated_field_noise
 
 PAPER_NETWORKS = {
     (8, 4): ((4, 64, 128, 256, 128, 64, 4), (1, 2, 3, 4, 5, 6)),

@@ -22,7 +22,7 @@ from optinc_pdk.budgets import LightBudget
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.interferometers import mzi_positions
 from optinc_pdk.networks import FactorMethod, Network
-from optinc_pdk.networks.conditioning import DetectionLoss
+from optinc_pdk.networks.requirements import DetectionLoss
 from optinc_pdk.simulate.transmission.noise import rate_limits
 
 PLANCK_J_S = 6.62607015e-34

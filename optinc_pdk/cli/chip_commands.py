@@ -46,7 +46,7 @@ def factor(
     A network from which no chip can be built is factored as well, with a warning on standard error.
     """
     from optinc_pdk.matrices.target import is_matrix_file
-    from optinc_pdk.networks.weight_files import load_network
+    from optinc_pdk.networks.network import load_network
     from optinc_pdk.pipeline.tasks.sources import refuse_options
 
     if is_matrix_file(weights):
@@ -92,7 +92,7 @@ def _factor_matrix(weights: Path, options: SizeOptions, picture: Path | None, as
         picture_format = figure_format(output_path(picture, weights, option="--picture"))
     from optinc_pdk.cards import load_process
     from optinc_pdk.matrices import MatrixTarget, factor_matrix
-    from optinc_pdk.matrices.factorisation import mesh_shape
+    from optinc_pdk.matrices.matrix_factor import mesh_shape
 
     target, card = MatrixTarget.load(weights), load_process(options.process)
     shape = mesh_shape(options.mesh, options.extra_columns)
@@ -135,10 +135,10 @@ def size(
     from optinc_pdk.assemble import check_devices, check_weights
     from optinc_pdk.cards import load_process, with_link
     from optinc_pdk.matrices import MatrixTarget
-    from optinc_pdk.matrices.factorisation import mesh_shape
+    from optinc_pdk.matrices.matrix_factor import mesh_shape
     from optinc_pdk.matrices.target import is_matrix_file
     from optinc_pdk.networks import AveragingNetwork, linked_network
-    from optinc_pdk.networks.weight_files import load_network
+    from optinc_pdk.networks.network import load_network
     from optinc_pdk.pipeline.tasks.sources import refuse_options
 
     card = with_link(load_process(options.process), options.link, None)

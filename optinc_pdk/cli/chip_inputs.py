@@ -150,7 +150,7 @@ def read_network(weights: Path, gds: Path) -> AveragingNetwork | GeneralNetwork:
     Raises:
         InputError: The weight file or the report cannot be used.
     """
-    from optinc_pdk.networks.weight_files import load_network
+    from optinc_pdk.networks.network import load_network
     from optinc_pdk.report.build_files import stated_network
 
     network, stated = load_network(weights), stated_network(gds)

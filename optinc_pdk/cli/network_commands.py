@@ -52,7 +52,7 @@ def task(
     _check_weights_path(output)
     output_path(output, weights)
 
-    from optinc_pdk.networks.weight_files import load_for_task, load_network
+    from optinc_pdk.networks.network import load_for_task, load_network
 
     if bits is None or servers is None:
         if (bits, servers, groups, remainder, finer_input) != (None, None, None, False, False):
@@ -408,7 +408,7 @@ def _synth_activation(activation: str | None, relu: dict[str, bool], clipped: di
     Raises:
         InputError: The activation is unknown, or an option belongs to the other one.
     """
-    from optinc_pdk.networks.network import ACTIVATIONS
+    from optinc_pdk.networks.layers import ACTIVATIONS
 
     if activation is not None and activation not in ACTIVATIONS:
         raise InputError(f"--activation {activation}: use one of {', '.join(ACTIVATIONS)}")
@@ -461,8 +461,8 @@ def _initial_network(
 ) -> AveragingNetwork:
     """The network that training starts from: of a file, with random weights, or in closed form."""
     from optinc_pdk.networks import AveragingNetwork, carry_chain, comparator_network
+    from optinc_pdk.networks.network import load_for_task
     from optinc_pdk.networks.training.initialisation import random_network
-    from optinc_pdk.networks.weight_files import load_for_task
 
     if start is not None and hidden is not None:
         raise InputError("--start and --hidden exclude each other: start from a file, or from random weights")
@@ -519,8 +519,8 @@ def chosen_network(
         InputError: No network is within the limit, or no chip has an acceptable rate.
     """
     from optinc_pdk.networks import comparator_network
-    from optinc_pdk.networks.closed_form.comparator_layers import GAIN
-    from optinc_pdk.networks.closed_form.comparators import candidate_network, check_choices
+    from optinc_pdk.networks.closed_form.comparator_search import candidate_network, check_choices
+    from optinc_pdk.networks.closed_form.comparators import GAIN
 
     slope = GAIN if gain is None else gain
     check_choices(mzis, slope)

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.factor.checks import as_matrix, check_passive
 from optinc_pdk.factor.counts import TreeCount, block_trees, unitary_diagonal_mzis, unitary_mzis
+from optinc_pdk.factor.decomposition import rectangular
 from optinc_pdk.factor.matrix_structure import find_structure
 from optinc_pdk.factor.mesh import Mesh
-from optinc_pdk.factor.rectangular import rectangular
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,19 +76,17 @@ class BlockFactor:
         return int(np.sum(modes * (modes - 1) // 2 + rows)) - 1 - int(self.needed_mzis.sum())
 
     def trees(self, excess_db: float = 0.0) -> TreeCount:
-        """Counts the splitters and combiners of the trees that connect the blocks, and their loss. Ignores zero blocks.
+        """Count the splitters and combiners of the trees that connect the blocks, without zero blocks, and their loss.
 
-        Args:
-            excess_db: Excess loss of one splitter in dB, from its card.
+        ``excess_db`` is the excess loss of one splitter in dB, from its card.
         """
         nonzero = np.zeros((self.block_row.max() + 1, self.block_column.max() + 1), dtype=bool)
         nonzero[self.block_row, self.block_column] = np.any(self.attenuation > 0.0, axis=1)
         return block_trees(*self.shape, self.block, excess_db, nonzero)
 
     def matrix(self) -> Floats:
-        """Returns the (out, in) real approximation of W, including the scale.
-
-        It is the real part of the fields, which homodyne detection reads.
+        """Return the (out, in) real approximation of W with the scale: the real part of the fields, which homodyne
+        detection reads.
         """
         size = self.block
         whole = np.zeros(((self.block_row.max() + 1) * size, (self.block_column.max() + 1) * size))
@@ -100,16 +98,12 @@ class BlockFactor:
 
 
 def unitary_diagonal(W: ArrayLike, block: int | None = None) -> BlockFactor:
-    """Approximates a matrix by square blocks, each a diagonal matrix times a unitary.
+    """Approximate a real (out, in) matrix by square blocks, each a diagonal matrix times a unitary.
 
-    Args:
-        W: (out, in), real.
-        block: Size s of the square blocks, 1 to max(out, in); min(out, in) by default. It need not divide the sizes of
-            W: blocks at the edge are completed with unused inputs and dumped outputs.
-
-    Returns:
-        The factors, blocks in row-major order. The unitary of a block has the same independent parts as the block,
-        also where a rank below s leaves the polar factor undetermined.
+    ``block`` is the size s of the blocks, 1 to max(out, in); min(out, in) by default. It need not divide the sizes of
+    W: blocks at the edge are completed with unused inputs and dumped outputs. Blocks are in row-major order. The
+    unitary of a block has the same independent parts as the block, also where a rank below s leaves the polar factor
+    undetermined.
 
     Raises:
         ValueError: W is not a matrix of finite real numbers, is all zero, or the block size is out of range.

@@ -11,11 +11,7 @@ from optinc_pdk.arrays import Floats
 
 
 def as_numbers(name: str, value: ArrayLike) -> NDArray[Any]:
-    """Converts an argument to a numeric array of any shape, without copying where possible.
-
-    Args:
-        name: The argument's name, for messages.
-        value: The argument.
+    """Convert an argument to a numeric array of any shape, without copying where possible.
 
     Raises:
         ValueError: Rows have different lengths, entries are masked, or the values are not numeric.
@@ -45,21 +41,10 @@ def check_finite(name: str, array: NDArray[Any]) -> None:
         raise ValueError(f"{name}{list(index)} is {array[index]}; every entry must be a finite number; replace it")
 
 
-def is_real(value: object) -> bool:
-    """Returns whether the argument is a single real number (int or float, Python or NumPy). Booleans are not."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
 def as_matrix(name: str, value: ArrayLike, batch: bool = False) -> NDArray[Any]:
-    """Converts an argument to a finite, non-empty matrix in double precision.
+    """Convert an argument to a finite, non-empty matrix in double precision, a copy of type float64 or complex128.
 
-    Args:
-        name: The argument's name, for messages.
-        value: (rows, columns), of integers, floats or complex numbers.
-        batch: Whether (batch, rows, columns) is allowed as well, also with an empty batch.
-
-    Returns:
-        A float64 copy for real input, a complex128 copy for complex input.
+    With ``batch``, (batch, rows, columns) is allowed as well as (rows, columns), also with an empty batch.
 
     Raises:
         ValueError: The value is not numeric, has other dimensions, is empty, or has an entry that is not finite.
@@ -78,12 +63,9 @@ def as_matrix(name: str, value: ArrayLike, batch: bool = False) -> NDArray[Any]:
 
 
 def check_passive(name: str, values: Floats, largest: float) -> None:
-    """Checks that a passive chip can realise singular values or transmissions.
+    """Check that a passive chip can realise singular values or transmissions of any shape.
 
-    Args:
-        name: The argument's name, for messages.
-        values: Singular values or field transmissions, any shape.
-        largest: The value that corresponds to full transmission: 1 for transmissions, the scale for singular values.
+    ``largest`` corresponds to full transmission: 1 for transmissions, the scale for singular values.
 
     Raises:
         ValueError: largest is not positive and finite, or a value is outside [0, largest].

@@ -56,9 +56,7 @@ def svd_mzis(out: int, inputs: int) -> int:
 
 
 def dense_mzis(out: int, inputs: int) -> int:
-    """Computes the number of MZIs that a dense (out, inputs) = (m, n) matrix needs: mn - 1.
-
-    There is one MZI per entry, less one for the scale, which is electronic.
+    """Compute the number of MZIs that a dense (out, inputs) = (m, n) matrix needs: mn - 1, as the scale is electronic.
 
     Savings by a matrix's structure are relative to this number. The convention of :func:`svd_mzis` also counts MZIs
     between modes that no matrix of this shape uses, and an attenuator for the largest singular value.
@@ -71,14 +69,10 @@ def dense_mzis(out: int, inputs: int) -> int:
 
 
 def unitary_diagonal_mzis(out: int, inputs: int, block: int | None = None) -> int:
-    """Computes the number of MZIs of an (out, inputs) matrix in square blocks of size s, each s(s + 1)/2.
+    """Compute the number of MZIs of an (out, inputs) matrix in square blocks of size s, each s(s + 1)/2.
 
-    The formula is not in the paper; it reproduces all ratios of its Tables I and II to 0.2 percentage points.
-
-    Args:
-        out: Rows.
-        inputs: Columns.
-        block: Block size s; min(out, inputs) by default. Blocks at the edge count as complete blocks.
+    The formula is not in the paper; it reproduces all ratios of its Tables I and II to 0.2 percentage points. Blocks at
+    the edge count as complete blocks; their size is min(out, inputs) by default.
 
     Raises:
         ValueError: A size is not a whole number of at least 1.
@@ -115,12 +109,12 @@ class TreeCount:
 def block_trees(
     out: int, inputs: int, block: int | None = None, excess_db: float = 0.0, nonzero: ArrayLike | None = None
 ) -> TreeCount:
-    """Counts the splitter and combiner trees of an (out, inputs) matrix in blocks of size s, and their loss.
+    """Count the splitter and combiner trees of an (out, inputs) matrix in blocks of size s, and their loss.
 
-    An input that k blocks share needs k - 1 splitters in ceil(log2 k) levels, each of which halves the power; an
-    output that k blocks contribute to needs as many combiners. Shallower branches are attenuated to the power of the
-    deepest one, so the depth defines the loss. Every entry has the loss of both trees: its field is that of the
-    passive matrix times 10^(-loss_db / 20).
+    An input that k blocks share needs k - 1 splitters in ceil(log2 k) levels, each of which halves the power; an output
+    that k blocks contribute to needs as many combiners. Shallower branches are attenuated to the power of the deepest
+    one, so the depth defines the loss. Every entry has the loss of both trees: its field is that of the passive matrix
+    times 10^(-loss_db / 20).
 
     Args:
         out: Rows.
@@ -128,9 +122,6 @@ def block_trees(
         block: Block size s; min(out, inputs) by default.
         excess_db: Excess loss of one splitter in dB, from its card.
         nonzero: (rows of blocks, columns of blocks) mask of the blocks that are not zero; by default all blocks.
-
-    Returns:
-        Numbers of splitters and combiners, and the losses of the deepest trees.
 
     Raises:
         ValueError: A size is below 1, the loss is negative, or nonzero has another shape.
@@ -156,15 +147,12 @@ def block_trees(
 
 
 def network_mzis(widths: Sequence[int], approximated: Collection[int] = ()) -> MziCount:
-    """Counts the MZIs of a multilayer perceptron.
+    """Count the MZIs of a multilayer perceptron with some layers approximated by blocks, and with SVD for all layers.
 
     Args:
         widths: Numbers of signals from input to output, such as (4, 64, 4) for two layers.
-        approximated: Numbers of the layers that are approximated by blocks of size min(out, in), **counted from 1 as
-            in the tables of arXiv 2603.28290**; the other layers are factored by SVD.
-
-    Returns:
-        The number of MZIs with these approximations and with SVD for all layers.
+        approximated: Numbers of the layers that are approximated by blocks of size min(out, in), **counted from 1 as in
+            the tables of arXiv 2603.28290**.
 
     Raises:
         ValueError: There are fewer than two widths, a width is below 1, or a layer does not exist.

@@ -9,6 +9,11 @@ The devices of one MZI, from left to right (the ideal one is in :mod:`optinc_pdk
 with C(x) = [[cos x, i sin x], [i sin x, cos x]]. A coupler of ratio r couples the share r = sin^2 x of the power
 across, so 50:50 is x = pi/4. A static phase of a lower arm equals the opposite phase of the upper arm and a phase
 common to both; common phases of all MZIs are included in phi_offset of the next MZIs and in the output phases.
+
+Gradients of functions of the mesh's matrix follow from one forward and one backward pass (the adjoint method of arXiv
+1805.09943): with the fields F at an MZI's inputs and the adjoint rows C at its outputs, its transfer T contributes
+sum C T F, whose derivative by T[m, o] is sum_v C[m, v] F[o, v]. Fields inside the mesh are not stored: the backward
+pass inverts the light MZI by MZI, with N^3 work and N^2 memory, for which the transfers must be invertible.
 """
 
 from __future__ import annotations
@@ -146,25 +151,21 @@ def mesh_devices(
     idle_loss_db: float = 0.0,
     redundant_columns: int = 0,
 ) -> MeshDevices:
-    """Creates the devices of a mesh from measurable parameters: power ratios, dB and rad. The defaults are ideal.
+    """Create the devices of a mesh from measurable parameters: power ratios, dB and rad. The defaults are ideal.
 
     Args:
         mesh: Positions of the MZIs; its phases are not used.
         first_ratio: (MZIs,) or one number, fraction of the power that the first coupler couples across.
-        second_ratio: (MZIs,) or one number, fraction of the power that the second coupler couples across.
+        second_ratio: The same for the second coupler.
         theta_offset: (MZIs,) or one number, phase of the heated inner arm relative to the other arm with the heater
             off, in rad.
-        phi_offset: (MZIs,) or one number, phase of the heated input arm relative to the other arm with the heater off,
-            in rad.
+        phi_offset: The same for the input arms.
         inner_loss_db: (MZIs, 2), (MZIs, 1) or one number, power loss in dB of the arms between the couplers, heated arm
             first.
-        outer_loss_db: (MZIs, 2), (MZIs, 1) or one number, power loss in dB of the input arms, heated arm first.
+        outer_loss_db: The same for the input arms.
         idle_loss_db: Power loss in dB of a mode where a column has no MZI, for example the loss of a dummy.
         redundant_columns: Number of columns of MZIs appended at the outputs. In all arrays their MZIs follow those of
             the mesh, sorted by column and row.
-
-    Returns:
-        The devices of all MZIs, including redundant ones.
 
     Raises:
         ValueError: A ratio is outside [0, 1], a loss is negative, or :class:`MeshDevices` rejects a value.
@@ -188,13 +189,10 @@ def mesh_devices(
 def random_mesh_devices(
     mesh: Mesh, rng: np.random.Generator, splitter_rms: float, redundant_columns: int = 0
 ) -> MeshDevices:
-    """Creates lossless MZIs whose couplers have independent random power ratios from N(1/2, splitter_rms^2).
+    """Create lossless MZIs whose couplers have independent random power ratios from N(1/2, splitter_rms^2).
 
-    Args:
-        mesh: Positions of the MZIs.
-        rng: Source of the random ratios.
-        splitter_rms: Standard deviation of the power ratio; 0.02 makes a 50:50 coupler 52:48 at one sigma.
-        redundant_columns: Number of columns of MZIs appended at the outputs.
+    A ``splitter_rms`` of 0.02 makes a 50:50 coupler 52:48 at one sigma. ``redundant_columns`` is that of
+    :func:`mesh_devices`.
 
     Raises:
         ValueError: splitter_rms is outside [0, 0.1]; beyond that a ratio may leave [0, 1].
@@ -246,3 +244,51 @@ def _broadcast(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
         return np.broadcast_to(array.astype(np.float64), shape).copy()
     except ValueError:
         raise ValueError(f"{name} has shape {array.shape}; give one number or shape {shape}") from None
+
+
+def transmit(devices: MeshDevices, theta: Floats, phi: Floats, fields: Complexes) -> Complexes:
+    """Return the (N, vectors) fields behind an imperfect mesh, without output phases, for (MZIs,) phases and input
+    fields.
+    """
+    from optinc_pdk.factor import kernels
+
+    light = np.empty(fields.shape, dtype=np.complex128)
+    inputs = np.ascontiguousarray(fields, dtype=np.complex128)
+    kernels.propagate_forward(devices.row[devices.order], _transfers(devices, theta, phi)[0], inputs, light)
+    light *= devices.idle**devices.columns
+    return light
+
+
+def phase_gradients(
+    devices: MeshDevices, theta: Floats, phi: Floats, light: Complexes, rows: Complexes
+) -> tuple[Floats, Floats]:
+    """Return the derivatives of Re sum(rows * light) by theta and by phi of all MZIs, two times (MZIs,), per rad.
+
+    ``light`` has the (N, vectors) output fields that :func:`transmit` returns for these phases, ``rows`` their weights.
+    """
+    from optinc_pdk.factor import kernels
+
+    transfer, by_theta_transfer = _transfers(devices, theta, phi)
+    derivative = np.empty_like(transfer)
+    idle_transmission = devices.idle**devices.columns
+    outputs = np.ascontiguousarray(light) / idle_transmission
+    adjoint = np.ascontiguousarray(rows) * idle_transmission
+    kernels.transfer_derivatives(devices.row[devices.order], transfer, outputs, adjoint, derivative)
+    by_theta, by_phi = np.empty(theta.size), np.empty(theta.size)
+    by_theta[devices.order] = np.sum(by_theta_transfer * derivative, axis=(1, 2)).real
+    by_phi[devices.order] = -np.sum(transfer[:, :, 0] * derivative[:, :, 0], axis=1).imag
+    return by_theta, by_phi
+
+
+def _transfers(devices: MeshDevices, theta: Floats, phi: Floats) -> tuple[Complexes, Complexes]:
+    """(M, 2, 2) transfers of the MZIs, in the order of light, and their derivatives by theta.
+
+    Both are relative to the transmission of an idle mode, which becomes one factor of the whole mesh.
+    """
+    order = devices.order
+    hot = devices.hot_transfers * np.exp(1j * theta[order])[:, np.newaxis, np.newaxis]
+    transfer, by_theta = hot + devices.cold_transfers, 1j * hot
+    heated = np.exp(1j * phi[order])[:, np.newaxis]
+    transfer[:, :, 0] *= heated
+    by_theta[:, :, 0] *= heated
+    return transfer, by_theta

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from optinc_pdk.arrays import Complexes, Floats, Ints
-from optinc_pdk.compilation import compiled
+from optinc_pdk.compilation import compiled, compiled_sums
 
 # Vectors propagated together, so that the fields of all modes stay in a second-level cache.
 _TILE = 128
@@ -107,14 +107,11 @@ def _null_from_right(real: Floats, imag: Floats, diagonal: int, chain: Floats) -
 
 @compiled
 def null_rectangular(real: Floats, imag: Floats, order: Ints, rotations: Floats) -> None:
-    """Diagonalises unitaries by rotating columns and rows alternately (Clements et al.).
+    """Diagonalise unitaries by rotating columns and rows alternately (Clements et al.).
 
-    Args:
-        real: (batch, N, N) real parts; overwritten by the remaining diagonal.
-        imag: (batch, N, N) imaginary parts; overwritten in the same way.
-        order: (MZIs,) indices of MZI slots in the order in which light passes them; slots that correspond to rotations
-            of columns come first.
-        rotations: (batch, MZIs, 3) rotation (Re c, Im c, s) of each slot; overwritten.
+    ``real`` and ``imag`` (batch, N, N) are overwritten by the remaining diagonal, ``rotations`` (batch, MZIs, 3) by the
+    rotation (Re c, Im c, s) of each slot. ``order`` has the indices of slots in the order in which light passes them;
+    those of rotations of columns come first.
     """
     batch, modes, _ = real.shape
     chain = np.empty((modes, 3))
@@ -181,22 +178,14 @@ def phases_from_rotations(
     phi: Floats,
     output_phase: Floats,
 ) -> None:
-    """Converts rotations to MZI phases in the order of the light; moves the remaining phases to the outputs.
+    """Convert rotations (batch, MZIs, 3) to MZI phases in the order of the light; move the remaining phases to the
+    outputs.
 
     An MZI is a rotation up to a phase at each output. The phase that moves on is computed from the transfer of the
-    *rounded* theta and phi, so that later phases compensate the rounding; otherwise a mesh entirely in the bar or
-    cross state accumulates N equal errors.
-
-    Args:
-        rotations: (batch, MZIs, 3) rotation (Re c, Im c, s) of each slot.
-        row: (MZIs,) upper mode of each slot.
-        order: (MZIs,) indices of MZI slots in the order in which light passes them.
-        inner: Number of MZIs in front of the remaining diagonal.
-        diagonal: (batch, N) unit phasors of the remaining diagonal.
-        free_phi: Phi of MZIs in the bar or cross state in rad, in [0, 2 pi).
-        theta: (batch, MZIs) internal phases in rad, in [0, 2 pi); overwritten.
-        phi: (batch, MZIs) phases on the upper input arm in rad, in [0, 2 pi); overwritten.
-        output_phase: (batch, N) output phases in rad, in [0, 2 pi); overwritten.
+    *rounded* theta and phi, so that later phases compensate the rounding; otherwise a mesh entirely in the bar or cross
+    state accumulates N equal errors. ``row``, ``order`` and ``inner`` are those of
+    :class:`optinc_pdk.factor.decomposition.Arrangement`, ``diagonal`` (batch, N) has the unit phasors that remain, and
+    ``theta``, ``phi`` (batch, MZIs) and ``output_phase`` (batch, N) are overwritten by phases in rad, in [0, 2 pi).
     """
     for index in range(len(rotations)):
         pending = np.empty(diagonal.shape[1], dtype=np.complex128)
@@ -254,15 +243,10 @@ def propagate(
     fields: Complexes,
     light: Complexes,
 ) -> None:
-    """Computes the output fields of a batch of meshes, a few vectors at a time so that they stay in the cache.
+    """Compute the output fields of a batch of meshes, a few vectors at a time so that they stay in the cache.
 
-    Args:
-        row: (MZIs,) upper mode of each MZI, sorted by column.
-        theta: (batch, MZIs) internal phases in rad.
-        phi: (batch, MZIs) phases on the upper input arm in rad.
-        output_phase: (batch, N) output phases in rad.
-        fields: (batch or 1, N, vectors) fields at the inputs.
-        light: (batch, N, vectors) fields at the outputs; overwritten.
+    ``row`` is sorted by column, phases are in rad, ``fields`` (batch or 1, N, vectors), ``light`` (batch, N, vectors)
+    is overwritten.
     """
     batch, modes, vectors = light.shape
     for index in range(batch):
@@ -280,3 +264,97 @@ def propagate(
                 end = complex(math.cos(output_phase[index, mode]), math.sin(output_phase[index, mode]))
                 for v in range(stop - start):
                     light[index, mode, start + v] = end * complex(real[mode, v], imag[mode, v])
+
+
+# Vectors propagated together: fields and rows of 128 modes then stay in a second-level cache.
+_ADJOINT_TILE = 64
+
+
+@compiled
+def _multiply_pair(
+    ar: Floats, ai: Floats, br: Floats, bi: Floats, m00: complex, m01: complex, m10: complex, m11: complex
+) -> None:
+    """Multiplies the pair (a, b) by [[m00, m01], [m10, m11]] in place."""
+    p, q, r, s = m00.real, m00.imag, m01.real, m01.imag
+    t, u, v, w = m10.real, m10.imag, m11.real, m11.imag
+    for k in range(len(ar)):
+        x, xi, y, yi = ar[k], ai[k], br[k], bi[k]
+        ar[k] = p * x - q * xi + r * y - s * yi
+        ai[k] = p * xi + q * x + r * yi + s * y
+        br[k] = t * x - u * xi + v * y - w * yi
+        bi[k] = t * xi + u * x + v * yi + w * y
+
+
+@compiled_sums
+def _overlaps(
+    ar: Floats, ai: Floats, br: Floats, bi: Floats, xr: Floats, xi: Floats, yr: Floats, yi: Floats
+) -> tuple[complex, complex, complex, complex]:
+    """Sums over the vectors of a x, a y, b x and b y: rows (a, b) times fields (x, y)."""
+    axr = axi = ayr = ayi = bxr = bxi = byr = byi = 0.0
+    for k in range(len(ar)):
+        a, c, b, d = ar[k], ai[k], br[k], bi[k]
+        x, z, y, w = xr[k], xi[k], yr[k], yi[k]
+        axr += a * x - c * z
+        axi += a * z + c * x
+        ayr += a * y - c * w
+        ayi += a * w + c * y
+        bxr += b * x - d * z
+        bxi += b * z + d * x
+        byr += b * y - d * w
+        byi += b * w + d * y
+    return complex(axr, axi), complex(ayr, ayi), complex(bxr, bxi), complex(byr, byi)
+
+
+@compiled
+def propagate_forward(row: Ints, transfer: Complexes, fields: Complexes, light: Complexes) -> None:
+    """Compute the fields (N, vectors) behind MZIs with transfer matrices (MZIs, 2, 2), in the order of light, into
+    ``light``.
+    """
+    for start in range(0, fields.shape[1], _ADJOINT_TILE):
+        stop = min(start + _ADJOINT_TILE, fields.shape[1])
+        real, imag = fields[:, start:stop].real.copy(), fields[:, start:stop].imag.copy()
+        for slot in range(len(row)):
+            upper, m = row[slot], transfer[slot]
+            _multiply_pair(
+                real[upper], imag[upper], real[upper + 1], imag[upper + 1], m[0, 0], m[0, 1], m[1, 0], m[1, 1]
+            )
+        for mode in range(len(real)):
+            for k in range(stop - start):
+                light[mode, start + k] = complex(real[mode, k], imag[mode, k])
+
+
+@compiled
+def transfer_derivatives(
+    row: Ints, transfer: Complexes, light: Complexes, rows: Complexes, derivative: Complexes
+) -> None:
+    """Compute the derivatives of sum_kv rows[k, v] light[k, v] by the entries of every MZI's invertible transfer
+    matrix.
+
+    ``row`` and ``transfer`` (MZIs, 2, 2) are in the order of light, ``light`` (N, vectors) is that of
+    :func:`propagate_forward`; ``derivative`` (MZIs, 2, 2) is overwritten.
+    """
+    derivative[:] = 0.0
+    for start in range(0, light.shape[1], _ADJOINT_TILE):
+        stop = min(start + _ADJOINT_TILE, light.shape[1])
+        fr, fi = light[:, start:stop].real.copy(), light[:, start:stop].imag.copy()
+        cr, ci = rows[:, start:stop].real.copy(), rows[:, start:stop].imag.copy()
+        for slot in range(len(row) - 1, -1, -1):
+            top, m = row[slot], transfer[slot]
+            low = top + 1
+            inverse = 1.0 / (m[0, 0] * m[1, 1] - m[0, 1] * m[1, 0])
+            _multiply_pair(
+                fr[top],
+                fi[top],
+                fr[low],
+                fi[low],
+                inverse * m[1, 1],
+                -inverse * m[0, 1],
+                -inverse * m[1, 0],
+                inverse * m[0, 0],
+            )
+            ax, ay, bx, by = _overlaps(cr[top], ci[top], cr[low], ci[low], fr[top], fi[top], fr[low], fi[low])
+            derivative[slot, 0, 0] += ax
+            derivative[slot, 0, 1] += ay
+            derivative[slot, 1, 0] += bx
+            derivative[slot, 1, 1] += by
+            _multiply_pair(cr[top], ci[top], cr[low], ci[low], m[0, 0], m[1, 0], m[0, 1], m[1, 1])

@@ -124,23 +124,19 @@ class Mesh:
             raise ValueError(f"two MZIs of column {column} touch mode {mode}; move one to another column")
 
     def matrix(self) -> Complexes:
-        """Returns the transfer matrix of the whole mesh of ideal devices.
+        """Return the (N, N) or (batch, N, N) transfer matrix of the mesh with ideal devices.
 
-        Returns:
-            (N, N) or (batch, N, N) complex; ``diag(e^{i output_phase})`` times the columns, the first column
-            rightmost.
+        It is ``diag(e^{i output_phase})`` times the columns, the first column rightmost.
         """
         return self.apply(np.eye(self.modes))
 
     def apply(self, fields: ArrayLike) -> Complexes:
-        """Computes the output fields of the mesh. The first call on a machine takes seconds, because it compiles.
+        """Compute the output fields of the mesh, with the batch's leading axis. The first call on a machine compiles
+        for seconds.
 
         Args:
             fields: (N,) or (N, vectors) complex field amplitudes at the inputs, the same for the whole batch; or
                 (batch, N, vectors), one set for each unitary of the batch.
-
-        Returns:
-            Complex fields at the outputs, in the shape of the input, with the batch's leading axis.
 
         Raises:
             ValueError: ``fields`` has another shape, or an entry is not a finite number.
@@ -171,14 +167,9 @@ class Mesh:
 
 
 def mzi_transfer(theta: ArrayLike, phi: ArrayLike) -> Complexes:
-    """Transfer matrices of lossless MZIs with 50:50 couplers (formula in the module's docstring).
+    """Return the (..., 2, 2) transfers of lossless MZIs with 50:50 couplers (formula in the module's docstring).
 
-    Args:
-        theta: Internal phases in rad, any shape.
-        phi: Phases on the upper input arm in rad, the same shape.
-
-    Returns:
-        (..., 2, 2) complex, indexed [output, input], upper guide first.
+    They are indexed [output, input], upper guide first, for phases in rad of any shape.
     """
     half = np.asarray(theta, dtype=np.float64) / 2.0
     common = 1j * np.exp(1j * half)

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.factor.checks import as_matrix, as_numbers, check_passive
 from optinc_pdk.factor.counts import svd_mzis
+from optinc_pdk.factor.decomposition import rectangular
 from optinc_pdk.factor.mesh import Mesh
-from optinc_pdk.factor.rectangular import rectangular
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,20 +61,17 @@ class SvdFactor:
 
 
 def svd(W: ArrayLike, order: ArrayLike | None = None, signs: ArrayLike | None = None) -> SvdFactor:
-    """Factors a matrix into two meshes and attenuators by its singular value decomposition.
+    """Factor an (m, n) = (out, in) matrix into two meshes and attenuators by its singular value decomposition.
 
     The factors have m(m + 1)/2 + n(n - 1)/2 MZIs by the count of arXiv 2603.28290. For a real W the singular vectors
     are real, so both meshes realise orthogonal matrices up to the phases that move from V to U.
 
     Args:
-        W: (m, n) = (out, in), real or complex.
+        W: (m, n), real or complex.
         order: (r,) permutation: entry k is the rank (0 is the largest) of the singular value on mode k. By default the
             singular values are in descending order.
         signs: (r,) factors 1 or -1 of both singular vectors of each mode; 1 by default. Order and signs change the
             phases of the meshes but not their product.
-
-    Returns:
-        The factors; ``matrix()`` is W to rounding.
 
     Raises:
         ValueError: W is not a matrix of finite numbers, is all zero, or its largest singular value is out of range;
@@ -91,20 +88,12 @@ def total_heater_phase(factor: SvdFactor) -> float:
 def svd_search(
     W: ArrayLike, cost: Callable[[SvdFactor], float] = total_heater_phase, tries: int = 300, seed: int = 0
 ) -> SvdFactor:
-    """Searches orders of singular values and signs of singular vectors for the factors of lowest cost.
+    """Search orders of singular values and signs of singular vectors for the factors of lowest cost.
 
     Starts from the factors of :func:`svd`, exchanges two modes or changes the sign of one, and keeps every change that
-    lowers the cost. After 300 tries the heater power is lower by 16 % for 9 x 9 and by 10 % for 33 x 33 weights, the
-    median of 20 Gaussian matrices (``benchmarks/bench_correct.py``).
-
-    Args:
-        W: (m, n), real or complex.
-        cost: Function of the factors to minimise, such as heater power or the error of imperfect meshes.
-        tries: Number of changes to try.
-        seed: Seed of the random changes.
-
-    Returns:
-        The factors with the lowest cost found.
+    lowers the cost, such as heater power or the error of imperfect meshes. After 300 tries the heater power is lower by
+    16 % for 9 x 9 and by 10 % for 33 x 33 weights, the median of 20 Gaussian matrices
+    (``benchmarks/bench_correct.py``).
 
     Raises:
         ValueError: As for :func:`svd`, or tries is not a whole number of at least 0.
@@ -137,18 +126,11 @@ NULL = 1e-9
 
 
 def svd_generic(W: ArrayLike, rng: np.random.Generator) -> SvdFactor:
-    """Factors a matrix by singular value decomposition with random vectors in its null spaces.
+    """Factor an (m, n) = (out, in) matrix by singular value decomposition with random vectors in its null spaces.
 
     The product does not depend on the null vectors. Those that LAPACK returns contain many zeros, which need MZIs in
     the exact cross or bar state, and unbalanced couplers cannot realise these. With random null vectors the MZIs are
-    near the middle of their range.
-
-    Args:
-        W: (m, n) = (out, in), real or complex.
-        rng: Source of the random null vectors.
-
-    Returns:
-        The factors; singular values up to `NULL` times the largest are set to 0.
+    near the middle of their range. Singular values up to `NULL` times the largest are set to 0.
 
     Raises:
         ValueError: W is not a matrix of finite numbers, is all zero, or its largest singular value is out of range.
@@ -163,23 +145,15 @@ EQUAL = 1e-9
 def svd_mixed(
     W: ArrayLike, rng: np.random.Generator, decompose: Callable[[NDArray[Any], float], Mesh] = rectangular
 ) -> SvdFactor:
-    """Factors a matrix by singular value decomposition with random vectors wherever singular values are equal.
+    """Factor a matrix by singular value decomposition with random vectors wherever singular values are equal.
 
-    As :func:`svd_generic`, but singular vectors of equal singular values are mixed as well: the product depends on
-    the space that they span only. A unitary becomes the product of two random ones, so that also a permutation needs
-    no MZI at the end of its range.
-
-    Args:
-        W: (m, n) = (out, in), real or complex.
-        rng: Source of the random vectors.
-        decompose: Decomposition of a unitary into a mesh, with phi of MZIs in the bar or cross state as its second
-            argument; by default :func:`optinc_pdk.factor.rectangular`.
-
-    Returns:
-        The factors; singular values up to `NULL` times the largest are set to 0.
+    As :func:`svd_generic`, but singular vectors of equal singular values are mixed as well: the product depends on the
+    space that they span only. A unitary becomes the product of two random ones, so that also a permutation needs no MZI
+    at the end of its range. ``decompose`` is the decomposition of a unitary into a mesh, with phi of MZIs in the bar or
+    cross state as its second argument.
 
     Raises:
-        ValueError: W is not a matrix of finite numbers, is all zero, or its largest singular value is out of range.
+        ValueError: As for :func:`svd_generic`.
     """
     left, singular, right = vectors = _complex_vectors(W)
     rank = np.count_nonzero(singular)
@@ -261,3 +235,25 @@ def _random_unitary(size: int, rng: np.random.Generator) -> Complexes:
     q, r = np.linalg.qr(gauss)
     phase = np.diagonal(r) / np.abs(np.diagonal(r))
     return np.asarray(q * phase, dtype=np.complex128)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockDiagonalFactor:
+    """Factors of a matrix whose rows and columns fall into parts that share no weight: one SVD for each part."""
+
+    parts: tuple[SvdFactor, ...]
+    rows: tuple[range, ...]
+    columns: tuple[tuple[int, ...], ...]
+    shape: tuple[int, int]
+
+    @property
+    def mzis(self) -> int:
+        """Number of MZIs by the convention of arXiv 2603.28290, summed over the parts."""
+        return sum(part.mzis for part in self.parts)
+
+    def matrix(self) -> Complexes:
+        """Returns the complex matrix, of shape ``shape``, that meshes and attenuators realise, including the scales."""
+        total = np.zeros(self.shape, dtype=np.complex128)
+        for part, rows, columns in zip(self.parts, self.rows, self.columns, strict=True):
+            total[np.ix_(rows, columns)] = part.matrix()
+        return total

@@ -1,8 +1,7 @@
 """Matrices as chips: what a chip shall multiply by, how it is read and judged, and its factors."""
 
-from optinc_pdk.matrices.comparison import MatrixComparison, compare_matrices
-from optinc_pdk.matrices.factorisation import RECTANGLE, MatrixFactor, factor_matrix, one_mesh, two_meshes
-from optinc_pdk.matrices.target import READINGS, TOLERANCE, MatrixTarget
+from optinc_pdk.matrices.matrix_factor import RECTANGLE, MatrixFactor, factor_matrix, one_mesh, two_meshes
+from optinc_pdk.matrices.target import READINGS, TOLERANCE, MatrixComparison, MatrixTarget, compare_matrices
 from optinc_pdk.options import MatrixReading
 from optinc_pdk.validation import validate_api
 

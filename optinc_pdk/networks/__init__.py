@@ -3,26 +3,25 @@
 PyTorch, safetensors and ONNX are imported only where they are used.
 """
 
-from optinc_pdk.networks.closed_form.chain import carry_chain, regenerating_chain
-from optinc_pdk.networks.closed_form.comparators import comparator_network, saturation_margins
+from optinc_pdk.networks.closed_form.chains import carry_chain, regenerating_chain, unary_chain
+from optinc_pdk.networks.closed_form.comparator_search import comparator_network
+from optinc_pdk.networks.closed_form.comparators import saturation_margins
 from optinc_pdk.networks.closed_form.proof import ExactnessProof, ProofError, prove
-from optinc_pdk.networks.closed_form.unary import unary_chain
-from optinc_pdk.networks.factorisation import LayerFactor, factorise
-from optinc_pdk.networks.general_network import GeneralNetwork, VectorTask
-from optinc_pdk.networks.layer_parts import LayerPart
-from optinc_pdk.networks.network import AveragingNetwork, FactorMethod, Layer, Network, WeightsError
-from optinc_pdk.networks.network_comparison import NetworkComparison, NetworkLimits
-from optinc_pdk.networks.network_data import NetworkData, check_data, read_data
-from optinc_pdk.networks.network_task import NetworkTask
-from optinc_pdk.networks.normalisation import (
-    NormalisedNetwork,
-    input_error_accuracy,
-    lattice_score,
-    matrix_error_accuracy,
-    normalise,
+from optinc_pdk.networks.error_tolerance import input_error_accuracy, lattice_score, matrix_error_accuracy
+from optinc_pdk.networks.factorisation import (
+    LayerFactor,
+    factorise,
+    linked_network,
+    output_notes,
+    realised_network,
+    with_output_neurons,
+    without_output_bias,
 )
-from optinc_pdk.networks.output_bias import without_output_bias
-from optinc_pdk.networks.output_neurons import linked_network, output_notes, realised_network, with_output_neurons
+from optinc_pdk.networks.layers import FactorMethod, Layer, LayerPart, WeightsError
+from optinc_pdk.networks.network import AveragingNetwork, GeneralNetwork, Network, check_data, read_data
+from optinc_pdk.networks.network_data import NetworkComparison, NetworkData, NetworkLimits
+from optinc_pdk.networks.normalisation import NormalisedNetwork, normalise
+from optinc_pdk.networks.tasks import NetworkTask, VectorTask
 from optinc_pdk.networks.weight_files import bundled_weights
 from optinc_pdk.options import Activation
 from optinc_pdk.validation import validate_api

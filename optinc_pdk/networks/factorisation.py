@@ -12,16 +12,101 @@ equal up to a positive factor share one row of Q, and one detector
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from optinc_pdk.arrays import Bools, Floats, Ints
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.errors import InputError
 from optinc_pdk.factor import BlockDiagonalFactor, BlockFactor, SvdFactor, svd_generic, unitary_diagonal
-from optinc_pdk.networks.layer_parts import LayerPart
-from optinc_pdk.networks.network import Network, WeightsError
+from optinc_pdk.networks.layers import Layer, LayerPart, WeightsError
+from optinc_pdk.networks.network import Network, NetworkT
 from optinc_pdk.networks.normalisation import DEAD_FRACTION, hidden_maxima
-from optinc_pdk.networks.output_bias import without_output_bias
+
+
+def without_output_bias(network: NetworkT) -> NetworkT:
+    """Return a network with the same function whose last layer has no bias.
+
+    Receivers detect the field of the last layer, to which no electronics can add a constant. The bias therefore becomes
+    the column of one more unit of the last hidden layer, which has weights 0 and bias 1. On the chip this unit is a
+    modulator with a constant drive; it needs no detector. If the last layer is approximated by blocks, it is factored
+    by singular value decomposition instead, as a column of its own has no unitary block.
+
+    The receivers of a general network read its outputs as numbers, and add the bias themselves. It is returned as it
+    is, and so is a network without a hidden layer or an output bias.
+    """
+    if len(network.layers) < 2 or not network.layers[-1].bias.any() or not isinstance(network.task, Averaging):
+        return network
+    *lower, below, last = network.layers
+    constant = Layer(np.vstack([below.weight, np.zeros((1, below.inputs))]), np.append(below.bias, 1.0))
+    output = Layer(np.column_stack([last.weight, last.bias]), np.zeros(last.outputs))
+    return replace(network, layers=(*lower, constant, output), factor=(*network.factor[:-1], "svd"))
+
+
+def output_bias_notes(network: Network) -> list[str]:
+    """State what :func:`without_output_bias` adds to a network; empty if it adds nothing."""
+    if without_output_bias(network) is network:
+        return []
+    last = len(network.layers) - 1
+    method = "" if network.factor[last] == "svd" else f"; layers.{last} is factored by svd instead of in blocks"
+    note = f"layers.{last - 1} gets one more unit, a constant 1, whose column of layers.{last} is its bias"
+    return [note + method]
+
+
+def with_output_neurons(network: NetworkT) -> NetworkT:
+    """Return a network with the same outputs whose last layer is the distribution of its output neurons' light.
+
+    The given last layer becomes a hidden one: a neuron for each output reads it, adds its bias, and sends level / top,
+    where top is the largest level of the output. The new last layer multiplies by top. It has one weight for each
+    output, so that on the chip it is one attenuator for each symbol, without a mesh, before the splitter trees to the
+    servers.
+
+    Raises:
+        InputError: It is a general network, whose outputs are signed, and neurons send no negative light.
+    """
+    task, last = network.task, network.layers[-1]
+    if not isinstance(task, Averaging):
+        raise InputError("the outputs of a general network are signed, and neurons send none below 0; read its fields")
+    top = 4.0 - 1.0 / task.output_resolution
+    neurons = Layer(last.weight / top[:, np.newaxis], last.bias / top)
+    return replace(
+        network,
+        layers=(*network.layers[:-1], neurons, Layer(np.diag(top), np.zeros(top.size))),
+        factor=(*network.factor, "svd"),
+    )
+
+
+def realised_network(network: NetworkT, layers: int) -> NetworkT:
+    """Return the network that a chip of a number of layers (``Board.layers``) realises.
+
+    For as many layers as the network has, it is one without output bias; for one more, one with output neurons.
+
+    Raises:
+        InputError: The chip has another number of layers.
+    """
+    if layers not in (len(network.layers), len(network.layers) + 1):
+        raise InputError(
+            f"the chip has {layers} layers, the network {len(network.layers)}; give weights and netlist of one chip"
+        )
+    return linked_network(network, layers > len(network.layers))
+
+
+def linked_network(network: NetworkT, neurons: bool) -> NetworkT:
+    """Return the network that a chip realises whose outputs end in neurons or not."""
+    return with_output_neurons(network) if neurons else without_output_bias(network)
+
+
+def output_notes(network: Network, neurons: bool) -> list[str]:
+    """State what outputs that end in neurons, or not, add to a network; empty if nothing."""
+    if not neurons:
+        return output_bias_notes(network)
+    last = len(network.layers) - 1
+    return [
+        f"the outputs of layers.{last} end in {network.task.outputs} neurons, whose modulators send light to the "
+        f"servers: one layer more, of {network.task.outputs} attenuators (link: neurons)"
+    ]
+
 
 HEADROOM = 0.98
 """Modulator amplitude of a ReLU network's hidden signal at its maximum over the lattice; the rest is reserve for
@@ -75,8 +160,8 @@ class LayerFactor:
         return float(np.linalg.norm(self.realised - self.matrix) / np.linalg.norm(self.matrix))
 
 
-def factorise(onn: Network, inputs: Sequence[float] | None = None) -> tuple[LayerFactor, ...]:
-    """Factor every layer of a network for the chip, by the methods in ``onn.factor``.
+def factorise(network: Network, inputs: Sequence[float] | None = None) -> tuple[LayerFactor, ...]:
+    """Factor every layer of a network for the chip, by the methods in ``network.factor``.
 
     A hidden signal h is sent with the amplitude h / (its maximum over the lattice), times 0.98 in ReLU networks; an
     input x with the amplitude ``inputs`` x / (4^g - 1), or x over its largest magnitude in a general network. All
@@ -87,7 +172,7 @@ def factorise(onn: Network, inputs: Sequence[float] | None = None) -> tuple[Laye
     :func:`optinc_pdk.networks.without_output_bias` describes.
 
     Args:
-        onn: Network.
+        network: Network.
         inputs: (K,) amplitude of the value 4^g - 1 of each input, above 0; by default `Averaging.default_amplitude` for
             all. General networks have no such amplitudes.
 
@@ -97,12 +182,12 @@ def factorise(onn: Network, inputs: Sequence[float] | None = None) -> tuple[Laye
     Raises:
         WeightsError: A layer has no effect: its weights, or all signals into or out of it, are 0 over the lattice.
     """
-    onn = without_output_bias(onn)
-    scales = _hidden_scales(onn)
-    headroom = HEADROOM if onn.activation == "relu" else 1.0
-    first = onn.task.input_values(inputs)
+    network = without_output_bias(network)
+    scales = _hidden_scales(network)
+    headroom = HEADROOM if network.activation == "relu" else 1.0
+    first = network.task.input_values(inputs)
     factors = []
-    for index, (layer, method) in enumerate(zip(onn.layers, onn.factor, strict=True)):
+    for index, (layer, method) in enumerate(zip(network.layers, network.factor, strict=True)):
         above = headroom / scales[index] if index < len(scales) else np.ones(layer.outputs)
         below = scales[index - 1] / headroom if index else first
         illuminated = np.isfinite(below)
@@ -115,16 +200,16 @@ def factorise(onn: Network, inputs: Sequence[float] | None = None) -> tuple[Laye
                 "over the lattice, or all its weights are 0; train the network again"
             )
         norm = np.linalg.norm(weight, axis=1)
-        if onn.task.remainder and index == len(scales):
+        if network.task.remainder and index == len(scales):
             norm = np.full_like(norm, norm.max())
-        row = onn.detector_rows(index)
+        row = network.detector_rows(index)
         matrix = np.zeros((int(row.max()) + 1, layer.inputs))
         # the first unit of each row defines it
         units = np.flatnonzero(norm > 0.0)[::-1]
         matrix[row[units]] = weight[units] / norm[units, np.newaxis]
         factor: SvdFactor | BlockDiagonalFactor | BlockFactor
         if method == "svd":
-            factor = _svd_by_parts(matrix, onn.layer_parts(index), np.random.default_rng(index))
+            factor = _svd_by_parts(matrix, network.layer_parts(index), np.random.default_rng(index))
         else:
             factor = unitary_diagonal(matrix, method[1])
         factors.append(LayerFactor(matrix, row, norm, above * layer.bias, illuminated, factor))
@@ -144,11 +229,11 @@ def _svd_by_parts(
     )
 
 
-def _hidden_scales(onn: Network) -> list[Floats]:
+def _hidden_scales(network: Network) -> list[Floats]:
     """Maxima of the hidden signals, per hidden layer; infinite for dead units."""
     scales = []
-    for index, top in enumerate(hidden_maxima(onn)):
+    for index, top in enumerate(hidden_maxima(network)):
         alive = top > DEAD_FRACTION * top.max()
-        shared = np.full_like(top, top.max()) if onn.factor[index + 1] != "svd" else top
+        shared = np.full_like(top, top.max()) if network.factor[index + 1] != "svd" else top
         scales.append(np.where(alive, shared, np.inf))
     return scales

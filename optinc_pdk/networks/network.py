@@ -1,96 +1,44 @@
-"""Layers and networks: weights and biases, the task, and the factorisation method of each layer."""
+"""Networks: layers, the task, and the factorisation method of each layer; reading and writing them."""
 
 from __future__ import annotations
 
 import hashlib
+import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from optinc_pdk.arrays import Floats, Ints
-from optinc_pdk.averaging import Averaging
+from optinc_pdk.averaging import Averaging, decide
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
-from optinc_pdk.factor.checks import refuse_masked
-from optinc_pdk.networks.layer_parts import LayerPart, independent_parts, shared_rows
-from optinc_pdk.networks.network_task import NetworkTask
+from optinc_pdk.io.npz_files import read_npz
+from optinc_pdk.io.reading import DATA
+from optinc_pdk.networks.layers import (
+    ACTIVATIONS,
+    FactorMethod,
+    Layer,
+    LayerPart,
+    WeightsError,
+    independent_parts,
+    propagate,
+    shared_rows,
+)
+from optinc_pdk.networks.model_import import sklearn_layers, torch_layers
+from optinc_pdk.networks.network_data import KEYS, NetworkData, checked_data, classes, rms_difference
+from optinc_pdk.networks.tasks import NetworkTask, VectorTask
+from optinc_pdk.networks.weight_files import WeightFile, missing_task, read_weights, write_weights
 from optinc_pdk.options import Activation
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from optinc_pdk.networks.general_network import GeneralNetwork
-
-FactorMethod = Literal["svd"] | tuple[Literal["approx"], int]
-LARGEST = 1e30
-"""Largest magnitude of a weight or bias; squares of larger ones would leave the range of double precision."""
-ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
-
-
 NetworkT = TypeVar("NetworkT", bound="Network")
-
-
-class WeightsError(InputError):
-    """Error: weights cannot be used. The message states the file, the fault and the remedy."""
-
-
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """One linear layer, y = W x + b.
-
-    Attributes:
-        weight: W, shape (out, in), float64, read-only.
-        bias: b, shape (out,), float64, read-only.
-
-    Raises:
-        ValueError: The arrays are not real floats up to ``LARGEST``, or their shapes do not match.
-    """
-
-    weight: Floats
-    bias: Floats
-
-    def __post_init__(self) -> None:
-        """Check the arrays and keep read-only copies of them."""
-        for name, dimensions, shape in (("weight", 2, "(out, in)"), ("bias", 1, "(out,)")):
-            refuse_masked(name, getattr(self, name))
-            array = np.asarray(getattr(self, name))
-            if array.dtype.kind != "f":
-                raise ValueError(f"{name} holds {array.dtype}, not floats: store it as float64")
-            if array.ndim != dimensions or 0 in array.shape:
-                raise ValueError(f"{name} has shape {array.shape}, not {shape} with sizes of at least 1")
-            # extended precision may exceed the range of double precision, or hold bits that are no number
-            with np.errstate(over="ignore", invalid="ignore"):
-                copy = array.astype(np.float64, order="C")
-            wrong = np.argwhere(~np.isfinite(copy))
-            if wrong.size:
-                place = ", ".join(map(str, wrong[0].tolist()))
-                raise ValueError(
-                    f"{name} holds NaN or infinity in {len(wrong):,} of {copy.size:,} values, the first is "
-                    f"{name}[{place}]: train again, or repair the values"
-                )
-            if np.abs(copy).max() > LARGEST:
-                raise ValueError(f"{name} holds {copy.flat[np.abs(copy).argmax()]:.3g}, beyond ±{LARGEST:g}: scale it")
-            copy.setflags(write=False)
-            object.__setattr__(self, name, copy)
-        if self.weight.shape[0] != self.bias.shape[0]:
-            raise ValueError(
-                f"bias has {self.bias.shape[0]} values for a weight of {self.weight.shape[0]} rows: make them equal"
-            )
-
-    @property
-    def outputs(self) -> int:
-        """Number of outputs, which is the number of rows of the weight."""
-        return int(self.weight.shape[0])
-
-    @property
-    def inputs(self) -> int:
-        """Number of inputs, which is the number of columns of the weight."""
-        return int(self.weight.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,9 +122,7 @@ class Network:
         Raises:
             InputError: The module computes something else; the message names the step.
         """
-        from optinc_pdk.networks.torch_modules import torch_network
-
-        return torch_network(module, input_range)
+        return _imported(*torch_layers(module), None, input_range)
 
     @staticmethod
     def from_sklearn(estimator: object, input_range: ArrayLike | None = None) -> GeneralNetwork:
@@ -193,9 +139,7 @@ class Network:
             InputError: The estimator is another one, is not fitted, has another activation, or has several labels for
                 each sample.
         """
-        from optinc_pdk.networks.sklearn_estimators import sklearn_network
-
-        return sklearn_network(estimator, input_range)
+        return _imported(*sklearn_layers(estimator), input_range)
 
     @property
     def structure(self) -> tuple[int, ...]:
@@ -203,18 +147,12 @@ class Network:
         return (self.layers[0].inputs, *(layer.outputs for layer in self.layers))
 
     def detector_rows(self, index: int) -> Ints:
-        """Assign the units of a layer to rows of its optical matrix.
+        """Return the (out,) row of a layer's optical matrix that each unit reads; -1 for a hidden unit without weights.
 
         Units of a hidden layer whose weights are equal up to a positive factor read the same detectors: only their
         gains and offsets differ, which are electronic. Rows are numbered part by part (:meth:`layer_parts`). Units of
         the last layer and of layers that are approximated by blocks have a row each, apart from units without weights
-        at the end.
-
-        Args:
-            index: Number of the layer, from 0.
-
-        Returns:
-            (out,) number of each unit's row; -1 for a hidden unit whose weights are all 0, which needs no detector.
+        at the end. Layers count from 0.
         """
         return self._optical_layers[index][0]
 
@@ -223,13 +161,8 @@ class Network:
 
         A part is a set of rows and columns that share no weight with the others, so that it has meshes of its own, see
         :func:`independent_parts`. A layer that is approximated by blocks counts as one part. Parts of the first layer
-        have consecutive columns and parts of the last layer consecutive rows, so that no guides cross.
-
-        Args:
-            index: Number of the layer, from 0.
-
-        Returns:
-            Parts; every column and every row belongs to one of them.
+        have consecutive columns and parts of the last layer consecutive rows, so that no guides cross. Every column and
+        row belongs to a part. Layers count from 0.
         """
         return self._optical_layers[index][1]
 
@@ -283,13 +216,10 @@ class Network:
         return found.hexdigest()
 
     def forward(self, inputs: ArrayLike) -> Floats:
-        """Computes the outputs in float64.
+        """Compute the outputs (..., M) for inputs (..., K) in float64.
 
-        Args:
-            inputs: (..., K) inputs of the network; averages of groups of symbols, 0 ... 4^g - 1, if it averages words.
-
-        Returns:
-            (..., M) outputs, in levels if it averages words.
+        If the network averages words, inputs are averages of groups of symbols, 0 ... 4^g - 1, and outputs are in
+        levels.
 
         Raises:
             ValueError: The last axis is not K, or the inputs are complex.
@@ -302,17 +232,14 @@ class Network:
         return propagate(self.layers, points, self.activation)
 
     def save(self, path: str | Path) -> None:
-        """Writes the network to a .npz file, atomically. Equal networks give equal bytes.
-
-        Args:
-            path: The file, ending in .npz.
+        """Write the network to a .npz file, atomically. Equal networks give equal bytes.
 
         Raises:
             WeightsError: The name does not end in .npz, or the card is not JSON.
         """
-        from optinc_pdk.networks.npz_format import save
-
-        save(self, Path(path))
+        task, input_range = self.task, getattr(self.task, "input_range", None)
+        stated = task if isinstance(task, Averaging) else None
+        write_weights(WeightFile(self.layers, stated, self.activation, input_range, self.factor, self.card), Path(path))
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,33 +289,291 @@ class AveragingNetwork(Network):
         Raises:
             WeightsError: The file is missing, damaged or unusable, or its task or activation contradicts the arguments.
         """
-        from optinc_pdk.networks.weight_files import load
-
-        return load(Path(path), bits, servers, groups, activation)
+        return _load_averaging(Path(path), bits, servers, groups, activation)
 
 
-def activate(signal: Floats, activation: Activation) -> Floats:
-    """Apply an activation in place.
+@dataclass(frozen=True, eq=False)
+class GeneralNetwork(Network):
+    """Multilayer perceptron without an averaging task, such as a classifier or a regressor.
+
+    Attributes:
+        task: Inputs, outputs and their range. The others are those of :class:`optinc_pdk.networks.Network`.
+    """
+
+    task: VectorTask
+
+    @classmethod
+    def of_layers(
+        cls,
+        layers: Sequence[Layer | tuple[ArrayLike, ArrayLike]],
+        activation: Activation = "relu",
+        input_range: ArrayLike | None = None,
+        factor: Sequence[FactorMethod] = (),
+        card: dict[str, Any] | None = None,
+    ) -> GeneralNetwork:
+        """Create a network from its layers.
+
+        Args:
+            layers: The layers, first to last: each a tuple of weight (outputs, inputs) and bias (outputs,), floats, or
+                an :class:`optinc_pdk.networks.Layer`.
+            activation: Activation of the hidden layers.
+            input_range: Smallest and largest value of all inputs, (2,), or of each, (2, K); by default that of the data
+                with which the chip is built, or -1 to 1.
+            factor: For each layer, how its matrix is factored; empty for "svd".
+            card: Origin and properties of the network as JSON values. ``accuracy`` is the accuracy on data with labels
+                that a build requires, ``rms_error`` the error on data with outputs; ``classes`` are the labels of the
+                outputs, numbers or texts, by default 0, 1, …
+
+        Raises:
+            InputError: The range is no range, or a tuple is no layer.
+            ValueError: The layers do not match each other.
+        """
+        linear = tuple(_layer(f"layers[{i}]", each) for i, each in enumerate(layers))
+        if not linear:
+            raise ValueError("layers is empty; a network needs at least one layer")
+        stated = None if input_range is None else np.asarray(input_range)
+        task = VectorTask(linear[0].inputs, linear[-1].outputs, stated)
+        return cls(linear, task, tuple(factor), card or {}, activation)
+
+    @classmethod
+    def load(cls, path: str | Path, activation: Activation | None = None) -> GeneralNetwork:
+        """Read a network from a weight file without an averaging task: .npz, .safetensors or .onnx.
+
+        Args:
+            path: The file.
+            activation: Activation of the hidden layers, as for :meth:`optinc_pdk.networks.AveragingNetwork.load`.
+
+        Raises:
+            WeightsError: The file cannot be used, or contains an averaging task.
+        """
+        network = load_network(Path(path), activation=activation)
+        if not isinstance(network, GeneralNetwork):
+            raise WeightsError(f"{path}: contains an averaging task; read it with AveragingNetwork.load")
+        return network
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """Labels of the classes as the card states them; None if it does not, so that they are 0, 1, ….
+
+        Raises:
+            InputError: They are no list of different numbers or texts, one for each class.
+        """
+        stated = self.card.get("classes")
+        if stated is None:
+            return None
+        count = max(self.task.outputs, 2)
+        if (
+            not isinstance(stated, list)
+            or not all(isinstance(each, int | float | str) for each in stated)
+            or len(set(stated)) != len(stated)
+            or len(stated) != count
+        ):
+            raise InputError(
+                f"card: classes is {reprlib.repr(stated)}; give a list of {count} different numbers or texts, one for "
+                "each class"
+            )
+        return tuple(stated)
+
+    def with_data(self, data: Floats) -> GeneralNetwork:
+        """Return the network with (S, K) inputs over which its chip's signals are scaled and its offsets trimmed.
+
+        Such as those of the training, so that its chip is then checked with inputs that it has never seen. By default,
+        a build takes the inputs of the check.
+
+        Raises:
+            InputError: A value is beyond the range that the network states.
+        """
+        return replace(self, task=replace(self.task, data=data))
+
+    def with_accuracy(self, x: ArrayLike, y: Any) -> GeneralNetwork:
+        """Return the network with what it reaches on data, in floating point, in its card.
+
+        Of a classifier the card states the accuracy, ``accuracy``, and of a regressor the root-mean-square error of its
+        outputs, ``rms_error``, in their unit. Builds with such data then require it, less what ``agreement`` or
+        ``tolerance`` allow, also of a file that :meth:`save` wrote: weights that were changed since fail.
+
+        Args:
+            x: (S, K) inputs, such as those of a test.
+            y: (S,) labels: whole numbers, or the classes that the card states; or (S, M) outputs, or (S,) if the
+                network has one output.
+
+        Raises:
+            InputError: An array cannot be used, or there is no ``y``.
+        """
+        data = check_data(x, y, self)
+        if data.outputs is not None:
+            error = rms_difference(self.forward(data.x), data.outputs)
+            return replace(self, card=self.card | {"rms_error": error})
+        if data.labels is None:
+            raise InputError("y is None, so that there is no accuracy; give labels, or the outputs of the training")
+        share = float(np.mean(classes(self.forward(data.x)) == data.labels))
+        return replace(self, card=self.card | {"accuracy": share})
+
+
+def _layer(where: str, given: Layer | tuple[ArrayLike, ArrayLike]) -> Layer:
+    """Return a layer, or that of a weight and a bias."""
+    if isinstance(given, Layer):
+        return given
+    weight, bias = given
+    try:
+        return Layer(weight, bias)  # type: ignore[arg-type]  # checks and converts them
+    except ValueError as fault:
+        raise InputError(f"{where}: {fault}") from fault
+
+
+def _imported(
+    layers: Sequence[Layer], activation: Activation, card: dict[str, Any] | None, input_range: ArrayLike | None
+) -> GeneralNetwork:
+    """Return the network of a model of another package."""
+    try:
+        return GeneralNetwork.of_layers(layers, activation, input_range, card=card)
+    except ValueError as fault:
+        raise InputError(str(fault)) from fault
+
+
+def load_network(
+    path: Path,
+    bits: int | None = None,
+    servers: int | None = None,
+    groups: int | None = None,
+    activation: Activation | None = None,
+    default: Activation = "relu",
+) -> AveragingNetwork | GeneralNetwork:
+    """Read a network from a weight file (.npz, .safetensors or .onnx).
+
+    A file without a task is a general network, unless the three numbers of its task are given. Arguments are those of
+    :meth:`AveragingNetwork.load`; ``default`` is the activation if neither the file nor ``activation`` states one.
+
+    Raises:
+        WeightsError: As for :meth:`AveragingNetwork.load`, or some, not all, numbers are given for a file without a
+            task.
+    """
+    found = read_weights(path, {"bits": bits, "servers": servers, "groups": groups}, activation, default)
+    try:
+        if found.task is None:
+            return GeneralNetwork.of_layers(found.layers, found.activation, found.input_range, found.factor, found.card)
+        return AveragingNetwork(found.layers, found.task, found.factor, found.card, found.activation)
+    except ValueError as fault:
+        raise WeightsError(f"{path}: {fault}") from fault
+
+
+def _load_averaging(
+    path: Path,
+    bits: int | None,
+    servers: int | None,
+    groups: int | None,
+    activation: Activation | None,
+    default: Activation = "relu",
+) -> AveragingNetwork:
+    network = load_network(path, bits, servers, groups, activation, default)
+    if isinstance(network, AveragingNetwork):
+        return network
+    raise missing_task(path, {"bits": bits, "servers": servers, "groups": groups})
+
+
+def load_for_task(
+    path: Path, task: Averaging, activation: Activation | None = None, default: Activation = "relu"
+) -> AveragingNetwork:
+    """Read a network for a known task, with the options for levels of cascades; otherwise as :func:`load_network`.
+
+    Raises:
+        WeightsError: As for :meth:`AveragingNetwork.load`.
+    """
+    return replace(_load_averaging(path, task.bits, task.servers, task.groups, activation, default), task=task)
+
+
+def read_data(path: str | Path, network: GeneralNetwork) -> NetworkData:
+    """Read data for a network from a .npz file with ``x``, and possibly ``y``, see :func:`check_data`.
+
+    Raises:
+        InputError: The file cannot be read, or its arrays do not fit the network; the message names file and array.
+    """
+    path = Path(path)
+    if path.suffix.lower() != ".npz":
+        raise InputError(f"{path}: a data file is a .npz with x (samples, inputs) and possibly y; save it with savez")
+    arrays = read_npz(path, DATA)
+    unknown = [key for key in arrays if key not in KEYS]
+    if unknown or "x" not in arrays:
+        listed = ", ".join(map(repr, list(arrays)[:5])) or "none"
+        raise InputError(
+            f"{path}: contains the arrays {listed}; a data file has x (samples, inputs), and "
+            "possibly y, labels or outputs"
+        )
+    try:
+        return check_data(arrays["x"], arrays.get("y"), network)
+    except InputError as fault:
+        raise InputError(f"{path}: {fault}") from fault
+
+
+def check_data(x: ArrayLike, y: Any, network: GeneralNetwork) -> NetworkData:
+    """Check that arrays are data for a network.
 
     Args:
-        signal: Pre-activations of any shape; overwritten.
-        activation: "relu" for max(z, 0), "clipped_relu" for min(max(z, 0), 1).
+        x: (S, K) inputs.
+        y: (S,) labels, whole numbers or the classes of the network's card; or (S, M) outputs, or (S,) if the network
+            has one output; None for neither.
+        network: The network.
 
-    Returns:
-        ``signal``.
+    Raises:
+        InputError: An array is not numeric, empty, not finite, or of another shape, or a label is no class of the
+            network; the message names the array, its shape, and what is expected.
     """
-    return np.clip(signal, 0.0, 1.0 if activation == "clipped_relu" else None, out=signal)
+    return checked_data(x, y, network.task.inputs, network.task.outputs, network.classes)
 
 
-def propagate(layers: Sequence[Layer], points: Floats, activation: Activation = "relu") -> Floats:
-    """Computes the outputs (..., out) of consecutive layers for inputs ``points`` (..., in).
+def cascade_tasks(bits: int, servers: int, groups: int) -> tuple[Averaging, Averaging]:
+    """Return the averaging tasks of the two levels of a cascade of units of N = ``servers``.
 
-    The activation is applied after every layer except the last.
+    The last output of level 1 includes the remainder, and the lowest input of level 2 has steps of 1/N² instead of 1/N.
     """
-    signal = points
-    for i, layer in enumerate(layers):
-        signal = signal @ layer.weight.T
-        signal += layer.bias
-        if i < len(layers) - 1:
-            activate(signal, activation)
-    return signal
+    return (
+        Averaging(bits, servers, groups, remainder=True),
+        Averaging(bits, servers, groups, finer_input=True),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Cascade:
+    """Cascade of two levels for N² servers: N units of level 1 feed one unit of level 2 (arXiv 2603.28290).
+
+    A unit of level 1 adds the fraction that truncation would lose to its last output. The levels are connected by light
+    without receivers: level 2 averages the units' fields with their errors. The tasks of the two networks, one for all
+    units of level 1 and one for the unit of level 2, are those of :func:`cascade_tasks`.
+
+    Raises:
+        ValueError: The tasks do not belong together.
+    """
+
+    first: AveragingNetwork
+    second: AveragingNetwork
+
+    def __post_init__(self) -> None:
+        """Check that the tasks belong together."""
+        first, second = self.first.task, self.second.task
+        if not first.remainder or first.finer_input:
+            raise ValueError(f"first has task {first}: level 1 of a cascade has remainder = true, finer_input = false")
+        if not second.finer_input or second.remainder:
+            raise ValueError(f"second has task {second}: level 2 of a cascade has finer_input = true and no remainder")
+        if replace(first, remainder=False, finer_input=True) != second:
+            raise ValueError(f"first averages {first}, second {second}: bits, servers and groups must be equal")
+
+    def average(self, words: ArrayLike) -> Ints:
+        """Return the words (...) that the receivers decode for words (..., N, N), the servers of a unit on the last
+        axis.
+        """
+        first, second = self.first.task, self.second.task
+        between = self.first.forward(first.preprocess(first.encode(words)))
+        outputs = self.second.forward(second.preprocess(between))
+        return second.decode(decide(outputs).astype(np.int64))
+
+    def ideal(self, words: ArrayLike) -> Ints:
+        """Computes the average over all N² servers, rounded down, shape (...); words as for `average`."""
+        task = self.first.task
+        values = task.decode(task.encode(words))
+        average: Ints = values.sum(axis=(-2, -1)) // task.servers**2
+        return average
+
+    def naive(self, words: ArrayLike) -> Ints:
+        """Computes the result if both levels round down without a remainder, shape (...); words as for `average`."""
+        task = Averaging(self.first.task.bits, self.first.task.servers, self.first.task.groups)
+        return task.ideal(task.ideal(words))

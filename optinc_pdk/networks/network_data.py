@@ -1,22 +1,24 @@
-"""Data with which the chip of a general network is checked: inputs, and labels or outputs."""
+"""Data with which the chip of a general network is checked, and the comparison of chip and network over them.
+
+With labels, a sample agrees if chip and network choose the same class: the largest output, or for one output class 1 if
+it is above 0. Without labels, it agrees if every output is within the tolerance, a share of the largest magnitude of
+any output of the network over the data.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import reprlib
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optinc_pdk.arrays import Floats, Ints
-from optinc_pdk.errors import InputError
+from optinc_pdk.arrays import Bools, Floats, Ints
+from optinc_pdk.errors import ArgumentError, InputError
 from optinc_pdk.factor.checks import refuse_masked
-from optinc_pdk.io.npz_files import read_npz
-from optinc_pdk.io.reading import DATA
-from optinc_pdk.networks.general_network import GeneralNetwork
 
 DataKind = Literal["labels", "outputs", "inputs"]
 """What the data has besides inputs: labels, outputs, or nothing."""
@@ -57,47 +59,8 @@ class NetworkData:
         return found.hexdigest()
 
 
-def read_data(path: str | Path, network: GeneralNetwork) -> NetworkData:
-    """Read a data file: a .npz with ``x``, and possibly ``y``.
-
-    Args:
-        path: The file.
-        network: Network for which the data is.
-
-    Raises:
-        InputError: The file cannot be read, or its arrays do not fit the network; the message names file and array.
-    """
-    path = Path(path)
-    if path.suffix.lower() != ".npz":
-        raise InputError(f"{path}: a data file is a .npz with x (samples, inputs) and possibly y; save it with savez")
-    arrays = read_npz(path, DATA)
-    unknown = [key for key in arrays if key not in KEYS]
-    if unknown or "x" not in arrays:
-        listed = ", ".join(map(repr, list(arrays)[:5])) or "none"
-        raise InputError(
-            f"{path}: contains the arrays {listed}; a data file has x (samples, inputs), and "
-            "possibly y, labels or outputs"
-        )
-    try:
-        return check_data(arrays["x"], arrays.get("y"), network)
-    except InputError as fault:
-        raise InputError(f"{path}: {fault}") from fault
-
-
-def check_data(x: ArrayLike, y: Any, network: GeneralNetwork) -> NetworkData:
-    """Check that arrays are data for a network.
-
-    Args:
-        x: (S, K) inputs.
-        y: (S,) labels, whole numbers or the classes of the network's card; or (S, M) outputs, or (S,) if the network
-            has one output; None for neither.
-        network: The network.
-
-    Raises:
-        InputError: An array is not numeric, empty, not finite, or of another shape, or a label is no class of the
-            network; the message names the array, its shape, and what is expected.
-    """
-    inputs, outputs = network.task.inputs, network.task.outputs
+def checked_data(x: ArrayLike, y: Any, inputs: int, outputs: int, classes: tuple[Any, ...] | None) -> NetworkData:
+    """Check that arrays are data for a network of given sizes and classes, see :func:`check_data`."""
     points = _numbers("x", x, f"(samples, {inputs} inputs)")
     if points.ndim != 2 or points.shape[1] != inputs:
         raise InputError(
@@ -114,8 +77,8 @@ def check_data(x: ArrayLike, y: Any, network: GeneralNetwork) -> NetworkData:
     if y is None:
         return NetworkData(points)
     wanted = f"({len(points)},) labels or ({len(points)}, {outputs}) outputs"
-    if network.classes is not None and np.ndim(y) == 1:
-        y = _numbered(np.asarray(y), network.classes)
+    if classes is not None and np.ndim(y) == 1:
+        y = _numbered(np.asarray(y), classes)
     given = _numbers("y", y, wanted)
     if len(given) != len(points):
         raise InputError(
@@ -130,10 +93,10 @@ def check_data(x: ArrayLike, y: Any, network: GeneralNetwork) -> NetworkData:
             f"y has shape {given.shape} and dtype {given.dtype}, expected {wanted}; store labels as whole numbers"
         )
     # rows of one 1 are labels, whose comparison as outputs would say nothing of the classes
-    if network.classes is not None and (given.dtype.kind in "iu" or _one_hot(given)):
+    if classes is not None and (given.dtype.kind in "iu" or _one_hot(given)):
         raise InputError(
             f"y has shape {given.shape} and whole numbers, and the network's card states classes "
-            f"{reprlib.repr(list(network.classes))}; give the label of each sample, ({len(points)},), such as the "
+            f"{reprlib.repr(list(classes))}; give the label of each sample, ({len(points)},), such as the "
             "class of y.argmax(axis=1)"
         )
     return NetworkData(points, outputs=given.astype(np.float64))
@@ -200,3 +163,141 @@ def _labels(given: NDArray[Any], outputs: int) -> Ints:
             f"network has {outputs} output{'s' * (outputs > 1)}; number the classes from 0, or store outputs as floats"
         )
     return given.astype(np.int64)
+
+
+AGREEMENT = 0.999
+"""Smallest accepted share of samples on which chip and network agree."""
+TOLERANCE = 0.01
+"""Largest accepted deviation of an output without labels, relative to the largest output."""
+
+
+@dataclass(frozen=True)
+class NetworkLimits:
+    """What the chip of a general network must reach to pass.
+
+    Attributes:
+        agreement: Smallest share of samples on which chip and network agree, above 0 and up to 1.
+        tolerance: Largest deviation of an output without labels, relative to the largest output, above 0 and up to 1.
+        accuracy: Smallest share of samples for which the chip chooses the label, 0 … 1; None for no limit.
+        rms_error: Largest root mean square of the differences of the chip's outputs from those of the data, in their
+            unit; None for no limit.
+
+    Raises:
+        InputError: A value is out of range.
+    """
+
+    agreement: float = AGREEMENT
+    tolerance: float = TOLERANCE
+    accuracy: float | None = None
+    rms_error: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for name in ("agreement", "tolerance"):
+            value = getattr(self, name)
+            if not 0.0 < value <= 1.0:
+                raise ArgumentError(name, f"is {value:g}; give a share above 0 and at most 1")
+        if self.accuracy is not None and not 0.0 <= self.accuracy <= 1.0:
+            raise ArgumentError("accuracy", f"is {self.accuracy:g}; give a share of 0 to 1")
+        if self.rms_error is not None and not 0.0 <= self.rms_error < np.inf:
+            raise ArgumentError("rms_error", f"is {self.rms_error:g}; give a number from 0")
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkComparison:
+    """Outputs (S, M) of a chip, and those of its network in floating point (``expected``), for the same samples."""
+
+    data: NetworkData
+    limits: NetworkLimits
+    expected: Floats
+    outputs: Floats
+
+    @cached_property
+    def largest(self) -> float:
+        """Largest magnitude of an output of the network, to which deviations are relative; 1 if all are 0."""
+        return float(np.abs(self.expected).max()) or 1.0
+
+    @cached_property
+    def deviations(self) -> Floats:
+        """(S,) largest deviation of an output of each sample, relative to the largest output."""
+        return np.asarray(np.abs(self.outputs - self.expected).max(axis=1) / self.largest)
+
+    @property
+    def worst(self) -> float:
+        """Largest deviation."""
+        return float(self.deviations.max())
+
+    @property
+    def rms(self) -> float:
+        """Root mean square of the deviations of all outputs, relative to the largest output."""
+        return float(np.sqrt(np.mean((self.outputs - self.expected) ** 2)) / self.largest)
+
+    @cached_property
+    def agreeing(self) -> Bools:
+        """(S,) whether chip and network agree."""
+        if self.data.labels is None:
+            return np.asarray(self.deviations <= self.limits.tolerance)
+        return np.asarray(classes(self.outputs) == classes(self.expected))
+
+    @property
+    def agreement(self) -> float:
+        """Share of samples on which chip and network agree."""
+        return float(self.agreeing.mean())
+
+    @cached_property
+    def decision_margins(self) -> Floats:
+        """(S,) difference of the network's two largest outputs, or magnitude of its one output, over the largest."""
+        if self.expected.shape[1] == 1:
+            return np.asarray(np.abs(self.expected[:, 0]) / self.largest)
+        ordered = np.sort(self.expected, axis=1)
+        return np.asarray((ordered[:, -1] - ordered[:, -2]) / self.largest)
+
+    @property
+    def network_accuracy(self) -> float | None:
+        """Share of samples for which the network chooses the label; None without labels."""
+        return None if self.data.labels is None else float(np.mean(classes(self.expected) == self.data.labels))
+
+    @property
+    def chip_accuracy(self) -> float | None:
+        """Share of samples for which the chip chooses the label; None without labels."""
+        return None if self.data.labels is None else float(np.mean(classes(self.outputs) == self.data.labels))
+
+    @property
+    def constant_accuracy(self) -> float | None:
+        """Share of samples of the most frequent label, which a constant answer reaches; None without labels."""
+        if self.data.labels is None:
+            return None
+        return float(np.bincount(self.data.labels).max() / self.data.labels.size)
+
+    @property
+    def confusion(self) -> Ints | None:
+        """(classes, classes) numbers of samples, by label and by the chip's class; None without labels."""
+        if self.data.labels is None:
+            return None
+        count = max(self.outputs.shape[1], 2)
+        flat = np.bincount(self.data.labels * count + classes(self.outputs), minlength=count * count)
+        return np.asarray(flat.reshape(count, count), dtype=np.int64)
+
+    def rms_error(self, outputs: Floats) -> float | None:
+        """Root mean square of the differences of some outputs from those of the data; None if it has none."""
+        return None if self.data.outputs is None else rms_difference(outputs, self.data.outputs)
+
+    @property
+    def passed(self) -> bool:
+        """Whether agreement, accuracy and rms error are within the limits."""
+        accuracy, largest, error = self.limits.accuracy, self.limits.rms_error, self.rms_error(self.outputs)
+        reached = accuracy is None or (self.chip_accuracy is not None and self.chip_accuracy >= accuracy)
+        near = largest is None or (error is not None and error <= largest)
+        return self.agreement >= self.limits.agreement and reached and near
+
+
+def classes(outputs: Floats) -> Ints:
+    """Return the (S,) classes of (S, M) outputs: the largest output; of one output, 1 if it is above 0."""
+    if outputs.shape[1] == 1:
+        return np.asarray(outputs[:, 0] > 0.0, dtype=np.int64)
+    return np.asarray(outputs.argmax(axis=1), dtype=np.int64)
+
+
+def rms_difference(outputs: Floats, wanted: Floats) -> float:
+    """Return the root mean square of the differences of two (S, M) arrays of outputs."""
+    return float(np.sqrt(np.mean((outputs - wanted) ** 2)))

@@ -14,17 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from optinc_pdk.arrays import Floats, Ints
-from optinc_pdk.averaging import Averaging, Score, score
-from optinc_pdk.networks.layer_parts import shared_rows
-from optinc_pdk.networks.network import (
-    AveragingNetwork,
-    FactorMethod,
-    Layer,
-    Network,
-    WeightsError,
-    activate,
-    propagate,
-)
+from optinc_pdk.averaging import Averaging
+from optinc_pdk.networks.layers import FactorMethod, Layer, WeightsError, activate, propagate, shared_rows
+from optinc_pdk.networks.network import AveragingNetwork, Network
 from optinc_pdk.options import Activation
 
 BATCH = 1 << 12
@@ -58,14 +50,7 @@ class NormalisedNetwork:
     factor: tuple[FactorMethod, ...] = ()
 
     def forward(self, inputs: Floats) -> Floats:
-        """Compute the outputs of the network for raw inputs, which are normalised here.
-
-        Args:
-            inputs: (..., K) averages of the K groups, 0 … 4^g − 1 for groups of g symbols.
-
-        Returns:
-            (..., M) output values in levels, one per symbol; they are not rounded.
-        """
+        """Compute the outputs (..., M) in levels, not rounded, for raw inputs (..., K), which are normalised here."""
         return propagate(self.layers, np.asarray(inputs, dtype=np.float64) / self.scales[0], self.activation)
 
 
@@ -91,10 +76,8 @@ class OpticalLayer:
         return float(np.linalg.norm(self.matrix, 2))
 
     def layer(self, matrix: Floats | None = None) -> Layer:
-        """Return the layer's weights and biases.
-
-        Args:
-            matrix: (rows, in) matrix instead of Q, for example one with errors.
+        """Return the layer's weights and biases, by default with Q, or with another (rows, in) matrix, such as one with
+        errors.
         """
         rows = (self.matrix if matrix is None else matrix)[self.row]
         return Layer(self.gain[:, np.newaxis] * rows, self.bias)
@@ -106,7 +89,7 @@ class OpticalLayer:
 
 
 def optical_layers(normalised: NormalisedNetwork) -> tuple[OpticalLayer, ...]:
-    """Splits the layers of a normalised network into optical matrices with rows of norm 1 and electronics.
+    """Split the layers of a normalised network into optical matrices with rows of norm 1 and electronics.
 
     Hidden units whose weights are equal up to a positive factor read the same row, except in layers that are
     approximated by blocks.
@@ -124,38 +107,32 @@ def optical_layers(normalised: NormalisedNetwork) -> tuple[OpticalLayer, ...]:
     return tuple(result)
 
 
-def normalise(onn: AveragingNetwork) -> NormalisedNetwork:
-    """Scales inputs and hidden signals of a network to the maximum 1 over the lattice and removes dead units.
-
-    Args:
-        onn: The network; it is not changed.
-
-    Returns:
-        The network with the same function and normalised signals, and the scales that were divided out.
+def normalise(network: AveragingNetwork) -> NormalisedNetwork:
+    """Scale inputs and hidden signals of a network to the maximum 1 over the lattice and remove dead units.
 
     Raises:
         WeightsError: All units of a hidden layer are dead, so that the output is constant.
     """
-    maxima = hidden_maxima(onn)
+    maxima = hidden_maxima(network)
     kept = tuple(np.flatnonzero(maximum > DEAD_FRACTION * maximum.max()) for maximum in maxima)
     for i, alive in enumerate(kept):
         if alive.size == 0:
             raise WeightsError(f"layers.{i}: no unit is positive anywhere on the lattice; train the network again")
     scales = (
-        onn.task.input_maxima,
+        network.task.input_maxima,
         *(maximum[alive] for maximum, alive in zip(maxima, kept, strict=True)),
     )
-    rows = (*kept, np.arange(onn.task.symbols))
-    columns = (np.arange(onn.task.groups), *kept)
-    divisors = (*scales[1:], np.ones(onn.task.symbols))
+    rows = (*kept, np.arange(network.task.symbols))
+    columns = (np.arange(network.task.groups), *kept)
+    divisors = (*scales[1:], np.ones(network.task.symbols))
     layers = tuple(
         Layer(layer.weight[np.ix_(row, column)] * scale / divisor[:, None], layer.bias[row] / divisor)
-        for layer, row, column, scale, divisor in zip(onn.layers, rows, columns, scales, divisors, strict=True)
+        for layer, row, column, scale, divisor in zip(network.layers, rows, columns, scales, divisors, strict=True)
     )
-    return NormalisedNetwork(layers, scales, kept, onn.task, onn.activation, onn.factor)
+    return NormalisedNetwork(layers, scales, kept, network.task, network.activation, network.factor)
 
 
-def hidden_maxima(onn: Network) -> list[Floats]:
+def hidden_maxima(network: Network) -> list[Floats]:
     """Computes the maximum of every hidden signal over the lattice: one (units,) array per hidden layer.
 
     Where the lattice cannot be enumerated, the maxima of a clipped network are upper bounds by interval arithmetic, so
@@ -164,113 +141,33 @@ def hidden_maxima(onn: Network) -> list[Floats]:
     the bounds, and those that are hardly ever positive with `LEAST_SHARE` of the range of their pre-activations, so
     that they need no huge gains.
     """
-    if onn.activation == "clipped_relu" and not onn.task.enumerable:
-        return [bound for bound, _ in _bounds(onn)]
-    maxima = [np.zeros(layer.outputs) for layer in onn.layers[:-1]]
-    for signal in onn.task.batches():
-        for layer, maximum in zip(onn.layers[:-1], maxima, strict=True):
-            signal = activate(signal @ layer.weight.T + layer.bias, onn.activation)
+    if network.activation == "clipped_relu" and not network.task.enumerable:
+        return [bound for bound, _ in _bounds(network)]
+    maxima = [np.zeros(layer.outputs) for layer in network.layers[:-1]]
+    for signal in network.task.batches():
+        for layer, maximum in zip(network.layers[:-1], maxima, strict=True):
+            signal = activate(signal @ layer.weight.T + layer.bias, network.activation)
             np.maximum(maximum, signal.max(axis=0), out=maximum)
-    if onn.task.reserve == 1.0:
+    if network.task.reserve == 1.0:
         return maxima
+    reserve = network.task.reserve
     return [
-        np.maximum(np.where(maximum > 0.0, np.minimum(onn.task.reserve * maximum, bound), bound), LEAST_SHARE * swing)
-        for maximum, (bound, swing) in zip(maxima, _bounds(onn), strict=True)
+        np.maximum(np.where(maximum > 0.0, np.minimum(reserve * maximum, bound), bound), LEAST_SHARE * swing)
+        for maximum, (bound, swing) in zip(maxima, _bounds(network), strict=True)
     ]
 
 
-def _bounds(onn: Network) -> list[tuple[Floats, Floats]]:
+def _bounds(network: Network) -> list[tuple[Floats, Floats]]:
     """For each hidden layer, (units,) upper bounds of the signals for all inputs within their ranges, and (units,)
     widths of the ranges of the pre-activations."""
-    low, high = onn.task.input_minima, onn.task.input_maxima
+    low, high = network.task.input_minima, network.task.input_maxima
     bounds = []
-    for layer in onn.layers[:-1]:
+    for layer in network.layers[:-1]:
         positive, negative = np.maximum(layer.weight, 0.0), np.minimum(layer.weight, 0.0)
         swing = (positive - negative) @ (high - low)
         low, high = (
-            activate(positive @ one + negative @ other + layer.bias, onn.activation)
+            activate(positive @ one + negative @ other + layer.bias, network.activation)
             for one, other in ((low, high), (high, low))
         )
         bounds.append((high, swing))
     return bounds
-
-
-def lattice_score(onn: AveragingNetwork) -> Score:
-    """Computes accuracy and margin of a network without errors, in float64.
-
-    Evaluates the whole lattice, or a sample of it if it is too large.
-    """
-    inputs = exact = 0
-    margin = 0.5
-    for points in onn.task.batches(BATCH):
-        piece = score(onn.forward(points), onn.task.targets(points), onn.task.output_resolution)
-        inputs, exact, margin = inputs + piece.inputs, exact + piece.exact, min(margin, piece.margin)
-    return Score(inputs, exact, exact / inputs, margin)
-
-
-def matrix_error_accuracy(
-    onn: AveragingNetwork, epsilon: float, draws: int = 10, seed: int = 0, sample: int | None = None
-) -> float:
-    """Computes the fraction of exact words under random matrix errors of the normalised network.
-
-    Args:
-        onn: The network.
-        epsilon: Relative matrix error ε: every Q becomes Q + ε ‖Q‖₂ G/√n, G standard normal, n columns.
-        draws: Number of networks with random errors.
-        seed: Seed of the generator.
-        sample: Number of lattice points drawn for each of these networks; the whole lattice by default.
-
-    Returns:
-        Fraction of exact words over all lattice points and draws, 0 ... 1.
-
-    Raises:
-        ValueError: `epsilon` is negative or `draws` below 1.
-    """
-    _check("epsilon", epsilon, draws)
-    normalised = normalise(onn)
-    parts = optical_layers(normalised)
-    rng = np.random.default_rng(seed)
-    shares = []
-    for _ in range(draws):
-        layers = tuple(part.with_error(epsilon, rng) for part in parts)
-        exact = inputs = 0
-        for points in onn.task.batches(BATCH) if sample is None else [onn.task.sample(sample, rng)]:
-            outputs = propagate(layers, points / normalised.scales[0], onn.activation)
-            exact += score(outputs, onn.task.targets(points), onn.task.output_resolution).exact
-            inputs += len(points)
-        shares.append(exact / inputs)
-    return float(np.mean(shares))
-
-
-def input_error_accuracy(onn: AveragingNetwork, error: float, draws: int = 10, seed: int = 0) -> float:
-    """Computes the fraction of exact words under uniform random errors of the inputs.
-
-    Args:
-        onn: The network.
-        error: Largest error, as a fraction of the largest value of each input.
-        draws: Number of errors per lattice point.
-        seed: Seed of the generator.
-
-    Returns:
-        Fraction of exact words over all lattice points and draws, 0 ... 1.
-
-    Raises:
-        ValueError: `error` is negative or `draws` below 1.
-    """
-    _check("error", error, draws)
-    rng = np.random.default_rng(seed)
-    exact = inputs = 0
-    for points in onn.task.batches():
-        inputs += draws * len(points)
-        levels = onn.task.targets(points)
-        for _ in range(draws):
-            shift = error * onn.task.input_maxima * rng.uniform(-1.0, 1.0, points.shape)
-            exact += score(onn.forward(points + shift), levels, onn.task.output_resolution).exact
-    return exact / inputs
-
-
-def _check(name: str, value: float, draws: int) -> None:
-    if not 0.0 <= value < np.inf:
-        raise ValueError(f"{name} = {value} must be a finite number of at least 0")
-    if draws < 1:
-        raise ValueError(f"draws = {draws} must be at least 1")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optinc_pdk.networks.network import Layer, WeightsError
+from optinc_pdk.networks.layers import Layer, WeightsError
 from optinc_pdk.options import Activation
 
 Arrays = dict[str, NDArray[Any]]
@@ -40,14 +40,8 @@ ACTIVATION_OF: dict[Bounds, Activation] = {(0.0, np.inf): "relu", (0.0, 1.0): "c
 
 
 def parse(path: Path, data: bytes) -> tuple[tuple[Layer, ...], Activation | None]:
-    """Parse the layers and the activation of an .onnx file.
-
-    Args:
-        path: The file, for messages.
-        data: Its content.
-
-    Returns:
-        The layers, and the activation of the hidden layers; None for a single layer.
+    """Return the layers of the .onnx file ``path`` with the content ``data``, and the activation; None for a single
+    layer.
 
     Raises:
         WeightsError: The file is damaged, stores weights elsewhere, or is no chain of linear nodes with one activation.
@@ -114,11 +108,7 @@ def _tensor(path: Path, name: str, tensor: Any) -> NDArray[Any]:
 def _attributes(path: Path, index: int, node: Any, known: Mapping[str, str]) -> dict[str, Any]:
     """Attributes of a node by name, after a check of their names, types and values.
 
-    Args:
-        path: The file.
-        index: Number of the node.
-        node: The node.
-        known: Type of each attribute that the node may have, as ``onnx.AttributeProto`` names it.
+    ``known`` is the type of each attribute that the node may have, as ``onnx.AttributeProto`` names it.
     """
     import onnx
 

@@ -1,22 +1,30 @@
-"""Reading weight files (.npz, and PyTorch's .safetensors and .onnx), and paths of the networks of the package."""
+"""Weight files: the project's .npz, PyTorch's .safetensors and .onnx, and the networks of the package.
+
+A .npz is validated when read and written reproducibly: equal networks give equal bytes.
+"""
 
 from __future__ import annotations
 
+import io
+import json
+import re
+import zipfile
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.io.json_files import parse_json
-from optinc_pdk.io.npz_files import member_names
+from optinc_pdk.io.npz_files import member_names, read_npz
 from optinc_pdk.io.reading import ONNX, WEIGHTS, read_bytes
-from optinc_pdk.networks import npz_format, onnx_format
-from optinc_pdk.networks.general_network import GeneralNetwork
-from optinc_pdk.networks.network import ACTIVATIONS, AveragingNetwork, Layer, WeightsError
+from optinc_pdk.io.writing import write_atomic
+from optinc_pdk.networks import onnx_format
+from optinc_pdk.networks.layers import ACTIVATIONS, FactorMethod, Layer, WeightsError
 from optinc_pdk.options import Activation
 
 NETWORKS = Path(__file__).parent / "bundled"
@@ -28,17 +36,15 @@ WITHOUT_TASK = (".safetensors", ".onnx")
 
 _FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
 """Types of .safetensors files that NumPy has."""
+TASK_KEYS = ("bits", "servers", "groups", "remainder", "finer_input")
+ACTIVATION_KEY = "activation"
+RANGE_KEY = "input_range"
+LAYER_KEY = re.compile(r"layers\.(0|[1-9][0-9]{0,3})\.(weight|bias)")
+TEXT_KEYS = ("task", "factor", "card")
 
 
 def bundled_weights(bits: int = 4, servers: int = 4) -> Path:
-    """Returns the path of the network that the package contains for a task.
-
-    Args:
-        bits: Number of bits of a word.
-        servers: Number of servers.
-
-    Returns:
-        Path of an .npz weight file.
+    """Return the path of the .npz weight file that the package contains for a task.
 
     Raises:
         ValueError: The package has no network for this task.
@@ -52,57 +58,37 @@ def bundled_weights(bits: int = 4, servers: int = 4) -> Path:
     return path
 
 
-def load(
-    path: Path,
-    bits: int | None,
-    servers: int | None,
-    groups: int | None,
-    activation: Activation | None = None,
-    default: Activation = "relu",
-) -> AveragingNetwork:
-    """Reads a network that averages words from a weight file; see `AveragingNetwork.load`.
+@dataclass(frozen=True, eq=False)
+class WeightFile:
+    """Content of a weight file; ``task`` is None for a general network, ``input_range`` (2, K), (2,) or None."""
+
+    layers: tuple[Layer, ...]
+    task: Averaging | None
+    activation: Activation
+    input_range: NDArray[Any] | None = None
+    factor: tuple[FactorMethod, ...] = ()
+    card: dict[str, Any] = field(default_factory=dict)
+
+
+def read_weights(
+    path: Path, arguments: Mapping[str, int | None], activation: Activation | None, default: Activation
+) -> WeightFile:
+    """Read a weight file (.npz, .safetensors or .onnx).
 
     Args:
-        path: Weight file.
-        bits: Number of bits of a word. Files without a task need all three numbers; for others, each number that is
-            given must agree with the file.
-        servers: Number of servers.
-        groups: Number of groups, that is, of network inputs.
+        path: The file.
+        arguments: ``bits``, ``servers`` and ``groups`` of the task. Files without a task need all three or none; for
+            others, each number that is given must agree with the file.
         activation: Activation of the hidden layers. It must agree with the file; .safetensors files state it only in
             their metadata, as ``activation``.
         default: Activation if neither the file nor ``activation`` states one.
 
-    Returns:
-        The network with its task.
-
     Raises:
-        WeightsError: The file is missing, damaged or unusable, or its task or activation contradicts the arguments.
-    """
-    network = load_network(path, bits, servers, groups, activation, default)
-    if isinstance(network, AveragingNetwork):
-        return network
-    raise missing_task(path, {"bits": bits, "servers": servers, "groups": groups})
-
-
-def load_network(
-    path: Path,
-    bits: int | None = None,
-    servers: int | None = None,
-    groups: int | None = None,
-    activation: Activation | None = None,
-    default: Activation = "relu",
-) -> AveragingNetwork | GeneralNetwork:
-    """Reads a network from a weight file (.npz, .safetensors or .onnx).
-
-    A file without a task is a general network, unless the numbers of its task are given. Arguments are those of
-    :func:`load`.
-
-    Raises:
-        WeightsError: As for :func:`load`, or some of the three numbers are given for a file without a task.
+        WeightsError: The file is missing, damaged or unusable, or contradicts the arguments.
     """
     if activation not in (None, *ACTIVATIONS):
         raise WeightsError(f"activation is {activation!r}; use one of {', '.join(ACTIVATIONS)}")
-    arguments, ending = {"bits": bits, "servers": servers, "groups": groups}, path.suffix.lower()
+    ending = path.suffix.lower()
     if ending == ".npz":
         return _npz(path, arguments, activation)
     if ending not in WITHOUT_TASK:
@@ -117,34 +103,20 @@ def load_network(
         layers, found = onnx_format.parse(path, read_bytes(path, ONNX, WeightsError))
     if None not in (activation, found) and activation != found:
         raise _contradiction(path, "activation", found, activation)
-    chosen = found or activation or default
-    try:
-        return (
-            GeneralNetwork.of_layers(layers, chosen)
-            if task is None
-            else AveragingNetwork(layers, task, activation=chosen)
-        )
-    except ValueError as fault:
-        raise WeightsError(f"{path}: {fault}") from fault
+    return WeightFile(layers, task, found or activation or default)
 
 
-def _npz(
-    path: Path, arguments: Mapping[str, int | None], activation: Activation | None
-) -> AveragingNetwork | GeneralNetwork:
-    """Network of a .npz file, which agrees with the numbers of a task and the activation that are given."""
+def _npz(path: Path, arguments: Mapping[str, int | None], activation: Activation | None) -> WeightFile:
+    """Content of a .npz file, which agrees with the numbers of a task and the activation that are given."""
     complete = None not in arguments.values()
-    network = npz_format.read(path, _given_task(path, arguments) if complete else None)
-    if isinstance(network, GeneralNetwork):
-        if any(value is not None for value in arguments.values()):
-            raise missing_task(path, arguments)
-        stated: dict[str, Any] = {}
-    else:
-        stated = {name: getattr(network.task, name) for name in arguments}
-    stated["activation"] = network.activation
+    found = _read_npz(path, _given_task(path, arguments) if complete else None)
+    if found.task is None and any(value is not None for value in arguments.values()):
+        raise missing_task(path, arguments)
+    stated = {name: getattr(found.task, name, None) for name in arguments} | {"activation": found.activation}
     for name, value in (dict(arguments) | {"activation": activation}).items():
         if value is not None and value != stated[name]:
             raise _contradiction(path, name, stated[name], value)
-    return network
+    return found
 
 
 def _given_task(path: Path, arguments: Mapping[str, int | None]) -> Averaging | None:
@@ -170,35 +142,13 @@ def states_task(path: Path) -> bool:
 
 
 def missing_task(path: Path, arguments: Mapping[str, int | None]) -> WeightsError:
-    """Return the error of a weight file without a task where words are averaged.
-
-    Args:
-        path: The file.
-        arguments: Numbers of the task that are given, by name; None for those that are missing.
-    """
+    """Return the error of a weight file without a task where words are averaged; numbers that are missing are None."""
     missing = [name for name, value in arguments.items() if value is None]
     return WeightsError(
         f"{path}: the file contains no averaging task; give {', '.join(missing)}, or state the task in a file of its "
         f"own, as optinc task {path.name} --bits 8 --servers 4 -o {path.stem}.npz does; without a task it is a general "
         "network, which optinc build takes"
     )
-
-
-def load_for_task(
-    path: Path, task: Averaging, activation: Activation | None = None, default: Activation = "relu"
-) -> AveragingNetwork:
-    """Reads a network for a known task from a file that contains none.
-
-    Args:
-        path: Weight file.
-        task: What the network computes, with the options for levels of cascades.
-        activation: Activation of the hidden layers, as for :func:`load`.
-        default: Activation if neither the file nor ``activation`` states one.
-
-    Raises:
-        WeightsError: As for :func:`load`.
-    """
-    return replace(load(path, task.bits, task.servers, task.groups, activation, default), task=task)
 
 
 def _contradiction(path: Path, name: str, stated: object, given: object) -> WeightsError:
@@ -225,7 +175,7 @@ def _safetensors(path: Path, data: bytes) -> tuple[tuple[Layer, ...], Activation
         # nn.Linear(..., bias=False) stores no bias.
         if name.endswith(".weight") and weight.ndim == 2:
             arrays.setdefault(name.replace(".weight", ".bias"), np.zeros(weight.shape[0], dtype=weight.dtype))
-    return npz_format.build_layers(path, arrays, "{}.{}", stride=2), _stated_activation(path, data)
+    return _build_layers(path, arrays, "{}.{}", stride=2), _stated_activation(path, data)
 
 
 def _floats(path: Path, name: str, tensor: Mapping[str, Any]) -> Floats:
@@ -260,3 +210,172 @@ def _stated_activation(path: Path, data: bytes) -> Activation | None:
     if stated is not None:
         raise WeightsError(f"{path}: its metadata state activation = {stated!r}; use one of {', '.join(ACTIVATIONS)}")
     return None
+
+
+def _read_npz(path: Path, stated: Averaging | None) -> WeightFile:
+    """Content of a .npz file; ``stated`` is the averaging task of a file that contains none."""
+    arrays = read_npz(path, WEIGHTS, WeightsError)
+    if not arrays:
+        raise WeightsError(
+            f"{path}: contains no arrays; a weight file has layers.0.weight and layers.0.bias, a matrix file one array"
+        )
+    for key in arrays:
+        if key not in (*TEXT_KEYS, ACTIVATION_KEY, RANGE_KEY) and not LAYER_KEY.fullmatch(key):
+            raise WeightsError(
+                f"{path}: unknown key {key!r}; allowed are layers.<i>.weight, layers.<i>.bias, {ACTIVATION_KEY}, "
+                f"{RANGE_KEY} and {', '.join(TEXT_KEYS)}"
+            )
+    texts = {key: _json(path, key, arrays.pop(key)) for key in TEXT_KEYS if key in arrays}
+    activation = _npz_activation(path, arrays.pop(ACTIVATION_KEY, None))
+    input_range = arrays.pop(RANGE_KEY, None)
+    _add_last_bias(arrays)
+    layers = _build_layers(path, arrays, "layers.{}.{}")
+    task = _stated_task(path, texts["task"]) if "task" in texts else stated
+    factor = _factor(path, texts.get("factor"), layers)
+    card = texts.get("card", {})
+    if not isinstance(card, dict):
+        raise WeightsError(f"{path}: card is a JSON {type(card).__name__}; make it an object")
+    if task is not None and input_range is not None:
+        raise WeightsError(f"{path}: {RANGE_KEY} describes a general network, and this one averages words; drop it")
+    return WeightFile(layers, task, activation, input_range, factor, card)
+
+
+def write_weights(content: WeightFile, path: Path) -> None:
+    """Write a .npz weight file atomically; equal networks give equal bytes.
+
+    Raises:
+        WeightsError: The name does not end in .npz, or the card is not JSON.
+    """
+    if path.suffix.lower() != ".npz":
+        raise WeightsError(f"{path}: weights are written as .npz; use this file name extension")
+    factor = [how if how == "svd" else {"method": how[0], "block": how[1]} for how in content.factor]
+    task = {} if content.task is None else {"task": json.dumps({key: getattr(content.task, key) for key in TASK_KEYS})}
+    try:
+        texts = {
+            **task,
+            "factor": json.dumps(factor),
+            "card": json.dumps(content.card, allow_nan=False),
+        }
+    except (TypeError, ValueError) as fault:
+        raise WeightsError(
+            f"{path}: the card is not JSON ({fault}); use text, finite numbers, lists and objects only"
+        ) from fault
+    arrays: dict[str, NDArray[Any]] = {}
+    for i, layer in enumerate(content.layers):
+        arrays[f"layers.{i}.weight"], arrays[f"layers.{i}.bias"] = layer.weight, layer.bias
+    arrays |= {key: np.array(text) for key, text in texts.items()}
+    if content.activation != "relu":
+        arrays[ACTIVATION_KEY] = np.array(content.activation)
+    if content.input_range is not None:
+        arrays[RANGE_KEY] = content.input_range
+    size = sum(array.nbytes for array in arrays.values())
+    if size > WEIGHTS.max_bytes:
+        raise WeightsError(
+            f"{path}: the network has {size:,} bytes, more than the limit of {WEIGHTS.max_bytes:,}; use a smaller one"
+        )
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for key, array in arrays.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
+            # The default time stamp of ZipInfo is constant; the system that creates the file is not.
+            info = zipfile.ZipInfo(f"{key}.npy")
+            info.create_system = 3
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, member.getvalue())
+    write_atomic(path, buffer.getvalue())
+
+
+def _build_layers(path: Path, arrays: dict[str, NDArray[Any]], pattern: str, stride: int = 1) -> tuple[Layer, ...]:
+    """Layers of named arrays, all of which are used, with layer indices 0, stride, 2 stride ...
+
+    ``pattern`` is the format of the names, such as "layers.{}.{}", for the layer index and "weight" or "bias".
+    """
+    layers: list[Layer] = []
+    remaining = dict(arrays)
+    while remaining:
+        index = stride * len(layers)
+        names = [pattern.format(index, part) for part in ("weight", "bias")]
+        missing = [name for name in names if name not in remaining]
+        if missing:
+            raise WeightsError(
+                f"{path}: {missing[0]} is missing, but {min(remaining)} exists; "
+                f"number the layers from 0 in steps of {stride} without gaps, each with weight and bias"
+            )
+        try:
+            layers.append(Layer(remaining.pop(names[0]), remaining.pop(names[1])))
+        except ValueError as fault:
+            raise WeightsError(f"{path}: layer {pattern.format(index, '*')}: {fault}") from fault
+    if not layers:
+        raise WeightsError(f"{path}: no layers; store {pattern.format(0, 'weight')} and {pattern.format(0, 'bias')}")
+    return tuple(layers)
+
+
+def _npz_activation(path: Path, array: NDArray[Any] | None) -> Activation:
+    """Activation that a file names; "relu" where it names none."""
+    if array is None:
+        return "relu"
+    for known in ACTIVATIONS:
+        if array.ndim == 0 and array.dtype.kind == "U" and str(array) == known:
+            return known
+    raise WeightsError(
+        f"{path}: activation is {array.tolist()!r}; make it a 0-d string array with one of {', '.join(ACTIVATIONS)}"
+    )
+
+
+def _add_last_bias(arrays: dict[str, NDArray[Any]]) -> None:
+    """Adds a bias of zeros to the last layer where the file has none: light at the outputs allows no bias."""
+    last = max((int(key.split(".")[1]) for key in arrays if key.endswith(".weight")), default=None)
+    weight = arrays.get(f"layers.{last}.weight")
+    if weight is not None and weight.ndim == 2:
+        arrays.setdefault(f"layers.{last}.bias", np.zeros(weight.shape[0]))
+
+
+def _json(path: Path, key: str, array: NDArray[Any]) -> Any:
+    """Value of the JSON text in a 0-d string array; duplicate keys and NaN raise WeightsError."""
+    if array.dtype.kind != "U" or array.ndim != 0:
+        raise WeightsError(
+            f"{path}: {key} is an array of {array.dtype} and shape {array.shape}; make it a 0-d string array of JSON"
+        )
+
+    try:
+        return parse_json(str(array))
+    except ValueError as fault:
+        raise WeightsError(f"{path}: {key} is not valid JSON ({fault}); correct it") from fault
+
+
+def _stated_task(path: Path, value: Any) -> Averaging:
+    if not isinstance(value, dict) or set(value) != set(TASK_KEYS):
+        found = sorted(value) if isinstance(value, dict) else value
+        raise WeightsError(f"{path}: task has {found}; it must be an object with exactly the keys {list(TASK_KEYS)}")
+    try:
+        return Averaging(**value)
+    except ValueError as fault:
+        raise WeightsError(f"{path}: task: {fault}") from fault
+
+
+def _factor(path: Path, value: Any, layers: tuple[Layer, ...]) -> tuple[FactorMethod, ...]:
+    """Factorisation method of each layer; empty, for "svd", where the key is absent."""
+    if value is None:
+        return ()
+    if not isinstance(value, list) or len(value) != len(layers):
+        raise WeightsError(f"{path}: factor must be a list with one entry for each of the {len(layers)} layers")
+    factor: list[FactorMethod] = []
+    for i, (how, layer) in enumerate(zip(value, layers, strict=True)):
+        if how == "svd":
+            factor.append("svd")
+        elif how == "approx":
+            factor.append(("approx", min(layer.outputs, layer.inputs)))
+        elif (
+            isinstance(how, dict)
+            and set(how) == {"method", "block"}
+            and how["method"] == "approx"
+            and isinstance(how["block"], int)
+            and not isinstance(how["block"], bool)
+        ):
+            factor.append(("approx", how["block"]))
+        else:
+            raise WeightsError(
+                f'{path}: factor.{i} is {how!r}; allowed are "svd", "approx" and {{"method": "approx", "block": 64}}'
+            )
+    return tuple(factor)

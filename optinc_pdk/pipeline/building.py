@@ -16,7 +16,7 @@ from optinc_pdk.circuit import Circuit, write_netlist
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.file_sets import StagedFiles
 from optinc_pdk.matrices import MatrixTarget
-from optinc_pdk.matrices.factorisation import mesh_shape
+from optinc_pdk.matrices.matrix_factor import mesh_shape
 from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.inputs import BuildInputs, factored, read_inputs

@@ -22,7 +22,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.io.file_sets import StagedFiles, output_targets
 from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.networks import AveragingNetwork, comparator_network
-from optinc_pdk.networks.cascade import cascade_tasks
+from optinc_pdk.networks.network import cascade_tasks
 from optinc_pdk.options import BuildOptions, CascadeOptions
 from optinc_pdk.pipeline import outputs
 from optinc_pdk.pipeline.building import build_staged

@@ -32,7 +32,7 @@ from optinc_pdk.networks import (
     NetworkData,
     NetworkLimits,
 )
-from optinc_pdk.networks.noise_tolerance import tolerated_field_noise
+from optinc_pdk.networks.error_tolerance import tolerated_field_noise
 from optinc_pdk.report.findings import function_basis
 from optinc_pdk.signoff.function import Certificate, ChipLight, FunctionResult
 from optinc_pdk.simulate import MatrixProgramming, Programming

@@ -364,7 +364,7 @@ class FunctionNumbers(StrictModel):
 
 
 class MatrixNumbers(StrictModel):
-    """The matrix of the extracted chip, as driven, against the target, see `optinc_pdk.matrices.comparison`.
+    """The matrix of the extracted chip, as driven, against the target, see `optinc_pdk.matrices.target`.
 
     Errors are relative to the largest entry of the target.
 

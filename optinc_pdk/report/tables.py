@@ -12,8 +12,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.budgets.chip_size import NetworkSize, mean_heater_w
 from optinc_pdk.cards import Process
 from optinc_pdk.io.formatting import format_short, format_si
-from optinc_pdk.networks.closed_form.comparator_search import Candidate, tolerant_front
-from optinc_pdk.networks.closed_form.comparators import candidate_network
+from optinc_pdk.networks.closed_form.comparator_search import Candidate, candidate_network, tolerant_front
 from optinc_pdk.studies.rate_search import RatedNetwork
 
 ROWS = 10

@@ -10,7 +10,7 @@ import numpy as np
 
 from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import Averaging, cascade_words, decide_steps, error_counts
-from optinc_pdk.averaging.word_score import output_margins
+from optinc_pdk.averaging.score import output_margins
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.signoff.extracted_chip import ExtractedChip
@@ -103,7 +103,7 @@ def check_cascade(chips: LinkedChips, tasks: Sequence[Averaging], random_sets: i
         chips: The linked chips.
         tasks: Tasks of level 1 and of level 2.
         random_sets: Number of random word sets beside the corner cases, see
-            :func:`optinc_pdk.averaging.cascade_words`.
+            :func:`optinc_pdk.averaging.words`.
         seed: Seed of the random words.
         on_sets: Called after each batch with the number of word sets that were checked, and the number of random ones,
             which come last.

@@ -17,7 +17,7 @@ import numpy as np
 from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.assemble import matrix_labels
 from optinc_pdk.averaging import Averaging, error_counts
-from optinc_pdk.averaging.word_score import score_outputs
+from optinc_pdk.averaging.score import score_outputs
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.drive import RangeError
 from optinc_pdk.matrices import MatrixTarget, compare_matrices

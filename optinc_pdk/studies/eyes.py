@@ -27,7 +27,7 @@ import numpy as np
 from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.errors import InputError
-from optinc_pdk.networks.network_comparison import classes
+from optinc_pdk.networks.network_data import classes
 from optinc_pdk.signoff.function import FunctionInputs, symbol_assignments
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.detection import DetectionMatrix, network_of

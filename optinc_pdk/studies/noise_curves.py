@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.averaging.word_score import word_error_rate
+from optinc_pdk.averaging.score import word_error_rate
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.errors import InputError

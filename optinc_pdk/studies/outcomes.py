@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 
 from optinc_pdk.arrays import Floats
-from optinc_pdk.averaging.word_score import WordScore
+from optinc_pdk.averaging.score import WordScore
 
 SIGMAS = 1.959963984540054
 """Half-width of the central 95 % of a normal distribution, in standard deviations."""
@@ -85,7 +85,7 @@ class OutcomeSummary(Protocol):
 class WordOutcome(WordScore):
     """Score of the words that the servers of one chip read.
 
-    It extends :class:`optinc_pdk.averaging.word_score.WordScore` by:
+    It extends :class:`optinc_pdk.averaging.score.WordScore` by:
 
     Attributes:
         saturated: Number of modulator amplitudes that were clipped to full scale.

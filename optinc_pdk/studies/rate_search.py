@@ -26,10 +26,16 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, lay_out, to_layout, write_gds
 from optinc_pdk.networks import AveragingNetwork, factorise, linked_network
-from optinc_pdk.networks.closed_form.comparator_layers import Placement
 from optinc_pdk.networks.closed_form.comparator_programs import ProgramVariant
-from optinc_pdk.networks.closed_form.comparator_search import Candidate, candidates, choose, evaluate, tolerant_front
-from optinc_pdk.networks.closed_form.comparators import candidate_network
+from optinc_pdk.networks.closed_form.comparator_search import (
+    Candidate,
+    candidate_network,
+    candidates,
+    choose,
+    evaluate,
+    tolerant_front,
+)
+from optinc_pdk.networks.closed_form.comparators import Placement
 from optinc_pdk.signoff.electrical.wiring import wiring_of
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import program, scattering

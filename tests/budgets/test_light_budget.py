@@ -18,7 +18,7 @@ from optinc_pdk.budgets.light_budget import (
 from optinc_pdk.cards import Quantity, load_process
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights, factorise, linked_network
-from optinc_pdk.networks.conditioning import check_gains, least_gains
+from optinc_pdk.networks.requirements import check_gains, least_gains
 from optinc_pdk.simulate import program
 
 

@@ -24,7 +24,7 @@ from optinc_collective.schemes.chips import mean_truncation
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork
-from optinc_pdk.networks.cascade import Cascade
+from optinc_pdk.networks.network import Cascade
 
 
 def network(name: str) -> AveragingNetwork:

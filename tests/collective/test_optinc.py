@@ -21,7 +21,7 @@ from optinc_collective.schemes import (
 )
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork, regenerating_chain
-from optinc_pdk.networks.cascade import Cascade, cascade_tasks
+from optinc_pdk.networks.network import Cascade, cascade_tasks
 
 BLOCK = 32
 

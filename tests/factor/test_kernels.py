@@ -1,12 +1,30 @@
-"""Cache of compiled kernels: the package's folder, the user's cache folder, or none."""
+"""The import loads numpy only; compiled kernels are cached in the package's folder, the user's cache folder, or not."""
+
+from __future__ import annotations
 
 import os
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import optinc_pdk.factor
+
+
+def run(code: str) -> str:
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_import_loads_nothing_heavy() -> None:
+    code = """
+        import sys
+        import optinc_pdk.factor
+        print(*{name.partition(".")[0] for name in sys.modules})
+    """
+    assert not {"scipy", "numba", "gdsfactory", "klayout", "torch", "sax", "jax"} & set(run(code).split())
+
 
 CALL = "from optinc_pdk.factor import kernels; print(kernels._wrap_phase(-1.0)); print(kernels.__file__)"
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optinc_pdk.factor import MeshShape, rectangular, shape_of, triangular
+from optinc_pdk.factor import MeshShape, shape_of
 from optinc_pdk.options import MeshKind
 
 Haar = Callable[[int, int], np.ndarray]
@@ -29,14 +29,6 @@ def test_a_shape_realises_a_unitary_and_is_recognised(haar: Haar, kind: MeshKind
         pairs = [set(row[column == number].tolist()) for number in sorted(set(column.tolist()))]
         assert all(not one & other for one, other in itertools.pairwise(pairs))
         assert shape_of(modes, row, column) == shape
-
-
-def test_without_redundant_columns_a_shape_is_the_decomposition(haar: Haar) -> None:
-    unitary = haar(5, 2)
-    for kind, decompose in (("rectangle", rectangular), ("triangle", triangular)):
-        ours, theirs = MeshShape(kind).decompose(unitary), decompose(unitary)
-        np.testing.assert_array_equal(ours.theta, theirs.theta)
-        np.testing.assert_array_equal(ours.phi, theirs.phi)
 
 
 @pytest.mark.parametrize(

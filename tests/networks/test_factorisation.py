@@ -1,4 +1,4 @@
-"""The factorisation of a network: the same function in amplitudes, errors of its own factors, reproducible."""
+"""What a chip realises of a network: outputs without bias or with neurons, and factors with the same function."""
 
 from __future__ import annotations
 
@@ -9,9 +9,119 @@ import numpy as np
 import pytest
 
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.errors import InputError
 from optinc_pdk.factor import BlockFactor, SvdFactor, svd_mzis
-from optinc_pdk.networks import AveragingNetwork, FactorMethod, Layer, WeightsError, factorise
+from optinc_pdk.networks import (
+    Activation,
+    AveragingNetwork,
+    FactorMethod,
+    Layer,
+    WeightsError,
+    comparator_network,
+    factorise,
+    output_notes,
+    realised_network,
+    with_output_neurons,
+    without_output_bias,
+)
 from optinc_pdk.networks.factorisation import HEADROOM
+
+TASK = Averaging(4, 4, 2)
+
+
+def network(factor: tuple[FactorMethod, ...] = (), activation: Activation = "relu") -> AveragingNetwork:
+    rng = np.random.default_rng(3)
+    sizes = ((4, 2), (4, 4), (2, 4))
+    layers = tuple(Layer(rng.normal(size=size), rng.normal(size=size[0])) for size in sizes)
+    return AveragingNetwork(layers, TASK, factor, activation=activation)
+
+
+@pytest.mark.parametrize("activation", ["relu", "clipped_relu"])
+@pytest.mark.parametrize("factor", [(), ("svd", ("approx", 4), ("approx", 2))])
+def test_the_function_is_the_same_without_an_output_bias(
+    factor: tuple[FactorMethod, ...], activation: Activation
+) -> None:
+    onn = network(factor, activation)
+    changed = without_output_bias(onn)
+    assert onn.layers[-1].bias.any() and not changed.layers[-1].bias.any()
+    assert changed.structure == (2, 4, 5, 2) and changed.factor[-1] == "svd"
+    assert changed.factor[:-1] == onn.factor[:-1]
+    assert changed.detector_rows(1)[-1] == -1 and (changed.detector_rows(1)[:-1] >= 0).all()
+    points = TASK.lattice()
+    np.testing.assert_allclose(changed.forward(points), onn.forward(points), atol=1e-12)
+    assert without_output_bias(changed) is changed
+
+
+def test_networks_without_hidden_layer_or_without_bias_are_not_changed() -> None:
+    onn = network()
+    bare = replace(onn, layers=(*onn.layers[:2], Layer(onn.layers[2].weight, np.zeros(2))))
+    assert without_output_bias(bare) is bare
+    single = AveragingNetwork((Layer(np.eye(2), np.ones(2)),), TASK)
+    assert without_output_bias(single) is single
+
+
+TASK = Averaging(4, 4, 2)
+
+
+def exact(activation: Activation) -> AveragingNetwork:
+    """A network whose levels are within 0 … 3, with an output bias of 0.3 levels."""
+    if activation == "clipped_relu":
+        onn = comparator_network(TASK)
+    else:
+        # the inputs pass through
+        onn = AveragingNetwork((Layer(np.eye(2), np.zeros(2)), Layer(np.diag([0.9, 0.8]), np.zeros(2))), TASK)
+    *hidden, last = onn.layers
+    return replace(onn, layers=(*hidden, Layer(0.9 * last.weight, np.full(2, 0.3))), card={})
+
+
+@pytest.mark.parametrize("activation", ["relu", "clipped_relu"])
+def test_the_function_is_the_same_and_the_bias_is_a_neurons(activation: Activation) -> None:
+    onn = exact(activation)
+    changed = with_output_neurons(onn)
+    points = TASK.lattice()
+    np.testing.assert_allclose(changed.forward(points), onn.forward(points), atol=1e-12)
+    assert changed.structure == (*onn.structure, 2) and changed.activation == activation
+    assert not changed.layers[-1].bias.any() and changed.layers[-2].bias.all()
+
+
+def test_a_remainder_has_its_own_full_scale() -> None:
+    task = Averaging(4, 4, 2, remainder=True)
+    onn = comparator_network(task)
+    changed = with_output_neurons(onn)
+    # the last output reaches level 3.75
+    np.testing.assert_allclose(np.diag(changed.layers[-1].weight), [3.0, 3.75])
+    points = task.lattice()
+    np.testing.assert_allclose(changed.forward(points), onn.forward(points), atol=1e-12)
+
+
+def test_the_added_layer_has_an_attenuator_for_each_symbol() -> None:
+    onn = comparator_network(TASK)
+    *_, last = factorise(with_output_neurons(onn))
+    np.testing.assert_allclose(last.realised, np.eye(2), atol=1e-12)
+    # the paper's convention counts an attenuator as an MZI
+    assert last.factor.mzis == 2
+
+
+def test_the_number_of_layers_tells_which_network_a_chip_realises() -> None:
+    onn = exact("clipped_relu")
+    count = len(onn.layers)
+    assert realised_network(onn, count).structure[-2] == onn.structure[-2] + 1  # the bias as a unit
+    assert len(realised_network(onn, count + 1).layers) == count + 1
+    realised = with_output_neurons(onn)
+    assert realised_network(realised, count + 1) is realised
+    for wrong in (count - 1, count + 2):
+        with pytest.raises(InputError, match=rf"the chip has {wrong} layers, the network {count}"):
+            realised_network(onn, wrong)
+
+
+def test_notes_say_what_is_added() -> None:
+    onn = exact("clipped_relu")
+    [note] = output_notes(onn, neurons=True)
+    assert "2 neurons" in note and "one layer more" in note
+    [note] = output_notes(onn, neurons=False)
+    assert "constant" in note
+    assert output_notes(comparator_network(TASK), neurons=False) == []
+
 
 TASK = Averaging(4, 4, 2)
 

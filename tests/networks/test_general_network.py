@@ -23,9 +23,9 @@ from optinc_pdk.networks import (
     without_output_bias,
 )
 from optinc_pdk.networks.factorisation import HEADROOM
-from optinc_pdk.networks.general_network import RESERVE
+from optinc_pdk.networks.network import load_network
 from optinc_pdk.networks.normalisation import LEAST_SHARE, hidden_maxima
-from optinc_pdk.networks.weight_files import load_network
+from optinc_pdk.networks.tasks import RESERVE
 
 LAYERS = (
     Layer(np.array([[1.0, -2.0], [0.5, 0.5], [-1.0, 0.0]]), np.array([0.1, -0.2, -5.0])),

@@ -14,9 +14,6 @@ from optinc_pdk.networks import (
     AveragingNetwork,
     Layer,
     carry_chain,
-    input_error_accuracy,
-    lattice_score,
-    matrix_error_accuracy,
     normalise,
 )
 from optinc_pdk.networks.normalisation import hidden_maxima, optical_layers
@@ -132,58 +129,3 @@ def test_normalised_networks_are_exact_too(task: Averaging) -> None:
     result = score(normalise(onn).forward(task.lattice()), task.targets(task.lattice()))
     assert result.exact == task.lattice_size
     assert result.margin == pytest.approx(0.5, abs=1e-9)
-
-
-def test_tolerance_is_independent_of_the_scaling_and_falls_with_the_error() -> None:
-    onn = carry_chain(TASK)
-    scale = np.array([4.0, 0.25, 2.0, 8.0, 0.5, 1.0])
-    first, second, third = onn.layers
-    first = Layer(first.weight * scale[:, None], first.bias * scale)
-    scaled = AveragingNetwork((first, Layer(second.weight / scale, second.bias), third), TASK)
-    shares = [matrix_error_accuracy(onn, epsilon, draws=20) for epsilon in (0.0, 1e-2, 5e-2)]
-    assert shares[0] == 1.0
-    assert shares[0] > shares[1] > shares[2]
-    assert matrix_error_accuracy(scaled, 1e-2, draws=20) == pytest.approx(shares[1])
-    assert matrix_error_accuracy(onn, 1e-2, draws=20) == shares[1]
-    assert matrix_error_accuracy(onn, 1e-2, draws=20, seed=2) != shares[1]
-
-
-def test_tolerance_draws_the_defined_matrix_error() -> None:
-    # One output level decided at 0.5 by one weight: P(exact) follows from the normal distribution.
-    task = Averaging(2, 1, 1)
-    onn = AveragingNetwork((Layer(np.array([[1.0]]), np.zeros(1)),), task)
-    # Normalised, W = 3 with Q = 1, and the output is 3 Q x, x = 0, 1/3, 2/3, 1: the error of level 3 is 3 ε G, of
-    # level 2 2 ε G. Level 3 has no upper threshold, and level 0 has no error.
-    epsilon = 0.25
-    noise = np.random.default_rng(0).standard_normal(200_000) * epsilon
-    expected = np.mean([1.0, np.mean(abs(noise) < 0.5), np.mean(abs(2 * noise) < 0.5), np.mean(3 * noise > -0.5)])
-    assert matrix_error_accuracy(onn, epsilon, draws=4000) == pytest.approx(expected, abs=0.015)
-
-
-def test_input_tolerance_is_uniform_in_the_full_scale() -> None:
-    onn = carry_chain(TASK)
-    assert input_error_accuracy(onn, 0.0, draws=1) == 1.0
-    # 0.2 % shift each of two sums of 0 ... 12 by 0.024 at most, and the steepest output falls by 3 per unit.
-    assert input_error_accuracy(onn, 0.002) == 1.0
-    assert input_error_accuracy(onn, 0.3) < 0.9
-
-
-def test_invalid_arguments_are_refused() -> None:
-    onn = carry_chain(TASK)
-    with pytest.raises(ValueError, match="epsilon = -1"):
-        matrix_error_accuracy(onn, -1.0)
-    with pytest.raises(ValueError, match="epsilon = nan"):
-        matrix_error_accuracy(onn, float("nan"))
-    with pytest.raises(ValueError, match="draws = 0"):
-        input_error_accuracy(onn, 0.1, draws=0)
-
-
-def test_lattice_score_counts_wrong_words() -> None:
-    onn = carry_chain(TASK)
-    last = onn.layers[-1]
-    shifted = AveragingNetwork((*onn.layers[:-1], Layer(last.weight, last.bias + np.array([0.0, 0.6]))), TASK)
-    result = lattice_score(shifted)
-    # The last symbol is one too high except where it is 3, which has no level above.
-    levels = TASK.targets(TASK.lattice())
-    assert result.exact == int((levels[:, 1] == 3).sum())
-    assert result.margin == pytest.approx(-0.1)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.io.reading import WEIGHTS
-from optinc_pdk.networks import AveragingNetwork, Layer, WeightsError, carry_chain, npz_format
+from optinc_pdk.networks import AveragingNetwork, Layer, WeightsError, carry_chain, weight_files
 
 TASK = {"bits": 4, "servers": 4, "groups": 2, "remainder": False, "finer_input": False}
 
@@ -48,9 +48,9 @@ def valid_file() -> bytes:
 VALID = valid_file()
 
 
-def npy(array: np.ndarray, **options: Any) -> bytes:
+def npy(array: np.ndarray) -> bytes:
     buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, array, **options)
+    np.lib.format.write_array(buffer, array)
     return buffer.getvalue()
 
 
@@ -221,24 +221,13 @@ def test_malicious_archives_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
     bomb = [*members, ("layers.2.weight.npy", bytes(300 * 2**20))]
     refused(archive(path, bomb, zipfile.ZIP_DEFLATED), "268,435,456")
     assert path.stat().st_size < 2**20
-    monkeypatch.setattr(npz_format, "WEIGHTS", replace(WEIGHTS, max_bytes=1000))
+    monkeypatch.setattr(weight_files, "WEIGHTS", replace(WEIGHTS, max_bytes=1000))
     refused(archive(path, members), " 1,000; give a file of weights only")
 
 
 def test_archives_with_inconsistent_members_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "weights.npz"
     members = {f"{key}.npy": npy(np.asarray(value)) for key, value in contents().items()}
-
-    def with_first(data: bytes) -> Path:
-        return archive(path, list((members | {"layers.0.weight.npy": data}).items()))
-
-    header = npy(np.ones((3, 2)))
-    refused(with_first(header[:-8]), "(3, 2) of float64", "40 bytes")
-    refused(with_first(header.replace(b"(3, 2)", b"(3, 9**9)")), "'layers.0.weight.npy'", ".npy array")
-    refused(with_first(header.replace(b"(3, 2), }     ", b"(3, 99999), } ")), "(3, 99999)")
-    refused(with_first(header.replace(b"(3, 2), }  ", b"(-3, -2), }")), "(-3, -2)")
-    refused(with_first(b"not an array"), "'layers.0.weight.npy'", ".npy array")
-    refused(with_first(npy(np.ones((3, 2)), version=(3, 0))), "version 1.0 or 2.0")
     # A member that unpacks to more than its directory entry states is truncated and fails its checksum.
     data = archive(path, [("layers.0.weight.npy", bytes(10**6))], zipfile.ZIP_DEFLATED).read_bytes()
     path.write_bytes(data.replace(struct.pack("<L", 10**6), struct.pack("<L", 200)))
@@ -275,21 +264,13 @@ def test_damaged_archives_load_or_are_refused_but_never_fail_otherwise(
             assert onn.structure == (2, 3, 2)
 
 
-@pytest.mark.parametrize("length", [0, 10, 100, 500, 900])
-def test_truncated_archives_are_refused(tmp_path: Path, length: int) -> None:
-    path = tmp_path / "weights.npz"
-    np.savez(path, **contents())
-    path.write_bytes(path.read_bytes()[:length])
-    refused(path)
-
-
 def test_arguments_must_not_contradict_the_task(tmp_path: Path) -> None:
     path = tmp_path / "weights.npz"
     np.savez(path, **contents())
     assert AveragingNetwork.load(path, bits=4, servers=4, groups=2).task == Averaging(4, 4, 2)
-    with pytest.raises(WeightsError, match=r"servers = 4.*8 .*--servers"):
+    with pytest.raises(WeightsError, match=r"servers = 4.*8 .*leave servers out"):
         AveragingNetwork.load(path, servers=8)
-    with pytest.raises(WeightsError, match=r"w\.onnx: .*servers, groups .*--servers.*--groups"):
+    with pytest.raises(WeightsError, match=r"w\.onnx: .*give servers, groups, .*optinc task w\.onnx"):
         AveragingNetwork.load(tmp_path / "w.onnx", bits=4)
 
 

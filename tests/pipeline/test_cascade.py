@@ -19,7 +19,7 @@ from optinc_pdk.cli.commands import app
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.file_sets import StagedFiles
 from optinc_pdk.networks import AveragingNetwork, Layer, comparator_network
-from optinc_pdk.networks.cascade import cascade_tasks
+from optinc_pdk.networks.network import cascade_tasks
 from optinc_pdk.options import CascadeOptions
 from optinc_pdk.pipeline import cascade
 from optinc_pdk.pipeline.building import BuildOptions

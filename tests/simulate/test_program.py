@@ -14,7 +14,7 @@ from optinc_pdk.circuit import NetlistError
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import SvdFactor, svd_generic
 from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights, factorise, without_output_bias
-from optinc_pdk.networks.normalisation import lattice_score
+from optinc_pdk.networks.error_tolerance import lattice_score
 from optinc_pdk.simulate import analyse, program, scattering, transmit
 from optinc_pdk.simulate.programming.detection_jacobian import (
     jacobian,

@@ -16,7 +16,7 @@ from optinc_pdk.circuit import Bias, Board, NetlistError, Neuron, read_bias, rea
 from optinc_pdk.circuit.bias import Activation
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import Layer, comparator_network, factorise
-from optinc_pdk.networks.cascade import cascade_tasks
+from optinc_pdk.networks.network import cascade_tasks
 from optinc_pdk.signoff.cascade import check_cascade, link_amplitudes
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.signoff.function import check_function

@@ -42,11 +42,7 @@ class ProgramVariant:
 
 
 def comparator_program(task: Averaging, variant: ProgramVariant) -> IntegerProgram:
-    """Creates the integer program of an averaging task for comparators.
-
-    Args:
-        task: Any averaging task, including those of a cascade.
-        variant: Choices of the program.
+    """Create the integer program of an averaging task for comparators.
 
     Raises:
         ValueError: The variant does not have a bank and a split for each group, or one is out of range.
@@ -123,10 +119,9 @@ class _Chain:
         return self.builder.floor(self.name("q"), total, divisor + factor, factor // 2)
 
     def divide(self, signal: str, size: int) -> tuple[list[tuple[int, str]], str]:
-        """Divides a signal by `size` with banks of limited size.
+        """Divide a signal by `size` with banks of limited size.
 
-        Returns:
-            Pieces (factor of the original signal, name) whose sum is size · ⌊signal / size⌋, and the remainder.
+        Returns pieces (factor of the original signal, name) whose sum is size · ⌊signal / size⌋, and the remainder.
         """
         builder, pieces = self.builder, []
         if (origin := self.origins.get(signal)) and builder.peaks[origin[0]] // size <= self.bank:

@@ -1,20 +1,121 @@
-"""Choice of the program and the placement of a comparator network by predicted tolerance and number of MZIs."""
+"""Choice of a comparator network by predicted tolerance and number of MZIs.
+
+Until a bit is wrong, errors spread linearly, and through analogue units only: a comparator removes them. The error of
+every row of every layer is then a sum of independent normal terms, one for each row of this and of earlier layers, and
+a word is wrong if the error of a row exceeds the distance to the nearest threshold of a comparator, or to a decision
+threshold of an output. The sum of these probabilities bounds the word-error rate from above.
+
+Matrix errors ε and field noise σ are defined as in `optinc_pdk.networks.error_tolerance`: a row's error has the
+standard deviation ε |x| / √n for the n signals x of the layer below, or σ, times the 2-norm of the layer's matrix,
+whose rows have norm 1.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
-from optinc_pdk.networks.closed_form.comparator_layers import Placement, compile_comparators
 from optinc_pdk.networks.closed_form.comparator_programs import ProgramVariant, comparator_program
+from optinc_pdk.networks.closed_form.comparators import GAIN, MAX_GAIN, RECIPE, Placement, compile_comparators
 from optinc_pdk.networks.closed_form.stage import ClosedForm, Stage
-from optinc_pdk.networks.closed_form.tolerance_prediction import PredictedTolerance, predict_tolerance
+from optinc_pdk.networks.layers import Layer
 from optinc_pdk.networks.network import AveragingNetwork
+from optinc_pdk.networks.normalisation import NormalisedNetwork, OpticalLayer, optical_layers
+
+MATRIX_ERROR_WORDS = 1e-3
+"""Fraction of wrong words at the largest tolerated matrix error."""
+NOISE_WORDS = 1e-6
+"""Word-error rate at the largest tolerated field noise."""
+TINY = 1e-30
+"""Smallest variance, so that the distances of words without signals can be divided by it."""
+BISECTIONS = 14
+"""Halvings of the logarithmic range: the result is within 0.1 %."""
+RANGE = (1e-7, 1.0)
+"""Smallest and largest error that is considered."""
+
+
+@dataclass(frozen=True)
+class PredictedTolerance:
+    """Predicted largest errors.
+
+    Attributes:
+        epsilon: Matrix error at which 99.9 % of the words are exact.
+        sigma: Field noise at which one word in 10^6 is wrong.
+        margin: Smallest distance of a detected field from a threshold without errors, in the units of the field noise.
+    """
+
+    epsilon: float
+    sigma: float
+    margin: float
+
+
+def comparator_optics(closed: ClosedForm, task: Averaging) -> tuple[OpticalLayer, ...]:
+    """Returns the layers of a network of comparators as optics and electronics, for inputs and signals of 0 to 1."""
+    first, *others = closed.layers
+    layers = (Layer(first.weight * task.input_maxima, first.bias), *others)
+    return optical_layers(NormalisedNetwork(layers, (task.input_maxima,), (), task, "clipped_relu"))
+
+
+def predict_tolerance(closed: ClosedForm, task: Averaging, points: int = 200, seed: int = 0) -> PredictedTolerance:
+    """Predict the largest matrix error and field noise of a comparator network of a task, at random lattice points."""
+    signals = task.sample(points, np.random.default_rng(seed)) / task.input_maxima
+    layers = comparator_optics(closed, task)
+    power: list[Floats] = []
+    # For each layer so far, the effect (rows of it, inputs of this layer) of its rows' errors.
+    effects: list[Floats] = []
+    events: list[tuple[Floats, Floats]] = []
+    margin = np.inf
+    for index, layer in enumerate(layers):
+        power.append((signals**2).sum(axis=1) / layer.matrix.shape[1])
+        effects = [effect @ layer.matrix.T for effect in effects] + [layer.norm * np.eye(len(layer.matrix))]
+        before = (signals @ layer.matrix.T)[:, layer.row] * layer.gain + layer.bias
+        if index < len(closed.stages):
+            comparators = closed.stages[index].comparators
+            if comparators is None:
+                raise ValueError("the network has stages without comparators; predict comparator networks only")
+            distance = np.where(comparators, np.abs(before - 0.5), np.inf) / layer.gain
+        else:
+            comparators = np.zeros(layer.row.size, dtype=np.bool_)
+            distance = np.broadcast_to(0.5 / task.output_resolution, before.shape) / layer.gain
+        nearest = np.full((points, len(layer.matrix)), np.inf)
+        for unit, row in enumerate(layer.row.tolist()):
+            np.minimum(nearest[:, row], distance[:, unit], out=nearest[:, row])
+        margin = min(margin, float(nearest.min()) / layer.norm)
+        events.append((nearest, np.array([(effect**2).sum(axis=0) for effect in effects])))
+        effects = [effect[:, layer.row] * (layer.gain * ~comparators) for effect in effects]
+        signals = np.clip(before, 0.0, 1.0)
+    variance = np.array(power)
+    # Distance to the nearest threshold in standard deviations, at an error of 1.
+    matrix = [nearest / np.sqrt(variance[: len(squares)].T @ squares + TINY) for nearest, squares in events]
+    noise = [nearest / np.sqrt(squares.sum(axis=0)) for nearest, squares in events]
+    return PredictedTolerance(
+        _largest(np.concatenate(matrix, axis=1), MATRIX_ERROR_WORDS),
+        _largest(np.concatenate(noise, axis=1), NOISE_WORDS),
+        margin,
+    )
+
+
+def _largest(distances: Floats, limit: float) -> float:
+    """Largest error with at most a fraction ``limit`` of wrong words, by bisection of its logarithm.
+
+    ``distances`` to the nearest thresholds are (points, rows), in standard deviations at an error of 1.
+    """
+    from scipy.special import ndtr
+
+    relevant = distances[:, np.isfinite(distances).any(axis=0)]
+    low, high = np.log(RANGE[0]), np.log(RANGE[1])
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        wrong = np.minimum(ndtr(-relevant / np.exp(middle)).sum(axis=1), 1.0).mean()
+        low, high = (middle, high) if wrong <= limit else (low, middle)
+    return float(np.exp(low))
+
 
 FAN_OUT = 32
 """Largest number of units per row, if possible: limit of the process cards that ship, `activation.fan_out_max`."""
@@ -90,7 +191,7 @@ def candidates(
     progress: Callable[[int], None] | None = None,
     goal: Goal = "size",
 ) -> list[Candidate]:
-    """Finds comparator networks, the best first.
+    """Find comparator networks within a limit, the best first.
 
     Starts from programs with equal choices for all groups, and improves the best one by single changes, of a group's
     bank or split, of a layer's span, or of the regenerated peaks, until none helps or `EFFORT` is spent. With a limit,
@@ -103,9 +204,6 @@ def candidates(
         progress: Called with the number of networks tried so far, before each one.
         goal: "size" for the largest tolerance per MZI, or the largest tolerance within a limit; "noise" for the largest
             predicted σ*, for which outputs and single signals may be regenerated in more layers.
-
-    Returns:
-        All networks that were tried within the limit.
 
     Raises:
         InputError: No network is within the limit.
@@ -123,17 +221,7 @@ def candidates(
 def evaluate(
     task: Averaging, variant: ProgramVariant, placement: Placement, limit: int | None = None
 ) -> Candidate | None:
-    """Evaluates one network.
-
-    Args:
-        task: The averaging task.
-        variant: Choices of its program.
-        placement: Choices of its layers.
-        limit: Largest number of MZIs; None for none.
-
-    Returns:
-        Size and predicted tolerance; None if it exceeds the limit, or a row is read by more units than `FAN_OUT`.
-    """
+    """Evaluate one network; None if it has more than ``limit`` MZIs, or a row is read by more units than `FAN_OUT`."""
     found = _Search(task, limit).evaluate(variant, placement)
     return found if found is not None and found.fan_out <= FAN_OUT else None
 
@@ -218,14 +306,14 @@ class _Search:
         limit = self.limit or LARGEST * min(self.sizes, default=10**9)
         if _fewest_mzis(closed) > limit:
             return None
-        onn = AveragingNetwork(closed.layers, self.task, activation="clipped_relu")
-        mzis = onn.mzis
+        network = AveragingNetwork(closed.layers, self.task, activation="clipped_relu")
+        mzis = network.mzis
         self.sizes.append(mzis)
         self.left -= mzis / UNIT_EFFORT
         if mzis > limit:
             return None
         tolerance = predict_tolerance(closed, self.task)
-        fan_out = max(int(np.bincount(onn.detector_rows(i)).max()) for i in range(len(onn.layers)))
+        fan_out = max(int(np.bincount(network.detector_rows(i)).max()) for i in range(len(network.layers)))
         waiting = tuple(_analogue_peaks(stage, placement.regenerate) for stage in closed.stages)
         return Candidate(variant, placement, mzis, len(closed.stages), fan_out, tolerance, waiting)
 
@@ -290,3 +378,63 @@ def _regenerations(one: Candidate) -> Iterator[tuple[ProgramVariant, Placement]]
 
 def _changed(values: tuple[T, ...], place: int, value: T) -> tuple[T, ...]:
     return (*values[:place], value, *values[place + 1 :])
+
+
+def comparator_network(
+    task: Averaging,
+    mzis: int | None = None,
+    gain: float = GAIN,
+    progress: Callable[[int], None] | None = None,
+    goal: Goal = "size",
+) -> AveragingNetwork:
+    """Build an exact network of comparators; for 4 bits and 4 servers it has 18 MZIs.
+
+    Of many programs and placements, it takes the one with the largest predicted tolerance of matrix errors and field
+    noise per MZI, or the most tolerant one within a limit. The choice is deterministic, and part of the card. The
+    activation is "clipped_relu", the margin 0.5, and the last layer has no bias.
+
+    Args:
+        task: Any averaging task, including those of a cascade.
+        mzis: Largest number of MZIs as `AveragingNetwork.mzis` counts them, of distinct rows and independent parts.
+            None for the network with the largest tolerance per MZI.
+        gain: Slope of the comparators per step of their signals, at least 1: they remove errors below (gain - 1) / 2
+            gain of a step.
+        progress: Called with the number of networks tried so far, before each one.
+        goal: "size", or "noise" for the largest predicted σ*, within the limit or up to eight times the MZIs of the
+            smallest network.
+
+    Raises:
+        ValueError: `gain` is not a number from 1 to `MAX_GAIN`, or `mzis` is below 1.
+        InputError: No network is within the limit, or a layer would have more than
+            `optinc_pdk.networks.closed_form.stage.MAX_UNITS` units.
+    """
+    check_choices(mzis, gain)
+    return candidate_network(task, choose(task, float(gain), mzis, progress, goal))
+
+
+def check_choices(mzis: int | None, gain: float) -> None:
+    """Raise ValueError if the limit of MZIs or the slope of the comparators is out of range."""
+    if not 1.0 <= gain <= MAX_GAIN:
+        raise ValueError(f"gain = {gain} must be a number from 1 to {MAX_GAIN:,.0f}; 8 is usual")
+    if mzis is not None and mzis < 1:
+        raise ValueError(f"mzis = {mzis} must be at least 1")
+
+
+def candidate_network(task: Averaging, chosen: Candidate) -> AveragingNetwork:
+    """Build the network of a candidate of a task, with a card that names its choices."""
+    variant, placement = chosen.variant, chosen.placement
+    card: dict[str, Any] = {
+        "recipe": RECIPE,
+        "gain": placement.gain,
+        "banks": list(variant.banks),
+        "splits": list(variant.splits),
+        "lift": variant.lift,
+        "regenerate": placement.regenerate,
+        "spans": list(placement.spans),
+    }
+    if variant.finish:
+        card["finish"] = True
+    if any(placement.bits):
+        card["bits"] = list(placement.bits)
+    closed = compile_comparators(comparator_program(task, variant), task, placement)
+    return AveragingNetwork(closed.layers, task, card=card, activation="clipped_relu")

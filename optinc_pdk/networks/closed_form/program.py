@@ -24,14 +24,7 @@ from optinc_pdk.averaging import Averaging
 
 @dataclass(frozen=True)
 class FloorInstruction:
-    """Instruction ``result`` = floor((``signal`` + ``offset``) / ``divisor``).
-
-    Attributes:
-        result: Name of the signal that is computed.
-        signal: Name of the signal that is divided.
-        divisor: Positive integer.
-        offset: Integer from 0 to ``divisor`` - 1.
-    """
+    """Instruction ``result`` = floor((``signal`` + ``offset``) / ``divisor``) with 0 <= offset < divisor."""
 
     result: str
     signal: str
@@ -41,13 +34,10 @@ class FloorInstruction:
 
 @dataclass(frozen=True)
 class SumInstruction:
-    """Instruction ``result`` = Σ factor · signal.
+    """Instruction ``result`` = Σ factor · signal, with the integer factors in ``terms``.
 
-    Attributes:
-        result: Name of the signal that is computed.
-        terms: Integer factor of each signal, by name.
-        peak: Largest value of the result if it is the remainder of a floor division, where the sum of the largest terms
-            overestimates it; None otherwise.
+    ``peak`` is the largest value of the result if it is the remainder of a floor division, where the sum of the largest
+    terms overestimates it; None otherwise.
     """
 
     result: str
@@ -72,13 +62,9 @@ class IntegerProgram:
     outputs: tuple[tuple[dict[str, int], int], ...]
 
     def run(self, steps: Ints) -> dict[str, Ints]:
-        """Computes all signals of the program.
+        """Compute the (points,) values of all signals, with inputs, by name.
 
-        Args:
-            steps: (points, K) inputs in integer steps (:attr:`optinc_pdk.averaging.Averaging.input_resolution`).
-
-        Returns:
-            (points,) values of every signal, by name, including inputs.
+        ``steps`` are (points, K) inputs in integer steps (:attr:`optinc_pdk.averaging.Averaging.input_resolution`).
         """
         values = {name: steps[:, i] for i, name in enumerate(self.inputs)}
         for step in self.instructions:
@@ -89,14 +75,7 @@ class IntegerProgram:
         return values
 
     def results(self, values: dict[str, Ints]) -> Floats:
-        """Computes the outputs from the signals that `run` returns.
-
-        Args:
-            values: (points,) values of every signal, by name.
-
-        Returns:
-            (points, M) outputs in levels.
-        """
+        """Compute the (points, M) outputs in levels from the signals that `run` returns."""
         columns = [self._sum(values, terms) / divisor for terms, divisor in self.outputs]
         return np.stack(columns, axis=1)
 
@@ -115,13 +94,8 @@ class IntegerProgram:
 
 @dataclass
 class ProgramBuilder:
-    """Instructions and peaks of a program under construction.
-
-    Attributes:
-        task: The averaging task.
-        late: As for `averaging_program`.
-        peaks: Largest value of every signal so far.
-        steps: Instructions so far.
+    """Instructions, and largest values of signals, of a program under construction; ``late`` as for
+    `averaging_program`.
     """
 
     task: Averaging
@@ -144,13 +118,11 @@ class ProgramBuilder:
 
 
 def averaging_program(task: Averaging, late: bool = False) -> IntegerProgram:
-    """Creates the integer program that computes the outputs of an averaging task.
+    """Create the integer program that computes the outputs of an averaging task, also of a cascade.
 
-    Args:
-        task: Any averaging task, including those of a cascade.
-        late: Whether to minimise error amplification instead of size. If true, a digit is computed only where it is
-            read, because its computation needs gain. Otherwise it is computed two carries later, so that one signal
-            is passed on instead of two.
+    If ``late``, error amplification is minimised instead of size: a digit is computed only where it is read, because
+    its computation needs gain. Otherwise it is computed two carries later, so that one signal is passed on instead of
+    two.
     """
     builder = ProgramBuilder(task, late)
     names = [f"s{k}" for k in range(task.groups - 1, -1, -1)]

@@ -15,12 +15,12 @@ import numpy as np
 
 from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.networks.closed_form.chain import compile_program, regenerating_stage, smallest_stage
+from optinc_pdk.networks.closed_form.chains import compile_program, regenerating_stage, smallest_stage, unary_stages
 from optinc_pdk.networks.closed_form.comparators import RECIPE, card_form, card_program
 from optinc_pdk.networks.closed_form.program import FloorInstruction, IntegerProgram, SumInstruction, averaging_program
 from optinc_pdk.networks.closed_form.stage import ROUNDING, ClosedForm, Stage, same_layers, unit_functions
-from optinc_pdk.networks.closed_form.unary import unary_stages
-from optinc_pdk.networks.network import AveragingNetwork, activate
+from optinc_pdk.networks.layers import activate
+from optinc_pdk.networks.network import AveragingNetwork
 from optinc_pdk.options import Activation
 
 ACCUMULATED = 0.2
@@ -51,40 +51,37 @@ class ExactnessProof:
     samples: int
 
 
-def prove(onn: AveragingNetwork, samples: int = 10_000, seed: int = 0) -> ExactnessProof:
-    """Proves that a closed-form network is exact over its whole lattice.
+def prove(network: AveragingNetwork, samples: int = 10_000, seed: int = 0) -> ExactnessProof:
+    """Prove that a closed-form network is exact over its whole lattice.
 
     Args:
-        onn: Unchanged result of `comparator_network`, `carry_chain`, `regenerating_chain` or `unary_chain`.
+        network: Unchanged result of `comparator_network`, `carry_chain`, `regenerating_chain` or `unary_chain`.
         samples: Number of random lattice points for which network and program are evaluated in addition.
         seed: Seed of these random points.
-
-    Returns:
-        The numbers of stages, values and samples that were checked.
 
     Raises:
         ProofError: The network is not the closed form that its card names, or a stage fails.
     """
-    closed, program = _rebuilt(onn)
-    activation: Activation = "clipped_relu" if onn.card["recipe"] == RECIPE else "relu"
+    closed, program = _rebuilt(network)
+    activation: Activation = "clipped_relu" if network.card["recipe"] == RECIPE else "relu"
     largest = max((peak for stage in closed.stages for peak in stage.peaks.values()), default=0)
     if largest >= LARGEST_COUNT:
         raise ProofError(f"a signal has {largest + 1:,} values, the limit is {LARGEST_COUNT:,}; use more groups")
     if (
-        not same_layers(onn.layers, closed.layers)
-        or onn.activation != activation
-        or any(how != "svd" for how in onn.factor)
+        not same_layers(network.layers, closed.layers)
+        or network.activation != activation
+        or any(how != "svd" for how in network.factor)
     ):
         raise ProofError("the network is not the closed form that its card names; use an unchanged network")
-    _check_peaks(program, onn.task)
+    _check_peaks(program, network.task)
     values = sum(map(check_stage, closed.stages))
-    _check_links(closed, onn)
-    points = onn.task.sample(samples, np.random.default_rng(seed))
-    levels = onn.task.targets(points)
-    steps = np.rint(points * onn.task.input_resolution).astype(np.int64)
+    _check_links(closed, network)
+    points = network.task.sample(samples, np.random.default_rng(seed))
+    levels = network.task.targets(points)
+    steps = np.rint(points * network.task.input_resolution).astype(np.int64)
     signals = program.run(steps)
-    for outputs in (program.results(signals), onn.forward(points)):
-        if (np.abs(outputs - levels) * onn.task.output_resolution > ACCUMULATED).any():
+    for outputs in (program.results(signals), network.forward(points)):
+        if (np.abs(outputs - levels) * network.task.output_resolution > ACCUMULATED).any():
             raise ProofError("a sampled word is not averaged exactly")
     for name, peak in program.peaks.items():
         if samples and not 0 <= signals[name].min() <= signals[name].max() <= peak:
@@ -92,9 +89,9 @@ def prove(onn: AveragingNetwork, samples: int = 10_000, seed: int = 0) -> Exactn
     return ExactnessProof(len(closed.stages), values, samples)
 
 
-def _rebuilt(onn: AveragingNetwork) -> tuple[ClosedForm, IntegerProgram]:
+def _rebuilt(network: AveragingNetwork) -> tuple[ClosedForm, IntegerProgram]:
     """Closed form that the network's card names, and a program that determines its signals."""
-    card, task = onn.card, onn.task
+    card, task = network.card, network.task
     copies, amplifiers = card.get("copies"), card.get("amplifiers")
     recipe = card.get("recipe")
     if recipe == RECIPE:
@@ -116,13 +113,7 @@ def _rebuilt(onn: AveragingNetwork) -> tuple[ClosedForm, IntegerProgram]:
 
 
 def check_stage(stage: Stage) -> int:
-    """Checks a stage: evaluates it for every value of every signal that it reads and compares results with its claims.
-
-    Args:
-        stage: Layers and claims of the stage.
-
-    Returns:
-        Number of values evaluated.
+    """Check the claims of a stage for every value of every signal that it reads, and return the number of these values.
 
     Raises:
         ProofError: A unit depends on several signals, or a result differs from its claim for a value.
@@ -206,13 +197,13 @@ def _sum_bound(step: SumInstruction, bounds: dict[str, int], floors: dict[str, F
     raise ProofError(f"sum {step.result} subtracts more than the floor of its signal: it may be negative")
 
 
-def _check_links(closed: ClosedForm, onn: AveragingNetwork) -> None:
+def _check_links(closed: ClosedForm, network: AveragingNetwork) -> None:
     """Checks that the signals each stage reads, and the outputs, are integer sums of the previous stage's signals."""
-    names = averaging_program(onn.task).inputs
-    size = onn.task.groups
+    names = averaging_program(network.task).inputs
+    size = network.task.groups
     rows: dict[str, Floats] = {
         name: resolution * np.eye(size, size + 1)[i]
-        for i, (name, resolution) in enumerate(zip(names, onn.task.input_resolution, strict=True))
+        for i, (name, resolution) in enumerate(zip(names, network.task.input_resolution, strict=True))
     }
     for stage in closed.stages:
         for name, row in stage.before.items():

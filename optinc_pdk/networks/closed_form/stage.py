@@ -8,7 +8,7 @@ import numpy as np
 
 from optinc_pdk.arrays import Bools, Floats
 from optinc_pdk.errors import InputError
-from optinc_pdk.networks.network import Layer
+from optinc_pdk.networks.layers import Layer
 
 MAX_UNITS = 10_000
 """Largest number of units of a layer; its weight matrix then has at most 10^8 entries, 0.8 GB. Chips have hundreds."""
@@ -22,11 +22,7 @@ Row = Floats
 class StageClaim:
     """Claim that a result of a stage equals min(floor((source + offset) / divisor), maximum).
 
-    Attributes:
-        source: Name of the signal that the stage reads.
-        divisor: Positive integer.
-        maximum: Upper limit of the result; None for no limit.
-        offset: Integer from 0 to divisor - 1.
+    ``source`` is a signal that the stage reads; without a ``maximum`` there is no limit; 0 <= offset < divisor.
     """
 
     source: str
@@ -62,12 +58,9 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm:
-    """A closed-form network as a sequence of stages.
+    """A closed-form network: its stages and its output layer.
 
-    Attributes:
-        stages: The stages, in order.
-        outputs: For each output, the integer sum of signals of the last stage (factor by name), and its divisor.
-        last: The output layer.
+    ``outputs`` has, for each output, the integer sum of signals of the last stage (factor by name), and its divisor.
     """
 
     stages: tuple[Stage, ...]
@@ -89,13 +82,10 @@ def same_layers(layers: tuple[Layer, ...], others: tuple[Layer, ...]) -> bool:
 
 
 def unit_functions(stage: Stage) -> tuple[list[str | None], list[Floats]]:
-    """Expresses every unit of a stage's first layer as a function of the one signal that it reads.
-
-    Args:
-        stage: The stage.
+    """Express every unit of a stage's first layer as a function of the one signal that it reads.
 
     Returns:
-        Per unit, the signal that it reads, and its pre-activation for each value 0 ... peak of this signal.
+        Per unit, the signal, and its pre-activation for each value 0 ... peak of this signal.
 
     Raises:
         ValueError: A unit does not read exactly one signal.
@@ -121,14 +111,7 @@ def unit_functions(stage: Stage) -> tuple[list[str | None], list[Floats]]:
 
 
 def check_units(units: int) -> None:
-    """Check the number of units of a layer before its arrays are allocated.
-
-    Args:
-        units: Number of units.
-
-    Raises:
-        InputError: There are more than ``MAX_UNITS``.
-    """
+    """Raise InputError before arrays are allocated if a layer would have more than ``MAX_UNITS`` units."""
     if units > MAX_UNITS:
         raise InputError(
             f"a layer of the network would have {units:,} units, the limit is {MAX_UNITS:,}; use fewer servers, bits "
@@ -143,26 +126,13 @@ def layer_of(rows: list[Row]) -> Layer:
 
 
 def combined_row(rows: dict[str, Row], terms: dict[str, int]) -> Row:
-    """Returns the row of the sum Σ factor · signal.
-
-    Args:
-        rows: (units + 1,) row of each signal, by name.
-        terms: Integer factor of each signal, by name.
-    """
+    """Return the row (units + 1,) of the sum Σ factor · signal, from the rows of signals and their factors by name."""
     total: Row = np.sum([factor * rows[name] for name, factor in terms.items()], axis=0)
     return total
 
 
 def substituted_sum(known: dict[str, dict[str, int]], terms: dict[str, int]) -> dict[str, int]:
-    """Expresses an integer sum of signals by other signals, by substitution.
-
-    Args:
-        known: For each signal, the integer sum that defines it: factor by name.
-        terms: Integer factor of each signal in the sum, by name.
-
-    Returns:
-        Integer factor of each signal in the resulting sum, by name.
-    """
+    """Substitute the integer sums that define signals (``known``) into a sum; all are factors of signals by name."""
     total: dict[str, int] = {}
     for name, factor in terms.items():
         for part, inner in known[name].items():

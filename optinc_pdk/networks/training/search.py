@@ -18,10 +18,9 @@ import numpy as np
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.writing import csv_text
-from optinc_pdk.networks.closed_form.chain import carry_chain, regenerating_chain
-from optinc_pdk.networks.closed_form.unary import unary_chain
+from optinc_pdk.networks.closed_form.chains import carry_chain, regenerating_chain, unary_chain
+from optinc_pdk.networks.error_tolerance import lattice_score, matrix_error_accuracy
 from optinc_pdk.networks.network import AveragingNetwork
-from optinc_pdk.networks.normalisation import lattice_score, matrix_error_accuracy
 from optinc_pdk.networks.training.initialisation import prune_units
 from optinc_pdk.networks.training.schedule import TrainingProgress, TrainingSchedule
 from optinc_pdk.networks.training.train import EXACT_MARGIN, train
@@ -75,15 +74,8 @@ class SearchCandidate:
 
 
 def evaluate_candidate(name: str, onn: AveragingNetwork, epsilon: float) -> SearchCandidate:
-    """Evaluates size, margin and error tolerance of a network.
-
-    Args:
-        name: Name of the candidate.
-        onn: The network.
-        epsilon: Target matrix error ε, relative to the 2-norm of each matrix.
-
-    Returns:
-        The candidate.
+    """Evaluate size, margin and error tolerance of a network for a matrix error ε, relative to the 2-norm of each
+    matrix.
     """
     margin = lattice_score(onn).margin
     share = _share(onn, epsilon)
@@ -97,14 +89,10 @@ def _share(onn: AveragingNetwork, epsilon: float) -> float:
 
 
 def largest_tolerated_error(onn: AveragingNetwork) -> float:
-    """Finds the largest matrix error ε at which 99.9 % of the words are exact, by bisection.
+    """Find the largest matrix error ε, 1e-6 to 0.1, at which 99.9 % of the words are exact, to 0.1 % by bisection; 0 if
+    none.
 
-    Args:
-        onn: The network.
-
-    Returns:
-        ε between 1e-6 and 0.1, to 0.1 % of its value; 0 if the network does not tolerate 1e-6. The share of exact words
-        is the mean of 100 networks with random errors.
+    The share of exact words is the mean of 100 networks with random errors.
     """
     low, high = np.log(FINEST), np.log(COARSEST)
     if _share(onn, FINEST) < SHARE:
@@ -212,13 +200,9 @@ def _trained(
 
 
 def pareto_front(candidates: list[SearchCandidate]) -> list[SearchCandidate]:
-    """Selects the candidates that no other beats in both number of MZIs and tolerated ε.
+    """Select the candidates that no other beats in both number of MZIs and tolerated ε, by ascending number of MZIs.
 
-    Args:
-        candidates: Evaluated networks, in any order.
-
-    Returns:
-        The Pareto front, sorted by ascending number of MZIs; candidates with a tolerated ε of 0 are never on it.
+    Candidates with a tolerated ε of 0 are never on it.
     """
     best: list[SearchCandidate] = []
     for candidate in sorted(candidates, key=lambda one: (one.mzis, -one.tolerated)):

@@ -4,26 +4,34 @@ The loss is mean(max(|output - level| - allowance, 0)²): outputs need not be wh
 decision interval; plain mean squares stall. Every step draws several copies of the network with random matrix errors
 (Q + ε ‖Q‖₂ G/√n with rows of norm 1, for inputs and hidden signals of maximum 1), so that the gradient includes the
 effect of each signal's scaling.
+
+A training that is interrupted continues from its checkpoint, a .npz file with its state.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import re
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optinc_pdk.averaging import Score
 from optinc_pdk.errors import InputError
-from optinc_pdk.networks.error_tolerance import perturbed_network
-from optinc_pdk.networks.network import AveragingNetwork, WeightsError
-from optinc_pdk.networks.normalisation import lattice_score, matrix_error_accuracy
-from optinc_pdk.networks.training.checkpoint import load_checkpoint, save_checkpoint
+from optinc_pdk.io.json_files import parse_json
+from optinc_pdk.io.npz_files import read_npz
+from optinc_pdk.io.reading import CHECKPOINT
+from optinc_pdk.io.writing import write_atomic
+from optinc_pdk.networks.error_tolerance import lattice_score, matrix_error_accuracy, perturbed_network
+from optinc_pdk.networks.layers import FactorMethod, Layer, WeightsError
+from optinc_pdk.networks.network import AveragingNetwork
 from optinc_pdk.networks.training.initialisation import normalise_signals
 from optinc_pdk.networks.training.schedule import TrainingProgress, TrainingSchedule
 from optinc_pdk.validation import validate_api
@@ -31,7 +39,133 @@ from optinc_pdk.validation import validate_api
 if TYPE_CHECKING:
     from optinc_pdk.networks.training.trainer import Trainer
 
+
 __all__ = ["TrainingProgress", "TrainingSchedule", "train"]
+
+Rank = tuple[bool, float, float]
+"""Whether the margin is sufficient, the share of exact words under errors, the margin in levels."""
+TrainingState = tuple[AveragingNetwork, Rank, int, float]
+"""The best network, its rank, the steps done, the seconds spent."""
+
+
+def save_checkpoint(
+    path: Path, trainer: Trainer, start: AveragingNetwork, schedule: TrainingSchedule, seed: int, state: TrainingState
+) -> None:
+    """Write the state of a training to a file, atomically."""
+    best, rank, step, seconds = state
+    arrays: dict[str, NDArray[Any]] = {
+        "identity": np.array(_identity(start, schedule, seed)),
+        "state": np.array(json.dumps({"rank": list(rank), "step": step, "seconds": seconds, "factor": best.factor})),
+        "random": trainer.random.get_state().numpy(),
+        "hard": trainer.hard.cpu().numpy(),
+    }
+    for i, value in enumerate(trainer.parameters):
+        arrays[f"value.{i}"] = value.detach().cpu().numpy()
+        arrays[f"average.{i}"] = trainer.averages[i].cpu().numpy()
+    for i, moments in trainer.optimizer.state_dict()["state"].items():
+        for name, moment in moments.items():
+            arrays[f"adam.{i}.{name}"] = moment.cpu().numpy()
+    for i, points in enumerate(trainer.extremes):
+        arrays[f"extreme.{i}"] = points.cpu().numpy()
+    for i, layer in enumerate(best.layers):
+        arrays[f"best.{i}.weight"], arrays[f"best.{i}.bias"] = layer.weight, layer.bias
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    write_atomic(path, buffer.getvalue())
+
+
+def load_checkpoint(
+    path: Path, trainer: Trainer, start: AveragingNetwork, schedule: TrainingSchedule, seed: int
+) -> TrainingState:
+    """Restore the state of a training from a file into a new trainer, and return best network, rank, steps and seconds.
+
+    Raises:
+        InputError: The file is damaged, or of another task, start, schedule or seed.
+    """
+    import torch
+
+    # PyTorch writes into the arrays
+    arrays = {name: array.copy() for name, array in read_npz(path, CHECKPOINT).items()}
+    expected, stored_identity = (
+        _flat(json.loads(_identity(start, schedule, seed))),
+        _flat(_json(path, arrays, "identity")),
+    )
+    for key, value in expected.items():
+        if stored_identity.get(key) != value:
+            raise InputError(
+                f"{path}: belongs to another training, with {key} {stored_identity.get(key)}, not {value}; "
+                "give another file, or remove it"
+            )
+    try:
+        state = _json(path, arrays, "state")
+        with torch.no_grad():
+            for i, value in enumerate(trainer.parameters):
+                for name, tensor in (("value", value), ("average", trainer.averages[i])):
+                    stored = arrays[f"{name}.{i}"]
+                    if stored.shape != tuple(tensor.shape) or not np.isfinite(stored).all():
+                        raise ValueError(f"{name}.{i} has shape {stored.shape} or is not finite")
+                    tensor.copy_(torch.as_tensor(stored))
+        moments: dict[int, dict[str, Any]] = {}
+        for key, array in arrays.items():
+            if key.startswith("adam."):
+                _, index, name = key.split(".")
+                moments.setdefault(int(index), {})[name] = torch.as_tensor(array)
+        trainer.optimizer.load_state_dict(trainer.optimizer.state_dict() | {"state": moments})
+        trainer.random.set_state(torch.as_tensor(arrays["random"]))
+        hard, step = arrays["hard"], int(state["step"])
+        if hard.ndim != 1 or (hard.size and not 0 <= hard.min() <= hard.max() < len(trainer.inputs)):
+            raise ValueError("hard contains points outside the lattice")
+        if not 0 <= step <= schedule.steps:
+            raise ValueError(f"step {step} lies outside 0 ... {schedule.steps}")
+        trainer.hard = torch.as_tensor(hard, device=trainer.device)
+        count = len(trainer.weights)
+        if "extreme.0" in arrays:
+            trainer.extremes = [
+                torch.as_tensor(arrays[f"extreme.{i}"], device=trainer.device) for i in range(count - 1)
+            ]
+        layers = tuple(Layer(arrays[f"best.{i}.weight"], arrays[f"best.{i}.bias"]) for i in range(count))
+        factor: list[FactorMethod] = ["svd" if how == "svd" else ("approx", int(how[1])) for how in state["factor"]]
+        best = replace(start, layers=layers, factor=tuple(factor))
+        exact, share, margin = state["rank"]
+        return best, (bool(exact), float(share), float(margin)), step, float(state["seconds"])
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError, OverflowError) as fault:
+        raise InputError(f"{path}: is not a valid checkpoint ({fault}); remove it and start again") from fault
+
+
+def _identity(start: AveragingNetwork, schedule: TrainingSchedule, seed: int) -> str:
+    """Task, structure, schedule, seed and digest of the start that identify a training, as JSON."""
+    digest = hashlib.sha256()
+    for layer in start.layers:
+        digest.update(layer.weight.tobytes() + layer.bias.tobytes())
+    return json.dumps(
+        {
+            "schema": 1,
+            "task": asdict(start.task),
+            "structure": list(start.structure),
+            "activation": start.activation,
+            "schedule": json.loads(json.dumps(asdict(schedule))),
+            "seed": seed,
+            "start": digest.hexdigest()[:16],
+        }
+    )
+
+
+def _flat(identity: Any) -> dict[str, Any]:
+    """Identity of a training with the entries of task and schedule at the top level."""
+    if not isinstance(identity, dict):
+        return {}
+    parts = [value if isinstance(value, dict) else {key: value} for key, value in identity.items()]
+    return {key: value for part in parts for key, value in part.items()}
+
+
+def _json(path: Path, arrays: dict[str, NDArray[Any]], key: str) -> Any:
+    if key not in arrays:
+        raise InputError(f"{path}: is not a checkpoint, {key} is missing; remove it and start again")
+    try:
+        return parse_json(str(arrays[key]))
+    except ValueError as fault:
+        raise InputError(f"{path}: its {key} is not JSON ({fault}); remove it and start again") from fault
+
 
 DRAWS, WORDS = 50, 4000
 """Networks with random errors per evaluation of a tolerance, and words for each: draws vary more than words."""
@@ -108,11 +242,7 @@ def train(
 def _exact_share(network: AveragingNetwork, schedule: TrainingSchedule, seed: int, words: int | None) -> float:
     """Share of exact words under the matrix error and the field noise of a schedule, over ``DRAWS`` networks.
 
-    Args:
-        network: The network.
-        schedule: Parameters of the training.
-        seed: Seed of the errors.
-        words: Number of random lattice points for each network; None for all points.
+    Each is evaluated at ``words`` random lattice points; None for all points.
     """
     if not schedule.field_noise:
         return matrix_error_accuracy(network, schedule.noise, DRAWS, seed, words)
@@ -177,14 +307,7 @@ def _scaled(start: AveragingNetwork, schedule: TrainingSchedule, seed: int) -> A
 
 
 def check_device(device: str) -> None:
-    """Check the form of a device's name without importing PyTorch.
-
-    Args:
-        device: PyTorch device: "cpu", "cuda" or "cuda:N".
-
-    Raises:
-        InputError: The name has another form.
-    """
+    """Raise InputError if the name of a PyTorch device is not "cpu", "cuda" or "cuda:N"; PyTorch is not imported."""
     if not re.fullmatch(r"(cpu|cuda)(:\d+)?", device):
         raise InputError(f"device {device!r} is not supported; use cpu, cuda or cuda:N")
 

@@ -16,14 +16,39 @@ from numpy.typing import NDArray
 
 from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.factor import unitary_diagonal
-from optinc_pdk.networks.layer_parts import shared_rows
-from optinc_pdk.networks.network import AveragingNetwork, FactorMethod, Layer
+from optinc_pdk.networks.layers import FactorMethod, Layer, shared_rows
+from optinc_pdk.networks.network import AveragingNetwork
 from optinc_pdk.networks.training.initialisation import balance_weights, without_small_units
 from optinc_pdk.networks.training.schedule import TrainingSchedule
-from optinc_pdk.networks.training.surrogate import leaky_clip
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+def leaky_clip(signal: Tensor, leak: float) -> Tensor:
+    """Clip a signal to 0 ... 1, with a gradient outside this range as well, so that units there keep learning.
+
+    The slope of the gradient just outside the range is ``leak``, 0 for the true gradient; at a distance d it is leak /
+    (1 + d)².
+    """
+    clipped: Tensor = _LeakyClip.apply(signal, leak)  # type: ignore[no-untyped-call]
+    return clipped
+
+
+class _LeakyClip(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, signal: Tensor, leak: float) -> Tensor:
+        context.save_for_backward(signal)
+        context.leak = leak
+        return signal.clamp(0.0, 1.0)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (signal,) = context.saved_tensors
+        distance = (signal - signal.clamp(0.0, 1.0)).abs()
+        slope = torch.where(distance > 0.0, context.leak / (1.0 + distance) ** 2, 1.0)
+        return gradients[0] * slope, None
+
 
 SMALL = 1e-2
 """Maximum below which a hidden unit is removed; trained units are of the order of 1."""
@@ -54,13 +79,8 @@ which it grows from 0: early, it would keep the training from finding a network.
 class Trainer:
     """State of one training: parameters, their running average, optimiser and random generator.
 
-    The weights of the first layer are multiplied by the largest value of each input, so inputs range from 0 to 1.
-
-    Args:
-        start: Initial network, normalised.
-        schedule: Parameters of the training.
-        seed: Seed of all random numbers.
-        device: PyTorch device, "cpu" or "cuda".
+    The start is a normalised network. The weights of the first layer are multiplied by the largest value of each input,
+    so inputs range from 0 to 1.
     """
 
     def __init__(self, start: AveragingNetwork, schedule: TrainingSchedule, seed: int, device: str) -> None:
@@ -130,8 +150,8 @@ class Trainer:
             weights[i] = _projected(weights[i])
         weights[0] = weights[0] / self.start.task.input_maxima
         layers = tuple(Layer(weight, bias) for weight, bias in zip(weights, biases, strict=True))
-        onn = replace(self.start, layers=layers, factor=tuple(factor))
-        return onn if self.schedule.approximate else without_small_units(onn, SMALL)
+        network = replace(self.start, layers=layers, factor=tuple(factor))
+        return network if self.schedule.approximate else without_small_units(network, SMALL)
 
     def project(self) -> None:
         """Projects every approximated layer, in place, onto blocks of a diagonal times a unitary matrix."""
@@ -141,10 +161,8 @@ class Trainer:
                 weight.copy_(self._tensor(_projected(weight.cpu().numpy().astype(np.float64))))
 
     def step(self, step: int) -> float:
-        """Performs one optimiser step and returns its loss.
-
-        Args:
-            step: Index of the step, from 0; it determines matrix error and learning rate.
+        """Perform one optimiser step, whose index from 0 determines matrix error and learning rate, and return its
+        loss.
         """
         schedule = self.schedule
         noise = schedule.noise * min(1.0, step / (schedule.ramp * schedule.steps)) if schedule.ramp else schedule.noise

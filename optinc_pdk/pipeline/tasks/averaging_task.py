@@ -17,9 +17,8 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.networks import AveragingNetwork, LayerFactor, factorise, lattice_score, linked_network, output_notes
-from optinc_pdk.networks.build_memory import estimated_memory_gb
-from optinc_pdk.networks.conditioning import check_gains
-from optinc_pdk.networks.network import ACTIVATIONS
+from optinc_pdk.networks.layers import ACTIVATIONS
+from optinc_pdk.networks.requirements import check_gains, estimated_memory_gb
 from optinc_pdk.pipeline.tasks.chip_task import (
     MOST_SAMPLES,
     NetworkTask,
@@ -202,7 +201,7 @@ class AveragingTask(NetworkTask):
 
     def light(self, reference: Circuit, programming: Programming, result: AveragingResult) -> LightSamples:
         """Return the light of words of the check: first, last, that with the smallest margin, and some between."""
-        from optinc_pdk.averaging.word_score import output_margins
+        from optinc_pdk.averaging.score import output_margins
         from optinc_pdk.simulate.transmission.reception import server_amplitudes
         from optinc_pdk.simulate.transmission.settling import sample_network, spread_rows
 

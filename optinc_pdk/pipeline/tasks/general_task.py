@@ -16,8 +16,7 @@ from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.networks import GeneralNetwork, LayerFactor, NetworkComparison, factorise
-from optinc_pdk.networks.build_memory import circuit_memory_gb
-from optinc_pdk.networks.conditioning import check_gains
+from optinc_pdk.networks.requirements import check_gains, circuit_memory_gb
 from optinc_pdk.pipeline.tasks.chip_task import (
     MOST_SAMPLES,
     NetworkTask,

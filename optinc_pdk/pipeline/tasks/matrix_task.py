@@ -25,7 +25,7 @@ from optinc_pdk.matrices import (
     compare_matrices,
     factor_matrix,
 )
-from optinc_pdk.networks.build_memory import BASE_GB, HEATER_GB
+from optinc_pdk.networks.requirements import BASE_GB, HEATER_GB
 from optinc_pdk.pipeline.tasks.chip_task import MOST_SAMPLES, SizeEstimate, Stages
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from optinc_pdk.networks import (
     normalise,
     read_data,
 )
-from optinc_pdk.networks.network_comparison import AGREEMENT
-from optinc_pdk.networks.weight_files import load_network
+from optinc_pdk.networks.network import load_network
+from optinc_pdk.networks.network_data import AGREEMENT
 from optinc_pdk.options import CheckOptions, MatrixReading
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ import numpy as np
 
 from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.averaging.fibre_words import symbol_maxima
+from optinc_pdk.averaging.words import symbol_maxima
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.networks import AveragingNetwork, Layer, ProofError, prove, realised_network, saturation_margins
 from optinc_pdk.networks.closed_form.comparators import card_form

@@ -22,8 +22,8 @@ import numpy as np
 
 from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.averaging import Averaging, assign_random
-from optinc_pdk.averaging.fibre_words import source_symbols, source_values
 from optinc_pdk.averaging.task import MAX_ENUMERATED
+from optinc_pdk.averaging.words import source_symbols, source_values
 
 Coverage = Literal["combinations", "lattice", "sample"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.averaging import Averaging, error_counts
-from optinc_pdk.averaging.word_score import accuracy, output_margins
+from optinc_pdk.averaging.score import accuracy, output_margins
 from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.signoff.function.certificate import Certificate
 from optinc_pdk.signoff.function.inputs import Coverage, FunctionInputs

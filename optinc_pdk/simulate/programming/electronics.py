@@ -18,8 +18,8 @@ from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.circuit.bias import Activation
 from optinc_pdk.drive import RangeError
 from optinc_pdk.networks import GeneralNetwork, LayerFactor
-from optinc_pdk.networks.conditioning import describe_rows
-from optinc_pdk.networks.network import activate
+from optinc_pdk.networks.layers import activate
+from optinc_pdk.networks.requirements import describe_rows
 from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, SourceFields, linear_response
 from optinc_pdk.simulate.programming.targets import LayerTarget
 from optinc_pdk.simulate.s_parameters.scattering import Scattering, modulator_leak

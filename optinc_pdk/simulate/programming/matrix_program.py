@@ -1,7 +1,7 @@
 """Programming of an imperfect chip for a matrix: phases by a model of its meshes, corrected by its simulation.
 
 The meshes are fitted together by L-BFGS on a model of their devices that passes light from left to right only
-(:mod:`optinc_pdk.factor.correction.mesh_chain`). The chip has reflections, and losses that differ from path to path, so
+(:mod:`optinc_pdk.factor.correction`). The chip has reflections, and losses that differ from path to path, so
 its matrix deviates from the model's. After each fit the chip is simulated, and this deviation is subtracted from the
 model's target, as in :mod:`optinc_pdk.simulate.programming.mesh_fit`.
 """
@@ -20,7 +20,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
-from optinc_pdk.factor.correction.mesh_chain import MeshChain, chain_matrix, fit_chain, locally_corrected
+from optinc_pdk.factor.correction import MeshChain, chain_matrix, fit_chain, locally_corrected
 from optinc_pdk.factor.devices import MeshDevices
 from optinc_pdk.factor.mesh import Mesh, wrap
 from optinc_pdk.matrices import (

@@ -23,9 +23,8 @@ import numpy as np
 from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.assemble import WeightBlock
 from optinc_pdk.factor import BlockFactor, Mesh
-from optinc_pdk.factor.correction.ideal_phases import ideal_phases, unitary_completion
-from optinc_pdk.factor.correction.least_squares import CorrectionProblem, fit_lbfgs, mesh_matrix
-from optinc_pdk.factor.correction.local_correction import correct_locally
+from optinc_pdk.factor.correction import CorrectionProblem, correct_locally, fit_lbfgs, mesh_matrix
+from optinc_pdk.factor.mesh_shape import ideal_phases, unitary_completion
 from optinc_pdk.simulate.programming.detection_jacobian import SourceFields, linear_response, residual
 from optinc_pdk.simulate.programming.light_paths import MeshRecord
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, solve_fields

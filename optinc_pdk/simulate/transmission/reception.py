@@ -24,7 +24,7 @@ from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.averaging import decide_steps
 from optinc_pdk.circuit import Bias, Board, NetlistError
 from optinc_pdk.errors import InputError
-from optinc_pdk.networks.general_network import VectorTask
+from optinc_pdk.networks.tasks import VectorTask
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, HiddenLayer, network_of
 from optinc_pdk.simulate.transmission.noise import Noise, NoiseDraw, draw_noise

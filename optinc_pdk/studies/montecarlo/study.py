@@ -21,7 +21,7 @@ import numpy as np
 from optinc_pdk.cards import KINDS
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
-from optinc_pdk.matrices.comparison import NoLightError
+from optinc_pdk.matrices.target import NoLightError
 from optinc_pdk.simulate import Scattering, UnsettledError
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.studies.chip_checks import AFTER, BEFORE, DRIFTED, BiasedSetting, ChipCheck, SampleConditions

@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Generic
 import numpy as np
 
 from optinc_pdk.arrays import Floats
-from optinc_pdk.averaging.word_score import accuracy
+from optinc_pdk.averaging.score import accuracy
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, detector_groups, label_tuple
 from optinc_pdk.drive import RangeError, SharedGround
-from optinc_pdk.matrices.comparison import NoLightError
+from optinc_pdk.matrices.target import NoLightError
 from optinc_pdk.networks import AveragingNetwork, factorise, realised_network
 from optinc_pdk.signoff.function import check_board, check_scattering, function_inputs
 from optinc_pdk.simulate import (

@@ -21,14 +21,13 @@ from optinc_pdk.networks import (
     prove,
     saturation_margins,
 )
-from optinc_pdk.networks.cascade import cascade_tasks
-from optinc_pdk.networks.closed_form.comparator_layers import Placement, compile_comparators
 from optinc_pdk.networks.closed_form.comparator_programs import ProgramVariant, comparator_program
-from optinc_pdk.networks.closed_form.comparators import card_form
+from optinc_pdk.networks.closed_form.comparator_search import predict_tolerance
+from optinc_pdk.networks.closed_form.comparators import Placement, card_form, compile_comparators
 from optinc_pdk.networks.closed_form.proof import check_stage
-from optinc_pdk.networks.closed_form.tolerance_prediction import predict_tolerance
 from optinc_pdk.networks.error_tolerance import field_noise_tolerance, matrix_error_tolerance
-from optinc_pdk.networks.network import propagate
+from optinc_pdk.networks.layers import propagate
+from optinc_pdk.networks.network import cascade_tasks
 
 
 @pytest.mark.full(every=6)

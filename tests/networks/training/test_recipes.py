@@ -11,7 +11,7 @@ import pytest
 
 from optinc_pdk.averaging import Averaging, score
 from optinc_pdk.networks import AveragingNetwork, bundled_weights, lattice_score, matrix_error_accuracy, normalise
-from optinc_pdk.networks.cascade import Cascade
+from optinc_pdk.networks.network import Cascade
 from optinc_pdk.networks.training.schedule import TrainingSchedule
 from optinc_pdk.networks.weight_files import NETWORKS
 

@@ -21,9 +21,8 @@ from optinc_pdk.networks.training.initialisation import (
     random_network,
     without_small_units,
 )
-from optinc_pdk.networks.training.surrogate import leaky_clip
 from optinc_pdk.networks.training.train import TrainingProgress, TrainingSchedule, train
-from optinc_pdk.networks.training.trainer import Trainer
+from optinc_pdk.networks.training.trainer import Trainer, leaky_clip
 
 TASK = Averaging(4, 4, 2)
 SHORT = TrainingSchedule(steps=300, noise=5e-3, rate=1e-2, copies=16, batch=64, evaluations=3)
