@@ -27,6 +27,10 @@ else:
     Rows = Sequence
 
 Activation = Literal["relu", "clipped_relu"]
+UPPER_LIMIT: Final[dict[Activation, float | None]] = {"relu": None, "clipped_relu": 1.0}
+"""Largest signal of each activation, which is 0 below 0; None for no limit. A modulator limits its amplitude to 1."""
+ACTIVATION_NAMES: Final[dict[Activation, str]] = {"relu": "ReLU", "clipped_relu": "clipped ReLU (0 to 1)"}
+"""Activations as tables and pages name them."""
 Link = Literal["direct", "neurons"]
 Receivers = Literal["photodiodes", "coherent"]
 MeshKind = Literal["rectangle", "triangle"]

@@ -17,6 +17,7 @@ from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.options import DEFAULT
 from optinc_pdk.cli.paths import output_folder, output_path
 from optinc_pdk.errors import InputError
+from optinc_pdk.options import Activation
 
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
@@ -38,7 +39,7 @@ def task(
     remainder: opt.Remainder = False,
     finer_input: opt.FinerInput = False,
     activation: Annotated[
-        Literal["relu", "clipped_relu"] | None,
+        Activation | None,
         typer.Option(
             help="Activation of hidden layers: relu, or clipped_relu for Hardtanh(0, 1). .npz and .onnx files state "
             "it; .safetensors files are read as relu otherwise."
@@ -210,7 +211,7 @@ def train(
         typer.Option(help="Start from random weights, with hidden layers of these widths, such as 24-24-20."),
     ] = None,
     activation: Annotated[
-        Literal["relu", "clipped_relu"] | None,
+        Activation | None,
         typer.Option(
             help="Activation of the hidden layers: relu, or clipped_relu for units that clip at 0 and 1. Default: that "
             "of --start, otherwise relu."

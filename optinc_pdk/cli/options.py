@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -51,14 +51,6 @@ ProcessName = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-ActivationName = Annotated[
-    Literal["relu", "clipped_relu"] | None,
-    typer.Option(
-        "--activation",
-        help="Activation of hidden layers: relu, or clipped_relu for Hardtanh(0, 1). .npz and .onnx files state it; "
-        "give it for .safetensors files, which are read as relu otherwise, or as the report beside the layout states.",
-    ),
-]
 LaserW = Annotated[
     float | None,
     typer.Option(

@@ -28,7 +28,7 @@ from optinc_pdk.averaging import Averaging, Score, decide, score
 from optinc_pdk.networks.layers import activate, propagate
 from optinc_pdk.networks.network import AveragingNetwork
 from optinc_pdk.networks.normalisation import BATCH, OpticalLayer, normalise, optical_layers
-from optinc_pdk.options import Activation
+from optinc_pdk.options import UPPER_LIMIT, Activation
 
 EXACT_SHARE = 0.999
 """Share of exact words at ε*."""
@@ -303,8 +303,8 @@ def _passing(
     for layer, distance in zip(layers[:-1], reach, strict=False):
         before = signal @ layer.weight.T + layer.bias
         passes = before >= -distance
-        if activation == "clipped_relu":
-            passes &= before <= 1.0 + distance
+        if (limit := UPPER_LIMIT[activation]) is not None:
+            passes &= before <= limit + distance
         active.append(passes)
         signal = activate(before, activation)
     return signal @ layers[-1].weight.T + layers[-1].bias, active

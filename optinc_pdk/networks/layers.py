@@ -12,7 +12,7 @@ from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import find_structure
 from optinc_pdk.factor.checks import refuse_masked
-from optinc_pdk.options import Activation
+from optinc_pdk.options import UPPER_LIMIT, Activation
 
 FactorMethod = Literal["svd"] | tuple[Literal["approx"], int]
 LARGEST = 1e30
@@ -84,7 +84,7 @@ class Layer:
 
 def activate(signal: Floats, activation: Activation) -> Floats:
     """Apply max(z, 0) ("relu") or min(max(z, 0), 1) ("clipped_relu") to pre-activations in place, and return them."""
-    return np.clip(signal, 0.0, 1.0 if activation == "clipped_relu" else None, out=signal)
+    return np.clip(signal, 0.0, UPPER_LIMIT[activation], out=signal)
 
 
 def propagate(layers: Sequence[Layer], points: Floats, activation: Activation = "relu") -> Floats:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks.layers import Layer
-from optinc_pdk.options import Activation
+from optinc_pdk.options import UPPER_LIMIT, Activation
 
 if TYPE_CHECKING:
     from torch import Tensor, fx, nn
@@ -166,10 +166,9 @@ def _function_step(where: str, node: fx.Node) -> Iterator[_Step]:
 
 def _clipping(where: str, low: Any, high: Any) -> Activation:
     """Return the activation that limits signals to a range."""
-    if low == 0 and high is None:
-        return "relu"
-    if low == 0 and high == 1:
-        return "clipped_relu"
+    for name, limit in UPPER_LIMIT.items():
+        if low == 0 and high == limit:
+            return name
     raise InputError(f"{where}: limits signals to {low} … {high}; a modulator limits them to 0 … 1: train with these")
 
 

@@ -17,7 +17,7 @@ from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.networks.layers import FactorMethod, Layer, WeightsError, activate, propagate, shared_rows
 from optinc_pdk.networks.network import AveragingNetwork, Network
-from optinc_pdk.options import Activation
+from optinc_pdk.options import UPPER_LIMIT, Activation
 
 BATCH = 1 << 12
 """Lattice points evaluated at once: their signals fit into the processor's cache."""
@@ -141,7 +141,7 @@ def hidden_maxima(network: Network) -> list[Floats]:
     the bounds, and those that are hardly ever positive with `LEAST_SHARE` of the range of their pre-activations, so
     that they need no huge gains.
     """
-    if network.activation == "clipped_relu" and not network.task.enumerable:
+    if UPPER_LIMIT[network.activation] is not None and not network.task.enumerable:
         return [bound for bound, _ in _bounds(network)]
     maxima = [np.zeros(layer.outputs) for layer in network.layers[:-1]]
     for signal in network.task.batches():

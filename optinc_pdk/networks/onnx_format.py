@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.networks.layers import Layer, WeightsError
-from optinc_pdk.options import Activation
+from optinc_pdk.options import UPPER_LIMIT, Activation
 
 Arrays = dict[str, NDArray[Any]]
 Bounds = tuple[float, float]
@@ -36,7 +36,9 @@ CONSTANT_ATTRIBUTES = {
 CLIP_ATTRIBUTES = {"min": "FLOAT", "max": "FLOAT"}
 NUMBERS = (1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13)
 """Element types of tensors of real numbers in ONNX: floats of 16, 32 and 64 bits, and integers."""
-ACTIVATION_OF: dict[Bounds, Activation] = {(0.0, np.inf): "relu", (0.0, 1.0): "clipped_relu"}
+ACTIVATION_OF: dict[Bounds, Activation] = {
+    (0.0, np.inf if limit is None else limit): name for name, limit in UPPER_LIMIT.items()
+}
 
 
 def parse(path: Path, data: bytes) -> tuple[tuple[Layer, ...], Activation | None]:

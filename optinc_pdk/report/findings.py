@@ -9,6 +9,7 @@ import numpy as np
 from optinc_pdk.factor import BlockFactor
 from optinc_pdk.io.formatting import error_numbers, format_errors
 from optinc_pdk.networks import Activation, GeneralNetwork, LayerFactor, NetworkComparison
+from optinc_pdk.options import UPPER_LIMIT
 from optinc_pdk.signoff.function import FunctionResult
 
 LISTED = 5
@@ -70,7 +71,7 @@ def function_findings(function: FunctionResult, activation: Activation) -> list[
             f"{function.symbols[0, first].tolist()}, ideal word {function.ideal[first]}, read {read}"
         )
         lines.append(f"function: errors of words by value: {format_errors(error_numbers(function.errors))}")
-    if function.saturated and activation == "relu":
+    if function.saturated and UPPER_LIMIT[activation] is None:
         lines.append(f"function: {function.saturated} modulator amplitudes were clipped to full scale")
     return lines
 
@@ -91,7 +92,7 @@ def network_findings(
     cause = "the factorisation of the network is the cause, or the chip" if approximations else "the chip is the cause"
     lines = [*approximations, *_disagreement(found), *_accuracy(found, network.card.get("accuracy"), cause)]
     lines += _error(found, network.card.get("rms_error"), cause) or _fit(found)
-    if saturated and network.activation == "relu":
+    if saturated and UPPER_LIMIT[network.activation] is None:
         lines.append(f"network: {saturated:,} modulator amplitudes were clipped to full scale")
     return lines
 

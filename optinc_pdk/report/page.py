@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from optinc_pdk.io.writing import write_atomic
+from optinc_pdk.options import ACTIVATION_NAMES
 from optinc_pdk.report.eye_diagrams import RateEyes, eye_rows, eyes_text
 from optinc_pdk.report.layout_application import LayoutData, application_parts
 from optinc_pdk.report.layout_pictures import COLORS
@@ -217,7 +218,7 @@ def _network(report: Report) -> list[tuple[str, str]]:
 
 
 def _structure(network: OnnNumbers | NetworkNumbers) -> tuple[str, str]:
-    activation = {"relu": "ReLU", "clipped_relu": "clipped ReLU (0 to 1)"}[network.activation]
+    activation = ACTIVATION_NAMES[network.activation]
     return "Network", f"{'-'.join(map(str, network.structure))}, {activation} between layers, which count from 0"
 
 

@@ -14,6 +14,7 @@ from optinc_pdk.budgets import LightBudget, LimitNumbers
 from optinc_pdk.io.formatting import format_percent
 from optinc_pdk.io.json_files import json_text
 from optinc_pdk.io.report_models import Count, Fraction, NotNegative, Positive, Sha256, StrictModel
+from optinc_pdk.options import Activation
 
 SCHEMA: Final = 1
 
@@ -102,7 +103,7 @@ class OnnNumbers(StrictModel):
     structure: list[Count]
     accuracy: Fraction
     margin: float
-    activation: Literal["relu", "clipped_relu"] = "relu"
+    activation: Activation = "relu"
     sha256: str | None = None
 
 
@@ -411,7 +412,7 @@ class NetworkNumbers(StrictModel):
     """
 
     structure: list[Count]
-    activation: Literal["relu", "clipped_relu"]
+    activation: Activation
     sha256: Sha256
     samples: Count
     agreeing: Count

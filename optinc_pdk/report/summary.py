@@ -9,6 +9,7 @@ from rich.table import Table
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.budgets import LimitNumbers
 from optinc_pdk.io.formatting import count_text, format_si
+from optinc_pdk.options import ACTIVATION_NAMES
 from optinc_pdk.report.schema import (
     GeneralTaskNumbers,
     MatrixNumbers,
@@ -92,7 +93,7 @@ def general_task_text(task: GeneralTaskNumbers) -> str:
 def network_line(network: NetworkNumbers) -> str:
     """Format how well a chip computes its general network as one line of text."""
     units = "-".join(map(str, network.structure))
-    activation = {"relu": "ReLU", "clipped_relu": "clipped ReLU"}[network.activation]
+    activation = ACTIVATION_NAMES[network.activation].partition(" (")[0]
     line = f"{units} with {activation}; chip and network agree on {network.agreeing:,} of {network.samples:,} samples"
     if network.network_accuracy is not None and network.chip_accuracy is not None:
         line += f"; accuracy {network.chip_accuracy:.2%}, in floating point {network.network_accuracy:.2%}"

@@ -20,6 +20,7 @@ from optinc_pdk.networks.layers import FactorMethod, Layer, shared_rows
 from optinc_pdk.networks.network import AveragingNetwork
 from optinc_pdk.networks.training.initialisation import balance_weights, without_small_units
 from optinc_pdk.networks.training.schedule import TrainingSchedule
+from optinc_pdk.options import UPPER_LIMIT
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -97,7 +98,7 @@ class Trainer:
         self.resolution = self._tensor(task.output_resolution)
         first, *others = start.layers
         layers = (Layer(first.weight * task.input_maxima, first.bias), *others)
-        self.clipped = start.activation == "clipped_relu"
+        self.clipped = UPPER_LIMIT[start.activation] is not None
         if not schedule.approximate and not self.clipped:
             layers = balance_weights(replace(start, layers=layers, factor=())).layers
         self.rows = [self._rows(i, layer) for i, layer in enumerate(layers)]
