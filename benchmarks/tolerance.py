@@ -34,10 +34,10 @@ from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.studies import imperfections, read_chip
 from optinc_pdk.studies.chip_checks import AFTER, WordCheck
 from optinc_pdk.studies.montecarlo.executors import LOCAL, open_executor
-from optinc_pdk.studies.montecarlo.plots import waterfall_png, yield_png
-from optinc_pdk.studies.montecarlo.records import Records, SampleJob
+from optinc_pdk.studies.montecarlo.sample_records import Records, SampleJob
 from optinc_pdk.studies.montecarlo.study import YieldStudy, amounts_of
 from optinc_pdk.studies.montecarlo.summary_text import caption, percent
+from optinc_pdk.studies.montecarlo.yield_plots import waterfall_png, yield_png
 from optinc_pdk.studies.montecarlo.yield_run import YieldResults, header_of, run_jobs
 
 ROOT = Path(__file__).resolve().parent.parent

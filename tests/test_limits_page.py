@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from optinc_pdk.circuit import hierarchy
+from optinc_pdk.circuit import _hierarchy as hierarchy
 from optinc_pdk.extract import layout_reader, layout_size
 from optinc_pdk.io import yaml_files
 from optinc_pdk.io.reading import FILE_KINDS, MIB
-from optinc_pdk.signoff.drc import design_rule_check, shape_checks
-from optinc_pdk.signoff.electrical import resistive_sheet
+from optinc_pdk.signoff.drc import _shape_checks as shape_checks
+from optinc_pdk.signoff.drc import design_rule_check
+from optinc_pdk.signoff.electrical import _resistive_sheet as resistive_sheet
 
 PAGE = (Path(__file__).parents[1] / "docs" / "limits.md").read_text()
 

@@ -24,8 +24,8 @@ from imperfect_meshes.fabricated_blocks import (
 from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.factor import rectangular
 from optinc_pdk.factor.correction import CorrectionProblem, correct_locally, fit_lbfgs
-from optinc_pdk.factor.devices import transmit
 from optinc_pdk.factor.mesh import wrap
+from optinc_pdk.factor.mesh_devices import transmit
 from optinc_pdk.factor.mesh_shape import unitary_completion
 from optinc_pdk.validation import validate_api
 

@@ -15,8 +15,8 @@ from optinc_pdk.cards import KINDS, Process
 from optinc_pdk.cells.interferometers import mzi_positions
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import Mesh, MeshDevices, mesh_devices, unitary_diagonal
-from optinc_pdk.factor.devices import transmit
 from optinc_pdk.factor.mesh import wrap
+from optinc_pdk.factor.mesh_devices import transmit
 from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.studies.variation.sampling import Imperfections
 

@@ -4,6 +4,7 @@ The networks are optical rings, fat trees of electrical switches, switches that 
 computing by an OptINC chip.
 """
 
+from optinc_collective.interconnect._systems import System, load_system, system_names, with_rate
 from optinc_collective.interconnect.allreduce import (
     all_gather,
     binary_tree,
@@ -15,8 +16,7 @@ from optinc_collective.interconnect.allreduce import (
     sharp,
     wrht,
 )
-from optinc_collective.interconnect.exchange_simulation import ExchangeEnergy, ExchangeTiming, exchange_energy, simulate
-from optinc_collective.interconnect.schedule import (
+from optinc_collective.interconnect.exchange_schedule import (
     ExchangeSchedule,
     ExchangeStep,
     execute,
@@ -24,7 +24,7 @@ from optinc_collective.interconnect.schedule import (
     repetitions,
     wavelength_conflicts,
 )
-from optinc_collective.interconnect.systems import System, load_system, system_names, with_rate
+from optinc_collective.interconnect.exchange_simulation import ExchangeEnergy, ExchangeTiming, exchange_energy, simulate
 from optinc_collective.interconnect.training_time import SCHEMES, StepTime, daso_step_time, schedule_of, step_time
 from optinc_pdk.validation import validate_api
 

@@ -12,7 +12,7 @@ from math import isqrt
 
 import numpy as np
 
-from optinc_collective.interconnect.schedule import ExchangeSchedule, ExchangeStep, exchange_step
+from optinc_collective.interconnect.exchange_schedule import ExchangeSchedule, ExchangeStep, exchange_step
 from optinc_pdk.arrays import Ints
 from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_arguments

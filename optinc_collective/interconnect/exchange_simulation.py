@@ -25,8 +25,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optinc_collective.interconnect.schedule import ExchangeSchedule, ExchangeStep, ring_links, wavelength_conflicts
-from optinc_collective.interconnect.systems import FatTree, InNetwork, Sharp, SwitchedEnergy, System, WdmRing
+from optinc_collective.interconnect._systems import FatTree, InNetwork, Sharp, SwitchedEnergy, System, WdmRing
+from optinc_collective.interconnect.exchange_schedule import (
+    ExchangeSchedule,
+    ExchangeStep,
+    ring_links,
+    wavelength_conflicts,
+)
 from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_arguments, validate_fields

@@ -26,9 +26,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optinc_collective.interconnect import allreduce
+from optinc_collective.interconnect._systems import InNetwork, Server, Sharp, System, WdmRing
+from optinc_collective.interconnect.exchange_schedule import ExchangeSchedule
 from optinc_collective.interconnect.exchange_simulation import simulate
-from optinc_collective.interconnect.schedule import ExchangeSchedule
-from optinc_collective.interconnect.systems import InNetwork, Server, Sharp, System, WdmRing
 from optinc_pdk.errors import InputError
 from optinc_pdk.validation import validate_arguments
 

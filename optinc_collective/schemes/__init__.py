@@ -9,7 +9,7 @@ try:
 except ModuleNotFoundError as fault:
     raise ModuleNotFoundError("collectives need PyTorch: pip install 'optinc-pdk[train]'", name=fault.name) from fault
 
-from optinc_collective.schemes.chips import (
+from optinc_collective.schemes._chips import (
     TABLE_II,
     AveragingChip,
     ErrorHistogram,
@@ -19,8 +19,8 @@ from optinc_collective.schemes.chips import (
     network_chip,
     table_chip,
 )
-from optinc_collective.schemes.dad import Dad, Edad, RankDad
-from optinc_collective.schemes.daso import Daso, DasoPlan
+from optinc_collective.schemes._dad import Dad, Edad, RankDad
+from optinc_collective.schemes._daso import Daso, DasoPlan
 from optinc_collective.schemes.exact_all_reduce import AllReduce, Ring, Wrht, WrhtState, ring_all_reduce, wrht_hook
 from optinc_collective.schemes.optinc import Optinc, OptincState, optinc_hook
 from optinc_collective.schemes.scheme import CommunicationError, Scheme, Traffic

@@ -13,7 +13,7 @@ from torch import nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined] # public, but its stub does not say so
 
 from optinc_collective.interconnect.allreduce import wrht
-from optinc_collective.interconnect.schedule import (
+from optinc_collective.interconnect.exchange_schedule import (
     ExchangeSchedule,
     ExchangeStep,
     piece_bounds,

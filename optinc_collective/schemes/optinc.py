@@ -24,8 +24,8 @@ from torch import nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined] # public, but its stub does not say so
 from torch.nn.parallel import DistributedDataParallel
 
-from optinc_collective.schemes import codec
-from optinc_collective.schemes.chips import AveragingChip, network_chip, table_chip
+from optinc_collective.schemes import _codec as codec
+from optinc_collective.schemes._chips import AveragingChip, network_chip, table_chip
 from optinc_collective.schemes.scheme import (
     Scheme,
     Traffic,

@@ -1,6 +1,16 @@
 """Assembly of trained networks into circuits: netlist, floorplan sections, and labels of all pads and fibres."""
 
-from optinc_pdk.assemble.component_library import check_devices
+from optinc_pdk.assemble._component_library import check_devices
+from optinc_pdk.assemble._network_circuit import (
+    CircuitDraft,
+    assemble,
+    check_buildable,
+    check_weights,
+    complete_circuit,
+    draft_circuit,
+    mesh_chip,
+)
+from optinc_pdk.assemble._weight_blocks import WeightBlock, layer_blocks, mesh_depth, mesh_slots, rectangular_slots
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, LOCAL_STRIPS, CircuitPlan, DiePlan, strip_names
 from optinc_pdk.assemble.matrix_circuit import (
     MatrixDraft,
@@ -10,17 +20,7 @@ from optinc_pdk.assemble.matrix_circuit import (
     matrix_form,
     matrix_labels,
 )
-from optinc_pdk.assemble.network_circuit import (
-    CircuitDraft,
-    assemble,
-    check_buildable,
-    check_weights,
-    complete_circuit,
-    draft_circuit,
-    mesh_chip,
-)
 from optinc_pdk.assemble.preprocessing import preprocessing_loss_db, symbol_levels
-from optinc_pdk.assemble.weight_blocks import WeightBlock, layer_blocks, mesh_depth, mesh_slots, rectangular_slots
 from optinc_pdk.validation import validate_api
 
 __all__ = [

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optinc_pdk.assemble.component_library import (
+from optinc_pdk.assemble._component_library import (
     NETWORK_DEVICES,
     component_types,
     composite_circuits,
 )
+from optinc_pdk.assemble._layer_parts import BlockBuilder, add_fibre
+from optinc_pdk.assemble._weight_blocks import MeshSlot, mesh_slots
 from optinc_pdk.assemble.die_plan import (
     DiePlan,
     add_pad,
     begun_circuit,
     finished_circuit,
 )
-from optinc_pdk.assemble.layer_parts import BlockBuilder, add_fibre
-from optinc_pdk.assemble.weight_blocks import MeshSlot, mesh_slots
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, CircuitBuilder
 from optinc_pdk.factor import Mesh, MeshShape, shape_of

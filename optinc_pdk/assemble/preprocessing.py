@@ -27,8 +27,8 @@ from __future__ import annotations
 
 import math
 
+from optinc_pdk.assemble._layer_parts import add_fibre
 from optinc_pdk.assemble.die_plan import add_pad
-from optinc_pdk.assemble.layer_parts import add_fibre
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import CircuitBuilder
 from optinc_pdk.errors import InputError

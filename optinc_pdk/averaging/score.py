@@ -171,7 +171,7 @@ def least_margin(outputs: Floats, levels: Ints | Floats, resolution: Ints) -> fl
     """Return the least of :func:`output_margins` for outputs (B, S, M) and levels (B, M); NaN if an output is not a
     number.
     """
-    from optinc_pdk.averaging.score_kernel import largest_deviation
+    from optinc_pdk.averaging._score_kernel import largest_deviation
 
     received = np.ascontiguousarray(np.moveaxis(outputs, 0, -1))
     ideal = np.ascontiguousarray(levels.T, dtype=np.float64)
@@ -180,7 +180,7 @@ def least_margin(outputs: Floats, levels: Ints | Floats, resolution: Ints) -> fl
 
 def word_errors(outputs: Floats, task: Averaging, ideal: Ints) -> Ints:
     """Return the (S, B) decoded minus ideal words for (B, S, M) output levels without NaN and (B,) ideal words."""
-    from optinc_pdk.averaging.score_kernel import word_errors as compare
+    from optinc_pdk.averaging._score_kernel import word_errors as compare
 
     errors = np.empty((outputs.shape[1], len(ideal)), dtype=np.int64)
     levels = np.ascontiguousarray(np.moveaxis(outputs, 0, -1))

@@ -6,17 +6,8 @@ from typing import Any
 import gdsfactory as gf
 
 from optinc_pdk.cards import Process
-from optinc_pdk.cells.activations import activation_offchip, activation_onchip, homodyne_mixer, splitter_tree
-from optinc_pdk.cells.couplers import (
-    coupler,
-    coupler_ring,
-    coupler_ring_bend,
-    coupler_straight,
-    ring_double,
-    ring_single,
-    ring_single_bend_coupler,
-)
-from optinc_pdk.cells.devices import (
+from optinc_pdk.cells._activations import activation_offchip, activation_onchip, homodyne_mixer, splitter_tree
+from optinc_pdk.cells._devices import (
     crossing,
     directional_coupler,
     edge_coupler,
@@ -32,7 +23,17 @@ from optinc_pdk.cells.devices import (
     taper,
     terminator,
 )
-from optinc_pdk.cells.guides import bend_circular, bend_euler, bend_s, straight, wire_corner, wire_straight
+from optinc_pdk.cells._guides import bend_circular, bend_euler, bend_s, straight, wire_corner, wire_straight
+from optinc_pdk.cells._structures import bump, cutback, die_frame, fibre_array, heater_test
+from optinc_pdk.cells.couplers import (
+    coupler,
+    coupler_ring,
+    coupler_ring_bend,
+    coupler_straight,
+    ring_double,
+    ring_single,
+    ring_single_bend_coupler,
+)
 from optinc_pdk.cells.interferometers import (
     attenuator,
     mesh,
@@ -42,7 +43,6 @@ from optinc_pdk.cells.interferometers import (
     mzi_unit,
 )
 from optinc_pdk.cells.own_devices import own_cell
-from optinc_pdk.cells.structures import bump, cutback, die_frame, fibre_array, heater_test
 
 CELLS = {
     cell.__name__: cell

@@ -14,6 +14,8 @@ import gdsfactory as gf
 import numpy as np
 
 from optinc_pdk.cards.device_models import PATH_DIFFERENCE
+from optinc_pdk.cells._guides import bend_circular, bend_euler
+from optinc_pdk.cells._guides import straight as straight_guide
 from optinc_pdk.cells.curves import (
     GRID_PER_UM,
     Points,
@@ -33,8 +35,6 @@ from optinc_pdk.cells.drawing import (
     chords_per_quarter,
     place_cell,
 )
-from optinc_pdk.cells.guides import bend_circular, bend_euler
-from optinc_pdk.cells.guides import straight as straight_guide
 from optinc_pdk.models.coupled_guides import coupled_length_um, distances_um, path_difference_um
 from optinc_pdk.tech import active_process
 

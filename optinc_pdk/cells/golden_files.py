@@ -23,7 +23,7 @@ from optinc_pdk.cells.own_devices import (
     golden_of_drawing,
     golden_state,
 )
-from optinc_pdk.extract.device_matching import match_devices
+from optinc_pdk.extract.device_recognition import match_devices
 from optinc_pdk.extract.golden_devices import GoldenVariant, golden_variants
 from optinc_pdk.extract.guide_couplers import coupler_card
 from optinc_pdk.extract.mask_layout import NM_PER_UM

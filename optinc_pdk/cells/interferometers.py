@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import gdsfactory as gf
 
 from optinc_pdk.cards import Process
+from optinc_pdk.cells._devices import mmi2x2, phase_shifter, terminator
+from optinc_pdk.cells._guides import add_bent_guide, add_s_guide, add_s_guide_reversed, add_s_guides, add_straight_guide
 from optinc_pdk.cells.curves import GRID_PER_UM, s_bend_reach
-from optinc_pdk.cells.devices import mmi2x2, phase_shifter, terminator
 from optinc_pdk.cells.drawing import (
     LIMIT_UM,
     add_corner_ports,
@@ -22,7 +23,6 @@ from optinc_pdk.cells.drawing import (
     check_length,
     place_cell,
 )
-from optinc_pdk.cells.guides import add_bent_guide, add_s_guide, add_s_guide_reversed, add_s_guides, add_straight_guide
 from optinc_pdk.errors import InputError
 from optinc_pdk.tech import active_process
 

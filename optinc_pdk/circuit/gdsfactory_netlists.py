@@ -17,7 +17,7 @@ import numpy as np
 from optinc_pdk.cards import DeviceCard, Process
 from optinc_pdk.cards.device import CIRCUIT_CELLS, GUIDE_CELLS
 from optinc_pdk.cards.device_models import SETTINGS
-from optinc_pdk.circuit.cell_settings import (
+from optinc_pdk.circuit._cell_settings import (
     ARGUMENTS,
     GUIDE_ENDS,
     GuideFault,

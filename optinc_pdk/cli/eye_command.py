@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from optinc_pdk.cli import options as opt
+from optinc_pdk.cli import arguments as opt
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.chip_inputs import ChipInputs, LightRun, WordTarget, process_of, read_target_chip
-from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
+from optinc_pdk.cli.fault_output import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.records import with_records
 from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError

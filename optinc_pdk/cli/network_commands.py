@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from optinc_pdk.cli import options as opt
+from optinc_pdk.cli import arguments as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter
+from optinc_pdk.cli.arguments import DEFAULT
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.options import DEFAULT
 from optinc_pdk.cli.paths import output_folder, output_path
 from optinc_pdk.errors import InputError
 from optinc_pdk.options import Activation
@@ -342,7 +342,9 @@ def search(
         list[Path] | None,
         typer.Option(help="Weight file to compare with the networks found; may be given several times."),
     ] = None,
-    activation: opt.ActivationName = None,
+    activation: Annotated[
+        Activation | None, typer.Option(help="Activation of the hidden layers of weight files that do not state it.")
+    ] = None,
 ) -> None:
     """Search for the network with the fewest MZIs that tolerates a matrix error; needs the extra 'train' (PyTorch).
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from optinc_pdk.cli.app import app, progress_counter, stage_progress
+from optinc_pdk.cli.arguments import DEFAULT, Json, ProcessName, parse_output
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.options import DEFAULT, Json, ProcessName, parse_output
 from optinc_pdk.cli.paths import output_folder, output_path
 from optinc_pdk.errors import InputError
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from optinc_pdk.cli import options as opt
+from optinc_pdk.cli import arguments as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progress
+from optinc_pdk.cli.arguments import DEFAULT, Json, ProcessName, parse_output
 from optinc_pdk.cli.chip_inputs import ChipInputs, WordTarget
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
-from optinc_pdk.cli.options import DEFAULT, Json, ProcessName, parse_output
+from optinc_pdk.cli.fault_output import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.paths import (
     default_output,
     errors_naming,

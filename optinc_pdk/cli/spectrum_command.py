@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from optinc_pdk.cli import options as opt
+from optinc_pdk.cli import arguments as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter
 from optinc_pdk.cli.chip_inputs import ChipInputs, WordTarget, check_of, process_of, read_target_chip
-from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, faults_json, print_faults
+from optinc_pdk.cli.fault_output import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.records import with_records
 from optinc_pdk.errors import InputError
 from optinc_pdk.options import CheckOptions
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from optinc_pdk.studies.spectrum.sweep import CheckedSweep, WavelengthPoint, WavelengthSweep
 
 FINEST_PM = 1e-6
-"""Finest accuracy of the ends of a window in pm, as in :mod:`optinc_pdk.studies.spectrum.windows`."""
+"""Finest accuracy of the ends of a window in pm, as in :mod:`optinc_pdk.studies.spectrum._windows`."""
 
 
 @app.command()

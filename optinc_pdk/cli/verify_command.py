@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from optinc_pdk.cli.app import app, stage_progress
+from optinc_pdk.cli.arguments import DEFAULT, Gds, Json, PadSettings, ProcessName, TopNetlist, parse_output
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.options import DEFAULT, Gds, Json, PadSettings, ProcessName, TopNetlist, parse_output
 from optinc_pdk.cli.paths import output_path, read_layout_netlist, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.cli.process_hints import errors_hinting_at_process, hint_at_process
 from optinc_pdk.errors import InputError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from click.core import ParameterSource
 
-from optinc_pdk.cli import options as opt
+from optinc_pdk.cli import arguments as opt
 from optinc_pdk.cli.app import app, progress_counter, stage_progress
 from optinc_pdk.cli.chip_inputs import (
     REPLACE_REPORT,
@@ -26,8 +26,8 @@ from optinc_pdk.cli.chip_inputs import (
     report_path,
 )
 from optinc_pdk.cli.drift_options import check_drift, drift_progress, print_drift
+from optinc_pdk.cli.fault_output import exit_code, faults_explaining_errors, print_faults
 from optinc_pdk.cli.imperfection_options import sampled_amounts
-from optinc_pdk.cli.layout_faults import exit_code, faults_explaining_errors, print_faults
 from optinc_pdk.cli.paths import output_folder
 from optinc_pdk.cli.records import with_records
 from optinc_pdk.cli.symbol_rates import warn_of_rates

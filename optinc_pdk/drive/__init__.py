@@ -1,7 +1,6 @@
 """Heater drive: conversion between phase, power, pad voltage and DAC code; thermal crosstalk; shared grounds."""
 
-from optinc_pdk.drive.crosstalk import CrosstalkOperator, DenseCrosstalk, DistanceCrosstalk, compensate
-from optinc_pdk.drive.heaters import (
+from optinc_pdk.drive._heaters import (
     MAX_DAC_BITS,
     Drive,
     HeaterArray,
@@ -11,6 +10,7 @@ from optinc_pdk.drive.heaters import (
     heater_currents,
     readback,
 )
+from optinc_pdk.drive.crosstalk import CrosstalkOperator, DenseCrosstalk, DistanceCrosstalk, compensate
 from optinc_pdk.validation import validate_api
 
 __all__ = [

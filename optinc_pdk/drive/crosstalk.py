@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optinc_pdk.arrays import Complexes, Floats
-from optinc_pdk.drive.heaters import RangeError, as_real
+from optinc_pdk.drive._heaters import RangeError, as_real
 
 BLOCK = 1 << 14
 """Pairs of heaters whose shares are calculated at a time: 128 kB, which fits the caches."""

@@ -1,6 +1,6 @@
 """Extraction of a circuit from the polygons and labels of a GDS2 or OASIS file."""
 
-from optinc_pdk.extract.extractor import Extraction, extract
+from optinc_pdk.extract._extractor import Extraction, extract
 from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.mask_layout import GdsError
 from optinc_pdk.validation import validate_api

@@ -14,10 +14,10 @@ import numpy as np
 from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.cards import DeviceCard, Process
 from optinc_pdk.cards.device_models import PATH_DIFFERENCE
-from optinc_pdk.extract.device_matching import ExtractedDevice
+from optinc_pdk.extract._guide_strips import FAR_CHORDS, GuideStrip, StripRule, nearest, read_strip
+from optinc_pdk.extract.device_recognition import ExtractedDevice
 from optinc_pdk.extract.faults import Fault, box_center, center_um, moved_fault
 from optinc_pdk.extract.golden_devices import GoldenVariant, bounding_box
-from optinc_pdk.extract.guide_strips import FAR_CHORDS, GuideStrip, StripRule, nearest, read_strip
 from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout
 from optinc_pdk.extract.polygons import PolygonIndex, box_array, contours, region_polygons
 from optinc_pdk.models.coupled_guides import coupled_length_um, distances_um, path_difference_um

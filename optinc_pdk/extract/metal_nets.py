@@ -14,7 +14,7 @@ from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED
 from optinc_pdk.circuit.netlist import component_labels
-from optinc_pdk.extract.device_matching import DevicePlacement, ExtractedDevice
+from optinc_pdk.extract.device_recognition import DevicePlacement, ExtractedDevice
 from optinc_pdk.extract.faults import Fault, center_um
 from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, MaskLayout, label_positions
 from optinc_pdk.extract.polygons import NOT_FOUND, Contours, PolygonIndex, box_array, contours, region_polygons

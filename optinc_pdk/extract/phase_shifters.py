@@ -13,7 +13,7 @@ from optinc_pdk.arrays import Bools, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.extract.box_pairs import touching_pairs
 from optinc_pdk.extract.cell_placements import transformation
-from optinc_pdk.extract.device_matching import ExtractedDevice
+from optinc_pdk.extract.device_recognition import ExtractedDevice
 from optinc_pdk.extract.faults import Fault, box_center, center_um
 from optinc_pdk.extract.mask_layout import NM_PER_UM, Label, MaskLayout
 from optinc_pdk.extract.metal_nets import LabelledPad, MetalNets, check_bumps, estimate_wires_ohm, find_pads, is_ground

@@ -3,7 +3,25 @@
 The import loads numpy only; numba and scipy are imported where they are used.
 """
 
-from optinc_pdk.factor.block_factors import BlockFactor, unitary_diagonal
+from optinc_pdk.factor._block_factors import BlockFactor, unitary_diagonal
+from optinc_pdk.factor._decomposition import rectangular, triangular
+from optinc_pdk.factor._matrix_structure import (
+    MatrixPart,
+    MatrixStructure,
+    PartFactor,
+    StructuredFactor,
+    factor_by_parts,
+    find_structure,
+)
+from optinc_pdk.factor._svd import (
+    BlockDiagonalFactor,
+    SvdFactor,
+    svd,
+    svd_generic,
+    svd_mixed,
+    svd_search,
+    total_heater_phase,
+)
 from optinc_pdk.factor.counts import (
     MziCount,
     TreeCount,
@@ -14,27 +32,9 @@ from optinc_pdk.factor.counts import (
     unitary_diagonal_mzis,
     unitary_mzis,
 )
-from optinc_pdk.factor.decomposition import rectangular, triangular
-from optinc_pdk.factor.devices import MeshDevices, mesh_devices, random_mesh_devices
-from optinc_pdk.factor.matrix_structure import (
-    MatrixPart,
-    MatrixStructure,
-    PartFactor,
-    StructuredFactor,
-    factor_by_parts,
-    find_structure,
-)
 from optinc_pdk.factor.mesh import Mesh, mzi_transfer
+from optinc_pdk.factor.mesh_devices import MeshDevices, mesh_devices, random_mesh_devices
 from optinc_pdk.factor.mesh_shape import MeshShape, shape_of
-from optinc_pdk.factor.svd import (
-    BlockDiagonalFactor,
-    SvdFactor,
-    svd,
-    svd_generic,
-    svd_mixed,
-    svd_search,
-    total_heater_phase,
-)
 from optinc_pdk.options import MeshKind
 from optinc_pdk.validation import validate_api
 

@@ -7,8 +7,8 @@ Source: Bandyopadhyay, Hamerly, Englund, Optica 8, 1247 (2021), arXiv 2103.04993
 :func:`fit_lbfgs` then fits all phases of a mesh by least squares, :func:`fit_chain` those of a chain: a mesh,
 attenuators and a second mesh, or one mesh alone, with the matrix M = diag(e^{i output}) U A V. A has the field
 transmissions sin(x / 2) e^{i (x - x0) / 2} of attenuators at the phase differences x of their arms, with x0 at the
-start. Gradients take one pass through each mesh (:func:`optinc_pdk.factor.devices.phase_gradients`), so that work grows
-as N^3 and memory as N^2.
+start. Gradients take one pass through each mesh (:func:`optinc_pdk.factor.mesh_devices.phase_gradients`), so that work
+grows as N^3 and memory as N^2.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optinc_pdk.arrays import Bools, Complexes, Floats
-from optinc_pdk.factor.devices import MeshDevices, phase_gradients, transmit
 from optinc_pdk.factor.mesh import Mesh, mzi_transfer, wrap
+from optinc_pdk.factor.mesh_devices import MeshDevices, phase_gradients, transmit
 from optinc_pdk.factor.mesh_shape import shape_of
 
 if TYPE_CHECKING:

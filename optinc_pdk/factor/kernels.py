@@ -184,7 +184,7 @@ def phases_from_rotations(
     An MZI is a rotation up to a phase at each output. The phase that moves on is computed from the transfer of the
     *rounded* theta and phi, so that later phases compensate the rounding; otherwise a mesh entirely in the bar or cross
     state accumulates N equal errors. ``row``, ``order`` and ``inner`` are those of
-    :class:`optinc_pdk.factor.decomposition.Arrangement`, ``diagonal`` (batch, N) has the unit phasors that remain, and
+    :class:`optinc_pdk.factor._decomposition.Arrangement`, ``diagonal`` (batch, N) has the unit phasors that remain, and
     ``theta``, ``phi`` (batch, MZIs) and ``output_phase`` (batch, N) are overwritten by phases in rad, in [0, 2 pi).
     """
     for index in range(len(rotations)):

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.arrays import Complexes, Floats, Ints
-from optinc_pdk.factor.decomposition import rectangular, triangular
-from optinc_pdk.factor.devices import MeshDevices, mesh_devices
+from optinc_pdk.factor._decomposition import rectangular, triangular
 from optinc_pdk.factor.mesh import LARGEST_EXTRA, TWO_PI, Mesh, mzi_transfer, wrap
+from optinc_pdk.factor.mesh_devices import MeshDevices, mesh_devices
 from optinc_pdk.options import MeshKind
 
 DECOMPOSITIONS: dict[MeshKind, Callable[[ArrayLike, float], Mesh]] = {

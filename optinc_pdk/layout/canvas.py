@@ -44,7 +44,7 @@ class CellFrame:
 class CellFrames(dict[str, CellFrame]):
     """Mapping from component name to the frame of its cell in the active PDK, in the cell's own coordinates.
 
-    Cells of MZIs and dummies are lengthened by ``stretch_um``, see :func:`optinc_pdk.layout.heater_wiring.stretch_um`.
+    Cells of MZIs and dummies are lengthened by ``stretch_um``, see :func:`optinc_pdk.layout._heater_wiring.stretch_um`.
     """
 
     def __init__(self, stretch_um: float = 0.0) -> None:

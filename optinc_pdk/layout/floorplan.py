@@ -13,11 +13,11 @@ from optinc_pdk.assemble import (
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, NetlistError, check_complete
 from optinc_pdk.gc_control import gc_paused
+from optinc_pdk.layout._flipchip import flipchip_dies
+from optinc_pdk.layout._heater_wiring import stretch_um
+from optinc_pdk.layout._perimeter import PlannedDie, draw_die, plan_dies
 from optinc_pdk.layout.canvas import CellFrames
 from optinc_pdk.layout.chip_layout import NOT_BUILDABLE, ChipLayout, PlacementView, side_by_side
-from optinc_pdk.layout.flipchip import flipchip_dies
-from optinc_pdk.layout.heater_wiring import stretch_um
-from optinc_pdk.layout.perimeter import PlannedDie, draw_die, plan_dies
 from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.pdk import active_pdk
 

@@ -19,6 +19,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
 from optinc_pdk.io.npz_files import read_npz
 from optinc_pdk.io.reading import DATA
+from optinc_pdk.networks._model_import import sklearn_layers, torch_layers
 from optinc_pdk.networks.layers import (
     ACTIVATIONS,
     FactorMethod,
@@ -29,7 +30,6 @@ from optinc_pdk.networks.layers import (
     propagate,
     shared_rows,
 )
-from optinc_pdk.networks.model_import import sklearn_layers, torch_layers
 from optinc_pdk.networks.network_data import KEYS, NetworkData, checked_data, classes, rms_difference
 from optinc_pdk.networks.tasks import NetworkTask, VectorTask
 from optinc_pdk.networks.weight_files import WeightFile, missing_task, read_weights, write_weights

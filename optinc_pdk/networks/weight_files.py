@@ -23,7 +23,7 @@ from optinc_pdk.io.json_files import parse_json
 from optinc_pdk.io.npz_files import member_names, read_npz
 from optinc_pdk.io.reading import ONNX, WEIGHTS, read_bytes
 from optinc_pdk.io.writing import write_atomic
-from optinc_pdk.networks import onnx_format
+from optinc_pdk.networks import _onnx_format as onnx_format
 from optinc_pdk.networks.layers import ACTIVATIONS, FactorMethod, Layer, WeightsError
 from optinc_pdk.options import Activation
 

@@ -32,7 +32,7 @@ from optinc_pdk.validation import validate_api
 
 if TYPE_CHECKING:
     from optinc_pdk.report.cascade_report import CascadeReport
-    from optinc_pdk.signoff.cascade import CascadeResult
+    from optinc_pdk.signoff.cascade_words import CascadeResult
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
 
 __all__ = ["CASCADE_STAGES", "CascadeBuild", "CascadePlan", "build_cascade"]
@@ -261,7 +261,7 @@ def _build(
     staged: StagedFiles,
     on_stage: Callable[[str], None] | None,
 ) -> CascadeBuild:
-    from optinc_pdk.signoff.cascade import check_cascade, link_amplitudes, link_extracted
+    from optinc_pdk.signoff.cascade_words import check_cascade, link_amplitudes, link_extracted
     from optinc_pdk.simulate import UnsettledError
 
     def clock(level: int) -> Clock:

@@ -17,7 +17,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit
 from optinc_pdk.circuit.netlist import component_labels
 from optinc_pdk.extract import Extraction
-from optinc_pdk.extract.device_matching import devices_from_placements
+from optinc_pdk.extract.device_recognition import devices_from_placements
 from optinc_pdk.extract.layout_reader import read_checked
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.polygons import EdgeIndex

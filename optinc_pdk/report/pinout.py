@@ -20,7 +20,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Bias, Board, Circuit, flatten
 from optinc_pdk.circuit.board import label_tuple
 from optinc_pdk.extract import Extraction
-from optinc_pdk.extract.device_matching import FibreCoupler
+from optinc_pdk.extract.device_recognition import FibreCoupler
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.metal_nets import BUMP, PAD, is_ground
 from optinc_pdk.extract.phase_shifters import HeaterWiring

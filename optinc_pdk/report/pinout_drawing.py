@@ -21,7 +21,7 @@ from matplotlib.path import Path
 from scipy.spatial import cKDTree
 
 from optinc_pdk.cards import Process
-from optinc_pdk.report.label_placement import (
+from optinc_pdk.report._label_placement import (
     NOWHERE,
     Box,
     OccupiedPlaces,

@@ -17,7 +17,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract.guide_couplers import coupler_card
-from optinc_pdk.signoff.lvs.lengths import GUIDES, length_tolerance_um
+from optinc_pdk.signoff.lvs._lengths import GUIDES, length_tolerance_um
 from optinc_pdk.simulate.s_parameters.scattering import set_scattering
 
 TIE = 1e-6

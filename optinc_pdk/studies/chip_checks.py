@@ -35,9 +35,9 @@ from optinc_pdk.simulate import Scattering, transmit_vectors, trim_offsets
 from optinc_pdk.simulate.transmission.detection import network_of, receiver_fields
 from optinc_pdk.simulate.transmission.noise import Noise, check_oscillator_power, noise_choices
 from optinc_pdk.simulate.transmission.reception import ReceivedBatch, receive_batches
-from optinc_pdk.studies.calibration.matrix_tuning import MatrixSetting, retune_matrix, tune_matrix
-from optinc_pdk.studies.calibration.procedure import ChipSetting, calibrate, calibrate_network, retune_network
-from optinc_pdk.studies.calibration.virtual_bench import VirtualBench, VirtualMatrixBench
+from optinc_pdk.studies.calibration._matrix_tuning import MatrixSetting, retune_matrix, tune_matrix
+from optinc_pdk.studies.calibration._procedure import ChipSetting, calibrate, calibrate_network, retune_network
+from optinc_pdk.studies.calibration._virtual_bench import VirtualBench, VirtualMatrixBench
 from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
 from optinc_pdk.studies.highest_rates import best_noise
 from optinc_pdk.studies.noisy_outputs import (

@@ -316,7 +316,7 @@ class WordSummary:
     def pictures(self, stages: Mapping[str, Sequence[WordOutcome]], caption: str) -> dict[str, bytes]:
         """Return the yield curves and the histogram of errors."""
         # matplotlib takes long to import, and a run that is refused draws nothing
-        from optinc_pdk.studies.montecarlo.plots import errors_png, yield_png
+        from optinc_pdk.studies.montecarlo.yield_plots import errors_png, yield_png
 
         return {
             "yield.png": yield_png(stages, self.share, caption),
@@ -373,7 +373,7 @@ class CheckSummary:
     def pictures(self, stages: Mapping[str, Sequence[CheckOutcome]], caption: str) -> dict[str, bytes]:
         """Return the picture of the cumulative shares of the samples."""
         # matplotlib takes long to import, and a run that is refused draws nothing
-        from optinc_pdk.studies.montecarlo.plots import quantities_png
+        from optinc_pdk.studies.montecarlo.yield_plots import quantities_png
 
         return {"yield.png": quantities_png(self.quantities, stages, caption)}
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.assemble import preprocessing_loss_db, symbol_levels
-from optinc_pdk.assemble.component_library import device_types
+from optinc_pdk.assemble._component_library import device_types
 from optinc_pdk.assemble.preprocessing import add_preprocessing
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, Quantity, load_process

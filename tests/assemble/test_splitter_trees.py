@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optinc_pdk.assemble import rectangular_slots
-from optinc_pdk.assemble.splitter_trees import add_tree, permute, swap_columns
+from optinc_pdk.assemble._splitter_trees import add_tree, permute, swap_columns
 from optinc_pdk.circuit import CircuitBuilder, ComponentType
 
 

@@ -18,7 +18,7 @@ from optinc_pdk.cards.consistency import with_radius_lengths
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.cards.rules import BendRadiusRule, GuideSpaceRule, load_rules
-from optinc_pdk.signoff.drc.photonic_checks import concave_radius
+from optinc_pdk.signoff.drc._photonic_checks import concave_radius
 
 from .conftest import copied, edit, refusal
 

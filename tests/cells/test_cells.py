@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from pytest_regressions.data_regression import DataRegressionFixture
 
-from optinc_pdk.assemble.component_library import composite_circuits
+from optinc_pdk.assemble._component_library import composite_circuits
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.cells import cells_of, interferometers

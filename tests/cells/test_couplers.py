@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sax
 
-from optinc_pdk.assemble.component_library import device_types
+from optinc_pdk.assemble._component_library import device_types
 from optinc_pdk.cards import Process, Quantity, load_process
 from optinc_pdk.cells import CELLS
 from optinc_pdk.circuit import Circuit, CircuitBuilder, read_netlist, write_netlist

@@ -10,7 +10,7 @@ import pytest
 from optinc_pdk.cards import load_process
 from optinc_pdk.cards.device import GUIDE_CELLS
 from optinc_pdk.circuit import NetlistError, PlacedCircuit
-from optinc_pdk.circuit.cell_settings import (
+from optinc_pdk.circuit._cell_settings import (
     ARGUMENTS,
     CROSS_SECTIONS,
     DEFAULTS,

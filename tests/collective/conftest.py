@@ -36,14 +36,14 @@ import optinc_pdk.networks
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.signoff.function import function_inputs, write_function
-from optinc_pdk.signoff.function.result import FunctionTally, Readings
+from optinc_pdk.signoff.function._result import FunctionTally, Readings
 
 WORLD = 4
 ENGINE_SECONDS = 60.0
 RUN_SECONDS = 120.0
 
 FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["torch.nn.parallel", "torch._dynamo", "optinc_collective.schemes.codec_kernels"])
+FORKED.set_forkserver_preload(["torch.nn.parallel", "torch._dynamo", "optinc_collective.schemes._codec_kernels"])
 
 
 class RankFailureError(AssertionError):

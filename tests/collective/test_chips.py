@@ -20,7 +20,7 @@ from optinc_collective.schemes import (
     network_chip,
     table_chip,
 )
-from optinc_collective.schemes.chips import mean_truncation
+from optinc_collective.schemes._chips import mean_truncation
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork

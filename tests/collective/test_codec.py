@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from optinc_collective.schemes import AveragingChip, codec, ideal_cascade, ideal_chip, network_chip
-from optinc_collective.schemes.codec import block_exponents, block_steps, code_type, decode, encode
+from optinc_collective.schemes import AveragingChip, ideal_cascade, ideal_chip, network_chip
+from optinc_collective.schemes import _codec as codec
+from optinc_collective.schemes._codec import block_exponents, block_steps, code_type, decode, encode
 
 LARGEST = float(np.nextafter(np.float32(2.0**127), np.float32(0)))
 floats = st.floats(-LARGEST, LARGEST, width=32)

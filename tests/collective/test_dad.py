@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from optinc_collective.schemes.dad import Dad, Edad, RankDad, linear_chain, low_rank_factors
+from optinc_collective.schemes._dad import Dad, Edad, RankDad, linear_chain, low_rank_factors
 from optinc_collective.schemes.linear_rows import split_parameters
 from optinc_pdk.errors import InputError
 

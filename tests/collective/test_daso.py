@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from optinc_collective.schemes.daso import Daso, DasoCycle, DasoPhase, DasoPlan, update_cycle
+from optinc_collective.schemes._daso import Daso, DasoCycle, DasoPhase, DasoPlan, update_cycle
 from optinc_pdk.errors import InputError
 
 WORLD = 4

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from optinc_collective.interconnect import allreduce
-from optinc_collective.interconnect.schedule import ExchangeSchedule, repetitions
+from optinc_collective.interconnect.exchange_schedule import ExchangeSchedule, repetitions
 from optinc_collective.schemes import AllReduce, Ring, ring_all_reduce
 from optinc_collective.schemes.exact_all_reduce import Wrht, WrhtState, average_by_schedule, check_schedule, wrht_hook
 from optinc_collective.schemes.scheme import Traffic

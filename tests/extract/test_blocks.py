@@ -17,14 +17,15 @@ from optinc_pdk.cards import Process, load_process
 from optinc_pdk.cells import bend_circular, grating_coupler, mmi2x2, mzi_dummy, mzi_unit
 from optinc_pdk.cells.interferometers import mzi_positions
 from optinc_pdk.extract import Extraction, extract
-from optinc_pdk.extract.blocks import find_blocks
-from optinc_pdk.extract.extractor import _strip_rule
+from optinc_pdk.extract._blocks import find_blocks
+from optinc_pdk.extract._extractor import _strip_rule
 from optinc_pdk.extract.golden_devices import read_golden
 from optinc_pdk.extract.mask_layout import read_mask_layout
 from optinc_pdk.extract.metal_nets import MetalNets
 from optinc_pdk.extract.phase_shifters import find_heaters
-from optinc_pdk.layout import ChipLayout, flipchip, floorplan, lay_out_network, to_layout
-from optinc_pdk.layout.gds_writer import _copy
+from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network, to_layout
+from optinc_pdk.layout import _flipchip as flipchip
+from optinc_pdk.layout._gds_writer import _copy
 from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights
 from optinc_pdk.pdk import get_pdk
 

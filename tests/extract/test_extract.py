@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from optinc_pdk.cards import CardError, load_process
 from optinc_pdk.cells.curves import euler_bend, polyline_length_um, ribbon, round_corners, s_bend
 from optinc_pdk.extract import Extraction, GdsError, extract
-from optinc_pdk.extract.device_matching import devices_from_placements, match_devices
+from optinc_pdk.extract._guide_strips import StripRule, split_sides
+from optinc_pdk.extract.device_recognition import devices_from_placements, match_devices
 from optinc_pdk.extract.golden_devices import device_symmetries, read_golden
-from optinc_pdk.extract.guide_strips import StripRule, split_sides
 from optinc_pdk.extract.polygons import EdgeIndex, contours, region_polygons
 
 PROCESS = load_process()

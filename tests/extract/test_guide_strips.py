@@ -15,9 +15,9 @@ from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.cards import load_process
 from optinc_pdk.cells.curves import circular_arc, euler_bend, polyline_length_um, ribbon, round_corners, s_bend
 from optinc_pdk.extract import extract
+from optinc_pdk.extract._guide_strips import FREE_ERROR_NM2, StripRule, StripSides, mean_width_fault
 from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.golden_devices import read_golden
-from optinc_pdk.extract.guide_strips import FREE_ERROR_NM2, StripRule, StripSides, mean_width_fault
 
 BEND_NM = 0.4
 """Largest error of the length of a bend by 90°."""

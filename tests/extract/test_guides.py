@@ -10,8 +10,8 @@ import pytest
 
 from optinc_pdk.arrays import Ints
 from optinc_pdk.cells.curves import circular_arc, ribbon, s_bend
-from optinc_pdk.extract.guide_strips import GuideStrip, PlacedStrips, StripRule, StripSides, mean_width_fault
-from optinc_pdk.extract.guides import _Guides, _joined
+from optinc_pdk.extract._guide_strips import GuideStrip, PlacedStrips, StripRule, StripSides, mean_width_fault
+from optinc_pdk.extract._guide_tracing import _Guides, _joined
 
 WIDTH = 450
 RULE = StripRule(WIDTH, 2, 600)

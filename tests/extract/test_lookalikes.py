@@ -10,9 +10,9 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.extract import extract
+from optinc_pdk.extract._lookalikes import find_near_misses
 from optinc_pdk.extract.faults import Fault
 from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
-from optinc_pdk.extract.lookalikes import find_near_misses
 from optinc_pdk.extract.mask_layout import MaskLayout
 
 PROCESS = load_process()

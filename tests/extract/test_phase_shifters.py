@@ -116,7 +116,7 @@ def test_a_polygon_without_the_form_of_a_tapered_heater_has_no_such_part() -> No
 @pytest.mark.parametrize("change", [{"contact": PROCESS.contact}, {"devices": PROCESS.devices}], ids=["vias", "tapers"])
 def test_this_package_draws_no_such_heaters(change: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     changed = BASE.model_copy(update=change)
-    monkeypatch.setattr("optinc_pdk.cells.devices.active_process", lambda: changed)
+    monkeypatch.setattr("optinc_pdk.cells._devices.active_process", lambda: changed)
     assert set(cells_of(BASE)) - set(cells_of(changed)) > {"phase_shifter", "straight_heater_metal", "mesh"}
     with active_pdk(), pytest.raises(CardError, match=r"soi220.*does not draw"):
         gf.get_component("phase_shifter", length_um=77.0)

@@ -14,7 +14,7 @@ import optinc_pdk as op
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.extract import Extraction, extract
-from optinc_pdk.extract.extractor import _strip_rule
+from optinc_pdk.extract._extractor import _strip_rule
 from optinc_pdk.extract.golden_devices import GoldenVariant, read_golden
 
 GENERIC = Path(__file__).parents[2] / "examples" / "processes" / "generic"

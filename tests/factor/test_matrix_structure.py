@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optinc_pdk.factor import factor_by_parts, find_structure, svd_mzis, unitary_diagonal
-from optinc_pdk.factor.matrix_structure import mesh_of_columns, mesh_of_rows
+from optinc_pdk.factor._matrix_structure import mesh_of_columns, mesh_of_rows
 
 
 @settings(max_examples=60, deadline=None)

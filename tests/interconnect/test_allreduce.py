@@ -23,7 +23,7 @@ from optinc_collective.interconnect import (
     wrht,
 )
 from optinc_collective.interconnect.allreduce import _all_to_all, all_to_all_wavelengths
-from optinc_collective.interconnect.schedule import exchange_step
+from optinc_collective.interconnect.exchange_schedule import exchange_step
 from optinc_pdk.errors import InputError
 
 NODES = st.integers(2, 70)

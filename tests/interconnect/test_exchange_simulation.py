@@ -23,8 +23,8 @@ from optinc_collective.interconnect import (
     simulate,
     wrht,
 )
+from optinc_collective.interconnect.exchange_schedule import exchange_step
 from optinc_collective.interconnect.exchange_simulation import OPTICS, fair_rates, routes
-from optinc_collective.interconnect.schedule import exchange_step
 from optinc_pdk.cards.quantity import Quantity
 from optinc_pdk.errors import InputError
 

@@ -4,7 +4,7 @@ import pytest
 from studies import read_data
 
 from optinc_collective.interconnect import load_system, optinc_star, simulate, system_names, with_rate
-from optinc_collective.interconnect.systems import FatTree, InNetwork, Sharp, WdmRing
+from optinc_collective.interconnect._systems import FatTree, InNetwork, Sharp, WdmRing
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.errors import InputError
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optinc_collective.schemes.chips import table_chip
+from optinc_collective.schemes._chips import table_chip
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit.bias import read_bias
 from optinc_pdk.circuit.netlist import Circuit
@@ -24,7 +24,7 @@ from optinc_pdk.extract.layout_reader import read_layout
 from optinc_pdk.io.reading import FILE_KINDS, NETLIST, WEIGHTS, FileKind, read_bytes
 from optinc_pdk.models.measured_data import read_measured
 from optinc_pdk.networks import AveragingNetwork
-from optinc_pdk.studies.montecarlo.records import Records
+from optinc_pdk.studies.montecarlo.sample_records import Records
 
 TEN = replace(NETLIST, max_bytes=10)
 READERS: dict[str, Callable[[Path], object]] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from optinc_pdk.assemble.component_library import component_types, composite_circuits
+from optinc_pdk.assemble._component_library import component_types, composite_circuits
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, CircuitBuilder
 from optinc_pdk.layout.chip_layout import PlacementView

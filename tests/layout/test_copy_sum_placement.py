@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from optinc_pdk.assemble import LOCAL_STRIPS, assemble
-from optinc_pdk.assemble.component_library import device_types
+from optinc_pdk.assemble._component_library import device_types
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import Circuit, CircuitBuilder
 from optinc_pdk.extract import extract
-from optinc_pdk.extract.extractor import Extraction
+from optinc_pdk.extract._extractor import Extraction
 from optinc_pdk.layout import ChipLayout, to_layout, write_gds
+from optinc_pdk.layout._copy_sum_placement import place_copies_or_sums
 from optinc_pdk.layout.canvas import Canvas, CellFrames
 from optinc_pdk.layout.chip_layout import PlacementView
-from optinc_pdk.layout.copy_sum_placement import place_copies_or_sums
 from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc

@@ -18,10 +18,10 @@ from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit, flatten
 from optinc_pdk.errors import InputError
 from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network
+from optinc_pdk.layout._flipchip import bump_wiring
+from optinc_pdk.layout._strips import StripBuilder
 from optinc_pdk.layout.canvas import Box, Canvas, CellFrames
 from optinc_pdk.layout.chip_layout import PlacementView
-from optinc_pdk.layout.flipchip import bump_wiring
-from optinc_pdk.layout.strips import StripBuilder
 
 Point = tuple[float, float]
 NETWORK = ("soi220_flipchip", (2, 4, 2))

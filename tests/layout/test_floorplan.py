@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.assemble import mesh_chip
-from optinc_pdk.assemble.layer_parts import add_linear_block
+from optinc_pdk.assemble._layer_parts import add_linear_block
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import Circuit, NetlistError
@@ -141,7 +141,7 @@ def test_circuit_is_assembled_once(
 ) -> None:
     assembled = []
     monkeypatch.setattr(
-        "optinc_pdk.assemble.network_circuit.add_linear_block",
+        "optinc_pdk.assemble._network_circuit.add_linear_block",
         lambda b, block, light: assembled.append(block.name) or add_linear_block(b, block, light),
     )
     _, chip = lay_out_network(network((1, 2, 1)), process_of(process, die), "chip")

@@ -25,8 +25,8 @@ from optinc_pdk.cells.curves import ribbon, round_corners
 from optinc_pdk.circuit import read_netlist, write_netlist
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, floorplan, lay_out, to_layout, write_gds
+from optinc_pdk.layout._gds_writer import RegularArray, regular_arrays
 from optinc_pdk.layout.canvas import Box, Canvas, CellFrames, MetalWire
-from optinc_pdk.layout.gds_writer import RegularArray, regular_arrays
 from optinc_pdk.networks import carry_chain, linked_network
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import check_chip

@@ -16,10 +16,10 @@ from optinc_pdk.cards.rules import PadSizeRule
 from optinc_pdk.circuit import NetlistError
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, floorplan, lay_out_network, to_layout, write_gds
+from optinc_pdk.layout._heater_wiring import SignalWire, full_current_a, stretch_um, trunk_width
+from optinc_pdk.layout._perimeter import pad_rows, pad_targets
 from optinc_pdk.layout.canvas import Canvas, CellFrames
 from optinc_pdk.layout.chip_layout import PlacementView
-from optinc_pdk.layout.heater_wiring import SignalWire, full_current_a, stretch_um, trunk_width
-from optinc_pdk.layout.perimeter import pad_rows, pad_targets
 
 STRETCH = 78.0
 
@@ -86,7 +86,7 @@ def test_lvs_reports_a_mesh_that_is_not_stretched(
     process = limited(process_of("soi220"), 0.12)
     circuit = mesh_chip(3, process, "mesh")
     # the width for a column of two
-    monkeypatch.setattr("optinc_pdk.layout.heater_wiring.trunk_width", lambda *_: 224.0)
+    monkeypatch.setattr("optinc_pdk.layout._heater_wiring.trunk_width", lambda *_: 224.0)
     monkeypatch.setitem(unwrap(floorplan).__globals__, "stretch_um", lambda *_: 0.0)
     differences = written(process, circuit, floorplan(circuit, process)).differences()
     assert any(all(part in m for part in ("length_um", "61.250", "100.000")) for m in differences)

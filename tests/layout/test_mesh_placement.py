@@ -13,9 +13,9 @@ import pytest
 from optinc_pdk.assemble import mesh_chip
 from optinc_pdk.circuit import flatten
 from optinc_pdk.layout import floorplan
+from optinc_pdk.layout._strips import PlacedStrip, StripBuilder
 from optinc_pdk.layout.canvas import CellFrames
 from optinc_pdk.layout.chip_layout import PlacementView
-from optinc_pdk.layout.strips import PlacedStrip, StripBuilder
 from optinc_pdk.signoff.lvs.comparison import compare
 
 FLIPCHIP = "soi220_flipchip"
@@ -30,7 +30,7 @@ def folded(process_of: Callable[..., Any], written: Callable[..., Any]) -> Calla
         process = process_of(FLIPCHIP)
         circuit = mesh_chip(modes, process, "mesh")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("optinc_pdk.layout.flipchip.FOLDS", (rows,))
+            patch.setattr("optinc_pdk.layout._flipchip.FOLDS", (rows,))
             return written(process, circuit, floorplan(circuit, process))
 
     return fold

@@ -18,8 +18,7 @@ from optinc_pdk.cells.curves import polyline_length_um, round_corners
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, to_layout, write_gds
-from optinc_pdk.layout.canvas import Canvas, CellFrames, Port, guide_track
-from optinc_pdk.layout.routing import (
+from optinc_pdk.layout._routing import (
     draw_fanout,
     draw_turn,
     fan_end,
@@ -33,6 +32,7 @@ from optinc_pdk.layout.routing import (
     tooth_heights,
     turn_width,
 )
+from optinc_pdk.layout.canvas import Canvas, CellFrames, Port, guide_track
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
 

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optinc_pdk.assemble.component_library import device_types
-from optinc_pdk.assemble.splitter_trees import add_tree
+from optinc_pdk.assemble._component_library import device_types
+from optinc_pdk.assemble._splitter_trees import add_tree
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.circuit import Circuit, CircuitBuilder
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, lay_out_network, to_layout, write_gds
+from optinc_pdk.layout._trees import TreePlacer
 from optinc_pdk.layout.canvas import Canvas, CellFrames, Point
 from optinc_pdk.layout.chip_layout import PlacementView
-from optinc_pdk.layout.trees import TreePlacer
 from optinc_pdk.networks import AveragingNetwork, Layer
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc

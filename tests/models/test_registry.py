@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optinc_pdk.assemble.component_library import device_types
+from optinc_pdk.assemble._component_library import device_types
 from optinc_pdk.cards import CardError, load_process
 from optinc_pdk.cards.device_models import SETTINGS
 from optinc_pdk.circuit import Circuit, CircuitBuilder

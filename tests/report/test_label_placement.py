@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optinc_pdk.report.label_placement import OccupiedPlaces, boxes_around, leader_points, spread_positions
+from optinc_pdk.report._label_placement import OccupiedPlaces, boxes_around, leader_points, spread_positions
 
 numbers = st.floats(-50.0, 50.0)
 

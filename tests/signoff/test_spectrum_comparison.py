@@ -20,7 +20,7 @@ from optinc_pdk.circuit.gdsfactory_netlists import PlacedCircuit, placed_circuit
 from optinc_pdk.cli import main
 from optinc_pdk.errors import InputError
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.lvs.lengths import guide_phase_rad_per_um, length_tolerance_um
+from optinc_pdk.signoff.lvs._lengths import guide_phase_rad_per_um, length_tolerance_um
 from optinc_pdk.signoff.spectrum_comparison import (
     FEWEST_POINTS,
     LEAST_POINTS,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.assemble import assemble
-from optinc_pdk.assemble.component_library import device_types
+from optinc_pdk.assemble._component_library import device_types
 from optinc_pdk.cards import Quantity, load_process
 from optinc_pdk.circuit import CircuitBuilder, flatten
 from optinc_pdk.models import device_s, net_transmission

@@ -9,7 +9,7 @@ import pytest
 
 from optinc_pdk.models import device_s, net_transmission
 from optinc_pdk.simulate import analyse
-from optinc_pdk.simulate.programming.light_paths import PathTracer
+from optinc_pdk.simulate.programming._light_paths import PathTracer
 
 from .conftest import add_fibre, add_heater, builder
 

@@ -19,9 +19,9 @@ from optinc_pdk.circuit import NetlistError, flatten
 from optinc_pdk.errors import InputError
 from optinc_pdk.models import device_s, net_transmission
 from optinc_pdk.simulate import analyse, heater_phases, prepare, s_matrices, scattering, solve
+from optinc_pdk.simulate.s_parameters._nested_dissection import nested_halves
+from optinc_pdk.simulate.s_parameters._plan import plan_circuit
 from optinc_pdk.simulate.s_parameters.block_assembly import reachable
-from optinc_pdk.simulate.s_parameters.nested_dissection import nested_halves
-from optinc_pdk.simulate.s_parameters.plan import plan_circuit
 
 from .conftest import (
     PROCESS,
@@ -400,7 +400,7 @@ def test_reachable_nodes_are_those_of_scipy(seed, count, density):
 def test_planning_a_circuit_without_loops_does_not_import_scipy_sparse():
     code = (
         "import sys; from optinc_pdk.assemble import mesh_chip; from optinc_pdk.cards import load_process\n"
-        "from optinc_pdk.simulate import analyse; from optinc_pdk.simulate.s_parameters.plan import plan_circuit\n"
+        "from optinc_pdk.simulate import analyse; from optinc_pdk.simulate.s_parameters._plan import plan_circuit\n"
         "import numpy as np; process = load_process()\n"
         "found = analyse(mesh_chip(3, process, 'm'))\n"
         "one_way = [[0, 0, 1, 1], [0, 0, 1, 1], [1, 1, 0, 0], [1, 1, 0, 0]]\n"

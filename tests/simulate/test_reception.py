@@ -17,7 +17,7 @@ from optinc_pdk.circuit.bias import Activation
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import Layer, comparator_network, factorise
 from optinc_pdk.networks.network import cascade_tasks
-from optinc_pdk.signoff.cascade import check_cascade, link_amplitudes
+from optinc_pdk.signoff.cascade_words import check_cascade, link_amplitudes
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.signoff.function import check_function
 from optinc_pdk.simulate import Scattering, UnsettledError, program, scattering, transmit, transmit_vectors

@@ -8,9 +8,9 @@ import pytest
 import sax
 
 from optinc_pdk.assemble import symbol_levels
-from optinc_pdk.assemble.component_library import device_types
+from optinc_pdk.assemble._component_library import device_types
+from optinc_pdk.assemble._layer_parts import add_fibre
 from optinc_pdk.assemble.die_plan import add_common_grounds
-from optinc_pdk.assemble.layer_parts import add_fibre
 from optinc_pdk.assemble.preprocessing import add_preprocessing
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.circuit import CircuitBuilder

@@ -19,12 +19,13 @@ from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import program, program_matrix, scattering, transmit, transmit_vectors, trim_offsets
 from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.studies import chip_checks, chip_of, imperfections, sample_scattering
-from optinc_pdk.studies.calibration import layer_tuning, procedure
-from optinc_pdk.studies.calibration.matrix_tuning import equalise
+from optinc_pdk.studies.calibration import _layer_tuning as layer_tuning
+from optinc_pdk.studies.calibration import _procedure as procedure
+from optinc_pdk.studies.calibration._matrix_tuning import equalise
 from optinc_pdk.studies.chip_checks import MatrixCheck, NetworkCheck, read_words, unusable_outcome
-from optinc_pdk.studies.drift import check_drift
+from optinc_pdk.studies.drift import _check_drift as check_drift
 from optinc_pdk.studies.drift.scenarios import SCENARIOS, DriftScenario
-from optinc_pdk.studies.montecarlo.records import SampleJob
+from optinc_pdk.studies.montecarlo.sample_records import SampleJob
 from optinc_pdk.studies.montecarlo.study import YieldStudy, evaluate, run_serially, sample_seed
 from optinc_pdk.studies.noisy_outputs import operating_noise
 from optinc_pdk.studies.outcomes import CheckOutcome, WordOutcome

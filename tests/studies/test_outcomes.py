@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from optinc_pdk.studies.montecarlo.plots import quantities_png
 from optinc_pdk.studies.montecarlo.summary_text import compared_text
+from optinc_pdk.studies.montecarlo.yield_plots import quantities_png
 from optinc_pdk.studies.outcomes import (
     CheckOutcome,
     CheckSummary,

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.networks.closed_form.program import FloorInstruction, IntegerProgram, ProgramBuilder
+from optinc_pdk.networks.closed_form._stage_program import FloorInstruction, IntegerProgram, ProgramBuilder
 
 Terms = dict[str, int]
 

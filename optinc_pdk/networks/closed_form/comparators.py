@@ -18,8 +18,8 @@ import numpy as np
 
 from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.networks.closed_form._stage_program import FloorInstruction, IntegerProgram, SumInstruction
 from optinc_pdk.networks.closed_form.comparator_programs import ProgramVariant, comparator_program
-from optinc_pdk.networks.closed_form.program import FloorInstruction, IntegerProgram, SumInstruction
 from optinc_pdk.networks.closed_form.stage import (
     ClosedForm,
     Row,

@@ -15,9 +15,14 @@ import numpy as np
 
 from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.networks.closed_form._stage_program import (
+    FloorInstruction,
+    IntegerProgram,
+    SumInstruction,
+    averaging_program,
+)
 from optinc_pdk.networks.closed_form.chains import compile_program, regenerating_stage, smallest_stage, unary_stages
 from optinc_pdk.networks.closed_form.comparators import RECIPE, card_form, card_program
-from optinc_pdk.networks.closed_form.program import FloorInstruction, IntegerProgram, SumInstruction, averaging_program
 from optinc_pdk.networks.closed_form.stage import ROUNDING, ClosedForm, Stage, same_layers, unit_functions
 from optinc_pdk.networks.layers import activate
 from optinc_pdk.networks.network import AveragingNetwork

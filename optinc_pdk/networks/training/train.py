@@ -37,7 +37,7 @@ from optinc_pdk.networks.training.schedule import TrainingProgress, TrainingSche
 from optinc_pdk.validation import validate_api
 
 if TYPE_CHECKING:
-    from optinc_pdk.networks.training.trainer import Trainer
+    from optinc_pdk.networks.training._trainer import Trainer
 
 
 __all__ = ["TrainingProgress", "TrainingSchedule", "train"]
@@ -322,7 +322,7 @@ def _trainer(start: AveragingNetwork, schedule: TrainingSchedule, seed: int, dev
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as fault:
         raise InputError(f"device {device!r} is not available ({str(fault).splitlines()[0]}); use cpu") from fault
-    from optinc_pdk.networks.training.trainer import Trainer
+    from optinc_pdk.networks.training._trainer import Trainer
 
     return Trainer(start, schedule, seed, device)
 

@@ -18,11 +18,14 @@ from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import EdgeRule, GridRule, OutlineRule, Rule
 from optinc_pdk.extract.layout_reader import check_layers, check_unit, refusing_geometry
-from optinc_pdk.signoff.drc import density, guide_spacing, photonic_checks, shape_checks
-from optinc_pdk.signoff.drc.condensed_checks import CondensedChecks, prepare_condensed
+from optinc_pdk.signoff.drc import _density as density
+from optinc_pdk.signoff.drc import _guide_spacing as guide_spacing
+from optinc_pdk.signoff.drc import _photonic_checks as photonic_checks
+from optinc_pdk.signoff.drc import _shape_checks as shape_checks
+from optinc_pdk.signoff.drc._condensed_checks import CondensedChecks, prepare_condensed
+from optinc_pdk.signoff.drc._guide_spacing import with_valid_marks
+from optinc_pdk.signoff.drc._violations import Hierarchy, ViolationGroup, group_violations, merged_markers
 from optinc_pdk.signoff.drc.design import Design, read_design
-from optinc_pdk.signoff.drc.guide_spacing import with_valid_marks
-from optinc_pdk.signoff.drc.violations import Hierarchy, ViolationGroup, group_violations, merged_markers
 from optinc_pdk.validation import validate_api
 
 __all__ = ["CHECKS", "ELECTRICAL_KINDS", "DrcResult", "RuleResult", "check_chip", "run_drc"]

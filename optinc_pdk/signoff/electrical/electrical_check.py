@@ -23,8 +23,8 @@ from optinc_pdk.drive import HeaterArray, RangeError, heater_currents
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract.mask_layout import NM_PER_UM
 from optinc_pdk.extract.polygons import PolygonIndex, region_polygons
+from optinc_pdk.signoff.drc._shape_checks import narrow_places
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, RuleResult
-from optinc_pdk.signoff.drc.shape_checks import narrow_places
 from optinc_pdk.signoff.electrical.wiring import Wiring, wiring_faults
 from optinc_pdk.signoff.layout_faults import LayoutFault
 

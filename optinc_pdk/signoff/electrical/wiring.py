@@ -23,7 +23,7 @@ from optinc_pdk.extract.mask_layout import NM_PER_UM, MaskLayout, read_mask_layo
 from optinc_pdk.extract.metal_nets import BUMP, LabelledPad, MetalNets, is_ground
 from optinc_pdk.extract.phase_shifters import DrawnHeaters, ExtractedHeater, HeaterWiring
 from optinc_pdk.extract.polygons import PolygonIndex, region_polygons
-from optinc_pdk.signoff.electrical.resistive_sheet import ResistiveSheet
+from optinc_pdk.signoff.electrical._resistive_sheet import ResistiveSheet
 from optinc_pdk.signoff.layout_faults import LayoutFault, layout_faults_of
 
 Point = tuple[float, float]

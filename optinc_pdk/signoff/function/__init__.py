@@ -1,9 +1,8 @@
 """Function check of an extracted chip: every word, or sampled words and a certificate, against the ideal average."""
 
-from optinc_pdk.signoff.function.certificate import Certificate
-from optinc_pdk.signoff.function.check import check_board, check_function, check_scattering
-from optinc_pdk.signoff.function.inputs import FunctionInputs, function_inputs
-from optinc_pdk.signoff.function.optical_response import (
+from optinc_pdk.signoff.function._certificate import Certificate
+from optinc_pdk.signoff.function._check import check_board, check_function, check_scattering
+from optinc_pdk.signoff.function._optical_response import (
     ChipLight,
     chip_light,
     hop_losses_db,
@@ -12,7 +11,8 @@ from optinc_pdk.signoff.function.optical_response import (
     server_errors,
     symbol_assignments,
 )
-from optinc_pdk.signoff.function.result import FunctionResult, write_function
+from optinc_pdk.signoff.function._result import FunctionResult, write_function
+from optinc_pdk.signoff.function._word_inputs import FunctionInputs, function_inputs
 from optinc_pdk.validation import validate_api
 
 __all__ = [

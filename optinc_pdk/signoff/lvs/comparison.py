@@ -20,9 +20,10 @@ from optinc_pdk.gc_control import gc_paused
 from optinc_pdk.io.json_files import json_text
 from optinc_pdk.io.writing import saved_bytes, write_atomic
 from optinc_pdk.signoff.layout_faults import LayoutFault
-from optinc_pdk.signoff.lvs import differences, lengths
+from optinc_pdk.signoff.lvs import _lengths as lengths
+from optinc_pdk.signoff.lvs import differences
+from optinc_pdk.signoff.lvs._lengths import ComparedLengths
 from optinc_pdk.signoff.lvs.differences import Difference
-from optinc_pdk.signoff.lvs.lengths import ComparedLengths
 from optinc_pdk.validation import validate_api
 
 __all__ = ["Difference", "LvsResult", "compare", "write_lvs", "write_lvs_lyrdb"]

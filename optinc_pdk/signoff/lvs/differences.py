@@ -15,7 +15,7 @@ from optinc_pdk.cards import Process
 from optinc_pdk.cards.rules import GridRule
 from optinc_pdk.circuit import UNCONNECTED, Circuit
 from optinc_pdk.extract import Fault
-from optinc_pdk.signoff.lvs.device_matching import IndexedCircuit, Matching, Permutation, match
+from optinc_pdk.signoff.lvs._device_matching import IndexedCircuit, Matching, Permutation, match
 
 PHASE_SHIFTER = "phase_shifter"
 # A phase shifter is symmetric: a straight guide under a rectangular heater.

@@ -27,10 +27,10 @@ import numpy as np
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import UNCONNECTED, Circuit, ComponentType, flatten
 from optinc_pdk.extract.golden_devices import device_symmetries
+from optinc_pdk.signoff.lvs._device_matching import Permutation
+from optinc_pdk.signoff.lvs._lengths import coupler_symmetries
 from optinc_pdk.signoff.lvs.comparison import LvsResult
-from optinc_pdk.signoff.lvs.device_matching import Permutation
 from optinc_pdk.signoff.lvs.differences import PHASE_SHIFTER, SYMMETRIC
-from optinc_pdk.signoff.lvs.lengths import coupler_symmetries
 
 # Number of mismatches that are reported; more of them have few causes.
 MAX_MISMATCHES = 20

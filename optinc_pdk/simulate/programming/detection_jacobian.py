@@ -20,7 +20,7 @@ import numpy as np
 from optinc_pdk.arrays import Bools, Complexes, Floats, Ints
 from optinc_pdk.circuit import Board
 from optinc_pdk.simulate.programming.targets import LayerTarget, RowElectronics, layer_parts
-from optinc_pdk.simulate.s_parameters.sparse_solver import FieldSolution
+from optinc_pdk.simulate.s_parameters._sparse_solver import FieldSolution
 
 
 class DetectedLight(Protocol):

@@ -8,14 +8,14 @@ from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.assemble import WeightBlock, rectangular_slots
 from optinc_pdk.circuit import Board, label_tuple
 from optinc_pdk.factor import BlockFactor, SvdFactor
-from optinc_pdk.simulate.programming.detection_jacobian import SourceFields, linear_response
-from optinc_pdk.simulate.programming.light_paths import (
+from optinc_pdk.simulate.programming._light_paths import (
     LightPath,
     MeshRecord,
     ModeTracker,
     PathTracer,
     static_phase,
 )
+from optinc_pdk.simulate.programming.detection_jacobian import SourceFields, linear_response
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, solve_fields
 from optinc_pdk.simulate.programming.targets import LayerTarget
 

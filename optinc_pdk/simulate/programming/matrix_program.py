@@ -21,8 +21,8 @@ from optinc_pdk.circuit import Bias, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor.correction import MeshChain, chain_matrix, fit_chain, locally_corrected
-from optinc_pdk.factor.devices import MeshDevices
 from optinc_pdk.factor.mesh import Mesh, wrap
+from optinc_pdk.factor.mesh_devices import MeshDevices
 from optinc_pdk.matrices import (
     MatrixComparison,
     MatrixFactor,
@@ -31,13 +31,13 @@ from optinc_pdk.matrices import (
 )
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse
 from optinc_pdk.simulate.heater_drive import drive_codes, refuse_shared_channels
-from optinc_pdk.simulate.programming.initial_phases import FIRST_TRANSMISSION
-from optinc_pdk.simulate.programming.light_paths import (
+from optinc_pdk.simulate.programming._light_paths import (
     ModeTracker,
     PathTracer,
     relative_devices,
     static_phase,
 )
+from optinc_pdk.simulate.programming.initial_phases import FIRST_TRANSMISSION
 from optinc_pdk.simulate.s_parameters.scattering import prepare, s_matrices
 
 STEPS = 200

@@ -25,8 +25,8 @@ from optinc_pdk.assemble import WeightBlock
 from optinc_pdk.factor import BlockFactor, Mesh
 from optinc_pdk.factor.correction import CorrectionProblem, correct_locally, fit_lbfgs, mesh_matrix
 from optinc_pdk.factor.mesh_shape import ideal_phases, unitary_completion
+from optinc_pdk.simulate.programming._light_paths import MeshRecord
 from optinc_pdk.simulate.programming.detection_jacobian import SourceFields, linear_response, residual
-from optinc_pdk.simulate.programming.light_paths import MeshRecord
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem, solve_fields
 from optinc_pdk.simulate.programming.targets import LayerTarget
 

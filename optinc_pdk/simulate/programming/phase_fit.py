@@ -26,7 +26,7 @@ from optinc_pdk.simulate.programming.detection_jacobian import (
     source_fields,
 )
 from optinc_pdk.simulate.programming.targets import LayerTarget
-from optinc_pdk.simulate.s_parameters.sparse_solver import CircuitEntries, circuit_entries
+from optinc_pdk.simulate.s_parameters._sparse_solver import CircuitEntries, circuit_entries
 
 MAX_ITERATIONS = 60
 TOLERANCE = 1e-5

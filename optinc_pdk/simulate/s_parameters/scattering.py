@@ -16,9 +16,9 @@ from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse, label_suggestion
 from optinc_pdk.simulate.heater_drive import PadSetting, heater_phases, set_phases, without_heater_pads
-from optinc_pdk.simulate.s_parameters.cell_reduction import SingularError
-from optinc_pdk.simulate.s_parameters.device_values import DeviceValues, circuit_values, singular_error
-from optinc_pdk.simulate.s_parameters.plan import ScatteringPlan, evaluate, plan_circuit
+from optinc_pdk.simulate.s_parameters._cell_reduction import SingularError
+from optinc_pdk.simulate.s_parameters._device_values import DeviceValues, circuit_values, singular_error
+from optinc_pdk.simulate.s_parameters._plan import ScatteringPlan, evaluate, plan_circuit
 from optinc_pdk.validation import validate_type
 
 Progress = Callable[[int, int], None]

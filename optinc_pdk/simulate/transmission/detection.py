@@ -246,7 +246,7 @@ class ChipNetwork:
         """Return the (B, receivers) output levels for (B, 2 receivers) fields, real parts first, without noise."""
         if self.receivers.phase is not None:
             return self.levels(self.receivers.detected(fields))
-        from optinc_pdk.simulate.transmission.kernels import photodiode_levels
+        from optinc_pdk.simulate.transmission._light_kernels import photodiode_levels
 
         levels = np.empty((self.scale.size, len(fields)))
         photodiode_levels(np.ascontiguousarray(fields.T), self.dark, self.scale, levels)

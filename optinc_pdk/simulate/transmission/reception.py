@@ -83,7 +83,7 @@ class ReceivedBatch:
 
     def saturated(self) -> int:
         """Return the number of modulator amplitudes above 1."""
-        from optinc_pdk.simulate.transmission.kernels import count_saturated
+        from optinc_pdk.simulate.transmission._light_kernels import count_saturated
 
         parts = zip(self.layers, self.differences, strict=True)
         return sum(count_saturated(np.ascontiguousarray(each.T), layer.gain) for layer, each in parts)

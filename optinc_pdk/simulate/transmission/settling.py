@@ -16,8 +16,8 @@ from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.circuit_optics import CircuitOptics
 from optinc_pdk.simulate.heater_drive import heater_phases
+from optinc_pdk.simulate.s_parameters._sparse_solver import solve
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
-from optinc_pdk.simulate.s_parameters.sparse_solver import solve
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, DetectionMatrix, network_of, source_labels
 
 MAX_PASSES = 20
@@ -38,7 +38,7 @@ class UnsettledError(InputError):
 
 
 class SettlingArrays(NamedTuple):
-    """The hidden layers of a chip as arrays, see :func:`optinc_pdk.simulate.transmission.kernels.settle`."""
+    """The hidden layers of a chip as arrays, see :func:`optinc_pdk.simulate.transmission._light_kernels.settle`."""
 
     first: int
     leak: float
@@ -117,7 +117,7 @@ def settle_light(inputs: Floats, network: ChipNetwork) -> SettledLight:
     light[1 : 1 + inputs.shape[1]] = inputs.T
     if not network.layers:
         return SettledLight(light.T, [], network.receivers.fields(light.T))
-    from optinc_pdk.simulate.transmission.kernels import settle
+    from optinc_pdk.simulate.transmission._light_kernels import settle
 
     arrays = settling_arrays(network)
     differences = np.empty((arrays.gain.size, inputs.shape[0]))

@@ -29,16 +29,16 @@ from scipy.linalg import qr
 from optinc_pdk.arrays import Floats, Ints
 from optinc_pdk.cards import Process
 from optinc_pdk.simulate.programming.electronics import round_significant
-from optinc_pdk.studies.calibration.heater_model import HeaterModel
-from optinc_pdk.studies.calibration.layer_tuning import wrapped_into_range
-from optinc_pdk.studies.calibration.measurement import (
+from optinc_pdk.studies.calibration._heater_model import HeaterModel
+from optinc_pdk.studies.calibration._layer_tuning import wrapped_into_range
+from optinc_pdk.studies.calibration._measurement import (
     BenchLayer,
     BenchProtocol,
     LayerResponse,
     detection_coefficients,
     measure_layers,
 )
-from optinc_pdk.studies.calibration.word_transmission import (
+from optinc_pdk.studies.calibration._word_transmission import (
     ElectronicsSettings,
     WordSample,
     WordTransmission,

@@ -13,11 +13,11 @@ from optinc_pdk.circuit import Bias
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.simulate.programming.targets import layer_targets
-from optinc_pdk.studies.calibration.heater_model import design_heater_model
-from optinc_pdk.studies.calibration.measurement import bench_layers
-from optinc_pdk.studies.calibration.procedure import ChipSetting, calibrate, programming_problem
-from optinc_pdk.studies.calibration.virtual_bench import VirtualBench
-from optinc_pdk.studies.calibration.word_transmission import electronics_of, sample_words, with_electronics
+from optinc_pdk.studies.calibration._heater_model import design_heater_model
+from optinc_pdk.studies.calibration._measurement import bench_layers
+from optinc_pdk.studies.calibration._procedure import ChipSetting, calibrate, programming_problem
+from optinc_pdk.studies.calibration._virtual_bench import VirtualBench
+from optinc_pdk.studies.calibration._word_transmission import electronics_of, sample_words, with_electronics
 from optinc_pdk.studies.chip_checks import BENCH_AVERAGES, WordCheck
 from optinc_pdk.studies.drift.drift_picture import DriftPanel
 from optinc_pdk.studies.drift.scenarios import DriftPoint, DriftScenario, outcomes_in_time, samples_in_time

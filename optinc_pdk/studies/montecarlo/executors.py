@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.studies.montecarlo.records import Result, SampleJob
+from optinc_pdk.studies.montecarlo.sample_records import Result, SampleJob
 from optinc_pdk.studies.montecarlo.study import Runner, YieldStudy, evaluate, run_serially
 
 LOCAL = "local"

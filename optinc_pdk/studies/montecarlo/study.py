@@ -25,7 +25,7 @@ from optinc_pdk.matrices.target import NoLightError
 from optinc_pdk.simulate import Scattering, UnsettledError
 from optinc_pdk.simulate.transmission.noise import Noise, noise_of
 from optinc_pdk.studies.chip_checks import AFTER, BEFORE, DRIFTED, BiasedSetting, ChipCheck, SampleConditions
-from optinc_pdk.studies.montecarlo.records import TOLERANCE, Result, SampleJob
+from optinc_pdk.studies.montecarlo.sample_records import TOLERANCE, Result, SampleJob
 from optinc_pdk.studies.outcomes import OutcomeSummary, SampleOutcome
 from optinc_pdk.studies.variation.nominal_chip import NominalChip
 from optinc_pdk.studies.variation.sampled_response import sample_scattering, sample_scatterings

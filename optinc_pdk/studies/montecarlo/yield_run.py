@@ -20,7 +20,7 @@ from optinc_pdk.io.reading import LAYOUT, NETLIST, read_bytes
 from optinc_pdk.io.writing import csv_text
 from optinc_pdk.signoff.layout_faults import LayoutFault
 from optinc_pdk.studies.chip_checks import digest
-from optinc_pdk.studies.montecarlo.records import TOLERANCE, Records, Result, SampleJob
+from optinc_pdk.studies.montecarlo.sample_records import TOLERANCE, Records, Result, SampleJob
 from optinc_pdk.studies.montecarlo.study import MAX_OCTAVE, MIN_OCTAVE, Runner, YieldStudy, amounts_of, jobs_of
 from optinc_pdk.studies.montecarlo.summary_text import caption
 from optinc_pdk.studies.outcomes import OutcomeSummary, wilson
@@ -197,7 +197,7 @@ class YieldResults:
     def files(self, numbers: Mapping[str, Any]) -> dict[str, bytes]:
         """Return the contents of all result files but the report by the endings of their names."""
         # matplotlib takes long to import, and a run that is refused draws nothing
-        from optinc_pdk.studies.montecarlo.plots import tolerance_png, waterfall_png
+        from optinc_pdk.studies.montecarlo.yield_plots import tolerance_png, waterfall_png
 
         files = {"yield.csv": self._table()}
         files |= self.summary.pictures(self.stages, caption(numbers, numbers["samples"]))

@@ -1,19 +1,19 @@
 """Wavelength dependence: the range of carrier wavelengths over which a chip computes exactly."""
 
-from optinc_pdk.studies.spectrum.sweep import (
-    SweptChip,
-    WavelengthPoint,
-    WavelengthSweep,
-    oscillator_delays,
-    sweep_wavelength,
-)
-from optinc_pdk.studies.spectrum.windows import (
+from optinc_pdk.studies.spectrum._windows import (
     LIGHT_NM_GHZ,
     Progress,
     WavelengthRange,
     WavelengthWindow,
     find_window,
     model_range,
+)
+from optinc_pdk.studies.spectrum.sweep import (
+    SweptChip,
+    WavelengthPoint,
+    WavelengthSweep,
+    oscillator_delays,
+    sweep_wavelength,
 )
 from optinc_pdk.validation import validate_api
 

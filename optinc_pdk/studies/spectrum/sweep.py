@@ -38,10 +38,10 @@ from optinc_pdk.simulate import (
     trim_offsets,
 )
 from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
-from optinc_pdk.studies.calibration.procedure import ChipSetting
+from optinc_pdk.studies.calibration._procedure import ChipSetting
 from optinc_pdk.studies.chip_checks import BiasedSetting, MatrixCheck, NetworkCheck
 from optinc_pdk.studies.outcomes import Quantity
-from optinc_pdk.studies.spectrum.windows import (
+from optinc_pdk.studies.spectrum._windows import (
     LIGHT_NM_GHZ,
     Point,
     Progress,

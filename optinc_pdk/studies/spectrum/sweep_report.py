@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from optinc_pdk.io.writing import csv_text, png_bytes
+from optinc_pdk.studies.spectrum._windows import LIGHT_NM_GHZ, WavelengthWindow
 from optinc_pdk.studies.spectrum.sweep import CheckedPoint, CheckedSweep, WavelengthPoint, WavelengthSweep
-from optinc_pdk.studies.spectrum.windows import LIGHT_NM_GHZ, WavelengthWindow
 
 SCHEMA = 1
 _FIXED, _ANEW, _MATCHED, _INK = "#d3302f", "#2f6fb0", "#2e8b57", "#444c54"

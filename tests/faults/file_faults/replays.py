@@ -30,13 +30,13 @@ COMPUTATIONS = (
     ("optinc_pdk.signoff.function", "check_scattering"),
     ("optinc_pdk.report.build_numbers", "chip_numbers"),
     ("optinc_pdk.signoff.extracted_chip", "read_extracted_chip"),
-    ("optinc_pdk.signoff.cascade", "link_extracted"),
-    ("optinc_pdk.signoff.cascade", "check_cascade"),
+    ("optinc_pdk.signoff.cascade_words", "link_extracted"),
+    ("optinc_pdk.signoff.cascade_words", "check_cascade"),
     ("optinc_pdk.report.plots", "outputs_png"),
-    ("optinc_pdk.studies.montecarlo.plots", "yield_png"),
-    ("optinc_pdk.studies.montecarlo.plots", "errors_png"),
-    ("optinc_pdk.studies.montecarlo.plots", "waterfall_png"),
-    ("optinc_pdk.studies.montecarlo.plots", "tolerance_png"),
+    ("optinc_pdk.studies.montecarlo.yield_plots", "yield_png"),
+    ("optinc_pdk.studies.montecarlo.yield_plots", "errors_png"),
+    ("optinc_pdk.studies.montecarlo.yield_plots", "waterfall_png"),
+    ("optinc_pdk.studies.montecarlo.yield_plots", "tolerance_png"),
 )
 """Functions of a build and of a yield run that compute; reading and writing of files is not among them."""
 

@@ -129,7 +129,7 @@ def yield_runs(scratch: Path) -> Iterator[Scenario]:
     from optinc_pdk.pipeline.building import build
     from optinc_pdk.studies import imperfections, read_chip
     from optinc_pdk.studies.chip_checks import WordCheck
-    from optinc_pdk.studies.montecarlo.records import SampleJob
+    from optinc_pdk.studies.montecarlo.sample_records import SampleJob
     from optinc_pdk.studies.montecarlo.study import Runner, YieldStudy, run_serially
     from optinc_pdk.studies.montecarlo.yield_run import header_of, run_yield
 

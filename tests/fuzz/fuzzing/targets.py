@@ -240,13 +240,13 @@ def _measured(path: Path) -> object:
 
 
 def _function(path: Path) -> object:
-    from optinc_collective.schemes.chips import table_chip
+    from optinc_collective.schemes._chips import table_chip
 
     return table_chip(path)
 
 
 def _samples(path: Path) -> object:
-    from optinc_pdk.studies.montecarlo.records import Records
+    from optinc_pdk.studies.montecarlo.sample_records import Records
 
     with Records(path, {"seed": 1, "chip": {"name": "fuzz"}}, resume=True) as records:
         return records.done

@@ -21,8 +21,8 @@ from optinc_pdk.networks import (
     regenerating_chain,
     unary_chain,
 )
+from optinc_pdk.networks.closed_form._stage_program import SumInstruction, averaging_program
 from optinc_pdk.networks.closed_form.chains import compile_program, regenerating_stage, smallest_stage, unary_stages
-from optinc_pdk.networks.closed_form.program import SumInstruction, averaging_program
 from optinc_pdk.networks.closed_form.proof import _check_links, _check_peaks, check_stage
 from optinc_pdk.networks.closed_form.stage import Stage
 

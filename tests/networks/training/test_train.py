@@ -15,6 +15,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.factor import unitary_diagonal
 from optinc_pdk.networks import AveragingNetwork, Layer, carry_chain, lattice_score, matrix_error_accuracy, normalise
 from optinc_pdk.networks.error_tolerance import perturbed_network
+from optinc_pdk.networks.training._trainer import Trainer, leaky_clip
 from optinc_pdk.networks.training.initialisation import (
     balance_weights,
     normalise_signals,
@@ -22,7 +23,6 @@ from optinc_pdk.networks.training.initialisation import (
     without_small_units,
 )
 from optinc_pdk.networks.training.train import TrainingProgress, TrainingSchedule, train
-from optinc_pdk.networks.training.trainer import Trainer, leaky_clip
 
 TASK = Averaging(4, 4, 2)
 SHORT = TrainingSchedule(steps=300, noise=5e-3, rate=1e-2, copies=16, batch=64, evaluations=3)

@@ -8,12 +8,12 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.cells.interferometers import mzi_positions
-from optinc_pdk.layout.gds_writer import _copy
+from optinc_pdk.layout._gds_writer import _copy
 from optinc_pdk.pdk import get_pdk
-from optinc_pdk.signoff.drc.condensed_checks import prepare_condensed
+from optinc_pdk.signoff.drc._condensed_checks import prepare_condensed
+from optinc_pdk.signoff.drc._violations import merged_markers
 from optinc_pdk.signoff.drc.design import read_design
 from optinc_pdk.signoff.drc.design_rule_check import CHECKS, DrcResult, RuleResult, _violations, run_drc
-from optinc_pdk.signoff.drc.violations import merged_markers
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers

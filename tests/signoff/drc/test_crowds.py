@@ -8,17 +8,15 @@ import pytest
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.cards.rules import LineRule
-from optinc_pdk.signoff.drc import (
-    condensed_layout,
-    design_rule_check,
-    guide_spacing,
-    placed_shapes,
-    shape_checks,
-)
-from optinc_pdk.signoff.drc.condensed_checks import prepare_condensed
+from optinc_pdk.signoff.drc import _condensed_layout as condensed_layout
+from optinc_pdk.signoff.drc import _guide_spacing as guide_spacing
+from optinc_pdk.signoff.drc import _placed_shapes as placed_shapes
+from optinc_pdk.signoff.drc import _shape_checks as shape_checks
+from optinc_pdk.signoff.drc import design_rule_check
+from optinc_pdk.signoff.drc._condensed_checks import prepare_condensed
+from optinc_pdk.signoff.drc._shape_checks import violating_edge_pairs
 from optinc_pdk.signoff.drc.design import Design, read_design
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult, run_drc
-from optinc_pdk.signoff.drc.shape_checks import violating_edge_pairs
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers

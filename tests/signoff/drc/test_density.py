@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.cards.rules import DensityRule, LineRule
-from optinc_pdk.signoff.drc.density import Raster, coverage
+from optinc_pdk.signoff.drc._density import Raster, coverage
 from optinc_pdk.signoff.drc.design_rule_check import RuleResult, run_drc
 
 LAYERS = {"metal": (41, 0), "outline": (99, 0)}

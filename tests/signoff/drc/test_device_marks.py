@@ -8,9 +8,9 @@ import pytest
 
 from optinc_pdk.cards import CardError, load_process, process_names
 from optinc_pdk.cards.rules import GuideSpaceRule, load_rules
+from optinc_pdk.signoff.drc._guide_spacing import device_boxes, valid_marks, with_valid_marks
 from optinc_pdk.signoff.drc.design import Design
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
-from optinc_pdk.signoff.drc.guide_spacing import device_boxes, valid_marks, with_valid_marks
 
 PROCESS = load_process()
 LAYERS = PROCESS.gds_layers

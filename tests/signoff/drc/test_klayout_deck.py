@@ -15,7 +15,7 @@ from rule_cases import apart_nm, cases_of, sheets, subjects
 
 from optinc_pdk.cards import load_process, process_names
 from optinc_pdk.cards.rules import LineRule
-from optinc_pdk.signoff.drc import violations
+from optinc_pdk.signoff.drc import _violations as violations
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, run_drc
 from optinc_pdk.signoff.drc.klayout_deck import DeckError, deck_script
 

@@ -4,8 +4,8 @@ import klayout.db as kdb
 import numpy as np
 import pytest
 
+from optinc_pdk.signoff.drc._placed_shapes import check_repeated, merge_close_boxes, repeated_regions
 from optinc_pdk.signoff.drc.design import Design
-from optinc_pdk.signoff.drc.placed_shapes import check_repeated, merge_close_boxes, repeated_regions
 
 LAYERS = {"heater": (1, 0), "metal": (2, 0)}
 

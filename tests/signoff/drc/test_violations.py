@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from optinc_pdk.cards import load_process
-from optinc_pdk.signoff.drc import violations
+from optinc_pdk.signoff.drc import _violations as violations
+from optinc_pdk.signoff.drc._violations import MAX_TOUCHING, SAMPLE, merged_markers
 from optinc_pdk.signoff.drc.design_rule_check import DrcResult, run_drc
 from optinc_pdk.signoff.drc.marker_database import write_lyrdb
-from optinc_pdk.signoff.drc.violations import MAX_TOUCHING, SAMPLE, merged_markers
 
 PROCESS = load_process()
 RULES = [rule for rule in PROCESS.rules if rule.id in ("core.width", "core.space")]

@@ -15,10 +15,12 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.cards.rules import CurrentRule, IrDropRule, Rule
 from optinc_pdk.circuit import Bias
 from optinc_pdk.errors import InputError
+from optinc_pdk.signoff.drc._shape_checks import narrow_places
 from optinc_pdk.signoff.drc.design_rule_check import ELECTRICAL_KINDS, run_drc
 from optinc_pdk.signoff.drc.marker_database import write_lyrdb
-from optinc_pdk.signoff.drc.shape_checks import narrow_places
-from optinc_pdk.signoff.electrical import electrical_check, resistive_sheet
+from optinc_pdk.signoff.electrical import _resistive_sheet as resistive_sheet
+from optinc_pdk.signoff.electrical import electrical_check
+from optinc_pdk.signoff.electrical._resistive_sheet import ResistiveSheet
 from optinc_pdk.signoff.electrical.electrical_check import (
     ElectricalResult,
     _narrowest,
@@ -26,7 +28,6 @@ from optinc_pdk.signoff.electrical.electrical_check import (
     check_electrical,
     full_currents,
 )
-from optinc_pdk.signoff.electrical.resistive_sheet import ResistiveSheet
 from optinc_pdk.signoff.electrical.wiring import Wiring, read_wiring
 
 PROCESS = load_process()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.networks import AveragingNetwork, Layer
-from optinc_pdk.signoff.function.certificate import (
+from optinc_pdk.signoff.function._certificate import (
     Certificate,
     Interval,
     certify,
@@ -22,7 +22,7 @@ from optinc_pdk.signoff.function.certificate import (
     input_matrix,
     signal_error,
 )
-from optinc_pdk.signoff.function.inputs import InputPlan
+from optinc_pdk.signoff.function._word_inputs import InputPlan
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, DetectionMatrix, HiddenLayer
 from optinc_pdk.simulate.transmission.noise import DetectionSources
 from optinc_pdk.simulate.transmission.reception import server_amplitudes, settled_amplitudes

@@ -15,8 +15,9 @@ from optinc_pdk.networks import AveragingNetwork, carry_chain, comparator_networ
 from optinc_pdk.report.build_numbers import function_numbers
 from optinc_pdk.report.findings import function_basis
 from optinc_pdk.report.schema import FunctionNumbers
-from optinc_pdk.signoff.function import FunctionResult, check_scattering, inputs
-from optinc_pdk.signoff.function.certificate import (
+from optinc_pdk.signoff.function import FunctionResult, check_scattering
+from optinc_pdk.signoff.function import _word_inputs as inputs
+from optinc_pdk.signoff.function._certificate import (
     NoCertificateError,
     amplitude_scales,
     certify_closed_form,

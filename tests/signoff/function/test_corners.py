@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.signoff.function.inputs import MAX_COMBINATIONS, corner_steps
+from optinc_pdk.signoff.function._word_inputs import MAX_COMBINATIONS, corner_steps
 
 
 @st.composite

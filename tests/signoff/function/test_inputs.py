@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.averaging import Averaging
-from optinc_pdk.signoff.function.inputs import (
+from optinc_pdk.signoff.function._word_inputs import (
     BATCH,
     STUDY_INPUTS,
     FunctionInputs,

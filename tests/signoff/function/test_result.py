@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optinc_collective.schemes.chips import table_chip
+from optinc_collective.schemes._chips import table_chip
 from optinc_pdk.averaging import Averaging, decide_steps
 from optinc_pdk.errors import InputError
-from optinc_pdk.signoff.function import FunctionResult, result, write_function
-from optinc_pdk.signoff.function.inputs import InputPlan, plan_inputs
-from optinc_pdk.signoff.function.result import FunctionTally, Readings
+from optinc_pdk.signoff.function import FunctionResult, write_function
+from optinc_pdk.signoff.function import _result as result
+from optinc_pdk.signoff.function._result import FunctionTally, Readings
+from optinc_pdk.signoff.function._word_inputs import InputPlan, plan_inputs
 
 TASK = Averaging(8, 2, 4)
 

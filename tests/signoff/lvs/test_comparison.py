@@ -12,7 +12,7 @@ import klayout.rdb as rdb
 import numpy as np
 import pytest
 
-from optinc_pdk.assemble.component_library import component_types, composite_circuits, device_types
+from optinc_pdk.assemble._component_library import component_types, composite_circuits, device_types
 from optinc_pdk.cards import load_process
 from optinc_pdk.cells import CELLS
 from optinc_pdk.cells.curves import polyline_length_um, ribbon, s_bend

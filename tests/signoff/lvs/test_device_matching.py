@@ -17,8 +17,8 @@ from optinc_pdk.extract import extract
 from optinc_pdk.layout import ChipLayout, lay_out_network, to_layout, write_gds
 from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights
 from optinc_pdk.pdk import get_pdk
+from optinc_pdk.signoff.lvs._device_matching import Walk
 from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
-from optinc_pdk.signoff.lvs.device_matching import Walk
 
 PROCESS = "soi220_flipchip_onchip"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import UNCONNECTED, Circuit, CircuitBuilder, ComponentType
 from optinc_pdk.extract.golden_devices import device_symmetries
-from optinc_pdk.signoff.lvs.device_matching import IndexedCircuit, match
+from optinc_pdk.signoff.lvs._device_matching import IndexedCircuit, match
 
 PROCESS = load_process()
 SYMMETRY = device_symmetries(PROCESS)

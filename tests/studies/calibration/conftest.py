@@ -8,8 +8,8 @@ import pytest
 from optinc_pdk.networks import carry_chain
 from optinc_pdk.simulate.programming.targets import layer_targets
 from optinc_pdk.studies import draw_sample
-from optinc_pdk.studies.calibration.procedure import programming_problem
-from optinc_pdk.studies.calibration.virtual_bench import VirtualBench
+from optinc_pdk.studies.calibration._procedure import programming_problem
+from optinc_pdk.studies.calibration._virtual_bench import VirtualBench
 
 BITS = 16.0
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.simulate.programming.phase_fit import solve_fields
-from optinc_pdk.studies.calibration.forward_paths import _levels, carry_back, carry_forward, forward_paths
+from optinc_pdk.studies.calibration._forward_paths import _levels, carry_back, carry_forward, forward_paths
 
 SETTINGS = 10
 

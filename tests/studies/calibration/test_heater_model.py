@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from optinc_pdk.studies.calibration.heater_model import _patterns_in_turn
+from optinc_pdk.studies.calibration._heater_model import _patterns_in_turn
 
 
 def block(detector, sources):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optinc_pdk.studies.calibration.layer_tuning import integer_steps
+from optinc_pdk.studies.calibration._layer_tuning import integer_steps
 
 
 def test_joint_rounding_leaves_a_smaller_error_than_independent_rounding():

@@ -8,8 +8,8 @@ import pytest
 from optinc_pdk.drive import RangeError
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.studies import draw_sample, sample_scattering
-from optinc_pdk.studies.calibration.procedure import calibrate
-from optinc_pdk.studies.calibration.virtual_bench import VirtualBench
+from optinc_pdk.studies.calibration._procedure import calibrate
+from optinc_pdk.studies.calibration._virtual_bench import VirtualBench
 from optinc_pdk.studies.chip_checks import read_words
 
 BITS = 16.0

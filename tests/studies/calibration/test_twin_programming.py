@@ -10,14 +10,15 @@ import pytest
 from optinc_pdk.simulate.programming.detection_jacobian import quadrature
 from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.studies import draw_sample
-from optinc_pdk.studies.calibration import twin_fit, virtual_bench
-from optinc_pdk.studies.calibration.digital_twin import build_twin
-from optinc_pdk.studies.calibration.heater_model import design_heater_model
-from optinc_pdk.studies.calibration.layer_tuning import measure_jacobians, measure_setting
-from optinc_pdk.studies.calibration.measurement import bench_layers
-from optinc_pdk.studies.calibration.twin_fit import fit_twin, relative_misfits, signal_misfits, take_readings
-from optinc_pdk.studies.calibration.twin_programming import TwinGuide, correct, program_by_twin, round_by_twin
-from optinc_pdk.studies.calibration.twin_readings import (
+from optinc_pdk.studies.calibration import _twin_fit as twin_fit
+from optinc_pdk.studies.calibration import _virtual_bench as virtual_bench
+from optinc_pdk.studies.calibration._digital_twin import build_twin
+from optinc_pdk.studies.calibration._heater_model import design_heater_model
+from optinc_pdk.studies.calibration._layer_tuning import measure_jacobians, measure_setting
+from optinc_pdk.studies.calibration._measurement import bench_layers
+from optinc_pdk.studies.calibration._twin_fit import fit_twin, relative_misfits, signal_misfits, take_readings
+from optinc_pdk.studies.calibration._twin_programming import TwinGuide, correct, program_by_twin, round_by_twin
+from optinc_pdk.studies.calibration._twin_readings import (
     TwinEstimate,
     TwinLight,
     fitted_pairs,
@@ -26,7 +27,7 @@ from optinc_pdk.studies.calibration.twin_readings import (
     predicted_vectors,
     response_vectors,
 )
-from optinc_pdk.studies.calibration.virtual_bench import VirtualBench
+from optinc_pdk.studies.calibration._virtual_bench import VirtualBench
 from optinc_pdk.studies.variation.sampling import nominal_sample
 
 BITS = 16.0

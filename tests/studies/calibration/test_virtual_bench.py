@@ -11,7 +11,7 @@ from optinc_pdk.circuit import detector_groups, label_tuple
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.transmission.detection import network_of, receiver_fields
 from optinc_pdk.studies import draw_sample, sample_scattering
-from optinc_pdk.studies.calibration.virtual_bench import VirtualBench
+from optinc_pdk.studies.calibration._virtual_bench import VirtualBench
 from optinc_pdk.studies.variation.nominal_chip import locked_bias
 
 

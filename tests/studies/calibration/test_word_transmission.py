@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optinc_pdk.studies.calibration.word_transmission import (
+from optinc_pdk.studies.calibration._word_transmission import (
     ElectronicsSettings,
     WordSample,
     WordTransmission,

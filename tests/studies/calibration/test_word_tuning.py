@@ -9,11 +9,11 @@ import pytest
 
 from optinc_pdk.simulate import transmit
 from optinc_pdk.studies import sample_scattering
-from optinc_pdk.studies.calibration.heater_model import design_heater_model
-from optinc_pdk.studies.calibration.measurement import bench_layers
-from optinc_pdk.studies.calibration.procedure import calibrate
-from optinc_pdk.studies.calibration.virtual_bench import VirtualBench
-from optinc_pdk.studies.calibration.word_transmission import (
+from optinc_pdk.studies.calibration._heater_model import design_heater_model
+from optinc_pdk.studies.calibration._measurement import bench_layers
+from optinc_pdk.studies.calibration._procedure import calibrate
+from optinc_pdk.studies.calibration._virtual_bench import VirtualBench
+from optinc_pdk.studies.calibration._word_transmission import (
     ElectronicsSettings,
     WordSample,
     WordTransmission,
@@ -22,7 +22,7 @@ from optinc_pdk.studies.calibration.word_transmission import (
     transmit_words,
     with_electronics,
 )
-from optinc_pdk.studies.calibration.word_tuning import (
+from optinc_pdk.studies.calibration._word_tuning import (
     EvaluatedSetting,
     TuningContext,
     linearise,

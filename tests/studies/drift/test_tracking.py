@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.studies.calibration.word_transmission import sample_words
+from optinc_pdk.studies.calibration._word_transmission import sample_words
 from optinc_pdk.studies.drift.scenarios import DriftScenario
 from optinc_pdk.studies.drift.tracking import (
     PILOT_AVERAGES,

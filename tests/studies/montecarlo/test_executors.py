@@ -18,7 +18,7 @@ import pytest
 from optinc_pdk.errors import InputError
 from optinc_pdk.studies.montecarlo import executors
 from optinc_pdk.studies.montecarlo.executors import check_scheduler, open_executor
-from optinc_pdk.studies.montecarlo.records import SampleJob
+from optinc_pdk.studies.montecarlo.sample_records import SampleJob
 from optinc_pdk.studies.montecarlo.study import run_serially
 
 JOBS = [SampleJob("all", "", sample) for sample in range(16)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.studies.montecarlo.records import TOLERANCE, Records, Result, SampleJob
+from optinc_pdk.studies.montecarlo.sample_records import TOLERANCE, Records, Result, SampleJob
 from optinc_pdk.studies.outcomes import WordOutcome
 
 HEADER = {"chip": {"name": "a", "gds": "12"}, "seed": 1, "target": 0.99}

@@ -15,7 +15,7 @@ from optinc_pdk.simulate.transmission.noise import noise_choices, noise_of
 from optinc_pdk.studies import chip_checks
 from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
 from optinc_pdk.studies.montecarlo import study
-from optinc_pdk.studies.montecarlo.records import TOLERANCE, SampleJob
+from optinc_pdk.studies.montecarlo.sample_records import TOLERANCE, SampleJob
 from optinc_pdk.studies.montecarlo.study import (
     MAX_OCTAVE,
     MIN_OCTAVE,

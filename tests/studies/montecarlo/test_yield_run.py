@@ -16,7 +16,7 @@ import pytest
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.chip_files import chip_files
 from optinc_pdk.studies.montecarlo.executors import open_executor
-from optinc_pdk.studies.montecarlo.records import SampleJob
+from optinc_pdk.studies.montecarlo.sample_records import SampleJob
 from optinc_pdk.studies.montecarlo.study import Runner, run_serially
 from optinc_pdk.studies.montecarlo.summary_text import (
     UNCALIBRATED,
