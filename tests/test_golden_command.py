@@ -32,7 +32,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     def optinc(*arguments: object) -> tuple[int, str, str]:
         # as in a new process: cards are read once
         _loaded_process.cache_clear()
-        monkeypatch.setattr(sys, "argv", ["optinc", "golden", *map(str, arguments)])
+        monkeypatch.setattr(sys, "argv", ["optinc", "process", "golden", *map(str, arguments)])
         with pytest.raises(SystemExit) as end:
             main()
         said = capsys.readouterr()

@@ -69,11 +69,11 @@ def simulate_by(command: str, gds: Path, chip: Path, out: Path) -> Run:
     """Run one of the commands that simulate a layout, with the other files of the chip."""
     weights, netlist, bias = (chip.with_suffix(ending) for ending in (".npz", ".pic.yml", ".bias.yml"))
     arguments: dict[str, tuple[object, ...]] = {
-        "check": (weights, gds, netlist, "-o", out / "a.function.npz"),
+        "check": (gds, netlist, "--weights", weights, "-o", out / "a.function.npz"),
         "simulate": (gds, "-o", out / "a.s.npz"),
-        "spectrum": (weights, gds, netlist, "-o", out / "a.csv", *NARROW),
+        "spectrum": (gds, netlist, "--weights", weights, "-o", out / "a.csv", *NARROW),
         "noise": (gds, netlist, "--weights", weights, "-o", out / "a.csv", "--symbol-rates", "1e6"),
-        "yield": (gds, "--netlist", netlist, "--weights", weights, "-o", out, "--samples", 1, "--no-contributions"),
+        "yield": (gds, netlist, "--weights", weights, "-o", out, "--samples", 1, "--no-contributions"),
     }
     return run(command, *arguments[command], "--bias", bias, "--json")
 

@@ -240,8 +240,8 @@ PACKAGE = Path(op.__file__).parent
     [
         (r"csv\.(writer|DictWriter)\(", {"writing.py"}),
         (r"Console\((?!Console)", {"app.py", "cascade_report.py"}),
-        # two are compressed and read by a page
-        ("ensure_ascii=False", {"json_files.py", "layout_application.py", "matrix_maps.py"}),
+        # one is compressed and read by a page
+        ("ensure_ascii=False", {"json_files.py", "rendering.py"}),
     ],
 )
 def test_text_leaves_through_one_place(pattern: str, allowed: set[str]) -> None:

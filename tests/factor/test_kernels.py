@@ -34,7 +34,7 @@ def call_from(folder: Path, home: Path) -> None:
     package = folder / "optinc_pdk"
     source = Path(optinc_pdk.factor.__file__).parent
     shutil.copytree(source, package / "factor", ignore=shutil.ignore_patterns("__pycache__"))
-    for module in ("validation.py", "errors.py", "compilation.py", "arrays.py"):
+    for module in ("validation.py", "errors.py", "compilation.py", "arrays.py", "options.py"):
         shutil.copy(source.parent / module, package)
     (package / "__init__.py").touch()
     # A file instead of the folder: permissions would not stop a superuser.

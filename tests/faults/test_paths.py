@@ -36,9 +36,14 @@ ENDINGS = {"bias": ".bias.yml", "netlist": ".pic.yml", "checkpoint": ".ckpt", "p
 
 
 def commands() -> dict[str, click.Command]:
+    """Every command by its words, those of groups included."""
     group = typer.main.get_command(app)
     assert isinstance(group, click.Group)
-    return group.commands
+    found: dict[str, click.Command] = {}
+    for name, command in group.commands.items():
+        inner = command.commands if isinstance(command, click.Group) else {}
+        found |= {f"{name} {each}": part for each, part in inner.items()} or {name: command}
+    return found
 
 
 def path_parameters() -> Iterator[tuple[str, click.Parameter]]:
@@ -49,7 +54,8 @@ def path_parameters() -> Iterator[tuple[str, click.Parameter]]:
 
 
 def is_output(parameter: click.Parameter) -> bool:
-    return parameter.type.name == "parse_output"
+    # a checkpoint that is missing is written
+    return parameter.type.name == "parse_output" or parameter.name == "checkpoint"
 
 
 PARAMETERS = list(path_parameters())
@@ -104,7 +110,7 @@ def refused(command: str, arguments: Sequence[str]) -> tuple[object, str]:
     """Exit code and messages of a command."""
     errors = StringIO()
     with (
-        mock.patch.object(sys, "argv", ["optinc", command, *arguments]),
+        mock.patch.object(sys, "argv", ["optinc", *command.split(), *arguments]),
         redirect_stdout(StringIO()),
         redirect_stderr(errors),
     ):

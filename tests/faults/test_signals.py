@@ -258,7 +258,7 @@ def main() -> int:
         for seed, (command, (arguments, _)) in enumerate(runs.items()):
             if only and command not in only:
                 continue
-            one = try_command([command, *map(str, arguments)], Path(name, "out"), count, random.Random(seed))
+            one = try_command([*command.split(), *map(str, arguments)], Path(name, "out"), count, random.Random(seed))
             ends = ", ".join(f"{code}: {number}" for code, number in sorted(one.ends.items()))
             print(f"{command}: {ends}; at most {one.longest_s:.2f} s; hidden files {one.hidden}", flush=True)
             print(*one.violations, sep="\n", end="\n" * bool(one.violations), flush=True)

@@ -24,6 +24,7 @@ import optinc_pdk as op
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cli import main as run_main
 from optinc_pdk.cli.commands import app
+from optinc_pdk.cli.process_commands import process_app
 from optinc_pdk.cli.standard_streams import SinkStream, protect_standard_streams, protected
 from optinc_pdk.networks import carry_chain
 
@@ -34,7 +35,10 @@ pytestmark = [
 ]
 
 COMMANDS = sorted(
-    command.name or command.callback.__name__ for command in app.registered_commands if command.callback is not None
+    f"{prefix}{command.name or command.callback.__name__}"
+    for prefix, group in (("", app), ("process ", process_app))
+    for command in group.registered_commands
+    if command.callback is not None
 )
 BROKEN_PIPE, FULL = 141, 2
 
@@ -121,15 +125,15 @@ def small_runs(folder: Path) -> dict[str, tuple[Sequence[object], int]]:
     return {
         "build": ((weights, "-o", out), 0),
         "cascade": ((*task, "--words", 10, "-o", out / "cascade"), 0),
-        "cells": (("-o", out / "cells.md"), 0),
-        "check": ((weights, gds, netlist, "--bias", bias), 0),
+        "process cells": (("-o", out / "cells.md"), 0),
+        "check": ((gds, netlist, "--weights", weights, "--bias", bias), 0),
         "compare": ((gds, gds, "-o", out / "compare"), 0),
-        "deck": (("-o", out / "rules.lydrc"), 0),
+        "process deck": (("-o", out / "rules.lydrc"), 0),
         "doctor": ((), 0),
         "drc": ((gds, "-o", out / "again.drc.lyrdb"), 0),
         "factor": ((weights,), 0),
-        "golden": (("--check",), 0),
-        "klayout": (("install", "--klayout-home", folder / "klayout"), 0),
+        "process golden": (("--check",), 0),
+        "process klayout": (("install", "--klayout-home", folder / "klayout"), 0),
         "lvs": ((gds, netlist, "-o", out / "again.lvs.json"), 0),
         "eye": ((gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rate", "1e6"), 0),
         "noise": ((gds, netlist, "--bias", bias, "--weights", weights, "--symbol-rates", "1e6"), 0),
@@ -137,8 +141,11 @@ def small_runs(folder: Path) -> dict[str, tuple[Sequence[object], int]]:
         "search": ((*task, "--steps", 2, "-o", out / "search"), 0),
         "simulate": ((gds, "--bias", bias), 0),
         "size": ((weights,), 0),
-        "spectrum": ((weights, gds, netlist, "--bias", bias, "--wavelengths", "1550", "--resolution", 1000), 0),
-        "stack": (("-o", out / "stack.svg"), 0),
+        "spectrum": (
+            (gds, netlist, "--weights", weights, "--bias", bias, "--wavelengths", "1550", "--resolution", 1000),
+            0,
+        ),
+        "process stack": (("-o", out / "stack.svg"), 0),
         "synth": ((*task, "-o", out / "x.npz"), 0),
         "task": ((weights, *task, "-o", out / "z.npz"), 0),
         "train": ((*task, "--steps", 2, "--no-stop", "-o", out / "y.npz"), 0),
@@ -151,12 +158,12 @@ def small_runs(folder: Path) -> dict[str, tuple[Sequence[object], int]]:
 @pytest.mark.full(every=10)
 @pytest.mark.parametrize("terminal", TERMINALS)
 def test_every_help_is_shown_or_ends_quietly(terminal: str) -> None:
-    for arguments in [("--help",), *((command, "--help") for command in COMMANDS)]:
+    for arguments in [("--help",), *((*command.split(), "--help") for command in COMMANDS)]:
         assert exit_code(terminal, *arguments) == delivered(terminal, 0), arguments
     assert exit_code(terminal, "synth", "--bits", 5, "--servers", 4, "-o", "never.npz") == 2
 
 
-SLOW = ("cells", "cascade", "doctor", "search", "spectrum")
+SLOW = ("process cells", "cascade", "doctor", "search", "spectrum")
 """Commands whose small runs take seconds; main() runs them."""
 
 
@@ -167,7 +174,7 @@ def test_every_commands_exit_code_is_delivered(
 ) -> None:
     arguments, code = runs[command]
     terminal = list(TERMINALS)[number % len(TERMINALS)]
-    assert exit_code(terminal, command, *arguments) == delivered(terminal, code)
+    assert exit_code(terminal, *command.split(), *arguments) == delivered(terminal, code)
 
 
 def test_every_command_has_a_small_run(runs: dict[str, tuple[Sequence[object], int]]) -> None:
@@ -258,7 +265,7 @@ def main() -> int:
         runs = small_runs(Path(folder))
         for command, (arguments, code) in runs.items():
             for terminal in TERMINALS:
-                ended = exit_code(terminal, command, *arguments)
+                ended = exit_code(terminal, *command.split(), *arguments)
                 if ended != delivered(terminal, code):
                     wrong.append(f"{command}, {terminal}: exit code {ended}, not {delivered(terminal, code)}")
     count = len(runs) * len(TERMINALS)

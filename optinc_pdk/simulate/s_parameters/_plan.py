@@ -1,7 +1,7 @@
 """Simulation plan of a circuit, made once and evaluated for every wavelength, bias and sample.
 
-First, every repeated cell is reduced to one block (:mod:`cell_reduction`). Then every group of blocks between which
-light travels in both directions is reduced to one block (:mod:`nested_dissection`). Light passes the remaining blocks
+First, every repeated cell is reduced to one block (:mod:`_cell_reduction`). Then every group of blocks between which
+light travels in both directions is reduced to one block (:mod:`_nested_dissection`). Light passes the remaining blocks
 once, level by level, with equal blocks of a level as one batch. Its waves are stored in slots, which are reused, so
 that memory grows with the width of the circuit and not with its length.
 """

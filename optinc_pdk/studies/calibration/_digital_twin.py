@@ -140,7 +140,7 @@ class DigitalTwin:
     def coupler_junctions(self) -> list[list[tuple[TwinCouplers, slice, tuple[Ints, Ints]]]]:
         """For each layer and component, couplers, their slice among all C couplers, and the junctions that they are.
 
-        Junctions are (n,) indices and (n, 4) devices, see :class:`forward_paths.ForwardPaths`.
+        Junctions are (n,) indices and (n, 4) devices, see :class:`_forward_paths.ForwardPaths`.
         """
         number = {group.name: i for i, group in enumerate(self.problem.structure.devices)}
         found = []

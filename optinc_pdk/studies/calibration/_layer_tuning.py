@@ -75,7 +75,7 @@ RESTARTS = 5
 
 @dataclass(frozen=True, eq=False)
 class MeasuredSetting:
-    """(H,) voltages, and the (entries,) :func:`measurement.matrix_errors` of each layer measured at them."""
+    """(H,) voltages, and the (entries,) :func:`_measurement.matrix_errors` of each layer measured at them."""
 
     voltage_v: Floats
     layers: tuple[BenchLayer, ...]

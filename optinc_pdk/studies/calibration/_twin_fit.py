@@ -72,7 +72,7 @@ class TwinReadings:
         design_phase: (S, H) design phases of the heaters at each setting.
         responses: For each layer, its measured responses at the S settings.
         vectors: For each layer, (S, R) numbers that contain the responses, see
-            :func:`twin_readings.response_vectors`.
+            :func:`_twin_readings.response_vectors`.
     """
 
     design_phase: Floats

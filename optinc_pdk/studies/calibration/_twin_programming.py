@@ -188,7 +188,7 @@ def _field_errors(light: LayerLight, estimate: TwinEstimate, index: int) -> Floa
 def correct(guide: TwinGuide, turn_rad: Floats, state: MeasuredSetting) -> MeasuredSetting:
     """Correct the errors of a setting in damped least-squares steps that the twin predicts, until no layer improves.
 
-    ``turn_rad`` is that of :mod:`layer_tuning`.
+    ``turn_rad`` is that of :mod:`_layer_tuning`.
     """
     whole = np.array([layer.target.whole for layer in state.layers])
     damping = Damping(np.where(whole, FIRST_DAMPING, PART_DAMPING), np.full(len(state.layers), 2.0))

@@ -1,6 +1,6 @@
 """Response of a layer that a digital twin predicts, at many heater settings, and its derivatives by the unknowns.
 
-The response is what readings at several source amplitudes determine, see :class:`measurement.LayerResponse`: constants,
+The response is what readings at several source amplitudes determine (:class:`_measurement.LayerResponse`): constants,
 slopes and squares of the amplitudes at the detectors of neurons, products of two sources at receivers. Devices are
 reciprocal, so the derivative of a field E follows from the adjoint method: dE is the field carried back from the
 detector times the change of a device times the field that arrives there. Changes of the carrier at on-chip modulators
@@ -38,7 +38,7 @@ class TwinEstimate:
 
     @cached_property
     def deviations(self) -> list[Floats]:
-        """Deviations from the nominal chip, see :meth:`digital_twin.DigitalTwin.deviations`."""
+        """Deviations from the nominal chip, see :meth:`_digital_twin.DigitalTwin.deviations`."""
         return self.twin.deviations(self.unknown)
 
     def crosstalk(self, index: int) -> Floats:

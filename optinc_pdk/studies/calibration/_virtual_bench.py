@@ -30,7 +30,7 @@ CHUNK = 32
 
 
 class _DrivenSample:
-    """A sampled chip at the drive of a bench; it implements :class:`measurement.HeaterDrive`."""
+    """A sampled chip at the drive of a bench; it implements :class:`_measurement.HeaterDrive`."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class _DrivenSample:
 
 
 class VirtualBench(_DrivenSample):
-    """Simulated laboratory with one sampled chip on its board; it implements :class:`measurement.BenchProtocol`.
+    """Simulated laboratory with one sampled chip on its board; it implements :class:`_measurement.BenchProtocol`.
 
     The sources are the fibre of each input, then the modulators of each neuron.
 
@@ -196,7 +196,7 @@ class VirtualBench(_DrivenSample):
 
 
 class VirtualMatrixBench(_DrivenSample):
-    """Simulated laboratory with the chip of a matrix; it implements :class:`measurement.MatrixBench`."""
+    """Simulated laboratory with the chip of a matrix; it implements :class:`_measurement.MatrixBench`."""
 
     def __init__(
         self,

@@ -215,7 +215,7 @@ class EvaluatedSetting:
     def threshold_share(self) -> float:
         """Least distance of a comparator's signal from its threshold over that in the network; 1 without comparators.
 
-        The distance is negative if a comparator, see :mod:`word_transmission`, decides wrongly.
+        The distance is negative if a comparator, see :mod:`_word_transmission`, decides wrongly.
         """
         share, electronics = 1.0, self.electronics
         pieces = zip(self.passage.words.network_signal, self.passage.detected, strict=True)
