@@ -1,4 +1,4 @@
-"""Process design kit that builds and checks a silicon-photonic chip for quantised averaging from trained weights.
+"""Compiler from a matrix or a trained network to a silicon-photonic chip, and sign-off of photonic layouts.
 
 Names are imported on first use, so that `import optinc_pdk` is fast and the mathematics needs no layout tools.
 """

@@ -66,7 +66,7 @@ def option(*, text: str, python: str = "", default: Any = MISSING, **shown: Any)
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option,))
 def record(cls: type[RecordT]) -> type[RecordT]:
     """Make a class a record of options, whose docstring describes every field."""
-    cls.__post_init__ = _check_types  # type: ignore[attr-defined]
+    cls.__post_init__ = _check_values  # type: ignore[attr-defined]
     made = dataclass(frozen=True, eq=False, kw_only=True)(cls)
     described: tuple[Field[Any], ...] = fields(made)  # type: ignore[arg-type]
     lines = (f"    {one.name}: {one.metadata['text']} {one.metadata['python']}".rstrip() for one in described)
@@ -82,10 +82,21 @@ def unchecked(record_type: type[RecordT], values: Mapping[str, Any]) -> RecordT:
     return made
 
 
-def _check_types(made: Any) -> None:
+def _check_values(made: Any) -> None:
+    """Check types and limits of the fields of a record.
+
+    Raises:
+        InputError: One of them is out of range, or of another type.
+    """
     from optinc_pdk.validation import validate_fields
 
     validate_fields(made, nan=False)
+    for one in fields(made):
+        value, low, high = getattr(made, one.name), one.metadata.get("min"), one.metadata.get("max")
+        if value is None or ((low is None or value >= low) and (high is None or value <= high)):
+            continue
+        limits = f"{low:,} or more" if high is None else f"{low:,} to {high:,}"
+        raise InputError(f"{type(made).__name__}: {one.name} = {value}: give {limits}")
 
 
 def accepted_budgets(text: str) -> tuple[Budget, ...]:
@@ -127,16 +138,9 @@ class SampleOptions:
 
 
 @record
-class CheckOptions(SampleOptions):
-    """What the chip of a matrix or of a general network is checked with; None for the default."""
+class LimitOptions(SampleOptions):
+    """What the chip of a general network is checked with; None for the default."""
 
-    read: MatrixReading | None = option(
-        default=None,
-        text="For a matrix: what is read at the outputs. field: their fields, with a phase shifter at every output; "
-        "real: the real parts of a real matrix, with homodyne receivers; power: their powers, with photodiodes. "
-        "Default: field. For an existing chip: what the report beside the layout states; without one, field, or power "
-        "where the chip has no such phase shifters.",
-    )
     tolerance: float | None = option(
         default=None,
         text="For a matrix: largest accepted error of an entry, relative to the largest entry. For a general network "
@@ -145,7 +149,20 @@ class CheckOptions(SampleOptions):
     accuracy: float | None = option(
         default=None,
         text="For a general network and data with labels: smallest accepted share of samples that the chip classifies "
-        "correctly. Default: what the weight file's card states, less what agreement allows, if it states one.",
+        "correctly. Default: the accuracy in the weight file's card, less 1 - agreement; none if the card states none.",
+    )
+
+
+@record
+class CheckOptions(LimitOptions):
+    """What the chip of a matrix or of a general network is checked with; None for the default."""
+
+    read: MatrixReading | None = option(
+        default=None,
+        text="For a matrix: what is read at the outputs. field: their fields, with a phase shifter at every output; "
+        "real: the real parts of a real matrix, with homodyne receivers; power: their powers, with photodiodes. "
+        "Default: field; for an existing chip what the report beside the layout states, and without a report field, or "
+        "power where the chip has no such phase shifters.",
     )
 
 

@@ -64,7 +64,7 @@ def symbol_levels(task: NetworkTask, process: Process) -> tuple[int, ...]:
 
 
 def preprocessing_loss_db(task: NetworkTask, process: Process) -> tuple[float, ...]:
-    """Return the loss in dB of one server's field in P, for each symbol of a group, at ideal splitting ratios.
+    """Return the loss in dB of one server's field in the preprocessing unit, by symbol of a group, at ideal splitting.
 
     It includes the division of light at each level and the splitters' excess loss, but no guides, couplers and trims.
     """

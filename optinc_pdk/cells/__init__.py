@@ -150,7 +150,10 @@ def aliases_of(process: Process) -> dict[str, gf.typings.ComponentFactory]:
 
 
 def layer_transitions(process: Process, layers: Any) -> dict[Any, gf.typings.ComponentSpec]:
-    """Return the tapers that gdsfactory's routers insert between a port and a route of another width, by layer."""
+    """Return the tapers that gdsfactory's routers insert between a port and a route of another width.
+
+    Keys are the layers of metal and silicon, attributes of ``layers``, a gdsfactory `LayerEnum` of the process.
+    """
     ends, kinds = ("e1", "e2"), ("electrical", "electrical")
     wires = partial(taper, cross_section="metal_routing", port_names=ends, port_types=kinds)
     tapers: dict[Any, gf.typings.ComponentSpec] = {getattr(layers, process.metal.layer): wires}

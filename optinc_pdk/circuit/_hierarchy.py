@@ -219,7 +219,7 @@ def check_complete(circuit: Circuit) -> None:
 
 
 def open_ports(circuit: Circuit) -> Ints:
-    """Return the optical ports of a circuit, without its sub-circuits, that are neither connected nor labelled."""
+    """Return the indices of the optical ports of a circuit's own instances that are neither connected nor labelled."""
     return np.flatnonzero(circuit.optical_mask() & (_uses(circuit) == 0)).astype(np.int64)
 
 

@@ -101,7 +101,7 @@ def read_reference(
     layout_top: Callable[[], str] | None = None,
     draw: CellDrawing | None = None,
 ) -> Circuit | PlacedCircuit:
-    """Read a netlist of this project, or one of gdsfactory with the placements of its instances.
+    """Read the netlist that a layout is compared with.
 
     Args:
         path: File.
@@ -111,6 +111,9 @@ def read_reference(
         layout_top: Function that returns the name of the layout's top cell, whose netlist is the top of several.
         draw: Function that draws cells of the PDK whose netlists the file does not contain, such as
             :func:`optinc_pdk.pdk.cell_drawing` of the process; None to refuse them.
+
+    Returns:
+        The circuit of a netlist of this project; for one of gdsfactory, the circuit with the places of its instances.
 
     Raises:
         NetlistError: The file is not a valid netlist; the message names the file and the fault.

@@ -34,6 +34,15 @@ GROUPS = {
 """Commands by the heading under which the help lists them, in this order."""
 
 
+class WrappedCommands(TyperGroup):
+    """Commands whose summaries are wrapped in the help instead of cut."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write every command with its summary."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _summary(self.commands[name])) for name in self.list_commands(ctx)])
+
+
 class GroupedCommands(TyperGroup):
     """The commands of ``optinc``, which the help lists under the headings of ``GROUPS``."""
 

@@ -34,7 +34,9 @@ def task(
     bits: Annotated[
         int | None, typer.Option(help="Bits of a word that the network averages; even. Default: no averaging task.")
     ] = None,
-    servers: Annotated[int | None, typer.Option(help="Number of servers whose words are averaged.")] = None,
+    servers: Annotated[
+        int | None, typer.Option(help="Number of servers whose words are averaged; with --bits.")
+    ] = None,
     groups: opt.TaskGroups = None,
     remainder: opt.Remainder = False,
     finer_input: opt.FinerInput = False,
@@ -42,11 +44,11 @@ def task(
         Activation | None,
         typer.Option(
             help="Activation of hidden layers: relu, or clipped_relu for Hardtanh(0, 1). .npz and .onnx files state "
-            "it; .safetensors files are read as relu otherwise."
+            "it; .safetensors files are read as relu unless this option or their metadata say so."
         ),
     ] = None,
 ) -> None:
-    """State what a network computes, in a weight file that all commands read: its averaging task and activation.
+    """Write a weight file that states the averaging task and the activation of a network.
 
     PyTorch's files contain weights alone. Without --bits and --servers the network stays a general one.
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from optinc_pdk.cli.app import app, progress_counter, stage_progress
+from optinc_pdk.cli.app import WrappedCommands, app, progress_counter, stage_progress
 from optinc_pdk.cli.arguments import DEFAULT, Json, ProcessName, parse_output
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.paths import output_folder, output_path
@@ -19,11 +19,11 @@ from optinc_pdk.errors import InputError
 if TYPE_CHECKING:
     from optinc_pdk.report.installation import Part
 
-process_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+process_app = typer.Typer(cls=WrappedCommands, no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(
     process_app,
     name="process",
-    help="Show a process, or prepare it: cells, stack, DRC script, golden polygons, KLayout package.",
+    help="Cells, layer stack and DRC script of a process; recognition polygons; installation in KLayout.",
 )
 
 
@@ -156,7 +156,7 @@ def klayout(
         ),
     ] = None,
 ) -> None:
-    """Install a process in the KLayout application as a package: technology, DRC script, and the menu entry Verify.
+    """Install a process in the KLayout application, or remove it: technology, DRC script, and the menu entry Verify.
 
     Optinc > Verify runs optinc verify on the layout shown, with the Python that installed it, and opens the marker
     databases of design rules and LVS.

@@ -32,7 +32,7 @@ from optinc_pdk.errors import InputError, printable_line
 from optinc_pdk.io.chip_files import chip_paths
 from optinc_pdk.io.json_files import json_text
 from optinc_pdk.io.reading import check_readable
-from optinc_pdk.options import CheckOptions
+from optinc_pdk.options import LimitOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -235,17 +235,16 @@ STAGES = ("extract", "function")
 def check(
     *,
     chip: ChipInputs,
-    checks: CheckOptions,
+    checks: LimitOptions,
     output: opt.Out = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Check that the extracted layout computes every word exactly; writes .function.npz.
+    """Check what the extracted layout computes: every word, or a general network over its data.
 
-    If there are too many inputs to try each, random words and corner cases are tried; networks of comparators are
-    certified for all words besides. Exit code 1 if a word is wrong, or if the layout has faults that can affect the
-    function and that the simulation does not include.
-
-    A general network is checked with data as optinc build does; writes .network.npz.
+    Writes .function.npz, or .network.npz for a general network, which is checked as optinc build does. If there are
+    too many words to try each, random words and corner cases are tried; networks of comparators are certified for all
+    words besides. optinc program checks the chip of a matrix. Exit code 1 if a word is wrong, or if the layout has
+    faults that can affect the function and that the simulation does not include.
     """
     path = None if output is None else chip.output(output, checks.data, in_place=True)
     target = chip.target(checks)

@@ -55,7 +55,7 @@ def spectrum(
     output: opt.Out = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Find the carrier wavelengths at which the extracted layout computes exactly; writes .spectrum.csv and .png.
+    """Find the carrier wavelengths at which the extracted layout is exact; writes .spectrum.csv and .spectrum.png.
 
     At each wavelength every word is checked with the bias of the file, and with a bias programmed for this wavelength.
     Exit code 1 if the bias of the file is not exact at the process's own wavelength, or if the layout has faults that

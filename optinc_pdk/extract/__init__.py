@@ -1,4 +1,7 @@
-"""Extraction of a circuit from the polygons and labels of a GDS2 or OASIS file."""
+"""Extraction of a circuit from the polygons and labels of a GDS2 or OASIS file.
+
+Devices are recognised in `device_recognition` (by their golden polygons), `guide_couplers` and `phase_shifters`.
+"""
 
 from optinc_pdk.extract._extractor import Extraction, extract
 from optinc_pdk.extract.faults import Fault

@@ -26,7 +26,7 @@ CARRIER = ("carrier", "lo")
 
 
 def lay_out_network(onn: AveragingNetwork, process: Process, name: str) -> tuple[Circuit, ChipLayout]:
-    """Assemble the circuit of a network, see :func:`optinc_pdk.assemble.assemble`, and lay it out."""
+    """Assemble the circuit of a network as the chip ``name``, and lay it out, see :func:`lay_out`."""
     return lay_out(draft_circuit(onn, process, name), process)
 
 

@@ -127,8 +127,14 @@ def sampled_s(
 ) -> Complexes:
     """Return the S-matrices (W, I, ports, ports) of I instances of a device whose model parameters differ.
 
-    Modulators have amplitude 1. Wavelengths (W,) are in nm; ``parameters`` are the (I,) values of each parameter that
-    differs, without which I is 1; and ``phase_rad``, the phase of the heater, is broadcast to (W, I).
+    Modulators have amplitude 1.
+
+    Args:
+        process: Process with the card of the device.
+        device: Name of the device.
+        wavelengths_nm: (W,) wavelengths.
+        parameters: (I,) values of each model parameter that differs between the instances; if empty, I is 1.
+        phase_rad: Phase of the heater, broadcast to (W, I).
 
     Raises:
         CardError: The device does not exist, or its model lacks a parameter.

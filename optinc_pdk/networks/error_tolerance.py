@@ -63,7 +63,8 @@ def matrix_error_accuracy(
 
     Args:
         network: The network.
-        epsilon: Relative matrix error ε: every Q becomes Q + ε ‖Q‖₂ G/√n, G standard normal, n columns.
+        epsilon: Relative matrix error ε: every Q, the distinct rows of a normalised weight with norm 1, becomes
+            Q + ε ‖Q‖₂ G/√n, G standard normal, n columns.
         draws: Number of networks with random errors.
         seed: Seed of the generator.
         sample: Number of lattice points drawn for each of these networks; the whole lattice by default.

@@ -78,9 +78,10 @@ def with_output_neurons(network: NetworkT) -> NetworkT:
 
 
 def realised_network(network: NetworkT, layers: int) -> NetworkT:
-    """Return the network that a chip of a number of layers (``Board.layers``) realises.
+    """Return the network as a chip with a number of layers (``Board.layers``) computes it.
 
-    For as many layers as the network has, it is one without output bias; for one more, one with output neurons.
+    If the numbers are equal, the output bias is moved into the layer before; with one layer more, outputs end in
+    neurons.
 
     Raises:
         InputError: The chip has another number of layers.

@@ -2,9 +2,10 @@
 
 With ReLU every hidden signal may be scaled by a positive factor that the next layer divides out again, so a statement
 about matrix errors needs a convention: inputs and hidden signals have the maximum 1 over the lattice, and dead units
-are removed. Units of a clipped network that clip keep their scale, because 1 is where they clip. The optics realises Q,
-the distinct rows of the normalised weights, scaled to norm 1; row gains and biases are electronic and exact. A matrix
-error ε is Q + ε ‖Q‖₂ G/√n with G standard normal and n columns.
+are removed. This is for training, search and tolerances: a build scales signals in `optinc_pdk.networks.factorise`.
+Units of a clipped network that clip keep their scale, because 1 is where they clip. The optics realises Q, the distinct
+rows of the normalised weights, scaled to norm 1; row gains and biases are electronic and exact. A matrix error ε is Q +
+ε ‖Q‖₂ G/√n with G standard normal and n columns.
 """
 
 from __future__ import annotations

@@ -67,11 +67,7 @@ def plan_cascade(options: CascadeOptions) -> CascadePlan:
     name, loss_db = options.name, options.loss_db
     if name is not None:
         _check_name(name)
-    if options.random_sets < 0:
-        raise InputError(f"random word sets: {options.random_sets} is below 0; give 0 or more")
-    if options.seed < 0:
-        raise InputError(f"seed {options.seed} is below 0; give 0 or more")
-    if not (math.isfinite(loss_db) and loss_db >= 0.0):
+    if not math.isfinite(loss_db):
         raise InputError(f"loss between the levels: {loss_db:g} dB; give a finite loss of at least 0 dB")
     card = load_process(options.process)
     sources = (options.first, options.second)

@@ -85,8 +85,8 @@ def regenerating_chain(task: Averaging, copies: int = 1, amplifiers: int = 3) ->
 
     Args:
         task: Any averaging task, including those of a cascade.
-        copies: Number of units that carry every signal that later layers need.
-        amplifiers: Number of layers over which the gain of a staircase is distributed.
+        copies: Number of parallel units that carry each signal which waits for a later layer.
+        amplifiers: Number of layers that share the slope of the steps by which a signal is rounded.
 
     Raises:
         ValueError: `copies` or `amplifiers` is not a whole number of at least 1.

@@ -397,11 +397,11 @@ def comparator_network(
         task: Any averaging task, including those of a cascade.
         mzis: Largest number of MZIs as `AveragingNetwork.mzis` counts them, of distinct rows and independent parts.
             None for the network with the largest tolerance per MZI.
-        gain: Slope of the comparators per step of their signals, at least 1: they remove errors below (gain - 1) / 2
-            gain of a step.
+        gain: Slope of the comparators per step of their signals, at least 1: they remove errors below
+            (gain - 1) / (2 * gain) of a step.
         progress: Called with the number of networks tried so far, before each one.
-        goal: "size", or "noise" for the largest predicted σ*, within the limit or up to eight times the MZIs of the
-            smallest network.
+        goal: "size", or "noise" for the largest predicted field noise σ*, within the limit or up to eight times the
+            MZIs of the smallest network.
 
     Raises:
         ValueError: `gain` is not a number from 1 to `MAX_GAIN`, or `mzis` is below 1.
