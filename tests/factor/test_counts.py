@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from optinc_pdk.factor import _svd as svd
 from optinc_pdk.factor import (
     block_trees,
     network_mzis,
     rectangular,
+    svd,
     svd_mzis,
     unitary_diagonal,
     unitary_diagonal_mzis,

@@ -8,8 +8,7 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.factor import SvdFactor, svd_generic, svd_mzis, svd_search, total_heater_phase, unitary_diagonal
-from optinc_pdk.factor import _svd as svd
+from optinc_pdk.factor import SvdFactor, svd, svd_generic, svd_mzis, svd_search, total_heater_phase, unitary_diagonal
 
 
 def weights(rows: int, columns: int, rank: int, seed: int, is_complex: bool = False) -> np.ndarray:
