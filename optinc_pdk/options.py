@@ -95,7 +95,7 @@ def _check_values(made: Any) -> None:
         value, low, high = getattr(made, one.name), one.metadata.get("min"), one.metadata.get("max")
         if value is None or ((low is None or value >= low) and (high is None or value <= high)):
             continue
-        limits = f"{low:,} or more" if high is None else f"{low:,} to {high:,}"
+        limits = f"{low:g} or more" if high is None else f"{low:,} to {high:,}"
         raise InputError(f"{type(made).__name__}: {one.name} = {value}: give {limits}")
 
 

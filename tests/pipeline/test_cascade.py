@@ -141,8 +141,8 @@ def test_unusable_input_writes_nothing_and_leaves_an_earlier_build(chips: Cascad
         ({"bits": 4, "servers": 2, "name": "x" * 26}, "1 to 25 letters"),
         ({"bits": 4, "servers": 2, "process": "nowhere"}, "nowhere"),
         ({"bits": 4, "servers": 2, "random_sets": -1}, "-1"),
-        ({"bits": 4, "servers": 2, "seed": -1}, "seed -1"),
-        ({"bits": 4, "servers": 2, "loss_db": -1.0}, "-1 dB"),
+        ({"bits": 4, "servers": 2, "seed": -1}, "seed = -1"),
+        ({"bits": 4, "servers": 2, "loss_db": -1.0}, "loss_db = -1.0: give 0 or more"),
         ({"bits": 4, "servers": 2, "loss_db": float("nan")}, "loss_db = nan"),
     ]
     for arguments, message in cases:
