@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
+from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, dataclass_transform, get_args
 
@@ -70,7 +71,7 @@ def record(cls: type[RecordT]) -> type[RecordT]:
     made = dataclass(frozen=True, eq=False, kw_only=True)(cls)
     described: tuple[Field[Any], ...] = fields(made)  # type: ignore[arg-type]
     lines = (f"    {one.name}: {one.metadata['text']} {one.metadata['python']}".rstrip() for one in described)
-    made.__doc__ = "\n".join((made.__doc__ or "", "", "Attributes:", *lines))
+    made.__doc__ = "\n".join((cleandoc(made.__doc__ or ""), "", "Attributes:", *lines))
     return made
 
 
@@ -219,7 +220,13 @@ class ProgramOptions(LinkOptions, CheckOptions):
 
 @record
 class BuildOptions(ProgramOptions, MeshOptions):
-    """Options of a build."""
+    """Options of a build.
+
+    Example:
+        >>> import optinc_pdk as op
+        >>> op.BuildOptions(process="soi220_flipchip", accept=["rate"]).accept
+        ['rate']
+    """
 
     input_amplitudes: Sequence[float] | None = option(
         default=None,

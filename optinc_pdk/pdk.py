@@ -27,6 +27,11 @@ _pdks: dict[tuple[Path, ...], ProcessPdk] = {}
 def get_pdk(process: str | Path = DEFAULT_PROCESS) -> ProcessPdk:
     """Return the gdsfactory PDK of a process. Call ``activate()`` of the PDK before you use its cells.
 
+    Example:
+        >>> import optinc_pdk as op
+        >>> "mmi2x2" in op.get_pdk("soi220").cells
+        True
+
     Args:
         process: Name of the process, or path of the folder with its cards.
 
@@ -46,6 +51,12 @@ def active_pdk(process: str | Path | Process = DEFAULT_PROCESS) -> Iterator[Proc
 
     The active PDK is global. Other threads that need it wait until the block ends; then the PDK that was active before
     is active again, also after an error or an interrupt.
+
+    Example:
+        >>> import optinc_pdk as op
+        >>> with op.active_pdk("soi220") as pdk:
+        ...     [port.name for port in pdk.get_component("mmi2x2").ports]
+        ['o1', 'o2', 'o3', 'o4']
 
     Args:
         process: Process, name of the process, or path of the folder with its cards.

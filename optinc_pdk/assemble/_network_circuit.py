@@ -146,6 +146,16 @@ def assemble(onn: Network, process: Process, name: str, plan: DiePlan = CARRIER_
     :meth:`optinc_pdk.networks.AveragingNetwork.detector_rows`. Other values of the matrices have no effect on it; they
     determine the bias.
 
+    Example:
+        >>> import optinc_pdk as op
+        >>> from optinc_pdk.assemble import assemble
+        >>> from optinc_pdk.cards import load_process
+        >>> from optinc_pdk.networks import carry_chain
+        >>> process, network = load_process(), carry_chain(op.Averaging(2, 2, 1))
+        >>> circuit = assemble(network, process, "average")
+        >>> len(circuit.board.neurons)
+        5
+
     Args:
         plan: How local oscillators are fed, and which strips share grounds.
 
@@ -370,6 +380,13 @@ def _oscillator_trees(b: CircuitBuilder, root: str, oscillators: list[str]) -> N
 
 def mesh_chip(modes: int, process: Process, name: str) -> Circuit:
     """Assemble the circuit of a chip with one rectangular mesh and no board.
+
+    Example:
+        >>> from optinc_pdk.assemble import mesh_chip
+        >>> from optinc_pdk.cards import load_process
+        >>> circuit = mesh_chip(4, load_process(), "mesh")
+        >>> len(circuit.instances_of("mzi_unit"))
+        6
 
     Args:
         modes: Number of modes N ≥ 2.

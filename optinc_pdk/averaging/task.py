@@ -67,6 +67,11 @@ STEP_TOLERANCE = 1e-6
 class Averaging:
     """The averaging task of one chip: it averages words of `bits` bits over `servers` servers.
 
+    Example:
+        >>> import optinc_pdk as op
+        >>> op.Averaging(bits=4, servers=4, groups=2).symbols
+        2
+
     Attributes:
         bits: Bits of a word B, even, 2 ... 32.
         servers: Number of servers N, at least 1.
@@ -352,7 +357,13 @@ class Averaging:
         return steps
 
     def lattice(self, start: int = 0, stop: int | None = None) -> Floats:
-        """Return a range of lattice points as (points, K) network inputs, see `lattice_steps`."""
+        """Return a range of lattice points as (points, K) network inputs, see `lattice_steps`.
+
+        Example:
+            >>> import optinc_pdk as op
+            >>> op.Averaging(bits=4, servers=4, groups=2).lattice().shape
+            (169, 2)
+        """
         points: Floats = self.lattice_steps(start, stop) / self.input_resolution
         return points
 

@@ -203,6 +203,11 @@ class Process(StrictModel):
     def device(self, name: str) -> DeviceCard:
         """Return a device card by name.
 
+        Example:
+            >>> from optinc_pdk.cards import load_process
+            >>> load_process("soi220").device("mmi2x2").name
+            'mmi2x2'
+
         Raises:
             CardError: The process has no such device.
         """

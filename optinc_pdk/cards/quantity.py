@@ -63,6 +63,12 @@ class StrictModel(BaseModel):
 class Quantity(float):
     """A finite float together with the key of its source.
 
+    Example:
+        >>> from optinc_pdk.cards import Quantity
+        >>> loss_db = Quantity(0.25, source="measured")
+        >>> 2 * loss_db, loss_db.source
+        (0.5, 'measured')
+
     Attributes:
         source: Key in the card's ``sources``.
     """

@@ -20,6 +20,14 @@ def flatten(circuit: Circuit) -> Circuit:
 
     Instances from sub-circuits are named ``parent.child`` and have the grid position of the outermost composite.
 
+    Example:
+        >>> from optinc_pdk.assemble import mesh_chip
+        >>> from optinc_pdk.cards import load_process
+        >>> from optinc_pdk.circuit import flatten
+        >>> circuit = flatten(mesh_chip(4, load_process(), "mesh"))
+        >>> len(circuit.instances_of("phase_shifter"))
+        12
+
     Raises:
         NetlistError: Sub-circuits contain each other, an optical port is used twice, or the flat circuit would have
             more than ``MAX_INSTANCES`` instances.

@@ -147,7 +147,15 @@ class Circuit:
         return f"{self.instances[instance]},{self.kinds[self.kind[instance]].ports[port - offset[instance]]}"
 
     def instances_of(self, name: str) -> Ints:
-        """Return the numbers of all instances of a component type, given its name, in ascending order."""
+        """Return the numbers of all instances of a component type, given its name, in ascending order.
+
+        Example:
+            >>> from optinc_pdk.assemble import mesh_chip
+            >>> from optinc_pdk.cards import load_process
+            >>> circuit = mesh_chip(4, load_process(), "mesh")
+            >>> len(circuit.instances_of("mzi_unit"))
+            6
+        """
         index = [i for i, kind in enumerate(self.kinds) if kind.name == name]
         return np.flatnonzero(np.isin(self.kind, index)).astype(np.int64)
 
@@ -204,6 +212,13 @@ class CircuitBuilder:
 
         ``at`` is section, column and row of the floorplan; names of settings end in their units.
 
+        Example:
+            >>> from optinc_pdk.circuit import CircuitBuilder, ComponentType
+            >>> coupler = ComponentType("mmi2x2", ("o1", "o2", "o3", "o4"))
+            >>> pair = CircuitBuilder("pair", {"mmi2x2": coupler})
+            >>> pair.add("left", "mmi2x2")
+            'left'
+
         Raises:
             NetlistError: The instance name is in use, or the component is unknown.
         """
@@ -220,11 +235,28 @@ class CircuitBuilder:
         return name
 
     def connect(self, a: str, b: str) -> None:
-        """Add a net between two ports, each given as ``"instance,port"``; names are checked by :meth:`build`."""
+        """Add a net between two ports, each given as ``"instance,port"``; names are checked by :meth:`build`.
+
+        Example:
+            >>> from optinc_pdk.circuit import CircuitBuilder, ComponentType
+            >>> coupler = ComponentType("mmi2x2", ("o1", "o2", "o3", "o4"))
+            >>> pair = CircuitBuilder("pair", {"mmi2x2": coupler})
+            >>> pair.connect(pair.add("left", "mmi2x2") + ",o3", pair.add("right", "mmi2x2") + ",o1")
+            >>> pair.nets
+            [('left,o3', 'right,o1')]
+        """
         self.nets.append((a, b))
 
     def build(self) -> Circuit:
         """Return the circuit of all instances, nets and labels added so far.
+
+        Example:
+            >>> from optinc_pdk.circuit import CircuitBuilder, ComponentType
+            >>> coupler = ComponentType("mmi2x2", ("o1", "o2", "o3", "o4"))
+            >>> pair = CircuitBuilder("pair", {"mmi2x2": coupler})
+            >>> pair.connect(pair.add("left", "mmi2x2") + ",o3", pair.add("right", "mmi2x2") + ",o1")
+            >>> pair.build().instances
+            ('left', 'right')
 
         Raises:
             NetlistError: A net names an unknown port, joins a port to itself or an optical to an electrical port, or an

@@ -87,6 +87,11 @@ def _instances(circuit: Circuit) -> dict[str, dict[str, Any]]:
 def read_netlist(path: str | Path) -> Circuit:
     """Read a circuit from a ``.pic.yml`` file.
 
+    Example:
+        >>> from optinc_pdk.circuit import read_netlist
+        >>> read_netlist("out/mine.pic.yml").name
+        'mine'
+
     Raises:
         NetlistError: The file is not a valid netlist; the message names the file and the fault.
     """

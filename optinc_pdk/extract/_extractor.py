@@ -84,6 +84,12 @@ def extract(
 ) -> Extraction:
     """Extract the circuit of a layout file from its polygons and labels.
 
+    Example:
+        >>> from optinc_pdk.cards import load_process
+        >>> from optinc_pdk.extract import extract
+        >>> extract("out/mine.gds", load_process("soi220")).faults
+        ()
+
     Args:
         gds_path: GDS2 or OASIS file with one top cell and a database unit of 1 nm.
         process: Process of the layout; states layers, golden devices and dimensions.

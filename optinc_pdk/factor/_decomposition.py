@@ -146,6 +146,13 @@ def rectangular(U: ArrayLike, free_phi: float = 0.0) -> Mesh:
     a layout adds for equal loss are not included. Theta is in [0, pi]. Work grows as N^3. The first call on a machine
     compiles for about six seconds (:mod:`optinc_pdk.factor.kernels`), the first call of a process takes half a second.
 
+    Example:
+        >>> import numpy as np
+        >>> import optinc_pdk as op
+        >>> unitary = np.eye(4)[::-1]
+        >>> bool(np.allclose(op.factor.rectangular(unitary).matrix(), unitary))
+        True
+
     Args:
         U: (N, N) unitary, real or complex, N >= 1, or (batch, N, N).
         free_phi: Phi in rad, in [0, 2 pi), of MZIs in the full bar or cross state, to rounding, where it has no effect

@@ -37,6 +37,17 @@ def to_layout(chip: ChipLayout, process: Process, name: str, port_metadata: bool
     """Convert a chip to a new KLayout layout with one top cell; every cell of the PDK is contained once.
 
     With ``port_metadata``, cells have kfactory's metadata about their ports, which :func:`write_gds` writes.
+
+    Example:
+        >>> import optinc_pdk as op
+        >>> from optinc_pdk.cards import load_process
+        >>> from optinc_pdk.layout import lay_out_network, to_layout
+        >>> from optinc_pdk.networks import carry_chain
+        >>> process, network = load_process(), carry_chain(op.Averaging(2, 2, 1))
+        >>> circuit, chip = lay_out_network(network, process, "average")
+        >>> layout = to_layout(chip, process, "average")
+        >>> layout.top_cell().name
+        'average'
     """
     layout = kdb.Layout()
     layout.dbu = 1 / GRID_PER_UM

@@ -45,6 +45,12 @@ NETWORK_NAMES = ("task", "activation", "factor", "card")
 class MatrixTarget:
     """A matrix that a chip shall realise up to a common positive factor.
 
+    Example:
+        >>> import numpy as np
+        >>> from optinc_pdk.matrices import MatrixTarget
+        >>> MatrixTarget(np.eye(4)[::-1], read="power").matrix.shape
+        (4, 4)
+
     Attributes:
         matrix: (m, n) complex, for m outputs and n inputs.
         read: ``field``: the fields at the outputs are compared, up to one phase of all of them. ``power``: photodiodes

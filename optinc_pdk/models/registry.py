@@ -86,6 +86,12 @@ def device_s(
     modulator, -1 … 1, each a number or (W,); devices without them ignore them. ``instance`` names the instance in
     messages.
 
+    Example:
+        >>> from optinc_pdk.cards import load_process
+        >>> from optinc_pdk.models import device_s
+        >>> device_s(load_process(), "mmi2x2", [1549.0, 1550.0]).shape
+        (2, 4, 4)
+
     Raises:
         NoModelError: The card states no model.
         ModelError: The device or its model does not exist, a wavelength is outside the card's or the file's range, or

@@ -172,6 +172,13 @@ def factorise(network: Network, inputs: Sequence[float] | None = None) -> tuple[
     errors of all symbols count alike at level 2. An output bias is realised as
     :func:`optinc_pdk.networks.without_output_bias` describes.
 
+    Example:
+        >>> import optinc_pdk as op
+        >>> from optinc_pdk.networks import carry_chain, factorise
+        >>> factors = factorise(carry_chain(op.Averaging(bits=4, servers=4, groups=2)))
+        >>> [factor.matrix.shape for factor in factors]
+        [(3, 2), (1, 6), (2, 7)]
+
     Args:
         network: Network.
         inputs: (K,) amplitude of the value 4^g - 1 of each input, above 0; by default `Averaging.default_amplitude` for

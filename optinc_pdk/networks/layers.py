@@ -32,6 +32,12 @@ class WeightsError(InputError):
 class Layer:
     """One linear layer, y = W x + b.
 
+    Example:
+        >>> import numpy as np
+        >>> from optinc_pdk.networks import Layer
+        >>> Layer(np.eye(3, 2), np.zeros(3)).outputs
+        3
+
     Attributes:
         weight: W, shape (out, in), float64, read-only.
         bias: b, shape (out,), float64, read-only.

@@ -234,6 +234,13 @@ class Network:
     def save(self, path: str | Path) -> None:
         """Write the network to a .npz file, atomically. Equal networks give equal bytes.
 
+        Example:
+            >>> import optinc_pdk as op
+            >>> from optinc_pdk.networks import carry_chain
+            >>> carry_chain(op.Averaging(bits=4, servers=4, groups=2)).save("average.npz")
+            >>> op.AveragingNetwork.load("average.npz").structure
+            (2, 6, 7, 2)
+
         Raises:
             WeightsError: The name does not end in .npz, or the card is not JSON.
         """
@@ -248,6 +255,14 @@ class AveragingNetwork(Network):
 
     The K inputs are averages of groups of g symbols, 0 ... 4^g - 1 in steps of 1/N. The M outputs are levels 0 ... 3,
     most significant symbol first. Weights include any scaling.
+
+    Example:
+        >>> import numpy as np
+        >>> import optinc_pdk as op
+        >>> from optinc_pdk.networks import Layer
+        >>> layers = (Layer(np.eye(2), np.zeros(2)), Layer(np.eye(2), np.zeros(2)))
+        >>> op.AveragingNetwork(layers, op.Averaging(bits=4, servers=4, groups=2)).structure
+        (2, 2, 2)
 
     Attributes:
         task: The averaging task that the network computes. The others are those of :class:`Network`.
@@ -277,6 +292,12 @@ class AveragingNetwork(Network):
         activation: Activation | None = None,
     ) -> AveragingNetwork:
         """Reads a network from a weight file: .npz, .safetensors or .onnx. Never unpickles objects.
+
+        Example:
+            >>> import optinc_pdk as op
+            >>> from optinc_pdk.networks import bundled_weights
+            >>> op.AveragingNetwork.load(bundled_weights(bits=4, servers=4)).structure
+            (2, 4, 4, 2)
 
         Args:
             path: The file.
@@ -312,6 +333,13 @@ class GeneralNetwork(Network):
         card: dict[str, Any] | None = None,
     ) -> GeneralNetwork:
         """Create a network from its layers.
+
+        Example:
+            >>> import numpy as np
+            >>> import optinc_pdk as op
+            >>> layers = [(np.eye(3, 2), np.zeros(3)), (np.ones((1, 3)), np.zeros(1))]
+            >>> op.GeneralNetwork.of_layers(layers, input_range=(0.0, 1.0)).structure
+            (2, 3, 1)
 
         Args:
             layers: The layers, first to last: each a tuple of weight (outputs, inputs) and bias (outputs,), floats, or

@@ -49,7 +49,9 @@ def build(
     written nevertheless and the report has the verdict "fail".
 
     Example:
-        >>> chip = op.build("weights.npz", "out", op.BuildOptions(process="soi220_flipchip", accept=["rate"]))
+        >>> import optinc_pdk as op
+        >>> options = op.BuildOptions(process="soi220_flipchip", accept=["rate"])
+        >>> chip = op.build("weights.npz", "out", options)  # doctest: +SKIP
 
     Args:
         target: Weight file or network, which is a general network if it has no averaging task; or a matrix as an

@@ -232,7 +232,8 @@ def build_cascade(
     written nevertheless and the report has the verdict "fail".
 
     Example:
-        >>> cascade = op.build_cascade("out", op.CascadeOptions(bits=8, servers=4))
+        >>> import optinc_pdk as op
+        >>> cascade = op.build_cascade("out", op.CascadeOptions(bits=8, servers=4))  # doctest: +SKIP
 
     Args:
         out: Folder for the files of both chips and of the cascade.

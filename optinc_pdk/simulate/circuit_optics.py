@@ -137,6 +137,13 @@ def label_suggestion(label: str, labels: Sequence[str]) -> str:
 def analyse(circuit: Circuit) -> CircuitOptics:
     """Index the optics of a flat or hierarchical circuit.
 
+    Example:
+        >>> import optinc_pdk as op
+        >>> from optinc_pdk.assemble import mesh_chip
+        >>> from optinc_pdk.cards import load_process
+        >>> op.simulate.analyse(mesh_chip(2, load_process(), "mesh")).labels
+        ('in_r0', 'in_r1', 'out_r0', 'out_r1')
+
     Raises:
         NetlistError: An optical port is neither connected nor a labelled fibre, or a heater has no ground or several
             channels.

@@ -179,6 +179,16 @@ def program(
 ) -> Programming | MatrixProgramming:
     """Find the voltages and DAC codes with which a chip realises a matrix, or computes a network.
 
+    Example:
+        >>> import optinc_pdk as op
+        >>> from optinc_pdk.assemble import assemble
+        >>> from optinc_pdk.cards import load_process
+        >>> from optinc_pdk.networks import carry_chain
+        >>> process, network = load_process(), carry_chain(op.Averaging(2, 2, 1))
+        >>> circuit = assemble(network, process, "average")
+        >>> len(op.simulate.program(circuit, circuit.board, network, process).bias.code)
+        25
+
     Args:
         circuit: The chip, flat or hierarchical, as :func:`optinc_pdk.extract.extract` reads it from a layout, with
             lengths of guides and resistances of heaters. A network is also programmed on a circuit without

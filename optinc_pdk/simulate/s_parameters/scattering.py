@@ -92,6 +92,15 @@ def scattering(
 ) -> Scattering:
     """Calculate the S-parameters between the fibres, photodiodes and modulators of a circuit, with sorted labels.
 
+    Example:
+        >>> import optinc_pdk as op
+        >>> from optinc_pdk.assemble import mesh_chip
+        >>> from optinc_pdk.cards import load_process
+        >>> process = load_process()
+        >>> circuit = mesh_chip(4, process, "mesh")
+        >>> op.simulate.scattering(circuit, {}, [1549.0, 1550.0], process, unbiased=0.0).s.shape
+        (2, 8, 8)
+
     Args:
         circuit: Flat or hierarchical. Waveguides have lengths if it was extracted from a layout, otherwise 0.
         drive: A bias, or heater phases in rad by pad label; see :func:`optinc_pdk.simulate.heater_phases`.

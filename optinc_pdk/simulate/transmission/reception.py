@@ -102,6 +102,18 @@ def transmit(
 ) -> Reception:
     """Send symbols through chip and board, and return the received levels.
 
+    Example:
+        >>> import optinc_pdk as op
+        >>> from optinc_pdk.assemble import assemble
+        >>> from optinc_pdk.cards import load_process
+        >>> from optinc_pdk.networks import carry_chain
+        >>> process, network = load_process(), carry_chain(op.Averaging(2, 2, 1))
+        >>> circuit = assemble(network, process, "average")
+        >>> bias = op.simulate.program(circuit, circuit.board, network, process).bias
+        >>> light = op.simulate.scattering(circuit, bias, 1550.0, process)
+        >>> op.simulate.transmit([[[1], [3]]], light, circuit.board, bias).levels.tolist()
+        [[[2], [2]]]
+
     Args:
         symbols: (B, servers, M) levels, most significant first. A symbol is sent with the amplitude symbol / 3 times
             the amplitude of level 3 in ``bias.inputs``, which is 1 for labels that are missing there.

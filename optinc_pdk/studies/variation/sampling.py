@@ -70,7 +70,14 @@ class Imperfections:
         return replace(self, amount={**self.amount, **dict.fromkeys(kinds, 0.0)})
 
     def scaled(self, kind: str, factor: float) -> Imperfections:
-        """Return a copy in which the amount of one kind is multiplied by a factor."""
+        """Return a copy in which the amount of one kind is multiplied by a factor.
+
+        Example:
+            >>> from optinc_pdk.cards import load_process
+            >>> from optinc_pdk.studies import imperfections
+            >>> imperfections(load_process()).scaled("dac", 0.5).of("dac")
+            0.5
+        """
         return replace(self, amount={**self.amount, kind: factor * self.of(kind)})
 
     @property
@@ -185,6 +192,13 @@ class ChipSample:
 
 def draw_sample(chip: NominalChip, imperfections: Imperfections, seed: int) -> ChipSample:
     """Draw one sample of a chip. A kind with factor 0 leaves all values nominal, bit for bit.
+
+    Example:
+        >>> from optinc_pdk.cards import load_process
+        >>> from optinc_pdk.studies import draw_sample, imperfections, read_chip
+        >>> process = load_process()
+        >>> chip = read_chip("out/mine.gds", "out/mine.pic.yml", "out/mine.bias.yml", process)  # doctest: +SKIP
+        >>> sample = draw_sample(chip, imperfections(process), seed=1)  # doctest: +SKIP
 
     Raises:
         InputError: The seed is negative, or a kind applies to a device whose S-parameters come from a file.
