@@ -222,7 +222,7 @@ class ProgramOptions(LinkOptions, CheckOptions):
 class BuildOptions(ProgramOptions, MeshOptions):
     """Options of a build.
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> op.BuildOptions(process="soi220_flipchip", accept=["rate"]).accept
         ['rate']

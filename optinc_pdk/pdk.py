@@ -27,7 +27,7 @@ _pdks: dict[tuple[Path, ...], ProcessPdk] = {}
 def get_pdk(process: str | Path = DEFAULT_PROCESS) -> ProcessPdk:
     """Return the gdsfactory PDK of a process. Call ``activate()`` of the PDK before you use its cells.
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> "mmi2x2" in op.get_pdk("soi220").cells
         True
@@ -52,7 +52,7 @@ def active_pdk(process: str | Path | Process = DEFAULT_PROCESS) -> Iterator[Proc
     The active PDK is global. Other threads that need it wait until the block ends; then the PDK that was active before
     is active again, also after an error or an interrupt.
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> with op.active_pdk("soi220") as pdk:
         ...     [port.name for port in pdk.get_component("mmi2x2").ports]

@@ -126,4 +126,4 @@ def test_a_slow_example_with_a_wrong_call_is_refused(source: str, fault: type[Ex
 
 
 def test_another_output_is_reported() -> None:
-    assert "Expected" in run("sum", "Add.\n\n    Example:\n        >>> 1 + 1\n        3\n")
+    assert "Expected" in run("sum", "Add.\n\n    Examples:\n        >>> 1 + 1\n        3\n")

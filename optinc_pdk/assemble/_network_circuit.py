@@ -146,7 +146,7 @@ def assemble(onn: Network, process: Process, name: str, plan: DiePlan = CARRIER_
     :meth:`optinc_pdk.networks.AveragingNetwork.detector_rows`. Other values of the matrices have no effect on it; they
     determine the bias.
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> from optinc_pdk.assemble import assemble
         >>> from optinc_pdk.cards import load_process
@@ -381,7 +381,7 @@ def _oscillator_trees(b: CircuitBuilder, root: str, oscillators: list[str]) -> N
 def mesh_chip(modes: int, process: Process, name: str) -> Circuit:
     """Assemble the circuit of a chip with one rectangular mesh and no board.
 
-    Example:
+    Examples:
         >>> from optinc_pdk.assemble import mesh_chip
         >>> from optinc_pdk.cards import load_process
         >>> circuit = mesh_chip(4, load_process(), "mesh")

@@ -67,7 +67,7 @@ STEP_TOLERANCE = 1e-6
 class Averaging:
     """The averaging task of one chip: it averages words of `bits` bits over `servers` servers.
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> op.Averaging(bits=4, servers=4, groups=2).symbols
         2
@@ -359,7 +359,7 @@ class Averaging:
     def lattice(self, start: int = 0, stop: int | None = None) -> Floats:
         """Return a range of lattice points as (points, K) network inputs, see `lattice_steps`.
 
-        Example:
+        Examples:
             >>> import optinc_pdk as op
             >>> op.Averaging(bits=4, servers=4, groups=2).lattice().shape
             (169, 2)

@@ -377,7 +377,7 @@ class DeviceCard(StrictModel):
     def parameter(self, key: str) -> float:
         """Return a parameter of the device's compact model, ``model.parameters[key]``.
 
-        Example:
+        Examples:
             >>> from optinc_pdk.cards import load_process
             >>> load_process("soi220").device("crossing").parameter("loss_db")
             0.25

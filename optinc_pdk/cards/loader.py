@@ -48,7 +48,7 @@ def load_process(name: str | Path = DEFAULT_PROCESS) -> Process:
 
     ``name`` is that of a process in ``components/``, or the path of a folder with a ``process.yml``.
 
-    Example:
+    Examples:
         >>> from optinc_pdk.cards import load_process
         >>> load_process("soi220").name
         'soi220'

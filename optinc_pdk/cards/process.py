@@ -203,7 +203,7 @@ class Process(StrictModel):
     def device(self, name: str) -> DeviceCard:
         """Return a device card by name.
 
-        Example:
+        Examples:
             >>> from optinc_pdk.cards import load_process
             >>> load_process("soi220").device("mmi2x2").name
             'mmi2x2'

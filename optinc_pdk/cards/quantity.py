@@ -63,7 +63,7 @@ class StrictModel(BaseModel):
 class Quantity(float):
     """A finite float together with the key of its source.
 
-    Example:
+    Examples:
         >>> from optinc_pdk.cards import Quantity
         >>> loss_db = Quantity(0.25, source="measured")
         >>> 2 * loss_db, loss_db.source

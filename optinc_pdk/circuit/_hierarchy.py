@@ -20,7 +20,7 @@ def flatten(circuit: Circuit) -> Circuit:
 
     Instances from sub-circuits are named ``parent.child`` and have the grid position of the outermost composite.
 
-    Example:
+    Examples:
         >>> from optinc_pdk.assemble import mesh_chip
         >>> from optinc_pdk.cards import load_process
         >>> from optinc_pdk.circuit import flatten

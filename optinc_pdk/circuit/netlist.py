@@ -149,7 +149,7 @@ class Circuit:
     def instances_of(self, name: str) -> Ints:
         """Return the numbers of all instances of a component type, given its name, in ascending order.
 
-        Example:
+        Examples:
             >>> from optinc_pdk.assemble import mesh_chip
             >>> from optinc_pdk.cards import load_process
             >>> circuit = mesh_chip(4, load_process(), "mesh")
@@ -212,7 +212,7 @@ class CircuitBuilder:
 
         ``at`` is section, column and row of the floorplan; names of settings end in their units.
 
-        Example:
+        Examples:
             >>> from optinc_pdk.circuit import CircuitBuilder, ComponentType
             >>> coupler = ComponentType("mmi2x2", ("o1", "o2", "o3", "o4"))
             >>> pair = CircuitBuilder("pair", {"mmi2x2": coupler})
@@ -237,7 +237,7 @@ class CircuitBuilder:
     def connect(self, a: str, b: str) -> None:
         """Add a net between two ports, each given as ``"instance,port"``; names are checked by :meth:`build`.
 
-        Example:
+        Examples:
             >>> from optinc_pdk.circuit import CircuitBuilder, ComponentType
             >>> coupler = ComponentType("mmi2x2", ("o1", "o2", "o3", "o4"))
             >>> pair = CircuitBuilder("pair", {"mmi2x2": coupler})
@@ -250,7 +250,7 @@ class CircuitBuilder:
     def build(self) -> Circuit:
         """Return the circuit of all instances, nets and labels added so far.
 
-        Example:
+        Examples:
             >>> from optinc_pdk.circuit import CircuitBuilder, ComponentType
             >>> coupler = ComponentType("mmi2x2", ("o1", "o2", "o3", "o4"))
             >>> pair = CircuitBuilder("pair", {"mmi2x2": coupler})

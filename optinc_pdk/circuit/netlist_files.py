@@ -87,7 +87,7 @@ def _instances(circuit: Circuit) -> dict[str, dict[str, Any]]:
 def read_netlist(path: str | Path) -> Circuit:
     """Read a circuit from a ``.pic.yml`` file.
 
-    Example:
+    Examples:
         >>> from optinc_pdk.circuit import read_netlist
         >>> read_netlist("out/mine.pic.yml").name
         'mine'

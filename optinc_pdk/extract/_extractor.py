@@ -84,7 +84,7 @@ def extract(
 ) -> Extraction:
     """Extract the circuit of a layout file from its polygons and labels.
 
-    Example:
+    Examples:
         >>> from optinc_pdk.cards import load_process
         >>> from optinc_pdk.extract import extract
         >>> extract("out/mine.gds", load_process("soi220")).faults

@@ -146,7 +146,7 @@ def rectangular(U: ArrayLike, free_phi: float = 0.0) -> Mesh:
     a layout adds for equal loss are not included. Theta is in [0, pi]. Work grows as N^3. The first call on a machine
     compiles for about six seconds (:mod:`optinc_pdk.factor.kernels`), the first call of a process takes half a second.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> import optinc_pdk as op
         >>> unitary = np.eye(4)[::-1]

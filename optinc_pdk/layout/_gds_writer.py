@@ -38,7 +38,7 @@ def to_layout(chip: ChipLayout, process: Process, name: str, port_metadata: bool
 
     With ``port_metadata``, cells have kfactory's metadata about their ports, which :func:`write_gds` writes.
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> from optinc_pdk.cards import load_process
         >>> from optinc_pdk.layout import lay_out_network, to_layout

@@ -45,7 +45,7 @@ NETWORK_NAMES = ("task", "activation", "factor", "card")
 class MatrixTarget:
     """A matrix that a chip shall realise up to a common positive factor.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from optinc_pdk.matrices import MatrixTarget
         >>> MatrixTarget(np.eye(4)[::-1], read="power").matrix.shape

@@ -86,7 +86,7 @@ def device_s(
     modulator, -1 … 1, each a number or (W,); devices without them ignore them. ``instance`` names the instance in
     messages.
 
-    Example:
+    Examples:
         >>> from optinc_pdk.cards import load_process
         >>> from optinc_pdk.models import device_s
         >>> device_s(load_process(), "mmi2x2", [1549.0, 1550.0]).shape

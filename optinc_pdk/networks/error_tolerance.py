@@ -49,7 +49,7 @@ FIT_ERRORS = 200
 def lattice_score(network: AveragingNetwork) -> Score:
     """Compute accuracy and margin of a network without errors, over the lattice or a sample of a large one.
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> from optinc_pdk.networks import carry_chain, lattice_score
         >>> lattice_score(carry_chain(op.Averaging(bits=4, servers=4, groups=2))).accuracy

@@ -172,7 +172,7 @@ def factorise(network: Network, inputs: Sequence[float] | None = None) -> tuple[
     errors of all symbols count alike at level 2. An output bias is realised as
     :func:`optinc_pdk.networks.without_output_bias` describes.
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> from optinc_pdk.networks import carry_chain, factorise
         >>> factors = factorise(carry_chain(op.Averaging(bits=4, servers=4, groups=2)))

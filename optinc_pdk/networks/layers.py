@@ -32,7 +32,7 @@ class WeightsError(InputError):
 class Layer:
     """One linear layer, y = W x + b.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from optinc_pdk.networks import Layer
         >>> Layer(np.eye(3, 2), np.zeros(3)).outputs

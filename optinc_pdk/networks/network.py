@@ -234,7 +234,7 @@ class Network:
     def save(self, path: str | Path) -> None:
         """Write the network to a .npz file, atomically. Equal networks give equal bytes.
 
-        Example:
+        Examples:
             >>> import optinc_pdk as op
             >>> from optinc_pdk.networks import carry_chain
             >>> carry_chain(op.Averaging(bits=4, servers=4, groups=2)).save("average.npz")
@@ -256,7 +256,7 @@ class AveragingNetwork(Network):
     The K inputs are averages of groups of g symbols, 0 ... 4^g - 1 in steps of 1/N. The M outputs are levels 0 ... 3,
     most significant symbol first. Weights include any scaling.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> import optinc_pdk as op
         >>> from optinc_pdk.networks import Layer
@@ -293,7 +293,7 @@ class AveragingNetwork(Network):
     ) -> AveragingNetwork:
         """Reads a network from a weight file: .npz, .safetensors or .onnx. Never unpickles objects.
 
-        Example:
+        Examples:
             >>> import optinc_pdk as op
             >>> from optinc_pdk.networks import bundled_weights
             >>> op.AveragingNetwork.load(bundled_weights(bits=4, servers=4)).structure
@@ -334,7 +334,7 @@ class GeneralNetwork(Network):
     ) -> GeneralNetwork:
         """Create a network from its layers.
 
-        Example:
+        Examples:
             >>> import numpy as np
             >>> import optinc_pdk as op
             >>> layers = [(np.eye(3, 2), np.zeros(3)), (np.ones((1, 3)), np.zeros(1))]

@@ -46,7 +46,7 @@ TEXT_KEYS = ("task", "factor", "card")
 def bundled_weights(bits: int = 4, servers: int = 4) -> Path:
     """Return the path of the .npz weight file that the package contains for a task.
 
-    Example:
+    Examples:
         >>> from optinc_pdk.networks import bundled_weights
         >>> bundled_weights(bits=4, servers=4).name
         'average_4bit_4servers.npz'

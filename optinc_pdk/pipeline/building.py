@@ -48,7 +48,7 @@ def build(
     If a check fails, or the chip misses a budget of the process that ``options.accept`` does not name, the files are
     written nevertheless and the report has the verdict "fail".
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> options = op.BuildOptions(process="soi220_flipchip", accept=["rate"])
         >>> chip = op.build("weights.npz", "out", options)  # doctest: +SKIP

@@ -231,7 +231,7 @@ def build_cascade(
     If a check fails, or a chip misses a budget of the process that ``options.accept`` does not name, the files are
     written nevertheless and the report has the verdict "fail".
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> cascade = op.build_cascade("out", op.CascadeOptions(bits=8, servers=4))  # doctest: +SKIP
 

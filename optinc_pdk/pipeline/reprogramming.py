@@ -47,7 +47,7 @@ def reprogram(
     or the chip misses a budget of the process that ``options.accept`` does not name, the files are written nevertheless
     and the report has the verdict "fail".
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> options = op.ProgramOptions(name="other")
         >>> chip = op.reprogram("out/mine.gds", "out/mine.pic.yml", "other.npz", "out2", options)  # doctest: +SKIP

@@ -137,7 +137,7 @@ def label_suggestion(label: str, labels: Sequence[str]) -> str:
 def analyse(circuit: Circuit) -> CircuitOptics:
     """Index the optics of a flat or hierarchical circuit.
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> from optinc_pdk.assemble import mesh_chip
         >>> from optinc_pdk.cards import load_process

@@ -71,7 +71,7 @@ def carry_chain(task: Averaging) -> AveragingNetwork:
     The task may be one of a cascade. Outputs are whole levels, or whole steps of the remainder, so the margin is 0.5.
     The last layer has no bias.
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> from optinc_pdk.networks import carry_chain
         >>> carry_chain(op.Averaging(bits=4, servers=4, groups=2)).structure

@@ -393,7 +393,7 @@ def comparator_network(
     noise per MZI, or the most tolerant one within a limit. The choice is deterministic, and part of the card. The
     activation is "clipped_relu", the margin 0.5, and the last layer has no bias.
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> from optinc_pdk.networks import comparator_network
         >>> comparator_network(op.Averaging(bits=4, servers=4, groups=2)).mzis

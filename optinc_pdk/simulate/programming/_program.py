@@ -179,7 +179,7 @@ def program(
 ) -> Programming | MatrixProgramming:
     """Find the voltages and DAC codes with which a chip realises a matrix, or computes a network.
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> from optinc_pdk.assemble import assemble
         >>> from optinc_pdk.cards import load_process

@@ -92,7 +92,7 @@ def scattering(
 ) -> Scattering:
     """Calculate the S-parameters between the fibres, photodiodes and modulators of a circuit, with sorted labels.
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> from optinc_pdk.assemble import mesh_chip
         >>> from optinc_pdk.cards import load_process

@@ -136,7 +136,7 @@ class Noise:
     def to_json(self) -> dict[str, Any]:
         """Return the noise as JSON-compatible data; None stands for the infinitely many time constants of no filter.
 
-        Example:
+        Examples:
             >>> import optinc_pdk as op
             >>> from optinc_pdk.cards import load_process
             >>> op.simulate.noise_of(load_process(), laser_w=0.02).to_json()["laser_w"]
@@ -195,7 +195,7 @@ def noise_of(process: Process, laser_w: float | None = None, symbol_rate_bd: flo
     Amplifier and window are the quietest of those with which symbols before take at most 2 % of the distance between
     two levels; where none is fast enough, those with which they take least.
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> from optinc_pdk.cards import load_process
         >>> op.simulate.noise_of(load_process(), laser_w=0.02).laser_w

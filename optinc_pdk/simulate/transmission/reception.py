@@ -102,7 +102,7 @@ def transmit(
 ) -> Reception:
     """Send symbols through chip and board, and return the received levels.
 
-    Example:
+    Examples:
         >>> import optinc_pdk as op
         >>> from optinc_pdk.assemble import assemble
         >>> from optinc_pdk.cards import load_process

@@ -72,7 +72,7 @@ class Imperfections:
     def scaled(self, kind: str, factor: float) -> Imperfections:
         """Return a copy in which the amount of one kind is multiplied by a factor.
 
-        Example:
+        Examples:
             >>> from optinc_pdk.cards import load_process
             >>> from optinc_pdk.studies import imperfections
             >>> imperfections(load_process()).scaled("dac", 0.5).of("dac")
@@ -193,7 +193,7 @@ class ChipSample:
 def draw_sample(chip: NominalChip, imperfections: Imperfections, seed: int) -> ChipSample:
     """Draw one sample of a chip. A kind with factor 0 leaves all values nominal, bit for bit.
 
-    Example:
+    Examples:
         >>> from optinc_pdk.cards import load_process
         >>> from optinc_pdk.studies import draw_sample, imperfections, read_chip
         >>> process = load_process()
