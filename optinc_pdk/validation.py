@@ -13,7 +13,7 @@ import os
 import reprlib
 import sys
 import types
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from numbers import Complex, Integral, Real
 from pathlib import Path
@@ -211,7 +211,7 @@ def _check_entries(name: str, value: Any, hint: Any) -> None:
         for key, entry in value.items():
             validate_type(f"{name}: a key", key, hints[0], nan=False)
             validate_type(f"{name}[{reprlib.repr(key)}]", entry, hints[1], nan=False)
-    elif isinstance(value, list | tuple) and len(hints) == 1:
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(hints) == 1:
         for number, entry in enumerate(value):
             validate_type(f"{name}[{number}]", entry, hints[0], nan=False)
 

@@ -16,6 +16,7 @@ import pytest
 from onnx import helper, numpy_helper
 from safetensors.numpy import save_file
 
+import optinc_pdk as op
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cli import main
 from optinc_pdk.errors import InputError
@@ -129,7 +130,7 @@ def test_a_file_of_pytorch_needs_a_task_that_one_command_states(
     missing = run(*line(command, onnx_file, bare, tmp_path))
     assert missing.code == 2 and "optinc task" in missing.err
     advised = run(*line(command, onnx_file, tiny_chip, tmp_path))
-    assert advised.code == 2 and "--bits 2 --servers 4 --groups 1 --activation relu -o net.npz" in advised.err
+    assert advised.code == 2 and "--bits 2 --servers 4 --groups 1 -o net_2bit_4servers.npz" in advised.err
     assert run("task", onnx_file, *STATED, "-o", stated).code == 0
     assert run(*line(command, stated, bare, tmp_path)).code == 0
 
@@ -140,10 +141,11 @@ def test_a_task_is_stated_once(network: Path, tmp_path: Path, run: Run) -> None:
     assert run("task", bare, *STATED, "-o", out).out.startswith(f"{out}: ")
     assert AveragingNetwork.load(out).digest == AveragingNetwork.load(network).digest
     for given, message in (
-        ((network, "--servers", 2, "--bits", 2), "servers = 4, but 2"),
+        ((network, "--servers", 2, "--bits", 2), "states its task; leave --bits, --servers out"),
+        ((network, "--remainder"), "states its task; leave --remainder out"),
         ((network, "--activation", "clipped_relu"), "activation = relu, but clipped_relu"),
         ((bare, "--bits", 2), "give both"),
-        ((bare, "--remainder"), "give both"),
+        ((bare, "--remainder"), "--remainder: a task needs --bits and --servers"),
         ((bare, *STATED, "-o", tmp_path / "net.onnx"), "weights are written as .npz"),
         ((network, "-o", network), "this command reads the file"),
     ):
@@ -152,6 +154,31 @@ def test_a_task_is_stated_once(network: Path, tmp_path: Path, run: Run) -> None:
     assert not (tmp_path / "never.npz").exists()
     assert run("task", bare, "--activation", "clipped_relu", "-o", out).code == 0
     assert GeneralNetwork.load(out).activation == "clipped_relu"
+
+
+def test_weights_without_a_task_of_another_shape_are_no_weights_of_the_chip(
+    tiny_chip: Path, tmp_path: Path, run: Run
+) -> None:
+    other = save_safetensors(carry_chain(Averaging(4, 4, 2)), tmp_path / "other.safetensors")
+    done = run("check", tiny_chip, "--weights", other, "-o", tmp_path / "a.npz")
+    assert (
+        done.code == 2 and "units, not" in done.err and "optinc task" not in done.err and "is not the" not in done.err
+    )
+
+
+@pytest.mark.parametrize("command", ["check", "drc", "lvs", "verify", "noise", "spectrum", "yield", "simulate"])
+def test_an_empty_path_of_a_layout_is_refused(command: str, run: Run) -> None:
+    done = run(command, "")
+    assert done.code == 2 and "empty path" in done.err and "Traceback" not in done.err
+
+
+def test_the_report_of_another_chip_does_not_say_what_a_chip_is_for(bare: Path, tmp_path: Path, run: Run) -> None:
+    assert "there is no such file; give the layout" in run("check", tmp_path / "none.gds").err
+    assert op.build(np.eye(2)[::-1], tmp_path / "matrix", op.BuildOptions(name="m")).passed
+    copy = Path(shutil.copytree(bare.parent, tmp_path / "copy")) / bare.name
+    shutil.copy(tmp_path / "matrix" / "m.report.json", copy.with_suffix(".report.json"))
+    done = run("check", copy, "-o", tmp_path / "a.npz")
+    assert done.code == 2 and "is not the report of" in done.err
 
 
 def test_an_unusable_report_is_refused(network: Path, bare: Path, tmp_path: Path, run: Run) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from optinc_pdk.cli.records import completed_processes
+from optinc_pdk.cli.records import completed_processes, named_file
 from optinc_pdk.options import DEFAULT_PROCESS as DEFAULT
 from optinc_pdk.options import LARGEST_SEED, MOST, PROCESS
 
@@ -28,7 +28,7 @@ def parse_output(text: str | Path) -> Path:
     return Path(text)
 
 
-Gds = Annotated[Path, typer.Argument(dir_okay=False, help="Layout file, GDS2 or OASIS.")]
+Gds = Annotated[Path, typer.Argument(dir_okay=False, callback=named_file, help="Layout file, GDS2 or OASIS.")]
 ChipNetlist = Annotated[
     Path | None, typer.Argument(dir_okay=False, help="Netlist file, .pic.yml. Default: beside the layout.")
 ]

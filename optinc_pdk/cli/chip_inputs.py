@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optinc_pdk.cli.paths import errors_naming, output_path, warn_of_changed_cards, warn_of_changes
+from optinc_pdk.cli.records import named_file
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.chip_files import ChipFiles, chip_files, chip_paths
 from optinc_pdk.options import DEFAULT_PROCESS, PROCESS, CheckOptions, SampleOptions, option, record
@@ -36,7 +38,7 @@ REPLACE_REPORT = f"{REBUILD} and give the weight file with --weights"
 class ChipInputs:
     """The files of a chip, its process, and what it computes."""
 
-    gds: Path = option(text="Layout file, GDS2 or OASIS.", argument=True, dir_okay=False)
+    gds: Path = option(text="Layout file, GDS2 or OASIS.", argument=True, dir_okay=False, callback=named_file)
     netlist: Path | None = option(
         default=None, text="Netlist file, .pic.yml. Default: beside the layout.", argument=True, dir_okay=False
     )
@@ -111,10 +113,10 @@ class ChipInputs:
         else:
             network = read_network(self.weights, self.gds)
             if not isinstance(network, AveragingNetwork):
-                _refuse_without_task(self.weights, self.gds)
                 return checked_network(network, checks, f"{self.weights}: ")
             words = WordTarget(network.task, network.activation, network)
-        refuse_network_options(checks)
+        with errors_naming(self.weights or self.gds):
+            refuse_network_options(checks)
         return words
 
 
@@ -150,10 +152,14 @@ def read_network(weights: Path, gds: Path) -> AveragingNetwork | GeneralNetwork:
     Raises:
         InputError: The weight file or the report cannot be used.
     """
+    from optinc_pdk.networks import GeneralNetwork
     from optinc_pdk.networks.network import load_network
     from optinc_pdk.report.build_files import stated_network
 
-    network, stated = load_network(weights), stated_network(gds)
+    network = load_network(weights)
+    if isinstance(network, GeneralNetwork):
+        _refuse_without_task(weights, network, gds)
+    stated = stated_network(gds)
     if stated is not None and stated[1] != network.digest:
         print(
             f"optinc: {weights}: is not the network that {stated[0]} describes (another task, activation or weights); "
@@ -163,25 +169,27 @@ def read_network(weights: Path, gds: Path) -> AveragingNetwork | GeneralNetwork:
     return network
 
 
-def _refuse_without_task(weights: Path, gds: Path) -> None:
+def _refuse_without_task(weights: Path, network: GeneralNetwork, gds: Path) -> None:
     """Refuse weights without a task if the report beside the layout states that the chip averages words.
 
     Raises:
-        InputError: It does; the message has the command that states the task.
+        InputError: It does; for weights of its shape, the message has the command that states the task.
     """
-    from optinc_pdk.report.build_files import BUILD_ENDING
-
-    path = gds.with_name(f"{gds.stem}{BUILD_ENDING}")
+    path = report_path(gds)
     report = parse_report(path, REBUILD) if path.exists() else None
     if report is None or gds.name not in report.files or report.averaging is None or report.onn is None:
         return
-    task = report.averaging
-    flags = [f"--{name.replace('_', '-')}" for name in ("remainder", "finer_input") if getattr(task, name)]
-    command = (
-        f"optinc task {weights} --bits {task.bits} --servers {task.servers} --groups {task.groups} "
-        f"{' '.join([*flags, f'--activation {report.onn.activation}'])} -o {weights.with_suffix('.npz').name}"
-    )
-    raise InputError(f"{weights}: states no averaging task, and {path} says that the chip averages words: {command}")
+    task, structure = report.averaging, tuple(report.onn.structure)
+    says = f"{weights}: states no averaging task, and {path} says that the chip averages words"
+    if network.structure != structure:
+        shapes = ["-".join(map(str, sizes)) for sizes in (structure, network.structure)]
+        raise InputError(f"{says} with a network of {shapes[0]} units, not {shapes[1]}; give the chip's weights")
+    words = ["optinc", "task", str(weights), "--bits", task.bits, "--servers", task.servers, "--groups", task.groups]
+    words += [f"--{name.replace('_', '-')}" for name in ("remainder", "finer_input") if getattr(task, name)]
+    if weights.suffix.lower() == ".safetensors":
+        words += ["--activation", report.onn.activation]
+    words += ["-o", f"{weights.stem}_{task.bits}bit_{task.servers}servers.npz"]
+    raise InputError(f"{says}: {shlex.join(map(str, words))}")
 
 
 def stated_words(gds: Path) -> WordTarget:
@@ -191,26 +199,24 @@ def stated_words(gds: Path) -> WordTarget:
         InputError: There is no report of the layout, it cannot be used, or the chip does not average words.
     """
     from optinc_pdk.averaging import Averaging
-    from optinc_pdk.io.formatting import count_text
     from optinc_pdk.report.schema import GeneralTaskNumbers, MatrixTaskNumbers
 
     path, remedy = report_path(gds), "give the weight file with --weights"
+    if not gds.is_file():
+        raise InputError(f"{gds}: there is no such file; give the layout of a chip")
     if not path.exists():
         raise InputError(f"{path}: no report beside the layout, so the task is not known; {remedy}")
     report = parse_report(path, REPLACE_REPORT)
+    if gds.name not in report.files:
+        raise InputError(f"{path}: is not the report of {gds}, so the task is not known; {remedy}")
     task = report.task
     if isinstance(task, MatrixTaskNumbers):
         raise InputError(
             f"{path}: the chip realises a matrix of {task.outputs} × {task.inputs}, which no report contains: give "
             "the matrix, .npy or .npz with one array, with --weights"
         )
-    if isinstance(task, GeneralTaskNumbers):
-        raise InputError(
-            f"{path}: the chip computes a general network of {count_text(task.inputs, 'input')} and "
-            f"{count_text(task.outputs, 'output')}, which no report contains: {remedy}"
-        )
-    if gds.name not in report.files or report.onn is None:
-        raise InputError(f"{path}: is not the report of {gds}, so the task is not known; {remedy}")
+    if isinstance(task, GeneralTaskNumbers) or report.onn is None:
+        raise InputError(f"{path}: the chip computes a general network, which no report contains: {remedy}")
     try:
         return WordTarget(Averaging(**task.model_dump()), report.onn.activation, None)
     except ValueError as fault:

@@ -56,10 +56,18 @@ def task(
     output_path(output, weights)
 
     from optinc_pdk.networks.network import load_for_task, load_network
+    from optinc_pdk.networks.weight_files import states_task
 
+    given = {
+        "--bits": bits, "--servers": servers, "--groups": groups, "--remainder": remainder or None,
+        "--finer-input": finer_input or None,
+    }  # fmt: skip
+    named = ", ".join(name for name, value in given.items() if value is not None)
+    if named and states_task(weights):
+        raise InputError(f"{weights}: the file states its task; leave {named} out, or give weights without a task")
     if bits is None or servers is None:
-        if (bits, servers, groups, remainder, finer_input) != (None, None, None, False, False):
-            raise InputError("--bits and --servers state an averaging task together: give both, or no option of a task")
+        if named:
+            raise InputError(f"{named}: a task needs --bits and --servers: give both, or no option of a task")
         network = load_network(weights, activation=activation)
     else:
         network = load_for_task(weights, _task(bits, servers, groups, remainder, finer_input), activation)

@@ -17,6 +17,7 @@ from optinc_pdk.cli.exit_codes import PASSED
 from optinc_pdk.cli.fault_output import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.paths import circuit_name, output_path, read_layout_netlist, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.cli.process_hints import errors_hinting_at_process, hint_at_process
+from optinc_pdk.cli.records import named_file
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def simulate(
         Path,
         typer.Argument(
             dir_okay=False,
+            callback=named_file,
             help="Layout file, GDS2 or OASIS, which is extracted first; or netlist file, .pic.yml.",
         ),
     ],

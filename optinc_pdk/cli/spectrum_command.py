@@ -61,8 +61,8 @@ def spectrum(
     Exit code 1 if the bias of the file is not exact at the process's own wavelength, or if the layout has faults that
     can affect the function and that the simulation does not include.
 
-    The chip of a matrix is compared with the matrix, that of a general network with the network over the data, within
-    the limits of optinc build.
+    Give the network or the matrix with --weights: the chip of a matrix is compared with the matrix, that of a general
+    network with the network over the data, within the limits of optinc build.
     """
     _check_numbers(resolution, spacing)
     path = chip.output(output or chip.gds.with_suffix(".spectrum.csv"), checks.data)

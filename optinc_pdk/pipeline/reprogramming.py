@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from optinc_pdk.pipeline.tasks.averaging_task import AveragingTask
 from optinc_pdk.pipeline.tasks.chip_task import ChipTask
 from optinc_pdk.pipeline.tasks.general_task import GeneralTask
 from optinc_pdk.pipeline.tasks.matrix_task import MatrixTask
-from optinc_pdk.pipeline.tasks.sources import CheckedNetwork, Source
+from optinc_pdk.pipeline.tasks.sources import CheckedNetwork, Source, refuse_options
 from optinc_pdk.validation import validate_arguments
 
 
@@ -70,6 +70,9 @@ def reprogram(
         InputError: A file or an option cannot be used, or the weights need another chip; nothing is written.
     """
     chosen = options or ProgramOptions()
+    # a BuildOptions is a ProgramOptions with more fields
+    more = {one.name for one in fields(chosen)} - {one.name for one in fields(ProgramOptions)}
+    refuse_options("a build", **{name: getattr(chosen, name) or None for name in sorted(more)})
     clock = Clock(on_stage, on_progress)
     with StagedFiles(out) as staged:
         with clock.stage("read"):

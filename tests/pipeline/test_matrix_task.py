@@ -214,7 +214,7 @@ def test_redundant_columns_replace_the_second_mesh_of_a_permutation(tmp_path: Pa
     done = build(np.eye(6)[[3, 5, 0, 1, 2, 4]], tmp_path, BuildOptions(extra_columns=2))
     assert done.passed, done.findings
     assert done.report.factor is not None and done.report.factor.mzis == 15 + 5
-    with pytest.raises(InputError, match="extra_columns is 65; give 0 to 64"):
+    with pytest.raises(InputError, match="extra_columns = 65: give 0 to 64"):
         build(UNITARY, tmp_path, BuildOptions(extra_columns=65))
 
 

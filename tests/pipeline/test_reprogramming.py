@@ -176,3 +176,10 @@ def test_refusals_name_the_given_file_before_any_work(chips: Path, tmp_path: Pat
         with pytest.raises(InputError, match=message):
             op.reprogram(layout, netlist, target, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_options_of_a_build_have_no_effect_on_an_existing_chip(chips: Path, tmp_path: Path) -> None:
+    for options, name in (({"mesh": "triangle"}, "mesh"), ({"port_metadata": True}, "port metadata")):
+        with pytest.raises(InputError, match=f"{name} .* is an option of a build"):
+            op.reprogram(*files(chips, "unitary"), unitary(1), tmp_path / "out", op.BuildOptions(**options))
+    assert not (tmp_path / "out").exists()
