@@ -147,7 +147,7 @@ def small_runs(folder: Path) -> dict[str, tuple[Sequence[object], int]]:
         ),
         "process stack": (("-o", out / "stack.svg"), 0),
         "synth": ((*task, "-o", out / "x.npz"), 0),
-        "task": ((weights, *task, "-o", out / "z.npz"), 0),
+        "task": ((weights, "-o", out / "z.npz"), 0),
         "train": ((*task, "--steps", 2, "--no-stop", "-o", out / "y.npz"), 0),
         "verify": ((gds, netlist, "--wavelengths", "1550", "-o", out / "s.verify.html"), 0),
         "view": ((gds, "--png", "-o", out), 0),

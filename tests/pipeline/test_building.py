@@ -132,7 +132,7 @@ def test_the_table_holds_every_combination_at_the_fibres(chip: Build) -> None:
 
 @pytest.mark.full
 def test_a_second_build_in_another_process_gives_the_same_bytes(chip: Build, tmp_path: Path) -> None:
-    code = f"import optinc_pdk as op; op.build(directory={str(tmp_path)!r})"
+    code = f"import optinc_pdk as op; op.build(out={str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", code], check=True)
     for ending in (".gds", ".pic.yml", ".bias.yml", ".function.npz", ".pinout.csv", ".pinout.svg"):
         assert (tmp_path / f"{NAME}{ending}").read_bytes() == file(chip, ending).read_bytes(), ending

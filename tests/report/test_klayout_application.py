@@ -225,7 +225,6 @@ def in_the_application(gds: Path, home: Path) -> dict[str, Any]:
         "-a",
         "-s",
         "-screen 0 1600x1200x24",
-        "process",
         "klayout",
         "-e",
         "-r",
