@@ -557,17 +557,17 @@ def missing(path: Path) -> None:
 def test_a_file_without_a_task_averages_words_if_options_state_them(tmp_path: Path) -> None:
     weights = tmp_path / "weights.npz"
     without_task(weights)
-    words = run("build", weights, "-o", tmp_path / "words", "--bits", 4, "--servers", 4, "--groups", 2, "--json")
+    stated = tmp_path / "stated.npz"
+    assert run("task", weights, "--bits", 4, "--servers", 4, "--groups", 2, "-o", stated).returncode == 0
+    words = run("build", stated, "-o", tmp_path / "words", "--json")
     assert json.loads(words.stdout)["task"]["bits"] == 4, words.stderr
-    incomplete = run("build", weights, "-o", tmp_path / "no", "--bits", 4)
-    assert incomplete.returncode == 2 and "servers, groups" in incomplete.stderr
-    general = run("build", weights, "-o", tmp_path / "general", "--activation", "relu", "--json")
+    general = run("build", weights, "-o", tmp_path / "general", "--json")
     assert general.returncode == 0 and json.loads(general.stdout)["task"]["kind"] == "network"
     gds = tmp_path / "general" / "weights.gds"
     refused = run("eye", gds, "--weights", weights, "--symbol-rate", "1e6")
     assert refused.returncode == 2 and "has no labels" in refused.stderr and "--data" in refused.stderr
     refused = run("yield", gds)
-    assert refused.returncode == 2 and "computes a general network of 2 inputs and 2 outputs" in refused.stderr
+    assert refused.returncode == 2 and "computes a general network" in refused.stderr
 
 
 def test_commands_for_weights_take_general_networks(tmp_path: Path) -> None:
@@ -636,7 +636,7 @@ def test_options_of_general_networks_decide_the_verdict(tmp_path: Path) -> None:
         assert refused.returncode == 2 and not (tmp_path / "no").exists(), options
     np.save(tmp_path / "matrix.npy", np.eye(3))
     refused = run("build", tmp_path / "matrix.npy", "--data", data)
-    assert refused.returncode == 2 and "--data has no effect" in refused.stderr
+    assert refused.returncode == 2 and "has no effect" in refused.stderr and "--data" in refused.stderr
 
 
 @pytest.mark.full

@@ -9,14 +9,15 @@ from base64 import b64encode
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from matplotlib.figure import Figure
 
 from optinc_pdk.errors import InputError, printable
 from optinc_pdk.io.formatting import count_text, format_si
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def render(template: str, **data: Any) -> str:
@@ -81,6 +82,8 @@ def figure_bytes(figure: Figure, file_format: str, title: str) -> bytes:
 
     Equal figures give equal bytes, and texts of SVG and PDF stay texts.
     """
+    import matplotlib
+
     metadata = {
         "svg": {"Date": None, "Creator": None, "Title": title},
         "pdf": {"CreationDate": None, "Creator": None, "Producer": None, "Title": title},

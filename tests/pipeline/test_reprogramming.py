@@ -70,7 +70,7 @@ def test_the_files_of_a_chip_that_was_programmed_again_are_those_of_one_chip(chi
     done = run.invoke(app, [*commands[0][:3], str(tmp_path / "W.npy"), *commands[0][4:]])
     assert done.exit_code == 0 and "W.npy: is not the matrix that" in done.stderr
     done = run.invoke(app, [*commands[0], "--tolerance", "0.01"])
-    assert "--tolerance has no effect" in str(done.exception)
+    assert "tolerance" in str(done.exception) and "has no effect" in str(done.exception)
 
 
 def test_a_chip_read_as_powers_takes_another_matrix_read_as_powers(chips: Path, tmp_path: Path) -> None:
