@@ -888,7 +888,7 @@ def test_simulate_reads_layouts_and_netlists_and_results_are_passive(chip: Path,
 @pytest.mark.full
 def test_the_spectrum_is_narrow_with_a_fixed_bias_and_wide_when_reprogrammed(chip: Path, tmp_path: Path) -> None:
     gds, netlist, bias = (chip.with_suffix(ending) for ending in (".gds", ".pic.yml", ".bias.yml"))
-    files, out = (bundled_weights(), gds, netlist, "--bias", bias), tmp_path / "a.csv"
+    files, out = (gds, netlist, "--bias", bias, "--weights", bundled_weights()), tmp_path / "a.csv"
     some = ("--wavelengths", "1545,1550", "--resolution", "0.2", "--channels", "1")
     result = run("spectrum", *files, *some, "-o", out, "--json")
     assert result.returncode == 0, result.stderr
