@@ -14,7 +14,7 @@ from fuzzing.targets import NPZ, YAML, Mutator, Target, _bytes, _records
 ARGUMENTS = {
     "drc": "drc fuzz.gds --bias fuzz.bias.yml -o out.lyrdb",
     "lvs": "lvs fuzz.gds fuzz.pic.yml -o out.json",
-    "check": "check fuzz.npz fuzz.gds fuzz.pic.yml --bias fuzz.bias.yml -o out.npz",
+    "check": "check fuzz.gds fuzz.pic.yml --weights fuzz.npz --bias fuzz.bias.yml -o out.npz",
     "compare": "compare fuzz.gds fuzz.other.gds -o out.compare",
     "simulate": "simulate fuzz.gds --bias fuzz.bias.yml -o out.npz",
 }
