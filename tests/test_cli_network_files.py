@@ -141,8 +141,8 @@ def test_a_task_is_stated_once(network: Path, tmp_path: Path, run: Run) -> None:
     assert run("task", bare, *STATED, "-o", out).out.startswith(f"{out}: ")
     assert AveragingNetwork.load(out).digest == AveragingNetwork.load(network).digest
     for given, message in (
-        ((network, "--servers", 2, "--bits", 2), "states its task; leave --bits, --servers out"),
-        ((network, "--remainder"), "states its task; leave --remainder out"),
+        ((network, "--servers", 2, "--bits", 2), "states the task 2 bits, 4 servers, 1 groups"),
+        ((network, "--servers", 4, "--bits", 2, "--remainder"), "not 2 bits, 4 servers, 1 groups, remainder"),
         ((network, "--activation", "clipped_relu"), "activation = relu, but clipped_relu"),
         ((bare, "--bits", 2), "give both"),
         ((bare, "--remainder"), "--remainder: a task needs --bits and --servers"),

@@ -123,6 +123,11 @@ class Averaging:
                 "groups or fewer servers"
             )
 
+    def __str__(self) -> str:
+        """Return the task in words, such as "4 bits, 4 servers, 2 groups, no cascade option"."""
+        flags = " and ".join(name for name in ("remainder", "finer_input") if getattr(self, name))
+        return f"{self.bits} bits, {self.servers} servers, {self.groups} groups, {flags or 'no cascade option'}"
+
     @property
     def symbols(self) -> int:
         """Number of PAM4 symbols of a word, M = bits/2."""

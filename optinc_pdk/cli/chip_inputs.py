@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from optinc_pdk.cli.arguments import named_file
 from optinc_pdk.cli.paths import errors_naming, output_path, warn_of_changed_cards, warn_of_changes
-from optinc_pdk.cli.records import named_file
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.chip_files import ChipFiles, chip_files, chip_paths
 from optinc_pdk.options import DEFAULT_PROCESS, PROCESS, CheckOptions, SampleOptions, option, record

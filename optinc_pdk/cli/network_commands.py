@@ -56,15 +56,12 @@ def task(
     output_path(output, weights)
 
     from optinc_pdk.networks.network import load_for_task, load_network
-    from optinc_pdk.networks.weight_files import states_task
 
     given = {
         "--bits": bits, "--servers": servers, "--groups": groups, "--remainder": remainder or None,
         "--finer-input": finer_input or None,
     }  # fmt: skip
     named = ", ".join(name for name, value in given.items() if value is not None)
-    if named and states_task(weights):
-        raise InputError(f"{weights}: the file states its task; leave {named} out, or give weights without a task")
     if bits is None or servers is None:
         if named:
             raise InputError(f"{named}: a task needs --bits and --servers: give both, or no option of a task")
@@ -473,7 +470,7 @@ def _initial_network(
     task: Averaging, start: Path | None, hidden: str | None, seed: int, activation: Activation | None
 ) -> AveragingNetwork:
     """The network that training starts from: of a file, with random weights, or in closed form."""
-    from optinc_pdk.networks import AveragingNetwork, carry_chain, comparator_network
+    from optinc_pdk.networks import carry_chain, comparator_network
     from optinc_pdk.networks.network import load_for_task
     from optinc_pdk.networks.training.initialisation import random_network
 
@@ -483,12 +480,7 @@ def _initial_network(
         return random_network(task, _numbers("--hidden", hidden, "-"), seed, activation or "relu")
     if start is None:
         return comparator_network(task) if activation == "clipped_relu" else carry_chain(task)
-    if start.suffix.lower() != ".npz":
-        return load_for_task(start, task, activation)
-    onn = AveragingNetwork.load(start, activation=activation)
-    if onn.task != task:
-        raise InputError(f"{start}: the network computes {onn.task}, not {task}; give its bits, servers and groups")
-    return onn
+    return load_for_task(start, task, activation)
 
 
 def _state(state: TrainingProgress) -> str:

@@ -7,7 +7,6 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
-from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -43,17 +42,6 @@ def with_records(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
-
-
-def named_file(path: Path) -> Path:
-    """Return the path of an input file.
-
-    Raises:
-        typer.BadParameter: It is empty; as a path it would be the current folder.
-    """
-    if not path.name:
-        raise typer.BadParameter("empty path; give the file")
-    return path
 
 
 def _shown(group: type) -> Iterator[Field[Any]]:

@@ -218,7 +218,7 @@ def fit_lbfgs(problem: CorrectionProblem, x: Floats, steps: int) -> tuple[Floats
 
 
 MAGNIFICATION = 1e6
-"""Factor of the cost: L-BFGS-B stops at an absolute decrease, and errors of 1e-8 shall count."""
+"""Factor of the cost: L-BFGS-B stops at an absolute decrease, and errors of 1e-8 must count."""
 ASKED = 20
 """Steps of a fit between two questions whether its phases are good enough."""
 

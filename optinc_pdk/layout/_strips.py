@@ -48,7 +48,7 @@ class StripBuilder:
         self.inputs = [section for section in (*sections, f"{name}_in") if netlist.section(section)]
         self.canvas = Canvas(frames)
         self.placer = MeshPlacer(netlist, process, sections, frames)
-        # without preprocessing, the chip is a matrix between fibres, whose paths shall lose equal light
+        # without preprocessing, the chip is a matrix between fibres, whose paths have to lose equal light
         self.matched = not netlist.section("p")
         self.coupler = process.fibres.coupler
         self.fibre = fibre_row_pitch(process)

@@ -1,4 +1,4 @@
-"""Matrices as chips: what a chip shall multiply by, how it is read and judged, and its factors."""
+"""Matrices as chips: what a chip multiplies by, how it is read and judged, and its factors."""
 
 from optinc_pdk.matrices.matrix_factor import RECTANGLE, MatrixFactor, factor_matrix, one_mesh, two_meshes
 from optinc_pdk.matrices.target import READINGS, TOLERANCE, MatrixComparison, MatrixTarget, compare_matrices

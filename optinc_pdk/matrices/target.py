@@ -1,4 +1,4 @@
-"""The matrix that a chip shall realise, how its outputs are read, its files, and the comparison of a chip with it.
+"""The matrix that a chip has to realise, how its outputs are read, its files, and the comparison of a chip with it.
 
 A passive chip with loss realises M = c e^{i φ} T for a target T, with a common scale c > 0 that says how much light is
 left. The phase φ is common to all outputs; where powers are read, every output has a phase φ of its own, and where real
@@ -43,7 +43,7 @@ NETWORK_NAMES = ("task", "activation", "factor", "card")
 
 @dataclass(frozen=True, eq=False)
 class MatrixTarget:
-    """A matrix that a chip shall realise up to a common positive factor.
+    """A matrix that a chip has to realise up to a common positive factor.
 
     Examples:
         >>> import numpy as np

@@ -32,7 +32,7 @@ from optinc_pdk.networks.layers import (
 )
 from optinc_pdk.networks.network_data import KEYS, NetworkData, checked_data, classes, rms_difference
 from optinc_pdk.networks.tasks import NetworkTask, VectorTask
-from optinc_pdk.networks.weight_files import WeightFile, missing_task, read_weights, write_weights
+from optinc_pdk.networks.weight_files import WeightFile, missing_task, read_weights, states_task, write_weights
 from optinc_pdk.options import Activation
 
 if TYPE_CHECKING:
@@ -310,7 +310,10 @@ class AveragingNetwork(Network):
         Raises:
             WeightsError: The file is missing, damaged or unusable, or its task or activation contradicts the arguments.
         """
-        return _load_averaging(Path(path), bits, servers, groups, activation)
+        network = load_network(Path(path), bits, servers, groups, activation)
+        if isinstance(network, AveragingNetwork):
+            return network
+        raise missing_task(Path(path), {"bits": bits, "servers": servers, "groups": groups})
 
 
 @dataclass(frozen=True, eq=False)
@@ -465,18 +468,17 @@ def load_network(
     servers: int | None = None,
     groups: int | None = None,
     activation: Activation | None = None,
-    default: Activation = "relu",
 ) -> AveragingNetwork | GeneralNetwork:
     """Read a network from a weight file (.npz, .safetensors or .onnx).
 
     A file without a task is a general network, unless the three numbers of its task are given. Arguments are those of
-    :meth:`AveragingNetwork.load`; ``default`` is the activation if neither the file nor ``activation`` states one.
+    :meth:`AveragingNetwork.load`.
 
     Raises:
         WeightsError: As for :meth:`AveragingNetwork.load`, or some, not all, numbers are given for a file without a
             task.
     """
-    found = read_weights(path, {"bits": bits, "servers": servers, "groups": groups}, activation, default)
+    found = read_weights(path, {"bits": bits, "servers": servers, "groups": groups}, activation)
     try:
         if found.task is None:
             return GeneralNetwork.of_layers(found.layers, found.activation, found.input_range, found.factor, found.card)
@@ -485,29 +487,20 @@ def load_network(
         raise WeightsError(f"{path}: {fault}") from fault
 
 
-def _load_averaging(
-    path: Path,
-    bits: int | None,
-    servers: int | None,
-    groups: int | None,
-    activation: Activation | None,
-    default: Activation = "relu",
-) -> AveragingNetwork:
-    network = load_network(path, bits, servers, groups, activation, default)
-    if isinstance(network, AveragingNetwork):
-        return network
-    raise missing_task(path, {"bits": bits, "servers": servers, "groups": groups})
-
-
-def load_for_task(
-    path: Path, task: Averaging, activation: Activation | None = None, default: Activation = "relu"
-) -> AveragingNetwork:
+def load_for_task(path: Path, task: Averaging, activation: Activation | None = None) -> AveragingNetwork:
     """Read a network for a known task, with the options for levels of cascades; otherwise as :func:`load_network`.
 
     Raises:
-        WeightsError: As for :meth:`AveragingNetwork.load`.
+        WeightsError: As for :meth:`AveragingNetwork.load`, or the file states another task.
     """
-    return replace(_load_averaging(path, task.bits, task.servers, task.groups, activation, default), task=task)
+    if not states_task(path):
+        return replace(AveragingNetwork.load(path, task.bits, task.servers, task.groups, activation), task=task)
+    network = AveragingNetwork.load(path, activation=activation)
+    if network.task != task:
+        raise WeightsError(
+            f"{path}: the file states the task {network.task}, not {task}; give its task, or other weights"
+        )
+    return network
 
 
 def read_data(path: str | Path, network: GeneralNetwork) -> NetworkData:

@@ -75,9 +75,7 @@ class WeightFile:
     card: dict[str, Any] = field(default_factory=dict)
 
 
-def read_weights(
-    path: Path, arguments: Mapping[str, int | None], activation: Activation | None, default: Activation
-) -> WeightFile:
+def read_weights(path: Path, arguments: Mapping[str, int | None], activation: Activation | None) -> WeightFile:
     """Read a weight file (.npz, .safetensors or .onnx).
 
     Args:
@@ -85,8 +83,7 @@ def read_weights(
         arguments: ``bits``, ``servers`` and ``groups`` of the task. Files without a task need all three or none; for
             others, each number that is given must agree with the file.
         activation: Activation of the hidden layers. It must agree with the file; .safetensors files state it only in
-            their metadata, as ``activation``.
-        default: Activation if neither the file nor ``activation`` states one.
+            their metadata, as ``activation``, and are read as "relu" if nothing states it.
 
     Raises:
         WeightsError: The file is missing, damaged or unusable, or contradicts the arguments.
@@ -108,7 +105,7 @@ def read_weights(
         layers, found = onnx_format.parse(path, read_bytes(path, ONNX, WeightsError))
     if None not in (activation, found) and activation != found:
         raise _contradiction(path, "activation", found, activation)
-    return WeightFile(layers, task, found or activation or default)
+    return WeightFile(layers, task, found or activation or "relu")
 
 
 def _npz(path: Path, arguments: Mapping[str, int | None], activation: Activation | None) -> WeightFile:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optinc_pdk.assemble import draft_circuit
-from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.file_sets import StagedFiles, output_targets
@@ -133,8 +132,8 @@ def _networks(
         raise InputError(str(fault)) from fault
     if (first.task, second.task) != tasks:
         raise InputError(
-            f"the levels do not belong together: level 1, {origins[0]}, computes {_task_text(first.task)}; level 2, "
-            f"{origins[1]}, computes {_task_text(second.task)}; level 1 needs remainder = true, level 2 finer_input = "
+            f"the levels do not belong together: level 1, {origins[0]}, computes {first.task}; level 2, "
+            f"{origins[1]}, computes {second.task}; level 1 needs remainder = true, level 2 finer_input = "
             "true, both the same bits and servers, and one group for each symbol; optinc synth writes such networks "
             "with --remainder and --finer-input"
         )
@@ -144,13 +143,6 @@ def _networks(
 def _network(source: Source | None) -> AveragingNetwork | None:
     """The network of a level; None if none is given."""
     return source if source is None or isinstance(source, AveragingNetwork) else AveragingNetwork.load(source)
-
-
-def _task_text(task: Averaging) -> str:
-    flags = [name for name in ("remainder", "finer_input") if getattr(task, name)]
-    return (
-        f"{task.bits} bits, {task.servers} servers, {task.groups} groups, {' and '.join(flags) or 'no cascade option'}"
-    )
 
 
 ENDINGS = (".cascade.png", ".cascade.txt", ".cascade.json")

@@ -6,6 +6,7 @@ Studies use the verbs of :class:`ChipCheck` and never ask which of the three a c
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -287,7 +288,7 @@ class WordCheck:
 
 
 @dataclass(frozen=True, eq=False)
-class _QuantityCheck:
+class _QuantityCheck(ABC):
     """Comparison of the samples of a chip by quantities; subclasses measure them."""
 
     chip: NominalChip
@@ -296,13 +297,13 @@ class _QuantityCheck:
     noise_quantities: ClassVar[tuple[Quantity, ...]] = ()
 
     @property
+    @abstractmethod
     def quantities(self) -> tuple[Quantity, ...]:
         """Quantities of the comparison."""
-        raise NotImplementedError
 
+    @abstractmethod
     def measured(self, s: Scattering, setting: Any, noise: Noise | None, seed: int) -> tuple[bool, Mapping[str, float]]:
         """Return whether a biased sample keeps all limits, and its quantities."""
-        raise NotImplementedError
 
     def summary(self, noisy: bool) -> CheckSummary:
         """Return the statistics of the quantities."""

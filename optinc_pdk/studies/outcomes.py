@@ -28,7 +28,7 @@ LABEL = 26
 
 
 class SampleOutcome(Protocol):
-    """What one sampled chip computes, compared with what it shall compute."""
+    """What one sampled chip computes, compared with its target."""
 
     @property
     def fault(self) -> str:

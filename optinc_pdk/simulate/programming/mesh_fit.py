@@ -55,7 +55,7 @@ class _BlockMesh:
         block: Its block.
         pieces: (rows,) indices of the block's pieces.
         problem: Model and target; the target changes with every round.
-        wanted: (rows, columns) matrix that the chip shall realise, rows of norm 1.
+        wanted: (rows, columns) matrix that the chip has to realise, rows of norm 1.
         heater: (MZIs, 2) numbers of the outer and the inner heaters.
         static: (MZIs, 2) heater phases minus the model's.
         oscillator: (rows,) numbers of the heaters of the local oscillators.
@@ -208,7 +208,7 @@ def _start(model: CorrectionProblem, unitary: Complexes, rng: np.random.Generato
 
 
 def _rows(target: LayerTarget, mesh: _BlockMesh, light: SourceFields) -> tuple[Complexes, Floats]:
-    """(rows, columns) mixed signals of a block from its mesh's inputs, and the coefficients that they shall have.
+    """(rows, columns) mixed signals of a block from its mesh's inputs, and the coefficients that they should have.
 
     Neurons detect the real parts.
     """

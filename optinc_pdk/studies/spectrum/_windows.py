@@ -37,7 +37,7 @@ class JudgedPoint(Protocol):
 
     @property
     def passed(self) -> bool:
-        """Whether the chip computes what it shall."""
+        """Whether the chip reaches its target."""
         ...
 
 
