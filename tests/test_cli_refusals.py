@@ -13,7 +13,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.io.formatting import format_percent
 from optinc_pdk.layout.chip_layout import OversizeError
 from optinc_pdk.networks import GeneralNetwork, check_data
-from optinc_pdk.pipeline.tasks.matrix_task import MatrixTask
+from optinc_pdk.tasks.matrix_task import MatrixTask
 
 
 @pytest.fixture
@@ -43,11 +43,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("build U.npy --tolerance 0", "--tolerance is 0; give a share of the largest entry"),
         ("build classes.npz --data d.npz", "classes.npz: card: classes is [0, 1]; give a list of 3"),
         ("build U.csv", "U.csv: files ending in '.csv' are not read; use .npz, .safetensors or .onnx, or .npy"),
-        (
-            "check U.gds --weights U.npy",
-            "U.npy: contains a matrix, and optinc check is about networks; optinc program checks the chip of a matrix; "
-            "optinc noise and optinc spectrum measure it",
-        ),
     ],
 )
 def test_a_refusal_names_the_option_or_the_file_at_fault(

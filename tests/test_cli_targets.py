@@ -144,7 +144,11 @@ def test_drift_of_a_matrix(built: Path, tmp_path: Path, run: Run) -> None:
         ("network", ("--weights", "matrix.npy"), "has a board under info.board"),
         ("matrix", ("--weights", "matrix.npy", "--noise", "--oscillator-w", 0.01), "--oscillator-w"),
         ("matrix", ("--weights", "matrix.npy", "--noise", "--laser-w", 1e9), "laser power"),
-        ("matrix", ("--weights", "matrix.npy", "--target", 1), "--target is about words"),
+        (
+            "matrix",
+            ("--weights", "matrix.npy", "--target", 1),
+            "--target 1.0 has no effect here: it is an option of a network that averages words",
+        ),
         ("matrix", ("--weights", "matrix.npy", "--drift", 1), "--drift lets calibrated chips drift"),
         ("matrix", ("--weights", "matrix.npy", "--data", "data.npz"), "data.npz has no effect"),
         ("matrix", ("--weights", "matrix.npy", "--tolerance", 2), "tolerance is 2"),
@@ -307,3 +311,19 @@ def test_chips_without_levels_have_no_eyes(
     refused = run("eye", built / f"{chip}.gds", "--symbol-rate", 1e6, *files, "-o", tmp_path / "no.png")
     assert (refused.returncode, refused.stdout) == (2, "") and message in refused.stderr, refused.stderr
     assert not (tmp_path / "no.png").exists()
+
+
+def test_check_compares_the_chip_of_a_matrix(built: Path, tmp_path: Path, run: Run) -> None:
+    chip = ("check", built / "matrix.gds", "--weights", built / "matrix.npy", "-o", tmp_path / "m.npz")
+    done = run(*chip, "--json")
+    stated = json.loads((built / "matrix.report.json").read_text())["matrix"]
+    found = json.loads(done.stdout)
+    assert done.returncode == 0 and found["worst_error"] == pytest.approx(stated["worst_error"], rel=1e-6)
+    with np.load(tmp_path / "m.npz") as written, np.load(built / "matrix.matrix.npz") as of_build:
+        assert all(np.array_equal(written[name], of_build[name]) for name in of_build)
+    # below what the chip reaches
+    assert run(*chip, "--tolerance", found["worst_error"] / 2).returncode == 1
+    # of a chip without a report, the outputs are read as the chip allows
+    for name in ("matrix.gds", "matrix.pic.yml", "matrix.bias.yml"):
+        (tmp_path / name).write_bytes((built / name).read_bytes())
+    assert run("check", tmp_path / "matrix.gds", "--weights", built / "matrix.npy").returncode == 0

@@ -47,7 +47,7 @@ def factor(
     """
     from optinc_pdk.matrices.target import is_matrix_file
     from optinc_pdk.networks.network import load_network
-    from optinc_pdk.pipeline.tasks.sources import refuse_options
+    from optinc_pdk.tasks.chip_task import refuse_options
 
     if is_matrix_file(weights):
         with errors_naming(weights):
@@ -139,7 +139,7 @@ def size(
     from optinc_pdk.matrices.target import is_matrix_file
     from optinc_pdk.networks import AveragingNetwork, linked_network
     from optinc_pdk.networks.network import load_network
-    from optinc_pdk.pipeline.tasks.sources import refuse_options
+    from optinc_pdk.tasks.chip_task import refuse_options
 
     card = with_link(load_process(options.process), options.link, None)
     check_devices(card)

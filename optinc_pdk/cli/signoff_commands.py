@@ -14,9 +14,9 @@ import typer
 from optinc_pdk.cli import arguments as opt
 from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progress
 from optinc_pdk.cli.arguments import DEFAULT, Json, ProcessName, parse_output
-from optinc_pdk.cli.chip_inputs import ChipInputs, WordTarget
+from optinc_pdk.cli.chip_inputs import ChipInputs, print_findings
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
-from optinc_pdk.cli.fault_output import exit_code, faults_explaining_errors, faults_json, print_faults
+from optinc_pdk.cli.fault_output import faults_explaining_errors, faults_json
 from optinc_pdk.cli.paths import (
     default_output,
     errors_naming,
@@ -32,14 +32,12 @@ from optinc_pdk.errors import InputError, printable_line
 from optinc_pdk.io.chip_files import chip_paths
 from optinc_pdk.io.json_files import json_text
 from optinc_pdk.io.reading import check_readable
-from optinc_pdk.options import LimitOptions
+from optinc_pdk.options import CheckOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from optinc_pdk.cards import Process
-    from optinc_pdk.io.chip_files import ChipFiles
-    from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
     from optinc_pdk.signoff.drc.design_rule_check import DrcResult
     from optinc_pdk.signoff.electrical.electrical_check import ElectricalResult
     from optinc_pdk.signoff.layout_difference import Label, LayoutDifference, OneSided
@@ -235,102 +233,29 @@ STAGES = ("extract", "function")
 def check(
     *,
     chip: ChipInputs,
-    checks: LimitOptions,
+    checks: CheckOptions,
     output: opt.Out = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Check what the extracted layout computes: every word, or a general network over its data.
+    """Check what the extracted layout computes: every word, a general network over its data, or a matrix.
 
-    Writes .function.npz, or .network.npz for a general network, which is checked as optinc build does. If there are
-    too many words to try each, random words and corner cases are tried; networks of comparators are certified for all
-    words besides. optinc program checks the chip of a matrix. Exit code 1 if a word is wrong, or if the layout has
-    faults that can affect the function and that the simulation does not include.
+    Writes .function.npz, .network.npz or .matrix.npz, as optinc build does. If there are too many words to try each,
+    random words and corner cases are tried; networks of comparators are certified for all words besides. Exit code 1
+    if a word is wrong or a limit is missed, or if the layout has faults that can affect the function and that the
+    simulation does not include.
     """
     path = None if output is None else chip.output(output, checks.data, in_place=True)
-    target = chip.target(checks)
-
-    from optinc_pdk.matrices import MatrixTarget
-
-    if isinstance(target, MatrixTarget):
-        raise InputError(
-            f"{chip.weights}: contains a matrix, and optinc check is about networks; optinc program checks the chip of "
-            f"a matrix; optinc noise and optinc spectrum measure it"
-        )
     files, card = chip.read()
-    words = isinstance(target, WordTarget)
-    ending = ".function.npz" if words else ".network.npz"
-    path = path or chip.output(default_output(chip.gds, ending), checks.data, in_place=True)
-    if isinstance(target, WordTarget):
-        _check_words(target, files, card, path, as_json)
-    else:
-        _check_network(target, files, card, path, as_json)
-
-
-def _check_words(target: WordTarget, files: ChipFiles, card: Process, path: Path, as_json: bool) -> None:
-    """Read the words of a chip, and end with the exit code."""
-    from optinc_pdk.report.build_numbers import function_numbers
-    from optinc_pdk.report.findings import function_basis, function_findings
-    from optinc_pdk.signoff.extracted_chip import read_extracted_chip
-    from optinc_pdk.signoff.function import check_function, write_function
-
+    task = chip.task(checks, card)
+    path = path or chip.output(default_output(chip.gds, task.ending), checks.data, in_place=True)
     with faults_explaining_errors(as_json) as faults, stage_progress(STAGES) as report_stage:
         report_stage("extract")
-        chip = read_extracted_chip(files.gds, files.netlist, files.bias, card)
-        faults += chip.faults
+        task, extracted = task.read_chip(files)
+        faults += extracted.faults
         report_stage("function")
-        result = check_function(
-            chip.circuit,
-            chip.board,
-            chip.bias,
-            target.task,
-            card,
-            chip.ground,
-            onn=target.onn,
-            on_progress=partial(report_stage.within, "function"),
-        )
-    write_function(result, path)
-    if as_json:
-        print(json.dumps({"schema": 1} | (function_numbers(result) or {}) | faults_json(faults), indent=2))
-    else:
-        print(f"{result.exact:,}/{result.inputs:,} words exact, margin {result.margin:.3f} levels")
-        print("margins by symbol: " + ", ".join(f"{margin:.3f}" for margin in result.symbol_margins))
-        print(function_basis(result))
-        for line in function_findings(result, target.activation):
-            print(line)
-        print_faults(faults)
-    raise typer.Exit(exit_code(result.passed, faults))
-
-
-def _check_network(source: CheckedNetwork, files: ChipFiles, card: Process, path: Path, as_json: bool) -> None:
-    """Send data through the chip of a general network, and end with the exit code."""
-    from optinc_pdk.networks import factorise
-    from optinc_pdk.pipeline.tasks.general_task import check_network, write_network
-    from optinc_pdk.report.build_numbers import network_numbers
-    from optinc_pdk.report.findings import network_findings
-    from optinc_pdk.report.schema import NetworkNumbers
-    from optinc_pdk.report.summary import network_line
-    from optinc_pdk.signoff.extracted_chip import read_extracted_chip
-
-    with faults_explaining_errors(as_json) as faults, stage_progress(STAGES) as report_stage:
-        report_stage("extract")
-        chip = read_extracted_chip(files.gds, files.netlist, files.bias, card)
-        faults += chip.faults
-        report_stage("function")
-        result = check_network(chip.circuit, chip.board, chip.bias, source, card, chip.ground)
-    found = result.comparison
-    write_network(found, path)
-    numbers = network_numbers(source.network, found, result.saturated)
-    if as_json:
-        print(json.dumps({"schema": 1} | numbers | faults_json(faults), indent=2))
-    else:
-        print(network_line(NetworkNumbers.model_validate(numbers)))
-        # decompositions of whole matrices are exact, and take long
-        approximate = any(method != "svd" for method in source.network.factor)
-        factors = factorise(source.network) if approximate else ()
-        for line in network_findings(found, result.saturated, source.network, factors):
-            print(line)
-        print_faults(faults)
-    raise typer.Exit(exit_code(found.passed, faults))
+        result = task.check(extracted, partial(report_stage.within, "function"))
+    task.write(result, path)
+    print_findings(task.found(result), (path,), faults, as_json)
 
 
 SHOWN = 3

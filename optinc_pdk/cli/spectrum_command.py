@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from optinc_pdk.cli import arguments as opt
-from optinc_pdk.cli.app import app, print_table, progress_counter
-from optinc_pdk.cli.chip_inputs import ChipInputs, WordTarget, check_of, process_of, read_target_chip
-from optinc_pdk.cli.fault_output import exit_code, faults_explaining_errors, faults_json, print_faults
+from optinc_pdk.cli.app import app, progress_counter
+from optinc_pdk.cli.chip_inputs import ChipInputs, print_findings
+from optinc_pdk.cli.fault_output import faults_explaining_errors
 from optinc_pdk.cli.records import with_records
 from optinc_pdk.errors import InputError
+from optinc_pdk.io.file_sets import write_files
 from optinc_pdk.options import CheckOptions
-
-if TYPE_CHECKING:
-    from optinc_pdk.arrays import Floats
-    from optinc_pdk.cards import Process
-    from optinc_pdk.matrices import MatrixTarget
-    from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
-    from optinc_pdk.signoff.extracted_chip import ExtractedChip
-    from optinc_pdk.studies.spectrum.sweep import CheckedSweep, WavelengthPoint, WavelengthSweep
 
 FINEST_PM = 1e-6
 """Finest accuracy of the ends of a window in pm, as in :mod:`optinc_pdk.studies.spectrum._windows`."""
@@ -76,68 +67,15 @@ def spectrum(
     files, card = chip.read()
     grid = parse_wavelengths(wavelengths, float(card.guide.wavelength_nm))
     check_wavelengths(card, grid)
-    target = chip.target(checks)
-    card = process_of(target, card)
+    task = chip.task(checks, card)
     sweep = {"resolution_nm": resolution * 1e-3, "channels": channels, "spacing_ghz": spacing}
     with faults_explaining_errors(as_json) as faults, progress_counter() as report:
         report("extract", 0, None)
-        extracted = read_target_chip(files, target, card, chip.weights)
+        task, extracted = task.read_chip(files)
         faults += extracted.faults
-        found = _swept(target, extracted, card, grid, {**sweep, "progress": report})
-        report("write", 0, None)
-
-        from optinc_pdk.io.file_sets import write_files
-        from optinc_pdk.studies.spectrum.sweep import WavelengthSweep
-        from optinc_pdk.studies.spectrum.sweep_report import spectrum_csv, spectrum_json, spectrum_lines, spectrum_png
-
-        title = "exactness" if isinstance(found, WavelengthSweep) else found.quantities[0].text
-        image = spectrum_png(found, f"{chip.gds.name}: {title} against the carrier's wavelength")
-    write_files({picture: image, path: spectrum_csv(found).encode()})
-    if as_json:
-        print(json.dumps({"files": [str(path), str(picture)]} | spectrum_json(found) | faults_json(faults), indent=2))
-    else:
-        if isinstance(found, WavelengthSweep):
-            _print_points(found, set(grid.tolist()))
-        else:
-            _print_checked(found, set(grid.tolist()))
-        for line in (*spectrum_lines(found), f"{path}, {picture}"):
-            print(line)
-        print_faults(faults)
-    raise typer.Exit(exit_code(found.fixed_window is not None, faults))
-
-
-def _swept(
-    target: WordTarget | CheckedNetwork | MatrixTarget,
-    chip: ExtractedChip,
-    card: Process,
-    grid: Floats,
-    options: Mapping[str, Any],
-) -> WavelengthSweep | CheckedSweep:
-    """Sweep a chip, whatever it computes."""
-    from optinc_pdk.studies.spectrum.sweep import CheckedChip, SweptChip, sweep_checked, sweep_wavelength
-    from optinc_pdk.studies.variation.nominal_chip import chip_of
-
-    if isinstance(target, WordTarget):
-        words = SweptChip(chip.circuit, chip.board, chip.bias, target.network, card, chip.ground)
-        return sweep_wavelength(words, grid, **options)
-    nominal = chip_of(chip.circuit, chip.board, chip.bias, card, chip.ground)
-    subject = CheckedChip(chip.circuit, nominal, check_of(target, nominal), chip.ground)
-    return sweep_checked(subject, grid, **options)
-
-
-def _print_checked(result: CheckedSweep, grid: set[float]) -> None:
-    """Print a table of the wavelengths of the grid: the first quantity with the bias fixed, and rebiased."""
-    from rich.table import Table
-
-    first = result.quantities[0]
-    table = Table("nm", f"bias fixed: {first.text}", "rebiased", "reason", box=None)
-    rebiased = {point.wavelength_nm: point for point in result.rebiased}
-    for point in result.fixed:
-        if point.wavelength_nm in grid:
-            other = rebiased[point.wavelength_nm]
-            values = (first.format(one.values[first.key]) if one.values else "" for one in (point, other))
-            table.add_row(f"{point.wavelength_nm:g}", *values, other.fault.partition(";")[0])
-    print_table(table)
+        found = task.sweep(extracted, grid, chip.gds.name, **sweep, progress=report)
+    write_files({picture: found.picture, path: found.table})
+    print_findings(found, (path, picture), faults, as_json)
 
 
 def _check_numbers(resolution_pm: float, spacing_ghz: float) -> None:
@@ -147,22 +85,3 @@ def _check_numbers(resolution_pm: float, spacing_ghz: float) -> None:
         )
     if not 0.0 < spacing_ghz < math.inf:
         raise InputError(f"--spacing {spacing_ghz:g} GHz: give a finite number above 0 GHz, such as 100")
-
-
-def _print_points(result: WavelengthSweep, grid: set[float]) -> None:
-    """Print a table of the wavelengths of the grid."""
-    from rich.table import Table
-
-    table = Table("nm", "bias fixed: exact", "margin", "rebiased: exact", "margin", "reason")
-    for column in table.columns[:-1]:
-        column.justify = "right"
-    rebiased = {point.wavelength_nm: point for point in result.rebiased}
-    for point in result.fixed:
-        if point.wavelength_nm in grid:
-            other = rebiased[point.wavelength_nm]
-            table.add_row(f"{point.wavelength_nm:g}", *_words(point), *_words(other), other.fault.partition(";")[0])
-    print_table(table)
-
-
-def _words(point: WavelengthPoint) -> tuple[str, str]:
-    return ("", "") if point.fault else (f"{point.exact:,}/{point.inputs:,}", f"{point.margin:.3f}")

@@ -15,20 +15,11 @@ from click.core import ParameterSource
 
 from optinc_pdk.cli import arguments as opt
 from optinc_pdk.cli.app import app, progress_counter, stage_progress
-from optinc_pdk.cli.chip_inputs import (
-    REPLACE_REPORT,
-    ChipInputs,
-    WordTarget,
-    check_of,
-    parse_report,
-    process_of,
-    read_target_chip,
-    report_path,
-)
+from optinc_pdk.cli.chip_inputs import ChipInputs
 from optinc_pdk.cli.drift_options import check_drift, drift_progress, print_drift
 from optinc_pdk.cli.fault_output import exit_code, faults_explaining_errors, print_faults
 from optinc_pdk.cli.imperfection_options import sampled_amounts
-from optinc_pdk.cli.paths import output_folder
+from optinc_pdk.cli.paths import errors_naming, output_folder
 from optinc_pdk.cli.records import with_records
 from optinc_pdk.cli.symbol_rates import warn_of_rates
 from optinc_pdk.errors import InputError
@@ -37,11 +28,8 @@ from optinc_pdk.options import CheckOptions
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
     from optinc_pdk.io.chip_files import ChipFiles
-    from optinc_pdk.matrices import MatrixTarget
-    from optinc_pdk.pipeline.tasks.sources import CheckedNetwork
-    from optinc_pdk.signoff.extracted_chip import ExtractedChip
     from optinc_pdk.signoff.layout_faults import LayoutFault
-    from optinc_pdk.studies.chip_checks import ChipCheck
+    from optinc_pdk.studies.drift.drift_run import DriftStudy
     from optinc_pdk.studies.montecarlo.study import YieldStudy
 
 
@@ -166,53 +154,36 @@ def yield_(
 
     from optinc_pdk.studies.montecarlo.executors import check_scheduler
     from optinc_pdk.studies.montecarlo.study import YieldStudy
+    from optinc_pdk.studies.oscillators import chip_with_oscillators
     from optinc_pdk.studies.variation.sampling import imperfections
 
     check_scheduler(scheduler, workers)
     files, card = chip.read(warn=False)
-    found = chip.target(checks)
-    _refuse_for_checks(context, chip.weights or chip.gds, found, oscillator_w)
+    task = chip.task(checks, card)
+    stated = context.get_parameter_source("target") is not ParameterSource.DEFAULT
+    with errors_naming(chip.weights or chip.gds):
+        task.refuse(target=target if stated else None, oscillator_w=oscillator_w)
     _check_report(files)
-    card = process_of(found, card)
+    card = task.process
     lasers.check(card)
     drawn = replace(imperfections(card), amount=sampled_amounts(card, imperfection or [], scale or [], dac_bits, noise))
     with faults_explaining_errors(as_json) as faults, stage_progress(("extract",)) as report_stage:
         report_stage("extract")
-        built = read_target_chip(files, found, card, chip.weights)
+        task, built = task.read_chip(files)
         faults += built.faults
-        check = _check_of(found, built, card, target, lasers)
+        nominal = task.nominal(built)
+        if oscillator_w is not None:
+            nominal = chip_with_oscillators(nominal, laser_w, oscillator_w)
+        check = task.nominal_check(nominal, target)
         in_use = check.operating_noise(laser_w, symbol_rate) if noise else None
         work = YieldStudy(check, drawn, seed, calibrate, in_use)
     directory = chip.gds.parent if output is None else output
     run = _YieldRun(files, card, work, samples, directory, faults, as_json)
     if drift is not None:
-        run.drift(drift)
+        run.drift(drift, task.drift(work))
     else:
         run.sample(scheduler, workers, resume, contributions)
     raise typer.Exit(exit_code(True, faults))
-
-
-def _refuse_for_checks(
-    context: typer.Context,
-    weights: Path,
-    found: WordTarget | CheckedNetwork | MatrixTarget,
-    oscillator_w: float | None,
-) -> None:
-    """Refuse options that have no effect on a matrix or a general network.
-
-    Raises:
-        InputError: One of them is given.
-    """
-    from optinc_pdk.matrices import MatrixTarget
-
-    stated = context.get_parameter_source("target") is not ParameterSource.DEFAULT
-    if stated and not isinstance(found, WordTarget):
-        raise InputError(
-            f"{weights}: --target is about words, and this is a matrix or a general network: leave it out; "
-            "--tolerance, --agreement and --accuracy say which chips work"
-        )
-    if isinstance(found, MatrixTarget) and oscillator_w is not None:
-        raise InputError(f"{weights}: contains a matrix, whose chip has no local oscillators: leave --oscillator-w out")
 
 
 def _check_numbers(samples: int, seed: int, target: float) -> None:
@@ -232,7 +203,7 @@ def _check_report(files: ChipFiles) -> None:
     Raises:
         InputError: The report cannot be used, describes other files, or states that a check of the chip failed.
     """
-    from optinc_pdk.report.build_files import changed_files
+    from optinc_pdk.report.build_files import REPLACE_REPORT, changed_files, parse_report, report_path
 
     path = report_path(files.gds)
     if not path.exists():
@@ -278,37 +249,6 @@ class _LaserOptions:
             relative_oscillator_power(card, self.laser_w, self.oscillator_w)
 
 
-def _check_of(
-    found: WordTarget | CheckedNetwork | MatrixTarget,
-    built: ExtractedChip,
-    card: Process,
-    target: float,
-    lasers: _LaserOptions,
-) -> ChipCheck:
-    """Return the nominal chip and what its samples are compared with.
-
-    Args:
-        found: What the chip computes.
-        built: The extracted chip.
-        card: Process as the target uses it.
-        target: Share of words that a chip has to compute exactly.
-        lasers: Options of the noise, whose power of the local oscillators the chip has.
-
-    Raises:
-        InputError: A power is out of range, or the task is for another chip.
-    """
-    from optinc_pdk.studies.chip_checks import WordCheck
-    from optinc_pdk.studies.oscillators import chip_with_oscillators
-    from optinc_pdk.studies.variation.nominal_chip import chip_of
-
-    chip = chip_of(built.circuit, built.board, built.bias, card, built.ground)
-    if lasers.oscillator_w is not None:
-        chip = chip_with_oscillators(chip, lasers.laser_w, lasers.oscillator_w)
-    if isinstance(found, WordTarget):
-        return WordCheck(chip, found.task, found.onn, target)
-    return check_of(found, chip)
-
-
 @dataclass(frozen=True)
 class _YieldRun:
     """Samples of a chip, and where the results go.
@@ -331,14 +271,14 @@ class _YieldRun:
     faults: list[LayoutFault]
     as_json: bool
 
-    def drift(self, hours: float) -> None:
+    def drift(self, hours: float, study: DriftStudy) -> None:
         """Let calibrated samples drift, and print the results."""
-        from optinc_pdk.studies.drift.drift_run import drift_study, run_drift
+        from optinc_pdk.studies.drift.drift_run import run_drift
         from optinc_pdk.studies.montecarlo.yield_run import header_of
 
         with faults_explaining_errors(self.as_json) as explained, drift_progress() as progress:
             explained += self.faults
-            header, study = header_of(self.files, self.card, self.work), drift_study(self.work)
+            header = header_of(self.files, self.card, self.work)
             numbers = run_drift(study, header, hours, self.samples, self.directory, progress, self.faults)
         self._print(numbers, print_drift)
 

@@ -6,28 +6,21 @@ that unusable input is refused at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optinc_pdk.assemble import CircuitPlan
 from optinc_pdk.circuit import Circuit, write_netlist
-from optinc_pdk.errors import InputError
 from optinc_pdk.io.file_sets import StagedFiles
-from optinc_pdk.matrices import MatrixTarget
-from optinc_pdk.matrices.matrix_factor import mesh_shape
-from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.options import BuildOptions
-from optinc_pdk.pipeline.inputs import BuildInputs, factored, read_inputs
+from optinc_pdk.pipeline.inputs import factored, read_inputs
 from optinc_pdk.pipeline.outputs import publish_chip
 from optinc_pdk.pipeline.sign_off import finish
 from optinc_pdk.pipeline.stages import Build, Clock
-from optinc_pdk.pipeline.tasks.averaging_task import AveragingTask
-from optinc_pdk.pipeline.tasks.chip_task import ChipTask
-from optinc_pdk.pipeline.tasks.general_task import GeneralTask
-from optinc_pdk.pipeline.tasks.matrix_task import MatrixTask
-from optinc_pdk.pipeline.tasks.sources import CheckedNetwork, Source, refuse_options
+from optinc_pdk.tasks.chip_task import ChipTask
+from optinc_pdk.tasks.reading import Source
 from optinc_pdk.validation import validate_arguments
 
 if TYPE_CHECKING:
@@ -88,7 +81,7 @@ def build_staged(target: Source | None, staged: StagedFiles, options: BuildOptio
     """
     with clock.stage("read"):
         inputs = read_inputs(target, staged, options)
-        task = _task(inputs, options)
+        task = inputs.task
     factors = factored(task, clock)
     # not at the top: they import gdsfactory and klayout
     from optinc_pdk.cells.golden_files import check_golden_files
@@ -102,7 +95,6 @@ def build_staged(target: Source | None, staged: StagedFiles, options: BuildOptio
         with active_pdk(card):
             check_golden_files(card)
         circuit, chip = _laid_out(task, draft)
-        task.check_layout(chip)
         layout = to_layout(chip, card, out.name, options.port_metadata)
     write_gds(layout, out.path(".gds"))
     write_netlist(circuit, out.path(".pic.yml"))
@@ -113,45 +105,17 @@ def _laid_out(task: ChipTask[Any, Any, Any], draft: CircuitPlan) -> tuple[Circui
     """Lay out the circuit of a new chip.
 
     Raises:
-        InputError: The chip is larger than any layout; for a matrix, the message states its size and the process's die.
+        InputError: The chip is larger than any layout, or larger than the dies of the process and not to be drawn.
     """
     from optinc_pdk.layout import lay_out
-    from optinc_pdk.layout.chip_layout import LIMITLESS_UM, OversizeError
+    from optinc_pdk.layout.chip_layout import LIMITLESS_UM, NOT_BUILDABLE, OversizeError
 
     try:
-        return lay_out(draft, task.process)
+        circuit, chip = lay_out(draft, task.process)
     except OversizeError as fault:
-        if isinstance(task, MatrixTask):
-            raise task.too_large(f"would be larger than {LIMITLESS_UM / 1e3:g} mm") from fault
-        raise
-
-
-def _task(inputs: BuildInputs, options: BuildOptions) -> ChipTask[Any, Any, Any]:
-    """Return the task of a new chip.
-
-    Raises:
-        InputError: An option cannot be used, or has no effect on the network or matrix.
-    """
-    source = inputs.source
-    if not isinstance(source, AveragingNetwork):
-        refuse_options("a network that averages words", input_amplitudes=options.input_amplitudes)
-    if isinstance(source, MatrixTarget):
-        shape = mesh_shape(options.mesh, options.extra_columns)
-        return MatrixTask(source, inputs.process, shape, inputs.prefix)
-    refuse_options("a matrix", mesh=options.mesh, extra_columns=options.extra_columns)
-    if isinstance(source, CheckedNetwork):
-        return GeneralTask(source, inputs.process)
-    _check_amplitudes(source, options.input_amplitudes)
-    return AveragingTask(source, inputs.process, options.input_amplitudes)
-
-
-def _check_amplitudes(onn: AveragingNetwork, amplitudes: Sequence[float] | None) -> None:
-    """Check the amplitudes of level 3 by symbol."""
-    task = onn.task
-    if amplitudes is None:
-        return
-    if len(amplitudes) != task.symbols or not all(0.0 < amplitude <= 1.0 for amplitude in amplitudes):
-        raise InputError(
-            f"input amplitudes {[float(a) for a in amplitudes]}: give {task.symbols}, one for each symbol, above 0 and "
-            "at most 1, the carrier's amplitude"
-        )
+        raise task.too_large(f"would be larger than {LIMITLESS_UM / 1e3:g} mm") or fault from fault
+    if chip.fit == NOT_BUILDABLE:
+        error = task.too_large(f"would be {chip.width_um / 1e3:.1f} × {chip.height_um / 1e3:.1f} mm")
+        if error is not None:
+            raise error
+    return circuit, chip

@@ -6,27 +6,22 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
-from optinc_pdk.assemble import MatrixForm, matrix_form
+from optinc_pdk.assemble import matrix_form
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.circuit.netlist_files import netlist_dict
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.file_sets import StagedFiles
 from optinc_pdk.io.reading import GDS, LAYOUT, NETLIST, OASIS, read_bytes
 from optinc_pdk.io.writing import write_atomic
-from optinc_pdk.matrices import READINGS, MatrixTarget
-from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.options import ProgramOptions
-from optinc_pdk.pipeline.inputs import BuildInputs, factored, read_inputs
+from optinc_pdk.pipeline.inputs import factored, read_inputs
 from optinc_pdk.pipeline.outputs import BuildFiles, publish_chip
 from optinc_pdk.pipeline.sign_off import finish
 from optinc_pdk.pipeline.stages import Build, Clock
-from optinc_pdk.pipeline.tasks.averaging_task import AveragingTask
-from optinc_pdk.pipeline.tasks.chip_task import ChipTask
-from optinc_pdk.pipeline.tasks.general_task import GeneralTask
-from optinc_pdk.pipeline.tasks.matrix_task import MatrixTask
-from optinc_pdk.pipeline.tasks.sources import CheckedNetwork, Source, refuse_options
+from optinc_pdk.report.build_files import stated_matrix
+from optinc_pdk.tasks.chip_task import refuse_options
+from optinc_pdk.tasks.reading import Source
 from optinc_pdk.validation import validate_arguments
 
 
@@ -83,78 +78,21 @@ def reprogram(
             if contents[".gds"].startswith(OASIS):
                 raise InputError(f"{gds}: is an OASIS file; the layout of a build is GDS2: write it as GDS2 first")
             circuit = Circuit.read(netlist)
-            inputs = read_inputs(target, staged, chosen)
+            inputs = read_inputs(target, staged, chosen, stated_matrix(Path(gds)))
             written = inputs.out
             _refuse_own_files(written, {ending: path for ending, (path, _) in files.items()})
-            reading_given = chosen.read is not None or isinstance(target, MatrixTarget)
-            task = _task(inputs, circuit, Path(gds), Path(netlist), reading_given)
+            task = inputs.task.fitted_to(circuit, str(netlist))
         factors = factored(task, clock)
         with clock.stage("layout"):
             from optinc_pdk.layout import lay_out
 
             needed, chip = lay_out(task.draft(factors, circuit.name), task.process)
-            _check_same(circuit, needed, Path(netlist), inputs.prefix)
+            _check_same(circuit, needed, Path(netlist), task.source)
         for ending, content in contents.items():
             write_atomic(written.path(ending), content)
         built = finish(task, factors, circuit, chip, written, inputs.cards, clock, list(task.notes), chosen.accept)
         notes = publish_chip(staged, written.name)
     return replace(built, findings=(*built.findings, *notes))
-
-
-def _task(
-    inputs: BuildInputs, circuit: Circuit, gds: Path, netlist: Path, reading_given: bool
-) -> ChipTask[Any, Any, Any]:
-    """Return the task of an existing chip.
-
-    Args:
-        inputs: The new weights or matrix, and the process with the link of the chip.
-        circuit: Circuit of the chip.
-        gds: Its layout; the report beside it states how a matrix is read.
-        netlist: Its file, for messages.
-        reading_given: Whether the user said how a matrix is read.
-
-    Raises:
-        InputError: A matrix has another shape than the chip.
-    """
-    source, card = inputs.source, inputs.process
-    if isinstance(source, AveragingNetwork):
-        return AveragingTask(source, card, None)
-    if isinstance(source, CheckedNetwork):
-        return GeneralTask(source, card)
-    form = matrix_form(circuit.ports)
-    if source.matrix.shape != (form.outputs, form.inputs):
-        takes = (
-            f"takes matrices of shape ({form.outputs}, {form.inputs})"
-            if form.outputs and form.inputs
-            else "is not the chip of a matrix"
-        )
-        raise InputError(
-            f"{inputs.prefix}the matrix has shape {source.matrix.shape}, and {netlist} {takes}; give a matrix of the "
-            "chip's shape, or build a chip for it"
-        )
-    if not reading_given:
-        source = _as_read(source, gds, form, inputs.prefix)
-    return MatrixTask(source, card, form.shape, inputs.prefix, form)
-
-
-def _as_read(target: MatrixTarget, gds: Path, form: MatrixForm, prefix: str) -> MatrixTarget:
-    """Return a matrix that is read as the report beside the layout states, or else as the chip allows.
-
-    Raises:
-        InputError: It cannot be read so.
-    """
-    from optinc_pdk.report.build_files import stated_matrix
-
-    stated = stated_matrix(gds)
-    reading = next((each for each in READINGS if stated is not None and each == stated[1]), None)
-    # otherwise the layout is not that of the netlist, which LVS reports
-    fits = (reading == "field") is form.has_phases
-    if stated is None or reading is None or not fits:
-        return target if form.has_phases else replace(target, read="power")
-    try:
-        return replace(target, read=reading)
-    except InputError as fault:
-        raise InputError(f"{prefix}{fault}; {stated[0]} states that the chip is read as {reading!r}") from fault
 
 
 def _refuse_own_files(out: BuildFiles, files: Mapping[str, Path]) -> None:

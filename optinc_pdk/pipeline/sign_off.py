@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -15,7 +16,7 @@ from optinc_pdk.drive import RangeError, SharedGround
 from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.pipeline.outputs import BuildFiles
 from optinc_pdk.pipeline.stages import Build, Clock
-from optinc_pdk.pipeline.tasks.chip_task import ChipTask, Factors, Programming, Result
+from optinc_pdk.tasks.chip_task import ChipTask, Factors, Programming, Result
 
 if TYPE_CHECKING:
     from optinc_pdk.extract import Extraction
@@ -111,6 +112,7 @@ def _sign_off(
     from optinc_pdk.signoff.drc.marker_database import write_lyrdb
     from optinc_pdk.signoff.electrical.electrical_check import check_electrical
     from optinc_pdk.signoff.electrical.wiring import wiring_of
+    from optinc_pdk.signoff.extracted_chip import WITHOUT_BOARD, ExtractedChip
     from optinc_pdk.signoff.layout_faults import layout_faults_of
     from optinc_pdk.signoff.lvs.comparison import compare, write_lvs, write_lvs_lyrdb
     from optinc_pdk.simulate import UnsettledError
@@ -145,8 +147,12 @@ def _sign_off(
                 electrical = check_electrical(card.rules, wiring, programming.bias)
                 # those of the wiring are among those of the extraction
                 faults += tuple(fault for fault in electrical.faults if fault not in faults)
-            result = task.check(circuit, extraction.circuit, programming, ground, clock)
-            task.write(result, out.path(""))
+            board = circuit.board or WITHOUT_BOARD
+            signed = ExtractedChip(extraction.circuit, board, programming.bias, ground, faults)
+            with clock.stage("function"):
+                checked = task.check(signed, partial(clock.steps, "function"))
+            result = task.rated(checked, signed, clock)
+            task.write(result, out.path(task.ending))
         except RangeError as fault:
             notes.append(f"program: {fault}")
         except UnsettledError as fault:

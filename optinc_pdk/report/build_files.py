@@ -1,6 +1,6 @@
 """Reports that vouch for files beside them by SHA-256: which files they list, and whether these have changed since.
 
-Reading a report here needs no schema, so that commands check their output paths quickly.
+Only :func:`parse_report` needs the schema, so that commands check their output paths quickly.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from optinc_pdk.errors import InputError
 from optinc_pdk.io.reading import REPORT, read_bytes
+
+if TYPE_CHECKING:
+    from optinc_pdk.report.schema import Report
 
 BUILD_ENDING = ".report.json"
 PAGE_ENDING = ".report.html"
@@ -20,10 +24,50 @@ REPORT_ENDINGS = (BUILD_ENDING, CASCADE_ENDING, ".yield.json")
 """Endings of the reports of a build, of a cascade and of a yield run."""
 
 
+REBUILD = "build the chip again, or move the report away"
+"""Remedy for a report that cannot be used and is not needed, for messages."""
+REPLACE_REPORT = f"{REBUILD} and give the weight file with --weights"
+"""Remedy for a report that cannot be used and states the task."""
+
+
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def report_path(gds: Path) -> Path:
+    """Return the path that the report of a build has beside its layout."""
+    return gds.with_name(f"{gds.stem}{BUILD_ENDING}")
+
+
+def parse_report(path: Path, remedy: str) -> Report:
+    """Read the report of a build.
+
+    Args:
+        path: The report.
+        remedy: What to do if it cannot be used, for the message.
+
+    Raises:
+        InputError: The file is not the report of a build.
+    """
+    from pydantic import ValidationError
+
+    from optinc_pdk.io.json_files import parse_json
+    from optinc_pdk.report.schema import Report
+
+    text = read_bytes(path, REPORT)
+    try:
+        parse_json(text)  # refuses duplicate keys, of which pydantic takes the last one
+    except ValueError as fault:
+        raise InputError(f"{path}: {fault}; {remedy}") from None
+    try:
+        return Report.model_validate_json(text)
+    except ValidationError as fault:
+        raise InputError(
+            f"{path}: not the report of a build ({fault.error_count()} faults, the first: {fault.errors()[0]['msg']}); "
+            f"{remedy}"
+        ) from None
 
 
 def claiming_report(path: Path) -> Path | None:
@@ -57,7 +101,7 @@ def changed_files(paths: Iterable[Path]) -> list[tuple[Path, Path]]:
 def report_page(gds: Path) -> Path | None:
     """Find the report page of a layout's build; None if there is none beside it, or one of both files has changed."""
     page = gds.with_name(f"{gds.stem}{PAGE_ENDING}")
-    files = _entries(gds.with_name(f"{gds.stem}{BUILD_ENDING}")).get("files")
+    files = _entries(report_path(gds)).get("files")
     if not isinstance(files, dict) or not all(each.is_file() and each.name in files for each in (gds, page)):
         return None
     return page if all(files[each.name] == file_digest(each) for each in (gds, page)) else None
@@ -118,7 +162,7 @@ def _stems(path: Path) -> Iterator[str]:
 
 def _listing(gds: Path) -> tuple[Path, dict[str, Any]]:
     """Path and content of the report of a layout's build; no content if the report does not list the layout."""
-    report = gds.with_name(f"{gds.stem}{BUILD_ENDING}")
+    report = report_path(gds)
     entries = _entries(report)
     files = entries.get("files")
     return report, entries if isinstance(files, dict) and gds.name in files else {}

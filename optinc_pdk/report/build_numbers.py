@@ -297,6 +297,16 @@ def matrix_numbers(
         return None
     return {
         "form": factor.form,
+        **comparison_numbers(result),
+        "start_error": programming.start.worst,
+        "fitted_error": programming.fitted.worst,
+        "clipped": programming.clipped,
+    }
+
+
+def comparison_numbers(result: MatrixComparison) -> dict[str, Any]:
+    """Return the numbers of a comparison with a matrix."""
+    return {
         "fidelity": min(result.fidelity, 1.0),
         "rms_error": result.rms,
         "worst_error": result.worst,
@@ -304,9 +314,6 @@ def matrix_numbers(
         "worst_input": result.worst_entry[1],
         "scale": result.scale,
         "insertion_loss_db": result.insertion_loss_db,
-        "start_error": programming.start.worst,
-        "fitted_error": programming.fitted.worst,
-        "clipped": programming.clipped,
     }
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from optinc_pdk.cards import Process
 from optinc_pdk.io.formatting import error_numbers, format_errors, format_si, light_text
 from optinc_pdk.io.writing import csv_text, png_bytes
+from optinc_pdk.report.summary import oscillator_line
 from optinc_pdk.studies.highest_rates import RateLimits
 from optinc_pdk.studies.link_energy import LinkEnergy
 from optinc_pdk.studies.noise_curves import CheckedCurve, NoiseCurve, RatePoint
@@ -73,6 +74,19 @@ def curve_png(curve: NoiseCurve, name: str) -> bytes:
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8)
     return png_bytes(figure, 120)
+
+
+def curve_lines(curve: NoiseCurve, against: OscillatorRates, energy: LinkEnergy | None) -> Iterator[str | Table]:
+    """Yield text and tables: errors by rate, counted and estimated, the limits of the rate, oscillators and energy."""
+    yield light_text(curve.laser_w, curve.oscillator_w)
+    yield from map(point_line, curve.points)
+    yield limits_line(curve.limits)
+    yield limits_table(curve)
+    if against.light is not None:
+        yield f"local oscillators: {oscillator_line(against.light)}"
+        yield oscillator_table(against)
+    if energy is not None:
+        yield energy_line(energy)
 
 
 def point_line(point: RatePoint) -> str:

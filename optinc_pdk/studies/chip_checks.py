@@ -19,8 +19,8 @@ from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.assemble import matrix_labels
 from optinc_pdk.averaging import Averaging, error_counts
 from optinc_pdk.averaging.score import score_outputs
-from optinc_pdk.circuit import Bias, Board
-from optinc_pdk.drive import RangeError
+from optinc_pdk.circuit import Bias, Board, Circuit
+from optinc_pdk.drive import RangeError, SharedGround
 from optinc_pdk.matrices import MatrixTarget, compare_matrices
 from optinc_pdk.networks import (
     AveragingNetwork,
@@ -32,7 +32,7 @@ from optinc_pdk.networks import (
     factorise,
 )
 from optinc_pdk.signoff.function import FunctionInputs, check_board, function_inputs, symbol_assignments
-from optinc_pdk.simulate import Scattering, transmit_vectors, trim_offsets
+from optinc_pdk.simulate import Scattering, program, program_matrix, transmit_vectors, trim_offsets
 from optinc_pdk.simulate.transmission.detection import network_of, receiver_fields
 from optinc_pdk.simulate.transmission.noise import Noise, check_oscillator_power, noise_choices
 from optinc_pdk.simulate.transmission.reception import ReceivedBatch, receive_batches
@@ -58,7 +58,7 @@ from optinc_pdk.studies.outcomes import (
     WordOutcome,
     WordSummary,
 )
-from optinc_pdk.studies.variation.nominal_chip import NominalChip, aligned_bias, locked_bias
+from optinc_pdk.studies.variation.nominal_chip import NominalChip, aligned_bias, bias_voltages, locked_bias
 from optinc_pdk.studies.variation.sampled_response import sample_scattering
 from optinc_pdk.studies.variation.sampling import ChipSample, nominal_sample
 
@@ -302,6 +302,19 @@ class _QuantityCheck(ABC):
         """Quantities of the comparison."""
 
     @abstractmethod
+    def programmed(self, circuit: Circuit, ground: SharedGround | None, wavelength_nm: float) -> Any:
+        """Return the setting of a bias that is programmed for a wavelength as a build programs it.
+
+        Args:
+            circuit: The extracted circuit.
+            ground: Ground network of the heaters; ideal grounds if None.
+            wavelength_nm: The wavelength.
+
+        Raises:
+            RangeError: The range of the drive or of the electronics is too small.
+        """
+
+    @abstractmethod
     def measured(self, s: Scattering, setting: Any, noise: Noise | None, seed: int) -> tuple[bool, Mapping[str, float]]:
         """Return whether a biased sample keeps all limits, and its quantities."""
 
@@ -405,6 +418,17 @@ class NetworkCheck(_QuantityCheck):
         settings = zip(self.tuned_stages, calibrate_network(bench, self.chip, self.network, self.factors), strict=True)
         return {stage: self._trimmed(sample, setting, conditions.bits) for stage, setting in settings}
 
+    def programmed(self, circuit: Circuit, ground: SharedGround | None, wavelength_nm: float) -> ChipSetting:
+        """Program the network for a wavelength, and trim its offsets."""
+        chip, process = self.chip, self.chip.process
+        bias = program(
+            circuit, chip.board, self.network, process, wavelength_nm, ground=ground, factors=self.factors
+        ).bias
+        voltage_v = bias_voltages(chip.structure, bias, process)
+        s = sample_scattering(chip, nominal_sample(chip), voltage_v, wavelengths_nm=wavelength_nm)
+        trimmed = trim_offsets(s, chip.board, bias, self.network, self.factors, process)
+        return ChipSetting(voltage_v, trimmed, np.zeros(0))
+
     def recalibrated(
         self, sample: ChipSample, conditions: SampleConditions, setting: ChipSetting
     ) -> tuple[ChipSetting, int]:
@@ -473,6 +497,12 @@ class MatrixCheck(_QuantityCheck):
     def stated_setting(self) -> MatrixSetting:
         """Return the voltages of the bias file; sources and receivers are equal."""
         return MatrixSetting(self.chip.voltage_v, np.ones(self.target.outputs), np.ones(self.target.inputs))
+
+    def programmed(self, circuit: Circuit, ground: SharedGround | None, wavelength_nm: float) -> MatrixSetting:
+        """Program the matrix for a wavelength."""
+        process = self.chip.process
+        bias = program_matrix(circuit, self.target, process, wavelength_nm=wavelength_nm, ground=ground).bias
+        return replace(self.stated_setting(), voltage_v=bias_voltages(self.chip.structure, bias, process))
 
     def calibrated(self, sample: ChipSample, conditions: SampleConditions) -> Mapping[str, MatrixSetting]:
         """Tune a sample on a bench that reads fields."""

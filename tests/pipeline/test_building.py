@@ -449,7 +449,7 @@ def test_the_report_describes_the_factors_that_are_programmed(
         moved = dataclasses.replace(mesh, theta=mesh.theta + 1e-3)
         return (*others, dataclasses.replace(last, factor=dataclasses.replace(last.factor, v=moved)), attenuators)
 
-    monkeypatch.setattr("optinc_pdk.pipeline.tasks.averaging_task.factorise", perturbed)
+    monkeypatch.setattr("optinc_pdk.tasks.averaging_task.factorise", perturbed)
     done = build(onn, tmp_path, BuildOptions(name="moved"))
     assert small_chip.report.factor is not None and small_chip.report.factor.max_error < 1e-12
     assert done.report.factor is not None

@@ -24,7 +24,6 @@ from optinc_pdk.extract import extract
 from optinc_pdk.networks import GeneralNetwork, Layer, carry_chain
 from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
-from optinc_pdk.pipeline.tasks.chip_task import MOST_SAMPLES
 from optinc_pdk.report.layout_application import (
     DARK_DB,
     DIFFERENCES,
@@ -49,6 +48,7 @@ from optinc_pdk.signoff.layout_faults import FAULT_KINDS, LayoutFault, layout_fa
 from optinc_pdk.signoff.lvs.comparison import LvsResult, compare
 from optinc_pdk.signoff.lvs.differences import Difference
 from optinc_pdk.simulate.transmission.settling import spread_rows
+from optinc_pdk.tasks.chip_task import MOST_SAMPLES
 
 
 @pytest.fixture(scope="module")

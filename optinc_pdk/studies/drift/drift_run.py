@@ -15,12 +15,10 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.io.file_sets import output_targets, write_files
 from optinc_pdk.io.writing import csv_text
 from optinc_pdk.signoff.layout_faults import LayoutFault
-from optinc_pdk.studies.chip_checks import WordCheck
 from optinc_pdk.studies.drift._check_drift import CheckDrift, checked_lines
 from optinc_pdk.studies.drift.drift_picture import DriftTrack
 from optinc_pdk.studies.drift.scenarios import SCENARIOS, DriftPoint, DriftScenario, changes, check_hours
 from optinc_pdk.studies.drift.word_drift import WordDrift, word_lines
-from optinc_pdk.studies.montecarlo.study import YieldStudy
 from optinc_pdk.studies.montecarlo.summary_text import noise_text
 
 SCHEMA = 1
@@ -29,11 +27,6 @@ REPORT, TABLE, PICTURE = "drift.json", "drift.csv", "drift.png"
 Progress = Callable[[int, int], None]
 DriftStudy = WordDrift | CheckDrift
 """Samples that drift: columns of the table, panels of the picture, what corrects the chips, and statistics."""
-
-
-def drift_study(work: YieldStudy) -> DriftStudy:
-    """Return how the samples of a study, which are calibrated, drift."""
-    return WordDrift(work) if isinstance(work.check, WordCheck) else CheckDrift(work)
 
 
 def run_drift(

@@ -18,7 +18,7 @@ from optinc_pdk.studies.calibration._measurement import bench_layers
 from optinc_pdk.studies.calibration._procedure import ChipSetting, calibrate, programming_problem
 from optinc_pdk.studies.calibration._virtual_bench import VirtualBench
 from optinc_pdk.studies.calibration._word_transmission import electronics_of, sample_words, with_electronics
-from optinc_pdk.studies.chip_checks import BENCH_AVERAGES, WordCheck
+from optinc_pdk.studies.chip_checks import BENCH_AVERAGES
 from optinc_pdk.studies.drift.drift_picture import DriftPanel
 from optinc_pdk.studies.drift.scenarios import DriftPoint, DriftScenario, outcomes_in_time, samples_in_time
 from optinc_pdk.studies.drift.tracking import (
@@ -108,7 +108,7 @@ def start_service(work: YieldStudy, index: int) -> ServiceChip:
         RangeError: The chip cannot be calibrated within the range of its drive and its electronics.
     """
     chip, process = work.chip, work.chip.process
-    onn: AveragingNetwork | None = work.check.onn if isinstance(work.check, WordCheck) else None
+    onn: AveragingNetwork | None = getattr(work.check, "onn", None)
     if onn is None:
         raise InputError("drift is that of calibrated chips: give a network")
     seed, bits = sample_seed(work.seed, index), work.imperfections.effective_bits

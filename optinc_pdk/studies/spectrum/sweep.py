@@ -32,13 +32,10 @@ from optinc_pdk.simulate import (
     heater_phases,
     prepare,
     program,
-    program_matrix,
     s_matrices,
     scattering,
-    trim_offsets,
 )
 from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
-from optinc_pdk.studies.calibration._procedure import ChipSetting
 from optinc_pdk.studies.chip_checks import BiasedSetting, MatrixCheck, NetworkCheck
 from optinc_pdk.studies.outcomes import Quantity
 from optinc_pdk.studies.spectrum._windows import (
@@ -52,7 +49,7 @@ from optinc_pdk.studies.spectrum._windows import (
     points_around,
     window_between,
 )
-from optinc_pdk.studies.variation.nominal_chip import NominalChip, bias_voltages
+from optinc_pdk.studies.variation.nominal_chip import NominalChip
 from optinc_pdk.studies.variation.sampled_response import sample_scattering
 from optinc_pdk.studies.variation.sampling import nominal_sample
 
@@ -153,6 +150,7 @@ class WavelengthSweep(Sweep[WavelengthPoint]):
     matched_window: WavelengthWindow | None
 
     good: ClassVar[str] = "exact"
+    title: ClassVar[str] = "exactness"
     columns: ClassVar = ("wavelength_nm", "inputs", "exact", "accuracy", "margin_levels", "fault")
 
     @property
@@ -185,6 +183,11 @@ class CheckedSweep(Sweep[CheckedPoint]):
     quantities: tuple[Quantity, ...]
 
     good: ClassVar[str] = "within the limits"
+
+    @property
+    def title(self) -> str:
+        """Name of the first quantity."""
+        return self.quantities[0].text
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -232,7 +235,6 @@ class CheckedChip:
     """Nominal chip of a matrix or a general network whose wavelength is swept; ideal grounds if ``ground`` is None."""
 
     circuit: Circuit
-    chip: NominalChip
     check: MatrixCheck | NetworkCheck
     ground: SharedGround | None = None
 
@@ -294,25 +296,26 @@ def sweep_checked(
 
     Arguments and errors are those of :func:`sweep_wavelength`.
     """
-    chip, process = subject.chip, subject.chip.process
+    chip, process = subject.check.chip, subject.check.chip.process
     carrier = float(process.guide.wavelength_nm)
     models, grid = check_sweep(chip.structure, process, grid_nm, resolution_nm, channels, spacing_ghz)
     plan = prepare(chip.structure, [*_finite_ends(models), carrier], process)
-    subject = replace(subject, chip=replace(chip, plan=plan))
-    stated = subject.check.stated_setting()
+    check = replace(subject.check, chip=replace(chip, plan=plan))
+    stated = check.stated_setting()
 
     def fixed(wavelength_nm: float) -> CheckedPoint:
-        return _compared(subject, stated, wavelength_nm)
+        return _compared(check, stated, wavelength_nm)
 
     def rebiased(wavelength_nm: float) -> CheckedPoint:
         try:
-            return _compared(subject, _programmed(subject, wavelength_nm), wavelength_nm)
+            setting = check.programmed(subject.circuit, subject.ground, wavelength_nm)
+            return _compared(check, setting, wavelength_nm)
         except (RangeError, UnsettledError) as fault:
             return _not_compared(wavelength_nm, str(fault))
 
     judges = _Judges(fixed, rebiased, _not_compared)
     common = judges.swept(carrier, models, grid, resolution_nm, channels, spacing_ghz, progress or _silent)
-    return CheckedSweep(**common, quantities=subject.check.quantities)
+    return CheckedSweep(**common, quantities=check.quantities)
 
 
 def _silent(what: str, done: int, total: int | None) -> None:
@@ -480,27 +483,9 @@ def _light(chip: NominalChip, voltage_v: Floats, wavelength_nm: float) -> Scatte
     return sample_scattering(chip, nominal_sample(chip), voltage_v, wavelengths_nm=wavelength_nm)
 
 
-def _compared(subject: CheckedChip, setting: BiasedSetting, wavelength_nm: float) -> CheckedPoint:
-    s = _light(subject.chip, setting.voltage_v, wavelength_nm)
+def _compared(check: MatrixCheck | NetworkCheck, setting: BiasedSetting, wavelength_nm: float) -> CheckedPoint:
+    s = _light(check.chip, setting.voltage_v, wavelength_nm)
     try:
-        return CheckedPoint(wavelength_nm, *subject.check.measured(s, setting))  # type: ignore[arg-type]
+        return CheckedPoint(wavelength_nm, *check.measured(s, setting))  # type: ignore[arg-type]
     except (NoLightError, UnsettledError) as fault:
         return _not_compared(wavelength_nm, str(fault))
-
-
-def _programmed(subject: CheckedChip, wavelength_nm: float) -> BiasedSetting:
-    """Return the setting of a bias that is programmed for a wavelength as a build programs it."""
-    chip, check, process = subject.chip, subject.check, subject.chip.process
-    bias: Bias
-    if isinstance(check, MatrixCheck):
-        bias = program_matrix(
-            subject.circuit, check.target, process, wavelength_nm=wavelength_nm, ground=subject.ground
-        ).bias
-        return replace(check.stated_setting(), voltage_v=bias_voltages(chip.structure, bias, process))
-    factors = check.factors
-    bias = program(
-        subject.circuit, chip.board, check.network, process, wavelength_nm, ground=subject.ground, factors=factors
-    ).bias
-    voltage = bias_voltages(chip.structure, bias, process)
-    trimmed = trim_offsets(_light(chip, voltage, wavelength_nm), chip.board, bias, check.network, factors, process)
-    return ChipSetting(voltage, trimmed, np.zeros(0))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from rich.table import Table
 
 from optinc_pdk.io.writing import csv_text, png_bytes
 from optinc_pdk.studies.spectrum._windows import LIGHT_NM_GHZ, WavelengthWindow
@@ -70,6 +71,39 @@ def spectrum_json(result: AnySweep) -> dict[str, Any]:
         "link": link,
         **{bias: rows[bias] for bias in ("fixed", "matched", "rebiased")},
     }
+
+
+def spectrum_table(result: AnySweep, grid: set[float]) -> Table:
+    """Return a table of the wavelengths of a grid, in nm, with the bias fixed and rebiased."""
+    return _words_table(result, grid) if isinstance(result, WavelengthSweep) else _checked_table(result, grid)
+
+
+def _words_table(result: WavelengthSweep, grid: set[float]) -> Table:
+    table = Table("nm", "bias fixed: exact", "margin", "rebiased: exact", "margin", "reason", box=None)
+    for column in table.columns[:-1]:
+        column.justify = "right"
+    rebiased = {point.wavelength_nm: point for point in result.rebiased}
+    for point in result.fixed:
+        if point.wavelength_nm in grid:
+            other = rebiased[point.wavelength_nm]
+            table.add_row(f"{point.wavelength_nm:g}", *_words(point), *_words(other), other.fault.partition(";")[0])
+    return table
+
+
+def _words(point: WavelengthPoint) -> tuple[str, str]:
+    return ("", "") if point.fault else (f"{point.exact:,}/{point.inputs:,}", f"{point.margin:.3f}")
+
+
+def _checked_table(result: CheckedSweep, grid: set[float]) -> Table:
+    first = result.quantities[0]
+    table = Table("nm", f"bias fixed: {first.text}", "rebiased", "reason", box=None)
+    rebiased = {point.wavelength_nm: point for point in result.rebiased}
+    for point in result.fixed:
+        if point.wavelength_nm in grid:
+            other = rebiased[point.wavelength_nm]
+            values = (first.format(one.values[first.key]) if one.values else "" for one in (point, other))
+            table.add_row(f"{point.wavelength_nm:g}", *values, other.fault.partition(";")[0])
+    return table
 
 
 def window_numbers(window: WavelengthWindow | None, carrier_nm: float) -> dict[str, Any] | None:

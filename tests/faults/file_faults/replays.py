@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 COMPUTATIONS = (
-    ("optinc_pdk.pipeline.tasks.averaging_task", "lattice_score"),
-    ("optinc_pdk.pipeline.tasks.averaging_task", "factorise"),
-    ("optinc_pdk.pipeline.tasks.averaging_task", "draft_circuit"),
-    ("optinc_pdk.pipeline.tasks.averaging_task", "estimated_memory_gb"),
-    ("optinc_pdk.pipeline.tasks.averaging_task", "_speed"),
+    ("optinc_pdk.tasks.averaging_task", "lattice_score"),
+    ("optinc_pdk.tasks.averaging_task", "factorise"),
+    ("optinc_pdk.tasks.averaging_task", "draft_circuit"),
+    ("optinc_pdk.tasks.averaging_task", "estimated_memory_gb"),
+    ("optinc_pdk.tasks.averaging_task", "_speed"),
     ("optinc_pdk.pipeline.sign_off", "_pictures"),
     ("optinc_pdk.report.pinout", "read_pinout"),
     ("optinc_pdk.report.pinout_drawing", "pinout_svg"),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,25 +16,46 @@ from optinc_pdk.averaging.score import Score
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit
 from optinc_pdk.drive import SharedGround
+from optinc_pdk.errors import InputError
+from optinc_pdk.io.chip_files import ChipFiles
 from optinc_pdk.networks import AveragingNetwork, LayerFactor, factorise, lattice_score, linked_network, output_notes
 from optinc_pdk.networks.layers import ACTIVATIONS
 from optinc_pdk.networks.requirements import check_gains, estimated_memory_gb
-from optinc_pdk.pipeline.tasks.chip_task import (
+from optinc_pdk.tasks.chip_task import (
     MOST_SAMPLES,
+    Begin,
+    Findings,
+    Measurement,
     NetworkTask,
     SizeEstimate,
     Stages,
+    Steps,
     board_of,
     driven_errors,
+    eye_findings,
     network_estimate,
+    sweep_findings,
 )
 
 if TYPE_CHECKING:
+    from optinc_pdk.arrays import Floats
     from optinc_pdk.layout import ChipLayout
+    from optinc_pdk.options import Activation
     from optinc_pdk.report.eye_diagrams import RateEyes
+    from optinc_pdk.signoff.extracted_chip import ExtractedChip
     from optinc_pdk.signoff.function import FunctionResult
     from optinc_pdk.simulate import Programming, Scattering
     from optinc_pdk.simulate.transmission.settling import LightSamples
+    from optinc_pdk.studies import NominalChip
+    from optinc_pdk.studies.chip_checks import WordCheck
+    from optinc_pdk.studies.drift.word_drift import WordDrift
+    from optinc_pdk.studies.montecarlo.study import YieldStudy
+
+
+_WORD_OPENING = (
+    "smallest gap between readings of adjacent levels; 1 without noise at low rates, below 0 if the eye is closed"
+)
+_WORD_DEVIATION = "largest standard deviation of the readings of a level"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,18 +76,60 @@ class AveragingResult:
 
 
 @dataclass(frozen=True, eq=False)
-class AveragingTask(NetworkTask):
+class AveragingTask(NetworkTask[tuple[LayerFactor, ...], AveragingResult]):
     """The average of words, computed by a network.
 
     Attributes:
-        given: Network that was read.
         process: Process with the options of this build.
+        averaging: The average.
+        activation: Activation of the network's hidden layers.
+        network: Network that was read; None if the task is that of a report, which contains no network.
         inputs: (M,) amplitude of level 3 of each symbol in the input fibres; None for the default.
+        source: File of the network with a colon, for messages; empty if there is none.
     """
 
-    given: AveragingNetwork
     process: Process
-    inputs: Sequence[float] | None
+    averaging: Averaging
+    activation: Activation
+    network: AveragingNetwork | None
+    inputs: Sequence[float] | None = None
+    source: str = ""
+
+    options = frozenset({"input_amplitudes", "link", "receivers", "oscillator_w", "target"})
+    ending = ".function.npz"
+
+    @staticmethod
+    def of(
+        network: AveragingNetwork, process: Process, inputs: Sequence[float] | None = None, source: str = ""
+    ) -> AveragingTask:
+        """Return the task of a network.
+
+        Raises:
+            InputError: The amplitudes are not one for each symbol, or out of range.
+        """
+        symbols = network.task.symbols
+        if inputs is not None and (len(inputs) != symbols or not all(0.0 < amplitude <= 1.0 for amplitude in inputs)):
+            raise InputError(
+                f"input amplitudes {[float(a) for a in inputs]}: give {symbols}, one for each symbol, above 0 and "
+                "at most 1, the carrier's amplitude"
+            )
+        return AveragingTask(process, network.task, network.activation, network, inputs, source)
+
+    @property
+    def given(self) -> AveragingNetwork:
+        """The network that was read.
+
+        Raises:
+            InputError: It is not known.
+        """
+        if self.network is None:
+            raise InputError("this command needs the network, which no report contains: give the file with --weights")
+        return self.network
+
+    @property
+    def digest(self) -> str | None:
+        """Digest of the network."""
+        return None if self.network is None else self.network.digest
 
     @property
     def _neurons(self) -> bool:
@@ -86,7 +149,7 @@ class AveragingTask(NetworkTask):
     def notes(self) -> tuple[str, ...]:
         """What the build adds to the network, and whether the network is exact."""
         notes = output_notes(self.given, self._neurons)
-        score, activation = self.score, self.given.activation
+        score, activation = self.score, self.activation
         if score.exact < score.inputs:
             other = next(one for one in ACTIVATIONS if one != activation)
             notes.append(
@@ -122,31 +185,132 @@ class AveragingTask(NetworkTask):
             extracted, board_of(reference), self.given, self.process, ground=ground, factors=factors, inputs=self.inputs
         )
 
-    def check(
-        self, reference: Circuit, extracted: Circuit, programming: Programming, ground: SharedGround, stages: Stages
-    ) -> AveragingResult:
-        """Read the words of all inputs, and estimate the symbol rate if all are right."""
+    def read_chip(self, files: ChipFiles) -> tuple[AveragingTask, ExtractedChip]:
+        """Extract a chip that averages words."""
+        from optinc_pdk.signoff.extracted_chip import read_extracted_chip
+        from optinc_pdk.signoff.function import check_board
+
+        chip = read_extracted_chip(files.gds, files.netlist, files.bias, self.process)
+        check_board(chip.board, self.averaging)
+        return self, chip
+
+    def check(self, chip: ExtractedChip, steps: Steps) -> AveragingResult:
+        """Read the words of all inputs, or of random ones and corner cases; networks of comparators are certified."""
         from optinc_pdk.signoff.function import check_scattering
         from optinc_pdk.simulate import scattering
 
-        board, bias, task = board_of(reference), programming.bias, self.onn.task
-        with stages.stage("function"):
-            wavelength = float(self.process.guide.wavelength_nm)
-            s = scattering(extracted, bias, wavelength, self.process, ground=ground)
-            function = check_scattering(
-                s, board, bias, task, onn=self.given, on_progress=partial(stages.steps, "function")
-            )
-        speed, eyes = None, None
-        if function.passed and self.process.noise is not None and self.process.budget is not None:
-            with stages.stage("rate"):
-                speed, eyes = _speed(s, board, bias, task, self.process)
-        return AveragingResult(s, function, speed, eyes)
+        s = scattering(
+            chip.circuit, chip.bias, float(self.process.guide.wavelength_nm), self.process, ground=chip.ground
+        )
+        function = check_scattering(s, chip.board, chip.bias, self.averaging, onn=self.network, on_progress=steps)
+        return AveragingResult(s, function, None, None)
 
-    def write(self, result: AveragingResult, stem: Path) -> None:
-        """Write the table of words, ``.function.npz``."""
+    def rated(self, result: AveragingResult, chip: ExtractedChip, stages: Stages) -> AveragingResult:
+        """Return the result with the symbol rate, if all words are right and the process card states the noise."""
+        if not result.function.passed or self.process.noise is None or self.process.budget is None:
+            return result
+        with stages.stage("rate"):
+            speed, eyes = _speed(result.s, chip.board, chip.bias, self.averaging, self.process)
+        return replace(result, speed=speed, eyes=eyes)
+
+    def write(self, result: AveragingResult, path: Path) -> None:
+        """Write the table of words."""
         from optinc_pdk.signoff.function import write_function
 
-        write_function(result.function, stem.with_name(f"{stem.name}.function.npz"))
+        write_function(result.function, path)
+
+    def found(self, result: AveragingResult) -> Findings:
+        """Return exact words and margins."""
+        from optinc_pdk.report.build_numbers import function_numbers
+        from optinc_pdk.report.findings import function_basis, function_findings
+
+        words = result.function
+        lines = (
+            f"{words.exact:,}/{words.inputs:,} words exact, margin {words.margin:.3f} levels",
+            "margins by symbol: " + ", ".join(f"{margin:.3f}" for margin in words.symbol_margins),
+            function_basis(words),
+            *function_findings(words, self.activation),
+        )
+        return Findings(function_numbers(words) or {}, lines, words.passed)
+
+    def nominal_check(self, chip: NominalChip, share: float = 1.0) -> WordCheck:
+        """Return the check of words, calibrated to the network if it is known."""
+        from optinc_pdk.studies.chip_checks import WordCheck
+
+        return WordCheck(chip, self.averaging, self.network, share)
+
+    def drift(self, work: YieldStudy) -> WordDrift:
+        """Return how words drift, with tracking."""
+        from optinc_pdk.studies.drift.word_drift import WordDrift
+
+        return WordDrift(work)
+
+    def noise_stages(self, how: Measurement) -> tuple[str, ...]:
+        """Return the names of the stages of :meth:`noise`."""
+        return ("light", *super().noise_stages(how), "highest rate", "oscillators")
+
+    def noise(self, chip: ExtractedChip, how: Measurement, name: str, begin: Begin) -> Findings:
+        """Count wrong words, and estimate the highest rate, what limits it, and its energy."""
+        from optinc_pdk.report.noise_curve import curve_csv, curve_lines, curve_png
+        from optinc_pdk.signoff.function import function_inputs
+        from optinc_pdk.studies.link_energy import link_energy
+        from optinc_pdk.studies.noise_curves import word_error_curve
+        from optinc_pdk.studies.oscillators import oscillator_rates
+
+        task, process, names = self.averaging, self.process, how.rate_names
+        begin("light")
+        s, board, bias = how.light(chip, process)
+        curve = word_error_curve(
+            s,
+            board,
+            bias,
+            task,
+            process,
+            how.rates_bd,
+            how.laser_w,
+            how.passes,
+            how.seed,
+            lambda rate: begin("highest rate" if rate is None else names[rate]),
+        )
+        begin("oscillators")
+        against = oscillator_rates(s, function_inputs(task), board, bias, process, how.laser_w)
+        limits, energy = curve.limits, None
+        if limits.symbol_rate_bd is not None:
+            energy = link_energy(board, bias, task, process, limits.noise)
+        numbers = {
+            **curve.to_json(),
+            "energy": None if energy is None else energy.to_json(),
+            "oscillators": against.to_json(),
+        }
+        lines = tuple(curve_lines(curve, against, energy))
+        return Findings(numbers, lines, picture=curve_png(curve, name), table=curve_csv(curve))
+
+    def sweep(self, chip: ExtractedChip, grid_nm: Floats, name: str, **options: Any) -> Findings:
+        """Sweep the carrier's wavelength; also with fibres that match the delays of the local oscillators."""
+        from optinc_pdk.studies.spectrum.sweep import SweptChip, sweep_wavelength
+
+        subject = SweptChip(chip.circuit, chip.board, chip.bias, self.given, self.process, chip.ground)
+        return sweep_findings(sweep_wavelength(subject, grid_nm, **options), grid_nm, name)
+
+    def check_levels(self) -> None:
+        """Accept: words have levels."""
+
+    def eyes_at(self, chip: ExtractedChip, how: Measurement, name: str) -> Findings:
+        """Draw the eyes of hidden rows and of the first server's outputs."""
+        from optinc_pdk.signoff.function import function_inputs
+        from optinc_pdk.simulate.transmission.noise import noise_choices
+        from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
+        from optinc_pdk.studies.eyes import eye_diagrams
+        from optinc_pdk.studies.highest_rates import best_noise
+
+        s, board, bias = how.light(chip, self.process)
+        inputs = function_inputs(self.averaging)
+        margins = error_margins(s, inputs, board, bias)
+        noise = best_noise(margins, noise_choices(self.process, how.laser_w, how.rates_bd[0]))
+        rate = estimate_errors(margins, noise).rate
+        eyes = eye_diagrams(s, inputs, board, bias, noise, how.seed)
+        text = f"estimated word-error rate {rate:.2g}; relative to the distance of adjacent levels:"
+        return eye_findings(eyes, noise, board, name, {"word_error_rate": rate}, (text, _WORD_OPENING, _WORD_DEVIATION))
 
     def sections(
         self,
@@ -161,12 +325,12 @@ class AveragingTask(NetworkTask):
 
         function, speed = (None, None) if result is None else (result.function, result.speed)
         return {
-            "task": task_numbers(self.onn.task),
+            "task": task_numbers(self.averaging),
             "onn": {
                 "structure": list(self.given.structure),
                 "accuracy": self.score.accuracy,
                 "margin": self.score.margin,
-                "activation": self.onn.activation,
+                "activation": self.activation,
                 "sha256": self.given.digest,
             },
             "factor": factor_numbers(self.given, factors),
@@ -179,14 +343,14 @@ class AveragingTask(NetworkTask):
         """List wrong words and matrix errors."""
         from optinc_pdk.report.findings import function_findings
 
-        lines = [] if result is None else function_findings(result.function, self.onn.activation)
+        lines = [] if result is None else function_findings(result.function, self.activation)
         return lines + driven_errors(programming)
 
     def pictures(self, result: AveragingResult) -> dict[str, bytes]:
         """Return the picture of the outputs against their ideal levels."""
         from optinc_pdk.report.plots import outputs_png
 
-        function, task = result.function, self.onn.task
+        function, task = result.function, self.averaging
         levels = np.broadcast_to(function.levels[np.newaxis, :, np.newaxis], function.outputs.shape)
         outputs = outputs_png(
             function.outputs.reshape(-1, task.symbols),
@@ -210,7 +374,7 @@ class AveragingTask(NetworkTask):
         rows = spread_rows(len(found.rows), MOST_SAMPLES, also=worst)
         # of the assignments of symbols to servers, the first; of the worst word, the one with its smallest margin
         assignments = np.zeros(rows.size, dtype=np.int64)
-        margins = output_margins(found.outputs[:, worst], found.levels[worst], self.onn.task.output_resolution)
+        margins = output_margins(found.outputs[:, worst], found.levels[worst], self.averaging.output_resolution)
         assignments[rows == worst] = int(np.argmin(margins.min(axis=(1, 2))))
         symbols = found.symbols[assignments, rows]
         remarks = {int(rows[0]): "first", int(rows[-1]): "last"} | {worst: "smallest margin"}

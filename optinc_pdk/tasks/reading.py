@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from optinc_pdk.assemble import check_buildable
+from optinc_pdk.cards import Process, with_field_outputs, with_link
 from optinc_pdk.errors import ArgumentError, InputError
 from optinc_pdk.matrices import TOLERANCE, MatrixTarget
+from optinc_pdk.matrices.matrix_factor import mesh_shape
 from optinc_pdk.matrices.target import is_matrix_file
 from optinc_pdk.networks import (
     AveragingNetwork,
@@ -25,7 +26,11 @@ from optinc_pdk.networks import (
 )
 from optinc_pdk.networks.network import load_network
 from optinc_pdk.networks.network_data import AGREEMENT
-from optinc_pdk.options import CheckOptions, MatrixReading
+from optinc_pdk.options import BuildOptions, CheckOptions, ProgramOptions
+from optinc_pdk.tasks.averaging_task import AveragingTask
+from optinc_pdk.tasks.chip_task import ChipTask, refuse_options
+from optinc_pdk.tasks.general_task import GeneralTask
+from optinc_pdk.tasks.matrix_task import MatrixTask
 
 if TYPE_CHECKING:
     from optinc_pdk.options import Data
@@ -34,75 +39,82 @@ Source = str | Path | AveragingNetwork | GeneralNetwork | MatrixTarget | NDArray
 """What a chip can be built from: a file, a network or a matrix."""
 
 
-@dataclass(frozen=True, eq=False)
-class CheckedNetwork:
-    """A general network with what its chip is checked with.
-
-    Attributes:
-        network: The network; its signals are scaled over the samples.
-        data: The samples.
-        limits: What the chip must reach.
-    """
-
-    network: GeneralNetwork
-    data: NetworkData
-    limits: NetworkLimits
-
-
-def read_source(
-    weights: Source | None, options: CheckOptions
-) -> tuple[AveragingNetwork | CheckedNetwork | MatrixTarget, str, str]:
-    """Read the network or matrix, and check that a chip can be built from it.
+def read_task(
+    given: Source | None, process: Process, options: CheckOptions, stated: tuple[Path, str, str] | None = None
+) -> tuple[ChipTask[Any, Any, Any], str]:
+    """Read a network or matrix, and return the task of its chip.
 
     Args:
-        weights: What the chip is built from; None for the bundled network.
-        options: Options of the check.
+        given: What the chip is built from; None for the bundled network.
+        process: Process as its cards state it.
+        options: Options of the check, and those of a build.
+        stated: Report of an existing chip, how it states that its outputs are read, and the digest of the matrix, see
+            :func:`optinc_pdk.report.build_files.stated_matrix`; None if it states none.
 
     Returns:
-        The network or matrix, the stem of the chip's name, and the beginning of messages about it.
+        The task, and the stem of the chip's name.
 
     Raises:
-        InputError: It cannot be used, or an option has no effect on it.
+        InputError: The network or matrix cannot be used, or an option has no effect on it.
     """
-    if isinstance(weights, MatrixTarget):
+    if isinstance(given, MatrixTarget):
         refuse_options("an array or file", read=options.read, tolerance=options.tolerance)
-        refuse_sample_options(options)
-        return weights, "chip", ""
-    if weights is not None and not isinstance(weights, str | Path | AveragingNetwork | GeneralNetwork):
-        refuse_sample_options(options)
-        return MatrixTarget(weights, *_matrix_options(options)), "chip", ""
-    if isinstance(weights, AveragingNetwork | GeneralNetwork):
-        network, stem, prefix = weights, "chip", ""
-    else:
-        path = bundled_weights() if weights is None else Path(weights)
+    network, stem, prefix = _read_source(given, options)
+    if isinstance(network, MatrixTarget):
+        MatrixTask.refuse(**vars(options))
+        build = options if isinstance(options, BuildOptions) else BuildOptions()
+        read_given = options.read is not None or isinstance(given, MatrixTarget)
+        shape = mesh_shape(build.mesh, build.extra_columns)
+        return MatrixTask(process, network, shape, prefix, None, read_given, stated), stem
+    if isinstance(network, GeneralNetwork):
+        GeneralTask.refuse(**vars(options))
+        return general_task(network, process, options, prefix), stem
+    AveragingTask.refuse(**vars(options))
+    amplitudes = options.input_amplitudes if isinstance(options, BuildOptions) else None
+    if isinstance(options, ProgramOptions):
+        process = with_link(process, options.link, options.receivers)
+    return AveragingTask.of(network, process, amplitudes, prefix), stem
+
+
+def _read_source(
+    given: Source | None, options: CheckOptions
+) -> tuple[AveragingNetwork | GeneralNetwork | MatrixTarget, str, str]:
+    """Return the network or matrix, the stem of its chip's name, and the beginning of messages about it."""
+    if isinstance(given, MatrixTarget):
+        return given, "chip", ""
+    tolerance = TOLERANCE if options.tolerance is None else options.tolerance
+    network: AveragingNetwork | GeneralNetwork
+    if given is None or isinstance(given, str | Path):
+        path = bundled_weights() if given is None else Path(given)
         stem, prefix = path.stem, f"{path}: "
         if is_matrix_file(path):
-            refuse_sample_options(options)
-            return MatrixTarget.load(path, *_matrix_options(options)), stem, prefix
+            MatrixTask.refuse(**vars(options))
+            return MatrixTarget.load(path, options.read or "field", tolerance), stem, prefix
         network = load_network(path)
+    elif isinstance(given, AveragingNetwork | GeneralNetwork):
+        network, stem, prefix = given, "chip", ""
+    else:
+        MatrixTask.refuse(**vars(options))
+        return MatrixTarget(given, options.read or "field", tolerance), "chip", ""
     refuse_options("a matrix", read=options.read)
     try:
         check_buildable(network)
-    except InputError as fault:
-        raise InputError(f"{prefix}{fault}") from fault
-    if isinstance(network, GeneralNetwork):
-        return checked_network(network, options, prefix), stem, prefix
-    refuse_network_options(options)
-    try:
-        # refuses a hidden layer that is zero for every input
-        normalise(network)
+        if isinstance(network, AveragingNetwork):
+            # refuses a hidden layer that is zero for every input
+            normalise(network)
     except InputError as fault:
         raise InputError(f"{prefix}{fault}") from fault
     return network, stem, prefix
 
 
-def checked_network(network: GeneralNetwork, options: CheckOptions, prefix: str = "") -> CheckedNetwork:
-    """Return a general network with its data and its limits.
+def general_task(network: GeneralNetwork, process: Process, options: CheckOptions, prefix: str = "") -> GeneralTask:
+    """Return the task of a general network with its data and its limits.
 
-    Its signals are scaled over this data, unless the network has data for that.
+    Its signals are scaled over this data, unless the network has data for that. Its outputs are read as signed fields.
 
     Args:
         network: The network.
+        process: Process as its cards state it.
         options: Options of the check.
         prefix: Beginning of messages about the network.
 
@@ -143,7 +155,8 @@ def checked_network(network: GeneralNetwork, options: CheckOptions, prefix: str 
             raise InputError(f"{where}{fault}") from fault
         if network.task.data is None:
             network = scaled
-    return CheckedNetwork(network, data, NetworkLimits(agreement, tolerance, accuracy, error))
+    limits = NetworkLimits(agreement, tolerance, accuracy, error)
+    return GeneralTask(with_field_outputs(process), network, data, limits, prefix)
 
 
 def _data(network: GeneralNetwork, data: Data | None) -> NetworkData:
@@ -177,36 +190,3 @@ def _stated_error(network: GeneralNetwork, prefix: str) -> float | None:
     if isinstance(stated, bool) or not isinstance(stated, int | float) or not 0.0 <= stated < math.inf:
         raise InputError(f"{prefix}card: rms_error is {stated!r}; give a number from 0, or drop it")
     return float(stated)
-
-
-def _matrix_options(options: CheckOptions) -> tuple[MatrixReading, float]:
-    return options.read or "field", TOLERANCE if options.tolerance is None else options.tolerance
-
-
-def refuse_network_options(options: CheckOptions) -> None:
-    """Refuse the options of the check of a general network or a matrix.
-
-    Raises:
-        InputError: One of them is given.
-    """
-    refuse_sample_options(options)
-    refuse_options("a general network or a matrix", tolerance=options.tolerance)
-
-
-def refuse_sample_options(options: CheckOptions) -> None:
-    """Refuse the options of the check of a general network alone.
-
-    Raises:
-        InputError: One of them is given.
-    """
-    data = options.data if options.data is None or isinstance(options.data, str | Path) else "of arrays"
-    of = "a general network, which has no averaging task"
-    refuse_options(of, data=data, agreement=options.agreement, accuracy=options.accuracy)
-
-
-def refuse_options(of: str, **options: object) -> None:
-    """Refuse options that have no effect on this input; None stands for an option that is not given."""
-    for name, value in options.items():
-        if value is not None:
-            shown = value if isinstance(value, str | Path) else repr(value)
-            raise ArgumentError(name, f"{shown} has no effect here: it is an option of {of}; drop it")

@@ -18,13 +18,13 @@ from optinc_pdk.cli.commands import app
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import unitary_diagonal
 from optinc_pdk.networks import GeneralNetwork, Layer, NetworkComparison, NetworkData, NetworkLimits, factorise
-from optinc_pdk.options import BuildOptions
+from optinc_pdk.options import BuildOptions, CheckOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.pipeline.stages import Build
-from optinc_pdk.pipeline.tasks.sources import CheckOptions, checked_network
 from optinc_pdk.report.findings import network_findings
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.simulate import scattering, transmit_vectors, trim_offsets
+from optinc_pdk.tasks.reading import read_task
 
 PROCESS = load_process()
 
@@ -225,7 +225,7 @@ def test_a_regressor_that_states_its_error_fails_once_a_weight_is_flipped(tmp_pa
     assert f"differ from y by {np.sqrt(np.mean(wrong**2)):.4g} rms" in cause
     assert f"its card states {error:.4g}" in cause
     # labels say nothing of the outputs, so that the stated error is then no limit
-    assert checked_network(network, CheckOptions(data=(X, LABELS))).limits.rms_error is None
+    assert read_task(network, load_process("soi220"), CheckOptions(data=(X, LABELS)))[0].limits.rms_error is None
 
 
 def test_a_chip_of_a_larger_error_than_its_network_is_the_cause() -> None:
@@ -260,7 +260,7 @@ def test_blocks_that_do_not_realise_a_layer_are_the_cause() -> None:
 def test_an_error_that_a_card_states_wrongly_is_refused(stated: object) -> None:
     network = GeneralNetwork.of_layers(NETWORK.layers, card={"rms_error": stated})
     with pytest.raises(InputError, match="give a number from 0"):
-        checked_network(network, CheckOptions(data=(X, NETWORK.forward(X))))
+        read_task(network, load_process("soi220"), CheckOptions(data=(X, NETWORK.forward(X))))
 
 
 def test_inputs_alone_state_no_accuracy() -> None:
@@ -311,7 +311,7 @@ def test_signals_are_scaled_over_data_that_the_network_has_else_over_that_of_the
     network = random_network(3, 5, 2)
     seen, unseen = (np.random.default_rng(seed).uniform(-0.5, 0.5, (20, 3)) for seed in (1, 2))
     check = CheckOptions(data=unseen)
-    given, default = (checked_network(each, check) for each in (network.with_data(seen), network))
+    given, default = (read_task(each, load_process("soi220"), check)[0] for each in (network.with_data(seen), network))
     assert given.network.task.data is seen
     assert default.network.task.data is not None and np.array_equal(default.network.task.data, unseen)
     assert all(np.array_equal(each.data.x, unseen) for each in (given, default))

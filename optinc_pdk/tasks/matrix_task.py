@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optinc_pdk.assemble import MatrixDraft, MatrixForm, draft_matrix, factor_for_chip, matrix_labels
+from optinc_pdk.assemble import (
+    MatrixDraft,
+    MatrixForm,
+    draft_matrix,
+    factor_for_chip,
+    matrix_form,
+    matrix_labels,
+)
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import MeshShape
+from optinc_pdk.io.chip_files import ChipFiles
 from optinc_pdk.io.formatting import format_percent
 from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.matrices import (
+    READINGS,
     RECTANGLE,
     MatrixComparison,
     MatrixFactor,
@@ -26,14 +35,26 @@ from optinc_pdk.matrices import (
     factor_matrix,
 )
 from optinc_pdk.networks.requirements import BASE_GB, HEATER_GB
-from optinc_pdk.pipeline.tasks.chip_task import MOST_SAMPLES, SizeEstimate, Stages
+from optinc_pdk.tasks.chip_task import (
+    MOST_SAMPLES,
+    Begin,
+    ChipTask,
+    Findings,
+    Measurement,
+    SizeEstimate,
+    Steps,
+    noise_findings,
+    refuse_options,
+)
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
-    from optinc_pdk.report.eye_diagrams import RateEyes
     from optinc_pdk.report.matrix_pictures import MatrixMap
-    from optinc_pdk.simulate import MatrixProgramming
+    from optinc_pdk.signoff.extracted_chip import ExtractedChip
+    from optinc_pdk.simulate import MatrixProgramming, Scattering
     from optinc_pdk.simulate.transmission.settling import LightSamples
+    from optinc_pdk.studies import NominalChip
+    from optinc_pdk.studies.chip_checks import MatrixCheck
 
 SCHEMA = 1
 NOTABLE_LOSS_DB = 30.0
@@ -41,22 +62,35 @@ NOTABLE_LOSS_DB = 30.0
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixTask:
+class MatrixTask(ChipTask[MatrixFactor, "MatrixProgramming", MatrixComparison]):
     """A matrix between input and output fibres.
 
     Attributes:
-        target: The matrix, how it is read, and its tolerance.
         process: Process.
+        target: The matrix, how it is read, and its tolerance.
         shape: Shape of the meshes.
         source: File of the matrix with a colon, for messages; empty if there is none.
         form: Form of an existing chip, which the factors must have; None for a new chip.
+        read_given: Whether the user said how the outputs are read.
+        stated: Report of an existing chip, how it states that they are read, and the digest; None if it does not.
     """
 
-    target: MatrixTarget
     process: Process
+    target: MatrixTarget
     shape: MeshShape = RECTANGLE
     source: str = ""
     form: MatrixForm | None = None
+    read_given: bool = True
+    stated: tuple[Path, str, str] | None = None
+
+    options = frozenset({"tolerance", "read", "mesh", "extra_columns"})
+    what = "matrix"
+    ending = ".matrix.npz"
+
+    @property
+    def digest(self) -> str:
+        """Digest of the matrix and its reading."""
+        return self._as_stated.digest
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -91,13 +125,39 @@ class MatrixTask:
         """Assemble fibres, meshes, attenuators and output phase shifters."""
         return draft_matrix(self.target, factors, self.process, name)
 
-    def check_layout(self, chip: ChipLayout) -> None:
-        """Refuse a chip that is larger than the dies of the process."""
-        from optinc_pdk.layout.chip_layout import NOT_BUILDABLE
+    def fitted_to(self, circuit: Circuit, where: str) -> MatrixTask:
+        """Return the task with the meshes of an existing chip, read as its report states, or else as it allows."""
+        form, matrix = matrix_form(circuit.ports), self.target.matrix
+        if matrix.shape != (form.outputs, form.inputs):
+            takes = (
+                f"takes matrices of shape ({form.outputs}, {form.inputs})"
+                if form.outputs and form.inputs
+                else "is not the chip of a matrix"
+            )
+            raise InputError(
+                f"{self.source}the matrix has shape {matrix.shape}, and {where} {takes}; give a matrix of the chip's "
+                "shape, or build a chip for it"
+            )
+        return replace(self, target=self._as_read(form), shape=form.shape, form=form)
 
-        if chip.fit != NOT_BUILDABLE:
-            return
-        raise self.too_large(f"would be {chip.width_um / 1e3:.1f} × {chip.height_um / 1e3:.1f} mm")
+    def _as_read(self, form: MatrixForm) -> MatrixTarget:
+        """Return the matrix, read as given, as the report states or, if this does not fit a chip, as it allows."""
+        if self.read_given or (self.stated is not None and (self.stated[1] == "field") is form.has_phases):
+            return self._as_stated
+        return self.target if form.has_phases else replace(self.target, read="power")
+
+    @property
+    def _as_stated(self) -> MatrixTarget:
+        """The matrix, read as the report states unless the user said how."""
+        reading = next((each for each in READINGS if self.stated is not None and each == self.stated[1]), None)
+        if self.read_given or self.stated is None or reading is None:
+            return self.target
+        try:
+            return replace(self.target, read=reading)
+        except InputError as fault:
+            raise InputError(
+                f"{self.source}{fault}; {self.stated[0]} states that the chip is read as {reading!r}"
+            ) from fault
 
     def too_large(self, size: str) -> InputError:
         """Return the error for a chip that is larger than the dies of the process; ``size`` says how large it is."""
@@ -123,25 +183,29 @@ class MatrixTask:
 
         return program_matrix(extracted, self.target, self.process, factors, ground=ground)
 
-    def check(
-        self,
-        reference: Circuit,
-        extracted: Circuit,
-        programming: MatrixProgramming,
-        ground: SharedGround,
-        stages: Stages,
-    ) -> MatrixComparison:
+    def read_chip(self, files: ChipFiles) -> tuple[MatrixTask, ExtractedChip]:
+        """Extract the chip of a matrix of this shape, with the phase shifters that the reading needs."""
+        from optinc_pdk.signoff.extracted_chip import read_extracted_matrix_chip
+        from optinc_pdk.simulate.programming.matrix_program import check_matrix_chip
+
+        chip = read_extracted_matrix_chip(files.gds, files.netlist, files.bias, self.process)
+        form = matrix_form([*chip.circuit.ports, *chip.bias.labels])
+        task = replace(self, target=self._as_read(form))
+        check_matrix_chip(chip.circuit.name, form, task.target)
+        return task, chip
+
+    def check(self, chip: ExtractedChip, steps: Steps) -> MatrixComparison:
         """Compare the matrix of the extracted chip, from input to output fibres, with the target."""
+        return compare_matrices(self._fields(chip).between(*matrix_labels(self.target)[::-1])[0], self.target)
+
+    def _fields(self, chip: ExtractedChip) -> Scattering:
         from optinc_pdk.simulate import scattering
 
-        inputs, outputs = matrix_labels(self.target)
-        with stages.stage("function"):
-            wavelength = float(self.process.guide.wavelength_nm)
-            s = scattering(extracted, programming.bias, wavelength, self.process, ground=ground)
-            return compare_matrices(s.between(outputs, inputs)[0], self.target)
+        wavelength_nm = float(self.process.guide.wavelength_nm)
+        return scattering(chip.circuit, chip.bias, wavelength_nm, self.process, ground=chip.ground)
 
-    def write(self, result: MatrixComparison, stem: Path) -> None:
-        """Write target, fields and scale of the chip, ``.matrix.npz``."""
+    def write(self, result: MatrixComparison, path: Path) -> None:
+        """Write target, fields and scale of the chip."""
         stream = io.BytesIO()
         np.savez_compressed(
             stream,
@@ -152,7 +216,52 @@ class MatrixTask:
             scale=np.array(float(f"{result.scale:.9g}")),
             read=np.array(self.target.read),
         )
-        write_atomic(stem.with_name(f"{stem.name}.matrix.npz"), stream.getvalue())
+        write_atomic(path, stream.getvalue())
+
+    def found(self, result: MatrixComparison) -> Findings:
+        """Return errors, fidelity and loss."""
+        from optinc_pdk.report.build_numbers import comparison_numbers
+
+        wrong, limit = format_percent(result.worst), format_percent(self.target.tolerance)
+        row, column = result.worst_entry
+        line = (
+            f"largest error of an entry {wrong} (output {row}, input {column}; limit {limit}), fidelity "
+            f"{min(result.fidelity, 1.0):.6f}, insertion loss {result.insertion_loss_db:.2f} dB"
+        )
+        return Findings(comparison_numbers(result), (line,), result.passed)
+
+    def nominal_check(self, chip: NominalChip, share: float = 1.0) -> MatrixCheck:
+        """Return the comparison with the matrix."""
+        from optinc_pdk.studies.chip_checks import MatrixCheck
+
+        return MatrixCheck(chip, self.target)
+
+    def refuse_for_noise(self, tolerance: float | None) -> None:
+        """Refuse a tolerance: signal-to-noise ratios have no limit."""
+        refuse_options("a general network", tolerance=tolerance)
+
+    def noise_stages(self, how: Measurement) -> tuple[str, ...]:
+        """Return the names of the stages of :meth:`noise`."""
+        return ("light", *super().noise_stages(how))
+
+    def noise(self, chip: ExtractedChip, how: Measurement, name: str, begin: Begin) -> Findings:
+        """Multiply random vectors at every symbol rate."""
+        from optinc_pdk.studies.noisy_outputs import NoisyMatrix
+
+        begin("light")
+        return noise_findings(NoisyMatrix.of(self._fields(chip), self.target), self.process, how, name, begin)
+
+    def check_levels(self) -> None:
+        """Refuse: the outputs of a matrix have no levels."""
+        raise InputError(
+            "contains a matrix, whose outputs are sums of all inputs and have no levels, so that there is no eye: use "
+            "optinc noise, which compares outputs against the symbol rate"
+        )
+
+    def eyes_at(self, chip: ExtractedChip, how: Measurement, name: str) -> Findings:
+        """Refuse, as :meth:`check_levels`."""
+        self.check_levels()
+        raise AssertionError
 
     def sections(
         self,
@@ -210,10 +319,6 @@ class MatrixTask:
         from optinc_pdk.report.matrix_pictures import matrix_png
 
         return {"matrix": matrix_png(result)}
-
-    def eyes(self, result: MatrixComparison) -> RateEyes | None:
-        """Return no eye diagrams: symbol rates are estimated for averages only."""
-        return None
 
     def matrices(self, programming: MatrixProgramming, result: MatrixComparison) -> list[MatrixMap]:
         """Return the matrix, divided by its common scale."""
