@@ -171,7 +171,7 @@ class CheckOptions(LimitOptions):
 class LinkOptions:
     """Process of a chip, and how its outputs reach the servers."""
 
-    process: str = option(default=DEFAULT_PROCESS, text=PROCESS)
+    process: str | Path = option(default=DEFAULT_PROCESS, text=PROCESS, given=str)
     link: Link | None = option(
         default=None,
         text="How the outputs reach the servers: direct, as light of the last layer; neurons, as light of one more "
@@ -264,7 +264,7 @@ class CascadeOptions:
     name: str | None = option(
         default=None, text="Name: 1 to 25 letters, digits and underscores. Default: it states bits and servers."
     )
-    process: str = option(default=DEFAULT_PROCESS, text=PROCESS)
+    process: str | Path = option(default=DEFAULT_PROCESS, text=PROCESS, given=str)
     random_sets: int = option(
         default=100_000,
         text="Number of random sets of N² words that are checked beside the corner cases.",

@@ -358,6 +358,8 @@ def _word(member: Any) -> str:
         # of a tuple of different parts the first stands for all
         first = " or ".join(_word(each) for each in _members(get_args(member)[0])) if get_args(member) else ""
         return f"a tuple, each of it {first}" if first else "a tuple"
+    if kind is Sequence and get_args(member):
+        return f"a list or tuple, each of it {_word(get_args(member)[0])}"
     if kind is _ArrayLike:
         return "a number, or an array of numbers"
     if kind is Callable or not hasattr(kind, "__name__"):

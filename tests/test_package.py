@@ -140,3 +140,17 @@ def test_wheel_carries_the_data(tmp_path: Path) -> None:
 def test_editable_install_carries_no_copy_of_the_data(tmp_path: Path) -> None:
     names = build_wheel(tmp_path, "editable")
     assert not {name for name in names if name.startswith(("optinc_pdk/components", "components"))}
+
+
+def test_the_files_and_tests_that_make_and_ci_name_are_there() -> None:
+    scripts = (ROOT / "Makefile", *(each for each in (ROOT / ".ci").iterdir() if each.is_file()))
+    named = {
+        name
+        for each in scripts
+        for name in re.findall(r"\b(?:tests|benchmarks|examples)/[\w./]+(?:::\w+)?", each.read_text())
+    }
+    assert len(named) > 15
+    for name in named:
+        path, _, test = name.rstrip(".").partition("::")
+        assert (ROOT / path).exists(), name
+        assert not test or re.search(rf"^def {test}\(", (ROOT / path).read_text(), re.MULTILINE), name

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from optinc_pdk.cli.records import completed_processes
+from optinc_pdk.cli.records import completed_processes, named_file
 from optinc_pdk.options import DEFAULT_PROCESS as DEFAULT
 from optinc_pdk.options import LARGEST_SEED, MOST, PROCESS
 
@@ -26,17 +26,6 @@ def parse_output(text: str | Path) -> Path:
     if not str(text):
         raise typer.BadParameter("empty path; give the file or folder to write")
     return Path(text)
-
-
-def named_file(path: Path) -> Path:
-    """Return the path of an input file.
-
-    Raises:
-        typer.BadParameter: It is empty; as a path it would be the current folder.
-    """
-    if not path.name:
-        raise typer.BadParameter("empty path; give the file")
-    return path
 
 
 Gds = Annotated[Path, typer.Argument(dir_okay=False, callback=named_file, help="Layout file, GDS2 or OASIS.")]

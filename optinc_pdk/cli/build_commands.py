@@ -12,7 +12,7 @@ from optinc_pdk.cli import arguments as opt
 from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.paths import output_folder, warn_of_changes
-from optinc_pdk.cli.records import with_records
+from optinc_pdk.cli.records import named_file, with_records
 from optinc_pdk.options import BuildOptions, CascadeOptions, ProgramOptions
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def program(
     gds: Annotated[
         Path,
         typer.Argument(
-            dir_okay=False, callback=opt.named_file, help="Layout file of the chip, GDS2, as a build writes it."
+            dir_okay=False, callback=named_file, help="Layout file of the chip, GDS2, as a build writes it."
         ),
     ],
     netlist: Annotated[

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from optinc_pdk.cli.app import print_table
-from optinc_pdk.cli.arguments import named_file
 from optinc_pdk.cli.fault_output import exit_code, faults_json, print_faults
 from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_changes
+from optinc_pdk.cli.records import named_file
 from optinc_pdk.errors import ArgumentError, InputError
 from optinc_pdk.io.chip_files import ChipFiles, chip_files, chip_paths
 from optinc_pdk.options import DEFAULT_PROCESS, PROCESS, CheckOptions, SampleOptions, option, record

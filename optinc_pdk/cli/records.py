@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -61,6 +62,8 @@ def _parameter(group: type, field: Field[Any]) -> inspect.Parameter:
     flag, argument = shown.pop("flag", f"--{field.name.replace('_', '-')}"), shown.pop("argument", False)
     default = inspect.Parameter.empty if field.default is MISSING else "" if parse else field.default
     kind = _type(group, field) if given is None else given | None if default is None else given
+    if kind in (Path, Path | None):
+        shown.setdefault("callback", named_file)
     if field.name == "process":
         shown["autocompletion"] = completed_processes
     made = typer.Argument(help=text, **shown) if argument else typer.Option(flag, help=text, **shown)
@@ -73,6 +76,17 @@ def _type(group: type, field: Field[Any]) -> Any:
     """Return the type of a field, as the module of its class names it."""
     owner = next(one for one in group.__mro__ if field.name in vars(one).get("__annotations__", {}))
     return eval(str(field.type), vars(sys.modules[owner.__module__]))  # an annotation of our own source
+
+
+def named_file(path: Path | None) -> Path | None:
+    """Return the path of an input file, or None if it is not given.
+
+    Raises:
+        typer.BadParameter: It is empty; as a path it would be the current folder.
+    """
+    if path is not None and not path.name:
+        raise typer.BadParameter("empty path; give the file")
+    return path
 
 
 def completed_processes(incomplete: str) -> list[str]:

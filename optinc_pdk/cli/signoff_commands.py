@@ -27,7 +27,7 @@ from optinc_pdk.cli.paths import (
     warn_of_changes,
 )
 from optinc_pdk.cli.process_hints import errors_hinting_at_process, hint_at_process
-from optinc_pdk.cli.records import with_records
+from optinc_pdk.cli.records import named_file, with_records
 from optinc_pdk.errors import InputError, printable_line
 from optinc_pdk.io.chip_files import chip_paths
 from optinc_pdk.io.json_files import json_text
@@ -267,11 +267,11 @@ LISTED = 10
 def compare(
     a: Annotated[
         Path,
-        typer.Argument(dir_okay=False, callback=opt.named_file, metavar="A", help="First layout file, GDS2 or OASIS."),
+        typer.Argument(dir_okay=False, callback=named_file, metavar="A", help="First layout file, GDS2 or OASIS."),
     ],
     b: Annotated[
         Path,
-        typer.Argument(dir_okay=False, callback=opt.named_file, metavar="B", help="Second layout file, GDS2 or OASIS."),
+        typer.Argument(dir_okay=False, callback=named_file, metavar="B", help="Second layout file, GDS2 or OASIS."),
     ],
     output: Annotated[
         Path | None,

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from optinc_pdk.cli.app import Counter, app, progress_counter
-from optinc_pdk.cli.arguments import DEFAULT, Json, Out, PadSettings, ProcessName, TopNetlist, named_file
+from optinc_pdk.cli.arguments import DEFAULT, Json, Out, PadSettings, ProcessName, TopNetlist
 from optinc_pdk.cli.exit_codes import PASSED
 from optinc_pdk.cli.fault_output import exit_code, faults_explaining_errors, faults_json, print_faults
 from optinc_pdk.cli.paths import circuit_name, output_path, read_layout_netlist, warn_of_changed_cards, warn_of_changes
 from optinc_pdk.cli.process_hints import errors_hinting_at_process, hint_at_process
+from optinc_pdk.cli.records import named_file
 from optinc_pdk.errors import InputError
 
 if TYPE_CHECKING:

@@ -146,9 +146,11 @@ def states_task(path: Path) -> bool:
 def missing_task(path: Path, arguments: Mapping[str, int | None]) -> WeightsError:
     """Return the error of a weight file without a task where words are averaged; numbers that are missing are None."""
     missing = [name for name, value in arguments.items() if value is None]
+    needed = {"bits": None, "servers": None} | {name: value for name, value in arguments.items() if name != "groups"}
+    options = " ".join(f"--{name} {name.upper() if value is None else value}" for name, value in needed.items())
     return WeightsError(
         f"{path}: the file contains no averaging task; give {', '.join(missing)}, or state the task in a file of its "
-        f"own, as optinc task {path.name} --bits 8 --servers 4 -o {path.stem}.npz does; without a task it is a general "
+        f"own, as optinc task {path.name} {options} -o {path.stem}.npz does; without a task it is a general "
         "network, which optinc build takes"
     )
 

@@ -81,6 +81,7 @@ def reprogram(
             inputs = read_inputs(target, staged, chosen, stated_matrix(Path(gds)))
             written = inputs.out
             _refuse_own_files(written, {ending: path for ending, (path, _) in files.items()})
+            inputs.task.check_report(Path(gds))
             task = inputs.task.fitted_to(circuit, str(netlist))
         factors = factored(task, clock)
         with clock.stage("layout"):
