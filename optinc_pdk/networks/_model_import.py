@@ -1,62 +1,24 @@
-"""Trained models of PyTorch and scikit-learn as layers with one activation between them.
+"""Trained models of PyTorch and scikit-learn as chains of steps.
 
 PyTorch is imported only when a module is given, scikit-learn not at all.
 """
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
+from optinc_pdk.networks._steps import RELU, Clamp, FoldedModel, Step, fold
 from optinc_pdk.networks.layers import Layer
-from optinc_pdk.options import UPPER_LIMIT, Activation
 
 if TYPE_CHECKING:
     from torch import Tensor, fx, nn
-
-
-_Step = tuple[str, Layer | Activation]
-"""Name of a step of a model, for messages, and what it is."""
-
-
-def _joined(steps: Iterable[_Step]) -> tuple[list[Layer], Activation]:
-    """Return layers and activation of the steps of a model.
-
-    Raises:
-        InputError: Layers and activations do not alternate, activations differ, or the last step is an activation.
-    """
-    layers: list[Layer] = []
-    activation: Activation | None = None
-    before = ""
-    last: Layer | Activation | None = None
-    for where, what in steps:
-        if isinstance(what, Layer):
-            if isinstance(last, Layer):
-                raise InputError(
-                    f"{before} and {where}: two layers without an activation between them; multiply their "
-                    "matrices to one layer"
-                )
-            layers.append(what)
-        else:
-            if not isinstance(last, Layer):
-                raise InputError(f"{where}: an activation that does not follow a layer; remove it")
-            if activation not in (None, what):
-                raise InputError(
-                    f"{where}: the activation is {what}, that of earlier layers is {activation}; train with "
-                    "one activation for all layers"
-                )
-            activation = what
-        before, last = where, what
-    if last is None:
-        raise InputError("the model has no layer; give one with two layers or more")
-    if not isinstance(last, Layer):
-        raise InputError(f"{before}: an activation after the last layer; end with the layer")
-    return layers, activation or "relu"
 
 
 def _layer(where: str, weight: Any, bias: Any) -> Layer:
@@ -76,17 +38,17 @@ _SKIPPED = {"flatten", "dropout"}
 """Functions and methods that leave (samples, inputs) as they are when a network is evaluated."""
 
 
-def torch_layers(module: Any) -> tuple[list[Layer], Activation]:
+def torch_model(module: Any) -> FoldedModel:
     """Return layers and activation of a PyTorch module, see :meth:`optinc_pdk.networks.Network.from_torch`."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(module, torch.nn.Module):
         raise InputError(
             f"module is of type {type(module).__name__}; give a torch.nn.Module, such as torch.nn.Sequential"
         )
-    return _joined(_torch_steps(module))
+    return fold(_torch_steps(module))
 
 
-def _torch_steps(module: nn.Module) -> Iterator[_Step]:
+def _torch_steps(module: nn.Module) -> Iterator[Step]:
     """Yield the layers and activations of a module in the order of its forward function.
 
     Raises:
@@ -119,7 +81,7 @@ def _torch_steps(module: nn.Module) -> Iterator[_Step]:
         before = node
 
 
-def _module_step(where: str, part: nn.Module) -> Iterator[_Step]:
+def _module_step(where: str, part: nn.Module) -> Iterator[Step]:
     """Yield the step of a module of torch.nn; none if it does nothing when a network is evaluated."""
     from torch import nn
 
@@ -128,12 +90,11 @@ def _module_step(where: str, part: nn.Module) -> Iterator[_Step]:
         weight = _array(where, part.weight)
         bias = np.zeros(len(weight)) if part.bias is None else _array(where, part.bias)
         yield (where, _layer(where, weight, bias))
-    elif isinstance(part, nn.ReLU6):
-        raise _unknown(where)
     elif isinstance(part, nn.ReLU):
-        yield (where, "relu")
+        yield (where, RELU)
+    # ReLU6 is a Hardtanh
     elif isinstance(part, nn.Hardtanh):
-        yield (where, _clipping(where, part.min_val, part.max_val))
+        yield (where, _clamp(where, part.min_val, part.max_val))
     elif not isinstance(part, nn.Flatten | nn.Identity | nn.Dropout):
         raise _unknown(where)
 
@@ -150,26 +111,30 @@ def _array(where: str, parameter: Tensor) -> NDArray[Any]:
     return np.asarray((values.double() if values.is_floating_point() else values).numpy())
 
 
-def _function_step(where: str, node: fx.Node) -> Iterator[_Step]:
+def _function_step(where: str, node: fx.Node) -> Iterator[Step]:
     """Yield the step of a function or method; none if it does nothing when a network is evaluated."""
     name = str(getattr(node.target, "__name__", node.target)).rstrip("_")
     if name == "relu":
-        yield (where, "relu")
+        yield (where, RELU)
     elif name in ("clamp", "hardtanh"):
         limits: dict[str, Any] = {"min": None, "max": None} if name == "clamp" else {"min_val": -1.0, "max_val": 1.0}
         limits |= dict(zip(limits, node.args[1:], strict=False))
         limits |= {key: value for key, value in node.kwargs.items() if key in limits}
-        yield (where, _clipping(where, *limits.values()))
+        yield (where, _clamp(where, *limits.values()))
     elif name not in _SKIPPED:
         raise _unknown(f"{where} ({name})")
 
 
-def _clipping(where: str, low: Any, high: Any) -> Activation:
-    """Return the activation that limits signals to a range."""
-    for name, limit in UPPER_LIMIT.items():
-        if low == 0 and high == limit:
-            return name
-    raise InputError(f"{where}: limits signals to {low} … {high}; a modulator limits them to 0 … 1: train with these")
+def _clamp(where: str, low: Any, high: Any) -> Clamp:
+    """Return the clamp to a range; None stands for no bound.
+
+    Raises:
+        InputError: A bound is not a number, but a tensor for example.
+    """
+    bounds = (-math.inf if low is None else low, math.inf if high is None else high)
+    if not all(isinstance(bound, int | float) for bound in bounds):
+        raise InputError(f"{where}: limits signals to {low} … {high}; give numbers")
+    return Clamp(*map(float, bounds))
 
 
 def _unknown(where: str) -> InputError:
@@ -185,7 +150,7 @@ def _unknown(where: str) -> InputError:
 _ESTIMATORS = ("MLPClassifier", "MLPRegressor")
 
 
-def sklearn_layers(estimator: Any) -> tuple[list[Layer], Activation, dict[str, Any]]:
+def sklearn_model(estimator: Any) -> tuple[FoldedModel, dict[str, Any]]:
     """Return layers, activation and card of an estimator, see :meth:`optinc_pdk.networks.Network.from_sklearn`."""
     kind = type(estimator).__name__
     bases = {base.__name__ for base in type(estimator).__mro__ if base.__module__.partition(".")[0] == "sklearn"}
@@ -210,12 +175,12 @@ def sklearn_layers(estimator: Any) -> tuple[list[Layer], Activation, dict[str, A
                 "train one estimator for each label"
             )
         card["classes"] = np.asarray(estimator.classes_).tolist()
-    return *_joined(_sklearn_steps(estimator)), card
+    return fold(_sklearn_steps(estimator)), card
 
 
-def _sklearn_steps(estimator: Any) -> Iterator[_Step]:
+def _sklearn_steps(estimator: Any) -> Iterator[Step]:
     """Yield the layers of an estimator, with ReLU between them."""
     for i, (weight, bias) in enumerate(zip(estimator.coefs_, estimator.intercepts_, strict=True)):
         if i:
-            yield (f"activation {i - 1}", "relu")
+            yield (f"activation {i - 1}", RELU)
         yield (f"coefs_[{i}]", _layer(f"coefs_[{i}]", np.asarray(weight).T, np.asarray(bias)))

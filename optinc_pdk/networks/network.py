@@ -19,7 +19,8 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.factor import svd_mzis, unitary_diagonal_mzis
 from optinc_pdk.io.npz_files import read_npz
 from optinc_pdk.io.reading import DATA
-from optinc_pdk.networks._model_import import sklearn_layers, torch_layers
+from optinc_pdk.networks._model_import import sklearn_model, torch_model
+from optinc_pdk.networks._steps import FoldedModel
 from optinc_pdk.networks.layers import (
     ACTIVATIONS,
     FactorMethod,
@@ -55,6 +56,7 @@ class Network:
             diagonal blocks. If empty, all layers use "svd".
         card: Origin and measured properties of the network as JSON values: recipe, seed, scores.
         activation: Activation of the hidden layers.
+        remarks: What differs from the model that was read, one sentence each; not saved.
 
     Raises:
         ValueError: The sizes of layers do not match each other or the task, `factor` does not match the layers, or the
@@ -66,6 +68,7 @@ class Network:
     factor: tuple[FactorMethod, ...] = ()
     card: dict[str, Any] = field(default_factory=dict)
     activation: Activation = "relu"
+    remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that layers, task and factor match, and that the activation is known."""
@@ -122,7 +125,7 @@ class Network:
         Raises:
             InputError: The module computes something else; the message names the step.
         """
-        return _imported(*torch_layers(module), None, input_range)
+        return _imported(torch_model(module), None, input_range)
 
     @staticmethod
     def from_sklearn(estimator: object, input_range: ArrayLike | None = None) -> GeneralNetwork:
@@ -139,7 +142,7 @@ class Network:
             InputError: The estimator is another one, is not fitted, has another activation, or has several labels for
                 each sample.
         """
-        return _imported(*sklearn_layers(estimator), input_range)
+        return _imported(*sklearn_model(estimator), input_range)
 
     @property
     def structure(self) -> tuple[int, ...]:
@@ -452,14 +455,13 @@ def _layer(where: str, given: Layer | tuple[ArrayLike, ArrayLike]) -> Layer:
         raise InputError(f"{where}: {fault}") from fault
 
 
-def _imported(
-    layers: Sequence[Layer], activation: Activation, card: dict[str, Any] | None, input_range: ArrayLike | None
-) -> GeneralNetwork:
+def _imported(model: FoldedModel, card: dict[str, Any] | None, input_range: ArrayLike | None) -> GeneralNetwork:
     """Return the network of a model of another package."""
     try:
-        return GeneralNetwork.of_layers(layers, activation, input_range, card=card)
+        network = GeneralNetwork.of_layers(model.layers, model.activation or "relu", input_range, card=card)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
+    return replace(network, remarks=model.remarks)
 
 
 def load_network(
@@ -481,8 +483,11 @@ def load_network(
     found = read_weights(path, {"bits": bits, "servers": servers, "groups": groups}, activation)
     try:
         if found.task is None:
-            return GeneralNetwork.of_layers(found.layers, found.activation, found.input_range, found.factor, found.card)
-        return AveragingNetwork(found.layers, found.task, found.factor, found.card, found.activation)
+            network = GeneralNetwork.of_layers(
+                found.layers, found.activation, found.input_range, found.factor, found.card
+            )
+            return replace(network, remarks=found.remarks)
+        return AveragingNetwork(found.layers, found.task, found.factor, found.card, found.activation, found.remarks)
     except ValueError as fault:
         raise WeightsError(f"{path}: {fault}") from fault
 

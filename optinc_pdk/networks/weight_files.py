@@ -65,7 +65,10 @@ def bundled_weights(bits: int = 4, servers: int = 4) -> Path:
 
 @dataclass(frozen=True, eq=False)
 class WeightFile:
-    """Content of a weight file; ``task`` is None for a general network, ``input_range`` (2, K), (2,) or None."""
+    """Content of a weight file; ``task`` is None for a general network, ``input_range`` (2, K), (2,) or None.
+
+    ``remarks`` say what differs from the model that was read, one sentence each.
+    """
 
     layers: tuple[Layer, ...]
     task: Averaging | None
@@ -73,6 +76,7 @@ class WeightFile:
     input_range: NDArray[Any] | None = None
     factor: tuple[FactorMethod, ...] = ()
     card: dict[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
 
 def read_weights(path: Path, arguments: Mapping[str, int | None], activation: Activation | None) -> WeightFile:

@@ -148,7 +148,7 @@ class AveragingTask(NetworkTask[tuple[LayerFactor, ...], AveragingResult]):
     @property
     def notes(self) -> tuple[str, ...]:
         """What the build adds to the network, and whether the network is exact."""
-        notes = output_notes(self.given, self._neurons)
+        notes = [*self.given.remarks, *output_notes(self.given, self._neurons)]
         score, activation = self.score, self.activation
         if score.exact < score.inputs:
             other = next(one for one in ACTIVATIONS if one != activation)

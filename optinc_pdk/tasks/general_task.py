@@ -108,8 +108,8 @@ class GeneralTask(NetworkTask[tuple[LayerFactor, ...], GeneralResult]):
     def notes(self) -> tuple[str, ...]:
         """What the weight file's card states and data without labels or outputs cannot show."""
         if self.data.kind != "inputs":
-            return ()
-        return tuple(
+            return self.network.remarks
+        return self.network.remarks + tuple(
             f"the card of the network states {name} = {self.network.card[name]}, which was not checked: give data "
             "with y"
             for name in ("accuracy", "rms_error")

@@ -95,10 +95,7 @@ def test_a_module_of_many_layers() -> None:
     [
         ([1], "module is of type list; give a torch.nn.Module"),
         (sequential(nn.Sigmoid()), r"Sequential: 1 \(Sigmoid\): is not computed by a chip; .* leave it out at the end"),
-        (sequential(nn.ReLU6()), r"1 \(ReLU6\): is not computed by a chip"),
-        (sequential(nn.Hardtanh()), r"1 \(Hardtanh\): limits signals to -1.0 … 1.0; a modulator limits them to 0 … 1"),
         (sequential(nn.BatchNorm1d(6), nn.ReLU()), r"1 \(BatchNorm1d\): .*fuse_linear_bn_eval"),
-        (sequential(), r"0 \(Linear\) and .*1 \(Linear\): two layers without an activation"),
         (nn.Sequential(nn.ReLU(), nn.Linear(4, 2)), r"0 \(ReLU\): an activation that does not follow a layer"),
         (nn.Sequential(nn.Linear(4, 2), nn.ReLU()), r"1 \(ReLU\): an activation after the last layer"),
         (
@@ -110,7 +107,6 @@ def test_a_module_of_many_layers() -> None:
         (Skip(), "Skip: add: does not take the result of the step before it alone"),
         (Branch(), r"Branch: its forward function cannot be traced .*; give a torch.nn.Sequential"),
         (Written(torch.tanh), r"Written: tanh \(tanh\): is not computed by a chip"),
-        (Written(lambda x: x.clamp(0, 2)), "limits signals to 0 … 2"),
     ],
 )
 def test_modules_that_no_chip_computes_are_refused(module: Any, message: str) -> None:
