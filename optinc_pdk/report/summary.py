@@ -31,6 +31,8 @@ def summary_table(report: Report) -> Table:
     table.add_column(style="bold")
     table.add_column()
     task, onn, chip = report.task, report.onn, report.chip
+    if report.network is not None and report.network.network_accuracy is not None:
+        table.add_row("accuracy", accuracy_line(report.network))
     table.add_row("task", task_text(task))
     if onn is not None:
         structure = "-".join(map(str, onn.structure))
@@ -100,6 +102,18 @@ def network_line(network: NetworkNumbers) -> str:
     if network.network_rms_error is not None and network.chip_rms_error is not None:
         line += f"; rms error {network.chip_rms_error:.4g}, in floating point {network.network_rms_error:.4g}"
     return f"{line}; deviation {network.worst_deviation:.2%} at most, {network.rms_deviation:.2%} rms"
+
+
+def accuracy_line(network: NetworkNumbers) -> str:
+    """Format the accuracy of a network in floating point, and whether it is better than chance, as one line of text."""
+    assert network.network_accuracy is not None and network.confusion is not None
+    constant = max(map(sum, network.confusion)) / network.samples
+    better = network.network_accuracy > constant
+    chance = "" if better else f", NO BETTER THAN the most frequent label alone, {constant:.2%}"
+    return (
+        f"{network.network_accuracy:.2%} of {network.samples:,} samples by the network in floating point{chance}; "
+        f"{network.chip_accuracy:.2%} by the chip"
+    )
 
 
 def matrix_task_text(task: MatrixTaskNumbers) -> str:

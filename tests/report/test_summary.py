@@ -10,8 +10,8 @@ import typer
 from optinc_pdk.budgets import LimitNumbers
 from optinc_pdk.cli.build_commands import end_build
 from optinc_pdk.pipeline.stages import Build
-from optinc_pdk.report.schema import Report
-from optinc_pdk.report.summary import limit_line, speed_line, summary_table
+from optinc_pdk.report.schema import NetworkNumbers, Report
+from optinc_pdk.report.summary import accuracy_line, limit_line, speed_line, summary_table
 
 
 def _speed_line(numbers: dict[str, Any]) -> str:
@@ -97,3 +97,15 @@ def test_a_limit_that_is_missed_is_stated(limit: float | None, holds: bool | Non
     assert limit_line("loss", numbers) == expected
     accepted = numbers.model_copy(update={"accepted": holds is False})
     assert limit_line("loss", accepted) == expected.replace("MISSED", "accepted")
+
+
+@pytest.mark.parametrize(("right", "chance"), [(9, False), (6, True)])
+def test_the_accuracy_of_a_network_is_the_first_line(right: int, chance: bool) -> None:
+    network = NetworkNumbers(
+        structure=[2, 3, 2], activation="relu", sha256="0" * 64, samples=10, agreeing=10, agreement=1.0,
+        worst_deviation=0.0, rms_deviation=0.0, network_accuracy=right / 10, chip_accuracy=0.8,
+        confusion=[[5, 1], [1, 3]], network_rms_error=None, chip_rms_error=None, saturated=0,
+    )  # fmt: skip
+    line = accuracy_line(network)
+    assert line.startswith(f"{10 * right}.00% of 10 samples by the network in floating point")
+    assert ("NO BETTER THAN the most frequent label alone, 60.00%" in line) is chance and "80.00% by the chip" in line
