@@ -19,6 +19,7 @@ from optinc_pdk.pipeline.stages import Build, Clock
 from optinc_pdk.tasks.chip_task import ChipTask, Factors, Programming, Result
 
 if TYPE_CHECKING:
+    from optinc_pdk.arrays import Floats
     from optinc_pdk.extract import Extraction
     from optinc_pdk.layout import ChipLayout
     from optinc_pdk.options import Budget
@@ -26,11 +27,12 @@ if TYPE_CHECKING:
     from optinc_pdk.report.matrix_pictures import MatrixMap
     from optinc_pdk.report.page import PageResults
     from optinc_pdk.report.pinout import Pinout
-    from optinc_pdk.report.schema import Report, SpectrumNumbers
+    from optinc_pdk.report.schema import Report
     from optinc_pdk.signoff.drc.design_rule_check import DrcResult
     from optinc_pdk.signoff.electrical.electrical_check import ElectricalResult
     from optinc_pdk.signoff.layout_faults import LayoutFault
     from optinc_pdk.signoff.lvs.comparison import LvsResult
+    from optinc_pdk.simulate import CircuitOptics
 
 
 def finish(
@@ -59,6 +61,7 @@ def finish(
     """
     from optinc_pdk.report.build_numbers import accept_limits
     from optinc_pdk.report.sign_off_results import drc_numbers, layout_findings
+    from optinc_pdk.report.spectra import source_spectra
 
     gds = out.path(".gds")
     signed = _sign_off(task, circuit, factors, out, clock)
@@ -67,6 +70,7 @@ def finish(
         "name": out.name,
         "verdict": "fail",
         "process": cards,
+        "spectrum": None,
         **task.sections(factors, circuit, chip, signed.programming, signed.result),
         "drc": drc_numbers(signed.rules, signed.electrical),
         "lvs": {"devices": signed.lvs.devices, "nets": signed.lvs.nets, "match": signed.lvs.match},
@@ -77,10 +81,13 @@ def finish(
     if numbers["chip"] is not None:
         notes += accept_limits(numbers["chip"]["limits"], accept)
     with clock.stage("report"):
+        driven = _driven(task, circuit, signed)
         pictures = _pictures(gds, task, signed.result)
-        application = _application(gds, task, circuit, signed)
+        application = _application(gds, task, circuit, signed, driven)
         results = _page_results(task, signed)
-        numbers["spectrum"] = _spectrum(task, circuit, signed)
+        if driven is not None and signed.programming is not None:
+            sources, bias = task.sources(circuit), signed.programming.bias
+            numbers["spectrum"] = source_spectra(driven.structure, sources, bias, task.process, signed.ground)
     report = _write(numbers, out, pictures, application, results, notes, clock.seconds)
     return Build(report, out.staged.directory, tuple(notes))
 
@@ -185,8 +192,47 @@ def _pictures(gds: Path, task: ChipTask[Factors, Programming, Result], result: R
     return pictures if result is None else pictures | task.pictures(result)
 
 
+@dataclass(frozen=True, eq=False)
+class _Driven:
+    """A chip that is driven: its circuit as arrays, phases by crosstalk, and the light of a few inputs.
+
+    Attributes:
+        structure: The extracted circuit.
+        coupled: Phase in rad that other heaters cause, by heater; None if the process states no crosstalk.
+        light: Titles of inputs, and powers at the ports; None if the function was not checked.
+    """
+
+    structure: CircuitOptics
+    coupled: dict[int, float] | None
+    light: tuple[tuple[str, ...], Floats] | None
+
+
+def _driven(
+    task: ChipTask[Factors, Programming, Result], circuit: Circuit, signed: _SignOff[Programming, Result]
+) -> _Driven | None:
+    """The chip with its bias; None if it was not programmed."""
+    from optinc_pdk.simulate import analyse
+    from optinc_pdk.simulate.heater_drive import crosstalk_phases
+    from optinc_pdk.simulate.transmission.settling import port_powers
+
+    if signed.programming is None:
+        return None
+    bias, process = signed.programming.bias, task.process
+    structure = analyse(signed.extraction.circuit)
+    phases = crosstalk_phases(structure, bias, process, signed.ground)
+    coupled = None if phases is None else dict(zip(structure.heater.tolist(), phases.tolist(), strict=True))
+    if signed.result is None:
+        return _Driven(structure, coupled, None)
+    samples = task.light(circuit, signed.programming, signed.result)
+    return _Driven(structure, coupled, (samples.titles, port_powers(structure, samples, bias, process, signed.ground)))
+
+
 def _application(
-    gds: Path, task: ChipTask[Factors, Programming, Result], circuit: Circuit, signed: _SignOff[Programming, Result]
+    gds: Path,
+    task: ChipTask[Factors, Programming, Result],
+    circuit: Circuit,
+    signed: _SignOff[Programming, Result],
+    driven: _Driven | None,
 ) -> LayoutData:
     """What the page's layout shows: polygons, what can be chosen, light and heat, and the findings of the checks."""
     from optinc_pdk.report.layout_application import (
@@ -200,9 +246,6 @@ def _application(
     )
     from optinc_pdk.report.layout_polygons import layout_guides
     from optinc_pdk.report.pinout import ExtractedNames
-    from optinc_pdk.simulate import analyse
-    from optinc_pdk.simulate.heater_drive import crosstalk_phases
-    from optinc_pdk.simulate.transmission.settling import port_powers
 
     process, programming = task.process, signed.programming
     names = ExtractedNames.of(signed.extraction, circuit, signed.lvs)
@@ -211,16 +254,11 @@ def _application(
     currents = None if signed.electrical is None else signed.electrical.currents
     rules = () if signed.electrical is None else signed.electrical.rules
     guides = layout_guides(signed.extraction, names, shapes, process)
-    coupled, light = None, None
-    if programming is not None:
-        structure = analyse(signed.extraction.circuit)
-        phases = crosstalk_phases(structure, programming.bias, process, signed.ground)
-        coupled = None if phases is None else dict(zip(structure.heater.tolist(), phases.tolist(), strict=True))
+    coupled = None if driven is None else driven.coupled
     items = layout_items(signed.extraction, names, signed.pinout, process, bias, currents, coupled)
-    if programming is not None and signed.result is not None:
-        samples = task.light(circuit, programming, signed.result)
-        powers = port_powers(structure, samples, programming.bias, process, signed.ground)
-        light = layout_light(samples.titles, powers, structure, items)
+    light = None
+    if driven is not None and driven.light is not None:
+        light = layout_light(*driven.light, driven.structure, items)
     return LayoutData(
         shapes,
         layer_titles(shapes, process),
@@ -231,19 +269,6 @@ def _application(
         light,
         "" if coupled is None else crosstalk_text(process),
     )
-
-
-def _spectrum(
-    task: ChipTask[Factors, Programming, Result], circuit: Circuit, signed: _SignOff[Programming, Result]
-) -> SpectrumNumbers | None:
-    """Transmission of the extracted chip, as driven, against the wavelength; None if it was not programmed."""
-    from optinc_pdk.report.spectra import source_spectra
-    from optinc_pdk.simulate import analyse
-
-    if signed.programming is None:
-        return None
-    structure = analyse(signed.extraction.circuit)
-    return source_spectra(structure, task.sources(circuit), signed.programming.bias, task.process, signed.ground)
 
 
 def _page_results(task: ChipTask[Factors, Programming, Result], signed: _SignOff[Programming, Result]) -> PageResults:
