@@ -64,7 +64,11 @@ class CircuitPlan(Protocol):
 
 
 def add_pad(b: CircuitBuilder, label: str, signal: str, ground: str) -> None:
-    """Add a labelled pad at the signal port of a heater, photodiode or modulator; join its ground port to ``HUB``."""
+    """Add a pad for a heater, photodiode or modulator, and join the device's ground end to ``HUB``.
+
+    Ports are texts "instance,port". For example, ``add_pad(b, "x_theta", "x,e3", "x,e4")`` adds the pad ``pad_x_theta``
+    with the label ``x_theta`` on port e3 of the instance x, and grounds e4.
+    """
     b.add(f"pad_{label}", "pad")
     b.ports[label] = f"pad_{label},e1"
     b.connect(f"pad_{label},e1", signal)

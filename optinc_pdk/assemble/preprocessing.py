@@ -39,11 +39,14 @@ SPARE_DB = 0.5
 
 
 def symbol_levels(task: NetworkTask, process: Process) -> tuple[int, ...]:
-    """Return the number of combiner levels that each symbol of a group passes, that of the highest weight first.
+    """Return how many 1×2 combiners the light of each symbol of a group passes, that of the highest weight first.
+
+    Each combiner passes 1/√2 of the field. A symbol of a weight 4 times lower passes l combiners more, as many as leave
+    it stronger than its weight; its trims do the rest. For example, 4 servers and groups of 2 symbols have (3, 6).
 
     Returns:
-        g numbers of levels d_j = D + j · l: l is the largest number of levels that keeps a symbol stronger than its
-        weight, D the smallest depth at which all N · g leaves fit into a binary tree, Σ N 2^-d_j ≤ 1.
+        g numbers d_j = D + j · l for the g symbols of a group. D is the smallest depth at which the inputs of all N
+        servers, N · g leaves, fit into a binary tree: Σ N 2^-d_j ≤ 1.
 
     Raises:
         InputError: The process's splitter loses so much light that one level exceeds a factor of 4 in the field.

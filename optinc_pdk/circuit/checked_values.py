@@ -58,7 +58,13 @@ def index_of(where: str, value: Any, stop: int = MAX_INDEX) -> int:
 
 
 def list_of(where: str, value: Any) -> list[Any]:
-    """Return a value after checking that it is a list; the characters of a text are none."""
+    """Return a value of a file after checking that it is a list; a text is no list.
+
+    ``where`` names the value in the message, such as ``nets``.
+
+    Raises:
+        NetlistError: It is no list.
+    """
     if not isinstance(value, list):
         raise NetlistError(f"{where} is {reprlib.repr(value)}, expected a list; {REMEDY}")
     return value
@@ -74,7 +80,13 @@ def mapping_of(where: str, value: Any) -> Mapping[str, Any]:
 
 
 def entries_of(where: str, value: Any, required: Collection[str], optional: Collection[str] = ()) -> Mapping[str, Any]:
-    """Return a mapping after checking that it has all required keys, and no others than optional ones."""
+    """Return a mapping of a file after checking that it has all required keys, and no others than optional ones.
+
+    ``where`` names the mapping in the message, such as ``board``; an empty text stands for the whole file.
+
+    Raises:
+        NetlistError: The value is no mapping, a key is missing, or a key is unknown.
+    """
     data = mapping_of(where or "the file", value)
     prefix = f"{where}: " if where else ""
     if missing := [key for key in required if key not in data]:

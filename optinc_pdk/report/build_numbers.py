@@ -62,7 +62,11 @@ def general_task_numbers(network: GeneralNetwork, data: NetworkData, limits: Net
 
 
 def matrix_task_numbers(target: MatrixTarget, shape: MeshShape) -> dict[str, Any]:
-    """Return the ``task`` section of the chip of a matrix."""
+    """Return the section ``task`` of `report.json` for the chip of a matrix.
+
+    It states the number of outputs and inputs, how the outputs are read, the shape of the meshes, the tolerance and the
+    digest of the matrix.
+    """
     return {
         "kind": "matrix",
         "outputs": target.outputs,

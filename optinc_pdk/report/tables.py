@@ -50,7 +50,10 @@ class CandidateRow:
 
 
 def tolerant_rows(task: Averaging, found: Sequence[Candidate]) -> list[CandidateRow]:
-    """Return the networks that tolerate more field noise than every smaller one, the most tolerant first."""
+    """Return the networks that tolerate more field noise than every network of fewer MZIs, the most tolerant first.
+
+    `optinc synth --for noise` prints these rows, at most ``ROWS``. ``task`` is the task of all candidates.
+    """
     front = tolerant_front(found)
     return [_row(candidate_network(task, one).structure, one) for one in front[: -ROWS - 1 : -1]]
 
@@ -85,7 +88,10 @@ def _rate(rate: float | None) -> str:
 
 
 def matrix_factor_table(row: Mapping[str, Any]) -> Table:
-    """Return the numbers of ``matrix_factor_row`` as a table with one row for each."""
+    """Return what `optinc factor U.npy` prints: size, form, MZIs, phase shifters, scale, attenuators and error.
+
+    ``row`` is the result of :func:`optinc_pdk.budgets.factor_counts.matrix_factor_row`.
+    """
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column()

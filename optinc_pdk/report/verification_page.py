@@ -98,7 +98,11 @@ def function_text(result: Verification) -> str:
 
 
 def verdict_lines(result: Verification) -> list[str]:
-    """Return the findings of a verification as text, those of one design rule in one line."""
+    """Return what the page of `optinc verify` lists below the verdict, which itself is :func:`verdict_text`.
+
+    First come differences of LVS, faults of the layout and a deviation of the function, one line each, then one line
+    for each violated design rule, and last the warnings.
+    """
     return [
         *(text for text, _ in circuit_findings(result)),
         *(violation_line(rule) for rule in result.drc.rules if rule.violations),

@@ -63,8 +63,17 @@ class LinkEnergy:
 
 
 def link_energy(board: Board, bias: Bias, task: Averaging, process: Process, noise: Noise) -> LinkEnergy:
-    """Add up the power of all parts that a chip needs at the symbol rate of a noise model, with its amplifier and its
-    light.
+    """Add up the electrical power of a chip, its board and the servers' optical interfaces, in W by part.
+
+    Parts are lasers, heaters and their drives, amplifiers, modulator drivers and decisions. The energy of a word in J
+    is ``word_j`` of the result.
+
+    Args:
+        board: Board of the chip.
+        bias: Codes of the heaters, which state their power.
+        task: The average, which states the bits of a word.
+        process: Process with the power of each part.
+        noise: Symbol rate, laser power, and the amplifier of the detectors.
     """
     inputs, outputs = (sum(map(len, side)) for side in (board.inputs, board.outputs))
     rows = 0

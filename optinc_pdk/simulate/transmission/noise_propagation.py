@@ -74,7 +74,15 @@ class NoiseSensitivity:
 
 
 def noise_sensitivity(network: ChipNetwork, light: Floats) -> NoiseSensitivity:
-    """Calculate what readings change by, to first order, for (B, sources) settled amplitudes without noise."""
+    """Calculate how a chip's readings change, to first order, with amplitudes and phases of its sources and carrier.
+
+    The result does not depend on the amount of noise: calculate it once, then call :func:`reading_spread` for each
+    noise model.
+
+    Args:
+        network: All layers of the chip on its board.
+        light: (B, sources) amplitudes of the sources for B words, settled and without noise.
+    """
     layers = [_sensitivity(layer.detection, _row_signs(layer), light) for layer in network.layers]
     differences = [layer.difference(layer.detection.power(layer.detection.fields(light))) for layer in network.layers]
     receivers = _sensitivity(network.receivers, np.eye(network.scale.size), light)
