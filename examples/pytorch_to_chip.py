@@ -21,6 +21,6 @@ for _ in range(6000):
 
 # Build and check the chip:
 save_file(net.state_dict(), "mine.safetensors")
-onn = op.AveragingNetwork.load("mine.safetensors", bits=2, servers=4, groups=1)
+onn = op.AveragingNetwork.load("mine.safetensors", bits=2, servers=4, groups=1, activation="relu")
 chip = op.build(onn, "mine_out", op.BuildOptions(name="mine"))
 print(chip.report.verdict, chip.report.function)

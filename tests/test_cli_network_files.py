@@ -77,9 +77,10 @@ def save_onnx(onn: AveragingNetwork, path: Path) -> Path:
     return path
 
 
-def save_safetensors(onn: AveragingNetwork, path: Path) -> Path:
+def save_safetensors(onn: AveragingNetwork, path: Path, activation: str | None = None) -> Path:
     arrays = {f"{2 * i}.weight": layer.weight for i, layer in enumerate(onn.layers)}
-    save_file(arrays | {f"{2 * i}.bias": layer.bias for i, layer in enumerate(onn.layers)}, path)
+    arrays |= {f"{2 * i}.bias": layer.bias for i, layer in enumerate(onn.layers)}
+    save_file(arrays, path, metadata=None if activation is None else {"activation": activation})
     return path
 
 
@@ -138,7 +139,9 @@ def test_a_file_of_pytorch_needs_a_task_that_one_command_states(
 def test_a_task_is_stated_once(network: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "out.npz"
     bare = save_safetensors(carry_chain(TASK), tmp_path / "net.safetensors")
-    assert run("task", bare, *STATED, "-o", out).out.startswith(f"{out}: ")
+    advised = "optinc task net.safetensors --bits 2 --servers 4 --groups 1 --activation relu -o net_relu.npz"
+    assert advised in run("task", bare, *STATED, "-o", out).err
+    assert run("task", bare, *STATED, "--activation", "relu", "-o", out).out.startswith(f"{out}: ")
     assert AveragingNetwork.load(out).digest == AveragingNetwork.load(network).digest
     for given, message in (
         ((network, "--servers", 2, "--bits", 2), "states the task 2 bits, 4 servers, 1 groups"),
@@ -159,7 +162,7 @@ def test_a_task_is_stated_once(network: Path, tmp_path: Path, run: Run) -> None:
 def test_weights_without_a_task_of_another_shape_are_no_weights_of_the_chip(
     tiny_chip: Path, tmp_path: Path, run: Run
 ) -> None:
-    other = save_safetensors(carry_chain(Averaging(4, 4, 2)), tmp_path / "other.safetensors")
+    other = save_safetensors(carry_chain(Averaging(4, 4, 2)), tmp_path / "other.safetensors", "relu")
     done = run("check", tiny_chip, "--weights", other, "-o", tmp_path / "a.npz")
     assert (
         done.code == 2 and "units, not" in done.err and "optinc task" not in done.err and "is not the" not in done.err

@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("build net.npz --data d.npz --tolerance 0.1", "--tolerance is 0.1, and the data has labels"),
         ("build U.npy --tolerance 0", "--tolerance is 0; give a share of the largest entry"),
         ("build classes.npz --data d.npz", "classes.npz: card: classes is [0, 1]; give a list of 3"),
-        ("build U.csv", "U.csv: files ending in '.csv' are not read; use .npz, .safetensors or .onnx, or .npy"),
+        ("build U.csv", "U.csv: files ending in '.csv' are not read; use .npz, .safetensors, .onnx or .pt, or .npy"),
     ],
 )
 def test_a_refusal_names_the_option_or_the_file_at_fault(

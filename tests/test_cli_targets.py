@@ -49,6 +49,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "network.npz",
         **{"layers.0.weight": rng.normal(size=(3, 2)), "layers.0.bias": rng.normal(size=3)},
         **{"layers.1.weight": rng.normal(size=(2, 3)), "layers.1.bias": rng.normal(size=2)},
+        activation="relu",
     )
     np.savez(folder / "data.npz", x=rng.uniform(-1.0, 1.0, (40, 2)), y=np.arange(40) % 2)
     np.savez(folder / "wide.npz", x=np.ones((5, 3)))

@@ -29,7 +29,7 @@ def build(
     weights: Annotated[
         Path | None,
         typer.Argument(
-            help="Weight file: .npz, .safetensors, .onnx; without an averaging task it is a general network. Or "
+            help="Weight file: .npz, .safetensors, .onnx, .pt; without an averaging task it is a general network. Or "
             "matrix: .npy, or .npz with one array. Default: the bundled 4-bit network."
         ),
     ] = None,
@@ -68,7 +68,7 @@ def program(
     target: Annotated[
         Path,
         typer.Argument(
-            help="What to program: weight file of the chip's shape, .npz, .safetensors or .onnx; or "
+            help="What to program: weight file of the chip's shape, .npz, .safetensors, .onnx or .pt; or "
             "matrix, .npy or .npz with one array."
         ),
     ],

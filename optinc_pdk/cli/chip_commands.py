@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def factor(
     weights: Annotated[
         Path,
-        typer.Argument(help="Weight file: .npz, .safetensors or .onnx; or matrix: .npy, or .npz with one array."),
+        typer.Argument(help="Weight file: .npz, .safetensors, .onnx or .pt; or matrix: .npy, or .npz with one array."),
     ],
     *,
     options: SizeOptions,
@@ -122,7 +122,9 @@ def _factor_matrix(weights: Path, options: SizeOptions, picture: Path | None, as
 def size(
     weights: Annotated[
         list[Path],
-        typer.Argument(help="Weight files: .npz, .safetensors or .onnx; or matrices: .npy, or .npz with one array."),
+        typer.Argument(
+            help="Weight files: .npz, .safetensors, .onnx or .pt; or matrices: .npy, or .npz with one array."
+        ),
     ],
     *,
     options: SizeOptions,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @app.command()
 def task(
-    weights: Annotated[Path, typer.Argument(help="Weight file: .npz, .safetensors or .onnx.")],
+    weights: Annotated[Path, typer.Argument(help="Weight file: .npz, .safetensors, .onnx or .pt.")],
     output: opt.WeightsOut,
     bits: Annotated[
         int | None, typer.Option(help="Bits of a word that the network averages; even. Default: no averaging task.")
@@ -44,7 +44,7 @@ def task(
         Activation | None,
         typer.Option(
             help="Activation of hidden layers: relu, or clipped_relu for Hardtanh(0, 1). .npz and .onnx files state "
-            "it; .safetensors files are read as relu unless this option or their metadata say so."
+            "it; .pt files need this option, and .safetensors files whose metadata do not state it."
         ),
     ] = None,
 ) -> None:

@@ -294,7 +294,9 @@ class AveragingNetwork(Network):
         groups: int | None = None,
         activation: Activation | None = None,
     ) -> AveragingNetwork:
-        """Reads a network from a weight file: .npz, .safetensors or .onnx. Never unpickles objects.
+        """Reads a network from a weight file: .npz, .safetensors, .onnx, or .pt, .pth, .bin or .ckpt of PyTorch.
+
+        Never unpickles objects: PyTorch's files are read by PyTorch in a process of its own, as tensors alone.
 
         Examples:
             >>> import optinc_pdk as op
@@ -304,11 +306,11 @@ class AveragingNetwork(Network):
 
         Args:
             path: The file.
-            bits: Bits of a word; needed for .safetensors and .onnx files, which contain no task.
+            bits: Bits of a word; needed for files of other packages, which contain no task.
             servers: Number of servers; needed for the same files.
             groups: Number of network inputs; needed for the same files.
-            activation: Activation of the hidden layers. .npz and .onnx files state it, and must agree with it;
-                .safetensors files state it at most in their metadata, and are read with "relu" by default.
+            activation: Activation of the hidden layers. .npz and .onnx files state it, and must agree with it. It is
+                needed for files of PyTorch, and for .safetensors files whose metadata do not state it.
 
         Raises:
             WeightsError: The file is missing, damaged or unusable, or its task or activation contradicts the arguments.
@@ -371,7 +373,7 @@ class GeneralNetwork(Network):
 
     @classmethod
     def load(cls, path: str | Path, activation: Activation | None = None) -> GeneralNetwork:
-        """Read a network from a weight file without an averaging task: .npz, .safetensors or .onnx.
+        """Read a network from a weight file without an averaging task, as :meth:`AveragingNetwork.load`.
 
         Args:
             path: The file.
@@ -471,7 +473,7 @@ def load_network(
     groups: int | None = None,
     activation: Activation | None = None,
 ) -> AveragingNetwork | GeneralNetwork:
-    """Read a network from a weight file (.npz, .safetensors or .onnx).
+    """Read a network from a weight file (.npz, .safetensors, .onnx, or .pt, .pth, .bin or .ckpt of PyTorch).
 
     A file without a task is a general network, unless the three numbers of its task are given. Arguments are those of
     :meth:`AveragingNetwork.load`.

@@ -1,4 +1,4 @@
-"""Weight files: the project's .npz, PyTorch's .safetensors and .onnx, and the networks of the package.
+"""Weight files: the project's .npz, .safetensors, .onnx and the files of PyTorch; the networks of the package.
 
 A .npz is validated when read and written reproducibly: equal networks give equal bytes.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shlex
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,11 +20,15 @@ from numpy.typing import NDArray
 
 from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.errors import InputError, printable_line
 from optinc_pdk.io.json_files import parse_json
 from optinc_pdk.io.npz_files import member_names, read_npz
 from optinc_pdk.io.reading import ONNX, WEIGHTS, read_bytes
 from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.networks import _onnx_format as onnx_format
+from optinc_pdk.networks import _torch_files as torch_files
+from optinc_pdk.networks._state_dict import COUNTER, layers_of
+from optinc_pdk.networks._steps import FoldedModel
 from optinc_pdk.networks.layers import ACTIVATIONS, FactorMethod, Layer, WeightsError
 from optinc_pdk.options import Activation
 
@@ -31,8 +36,8 @@ NETWORKS = Path(__file__).parent / "bundled"
 """Folder of the networks of the package; `benchmarks/network_recipes.py` trains them."""
 
 
-WITHOUT_TASK = (".safetensors", ".onnx")
-"""Endings of the files of PyTorch, which contain weights but no task."""
+WITHOUT_TASK = (".safetensors", ".onnx", *torch_files.ENDINGS)
+"""Endings of the files of other packages, which contain weights but no task."""
 
 _FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
 """Types of .safetensors files that NumPy has."""
@@ -80,14 +85,15 @@ class WeightFile:
 
 
 def read_weights(path: Path, arguments: Mapping[str, int | None], activation: Activation | None) -> WeightFile:
-    """Read a weight file (.npz, .safetensors or .onnx).
+    """Read a weight file (.npz, .safetensors, .onnx, or .pt, .pth, .bin or .ckpt of PyTorch).
 
     Args:
         path: The file.
         arguments: ``bits``, ``servers`` and ``groups`` of the task. Files without a task need all three or none; for
             others, each number that is given must agree with the file.
-        activation: Activation of the hidden layers. It must agree with the file; .safetensors files state it only in
-            their metadata, as ``activation``, and are read as "relu" if nothing states it.
+        activation: Activation of the hidden layers. It must agree with the file. It is needed for files that do not
+            state it: those of PyTorch; .safetensors files whose metadata have no ``activation``; and .npz files without
+            this key, unless this project wrote them.
 
     Raises:
         WeightsError: The file is missing, damaged or unusable, or contradicts the arguments.
@@ -99,23 +105,30 @@ def read_weights(path: Path, arguments: Mapping[str, int | None], activation: Ac
         return _npz(path, arguments, activation)
     if ending not in WITHOUT_TASK:
         raise WeightsError(
-            f"{path}: files ending in {path.suffix!r} are not read; use .npz, .safetensors or .onnx, "
-            "or .npy for a matrix"
+            f"{path}: files ending in {path.suffix!r} are not read; use .npz, .safetensors, .onnx or "
+            ".pt, or .npy for a matrix"
         )
     task = _given_task(path, arguments)
-    if ending == ".safetensors":
-        layers, found = _safetensors(path, read_bytes(path, WEIGHTS, WeightsError))
-    else:
+    found: Activation | None
+    if ending == ".onnx":
         layers, found = onnx_format.parse(path, read_bytes(path, ONNX, WeightsError))
+        remarks: tuple[str, ...] = ()
+    else:
+        model, found = _named_tensors(path, activation)
+        layers, remarks = model.layers, model.remarks
     if None not in (activation, found) and activation != found:
         raise _contradiction(path, "activation", found, activation)
-    return WeightFile(layers, task, found or activation or "relu")
+    if found is None and activation is None and len(layers) > 1:
+        raise _missing_activation(path, arguments)
+    return WeightFile(layers, task, found or activation or "relu", remarks=remarks)
 
 
 def _npz(path: Path, arguments: Mapping[str, int | None], activation: Activation | None) -> WeightFile:
     """Content of a .npz file, which agrees with the numbers of a task and the activation that are given."""
     complete = None not in arguments.values()
-    found = _read_npz(path, _given_task(path, arguments) if complete else None)
+    found = _read_npz(path, _given_task(path, arguments) if complete else None, activation)
+    if found is None:
+        raise _missing_activation(path, arguments)
     if found.task is None and any(value is not None for value in arguments.values()):
         raise missing_task(path, arguments)
     stated = {name: getattr(found.task, name, None) for name in arguments} | {"activation": found.activation}
@@ -159,31 +172,45 @@ def missing_task(path: Path, arguments: Mapping[str, int | None]) -> WeightsErro
     )
 
 
+def _missing_activation(path: Path, arguments: Mapping[str, int | None]) -> WeightsError:
+    """Return the error of a file of several layers that does not state the activation between them."""
+    task = "".join(f" --{name} {value}" for name, value in arguments.items() if value is not None)
+    command = f"optinc task {shlex.quote(path.name)}{task} --activation relu -o {shlex.quote(path.stem + '_relu.npz')}"
+    return WeightsError(
+        f"{path}: the file does not state the activation between its layers; state it: {command}, or in Python "
+        f'op.GeneralNetwork.load({path.name!r}, activation="relu"); a chip computes {" and ".join(ACTIVATIONS)}, and '
+        "no tanh, GELU or LeakyReLU"
+    )
+
+
 def _contradiction(path: Path, name: str, stated: object, given: object) -> WeightsError:
     return WeightsError(
         f"{path}: the file states {name} = {stated}, but {given} was given; leave {name} out, or give another file"
     )
 
 
-def _safetensors(path: Path, data: bytes) -> tuple[tuple[Layer, ...], Activation | None]:
-    """Layers named as by nn.Sequential(Linear, ReLU, Linear, ...): 0.weight, 0.bias, 2.weight ...
-
-    Activations have no parameters, so that ReLU and Hardtanh give the same names; the activation is that of the
-    metadata, or None.
-    """
+def _named_tensors(path: Path, activation: Activation | None) -> tuple[FoldedModel, Activation | None]:
+    """Model of a file of named tensors, and the activation that its metadata state, or None."""
     from safetensors import SafetensorError, deserialize
 
+    data = read_bytes(path, WEIGHTS, WeightsError)
+    ordered = path.suffix.lower() in torch_files.ENDINGS
+    if ordered:
+        data = torch_files.as_safetensors(path, data)
     try:
-        tensors = deserialize(data)  # type: ignore[no-untyped-call]
+        tensors = dict(deserialize(data))  # type: ignore[no-untyped-call]
     # ValueError: a length beyond 64 bits
     except (SafetensorError, ValueError, OverflowError, MemoryError) as fault:
         raise WeightsError(f"{path}: is not a valid .safetensors file ({fault}); save it again") from fault
-    arrays = {name: _floats(path, name, tensor) for name, tensor in tensors}
-    for name, weight in list(arrays.items()):
-        # nn.Linear(..., bias=False) stores no bias.
-        if name.endswith(".weight") and weight.ndim == 2:
-            arrays.setdefault(name.replace(".weight", ".bias"), np.zeros(weight.shape[0], dtype=weight.dtype))
-    return _build_layers(path, arrays, "{}.{}", stride=2), _stated_activation(path, data)
+    header = _header(path, data)
+    found = _stated_activation(path, header)
+    # the header has the order of the file
+    names = [name for name in header if name in tensors and name.rpartition(".")[2] != COUNTER]
+    arrays = {name: _floats(path, name, tensors[name]) for name in names}
+    try:
+        return layers_of(arrays, ordered, found or activation or "relu"), found
+    except InputError as fault:
+        raise WeightsError(f"{path}: {printable_line(str(fault))}") from fault
 
 
 def _floats(path: Path, name: str, tensor: Mapping[str, Any]) -> Floats:
@@ -195,7 +222,8 @@ def _floats(path: Path, name: str, tensor: Mapping[str, Any]) -> Floats:
     elif kind in _FLOATS:
         values = np.frombuffer(data, _FLOATS[kind])
     else:
-        raise WeightsError(f"{path}: {name} is of type {kind}; save it as {', '.join(_FLOATS)} or BF16")
+        quantised = " of a quantised layer" if kind.startswith(("I8", "U8", "F8")) else ""
+        raise WeightsError(f"{path}: {name} is of type {kind}{quantised}; save it as {', '.join(_FLOATS)} or BF16")
     try:
         return values.reshape(tensor["shape"]).astype(np.float64)
     except ValueError as fault:  # more dimensions than NumPy has
@@ -204,12 +232,17 @@ def _floats(path: Path, name: str, tensor: Mapping[str, Any]) -> Floats:
         ) from fault
 
 
-def _stated_activation(path: Path, data: bytes) -> Activation | None:
-    """Activation in the metadata of a valid .safetensors file: 8 bytes of length, then a JSON header."""
+def _header(path: Path, data: bytes) -> dict[str, Any]:
+    """Header of a valid .safetensors file: 8 bytes of length, then JSON."""
     try:
-        header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        header: dict[str, Any] = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
     except ValueError as fault:
         raise WeightsError(f"{path}: its header is not valid JSON ({fault}); save it again") from fault
+    return header
+
+
+def _stated_activation(path: Path, header: Mapping[str, Any]) -> Activation | None:
+    """Activation in the metadata of a .safetensors file."""
     # a null counts as no metadata
     stated = (header.get("__metadata__") or {}).get("activation")
     for activation in ACTIVATIONS:
@@ -220,8 +253,14 @@ def _stated_activation(path: Path, data: bytes) -> Activation | None:
     return None
 
 
-def _read_npz(path: Path, stated: Averaging | None) -> WeightFile:
-    """Content of a .npz file; ``stated`` is the averaging task of a file that contains none."""
+def _read_npz(path: Path, stated: Averaging | None, given: Activation | None) -> WeightFile | None:
+    """Content of a .npz file; None if nothing states the activation between its layers.
+
+    Args:
+        path: The file.
+        stated: Averaging task of a file that contains none.
+        given: Activation of a file that states none.
+    """
     arrays = read_npz(path, WEIGHTS, WeightsError)
     if not arrays:
         raise WeightsError(
@@ -235,9 +274,12 @@ def _read_npz(path: Path, stated: Averaging | None) -> WeightFile:
             )
     texts = {key: _json(path, key, arrays.pop(key)) for key in TEXT_KEYS if key in arrays}
     activation = _npz_activation(path, arrays.pop(ACTIVATION_KEY, None))
+    # write_weights leaves out relu
+    if activation is None and texts.keys() >= {"factor", "card"}:
+        activation = "relu"
     input_range = arrays.pop(RANGE_KEY, None)
     _add_last_bias(arrays)
-    layers = _build_layers(path, arrays, "layers.{}.{}")
+    layers = _build_layers(path, arrays)
     task = _stated_task(path, texts["task"]) if "task" in texts else stated
     factor = _factor(path, texts.get("factor"), layers)
     card = texts.get("card", {})
@@ -245,7 +287,10 @@ def _read_npz(path: Path, stated: Averaging | None) -> WeightFile:
         raise WeightsError(f"{path}: card is a JSON {type(card).__name__}; make it an object")
     if task is not None and input_range is not None:
         raise WeightsError(f"{path}: {RANGE_KEY} describes a general network, and this one averages words; drop it")
-    return WeightFile(layers, task, activation, input_range, factor, card)
+    activation = activation or given
+    if activation is None and len(layers) > 1:
+        return None
+    return WeightFile(layers, task, activation or "relu", input_range, factor, card)
 
 
 def write_weights(content: WeightFile, path: Path) -> None:
@@ -294,35 +339,32 @@ def write_weights(content: WeightFile, path: Path) -> None:
     write_atomic(path, buffer.getvalue())
 
 
-def _build_layers(path: Path, arrays: dict[str, NDArray[Any]], pattern: str, stride: int = 1) -> tuple[Layer, ...]:
-    """Layers of named arrays, all of which are used, with layer indices 0, stride, 2 stride ...
-
-    ``pattern`` is the format of the names, such as "layers.{}.{}", for the layer index and "weight" or "bias".
-    """
+def _build_layers(path: Path, arrays: dict[str, NDArray[Any]]) -> tuple[Layer, ...]:
+    """Layers of the arrays of a .npz file, all of which are used, numbered from 0."""
     layers: list[Layer] = []
     remaining = dict(arrays)
     while remaining:
-        index = stride * len(layers)
-        names = [pattern.format(index, part) for part in ("weight", "bias")]
+        where = f"layers.{len(layers)}"
+        names = [f"{where}.{part}" for part in ("weight", "bias")]
         missing = [name for name in names if name not in remaining]
         if missing:
             raise WeightsError(
                 f"{path}: {missing[0]} is missing, but {min(remaining)} exists; "
-                f"number the layers from 0 in steps of {stride} without gaps, each with weight and bias"
+                "number the layers from 0 without gaps, each with weight and bias"
             )
         try:
             layers.append(Layer(remaining.pop(names[0]), remaining.pop(names[1])))
         except ValueError as fault:
-            raise WeightsError(f"{path}: layer {pattern.format(index, '*')}: {fault}") from fault
+            raise WeightsError(f"{path}: layer {where}.*: {fault}") from fault
     if not layers:
-        raise WeightsError(f"{path}: no layers; store {pattern.format(0, 'weight')} and {pattern.format(0, 'bias')}")
+        raise WeightsError(f"{path}: no layers; store layers.0.weight and layers.0.bias")
     return tuple(layers)
 
 
-def _npz_activation(path: Path, array: NDArray[Any] | None) -> Activation:
-    """Activation that a file names; "relu" where it names none."""
+def _npz_activation(path: Path, array: NDArray[Any] | None) -> Activation | None:
+    """Activation that a file names; None where it names none."""
     if array is None:
-        return "relu"
+        return None
     for known in ACTIVATIONS:
         if array.ndim == 0 and array.dtype.kind == "U" and str(array) == known:
             return known

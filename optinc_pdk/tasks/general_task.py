@@ -135,8 +135,6 @@ class GeneralTask(NetworkTask[tuple[LayerFactor, ...], GeneralResult]):
         weights = self.source.removesuffix(": ")
         words = ["optinc", "task", weights, "--bits", task.bits, "--servers", task.servers, "--groups", task.groups]
         words += [f"--{name.replace('_', '-')}" for name in ("remainder", "finer_input") if getattr(task, name)]
-        if Path(weights).suffix.lower() == ".safetensors":
-            words += ["--activation", report.onn.activation]
         words += ["-o", f"{Path(weights).stem}_{task.bits}bit_{task.servers}servers.npz"]
         raise InputError(f"{says}: {shlex.join(map(str, words))}")
 

@@ -58,7 +58,7 @@ def test_safetensors_of_torch_load_identically(
 ) -> None:
     path = tmp_path / "weights.safetensors"
     save_file(sequential.state_dict(), path)
-    assert_same(AveragingNetwork.load(path, **TASK), onn)
+    assert_same(AveragingNetwork.load(path, **TASK, activation="relu"), onn)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -73,7 +73,7 @@ def test_onnx_of_torch_loads_identically(
 
 def test_a_task_is_needed_and_must_fit(sequential: torch.nn.Sequential, tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
-    save_file(sequential.state_dict(), path)
+    save_file(sequential.state_dict(), path, metadata={"activation": "relu"})
     refused(path, "servers, groups", bits=4)
     refused(path, "2 inputs", "groups = 4", bits=8, servers=4, groups=4)
     refused(path, "bits = 7", bits=7, servers=4, groups=2)
@@ -83,7 +83,7 @@ def test_linear_without_bias_has_a_bias_of_zero(tmp_path: Path) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(2, 6), torch.nn.ReLU(), torch.nn.Linear(6, 2, bias=False))
     path = tmp_path / "weights.safetensors"
     save_file(model.state_dict(), path)
-    first, last = AveragingNetwork.load(path, **TASK).layers
+    first, last = AveragingNetwork.load(path, **TASK, activation="relu").layers
     assert first.bias.any() and not last.bias.any()
     assert np.array_equal(last.weight, model[2].weight.detach().numpy())
 
@@ -107,8 +107,8 @@ def test_unusable_safetensors_are_refused(tmp_path: Path) -> None:
     refused(path, ".safetensors")
     weight, bias = np.ones((2, 2)), np.ones(2)
     for arrays, part in (
-        ({"0.weight": weight, "0.bias": bias, "1.weight": weight, "1.bias": bias}, "2.weight"),
-        ({"0.bias": bias}, "0.weight"),
+        ({"0.weight": weight, "0.bias": bias, "1.weight": weight, "1.bias": bias}, "0 → activation → 1"),
+        ({"0.bias": bias}, "0: weight is missing"),
         ({"0.weight": weight, "0.bias": bias, "scale": bias}, "scale"),
         ({"0.weight": weight * np.nan, "0.bias": bias}, "NaN"),
         ({"0.weight": np.ones((2, 2), dtype=np.int32), "0.bias": bias}, "I32"),
@@ -427,7 +427,7 @@ def test_safetensors_use_the_argument_or_their_metadata(tmp_path: Path) -> None:
     hardtanh = torch.nn.Hardtanh(0.0, 1.0)
     model = torch.nn.Sequential(torch.nn.Linear(2, 6), hardtanh, torch.nn.Linear(6, 2))
     save_file(model.state_dict(), path)
-    assert AveragingNetwork.load(path, **TASK).activation == "relu"
+    refused(path, "optinc task w.safetensors --bits 4 --servers 4 --groups 2 --activation relu -o w_relu.npz")
     onn = AveragingNetwork.load(path, **TASK, activation="clipped_relu")
     assert onn.activation == "clipped_relu"
     assert onn.layers[-1].bias.any()

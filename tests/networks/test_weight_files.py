@@ -33,6 +33,7 @@ def contents(**changes: Any) -> dict[str, Any]:
         "layers.0.bias": rng.normal(size=3),
         "layers.1.weight": rng.normal(size=(2, 3)),
         "layers.1.bias": rng.normal(size=2),
+        "activation": "relu",
         "task": json.dumps(TASK),
     }
     arrays |= changes
@@ -182,9 +183,24 @@ def test_missing_and_other_files_are_refused(tmp_path: Path) -> None:
     refused(text, ".npz")
     text.write_bytes(b"")
     refused(text, ".npz")
-    other = tmp_path / "weights.pt"
+    other = tmp_path / "weights.h5"
     other.write_bytes(b"")
-    refused(other, "'.pt'", ".npz", ".safetensors", ".onnx")
+    refused(other, "'.h5'", ".npz", ".safetensors", ".onnx", ".pt")
+
+
+def test_a_file_of_numpy_states_the_activation_and_one_of_this_project_may_not(tmp_path: Path) -> None:
+    path = tmp_path / "weights.npz"
+    np.savez(path, **contents(activation=None))
+    message = refused(path, "does not state the activation", "optinc task weights.npz --activation relu", "tanh")
+    assert "GeneralNetwork.load('weights.npz', activation=\"relu\")" in message
+    assert AveragingNetwork.load(path, activation="clipped_relu").activation == "clipped_relu"
+    np.savez(path, **contents(activation=None, factor=json.dumps(["svd", "svd"]), card="{}"))
+    assert AveragingNetwork.load(path).activation == "relu"
+    with pytest.raises(WeightsError, match="activation = relu, but clipped_relu"):
+        AveragingNetwork.load(path, activation="clipped_relu")
+    # one layer has no activation after it
+    np.savez(path, **{"layers.0.weight": np.ones((2, 2)), "layers.0.bias": np.ones(2), "task": json.dumps(TASK)})
+    assert len(AveragingNetwork.load(path).layers) == 1
 
 
 class Trap:

@@ -142,7 +142,7 @@ def weights_safetensors(folder: Path) -> list[bytes]:
         tensors = {}
         for i, layer in enumerate(blocks().layers):
             tensors[f"{2 * i}.weight"], tensors[f"{2 * i}.bias"] = layer.weight.astype(kind), layer.bias.astype(kind)
-        files.append(save(tensors, {"activation": "clipped_relu"} if kind is np.float32 else None))
+        files.append(save(tensors, {"activation": "clipped_relu" if kind is np.float32 else "relu"}))
     return files
 
 
