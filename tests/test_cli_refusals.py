@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,10 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.io.formatting import format_percent
 from optinc_pdk.layout.chip_layout import OversizeError
 from optinc_pdk.networks import GeneralNetwork, check_data
+from optinc_pdk.options import BuildOptions
+from optinc_pdk.tasks.averaging_task import AveragingTask
+from optinc_pdk.tasks.chip_task import OPTIONS_OF
+from optinc_pdk.tasks.general_task import GeneralTask
 from optinc_pdk.tasks.matrix_task import MatrixTask
 
 
@@ -103,3 +108,9 @@ def test_layers_are_tuples_of_arrays() -> None:
         GeneralNetwork.of_layers([(np.ma.masked_less(np.eye(2), 0.5), np.zeros(2))])
     with pytest.raises(InputError, match="layers"):
         GeneralNetwork.of_layers([np.eye(2)])  # type: ignore[list-item]
+
+
+def test_an_option_that_some_tasks_refuse_is_not_given_by_default() -> None:
+    options = {field.name: field.default for field in fields(BuildOptions)}
+    assert all(options[name] is None for name in OPTIONS_OF if name in options)
+    assert {name for task in (AveragingTask, GeneralTask, MatrixTask) for name in task.options} == set(OPTIONS_OF)

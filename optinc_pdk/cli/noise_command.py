@@ -55,7 +55,6 @@ def noise(
 
     from optinc_pdk.simulate import noise_of
     from optinc_pdk.simulate.transmission.noise import missing_bandwidths, relative_oscillator_power
-    from optinc_pdk.studies.noise_curves import parse_rates
     from optinc_pdk.tasks.chip_task import Measurement
 
     files, card = chip.read()
@@ -66,6 +65,9 @@ def noise(
     # refuses optical powers that the card does not allow
     noise_of(card, laser_w)
     ratio = None if oscillator_w is None else relative_oscillator_power(card, laser_w, oscillator_w)
+
+    from optinc_pdk.studies.noise_curves import parse_rates
+
     rates = parse_rates(symbol_rates, card)
     warn_of_rates(card, rates)
     for device in missing_bandwidths(card):

@@ -374,7 +374,7 @@ class ChipTask(ABC, Generic[Factors, Programming, Result]):
 
     def drift(self, work: YieldStudy) -> DriftStudy:
         """Return how calibrated samples drift."""
-        from optinc_pdk.studies.drift._check_drift import CheckDrift
+        from optinc_pdk.studies.drift.check_drift import CheckDrift
 
         return CheckDrift(work)
 

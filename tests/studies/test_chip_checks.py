@@ -23,7 +23,7 @@ from optinc_pdk.studies.calibration import _layer_tuning as layer_tuning
 from optinc_pdk.studies.calibration import _procedure as procedure
 from optinc_pdk.studies.calibration._matrix_tuning import equalise
 from optinc_pdk.studies.chip_checks import MatrixCheck, NetworkCheck, read_words, unusable_outcome
-from optinc_pdk.studies.drift import _check_drift as check_drift
+from optinc_pdk.studies.drift import check_drift
 from optinc_pdk.studies.drift.scenarios import SCENARIOS, DriftScenario
 from optinc_pdk.studies.montecarlo.sample_records import SampleJob
 from optinc_pdk.studies.montecarlo.study import YieldStudy, evaluate, run_serially, sample_seed

@@ -15,7 +15,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.io.file_sets import output_targets, write_files
 from optinc_pdk.io.writing import csv_text
 from optinc_pdk.signoff.layout_faults import LayoutFault
-from optinc_pdk.studies.drift._check_drift import CheckDrift, checked_lines
+from optinc_pdk.studies.drift.check_drift import CheckDrift, checked_lines
 from optinc_pdk.studies.drift.drift_picture import DriftTrack
 from optinc_pdk.studies.drift.scenarios import SCENARIOS, DriftPoint, DriftScenario, changes, check_hours
 from optinc_pdk.studies.drift.word_drift import WordDrift, word_lines
