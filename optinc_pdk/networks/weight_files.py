@@ -103,13 +103,15 @@ def read_weights(path: Path, arguments: Mapping[str, int | None], activation: Ac
             "or .npy for a matrix"
         )
     task = _given_task(path, arguments)
+    remarks: tuple[str, ...] = ()
     if ending == ".safetensors":
         layers, found = _safetensors(path, read_bytes(path, WEIGHTS, WeightsError))
     else:
-        layers, found = onnx_format.parse(path, read_bytes(path, ONNX, WeightsError))
+        model = onnx_format.parse(path, read_bytes(path, ONNX, WeightsError))
+        layers, found, remarks = model.layers, model.activation, model.remarks
     if None not in (activation, found) and activation != found:
         raise _contradiction(path, "activation", found, activation)
-    return WeightFile(layers, task, found or activation or "relu")
+    return WeightFile(layers, task, found or activation or "relu", remarks=remarks)
 
 
 def _npz(path: Path, arguments: Mapping[str, int | None], activation: Activation | None) -> WeightFile:
