@@ -110,6 +110,36 @@ def read_bytes(path: str | Path, kind: FileKind, error: type[ValueError] = Input
         return _content(path, handle, size, kind, error)
 
 
+def read_part(path: str | Path, offset: int, length: int) -> bytes:
+    """Read a part of a regular file.
+
+    Args:
+        path: The file; symbolic links are followed.
+        offset: Place of the first byte.
+        length: Number of bytes, which the caller limits.
+
+    Returns:
+        The bytes.
+
+    Raises:
+        InputError: The file is missing, unreadable, no regular file, or ends before the part does; the message states
+            the file, its size and the remedy.
+    """
+    with _opened(path, InputError) as (handle, size):
+        parts: list[bytes] = []
+        missing = length if offset + length <= size else -1
+        if missing > 0:
+            os.lseek(handle, offset, os.SEEK_SET)
+        while missing > 0 and (part := os.read(handle, missing)):
+            parts.append(part)
+            missing -= len(part)
+        if missing:
+            raise InputError(
+                f"{path}: has {size:,} bytes, fewer than the {offset + length:,} that are used; write it again"
+            )
+    return b"".join(parts)
+
+
 def check_readable(path: str | Path) -> None:
     """Check that a file can be read, before the packages that read it are imported.
 

@@ -43,6 +43,8 @@ class LeftOut:
     name: str
 
 
+MOST_WEIGHTS = 2**25
+"""Largest number of weights of a product of layers, 256 MiB; the layers themselves may have far fewer."""
 RELU = Clamp(0.0, math.inf)
 Step = tuple[str, Layer | Affine | Clamp | LeftOut]
 """Name of a step, for messages, and what it is."""
@@ -116,6 +118,12 @@ class _Chain:
             )
         if self.layers and self.clamp is None:
             before = self.layers.pop()
+            if weight.shape[0] * before[0].shape[1] > MOST_WEIGHTS:
+                raise InputError(
+                    f"{where}: the product with {self.where[-1]}, which has no activation after it, has "
+                    f"{weight.shape[0]:,} x {before[0].shape[1]:,} weights, the limit is {MOST_WEIGHTS:,}; put an "
+                    "activation between them"
+                )
             self.remarks.append(
                 f"{self.where.pop()} and {where} have no activation between them: they are one layer, the product of "
                 "their matrices"

@@ -111,16 +111,15 @@ def read_weights(path: Path, arguments: Mapping[str, int | None], activation: Ac
     task = _given_task(path, arguments)
     found: Activation | None
     if ending == ".onnx":
-        layers, found = onnx_format.parse(path, read_bytes(path, ONNX, WeightsError))
-        remarks: tuple[str, ...] = ()
+        model = onnx_format.parse(path, read_bytes(path, ONNX, WeightsError))
+        found = model.activation
     else:
         model, found = _named_tensors(path, activation)
-        layers, remarks = model.layers, model.remarks
     if None not in (activation, found) and activation != found:
         raise _contradiction(path, "activation", found, activation)
-    if found is None and activation is None and len(layers) > 1:
+    if found is None and activation is None and len(model.layers) > 1:
         raise _missing_activation(path, arguments)
-    return WeightFile(layers, task, found or activation or "relu", remarks=remarks)
+    return WeightFile(model.layers, task, found or activation or "relu", remarks=model.remarks)
 
 
 def _npz(path: Path, arguments: Mapping[str, int | None], activation: Activation | None) -> WeightFile:

@@ -21,7 +21,7 @@ from optinc_pdk.circuit.netlist import Circuit
 from optinc_pdk.errors import InputError
 from optinc_pdk.extract.golden_devices import read_golden
 from optinc_pdk.extract.layout_reader import read_layout
-from optinc_pdk.io.reading import FILE_KINDS, NETLIST, WEIGHTS, FileKind, read_bytes
+from optinc_pdk.io.reading import FILE_KINDS, NETLIST, WEIGHTS, FileKind, read_bytes, read_part
 from optinc_pdk.models.measured_data import read_measured
 from optinc_pdk.networks import AveragingNetwork
 from optinc_pdk.studies.montecarlo.sample_records import Records
@@ -61,6 +61,18 @@ def test_the_limit_is_inclusive_and_stated(tmp_path: Path) -> None:
         assert read_bytes(path, TEN) == read_bytes(str(path), TEN) == content
     path.write_bytes(b"0123456789a")
     assert "has 11 bytes, the limit of a netlist or bias file is 10; give a .pic.yml" in refused(path)
+
+
+def test_a_part_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.data"
+    path.write_bytes(bytes(range(200)))
+    assert read_part(path, 0, 200) == path.read_bytes()
+    assert read_part(path, 150, 50) == bytes(range(150, 200))
+    assert read_part(path, 200, 0) == b""
+    with pytest.raises(InputError, match=r"a\.data: has 200 bytes, fewer than the 201 that are used"):
+        read_part(path, 151, 50)
+    with pytest.raises(InputError, match="Is a directory"):
+        read_part(tmp_path, 0, 0)
 
 
 def test_a_sparse_file_is_refused_by_its_size(tmp_path: Path) -> None:

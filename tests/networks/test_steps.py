@@ -114,3 +114,9 @@ A, B = Layer(np.ones((2, 2)), np.zeros(2)), Layer(np.ones((2, 2)), np.ones(2))
 def test_steps_that_are_no_network_are_refused(steps: tuple[Any, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         fold(named(*steps))
+
+
+def test_a_product_of_layers_is_limited() -> None:
+    narrow, wide = Layer(np.ones((1, 2**13)), np.ones(1)), Layer(np.ones((2**13, 1)), np.ones(2**13))
+    with pytest.raises(InputError, match=r"step 1: the product with step 0.* has 8,192 x 8,192 .* limit is 33,554,432"):
+        fold(named(narrow, wide))

@@ -147,7 +147,7 @@ def weights_safetensors(folder: Path) -> list[bytes]:
 
 
 def weights_onnx(folder: Path) -> list[bytes]:
-    """The same networks as .onnx: Gemm with attributes, MatMul, Relu, Clip with constants and attributes."""
+    """The same networks as .onnx: Gemm with attributes, MatMul, Relu, Clip with constants and attributes; all nodes."""
     from onnx import TensorProto, helper, numpy_helper
 
     first, second = blocks().layers
@@ -186,7 +186,44 @@ def weights_onnx(folder: Path) -> list[bytes]:
             [numpy_helper.from_array(array, name) for name, array in stored.items()],
         )
         files.append(helper.make_model(graph).SerializeToString())
-    return files
+    return [*files, _exported(first, second)]
+
+
+def _exported(first: Layer, second: Layer) -> bytes:
+    """A .onnx file with the other nodes that exporters write around layers, and a function."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    stored = {"w": first.weight, "a": first.bias, "v": second.weight.T, "b": second.bias, "one": np.ones(1)}
+    stored |= {"m": np.array([-1]), "n": np.ones(first.outputs)}
+    relu6 = helper.make_function(
+        "local", "relu6", ["h"], ["r"], [helper.make_node("Clip", ["h"], ["r"])], [helper.make_opsetid("", 20)]
+    )
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], start=0, end=1),
+        helper.make_node("Concat", ["s", "m"], ["k"], axis=0),
+        helper.make_node("Reshape", ["x", "k"], ["i"]),
+        helper.make_node("Cast", ["i"], ["c"], to=TensorProto.FLOAT),
+        helper.make_node("Sub", ["c", "one"], ["d"]),
+        helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["d", "t"], ["e"]),
+        helper.make_node("Add", ["a", "e"], ["f"]),
+        helper.make_node("BatchNormalization", ["f", "n", "n", "n", "n"], ["g"], epsilon=0.1),
+        helper.make_node("HardSigmoid", ["g"], ["h"], alpha=0.25),
+        helper.make_node("relu6", ["h"], ["r"], domain="local"),
+        helper.make_node("Dropout", ["r"], ["o"]),
+        helper.make_node("Gemm", ["o", "v", "b"], ["l"]),
+        helper.make_node("Softmax", ["l"], ["p"], axis=1),
+        helper.make_node("ArgMax", ["p"], ["y"], axis=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 1])],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, None)],
+        [numpy_helper.from_array(array, name) for name, array in stored.items()],
+    )
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("local", 1)]
+    return helper.make_model(graph, opset_imports=opsets, functions=[relu6]).SerializeToString()
 
 
 def layouts(folder: Path) -> list[bytes]:
