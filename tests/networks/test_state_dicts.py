@@ -296,7 +296,7 @@ def test_the_order_of_registration_is_used_and_stated(tmp_path: Path) -> None:
     net = nn.Sequential(OrderedDict(z=nn.Linear(4, 4), r=nn.ReLU(), a=nn.Linear(4, 4))).bfloat16()
     network = GeneralNetwork.load(saved(tmp_path, net.state_dict()), "relu")
     np.testing.assert_allclose(network.forward(X), net.double()(torch.tensor(X)).detach(), atol=1e-12)
-    assert "the order in which" not in network.remarks[0] and "z → a" in network.remarks[0]
+    assert "z → a" in network.remarks[0]
     # sorted names are no order of registration
     refused(saved(tmp_path, dict(sorted(net.state_dict().items()))), "a → z", "z → a")
     # shapes contradict it
