@@ -113,6 +113,8 @@ def accepted_budgets(text: str) -> tuple[Budget, ...]:
     return tuple(budget for budget in BUDGETS if budget in names)
 
 
+MATRIX_FILES = ".npy, .npz with one array, .mat, .csv or .txt"
+"""Files of a matrix, for help and messages."""
 PROCESS = "Process: its name, or a folder with process cards such as ./mine."
 ACCEPT = (
     "Budgets of the process that a chip may miss, separated by commas: size, pads, power, loss, rate. The verdict "
