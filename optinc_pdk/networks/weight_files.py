@@ -353,11 +353,17 @@ def _json(path: Path, key: str, array: NDArray[Any]) -> Any:
 
 
 def _stated_task(path: Path, value: Any) -> Averaging:
-    if not isinstance(value, dict) or set(value) != set(TASK_KEYS):
-        found = sorted(value) if isinstance(value, dict) else value
-        raise WeightsError(f"{path}: task has {found}; it must be an object with exactly the keys {list(TASK_KEYS)}")
+    """Averaging task of a file; every key but bits and servers has the default of ``optinc task``."""
+    if not isinstance(value, dict):
+        raise WeightsError(f"{path}: task is {value!r}; make it an object with the keys {', '.join(TASK_KEYS)}")
+    unknown = [key for key in value if key not in TASK_KEYS]
+    if unknown:
+        raise WeightsError(f"{path}: task has the unknown key {unknown[0]!r}; known are {', '.join(TASK_KEYS)}")
+    missing = [key for key in ("bits", "servers") if key not in value]
+    if missing:
+        raise WeightsError(f"{path}: task has no {missing[0]}; give bits and servers")
     try:
-        return Averaging(**value)
+        return Averaging.of(**value)
     except ValueError as fault:
         raise WeightsError(f"{path}: task: {fault}") from fault
 
