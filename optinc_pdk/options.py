@@ -113,6 +113,10 @@ def accepted_budgets(text: str) -> tuple[Budget, ...]:
     return tuple(budget for budget in BUDGETS if budget in names)
 
 
+WEIGHT_FILES = ".npz, .safetensors, .onnx or .pt"
+"""Files of a network, for help and messages."""
+MATRIX_FILES = ".npy, .npz with one array, .mat, .csv or .txt"
+"""Files of a matrix, for help and messages."""
 PROCESS = "Process: its name, or a folder with process cards such as ./mine."
 ACCEPT = (
     "Budgets of the process that a chip may miss, separated by commas: size, pads, power, loss, rate. The verdict "
@@ -206,6 +210,11 @@ class SizeOptions(LinkOptions, MeshOptions):
 class ProgramOptions(LinkOptions, CheckOptions):
     """Options of programming an existing chip."""
 
+    activation: Activation | None = option(
+        default=None,
+        text="Activation of the hidden layers of a weight file that does not state it: relu, or clipped_relu for "
+        "Hardtanh(0, 1).",
+    )
     name: str | None = option(
         default=None,
         text="Name of the files: 1 to 32 letters, digits and underscores. Default: the stem of the weight file.",
@@ -260,6 +269,11 @@ class CascadeOptions:
         text="Weight file of level 2. Default: comparators in closed form.",
         python="In Python also a network.",
         given=Path,
+    )
+    activation: Activation | None = option(
+        default=None,
+        text="Activation of the hidden layers of a weight file that does not state it: relu, or clipped_relu for "
+        "Hardtanh(0, 1).",
     )
     name: str | None = option(
         default=None, text="Name: 1 to 25 letters, digits and underscores. Default: it states bits and servers."

@@ -30,7 +30,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     GeneralNetwork.of_layers(layers, card={"classes": [0, 1]}).save(tmp_path / "classes.npz")
     np.savez(tmp_path / "d.npz", x=rng.normal(size=(6, 2)), y=np.arange(6) % 3)
     np.save(tmp_path / "U.npy", np.eye(3)[::-1])
-    (tmp_path / "U.csv").write_text("1,2\n3,4\n")
+    (tmp_path / "U.xyz").write_text("1,2\n3,4\n")
+    (tmp_path / "U.csv").write_text("1,2\n3,x\n")
     return tmp_path
 
 
@@ -47,7 +48,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("build net.npz --data d.npz --tolerance 0.1", "--tolerance is 0.1, and the data has labels"),
         ("build U.npy --tolerance 0", "--tolerance is 0; give a share of the largest entry"),
         ("build classes.npz --data d.npz", "classes.npz: card: classes is [0, 1]; give a list of 3"),
-        ("build U.csv", "U.csv: files ending in '.csv' are not read; use .npz, .safetensors, .onnx or .pt, or .npy"),
+        (
+            "build U.xyz",
+            "U.xyz: files ending in '.xyz' are not read; use .npz, .safetensors, .onnx or .pt for a network",
+        ),
+        ("build U.csv", "U.csv: line 2, column 2 is 'x'; give a finite number, such as 0.5 or 1+2j"),
     ],
 )
 def test_a_refusal_names_the_option_or_the_file_at_fault(

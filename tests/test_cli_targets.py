@@ -138,7 +138,7 @@ def test_drift_of_a_matrix(built: Path, tmp_path: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     ("chip", "options", "message"),
     [
-        ("matrix", (), "give the matrix, .npy or .npz with one array, with --weights"),
+        ("matrix", (), "give the matrix, .npy, .npz with one array, .mat, .csv or .txt, with --weights"),
         ("network", (), "give the weight file with --weights"),
         ("matrix", ("--weights", "other.npy"), "the matrix has shape (4, 4)"),
         ("matrix", ("--weights", "network.npz"), "no board under info.board"),

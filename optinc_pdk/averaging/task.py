@@ -123,6 +123,20 @@ class Averaging:
                 "groups or fewer servers"
             )
 
+    @staticmethod
+    def of(
+        bits: int, servers: int, groups: int | None = None, remainder: bool = False, finer_input: bool = False
+    ) -> Averaging:
+        """Return the task of these values, with one network input for each symbol if ``groups`` is None.
+
+        Raises:
+            ValueError: A value is out of range.
+        """
+        if groups is None:
+            # bits of another type are refused first
+            groups = bits // 2 if isinstance(bits, int) else 1
+        return Averaging(bits, servers, groups, remainder, finer_input)
+
     def __str__(self) -> str:
         """Return the task in words, such as "4 bits, 4 servers, 2 groups, no cascade option"."""
         flags = " and ".join(name for name in ("remainder", "finer_input") if getattr(self, name))

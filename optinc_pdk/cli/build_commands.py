@@ -13,7 +13,7 @@ from optinc_pdk.cli.app import app, print_table, stage_progress
 from optinc_pdk.cli.exit_codes import FAILED, PASSED
 from optinc_pdk.cli.paths import output_folder, warn_of_changes
 from optinc_pdk.cli.records import named_file, with_records
-from optinc_pdk.options import BuildOptions, CascadeOptions, ProgramOptions
+from optinc_pdk.options import MATRIX_FILES, WEIGHT_FILES, BuildOptions, CascadeOptions, ProgramOptions
 
 if TYPE_CHECKING:
     from optinc_pdk.pipeline.stages import Build
@@ -29,8 +29,8 @@ def build(
     weights: Annotated[
         Path | None,
         typer.Argument(
-            help="Weight file: .npz, .safetensors, .onnx, .pt; without an averaging task it is a general network. Or "
-            "matrix: .npy, or .npz with one array. Default: the bundled 4-bit network."
+            help=f"Weight file: {WEIGHT_FILES}; without an averaging task it is a general network. Or matrix: "
+            f"{MATRIX_FILES}. Default: the bundled 4-bit network."
         ),
     ] = None,
     output: Folder = Path("gds_out"),
@@ -68,8 +68,7 @@ def program(
     target: Annotated[
         Path,
         typer.Argument(
-            help="What to program: weight file of the chip's shape, .npz, .safetensors, .onnx or .pt; or "
-            "matrix, .npy or .npz with one array."
+            help=f"What to program: weight file of the chip's shape, {WEIGHT_FILES}; or matrix, {MATRIX_FILES}."
         ),
     ],
     output: Folder = Path("gds_out"),

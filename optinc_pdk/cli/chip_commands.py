@@ -14,7 +14,7 @@ from optinc_pdk.cli.app import app, print_table, progress_counter, stage_progres
 from optinc_pdk.cli.paths import errors_naming, output_folder, output_path
 from optinc_pdk.cli.records import with_records
 from optinc_pdk.errors import InputError
-from optinc_pdk.options import SizeOptions
+from optinc_pdk.options import MATRIX_FILES, WEIGHT_FILES, SizeOptions
 
 if TYPE_CHECKING:
     from optinc_pdk.cards import Process
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def factor(
     weights: Annotated[
         Path,
-        typer.Argument(help="Weight file: .npz, .safetensors, .onnx or .pt; or matrix: .npy, or .npz with one array."),
+        typer.Argument(help=f"Weight file: {WEIGHT_FILES}; or matrix: {MATRIX_FILES}."),
     ],
     *,
     options: SizeOptions,
@@ -122,9 +122,7 @@ def _factor_matrix(weights: Path, options: SizeOptions, picture: Path | None, as
 def size(
     weights: Annotated[
         list[Path],
-        typer.Argument(
-            help="Weight files: .npz, .safetensors, .onnx or .pt; or matrices: .npy, or .npz with one array."
-        ),
+        typer.Argument(help=f"Weight files: {WEIGHT_FILES}; or matrices: {MATRIX_FILES}."),
     ],
     *,
     options: SizeOptions,

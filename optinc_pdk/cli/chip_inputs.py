@@ -16,7 +16,7 @@ from optinc_pdk.cli.paths import output_path, warn_of_changed_cards, warn_of_cha
 from optinc_pdk.cli.records import named_file
 from optinc_pdk.errors import ArgumentError, InputError
 from optinc_pdk.io.chip_files import ChipFiles, chip_files, chip_paths
-from optinc_pdk.options import DEFAULT_PROCESS, PROCESS, CheckOptions, SampleOptions, option, record
+from optinc_pdk.options import DEFAULT_PROCESS, MATRIX_FILES, PROCESS, CheckOptions, SampleOptions, option, record
 
 if TYPE_CHECKING:
     from optinc_pdk.averaging import Averaging
@@ -39,8 +39,8 @@ class ChipInputs:
     )
     weights: Path | None = option(
         default=None,
-        text="What the chip computes: weight file, or matrix (.npy, or .npz with one array). Default: the words of the "
-        "report beside the layout.",
+        text=f"What the chip computes: weight file, or matrix ({MATRIX_FILES}). Default: the words of the report "
+        "beside the layout.",
     )
     process: str = option(default=DEFAULT_PROCESS, text=PROCESS)
 
@@ -84,7 +84,8 @@ class ChipInputs:
         Raises:
             InputError: A file cannot be used, what the chip is for is not known, or an option has no effect on it.
         """
-        from optinc_pdk.report.build_files import stated_matrix, stated_network
+        from optinc_pdk.networks.layers import UnstatedActivationError
+        from optinc_pdk.report.build_files import stated_activation, stated_matrix, stated_network
         from optinc_pdk.tasks.averaging_task import AveragingTask
         from optinc_pdk.tasks.reading import read_task
 
@@ -95,7 +96,14 @@ class ChipInputs:
                 averaging, activation = stated_words(self.gds)
                 return AveragingTask(process, averaging, activation, None)
             matrix = stated_matrix(self.gds)
-            task, _ = read_task(self.weights, process, checks, matrix)
+            try:
+                task, _ = read_task(self.weights, process, checks, matrix)
+            except UnstatedActivationError:
+                # that of the chip, if the report states one
+                found = stated_activation(self.gds)
+                if found is None:
+                    raise
+                task, _ = read_task(self.weights, process, checks, matrix, found)
         except ArgumentError as fault:
             raise InputError(f"{self.weights or self.gds}: {fault.option_message}") from fault
         task.check_report(self.gds)
@@ -144,7 +152,7 @@ def stated_words(gds: Path) -> tuple[Averaging, Activation]:
     if isinstance(task, MatrixTaskNumbers):
         raise InputError(
             f"{path}: the chip realises a matrix of {task.outputs} × {task.inputs}, which no report contains: give "
-            "the matrix, .npy or .npz with one array, with --weights"
+            f"the matrix, {MATRIX_FILES}, with --weights"
         )
     if isinstance(task, GeneralTaskNumbers) or report.onn is None:
         raise InputError(f"{path}: the chip computes a general network, which no report contains: {remedy}")

@@ -461,7 +461,7 @@ def _task(bits: int, servers: int, groups: int | None, remainder: bool, finer_in
     from optinc_pdk.averaging import Averaging
 
     try:
-        return Averaging(bits, servers, bits // 2 if groups is None else groups, remainder, finer_input)
+        return Averaging.of(bits, servers, groups, remainder, finer_input)
     except ValueError as fault:
         raise InputError(str(fault)) from fault
 

@@ -40,6 +40,7 @@ class FileKind:
 # 7 MB, the report 4 kB, and the weights in float64 0.7 MB.
 WEIGHTS = FileKind("weight file", 256 * MIB, "give a file of weights only")
 DATA = FileKind("data file", 256 * MIB, "give fewer samples")
+TEXT_MATRIX = FileKind("matrix as text", 32 * MIB, "save it with numpy.save")
 ONNX = FileKind("ONNX model", 64 * MIB, "export the network alone, or save its weights as .npz")
 NETLIST = FileKind("netlist or bias file", 64 * MIB, "give a .pic.yml or .bias.yml file of one chip")
 CARD = FileKind("card of a process or system", 4 * MIB, "give a card")
@@ -54,6 +55,7 @@ SAMPLES = FileKind("file of finished samples", 256 * MIB, "give another folder w
 
 FILE_KINDS = (
     WEIGHTS,
+    TEXT_MATRIX,
     DATA,
     ONNX,
     NETLIST,

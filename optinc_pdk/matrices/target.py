@@ -25,9 +25,11 @@ from numpy.typing import NDArray
 from optinc_pdk.arrays import Complexes
 from optinc_pdk.errors import ArgumentError, InputError
 from optinc_pdk.factor.checks import as_matrix
+from optinc_pdk.io.mat_files import SAVE_AGAIN, mat_variables
 from optinc_pdk.io.npz_files import member_names, parse_npy, parse_npz
-from optinc_pdk.io.reading import WEIGHTS, read_bytes
-from optinc_pdk.options import MatrixReading
+from optinc_pdk.io.reading import TEXT_MATRIX, WEIGHTS, read_bytes
+from optinc_pdk.io.text_matrices import parse_text_matrix
+from optinc_pdk.options import MATRIX_FILES, MatrixReading
 
 READINGS: tuple[MatrixReading, ...] = get_args(MatrixReading)
 TOLERANCE = 0.01
@@ -39,6 +41,8 @@ NETWORK_KEY = "layers."
 """Beginning of the names of a network's arrays in a .npz file."""
 NETWORK_NAMES = ("task", "activation", "factor", "card")
 """Names of a network's other arrays."""
+TEXT_ENDINGS = (".csv", ".txt")
+"""Endings of matrices as text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +125,10 @@ class MatrixTarget:
 
     @staticmethod
     def load(path: str | Path, read: MatrixReading = "field", tolerance: float = TOLERANCE) -> MatrixTarget:
-        """Read a matrix from a .npy file, or from a .npz file with exactly one array.
+        """Read a matrix from a .npy file, from a .npz or .mat file with exactly one, or from text (.csv, .txt).
+
+        A row of text is a line of numbers, separated by commas, semicolons, tabs or blanks, such as ``0.5, 1+2j``.
+        ``#`` and ``%`` begin comments. Files of MATLAB are of version 5 (``-v6``, ``-v7``).
 
         Raises:
             InputError: The file cannot be read, or its content is no usable matrix; the message names the file.
@@ -136,21 +143,28 @@ class MatrixTarget:
 
 
 def is_matrix_file(path: Path) -> bool:
-    """Return whether a file is a .npy file, or a .npz archive without a network's layers and task.
+    """Return whether a file is that of a matrix: by its ending, or a .npz archive without a network's layers and task.
 
     Raises:
         InputError: The file cannot be read.
     """
     if path.suffix.lower() != ".npz":
-        return path.suffix.lower() == ".npy"
+        return path.suffix.lower() in (".npy", ".mat", *TEXT_ENDINGS)
     names = member_names(read_bytes(path, WEIGHTS))
     return bool(names) and not any(name.startswith(NETWORK_KEY) or name in NETWORK_NAMES for name in names)
 
 
 def _read_array(path: Path) -> tuple[str, NDArray[Any]]:
+    ending = path.suffix.lower()
+    if ending in TEXT_ENDINGS:
+        return str(path), parse_text_matrix(path, read_bytes(path, TEXT_MATRIX))
     data = read_bytes(path, WEIGHTS)
-    if path.suffix.lower() == ".npy":
+    if ending == ".mat":
+        return _read_mat(path, data)
+    if ending == ".npy":
         return str(path), parse_npy(path, data)
+    if ending != ".npz":
+        raise InputError(f"{path}: files ending in {path.suffix!r} hold no matrix; give {MATRIX_FILES}")
     arrays = parse_npz(path, data, WEIGHTS, InputError, None)
     if len(arrays) != 1:
         names = ", ".join(list(arrays)[:5]) or "none"
@@ -160,6 +174,20 @@ def _read_array(path: Path) -> tuple[str, NDArray[Any]]:
         )
     name, array = next(iter(arrays.items()))
     return f"{path}: {name}", array
+
+
+def _read_mat(path: Path, data: bytes) -> tuple[str, NDArray[Any]]:
+    # what MATLAB keeps about functions has no name
+    variables = [variable for variable in mat_variables(path, data, WEIGHTS) if variable.name]
+    matrices = [each for each in variables if each.kind in ("numbers", "sparse") and len(each.shape) == 2]
+    if len(variables) != 1 or not matrices:
+        found = ", ".join(map(str, variables[:5])) or "none"
+        raise InputError(
+            f"{path}: contains {len(variables)} variables ({found}); a matrix file contains exactly one, a matrix of "
+            f"numbers: {SAVE_AGAIN}"
+        )
+    where = f"{path}: {matrices[0].name[:40]}"
+    return where, matrices[0].array(where, WEIGHTS)
 
 
 class NoLightError(ValueError):

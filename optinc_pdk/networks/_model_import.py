@@ -5,146 +5,241 @@ PyTorch is imported only when a module is given, scikit-learn not at all.
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.networks._steps import RELU, Clamp, FoldedModel, Step, fold
+from optinc_pdk.networks._steps import RELU, FoldedModel, LeftOut, Step, fold
+from optinc_pdk.networks._torch_functions import TUPLES, Signal, Size, array, layer, module_call, steps_of
 from optinc_pdk.networks.layers import Layer
 
 if TYPE_CHECKING:
-    from torch import Tensor, fx, nn
+    from torch import fx, nn
+    from torch.export import ExportedProgram
 
-
-def _layer(where: str, weight: Any, bias: Any) -> Layer:
-    """Return a layer, whose arrays are those of a model.
-
-    Raises:
-        InputError: They cannot be those of a layer; the message begins with ``where``.
-    """
-    try:
-        return Layer(weight, bias)
-    except ValueError as fault:
-        raise InputError(f"{where}: {fault}") from fault
-
-
-_ALLOWED = "a chip computes layers (torch.nn.Linear), with ReLU or torch.nn.Hardtanh(0, 1) between them"
-_SKIPPED = {"flatten", "dropout"}
-"""Functions and methods that leave (samples, inputs) as they are when a network is evaluated."""
+_WRAPPERS = {"OptimizedModule": "_orig_mod", "DataParallel": "module", "DistributedDataParallel": "module"}
+"""Modules of PyTorch that compute what another one does, and their attributes for it."""
+_SIZES = {"size", "sym_size", "dim", "getattr", "assert_tensor_metadata"}
+"""Functions whose results depend on the shape of the signals only."""
 
 
 def torch_model(module: Any) -> FoldedModel:
     """Return layers and activation of a PyTorch module, see :meth:`optinc_pdk.networks.Network.from_torch`."""
     torch = sys.modules.get("torch")
-    if torch is None or not isinstance(module, torch.nn.Module):
+    while torch is not None and type(module).__name__ in _WRAPPERS and isinstance(module, torch.nn.Module):
+        module = getattr(module, _WRAPPERS[type(module).__name__])
+    exported = sys.modules.get("torch.export")
+    if exported is not None and isinstance(module, exported.ExportedProgram):
+        walk = _exported_walk(module)
+    elif torch is not None and isinstance(module, torch.nn.Module):
+        with _evaluated(module) as remarks:
+            walk = _Walk(type(module).__name__, _traced(module), {}, remarks)
+            return _folded(walk)
+    else:
         raise InputError(
-            f"module is of type {type(module).__name__}; give a torch.nn.Module, such as torch.nn.Sequential"
+            f"module is of type {type(module).__name__}; give a torch.nn.Module, such as torch.nn.Sequential, or an "
+            "exported program (torch.export.export)"
         )
-    return fold(_torch_steps(module))
+    return _folded(walk)
 
 
-def _torch_steps(module: nn.Module) -> Iterator[Step]:
-    """Yield the layers and activations of a module in the order of its forward function.
+def _folded(walk: _Walk) -> FoldedModel:
+    model = fold(walk.steps())
+    return replace(model, remarks=(*walk.remarks, *model.remarks))
+
+
+@contextmanager
+def _evaluated(module: nn.Module) -> Iterator[list[str]]:
+    """Set a module to evaluation for a while; remarks on what training computes in another way."""
+    modes = [(name, part, part.training) for name, part in module.named_modules()]
+    changed = [
+        f"{name} ({type(part).__name__})"
+        for name, part, training in modes
+        if training and any(kind in type(part).__name__ for kind in ("Dropout", "BatchNorm"))
+    ]
+    try:
+        for _, part, _ in modes:
+            # modules of exported programs have no eval()
+            part.training = False
+        yield [f"the module is in training mode, and read as in evaluation: {', '.join(changed)}"] if changed else []
+    finally:
+        for _, part, training in modes:
+            part.training = training
+
+
+def _traced(module: nn.Module) -> fx.GraphModule:
+    """Return the graph of a module's forward function.
 
     Raises:
-        InputError: The module computes something else.
+        InputError: It cannot be traced.
     """
     from torch import fx, nn
 
-    if isinstance(module, nn.Linear | nn.ReLU | nn.Hardtanh):
-        # a module of torch.nn is not traced into
-        module = nn.Sequential(module)
     try:
-        traced = fx.symbolic_trace(module)
+        # a module of torch.nn is not traced into
+        whole = fx.Tracer().is_leaf_module(module, "")
+        return fx.symbolic_trace(nn.Sequential(module) if whole else module)
     except Exception as fault:
         # the forward function is the user's, and may raise anything for a symbolic input
         raise InputError(
-            f"{type(module).__name__}: its forward function cannot be traced ({fault}); give a torch.nn.Sequential"
+            f"{type(module).__name__}: its forward function cannot be traced ({fault}); give a torch.nn.Sequential, or "
+            "torch.export.export(module.eval(), (x,)) for some samples x"
         ) from fault
-    before: fx.Node | None = None
-    for node in traced.graph.nodes:
-        where = f"{type(module).__name__}: {node.target if node.op == 'call_module' else node.name}"
+
+
+def _exported_walk(program: ExportedProgram) -> _Walk:
+    """Return the walk through an exported program, whose parameters are inputs of its graph."""
+    stored = {**program.constants, **program.state_dict}
+    lifted = {
+        spec.arg.name: stored[spec.target]
+        for spec in program.graph_signature.input_specs
+        if spec.target is not None and spec.target in stored
+    }
+    return _Walk("ExportedProgram", program.graph_module, lifted, [], program.graph_signature.user_outputs)
+
+
+class _Walk:
+    """A graph of PyTorch that is read node by node.
+
+    What depends on parameters and numbers alone is computed by PyTorch, on copies of the parameters.
+
+    Args:
+        name: Name of the model, for messages.
+        graph: The graph.
+        lifted: Parameters that are inputs of the graph, by name.
+        remarks: Remarks up to now.
+        outputs: Names of the outputs; by default all.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        graph: fx.GraphModule,
+        lifted: Mapping[str, Any],
+        remarks: list[str],
+        outputs: Any = None,
+    ) -> None:
+        from torch import fx
+
+        self.name, self.graph, self.lifted, self.remarks, self.outputs = name, graph, lifted, remarks, outputs
+        self.interpreter = fx.Interpreter(graph, garbage_collect_values=False)
+        self.values: dict[fx.Node, Any] = self.interpreter.env
+        self.signal: Signal | None = None
+        # number of signals, where it is known
+        self.count: int | None = None
+        self.left_out = False
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the steps in the order of the graph.
+
+        Raises:
+            InputError: The graph computes something else.
+        """
+        import torch
+
+        for node in self.graph.graph.nodes:
+            with torch.no_grad():
+                found = list(self._node(node))
+            yield from found
+
+    def _node(self, node: fx.Node) -> Iterator[Step]:
+        where = f"{self.name}: {node.target if node.op == 'call_module' else node.name}"
+        taken = [self.values[each] for each in node.all_input_nodes]
         if node.op == "placeholder":
-            if before is not None:
-                raise InputError(f"{where}: a second input; give a module of one input")
-        elif node.all_input_nodes != [before]:
-            raise InputError(f"{where}: does not take the result of the step before it alone; {_ALLOWED}, one by one")
-        elif node.op == "call_module":
-            yield from _module_step(where, traced.get_submodule(str(node.target)))
-        elif node.op != "output":
-            yield from _function_step(where, node)
-        before = node
+            self.values[node] = self._input(where, node)
+        elif node.op == "get_attr":
+            self.values[node] = _copy(self.interpreter.fetch_attr(str(node.target)))
+        elif node.op == "output":
+            self._output(where, node)
+        elif not any(isinstance(value, Signal | Size) for value in taken):
+            self.values[node] = self._constant(where, node)
+        elif _function_name(node) in _SIZES or not any(isinstance(value, Signal) for value in taken):
+            self.values[node] = Size()
+        else:
+            yield from self._call(where, node, [value for value in taken if isinstance(value, Signal)])
+
+    def _input(self, where: str, node: fx.Node) -> Any:
+        if node.name in self.lifted:
+            return _copy(self.lifted[node.name])
+        if self.signal is not None:
+            raise InputError(f"{where}: a second input; give a module of one input")
+        self.signal = Signal()
+        return self.signal
+
+    def _output(self, where: str, node: fx.Node) -> None:
+        given = [each for each in node.all_input_nodes if self.outputs is None or each.name in self.outputs]
+        if [self.values[each] for each in given] != [self.signal]:
+            raise InputError(f"{where}: is not the result of the last step alone; return one tensor")
+
+    def _constant(self, where: str, node: fx.Node) -> Any:
+        try:
+            return self.interpreter.run_node(node)
+        except Exception as fault:
+            # the arguments are the user's, and PyTorch may raise anything for them
+            raise InputError(f"{where}: cannot be computed ({fault}); correct it") from fault
+
+    def _call(self, where: str, node: fx.Node, signals: list[Signal]) -> Iterator[Step]:
+        """Yield the steps of a function, method or module that takes the signals."""
+        arguments, keywords = self.interpreter.fetch_args_kwargs_from_env(node)
+        # PyTorch calls the signals input or self
+        named = [keywords.pop(name) for name in ("input", "self") if isinstance(keywords.get(name), Signal)]
+        positional = [*named, *arguments]
+        if node.op == "call_module":
+            part = self.graph.get_submodule(str(node.target))
+            where = f"{where} ({type(part).__name__})"
+            function, rest = module_call(where, part)
+            positional += rest
+        else:
+            function = _function_name(node)
+            where = f"{where} ({function.rpartition('.')[2]})"
+        if signals != [self.signal]:
+            # the error of what is no parameter
+            array(where, signals[0])
+        for what in steps_of(where, function, positional, keywords):
+            if isinstance(what, str):
+                self.remarks.append(what)
+            elif isinstance(what, int):
+                self._check_count(where, what)
+            elif not (isinstance(what, LeftOut) and self.left_out):
+                self._follow(where, what)
+                yield (where, what)
+        self.signal = Signal()
+        self.values[node] = (self.signal,) if function in TUPLES else self.signal
+
+    def _follow(self, where: str, what: Any) -> None:
+        """Keep the number of signals after a step."""
+        if isinstance(what, Layer):
+            self._check_count(where, what.inputs)
+            self.count = what.outputs
+        elif isinstance(what, LeftOut):
+            self.left_out = True
+            if self.count == 1:
+                raise InputError(f"{where}: is the same for every value of one output; remove it")
+
+    def _check_count(self, where: str, count: int) -> None:
+        """Check the number of signals that a step states; it is the number of inputs, where nothing else is known."""
+        if self.count not in (None, count):
+            raise InputError(f"{where}: takes {count} signals, and the step before it gives {self.count}; correct one")
+        self.count = count
 
 
-def _module_step(where: str, part: nn.Module) -> Iterator[Step]:
-    """Yield the step of a module of torch.nn; none if it does nothing when a network is evaluated."""
-    from torch import nn
-
-    where = f"{where} ({type(part).__name__})"
-    if isinstance(part, nn.Linear):
-        weight = _array(where, part.weight)
-        bias = np.zeros(len(weight)) if part.bias is None else _array(where, part.bias)
-        yield (where, _layer(where, weight, bias))
-    elif isinstance(part, nn.ReLU):
-        yield (where, RELU)
-    # ReLU6 is a Hardtanh
-    elif isinstance(part, nn.Hardtanh):
-        yield (where, _clamp(where, part.min_val, part.max_val))
-    elif not isinstance(part, nn.Flatten | nn.Identity | nn.Dropout):
-        raise _unknown(where)
+def _copy(value: Any) -> Any:
+    """Return a copy of a parameter, which functions of the graph may change in place."""
+    return value.detach().clone() if hasattr(value, "detach") else value
 
 
-def _array(where: str, parameter: Tensor) -> NDArray[Any]:
-    """Return the values of a parameter; floats that NumPy lacks, such as bfloat16, are exact in float64.
-
-    Raises:
-        InputError: The parameter has no values.
-    """
-    if parameter.is_meta:
-        raise InputError(f"{where}: is on the device 'meta', so that it has no values; load its weights first")
-    values = parameter.detach().cpu()
-    return np.asarray((values.double() if values.is_floating_point() else values).numpy())
-
-
-def _function_step(where: str, node: fx.Node) -> Iterator[Step]:
-    """Yield the step of a function or method; none if it does nothing when a network is evaluated."""
-    name = str(getattr(node.target, "__name__", node.target)).rstrip("_")
-    if name == "relu":
-        yield (where, RELU)
-    elif name in ("clamp", "hardtanh"):
-        limits: dict[str, Any] = {"min": None, "max": None} if name == "clamp" else {"min_val": -1.0, "max_val": 1.0}
-        limits |= dict(zip(limits, node.args[1:], strict=False))
-        limits |= {key: value for key, value in node.kwargs.items() if key in limits}
-        yield (where, _clamp(where, *limits.values()))
-    elif name not in _SKIPPED:
-        raise _unknown(f"{where} ({name})")
-
-
-def _clamp(where: str, low: Any, high: Any) -> Clamp:
-    """Return the clamp to a range; None stands for no bound.
-
-    Raises:
-        InputError: A bound is not a number, but a tensor for example.
-    """
-    bounds = (-math.inf if low is None else low, math.inf if high is None else high)
-    if not all(isinstance(bound, int | float) for bound in bounds):
-        raise InputError(f"{where}: limits signals to {low} … {high}; give numbers")
-    return Clamp(*map(float, bounds))
-
-
-def _unknown(where: str) -> InputError:
-    """Return the error for a step that a chip does not compute."""
-    remedy = "replace it"
-    if "BatchNorm" in where:
-        remedy = "merge it into the layer before with torch.nn.utils.fusion.fuse_linear_bn_eval"
-    elif "oftmax" in where or "igmoid" in where:
-        remedy = "leave it out at the end, where the largest output is the same class without it, or replace it"
-    return InputError(f"{where}: is not computed by a chip; {_ALLOWED}: {remedy}")
+def _function_name(node: fx.Node) -> str:
+    """Return the name of a function or method in the table of functions."""
+    target: Any = node.target
+    name = str(getattr(target, "__name__", target)).partition(".")[0].strip("_")
+    if name == "batch_norm" and getattr(target, "__module__", "") == "torch.nn.functional":
+        return "functional.batch_norm"
+    return name
 
 
 _ESTIMATORS = ("MLPClassifier", "MLPRegressor")
@@ -162,11 +257,10 @@ def sklearn_model(estimator: Any) -> tuple[FoldedModel, dict[str, Any]]:
         raise InputError(f"estimator is of type {kind}; give an MLPClassifier or MLPRegressor of scikit-learn")
     if not hasattr(estimator, "coefs_"):
         raise InputError(f"estimator, of type {kind}, is not fitted; call fit first")
-    if estimator.activation != "relu" and len(estimator.coefs_) > 1:
-        remedy = "with activation='relu'"
-        if estimator.activation == "identity":
-            remedy += ", or build the product of its matrices with op.build(matrix)"
-        raise InputError(f"estimator has activation {estimator.activation!r}, which no chip computes; train {remedy}")
+    if estimator.activation not in ("relu", "identity") and len(estimator.coefs_) > 1:
+        raise InputError(
+            f"estimator has activation {estimator.activation!r}, which no chip computes; train with activation='relu'"
+        )
     card: dict[str, Any] = {}
     if "MLPClassifier" in bases:
         if estimator.out_activation_ == "logistic" and estimator.n_outputs_ > 1:
@@ -179,8 +273,8 @@ def sklearn_model(estimator: Any) -> tuple[FoldedModel, dict[str, Any]]:
 
 
 def _sklearn_steps(estimator: Any) -> Iterator[Step]:
-    """Yield the layers of an estimator, with ReLU between them."""
+    """Yield the layers of an estimator, with ReLU between them, if it has activations."""
     for i, (weight, bias) in enumerate(zip(estimator.coefs_, estimator.intercepts_, strict=True)):
-        if i:
+        if i and estimator.activation == "relu":
             yield (f"activation {i - 1}", RELU)
-        yield (f"coefs_[{i}]", _layer(f"coefs_[{i}]", np.asarray(weight).T, np.asarray(bias)))
+        yield (f"coefs_[{i}]", layer(f"coefs_[{i}]", np.asarray(weight).T, np.asarray(bias)))

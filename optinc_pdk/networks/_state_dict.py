@@ -276,7 +276,8 @@ def _places(
 ) -> dict[Name, _Norms]:
     """Return the BatchNorms of each layer.
 
-    In a numbered nn.Sequential, the number of one is that of its layer + 1, or + 2 with the activation between them.
+    In a numbered nn.Sequential, the number of one is that of its layer + 1; or + 2 with the activation between them, if
+    no number is left out behind it.
 
     Raises:
         InputError: The names do not say where one is.
@@ -290,6 +291,9 @@ def _places(
         ]
         behind = nearest[0] not in stored
         layer = nearest[behind]
+        if behind and name and (*name[:-1], str(_word_and_number(name[-1])[1] + 1)) not in stored:
+            # one number is left out before it and one behind it: either may be the activation, the other Dropout
+            layer = None
         if layer is None or layer not in layers:
             raise InputError(
                 f"{labels[name]}: is a BatchNorm, of which the names do not say whether it is before the activation "

@@ -28,6 +28,10 @@ class WeightsError(InputError):
     """Error: weights cannot be used. The message states the file, the fault and the remedy."""
 
 
+class UnstatedActivationError(WeightsError):
+    """Error: a file of several layers does not state the activation between them."""
+
+
 @dataclass(frozen=True, eq=False)
 class Layer:
     """One linear layer, y = W x + b.

@@ -38,6 +38,7 @@ from optinc_pdk.options import Activation
 
 if TYPE_CHECKING:
     from torch import nn
+    from torch.export import ExportedProgram
 
 NetworkT = TypeVar("NetworkT", bound="Network")
 
@@ -110,15 +111,18 @@ class Network:
                 )
 
     @staticmethod
-    def from_torch(module: nn.Module, input_range: ArrayLike | None = None) -> GeneralNetwork:
+    def from_torch(module: nn.Module | ExportedProgram, input_range: ArrayLike | None = None) -> GeneralNetwork:
         """Return the general network of a PyTorch module, as it is evaluated.
 
-        The forward function is traced. It may have layers (``nn.Linear``) with ReLU, or with clipping to 0 … 1
-        (``nn.Hardtanh(0, 1)``, ``torch.clamp(x, 0, 1)``), between them; ``nn.Flatten``, ``nn.Identity`` and
-        ``nn.Dropout`` change nothing.
+        The forward function is traced. It is a chain of layers (``nn.Linear``, ``functional.linear``, products with
+        parameters) with ReLU, or with clipping to any range (``nn.Hardtanh``, ``nn.ReLU6``, ``torch.clamp``), between
+        them. Batch normalisation, and arithmetic with numbers or parameters, become part of the layers. Dropout and new
+        shapes, such as ``nn.Flatten``, change nothing. A softmax or argmax at the end is left out. A module in training
+        mode is read as in evaluation.
 
         Args:
-            module: The module; its parameters are copied.
+            module: The module, compiled or not, or an exported program (``torch.export.export``); its parameters are
+                copied.
             input_range: Smallest and largest value of all inputs, (2,), or of each, (2, K); by default that of the data
                 with which the chip is built, or -1 to 1.
 
@@ -135,7 +139,8 @@ class Network:
         classes. Its card has the classes, so that labels of data are those of the estimator.
 
         Args:
-            estimator: A fitted ``MLPClassifier`` or ``MLPRegressor`` with ``activation="relu"``.
+            estimator: A fitted ``MLPClassifier`` or ``MLPRegressor`` with the activation ``relu``, or ``identity``,
+                which gives one layer.
             input_range: As for :meth:`from_torch`.
 
         Raises:

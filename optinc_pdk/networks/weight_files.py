@@ -29,8 +29,8 @@ from optinc_pdk.networks import _onnx_format as onnx_format
 from optinc_pdk.networks import _torch_files as torch_files
 from optinc_pdk.networks._state_dict import COUNTER, layers_of
 from optinc_pdk.networks._steps import FoldedModel
-from optinc_pdk.networks.layers import ACTIVATIONS, FactorMethod, Layer, WeightsError
-from optinc_pdk.options import Activation
+from optinc_pdk.networks.layers import ACTIVATIONS, FactorMethod, Layer, UnstatedActivationError, WeightsError
+from optinc_pdk.options import MATRIX_FILES, WEIGHT_FILES, Activation
 
 NETWORKS = Path(__file__).parent / "bundled"
 """Folder of the networks of the package; `benchmarks/network_recipes.py` trains them."""
@@ -105,8 +105,8 @@ def read_weights(path: Path, arguments: Mapping[str, int | None], activation: Ac
         return _npz(path, arguments, activation)
     if ending not in WITHOUT_TASK:
         raise WeightsError(
-            f"{path}: files ending in {path.suffix!r} are not read; use .npz, .safetensors, .onnx or "
-            ".pt, or .npy for a matrix"
+            f"{path}: files ending in {path.suffix!r} are not read; use {WEIGHT_FILES} for a network, or "
+            f"{MATRIX_FILES} for a matrix"
         )
     task = _given_task(path, arguments)
     found: Activation | None
@@ -171,12 +171,13 @@ def missing_task(path: Path, arguments: Mapping[str, int | None]) -> WeightsErro
     )
 
 
-def _missing_activation(path: Path, arguments: Mapping[str, int | None]) -> WeightsError:
+def _missing_activation(path: Path, arguments: Mapping[str, int | None]) -> UnstatedActivationError:
     """Return the error of a file of several layers that does not state the activation between them."""
     task = "".join(f" --{name} {value}" for name, value in arguments.items() if value is not None)
     command = f"optinc task {shlex.quote(path.name)}{task} --activation relu -o {shlex.quote(path.stem + '_relu.npz')}"
-    return WeightsError(
-        f"{path}: the file does not state the activation between its layers; state it: {command}, or in Python "
+    return UnstatedActivationError(
+        f"{path}: the file does not state the activation between its layers; state it, with --activation relu for "
+        f"optinc build, in a file: {command}, or in Python: "
         f'op.GeneralNetwork.load({path.name!r}, activation="relu"); a chip computes {" and ".join(ACTIVATIONS)}, and '
         "no tanh, GELU or LeakyReLU"
     )
@@ -394,11 +395,17 @@ def _json(path: Path, key: str, array: NDArray[Any]) -> Any:
 
 
 def _stated_task(path: Path, value: Any) -> Averaging:
-    if not isinstance(value, dict) or set(value) != set(TASK_KEYS):
-        found = sorted(value) if isinstance(value, dict) else value
-        raise WeightsError(f"{path}: task has {found}; it must be an object with exactly the keys {list(TASK_KEYS)}")
+    """Averaging task of a file; every key but bits and servers has the default of ``optinc task``."""
+    if not isinstance(value, dict):
+        raise WeightsError(f"{path}: task is {value!r}; make it an object with the keys {', '.join(TASK_KEYS)}")
+    unknown = [key for key in value if key not in TASK_KEYS]
+    if unknown:
+        raise WeightsError(f"{path}: task has the unknown key {unknown[0]!r}; known are {', '.join(TASK_KEYS)}")
+    missing = [key for key in ("bits", "servers") if key not in value]
+    if missing:
+        raise WeightsError(f"{path}: task has no {missing[0]}; give bits and servers")
     try:
-        return Averaging(**value)
+        return Averaging.of(**value)
     except ValueError as fault:
         raise WeightsError(f"{path}: task: {fault}") from fault
 

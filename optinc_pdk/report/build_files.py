@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.reading import REPORT, read_bytes
+from optinc_pdk.options import ACTIVATION_NAMES, Activation
 
 if TYPE_CHECKING:
     from optinc_pdk.report.schema import Report
@@ -116,6 +117,14 @@ def stated_network(gds: Path) -> tuple[Path, str] | None:
     network = entries.get("onn") or entries.get("network")
     digest = network.get("sha256") if isinstance(network, dict) else None
     return (report, digest) if isinstance(digest, str) else None
+
+
+def stated_activation(gds: Path) -> Activation | None:
+    """Return the activation of the network of a layout's build; None if no report beside the layout states one."""
+    _, entries = _listing(gds)
+    network = entries.get("onn") or entries.get("network")
+    stated = network.get("activation") if isinstance(network, dict) else None
+    return next((activation for activation in ACTIVATION_NAMES if activation == stated), None)
 
 
 def stated_matrix(gds: Path) -> tuple[Path, str, str] | None:

@@ -95,7 +95,7 @@ class AveragingTask(NetworkTask[tuple[LayerFactor, ...], AveragingResult]):
     inputs: Sequence[float] | None = None
     source: str = ""
 
-    options = frozenset({"input_amplitudes", "link", "receivers", "oscillator_w", "target"})
+    options = frozenset({"activation", "input_amplitudes", "link", "receivers", "oscillator_w", "target"})
     ending = ".function.npz"
 
     @staticmethod

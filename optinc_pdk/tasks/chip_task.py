@@ -177,6 +177,7 @@ OPTIONS_OF = {
     "input_amplitudes": "a network that averages words",
     "link": "a network that averages words",
     "receivers": "a network that averages words",
+    "activation": "a network",
     "data": "a general network, which has no averaging task",
     "agreement": "a general network, which has no averaging task",
     "accuracy": "a general network, which has no averaging task",

@@ -96,7 +96,7 @@ class GeneralTask(NetworkTask[tuple[LayerFactor, ...], GeneralResult]):
     limits: NetworkLimits
     source: str = ""
 
-    options = frozenset({"data", "agreement", "accuracy", "tolerance", "oscillator_w"})
+    options = frozenset({"activation", "data", "agreement", "accuracy", "tolerance", "oscillator_w"})
     ending = ".network.npz"
 
     @property

@@ -33,14 +33,18 @@ from optinc_pdk.tasks.general_task import GeneralTask
 from optinc_pdk.tasks.matrix_task import MatrixTask
 
 if TYPE_CHECKING:
-    from optinc_pdk.options import Data
+    from optinc_pdk.options import Activation, Data
 
 Source = str | Path | AveragingNetwork | GeneralNetwork | MatrixTarget | NDArray[Any]
 """What a chip can be built from: a file, a network or a matrix."""
 
 
 def read_task(
-    given: Source | None, process: Process, options: CheckOptions, stated: tuple[Path, str, str] | None = None
+    given: Source | None,
+    process: Process,
+    options: CheckOptions,
+    stated: tuple[Path, str, str] | None = None,
+    activation: Activation | None = None,
 ) -> tuple[ChipTask[Any, Any, Any], str]:
     """Read a network or matrix, and return the task of its chip.
 
@@ -50,6 +54,7 @@ def read_task(
         options: Options of the check, and those of a build.
         stated: Report of an existing chip, how it states that its outputs are read, and the digest of the matrix, see
             :func:`optinc_pdk.report.build_files.stated_matrix`; None if it states none.
+        activation: Activation of a weight file that does not state it; by default that of the options of a build.
 
     Returns:
         The task, and the stem of the chip's name.
@@ -59,7 +64,11 @@ def read_task(
     """
     if isinstance(given, MatrixTarget):
         refuse_options("an array or file", read=options.read, tolerance=options.tolerance)
-    network, stem, prefix = _read_source(given, options)
+    if isinstance(options, ProgramOptions):
+        activation = options.activation
+        if activation is not None and not isinstance(given, str | Path):
+            refuse_options("a weight file", activation=activation)
+    network, stem, prefix = _read_source(given, options, activation)
     if isinstance(network, MatrixTarget):
         MatrixTask.refuse(**vars(options))
         build = options if isinstance(options, BuildOptions) else BuildOptions()
@@ -77,7 +86,7 @@ def read_task(
 
 
 def _read_source(
-    given: Source | None, options: CheckOptions
+    given: Source | None, options: CheckOptions, activation: Activation | None
 ) -> tuple[AveragingNetwork | GeneralNetwork | MatrixTarget, str, str]:
     """Return the network or matrix, the stem of its chip's name, and the beginning of messages about it."""
     if isinstance(given, MatrixTarget):
@@ -90,7 +99,7 @@ def _read_source(
         if is_matrix_file(path):
             MatrixTask.refuse(**vars(options))
             return MatrixTarget.load(path, options.read or "field", tolerance), stem, prefix
-        network = load_network(path)
+        network = load_network(path, activation=activation)
     elif isinstance(given, AveragingNetwork | GeneralNetwork):
         network, stem, prefix = given, "chip", ""
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import subprocess
 import sys
 from collections import OrderedDict
@@ -20,7 +21,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.networks import GeneralNetwork, check_data
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: the extra [train] has it")
-nn = torch.nn
+nn, functional = torch.nn, torch.nn.functional
 X = np.random.default_rng(1).normal(size=(50, 4)).astype(np.float32)
 
 
@@ -70,6 +71,11 @@ def sequential(*middle: Any) -> Any:
         (Written(lambda x: torch.clamp(x, 0, 1)), "clipped_relu"),
         (Written(lambda x: nn.functional.hardtanh(x, 0.0, max_val=1.0)), "clipped_relu"),
         (Written(lambda x: nn.functional.dropout(nn.functional.relu(x), 0.5, training=False)), "relu"),
+        (sequential(nn.BatchNorm1d(6), nn.ReLU(), nn.AlphaDropout()), "relu"),
+        (nn.Sequential(nn.BatchNorm1d(4, affine=False, eps=0.1), sequential(nn.ReLU6())), "clipped_relu"),
+        (sequential(nn.Hardtanh(-2.0, 0.5)), "clipped_relu"),
+        (sequential(nn.Hardsigmoid()), "clipped_relu"),
+        (sequential(nn.Threshold(0, 0)), "relu"),
     ],
 )
 def test_modules_and_networks_have_equal_outputs(module: Any, activation: str) -> None:
@@ -77,6 +83,7 @@ def test_modules_and_networks_have_equal_outputs(module: Any, activation: str) -
     assert isinstance(network, GeneralNetwork)
     assert network.activation == activation
     assert network.task.input_range is not None and network.task.input_range[1].tolist() == [4.0] * 4
+    assert all(part.training for part in module.modules())
     module.eval()
     # the network computes in float64, with the module's values
     expected = copy.deepcopy(module).double()(torch.as_tensor(X, dtype=torch.float64)).detach().numpy()
@@ -90,12 +97,159 @@ def test_a_module_of_many_layers() -> None:
     assert network.task.input_range is None
 
 
+FUNCTIONS = {
+    "relu": lambda m, x: functional.relu(input=x),
+    "relu6": lambda m, x: functional.relu6(x),
+    "hardtanh": lambda m, x: functional.hardtanh(x, -0.3, 2, inplace=True),
+    "hardsigmoid": lambda m, x: functional.hardsigmoid(x),
+    "threshold": lambda m, x: functional.threshold(x, 0.1, 0.1),
+    "clamp_min": lambda m, x: x.clamp_min(0.1),
+    "clamp_max": lambda m, x: torch.clamp_max(x, 0.3),
+    "minimum": lambda m, x: torch.minimum(torch.maximum(x, torch.tensor(0.0)), m.one),
+    "shapes": lambda m, x: torch.relu(x.view(x.size(0), -1).view(-1, 6).reshape(x.shape[0], 6).squeeze(0)),
+    "types": lambda m, x: torch.relu(x.to(x.dtype).contiguous()),
+    "numbers": lambda m, x: torch.relu((1 - x * 0.5) / 0.7 + 0.1),
+    "parameters": lambda m, x: torch.relu(-torch.sub(x, m.mean, alpha=2) * m.scale),
+    "in place": lambda m, x: torch.relu(x.add_(1).mul_(m.scale)),
+    "linear": lambda m, x: torch.relu(functional.linear(x, m.square.t(), m.mean)),
+    "matrices": lambda m, x: torch.relu(torch.addmm(m.mean, x @ m.square, m.square.T, beta=2, alpha=0.5)),
+    "batch_norm": lambda m, x: torch.relu(torch.batch_norm(x, *m.norms, False, 0.1, 0.01, False)),
+    "functional batch_norm": lambda m, x: torch.relu(
+        functional.batch_norm(x, m.norms[2], m.norms[3], bias=m.norms[1], weight=m.norms[0], eps=0.01)
+    ),
+    "dropout": lambda m, x: functional.dropout(torch.relu(x), training=m.training),
+    "no activation": lambda m, x: x * 2 + 1,
+}
+FORMS = {
+    "module": lambda m, x: m,
+    "exported": lambda m, x: torch.export.export(m, (x,)),
+    "any number of samples": lambda m, x: torch.export.export(
+        m, (x,), dynamic_shapes=({0: torch.export.Dim("samples")},)
+    ),
+    "graph module": lambda m, x: torch.export.export(m, (x,)).module(),
+    "decomposed": lambda m, x: torch.export.export(m, (x,)).run_decompositions(),
+}
+
+
+class Called(nn.Module):  # type: ignore[misc, name-defined]
+    """A module with a function of the table between two layers, and parameters for it."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.first, self.norm, self.second = nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 2)
+        self.register_buffer("one", torch.tensor(1.0))
+        for name, shape in (("mean", (6,)), ("scale", (1, 6)), ("square", (6, 6))):
+            self.register_buffer(name, torch.randn(shape))
+        self.norm.running_mean.normal_()
+        self.norm.running_var.uniform_(0.5, 2.0)
+        self.function = function
+
+    @property
+    def norms(self) -> tuple[Any, ...]:
+        return (self.norm.weight, self.norm.bias, self.norm.running_mean, self.norm.running_var)
+
+    def forward(self, x: Any) -> Any:
+        return self.second(self.function(self, self.norm(self.first(x))))
+
+
+@pytest.mark.full(every=10)
+# of PyTorch's own, where programs are decomposed
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_and_operators(name: str, form: str, kind: str) -> None:
+    if (name, form) == ("threshold", "decomposed"):
+        pytest.skip("it is decomposed into a comparison")
+    module = getattr(Called(FUNCTIONS[name]).eval(), kind)()
+    x = getattr(torch.as_tensor(X), kind)()
+    network = op.Network.from_torch(FORMS[form](module, x))
+    expected = module(x).detach().numpy()
+    assert np.abs(network.forward(x.numpy()) - expected).max() < {"float": 1e-5, "double": 1e-12}[kind]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_wrapped_modules() -> None:
+    module = sequential(nn.ReLU()).eval()
+    expected = op.Network.from_torch(module).forward(X)
+    for wrapped in (torch.compile(module), nn.DataParallel(module), torch.compile(nn.DataParallel(module))):
+        assert np.array_equal(op.Network.from_torch(wrapped).forward(X), expected)
+
+
+def test_functions_in_place_leave_the_parameters_as_they_are() -> None:
+    module = Called(lambda m, x: torch.relu(x + m.mean.mul_(2))).eval()
+    before = module.mean.clone()
+    network = op.Network.from_torch(torch.export.export(module, (torch.as_tensor(X),)))
+    assert torch.equal(module.mean, before)
+    assert np.allclose(network.forward(X), module(torch.as_tensor(X)).detach().numpy(), atol=1e-5)
+
+
+def test_training_mode_is_read_as_evaluation_with_a_remark() -> None:
+    module = sequential(nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout())
+    network = op.Network.from_torch(module)
+    assert network.remarks == (
+        "the module is in training mode, and read as in evaluation: 1 (BatchNorm1d), 3 (Dropout)",
+    )
+    assert all(part.training for part in module.modules())
+    exported = op.Network.from_torch(torch.export.export(module, (torch.as_tensor(X),)))
+    assert [remark.partition(":")[2] for remark in exported.remarks] == [
+        " batch_norm (batch_norm): computed as in evaluation, with its running statistics",
+        " dropout (dropout): left out, as in evaluation",
+    ]
+    assert np.allclose(network.forward(X), exported.forward(X), rtol=0, atol=1e-14)
+    assert op.Network.from_torch(module.eval()).remarks == ()
+    always = op.Network.from_torch(Written(lambda x: nn.functional.dropout(torch.relu(x))).eval())
+    assert always.remarks == ("Written: dropout (dropout): left out, as in evaluation",)
+
+
+@pytest.mark.parametrize("last", [nn.Softmax(1), nn.LogSoftmax(-1)])
+def test_a_last_softmax_is_left_out(last: Any) -> None:
+    module = nn.Sequential(sequential(nn.ReLU()), last).eval()
+    network = op.Network.from_torch(module)
+    assert network.remarks[0].endswith("the largest output is the same class without it")
+    classes = module(torch.as_tensor(X)).argmax(1).numpy()
+    assert np.array_equal(network.forward(X).argmax(axis=1), classes)
+
+    class Classes(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = module
+
+        def forward(self, x: Any) -> Any:
+            return self.net(x).argmax(dim=1)
+
+    for read in (Classes(), torch.export.export(Classes(), (torch.as_tensor(X),))):
+        assert np.array_equal(op.Network.from_torch(read).forward(X), network.forward(X))
+
+
 @pytest.mark.parametrize(
     ("module", "message"),
     [
         ([1], "module is of type list; give a torch.nn.Module"),
         (sequential(nn.Sigmoid()), r"Sequential: 1 \(Sigmoid\): is not computed by a chip; .* leave it out at the end"),
-        (sequential(nn.BatchNorm1d(6), nn.ReLU()), r"1 \(BatchNorm1d\): .*fuse_linear_bn_eval"),
+        (sequential(nn.BatchNorm1d(6, track_running_stats=False)), r"1 \(BatchNorm1d\): has no running statistics"),
+        (
+            nn.Sequential(nn.Linear(4, 1), nn.Sigmoid()),
+            r"1 \(Sigmoid\): .* outputs above 0 are those above 0.5 with it",
+        ),
+        (nn.Sequential(nn.Linear(4, 1), nn.Softmax(1)), r"1 \(Softmax\): is the same for every value of one output"),
+        (nn.Sequential(nn.Linear(4, 2), nn.Softmax(0)), r"1 \(Softmax\): is over the samples"),
+        (sequential(nn.Softmax(1)), r"2 \(Linear\): follows Sequential: 1 \(Softmax\)"),
+        (sequential(nn.LeakyReLU()), r"1 \(LeakyReLU\): is not computed by a chip"),
+        (sequential(nn.Threshold(0.0, 1.0)), r"1 \(Threshold\): steps from 1.0 to 0.0"),
+        (Written(lambda x: torch.relu(x.view(-1, 3)).view(-1, 6)), r"view \(view\): takes 3 signals, .* gives 6"),
+        (Written(lambda x: torch.relu(x + x)), r"add \(add\): does not take the result of the step before it alone"),
+        (Written(lambda x: torch.relu(x * torch.ones(50, 1))), r"mul \(mul\): differs from sample to sample"),
+        (Written(lambda x: torch.relu(1 / x)), r"truediv \(truediv\): is not computed by a chip"),
+        (Written(lambda x: torch.relu(x / 0)), r"truediv \(truediv\): holds NaN or infinity"),
+        (Written(lambda x: torch.relu(x[:, ::2])), r"getitem \(getitem\): is not computed by a chip"),
+        (Written(lambda x: torch.clamp(x, torch.zeros(6))), r"clamp \(clamp\): limits signals to 6 values"),
+        (
+            Written(lambda x: torch.clamp(x, 0, 1, out=torch.zeros(6))),
+            r"clamp \(clamp\): is called with arguments .*'out'",
+        ),
+        (Written(lambda x: (x.relu_(), x)[1]), r"second \(Linear\): does not take the result of the step before it"),
+        (Written(lambda x: x.int()), r"int_1 \(int\): is not computed by a chip"),
         (nn.Sequential(nn.ReLU(), nn.Linear(4, 2)), r"0 \(ReLU\): an activation that does not follow a layer"),
         (nn.Sequential(nn.Linear(4, 2), nn.ReLU()), r"1 \(ReLU\): an activation after the last layer"),
         (
@@ -104,7 +258,7 @@ def test_a_module_of_many_layers() -> None:
         ),
         (nn.Sequential(nn.Conv2d(1, 2, 3)), r"0 \(Conv2d\): is not computed by a chip"),
         (nn.Sequential(), "the model has no layer"),
-        (Skip(), "Skip: add: does not take the result of the step before it alone"),
+        (Skip(), r"Skip: add \(add\): does not take the result of the step before it alone"),
         (Branch(), r"Branch: its forward function cannot be traced .*; give a torch.nn.Sequential"),
         (Written(torch.tanh), r"Written: tanh \(tanh\): is not computed by a chip"),
     ],
@@ -189,12 +343,30 @@ def test_estimators_that_no_chip_computes_are_refused(iris: tuple[Any, Any, Any]
         (7, "is of type int; give an MLPClassifier"),
         (MLPClassifier(), "of type MLPClassifier, is not fitted; call fit first"),
         (fitted(activation="tanh"), "has activation 'tanh', which no chip computes; train with activation='relu'$"),
-        (fitted(activation="identity"), r"'identity'.*, or build the product of its matrices with op.build\(matrix\)"),
         (several, "has 2 labels that do not exclude each other"),
     ]
     for estimator, message in refused:
         with pytest.raises(InputError, match=message):
             op.Network.from_sklearn(estimator)
+
+
+def test_an_estimator_without_activations_is_one_layer() -> None:
+    x = X.astype(float)[:, :3]
+    model = MLPRegressor(hidden_layer_sizes=(5, 4), activation="identity", max_iter=3000, random_state=0)
+    network = op.Network.from_sklearn(model.fit(x, x @ [1.0, -2.0, 0.5]))
+    assert network.structure == (3, 1)
+    assert "are one layer, the product of their matrices" in network.remarks[0]
+    assert np.allclose(network.forward(x)[:, 0], model.predict(x), rtol=0, atol=1e-12)
+
+
+def test_hooks_of_a_module_are_refused() -> None:
+    module = sequential(nn.ReLU())
+    prune = importlib.import_module("torch.nn.utils.prune")
+    prune.l1_unstructured(module[0], "weight", 0.5)
+    with pytest.raises(InputError, match=r"0 \(Linear\): has hooks.*prune.remove"):
+        op.Network.from_torch(module)
+    prune.remove(module[0], "weight")
+    assert np.count_nonzero(op.Network.from_torch(module).layers[0].weight) == 12
 
 
 def test_neither_package_is_imported_without_a_model() -> None:
@@ -210,6 +382,7 @@ def test_neither_package_is_imported_without_a_model() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        "module is of type list; give a torch.nn.Module, such as torch.nn.Sequential",
+        "module is of type list; give a torch.nn.Module, such as torch.nn.Sequential, or an exported program "
+        "(torch.export.export)",
         "estimator is of type list; give an MLPClassifier or MLPRegressor of scikit-learn",
     ]

@@ -209,7 +209,7 @@ def test_batchnorm_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
         refused(stored(tmp_path, both | norm("1", **changes)), "1: ", part)
     refused(stored(tmp_path, layer(5, 4, "0") | layer(2, 5, "3") | norm("1")), "1: has 6 values for 5 signals")
     # an activation at the end
-    refused(stored(tmp_path, layer(6, 6, "0") | layer(6, 6, "2") | norm("4")), "after the last layer")
+    refused(stored(tmp_path, layer(6, 6, "0") | layer(6, 6, "2") | norm("4")), "do not say whether it is before")
 
 
 def test_numbers_without_a_place_for_the_activation_are_refused(tmp_path: Path) -> None:
@@ -361,3 +361,16 @@ def test_a_file_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: pyte
 def test_a_crash_of_the_reader_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_files, "_SCRIPT", "import os; os.abort()")
     refused(saved(tmp_path, {"a.weight": torch.ones(2, 2)}), "exit code -6")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (nn.Linear(4, 8), nn.Dropout(0.1), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)),
+        (nn.Linear(4, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Dropout(0.1), nn.Linear(8, 3)),
+    ],
+)
+def test_the_same_names_of_two_models_are_refused(parts: tuple[nn.Module, ...], tmp_path: Path) -> None:
+    torch.save(nn.Sequential(*parts).state_dict(), tmp_path / "net.pt")
+    with pytest.raises(WeightsError, match="2: is a BatchNorm, of which the names do not say whether it is before"):
+        GeneralNetwork.load(tmp_path / "net.pt", activation="relu")

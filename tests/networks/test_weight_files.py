@@ -93,6 +93,15 @@ def test_save_and_load_give_the_same_network_and_the_same_bytes(tmp_path: Path) 
         assert json.loads(str(plain["task"])) == TASK
 
 
+@pytest.mark.parametrize(
+    "missing", [("groups",), ("remainder",), ("finer_input",), ("groups", "remainder", "finer_input")]
+)
+def test_keys_of_a_task_have_defaults(tmp_path: Path, missing: tuple[str, ...]) -> None:
+    stated = {key: value for key, value in TASK.items() if key not in missing}
+    np.savez(tmp_path / "a.npz", **contents(task=json.dumps(stated)))
+    assert AveragingNetwork.load(tmp_path / "a.npz").task == Averaging(4, 4, 2)
+
+
 def test_files_of_numpy_are_read_with_any_float_order_and_compression(tmp_path: Path) -> None:
     arrays = contents()
     expected = arrays["layers.0.weight"]
@@ -151,8 +160,12 @@ def test_factor_in_its_three_forms(tmp_path: Path) -> None:
         ({"task": "{"}, ("task", "JSON")),
         ({"task": "[" * 100_000}, ("task", "JSON")),
         ({"task": "[1]"}, ("task", "[1]", "finer_input")),
-        ({"task": json.dumps(TASK | {"speed": 1})}, ("task", "speed", "finer_input")),
-        ({"task": json.dumps({"bits": 4, "servers": 4, "groups": 2})}, ("task", "remainder", "finer_input")),
+        ({"task": json.dumps(TASK | {"speed": 1})}, ("task", "'speed'", "finer_input")),
+        ({"task": "{}"}, ("task has no bits", "bits and servers")),
+        ({"task": json.dumps({"bits": 4, "groups": 2})}, ("task has no servers", "bits and servers")),
+        ({"task": json.dumps({"bits": "4", "servers": 4})}, ("bits = '4'",)),
+        ({"task": json.dumps({"bits": None, "servers": 4})}, ("bits = None",)),
+        ({"task": json.dumps({"bits": 0, "servers": 4})}, ("bits = 0",)),
         ({"task": json.dumps(TASK)[:-1] + ', "bits": 8}'}, ("task", "duplicate key", "bits")),
         ({"task": json.dumps(TASK | {"bits": 5})}, ("bits = 5",)),
         ({"task": json.dumps(TASK | {"bits": 10**30})}, ("bits = 1000",)),

@@ -193,9 +193,9 @@ def program(
         circuit: The chip, flat or hierarchical, as :func:`optinc_pdk.extract.extract` reads it from a layout, with
             lengths of guides and resistances of heaters. A network is also programmed on a circuit without
             resistances: every code is then 0, and only the phases of the bias are meaningful.
-        target: For a matrix, the (m, n) array, real or complex, for m outputs and n inputs; or its file, .npy, or .npz
-            with one array; or a :class:`optinc_pdk.matrices.MatrixTarget`. For a network, the board: the connections
-            between the chip's fibres outside the chip.
+        target: For a matrix, the (m, n) array, real or complex, for m outputs and n inputs; or its file, see
+            :meth:`optinc_pdk.matrices.MatrixTarget.load`; or a :class:`optinc_pdk.matrices.MatrixTarget`. For a
+            network, the board: the connections between the chip's fibres outside the chip.
         onn: The network; None for a matrix.
         process: Name or folder of the process, or its cards.
         wavelength_nm: Carrier wavelength in nm; None for the process's.

@@ -226,6 +226,31 @@ def _exported(first: Layer, second: Layer) -> bytes:
     return helper.make_model(graph, opset_imports=opsets, functions=[relu6]).SerializeToString()
 
 
+def matrices_text() -> list[bytes]:
+    """Matrices as text with every separator."""
+    matrix = np.array([[0.5, -1.0, 2e-3], [0.25 - 1e-3j, 1j, -3.0]])
+    files = []
+    for delimiter in (",", ";", "\t", " "):
+        buffer = io.BytesIO()
+        np.savetxt(buffer, matrix, delimiter=delimiter, header="m")
+        files.append(buffer.getvalue())
+    return [*files, b"1 + 2i  3 -4 % rest\r\n\r\n-j .5 1e-3\r\n"]
+
+
+def matrices_mat() -> list[bytes]:
+    """Matrices as MATLAB's files: full and sparse, real and complex."""
+    import scipy.io
+    import scipy.sparse
+
+    full = np.array([[0.5, -1.0, 0.0], [0.25 - 1e-3j, 1j, -3.0]])
+    files = []
+    for matrix in (full, full.real, scipy.sparse.csc_matrix(full), scipy.sparse.csc_matrix(full != 0)):
+        buffer = io.BytesIO()
+        scipy.io.savemat(buffer, {"A": matrix})
+        files.append(buffer.getvalue())
+    return files
+
+
 def layouts(folder: Path) -> list[bytes]:
     """GDS2 files: cells of the project, with a label, a path and an array of instances."""
     return [_saved(_layout(name), folder / "a.gds") for name in CELL_NAMES]

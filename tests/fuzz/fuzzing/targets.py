@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import warnings
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,6 +76,13 @@ def _onnx(rng: Random, files: Sequence[bytes]) -> bytes:
     return model.SerializeToString()
 
 
+def _mat(rng: Random, files: Sequence[bytes]) -> bytes:
+    """Bytes of a variable that is compressed afterwards."""
+    data = rng.choice(files)
+    packed = zlib.compress(octets.mutate_bytes(rng, data[128:]))
+    return data[:128] + (15).to_bytes(4, "little") + len(packed).to_bytes(4, "little") + packed
+
+
 def _safetensors(rng: Random, files: Sequence[bytes]) -> bytes:
     """Header changed as a tree, or bytes of the data."""
     data = rng.choice(files)
@@ -125,6 +133,12 @@ def _weights(path: Path) -> object:
 
     task = () if path.suffix == ".npz" else (2, 2, 1)
     return AveragingNetwork.load(path, *task).mzis
+
+
+def _matrix(path: Path) -> object:
+    from optinc_pdk.matrices import MatrixTarget
+
+    return MatrixTarget.load(path)
 
 
 def _netlist(path: Path) -> object:
@@ -297,6 +311,8 @@ def targets(chip: corpus.Chip, folder: Path) -> dict[str, Target]:
             18,
         ),
         Target("weights .onnx", "w.onnx", tuple(corpus.weights_onnx(folder)), (_onnx,) * 3 + (_bytes,), _weights, 8),
+        Target("matrix .csv", "m.csv", tuple(corpus.matrices_text()), (_text, _text, _bytes), _matrix, 6),
+        Target("matrix .mat", "m.mat", tuple(corpus.matrices_mat()), (_bytes, _mat), _matrix, 6),
         Target("netlist", "n.pic.yml", netlists, YAML, _netlist, 1.5),
         Target("drawn netlist", "d.pic.yml", tuple(drawn), YAML, _Drawn(drawn[0], layout), 1.5),
         Target("bias", "b.bias.yml", (chip.bias,), YAML, _bias, 6),
