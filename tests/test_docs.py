@@ -74,3 +74,17 @@ def test_a_missing_name_is_reported() -> None:
         "sites"
     ]
     assert list(missing(":func:`optinc_pdk.nowhere.lost`", module)) == ["optinc_pdk.nowhere.lost"]
+
+
+def test_the_tests_of_formats_are_there() -> None:
+    page = (ROOT / "docs" / "formats.md").read_text()
+    named = set(re.findall(r"`(?:(test_\w+\.py)(?:::(test_\w+))?|(test_\w+))`", page))
+    assert len(named) > 10
+    sources = {
+        path.name: path.read_text()
+        for folder in ("networks", "matrices")
+        for path in (ROOT / "tests" / folder).glob("*.py")
+    }
+    for file, test, alone in named:
+        assert not file or file in sources, file
+        assert not (test or alone) or any(f"def {test or alone}(" in text for text in sources.values()), test or alone

@@ -101,7 +101,8 @@ class _Chain:
             if not self.layers or self.clamp is not None:
                 raise InputError(f"{where}: {what.name} does not follow the last layer; remove it")
             self.left_out = what.name
-            self.remarks.append(f"{what.name} at the end is left out: the largest output is the same class without it")
+            same = "the sign of the output" if len(self.layers[-1][1]) == 1 else "the largest output"
+            self.remarks.append(f"{what.name} at the end is left out: {same} is the same class without it")
         elif isinstance(what, Layer):
             self._layer(where, what)
         elif isinstance(what, Affine):
