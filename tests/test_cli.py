@@ -115,7 +115,7 @@ INTERRUPTED = "optinc: interrupted; every file is complete, or as it was before\
         (
             # a shell's background job starts with SIGINT ignored
             "import signal, optinc_pdk.averaging as a; signal.signal(signal.SIGINT, signal.default_int_handler); "
-            "a.Averaging = lambda *_: signal.raise_signal(signal.SIGINT); " + MAIN,
+            "a.Averaging.of = lambda *_, **__: signal.raise_signal(signal.SIGINT); " + MAIN,
             SYNTH,
             130,
             "optinc: interrupted",
