@@ -270,11 +270,6 @@ class CascadeOptions:
         python="In Python also a network.",
         given=Path,
     )
-    activation: Activation | None = option(
-        default=None,
-        text="Activation of the hidden layers of a weight file that does not state it: relu, or clipped_relu for "
-        "Hardtanh(0, 1).",
-    )
     name: str | None = option(
         default=None, text="Name: 1 to 25 letters, digits and underscores. Default: it states bits and servers."
     )

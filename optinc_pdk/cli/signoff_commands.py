@@ -255,7 +255,7 @@ def check(
         report_stage("function")
         result = task.check(extracted, partial(report_stage.within, "function"))
     task.write(result, path)
-    print_findings(task.found(result), (path,), faults, as_json)
+    print_findings(task.check_findings(result), (path,), faults, as_json)
 
 
 SHOWN = 3

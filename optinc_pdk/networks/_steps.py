@@ -132,7 +132,7 @@ class _Chain:
             self.layers.append((weight @ before[0], weight @ before[1] + bias))
         else:
             if self.clamp is not None:
-                self._end_activation()
+                self._end_activation(self.clamp)
             scale, shift = (_spread(where, value, layer.inputs) for value in (self.after.scale, self.after.shift))
             self.layers.append((weight * scale, weight @ shift + bias))
         self.where.append(where)
@@ -171,10 +171,9 @@ class _Chain:
                 raise InputError(f"{where}: makes the signals of {self.clamped_at} constant; remove one of them")
         self.clamp, self.clamped_at = Clamp(low, high), where
 
-    def _end_activation(self) -> None:
+    def _end_activation(self, clamp: Clamp) -> None:
         """Make the clamp after the last layer an activation: scale and shift the signals before it and after it."""
-        assert self.clamp is not None
-        low, high = self.clamp.low, self.clamp.high
+        low, high = clamp.low, clamp.high
         finite = math.isfinite(low) and math.isfinite(high)
         activation: Activation = "clipped_relu" if finite else "relu"
         if self.activation not in (None, activation):

@@ -12,74 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from optinc_pdk.io.reading import WEIGHTS
+from optinc_pdk.networks import _torch_reader
 from optinc_pdk.networks.layers import WeightsError
 
 ENDINGS = (".pt", ".pth", ".bin", ".ckpt")
 _MAX_SECONDS = 120
-_MAX_MEMORY = 4 * 2**30
-_UNUSABLE, _OBJECTS = 3, 4
-_SCRIPT = f"""
-import io, json, re, sys
-import torch
-
-try:
-    import resource
-except ImportError:  # Windows has no such limits
-    pass
-else:
-    resource.setrlimit(resource.RLIMIT_DATA, ({_MAX_MEMORY}, {_MAX_MEMORY}))
-KINDS = {{torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}}
-
-
-def end(code, text):
-    sys.stdout.buffer.write(text.encode(errors="replace"))
-    sys.exit(code)
-
-
-try:
-    found = torch.load(io.BytesIO(sys.stdin.buffer.read()), map_location="cpu", weights_only=True)
-except MemoryError:
-    end({_UNUSABLE}, "needs more than {_MAX_MEMORY // 2**30} GiB of memory; save its tensors alone")
-except Exception as fault:
-    text = str(fault)
-    name = re.search(r"GLOBAL (\\S+)|(TorchScript)", text)
-    if name:
-        end({_OBJECTS}, f"holds objects of Python ({{name[1] or name[2]}}), which can run code")
-    reason = re.search(r"WeightsUnpickler error: (.*)", text)
-    reason = reason[1] if reason else text.strip().partition("\\n")[0]
-    end({_UNUSABLE}, f"is not a file that torch.save wrote ({{reason or type(fault).__name__}}); save it again")
-if isinstance(found, dict):
-    inside = [key for key in ("state_dict", "model_state_dict", "model") if isinstance(found.get(key), dict)]
-    if len(inside) > 1:
-        end({_UNUSABLE}, f"holds several models, under {{' and '.join(inside)}}; store one")
-    found = found[inside[0]] if inside else found
-if not isinstance(found, dict):
-    end({_UNUSABLE}, f"holds a {{type(found).__name__}}, no tensors with names; save the state_dict() of the model")
-header, parts, size = {{}}, [], 0
-for name, tensor in found.items():
-    if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
-        kind = type(tensor).__name__
-        end({_UNUSABLE}, f"holds {{name!r}} of type {{kind}}, not only named tensors; save the model's state_dict()")
-    if name.endswith("num_batches_tracked"):
-        continue
-    if tensor.dtype not in KINDS or tensor.layout != torch.strided or tensor.device.type != "cpu":
-        kind = f"{{str(tensor.dtype)[6:]}} on {{tensor.device}}, {{str(tensor.layout)[6:]}}"
-        end({_UNUSABLE}, f"{{name}} is of type {{kind}}; save it as dense float64, float32, float16 or bfloat16")
-    length = tensor.numel() * tensor.element_size()
-    header[name] = {{
-        "dtype": KINDS[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [size, size + length]
-    }}
-    size += length
-    # a tensor may show a few stored values many times
-    if size > {WEIGHTS.max_bytes}:
-        end({_UNUSABLE}, "has tensors of more than {WEIGHTS.max_bytes:,} bytes; {WEIGHTS.remedy}")
-    parts.append(tensor.detach())
-text = json.dumps(header).encode()
-sys.stdout.buffer.write(len(text).to_bytes(8, "little") + text)
-for part in parts:
-    sys.stdout.buffer.write(part.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-"""
-"""Reads a file from standard input and writes its tensors as .safetensors, in their order, or says why not."""
 
 
 def as_safetensors(path: Path, data: bytes) -> bytes:
@@ -91,8 +28,8 @@ def as_safetensors(path: Path, data: bytes) -> bytes:
     """
     if find_spec("torch") is None:
         raise _unconverted(path, "is a file of PyTorch, which is not installed")
-    # -P: a file in the current folder must not be imported in place of PyTorch
-    command = [sys.executable, "-P", "-c", _SCRIPT]
+    # -P: a file in the folder of the script must not be imported in place of PyTorch
+    command = [sys.executable, "-P", str(Path(_torch_reader.__file__)), str(WEIGHTS.max_bytes), WEIGHTS.remedy]
     try:
         ended = subprocess.run(command, input=data, capture_output=True, check=False, timeout=_MAX_SECONDS)
     except subprocess.TimeoutExpired as fault:
@@ -100,7 +37,7 @@ def as_safetensors(path: Path, data: bytes) -> bytes:
     if ended.returncode == 0:
         return ended.stdout
     text = " ".join(ended.stdout.decode(errors="replace").split())
-    if ended.returncode == _UNUSABLE:
+    if ended.returncode == _torch_reader.UNUSABLE:
         raise WeightsError(f"{path}: {text}")
     raise _unconverted(path, text or f"PyTorch cannot read it (exit code {ended.returncode})")
 

@@ -155,10 +155,10 @@ def _sign_off(
                 # those of the wiring are among those of the extraction
                 faults += tuple(fault for fault in electrical.faults if fault not in faults)
             board = circuit.board or WITHOUT_BOARD
-            signed = ExtractedChip(extraction.circuit, board, programming.bias, ground, faults)
+            chip = ExtractedChip(extraction.circuit, board, programming.bias, ground, faults)
             with clock.stage("function"):
-                checked = task.check(signed, partial(clock.steps, "function"))
-            result = task.rated(checked, signed, clock)
+                checked = task.check(chip, partial(clock.steps, "function"))
+            result = task.rated(checked, chip, clock)
             task.write(result, out.path(task.ending))
         except RangeError as fault:
             notes.append(f"program: {fault}")

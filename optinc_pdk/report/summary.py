@@ -31,8 +31,8 @@ def summary_table(report: Report) -> Table:
     table.add_column(style="bold")
     table.add_column()
     task, onn, chip = report.task, report.onn, report.chip
-    if report.network is not None and report.network.network_accuracy is not None:
-        table.add_row("accuracy", accuracy_line(report.network))
+    if report.network is not None and (accuracy := accuracy_line(report.network)):
+        table.add_row("accuracy", accuracy)
     table.add_row("task", task_text(task))
     if onn is not None:
         structure = "-".join(map(str, onn.structure))
@@ -105,8 +105,12 @@ def network_line(network: NetworkNumbers) -> str:
 
 
 def accuracy_line(network: NetworkNumbers) -> str:
-    """Format the accuracy of a network in floating point, and whether it is better than chance, as one line of text."""
-    assert network.network_accuracy is not None and network.confusion is not None
+    """Format the accuracy of a network in floating point, and whether it is better than chance, as one line of text.
+
+    The line is empty for data without labels.
+    """
+    if network.network_accuracy is None or network.confusion is None:
+        return ""
     constant = max(map(sum, network.confusion)) / network.samples
     better = network.network_accuracy > constant
     chance = "" if better else f", NO BETTER THAN the most frequent label alone, {constant:.2%}"

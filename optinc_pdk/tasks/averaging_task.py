@@ -32,6 +32,7 @@ from optinc_pdk.tasks.chip_task import (
     Steps,
     board_of,
     driven_errors,
+    driven_scattering,
     eye_findings,
     network_estimate,
     sweep_findings,
@@ -154,8 +155,7 @@ class AveragingTask(NetworkTask[tuple[LayerFactor, ...], AveragingResult]):
             other = next(one for one in ACTIVATIONS if one != activation)
             notes.append(
                 f"network: without any error it computes {score.exact:,} of {score.inputs:,} inputs exactly, with the "
-                f"activation {activation}; train it again, or, if its file does not state the activation, state "
-                f"it: optinc task FILE --activation {other}"
+                f"activation {activation}; train it again, or, if its activation is {other}, state that one"
             )
         return tuple(notes)
 
@@ -197,11 +197,8 @@ class AveragingTask(NetworkTask[tuple[LayerFactor, ...], AveragingResult]):
     def check(self, chip: ExtractedChip, steps: Steps) -> AveragingResult:
         """Read the words of all inputs, or of random ones and corner cases; networks of comparators are certified."""
         from optinc_pdk.signoff.function import check_scattering
-        from optinc_pdk.simulate import scattering
 
-        s = scattering(
-            chip.circuit, chip.bias, float(self.process.guide.wavelength_nm), self.process, ground=chip.ground
-        )
+        s = driven_scattering(chip, self.process)
         function = check_scattering(s, chip.board, chip.bias, self.averaging, onn=self.network, on_progress=steps)
         return AveragingResult(s, function, None, None)
 
@@ -219,7 +216,7 @@ class AveragingTask(NetworkTask[tuple[LayerFactor, ...], AveragingResult]):
 
         write_function(result.function, path)
 
-    def found(self, result: AveragingResult) -> Findings:
+    def check_findings(self, result: AveragingResult) -> Findings:
         """Return exact words and margins."""
         from optinc_pdk.report.build_numbers import function_numbers
         from optinc_pdk.report.findings import function_basis, function_findings

@@ -111,6 +111,13 @@ Begin = Callable[[str], None]
 """Called with the name of a stage when it begins."""
 
 
+def driven_scattering(chip: ExtractedChip, process: Process) -> Scattering:
+    """Return the S-parameters of an extracted chip at the process's wavelength, driven by the codes of its bias."""
+    from optinc_pdk.simulate import scattering
+
+    return scattering(chip.circuit, chip.bias, float(process.guide.wavelength_nm), process, ground=chip.ground)
+
+
 @dataclass(frozen=True)
 class Measurement:
     """How light is sent through an extracted chip.
@@ -142,13 +149,12 @@ class Measurement:
         Raises:
             InputError: The power is out of range.
         """
-        from optinc_pdk.simulate import scattering
         from optinc_pdk.simulate.transmission.noise import check_oscillator_power
         from optinc_pdk.studies.oscillators import with_oscillator_power
 
         ratio = self.oscillator_ratio
         check_oscillator_power(process, self.laser_w, chip.board.oscillator_power if ratio is None else ratio)
-        s = scattering(chip.circuit, chip.bias, float(process.guide.wavelength_nm), process, ground=chip.ground)
+        s = driven_scattering(chip, process)
         if ratio is None:
             return s, chip.board, chip.bias
         return s, *with_oscillator_power(s, chip.board, chip.bias, process, ratio)
@@ -188,7 +194,7 @@ OPTIONS_OF = {
     "oscillator_w": "a network, whose chip has local oscillators",
     "target": "a network that averages words",
 }
-"""Options that have no effect on the chips of some tasks, and whose they are."""
+"""Options that only the chips of some tasks have, and which chips these are, for messages."""
 
 
 def refuse_options(of: str, **options: object) -> None:
@@ -323,7 +329,7 @@ class ChipTask(ABC, Generic[Factors, Programming, Result]):
         """Write the file of a check."""
 
     @abstractmethod
-    def found(self, result: Result) -> Findings:
+    def check_findings(self, result: Result) -> Findings:
         """Return what a check found, as a command states it."""
 
     @abstractmethod

@@ -37,6 +37,7 @@ from optinc_pdk.tasks.chip_task import (
     Steps,
     board_of,
     driven_errors,
+    driven_scattering,
     eye_findings,
     network_estimate,
     noise_findings,
@@ -184,10 +185,9 @@ class GeneralTask(NetworkTask[tuple[LayerFactor, ...], GeneralResult]):
             InputError: A sample is beyond what an input sends.
         """
         from optinc_pdk.signoff.function import chip_light
-        from optinc_pdk.simulate import scattering, transmit_vectors
+        from optinc_pdk.simulate import transmit_vectors
 
-        wavelength_nm = float(self.process.guide.wavelength_nm)
-        s = scattering(chip.circuit, chip.bias, wavelength_nm, self.process, ground=chip.ground)
+        s = driven_scattering(chip, self.process)
         received = transmit_vectors(self.data.x, s, chip.board, chip.bias)
         expected = self.network.forward(self.data.x)
         comparison = NetworkComparison(self.data, self.limits, expected, received.outputs)
@@ -206,7 +206,7 @@ class GeneralTask(NetworkTask[tuple[LayerFactor, ...], GeneralResult]):
         np.savez_compressed(stream, **arrays | ({} if given is None else {"y": given}))
         write_atomic(path, stream.getvalue())
 
-    def found(self, result: GeneralResult) -> Findings:
+    def check_findings(self, result: GeneralResult) -> Findings:
         """Return agreement, accuracy and deviations."""
         from optinc_pdk.report.build_numbers import network_numbers
         from optinc_pdk.report.findings import network_findings

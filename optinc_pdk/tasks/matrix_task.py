@@ -43,6 +43,7 @@ from optinc_pdk.tasks.chip_task import (
     Measurement,
     SizeEstimate,
     Steps,
+    driven_scattering,
     noise_findings,
     refuse_options,
 )
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
     from optinc_pdk.report.matrix_pictures import MatrixMap
     from optinc_pdk.signoff.extracted_chip import ExtractedChip
-    from optinc_pdk.simulate import MatrixProgramming, Scattering
+    from optinc_pdk.simulate import MatrixProgramming
     from optinc_pdk.simulate.transmission.settling import LightSamples
     from optinc_pdk.studies import NominalChip
     from optinc_pdk.studies.chip_checks import MatrixCheck
@@ -196,13 +197,8 @@ class MatrixTask(ChipTask[MatrixFactor, "MatrixProgramming", MatrixComparison]):
 
     def check(self, chip: ExtractedChip, steps: Steps) -> MatrixComparison:
         """Compare the matrix of the extracted chip, from input to output fibres, with the target."""
-        return compare_matrices(self._fields(chip).between(*matrix_labels(self.target)[::-1])[0], self.target)
-
-    def _fields(self, chip: ExtractedChip) -> Scattering:
-        from optinc_pdk.simulate import scattering
-
-        wavelength_nm = float(self.process.guide.wavelength_nm)
-        return scattering(chip.circuit, chip.bias, wavelength_nm, self.process, ground=chip.ground)
+        inputs, outputs = matrix_labels(self.target)
+        return compare_matrices(driven_scattering(chip, self.process).between(outputs, inputs)[0], self.target)
 
     def write(self, result: MatrixComparison, path: Path) -> None:
         """Write target, fields and scale of the chip."""
@@ -218,7 +214,7 @@ class MatrixTask(ChipTask[MatrixFactor, "MatrixProgramming", MatrixComparison]):
         )
         write_atomic(path, stream.getvalue())
 
-    def found(self, result: MatrixComparison) -> Findings:
+    def check_findings(self, result: MatrixComparison) -> Findings:
         """Return errors, fidelity and loss."""
         from optinc_pdk.report.build_numbers import comparison_numbers
 
@@ -249,7 +245,8 @@ class MatrixTask(ChipTask[MatrixFactor, "MatrixProgramming", MatrixComparison]):
         from optinc_pdk.studies.noisy_outputs import NoisyMatrix
 
         begin("light")
-        return noise_findings(NoisyMatrix.of(self._fields(chip), self.target), self.process, how, name, begin)
+        outputs = NoisyMatrix.of(driven_scattering(chip, self.process), self.target)
+        return noise_findings(outputs, self.process, how, name, begin)
 
     def check_levels(self) -> None:
         """Refuse: the outputs of a matrix have no levels."""

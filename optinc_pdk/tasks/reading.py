@@ -97,15 +97,12 @@ def _read_source(
         path = bundled_weights() if given is None else Path(given)
         stem, prefix = path.stem, f"{path}: "
         if is_matrix_file(path):
-            MatrixTask.refuse(**vars(options))
             return MatrixTarget.load(path, options.read or "field", tolerance), stem, prefix
         network = load_network(path, activation=activation)
     elif isinstance(given, AveragingNetwork | GeneralNetwork):
         network, stem, prefix = given, "chip", ""
     else:
-        MatrixTask.refuse(**vars(options))
         return MatrixTarget(given, options.read or "field", tolerance), "chip", ""
-    refuse_options("a matrix", read=options.read)
     try:
         check_buildable(network)
         if isinstance(network, AveragingNetwork):

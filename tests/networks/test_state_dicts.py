@@ -359,7 +359,8 @@ def test_a_file_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_crash_of_the_reader_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_files, "_SCRIPT", "import os; os.abort()")
+    (tmp_path / "crash.py").write_text("import os; os.abort()")
+    monkeypatch.setattr(torch_files._torch_reader, "__file__", str(tmp_path / "crash.py"))
     refused(saved(tmp_path, {"a.weight": torch.ones(2, 2)}), "exit code -6")
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -173,3 +175,8 @@ def test_a_refusal_during_the_second_build_leaves_an_earlier_build(
 
 def test_build_cascade_is_a_name_of_the_package() -> None:
     assert optinc_pdk.build_cascade is build_cascade
+
+
+def test_every_option_of_a_cascade_is_read() -> None:
+    source = inspect.getsource(cascade)
+    assert [field.name for field in fields(CascadeOptions) if not re.search(rf"\.{field.name}\b", source)] == []
