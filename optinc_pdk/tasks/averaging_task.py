@@ -155,7 +155,8 @@ class AveragingTask(NetworkTask[tuple[LayerFactor, ...], AveragingResult]):
             other = next(one for one in ACTIVATIONS if one != activation)
             notes.append(
                 f"network: without any error it computes {score.exact:,} of {score.inputs:,} inputs exactly, with the "
-                f"activation {activation}; train it again, or, if its activation is {other}, state that one"
+                f"activation {activation}; train it again, or, if it was trained with the other one, state it: "
+                f"--activation {other}"
             )
         return tuple(notes)
 
