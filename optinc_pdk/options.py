@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 else:
     Rows = Sequence
 
-Activation = Literal["relu", "clipped_relu"]
-UPPER_LIMIT: Final[dict[Activation, float | None]] = {"relu": None, "clipped_relu": 1.0}
+Activation = Literal["relu", "clipped_relu", "sine"]
+UPPER_LIMIT: Final[dict[Activation, float | None]] = {"relu": None, "clipped_relu": 1.0, "sine": 1.0}
 """Largest signal of each activation, which is 0 below 0; None for no limit. A modulator limits its amplitude to 1."""
-ACTIVATION_NAMES: Final[dict[Activation, str]] = {"relu": "ReLU", "clipped_relu": "clipped ReLU (0 to 1)"}
+ACTIVATION_NAMES: Final[dict[Activation, str]] = {
+    "relu": "ReLU",
+    "clipped_relu": "clipped ReLU (0 to 1)",
+    "sine": "sine of a modulator (0 to 1)",
+}
 """Activations as tables and pages name them."""
 Link = Literal["direct", "neurons"]
 Receivers = Literal["photodiodes", "coherent"]

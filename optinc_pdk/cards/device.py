@@ -276,11 +276,14 @@ class DeviceModelCard(StrictModel):
         parameters: Parameters of the model.
         file: File of S-parameters (``.sNp`` or ``.npz``) that replaces the model, relative to the card's folder; None
             if there is none.
+        transfer: Fields of a modulator at equally spaced drives, from 0 to the largest voltage of its driver; empty for
+            the sine of the parameter ``swing``, the largest voltage over the half-wave voltage.
     """
 
     name: Name = NO_MODEL
     parameters: Mapping[Name, AnyQuantity] = {}
     file: Path | None = None
+    transfer: tuple[NonNegative, ...] = ()
 
 
 class DeviceCard(StrictModel):

@@ -105,7 +105,11 @@ PORTS: Mapping[str, int] = {
 """Number of optical ports of every model; a device without a model may have any."""
 BANDWIDTH = Range(0.0, 1e15, open_low=True)
 OPTIONAL: Mapping[str, Mapping[str, Range]] = {
-    "modulator": {"bandwidth_hz": BANDWIDTH, "extinction_db": Range(0.0, MAX_DB, open_low=True)},
+    "modulator": {
+        "bandwidth_hz": BANDWIDTH,
+        "extinction_db": Range(0.0, MAX_DB, open_low=True),
+        "swing": Range(0.0, 1.0, open_low=True),
+    },
     "photodiode": {"bandwidth_hz": BANDWIDTH},
 }
 """Range of every parameter that a model may have."""

@@ -122,6 +122,7 @@ AnyQuantity = Annotated[Quantity, PlainValidator(_parse)]
 Positive = Annotated[AnyQuantity, _must(lambda quantity: quantity > 0, "be above 0", "")]
 NonNegative = Annotated[AnyQuantity, _must(lambda quantity: quantity >= 0, "not be below 0", "")]
 Share = Annotated[AnyQuantity, _must(lambda quantity: 0 <= quantity < 1, "be 0 to less than 1", "")]
+Swing = Annotated[Positive, _at_most(1)]
 Count = Annotated[Positive, _must(float.is_integer, "be a whole number")]
 Bits = Annotated[Count, _at_most(32)]
 """Whole number of bits of a converter."""

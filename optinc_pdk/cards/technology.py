@@ -18,6 +18,7 @@ from optinc_pdk.cards.quantity import (
     Rows,
     SignificantBits,
     StrictModel,
+    Swing,
     Text,
 )
 from optinc_pdk.options import Link, Receivers
@@ -248,6 +249,20 @@ class DriveCard(StrictModel):
     channel_w: Positive | None = None
 
 
+class LineariserCard(StrictModel):
+    """Electronics that predistort the drive of every modulator, so that its field is proportional to the signal.
+
+    Attributes:
+        residual: Largest error of the field that is left, relative to full scale.
+        bandwidth_hz: Bandwidth of the predistortion; None if it is not known.
+        power_w: Electrical power of the predistortion of one modulator; None if it is not known.
+    """
+
+    residual: NonNegative
+    bandwidth_hz: Positive | None = None
+    power_w: Positive | None = None
+
+
 class ActivationCard(StrictModel):
     """Realisation of activations, and the range of their electronics.
 
@@ -262,6 +277,9 @@ class ActivationCard(StrictModel):
         bandwidth_hz: Bandwidth of the electronics between an amplifier and a modulator, with the modulator's driver;
             None if it is not known.
         driver_w: Electrical power of one modulator's driver with the electronics before it; None if it is not known.
+        lineariser: Predistortion between the electronics and a modulator; None if modulators are driven directly.
+        analogue_swing: Field that analogue signals reach at most, relative to full scale, so that they stay in the
+            linear part of the modulator; None for almost full scale. Comparators always use full scale.
     """
 
     realisation: Literal["offchip", "onchip"]
@@ -271,6 +289,8 @@ class ActivationCard(StrictModel):
     fan_out_max: Count | None = None
     bandwidth_hz: Positive | None = None
     driver_w: Positive | None = None
+    lineariser: LineariserCard | None = None
+    analogue_swing: Swing | None = None
 
 
 class LinkCard(StrictModel):

@@ -20,9 +20,9 @@ from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
 from optinc_pdk.factor import BlockDiagonalFactor, BlockFactor, SvdFactor, svd_generic, unitary_diagonal
-from optinc_pdk.networks.layers import Layer, LayerPart, WeightsError
+from optinc_pdk.networks.layers import Layer, LayerPart, WeightsError, activate
 from optinc_pdk.networks.network import Network, NetworkT
-from optinc_pdk.networks.normalisation import DEAD_FRACTION, hidden_maxima
+from optinc_pdk.networks.normalisation import DEAD_FRACTION, hidden_maxima, pre_activation_bounds
 
 
 def without_output_bias(network: NetworkT) -> NetworkT:
@@ -94,13 +94,31 @@ def realised_network(network: NetworkT, layers: int) -> NetworkT:
 
 
 def linked_network(network: NetworkT, neurons: bool) -> NetworkT:
-    """Return the network that a chip realises whose outputs end in neurons or not."""
-    return with_output_neurons(network) if neurons else without_output_bias(network)
+    """Return the network that a chip realises whose outputs end in neurons or not.
+
+    Outputs that are levels of neurons already, see :func:`sends_levels`, get no others.
+    """
+    return with_output_neurons(network) if neurons and not sends_levels(network) else without_output_bias(network)
+
+
+def sends_levels(network: Network) -> bool:
+    """Return whether every output is the sum of equal bits that no other output reads, so that levels are regenerated.
+
+    Such outputs need no further neurons: the last layer adds the bits in light.
+    """
+    last = network.layers[-1]
+    if network.activation != "clipped_relu" or len(network.layers) < 2 or last.bias.any():
+        return False
+    used = last.weight != 0.0
+    equal = np.all(
+        np.where(used, last.weight, last.weight.max(axis=1, keepdims=True)) > (1.0 - CLIPS) * last.weight.max()
+    )
+    return bool(equal and np.all(used.sum(axis=0) == 1) and np.all(clipping_units(network)[-1]))
 
 
 def output_notes(network: Network, neurons: bool) -> list[str]:
     """State what outputs that end in neurons, or not, add to a network; empty if nothing."""
-    if not neurons:
+    if not neurons or sends_levels(network):
         return output_bias_notes(network)
     last = len(network.layers) - 1
     return [
@@ -112,6 +130,8 @@ def output_notes(network: Network, neurons: bool) -> list[str]:
 HEADROOM = 0.98
 """Modulator amplitude of a ReLU network's hidden signal at its maximum over the lattice; the rest is reserve for
 imperfections. Clipped networks need none: they use the full scale, at which modulators clip."""
+CLIPS = 1e-6
+"""Pre-activations beyond 1 by more than this are clipped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +148,7 @@ class LayerFactor:
         row_norm: (out,) gain by which the electronics of each unit multiply its row.
         bias: (out,) biases in units of amplitude, which the electronics add.
         illuminated: (in,) whether an input is positive for any point of the lattice.
+        swing: (out,) amplitude that each unit reaches at most: 1 for units that clip, and in the last layer.
         factor: Meshes and attenuators; their matrix is Q, or an approximation of Q by blocks. Independent parts of Q
             (:meth:`optinc_pdk.networks.AveragingNetwork.layer_parts`) are factored separately.
     """
@@ -137,6 +158,7 @@ class LayerFactor:
     row_norm: Floats
     bias: Floats
     illuminated: Bools
+    swing: Floats
     factor: SvdFactor | BlockDiagonalFactor | BlockFactor
 
     @property
@@ -161,16 +183,19 @@ class LayerFactor:
         return float(np.linalg.norm(self.realised - self.matrix) / np.linalg.norm(self.matrix))
 
 
-def factorise(network: Network, inputs: Sequence[float] | None = None) -> tuple[LayerFactor, ...]:
+def factorise(
+    network: Network, inputs: Sequence[float] | None = None, swing: float | None = None
+) -> tuple[LayerFactor, ...]:
     """Factor every layer of a network for the chip, by the methods in ``network.factor``.
 
-    A hidden signal h is sent with the amplitude h / (its maximum over the lattice), times 0.98 in ReLU networks; an
-    input x with the amplitude ``inputs`` x / (4^g - 1), or x over its largest magnitude in a general network. All
-    inputs of a layer that is approximated by blocks use the same maximum, because this approximation cannot scale
-    columns separately. Null vectors of singular value decompositions are random; the seed is the index of the layer, so
-    that equal networks have equal factors. The outputs of level 1 of a cascade have equal fields per level, so that
-    errors of all symbols count alike at level 2. An output bias is realised as
-    :func:`optinc_pdk.networks.without_output_bias` describes.
+    A hidden signal h is sent with the amplitude h / (its maximum over the lattice), times ``swing``, by default
+    0.98 in ReLU networks; a unit of a clipped network that clips is sent as it is; an input x with the amplitude
+    ``inputs`` x / (4^g - 1), or x over its largest magnitude in a general network. All inputs of a layer that is
+    approximated by blocks use the same maximum, because this approximation cannot scale columns separately. Null
+    vectors of singular value decompositions are random; the seed is the index of the layer, so that equal networks
+    have equal factors. The outputs of level 1 of a cascade have equal fields per level, so that errors of all
+    symbols count alike at level 2. An output bias is realised as :func:`optinc_pdk.networks.without_output_bias`
+    describes.
 
     Examples:
         >>> import optinc_pdk as op
@@ -183,6 +208,7 @@ def factorise(network: Network, inputs: Sequence[float] | None = None) -> tuple[
         network: Network.
         inputs: (K,) amplitude of the value 4^g - 1 of each input, above 0; by default `Averaging.default_amplitude` for
             all. General networks have no such amplitudes.
+        swing: Amplitude that analogue signals reach at most, ``activation.analogue_swing`` of a process.
 
     Returns:
         One factorisation per layer.
@@ -192,12 +218,12 @@ def factorise(network: Network, inputs: Sequence[float] | None = None) -> tuple[
     """
     network = without_output_bias(network)
     scales = _hidden_scales(network)
-    headroom = HEADROOM if network.activation == "relu" else 1.0
+    tops = _swings(network, swing)
     first = network.task.input_values(inputs)
     factors = []
     for index, (layer, method) in enumerate(zip(network.layers, network.factor, strict=True)):
-        above = headroom / scales[index] if index < len(scales) else np.ones(layer.outputs)
-        below = scales[index - 1] / headroom if index else first
+        above = tops[index] / scales[index] if index < len(scales) else np.ones(layer.outputs)
+        below = scales[index - 1] / tops[index - 1] if index else first
         illuminated = np.isfinite(below)
         # the columns of a block are orthogonal only while all of them are there
         dark = 0.0 if method == "svd" else below[illuminated].max(initial=0.0)
@@ -220,8 +246,35 @@ def factorise(network: Network, inputs: Sequence[float] | None = None) -> tuple[
             factor = _svd_by_parts(matrix, network.layer_parts(index), np.random.default_rng(index))
         else:
             factor = unitary_diagonal(matrix, method[1])
-        factors.append(LayerFactor(matrix, row, norm, above * layer.bias, illuminated, factor))
+        factors.append(LayerFactor(matrix, row, norm, above * layer.bias, illuminated, tops[index], factor))
     return tuple(factors)
+
+
+def _swings(network: Network, swing: float | None) -> list[Floats]:
+    """(out,) largest amplitudes of the units of every layer."""
+    if network.activation == "relu":
+        hidden = [np.full(layer.outputs, swing or HEADROOM) for layer in network.layers[:-1]]
+    elif network.activation == "sine" or swing is None:
+        hidden = [np.ones(layer.outputs) for layer in network.layers[:-1]]
+    else:
+        hidden = [np.where(clips, 1.0, swing) for clips in clipping_units(network)]
+    return [*hidden, np.ones(network.layers[-1].outputs)]
+
+
+def clipping_units(network: Network) -> list[Bools]:
+    """Return, for each hidden layer, which of the (units,) need the full scale: those that clip at 1, or are constant.
+
+    Those of a lattice that cannot be enumerated are found by bounds of their pre-activations.
+    """
+    found = [np.zeros(layer.outputs, dtype=np.bool_) for layer in network.layers[:-1]]
+    if not network.task.enumerable:
+        return [high > 1.0 + CLIPS for _, high in pre_activation_bounds(network)]
+    for signal in network.task.batches():
+        for layer, clips in zip(network.layers[:-1], found, strict=True):
+            signal = signal @ layer.weight.T + layer.bias
+            clips |= (signal > 1.0 + CLIPS).any(axis=0)
+            activate(signal, network.activation)
+    return [clips | ~layer.weight.any(axis=1) for clips, layer in zip(found, network.layers[:-1], strict=True)]
 
 
 def _svd_by_parts(

@@ -93,8 +93,14 @@ class Layer:
 
 
 def activate(signal: Floats, activation: Activation) -> Floats:
-    """Apply max(z, 0) ("relu") or min(max(z, 0), 1) ("clipped_relu") to pre-activations in place, and return them."""
-    return np.clip(signal, 0.0, UPPER_LIMIT[activation], out=signal)
+    """Apply an activation to pre-activations z in place, and return them.
+
+    It is max(z, 0) for "relu", c = min(max(z, 0), 1) for "clipped_relu", and sin(π c / 2) for "sine".
+    """
+    np.clip(signal, 0.0, UPPER_LIMIT[activation], out=signal)
+    if activation == "sine":
+        np.sin(0.5 * np.pi * signal, out=signal)
+    return signal
 
 
 def propagate(layers: Sequence[Layer], points: Floats, activation: Activation = "relu") -> Floats:

@@ -142,8 +142,10 @@ def hidden_maxima(network: Network) -> list[Floats]:
     the bounds, and those that are hardly ever positive with `LEAST_SHARE` of the range of their pre-activations, so
     that they need no huge gains.
     """
+    if network.activation == "sine":
+        return [(high > 0.0).astype(np.float64) for _, high in pre_activation_bounds(network)]
     if UPPER_LIMIT[network.activation] is not None and not network.task.enumerable:
-        return [bound for bound, _ in _bounds(network)]
+        return [activate(high, network.activation) for _, high in pre_activation_bounds(network)]
     maxima = [np.zeros(layer.outputs) for layer in network.layers[:-1]]
     for signal in network.task.batches():
         for layer, maximum in zip(network.layers[:-1], maxima, strict=True):
@@ -153,22 +155,19 @@ def hidden_maxima(network: Network) -> list[Floats]:
         return maxima
     reserve = network.task.reserve
     return [
-        np.maximum(np.where(maximum > 0.0, np.minimum(reserve * maximum, bound), bound), LEAST_SHARE * swing)
-        for maximum, (bound, swing) in zip(maxima, _bounds(network), strict=True)
+        np.maximum(np.where(maximum > 0.0, np.minimum(reserve * maximum, bound), bound), LEAST_SHARE * (high - low))
+        for maximum, (low, high) in zip(maxima, pre_activation_bounds(network), strict=True)
+        for bound in [activate(high.copy(), network.activation)]
     ]
 
 
-def _bounds(network: Network) -> list[tuple[Floats, Floats]]:
-    """For each hidden layer, (units,) upper bounds of the signals for all inputs within their ranges, and (units,)
-    widths of the ranges of the pre-activations."""
+def pre_activation_bounds(network: Network) -> list[tuple[Floats, Floats]]:
+    """Return, for each hidden layer, (units,) least and largest pre-activations for all inputs within their ranges."""
     low, high = network.task.input_minima, network.task.input_maxima
     bounds = []
     for layer in network.layers[:-1]:
         positive, negative = np.maximum(layer.weight, 0.0), np.minimum(layer.weight, 0.0)
-        swing = (positive - negative) @ (high - low)
-        low, high = (
-            activate(positive @ one + negative @ other + layer.bias, network.activation)
-            for one, other in ((low, high), (high, low))
-        )
-        bounds.append((high, swing))
+        low, high = (positive @ a + negative @ b + layer.bias for a, b in ((low, high), (high, low)))
+        bounds.append((low, high))
+        low, high = (activate(each.copy(), network.activation) for each in (low, high))
     return bounds

@@ -383,7 +383,7 @@ class NetworkCheck(_QuantityCheck):
     @cached_property
     def factors(self) -> tuple[LayerFactor, ...]:
         """Factorisation of the layers."""
-        return factorise(self.network)
+        return factorise(self.network, swing=self.chip.process.activation.analogue_swing)
 
     def header(self, noise: Mapping[str, Any] | None, calibrated: bool) -> dict[str, Any]:
         """Return digests of network and data, and the limits."""

@@ -216,7 +216,7 @@ def _moved(margins: ErrorMargins, noise: Noise) -> tuple[list[Floats], Floats]:
     light, differences = margins.light.copy(), []
     for layer in network.layers:
         differences.append(layer.difference(layer.detection.readings(light, noise, None)))
-        light[:, layer.source] = np.minimum(layer.drive(differences[-1]), 1.0)
+        light[:, layer.source] = layer.amplitude(differences[-1])
     moved = [new - old for new, old in zip(_readings(network, differences), margins.readings, strict=True)]
     return moved, network.receivers.readings(light, noise, None) - margins.power
 
@@ -244,7 +244,7 @@ class _Search:
         """Whether any server reads a word wrongly, if light passes the layers from ``following`` on."""
         for layer in self.network.layers[following:]:
             difference = layer.difference(layer.detection.power(layer.detection.fields(light)))
-            light[:, layer.source] = np.minimum(layer.drive(difference), 1.0)
+            light[:, layer.source] = layer.amplitude(difference)
         levels = self.network.levels(self.network.receivers.detected(self.network.receivers.fields(light)))
         expected = self.steps if words is None else self.steps[words]
         return np.asarray((decide_steps(levels, self.resolution) != expected).any(axis=1))
@@ -265,7 +265,7 @@ class _Search:
         def spoils(words: Ints, change: Floats) -> Bools:
             light = self.light[words]
             driven = gain * np.maximum(difference[words] + sign * change[:, np.newaxis], 0.0)
-            light[:, layer.source.start + readers] = np.minimum(driven, 1.0)
+            light[:, layer.source.start + readers] = layer.detection.modulator.field(driven)
             return self.wrong(index + 1, light, words)
 
         everything = np.arange(len(difference))

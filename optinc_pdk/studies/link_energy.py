@@ -87,6 +87,7 @@ def link_energy(board: Board, bias: Bias, task: Averaging, process: Process, noi
     detectors = 2 * rows + outputs * (2 if board.coherent else 1)
     amplifiers = {float(each.a_per_sqrt_hz): each.power_w for each in process.noise.amplifiers} if process.noise else {}
     amplifier = amplifiers.get(noise.receiver_a_per_sqrt_hz)
+    lineariser = process.activation.lineariser
     efficiency = None if process.budget is None else process.budget.laser_efficiency
     parts = {
         "laser": ("budget.laser_efficiency", _lasers(guides * noise.laser_w, efficiency)),
@@ -97,6 +98,8 @@ def link_energy(board: Board, bias: Bias, task: Averaging, process: Process, noi
         "modulator drivers": ("activation.driver_w", _times(modulators, process.activation.driver_w)),
         "decisions": ("link.decision_j", _times(outputs * noise.symbol_rate_bd, process.link.decision_j)),
     }
+    if lineariser is not None:
+        parts["linearisers"] = ("activation.lineariser.power_w", _times(modulators, lineariser.power_w))
     return LinkEnergy(
         symbol_rate_bd=noise.symbol_rate_bd,
         power_w={name: watts for name, (_, watts) in parts.items() if watts is not None},

@@ -28,6 +28,8 @@ from optinc_pdk.layout import ChipLayout, lay_out, to_layout, write_gds
 from optinc_pdk.networks import AveragingNetwork, factorise, linked_network
 from optinc_pdk.networks.closed_form.comparator_programs import ProgramVariant
 from optinc_pdk.networks.closed_form.comparator_search import (
+    ALL,
+    BANKS,
     Candidate,
     candidate_network,
     candidates,
@@ -83,7 +85,7 @@ def chip_rate(onn: AveragingNetwork, process: Process, extracted: bool = False) 
             budget section.
     """
     linked = linked_network(onn, process.link.kind == "neurons")
-    factors = factorise(linked)
+    factors = factorise(linked, swing=process.activation.analogue_swing)
     circuit, chip = lay_out(draft_circuit(linked, process, NAME), process)
     board = circuit.board
     if board is None:
@@ -104,6 +106,9 @@ def _extracted(chip: ChipLayout, process: Process) -> tuple[Circuit, SharedGroun
         write_gds(to_layout(chip, process, NAME), gds)
         extraction = extract(gds, process)
     return extraction.circuit, wiring_of(extraction, process).common_ground
+
+
+Choices = tuple[ProgramVariant, Placement]
 
 
 @dataclass(frozen=True)
@@ -151,8 +156,12 @@ def networks_by_rate(
     search = _Search(task, process, limit, progress)
     start = search.rated(choose(task, gain, limit))
     limits = {min(int(ratio * start.candidate.mzis), limit or 10**9) for ratio in STARTS}
-    found = tolerant_front(one for most in limits for one in candidates(task, gain, most, goal="noise"))
-    best = search.climb(max([start, *map(search.rated, found)], key=_planned))
+    found = tolerant_front(
+        one for most in limits for one in candidates(task, gain, most, goal="noise", swing=search.swing)
+    )
+    bits = (evaluate(task, *choice, limit) for choice in _all_bits(task, gain))
+    starts = [*found, *(one for one in bits if one is not None)]
+    best = search.climb(max([start, *map(search.rated, starts)], key=_planned))
     ranked = sorted(search.known.values(), key=_planned, reverse=True)
     if _planned(best) == 0.0:
         raise search.fault or InputError(
@@ -169,6 +178,14 @@ def networks_by_rate(
     equal = [one for one in built if EQUAL * (one.extracted_bd or 0.0) >= highest]
     first = min(equal, key=lambda one: one.candidate.mzis)
     return [first, *(one for one in built if one is not first), *(one for one in ranked if one not in chosen)]
+
+
+def _all_bits(task: Averaging, gain: float) -> Iterator[Choices]:
+    """Choices without analogue signals, which lose light where modulators are driven directly."""
+    for split in SPLITS:
+        for finish in (False, True):
+            variant = ProgramVariant((min(BANKS),) * task.groups, (split,) * task.groups, finish=finish)
+            yield variant, Placement(gain, ALL)
 
 
 def _for_layout(ranked: list[RatedNetwork], start: RatedNetwork) -> list[RatedNetwork]:
@@ -197,6 +214,7 @@ class _Search:
         self, task: Averaging, process: Process, limit: int | None, progress: Callable[[str, int], None] | None
     ) -> None:
         self.task, self.process, self.limit, self.progress = task, process, limit, progress
+        self.swing = float(process.activation.analogue_swing or 1.0)
         self.known: dict[str, RatedNetwork] = {}
         self.fault: InputError | None = None
 
@@ -227,16 +245,13 @@ class _Search:
                 for variant, placement in change(best.candidate):
                     if len(self.known) >= MOST_RATED:
                         return best
-                    candidate = evaluate(self.task, variant, placement, self.limit)
+                    candidate = evaluate(self.task, variant, placement, self.limit, self.swing)
                     if candidate is None:
                         continue
                     one = self.rated(candidate)
                     if _planned(one) > BETTER * _planned(best):
                         best, improved = one, True
         return best
-
-
-Choices = tuple[ProgramVariant, Placement]
 
 
 def _changes(task: Averaging) -> list[Callable[[Candidate], Iterator[Choices]]]:

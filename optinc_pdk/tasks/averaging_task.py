@@ -168,7 +168,7 @@ class AveragingTask(NetworkTask[tuple[LayerFactor, ...], AveragingResult]):
         """Factor the layers, and check that the electronics reach the gains that they need."""
         from optinc_pdk.budgets.light_budget import detection_losses
 
-        factors = factorise(self.onn, self.inputs)
+        factors = factorise(self.onn, self.inputs, self.process.activation.analogue_swing)
         check_gains(factors, self.process, detection_losses(self.onn, self.process))
         return factors
 

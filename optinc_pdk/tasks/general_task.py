@@ -152,7 +152,7 @@ class GeneralTask(NetworkTask[tuple[LayerFactor, ...], GeneralResult]):
 
     @cached_property
     def _factors(self) -> tuple[LayerFactor, ...]:
-        return factorise(self.network)
+        return factorise(self.network, swing=self.process.activation.analogue_swing)
 
     def draft(self, factors: tuple[LayerFactor, ...], name: str) -> CircuitDraft:
         """Assemble the circuit, which the shapes of the layers determine."""

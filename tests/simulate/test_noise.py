@@ -12,6 +12,7 @@ from optinc_pdk.circuit import Bias, Board, NetlistError, Neuron
 from optinc_pdk.circuit.bias import Activation
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate import Scattering, noise_of, transmit
+from optinc_pdk.simulate.modulator_drive import Modulator
 from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.simulate.transmission.noise import (
     BLOCK,
@@ -153,7 +154,7 @@ def test_a_process_without_noise_is_refused():
 def test_a_modulator_of_finite_extinction_leaks_in_quadrature():
     symbols = np.arange(4).reshape(-1, 1, 1)
     paths = {("out", "in"): 0.2}
-    leaking = replace(chip(paths), leak=0.1)
+    leaking = replace(chip(paths), modulator=Modulator(leak=0.1))
     found = transmit(symbols, leaking, BOARD, bias()).outputs.ravel()
     amplitude = np.arange(4) / 3
     assert found == pytest.approx(0.2 * np.sqrt(amplitude**2 + 0.01 * (1.0 - amplitude**2)))
@@ -166,7 +167,7 @@ def test_a_modulator_of_finite_extinction_leaks_in_quadrature():
     mixer = {("p", "c"): 0.5, ("p", "in"): 0.1, ("n", "c"): 0.5, ("n", "in"): -0.1, ("out", "t"): 1.0}
     still, lossy = (
         transmit(symbols, each, BOARD, bias(), noise=None).hidden[0]
-        for each in (chip(mixer), replace(chip(mixer), leak=0.1))
+        for each in (chip(mixer), replace(chip(mixer), modulator=Modulator(leak=0.1)))
     )
     assert lossy == pytest.approx(still, abs=1e-12)
 
@@ -244,7 +245,7 @@ def test_settings_of_other_receivers_are_refused():
 def test_readings_are_those_of_the_light_at_all_instants(leak, board):
     """What leaks through modulators is interpolated within a symbol, which hardly counts."""
     paths = {("p", "c"): 0.5, ("p", "in"): 0.4 + 0.1j, ("n", "c"): 0.5, ("n", "in"): -0.4, ("out", "t"): 0.3j}
-    one = replace(chip(paths), leak=leak)
+    one = replace(chip(paths), modulator=Modulator(leak=leak))
     given = bias(offset=0.1) if board is BOARD else replace(bias(offset=0.1), phases={"out": 1.0})
     network, light = network_of(one, board, given, 0), np.random.default_rng(3).random((40, 3))
     light[:, 0] = 1.0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.simulate import UnsettledError
+from optinc_pdk.simulate.modulator_drive import LINEAR, Modulator, sine
 from optinc_pdk.simulate.transmission.detection import ChipNetwork, DetectionMatrix, HiddenLayer
 from optinc_pdk.simulate.transmission.noise import DetectionSources
 from optinc_pdk.simulate.transmission.reception import ReceivedBatch, settled_amplitudes
@@ -18,7 +19,7 @@ ROWS = ((0, 1, 1, 2, -1), (0, 0, 1), (0, 1, 2, 3, 4, 5))
 """Row of each neuron, by layer; -1 for a neuron without detectors."""
 
 
-def random_network(rng, reflection: float, leak: float, coherent: bool = False) -> ChipNetwork:
+def random_network(rng, reflection: float, leak: float, coherent: bool = False, transfer=LINEAR) -> ChipNetwork:
     """Three hidden layers whose rows have up to three pairs of detectors, and four receivers."""
     neurons = [len(row) for row in ROWS]
     sources = 1 + INPUTS + sum(neurons)
@@ -32,7 +33,7 @@ def random_network(rng, reflection: float, leak: float, coherent: bool = False) 
         field[others] *= reflection
         reaching = np.flatnonzero(np.append(True, np.any(field[1:] != 0.0, axis=1)))
         feed = DetectionSources(source, True, detectors)
-        return DetectionMatrix(reaching, field[reaching], feed, leak, phase, neurons=1 + INPUTS)
+        return DetectionMatrix(reaching, field[reaching], feed, Modulator(transfer, leak), phase, neurons=1 + INPUTS)
 
     layers, source = [], slice(1, 1 + INPUTS)
     for row in ROWS:
@@ -59,9 +60,12 @@ def random_network(rng, reflection: float, leak: float, coherent: bool = False) 
 @pytest.mark.parametrize("reflection", [0.0, 1e-3])
 @pytest.mark.parametrize("words", [1, 128, 300])
 @pytest.mark.parametrize("coherent", [False, True])
-def test_settled_light_is_that_of_passes_in_numpy(leak: float, reflection: float, words: int, coherent: bool) -> None:
+@pytest.mark.parametrize("transfer", [LINEAR, sine(1.0)], ids=["linear", "sine"])
+def test_settled_light_is_that_of_passes_in_numpy(
+    leak: float, reflection: float, words: int, coherent: bool, transfer: tuple[float, ...]
+) -> None:
     rng = np.random.default_rng(words)
-    network = random_network(rng, reflection, leak, coherent)
+    network = random_network(rng, reflection, leak, coherent, transfer)
     assert network.forward == (reflection == 0.0)
     inputs = rng.uniform(0.0, 1.0, (words, INPUTS))
     settled = settle_light(inputs, network)

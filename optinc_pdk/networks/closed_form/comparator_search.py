@@ -55,17 +55,30 @@ class PredictedTolerance:
     margin: float
 
 
-def comparator_optics(closed: ClosedForm, task: Averaging) -> tuple[OpticalLayer, ...]:
-    """Returns the layers of a network of comparators as optics and electronics, for inputs and signals of 0 to 1."""
-    first, *others = closed.layers
-    layers = (Layer(first.weight * task.input_maxima, first.bias), *others)
-    return optical_layers(NormalisedNetwork(layers, (task.input_maxima,), (), task, "clipped_relu"))
+def comparator_optics(closed: ClosedForm, task: Averaging, swing: float = 1.0) -> tuple[OpticalLayer, ...]:
+    """Return the layers of a network of comparators as optics and electronics, for inputs and bits of 0 to 1.
+
+    Analogue signals are sent with amplitudes up to ``swing``.
+    """
+    below, layers = task.input_maxima, []
+    for index, layer in enumerate(closed.layers):
+        above = np.ones(layer.outputs)
+        if index < len(closed.stages) and (bits := closed.stages[index].comparators) is not None:
+            above = np.where(bits, 1.0, swing)
+        layers.append(Layer(above[:, np.newaxis] * layer.weight * below, above * layer.bias))
+        below = 1.0 / above
+    return optical_layers(NormalisedNetwork(tuple(layers), (task.input_maxima,), (), task, "clipped_relu"))
 
 
-def predict_tolerance(closed: ClosedForm, task: Averaging, points: int = 200, seed: int = 0) -> PredictedTolerance:
-    """Predict the largest matrix error and field noise of a comparator network of a task, at random lattice points."""
+def predict_tolerance(
+    closed: ClosedForm, task: Averaging, points: int = 200, seed: int = 0, swing: float = 1.0
+) -> PredictedTolerance:
+    """Predict the largest matrix error and field noise of a comparator network of a task, at random lattice points.
+
+    Analogue signals are sent with amplitudes up to ``swing``.
+    """
     signals = task.sample(points, np.random.default_rng(seed)) / task.input_maxima
-    layers = comparator_optics(closed, task)
+    layers = comparator_optics(closed, task, swing)
     power: list[Floats] = []
     # For each layer so far, the effect (rows of it, inputs of this layer) of its rows' errors.
     effects: list[Floats] = []
@@ -131,7 +144,9 @@ SPLITS = (0, 1, 2)
 """Exponents of early splits that are tried."""
 LIFTS = (0, 8, 12, 16, 24, 32, 48, 64)
 """Factors of lifted rows that are tried."""
-REGENERATED = (1, 3, 7)
+ALL = 10**6
+"""Peak above that of every signal: all signals are bits."""
+REGENERATED = (1, 3, 7, ALL)
 """Largest peaks of regenerated signals that are tried."""
 SPANS = (0, 40, 30, 20, 15, 12, 10, 8, 6, 5, 4)
 """Numbers of steps per analogue unit that are tried; 0 for one unit."""
@@ -190,6 +205,7 @@ def candidates(
     limit: int | None = None,
     progress: Callable[[int], None] | None = None,
     goal: Goal = "size",
+    swing: float = 1.0,
 ) -> list[Candidate]:
     """Find comparator networks within a limit, the best first.
 
@@ -204,11 +220,12 @@ def candidates(
         progress: Called with the number of networks tried so far, before each one.
         goal: "size" for the largest tolerance per MZI, or the largest tolerance within a limit; "noise" for the largest
             predicted σ*, for which outputs and single signals may be regenerated in more layers.
+        swing: Amplitude that analogue signals reach at most.
 
     Raises:
         InputError: No network is within the limit.
     """
-    search = _Search(task, limit, progress, goal)
+    search = _Search(task, limit, progress, goal, swing)
     found = search.found(_uniform(task, gain))
     if not found:
         raise _no_network(search, gain)
@@ -219,10 +236,10 @@ def candidates(
 
 
 def evaluate(
-    task: Averaging, variant: ProgramVariant, placement: Placement, limit: int | None = None
+    task: Averaging, variant: ProgramVariant, placement: Placement, limit: int | None = None, swing: float = 1.0
 ) -> Candidate | None:
     """Evaluate one network; None if it has more than ``limit`` MZIs, or a row is read by more units than `FAN_OUT`."""
-    found = _Search(task, limit).evaluate(variant, placement)
+    found = _Search(task, limit, swing=swing).evaluate(variant, placement)
     return found if found is not None and found.fan_out <= FAN_OUT else None
 
 
@@ -257,8 +274,10 @@ class _Search:
         limit: int | None,
         progress: Callable[[int], None] | None = None,
         goal: Goal = "size",
+        swing: float = 1.0,
     ) -> None:
         self.task, self.limit, self.left, self.progress, self.goal = task, limit, EFFORT, progress, goal
+        self.swing = swing
         self.known: dict[tuple[ProgramVariant, Placement], Candidate | None] = {}
         self.sizes: list[int] = []
         self.fault: InputError | None = None
@@ -312,7 +331,7 @@ class _Search:
         self.left -= mzis / UNIT_EFFORT
         if mzis > limit:
             return None
-        tolerance = predict_tolerance(closed, self.task)
+        tolerance = predict_tolerance(closed, self.task, swing=self.swing)
         fan_out = max(int(np.bincount(network.detector_rows(i)).max()) for i in range(len(network.layers)))
         waiting = tuple(_analogue_peaks(stage, placement.regenerate) for stage in closed.stages)
         return Candidate(variant, placement, mzis, len(closed.stages), fan_out, tolerance, waiting)

@@ -126,6 +126,8 @@ def certify(
     error = Interval(np.zeros(network.sources), np.zeros(network.sources))
     errors, reserves, signals = [], [], []
     source = inputs
+    # a direct drive is steeper than the field that it causes at full scale
+    steepest = float(network.receivers.modulator.slope(np.linspace(0.0, 1.0, SLOPES)).max())
     for index, (layer, margin, values) in enumerate(zip(network.layers, saturation, ideal, strict=True)):
         weight = np.zeros((layer.gain.size, network.sources))
         read = np.eye(onn.layers[index].inputs) if index else input_matrix(onn.task, top[inputs])
@@ -134,6 +136,7 @@ def certify(
         errors.append(float(found.largest.max()))
         reserves.append(float(np.min((margin - found.largest)[~np.isnan(margin)], initial=np.inf)))
         passed = signal_error(found, margin)
+        passed = Interval(steepest * passed.low, steepest * passed.high)
         signals.append(float(passed.largest.max()))
         source = layer.source
         error.low[source], error.high[source] = passed.low, passed.high
@@ -183,7 +186,7 @@ def hidden_error(
     """
     low, high = (np.empty(layer.gain.size) for _ in range(2))
     field = _all_fields(layer.detection, weight.shape[1])
-    weight, top, error = _with_leaks(layer.detection.leak, weight, top, error)
+    weight, top, error = _with_leaks(layer.detection.modulator.leak, weight, top, error)
     plus, minus = np.split(field, 2, axis=1)
     ends = np.append(layer.starts[1:], plus.shape[1])
     for n, row in enumerate(layer.row.tolist()):
@@ -265,7 +268,7 @@ def output_error(
     """
     receivers, symbols = network.scale.size, len(bias)
     response = _all_fields(network.receivers, weight.shape[1]) * network.scale
-    weight, top, error = _with_leaks(network.receivers.leak, weight, top, error)
+    weight, top, error = _with_leaks(network.receivers.modulator.leak, weight, top, error)
     ideal = np.tile(weight, (receivers // symbols, 1))
     phase = network.receivers.phase
     # photodiodes do not see the common phase that brings each receiver's fields closest to the ideal row
@@ -310,7 +313,7 @@ def _all_fields(detection: DetectionMatrix, sources: int) -> Complexes:
     real, imaginary = np.split(detection.field, 2, axis=1)
     field = np.zeros((sources, real.shape[1]), dtype=np.complex128)
     field[detection.reaching] = real + 1j * imaginary
-    return np.concatenate([field, 1j * field[1:]]) if detection.leak else field
+    return np.concatenate([field, 1j * field[1:]]) if detection.modulator.leak else field
 
 
 def _with_leaks(leak: float, weight: Floats, top: Floats, error: Interval) -> tuple[Floats, Floats, Interval]:
@@ -344,6 +347,10 @@ def _propagated(rows: Floats, error: Interval) -> Interval:
         positive @ error.low + negative @ error.high,
         positive @ error.high + negative @ error.low,
     )
+
+
+SLOPES = 1001
+"""Drives at which the slope of a modulator is calculated; that of a sine is largest without drive."""
 
 
 class NoCertificateError(ValueError):
@@ -384,6 +391,11 @@ def certify_closed_form(s: Scattering, board: Board, bias: Bias, onn: AveragingN
         margins[index] = np.where(scale == 1.0, margins[index], np.nan)
         low, high = (np.where(dead, 0.0, bound / divisor) for bound in (ideal[index].low, ideal[index].high))
         ideal[index] = Interval(low, high)
+    analogue = [index for index, margin in enumerate(margins) if np.isnan(margin[scales[index] > 0.0]).any()]
+    if analogue and not s.modulator.linear:
+        raise NoCertificateError(
+            f"layers.{analogue[0]} has analogue signals, whose field a modulator that is driven directly distorts"
+        )
     try:
         network = network_of(s, board, bias, 0)
         return certify(network, board, bias, scaled(onn, scales), margins, ideal)

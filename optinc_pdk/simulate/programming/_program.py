@@ -86,7 +86,8 @@ def program_network(
     carrier = float(process.guide.wavelength_nm) if wavelength_nm is None else wavelength_nm
     structure = analyse(circuit)
     refuse_shared_channels(structure)
-    factors = factorise(realised_network(onn, board.layers), inputs) if factors is None else factors
+    if factors is None:
+        factors = factorise(realised_network(onn, board.layers), inputs, process.activation.analogue_swing)
     problem = ProgrammingProblem(structure, board, layer_targets(onn, board, factors), carrier, process)
     phases, recorded = aligned_initial_phases(problem)
     before = matrix_errors(problem, solve_fields(problem, phases))

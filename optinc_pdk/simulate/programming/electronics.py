@@ -20,9 +20,10 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.networks import GeneralNetwork, LayerFactor
 from optinc_pdk.networks.layers import activate
 from optinc_pdk.networks.requirements import describe_rows
+from optinc_pdk.simulate.modulator_drive import Modulator, modulator_of
 from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, SourceFields, linear_response
 from optinc_pdk.simulate.programming.targets import LayerTarget
-from optinc_pdk.simulate.s_parameters.scattering import Scattering, modulator_leak
+from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.simulate.transmission.reception import input_amplitudes, transmit_vectors
 from optinc_pdk.simulate.transmission.settling import settle_light
@@ -36,14 +37,15 @@ def neuron_electronics(
 ) -> dict[str, Activation]:
     """Compute gain, offset and balance of every neuron from the detection coefficients of its layer, by neuron label.
 
-    The gain is a least-squares fit of the detected row to its target. The offset removes the detected constant and adds
-    the bias of the network layer. ``detect`` returns a layer's detection coefficients, calculated or measured, at a
+    The gain is a least-squares fit of the detected row to its target, times the drive per field of the modulator. The
+    offset removes the detected constant and adds the bias of the network layer.
+    ``detect`` returns a layer's detection coefficients, calculated or measured, at a
     given balance (rows,), or at the best one for None; neurons that share detectors have the same.
 
     Raises:
         RangeError: A neuron needs a gain or offset beyond the card's range.
     """
-    card = process.activation
+    card, modulator = process.activation, modulator_of(process)
     bits = int(card.resolution_bits)
     result: dict[str, Activation] = {}
     for target in found[:-1]:
@@ -56,17 +58,23 @@ def neuron_electronics(
         power = (detected**2).sum(axis=1)
         gain = np.divide((detected * weight).sum(axis=1), power, out=np.zeros_like(power), where=~flat)
         # A unit without weights is a constant: a large offset at a small gain dominates what its detectors read.
-        gain[flat] = np.maximum(target.bias[flat], 0.0) / float(card.offset_max)
+        gain[flat] = modulator.drive(target.bias[flat]) / float(card.offset_max)
         gain = round_significant(gain, bits)
         offset = np.divide(target.bias, gain, out=np.zeros_like(gain), where=gain > 0.0) - target.by_unit(seen.constant)
         offset[flat] = float(card.offset_max)
         offset = round_significant(offset, bits)
+        gain = round_significant(np.where(flat, gain, gain * small_signals(target.factor, modulator)), bits)
         _check(labels, "gain", gain, 0.0, float(card.gain_max), target)
         _check(labels, "offset", offset, -float(card.offset_max), float(card.offset_max), target)
         balances = np.where(target.unit_row >= 0, target.by_unit(balance), 1.0)
         columns = (gain.tolist(), offset.tolist(), balances.tolist())
         result |= {label: Activation(*row) for label, *row in zip(labels, *columns, strict=True)}
     return result
+
+
+def small_signals(factor: LayerFactor, modulator: Modulator) -> Floats:
+    """Return the (out,) drives per field of a layer's units; see :meth:`.Modulator.small_signal`."""
+    return np.array([modulator.small_signal(float(swing)) for swing in factor.swing])
 
 
 def output_scales(light: SourceFields, target: LayerTarget, process: Process) -> dict[str, float]:
@@ -95,7 +103,7 @@ def dark_powers(light: SourceFields, target: LayerTarget, process: Process) -> d
     It is relative to a field of amplitude 1, by receiver label, and known only where every output is the light of one
     modulator; else, or if modulators leak nothing, the result is empty.
     """
-    leak = modulator_leak(process)
+    leak = modulator_of(process).leak
     if not leak or (np.count_nonzero(target.weight, axis=1) > 1).any():
         return {}
     field = np.abs(np.asarray(linear_response(light, target).coefficient)).max(axis=1)
@@ -164,7 +172,9 @@ def trim_offsets(
     """
     points = network.task.points
     sent = input_amplitudes(points, board, bias)
-    for index, wanted in enumerate(_signals(sent, factors, network)):
+    modulator = modulator_of(process)
+    for index, signals in enumerate(_signals(sent, factors, network)):
+        wanted = signals * small_signals(factors[index], modulator)
         layer_bias = _trimmed(scattering, board, bias, sent, index, wanted)
         values = np.array(list(layer_bias.values()))
         check_offsets(list(layer_bias), values, process)

@@ -136,20 +136,23 @@ class LayerTarget:
         return weight
 
 
-def layer_targets(onn: Network, board: Board, factors: Sequence[LayerFactor] | None = None) -> tuple[LayerTarget, ...]:
+def layer_targets(
+    onn: Network, board: Board, factors: Sequence[LayerFactor] | None = None, swing: float | None = None
+) -> tuple[LayerTarget, ...]:
     """Compute the target matrices of all layers of a network on its board.
 
     Args:
         onn: The network.
         board: Board netlist with the labels of sources and detectors.
         factors: Factorisation of each layer; by default that of :func:`optinc_pdk.networks.factorise`.
+        swing: Amplitude that analogue signals reach at most, for that default.
 
     Raises:
         ValueError: The network or the factors do not match the board, or a layer has no effect.
     """
     onn = realised_network(onn, board.layers)
     _check_board(onn, board)
-    factors = factorise(onn) if factors is None else factors
+    factors = factorise(onn, swing=swing) if factors is None else factors
     _check_factors(onn, factors)
     return tuple(_target(onn, board, index, factor) for index, factor in enumerate(factors))
 

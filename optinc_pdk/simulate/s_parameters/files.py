@@ -72,7 +72,9 @@ def port_scattering(
 ) -> Scattering:
     """Calculate the S-parameters between given labels, in this order; other arguments as for `scattering`."""
     found = scattering(circuit, bias, wavelengths_nm, process, ground=ground, labels=ports, progress=progress)
-    return Scattering(found.wavelengths_nm, tuple(ports), found.between(ports, ports), found.modulators, found.leak)
+    return Scattering(
+        found.wavelengths_nm, tuple(ports), found.between(ports, ports), found.modulators, found.modulator
+    )
 
 
 def block_scattering(
@@ -101,7 +103,7 @@ def block_scattering(
         labels += [label for label in whole.labels if label == "carrier"]
         modulators = tuple(label for label in labels if label in whole.modulators)
         s = whole.between(labels, labels)
-        blocks.append(Scattering(whole.wavelengths_nm, tuple(labels), s, modulators, whole.leak))
+        blocks.append(Scattering(whole.wavelengths_nm, tuple(labels), s, modulators, whole.modulator))
     return blocks
 
 

@@ -16,6 +16,7 @@ from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.circuit_optics import CircuitOptics, analyse, label_suggestion
 from optinc_pdk.simulate.heater_drive import PadSetting, heater_phases, set_phases, without_heater_pads
+from optinc_pdk.simulate.modulator_drive import IDEAL, Modulator, modulator_of
 from optinc_pdk.simulate.s_parameters._cell_reduction import SingularError
 from optinc_pdk.simulate.s_parameters._device_values import DeviceValues, circuit_values, singular_error
 from optinc_pdk.simulate.s_parameters._plan import ScatteringPlan, evaluate, plan_circuit
@@ -40,14 +41,14 @@ class Scattering:
         labels: Fibre labels and pad labels of photodiodes and modulators, in the order of rows and columns.
         s: (W, labels, labels) field amplitudes, indexed [wavelength, out, in].
         modulators: Labels that are modulators.
-        leak: Field amplitude that a modulator at its null sends in quadrature, over that at full transmission.
+        modulator: What modulators send for the drive of their electronics.
     """
 
     wavelengths_nm: Floats
     labels: tuple[str, ...]
     s: Complexes
     modulators: tuple[str, ...] = ()
-    leak: float = 0.0
+    modulator: Modulator = IDEAL
 
     def between(self, outs: Sequence[str], ins: Sequence[str]) -> Complexes:
         """Return the (W, outs, ins) S-parameters from the labels ``ins`` to the labels ``outs``.
@@ -141,14 +142,7 @@ def _scattering(
     plan = prepare(structure, wavelengths, process, outs=labels, ins=labels)
     s = s_matrices(plan, phases, wavelengths, process, progress=progress)[0]
     modulators = tuple(label for label in structure.modulators if label in set(labels))
-    return Scattering(wavelengths, labels, s, modulators, modulator_leak(process))
-
-
-def modulator_leak(process: Process) -> float:
-    """Return the field amplitude that a modulator of the process sends at its null; 0 if its card states none."""
-    card = process.devices.get("modulator")
-    extinction = None if card is None else card.model.parameters.get("extinction_db")
-    return 0.0 if extinction is None else 10.0 ** (-float(extinction) / 20.0)
+    return Scattering(wavelengths, labels, s, modulators, modulator_of(process))
 
 
 def prepare(

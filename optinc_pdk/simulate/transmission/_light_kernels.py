@@ -99,19 +99,29 @@ def _amplitudes(
     signal: Floats,
     gain: float,
     offset: float,
+    transfer: Floats,
     light: Floats,
+    drive: Floats,
     step: Floats,
     difference: Floats,
     settled_change: float,
 ) -> int:
     """Drives the modulator of one neuron for a tile of words, and returns for how many its light has not settled.
 
-    The steps of its amplitude, which saturates at 1, and the differences with offset are overwritten.
+    The drives, which are limited to 1, the steps of the amplitudes, and the differences with offset are overwritten.
     """
+    last = len(transfer) - 1
     for w in range(_TILE):
         difference[w] = signal[w] + offset
-        amplitude = gain * (difference[w] if difference[w] > 0.0 else 0.0)
-        step[w] = (amplitude if amplitude < 1.0 else 1.0) - light[w]
+        driven = gain * (difference[w] if difference[w] > 0.0 else 0.0)
+        drive[w] = driven if driven < 1.0 else 1.0
+        step[w] = transfer[last]
+    for power in range(last - 1, -1, -1):
+        coefficient = transfer[power]
+        for w in range(_TILE):
+            step[w] = step[w] * drive[w] + coefficient
+    for w in range(_TILE):
+        step[w] -= light[w]
     # a count of words, as compilers do not vectorise the maximum of floats
     moving = 0
     for w in range(_TILE):
@@ -135,6 +145,7 @@ def settle(
     light: Floats,
     first: int,
     leak: float,
+    transfer: Floats,
     field_re: Floats,
     field_im: Floats,
     detector_start: Ints,
@@ -161,6 +172,7 @@ def settle(
         light: (F, B) amplitudes of all sources: carrier, inputs, neurons. The neurons' are overwritten.
         first: Index of the first neuron among the sources.
         leak: Amplitude that a modulator sends in quadrature at its null.
+        transfer: Coefficients of a modulator's amplitude over its drive, from the constant on.
         field_re: (F, D) real parts of the field at each detector for each source at amplitude 1.
         field_im: (F, D) imaginary parts.
         detector_start: (layers + 1,) first detector of each layer.
@@ -191,7 +203,7 @@ def settle(
     most = 0
     for layer in range(len(row_start) - 1):
         most = max(most, row_start[layer + 1] - row_start[layer])
-    signal, dark = np.zeros((most, _TILE)), np.zeros(_TILE)
+    signal, dark, drive = np.zeros((most, _TILE)), np.zeros(_TILE), np.empty(_TILE)
     # no literal: for one, a function is compiled once more
     zero = order[0]
     for start in range(0, words, _TILE):
@@ -225,7 +237,15 @@ def settle(
                 for n in range(begin, end):
                     read = dark if row_of_neuron[n] < 0 else signal[row_of_neuron[n]]
                     moving[n] = _amplitudes(
-                        read, gain[n], offset[n], real[first + n], step[n], difference[n], settled_change
+                        read,
+                        gain[n],
+                        offset[n],
+                        transfer,
+                        real[first + n],
+                        drive,
+                        step[n],
+                        difference[n],
+                        settled_change,
                     )
                 # a change within the precision of settled light need not be passed on
                 sending = 0

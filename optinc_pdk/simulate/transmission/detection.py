@@ -16,6 +16,7 @@ import numpy as np
 
 from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.circuit import Bias, Board, NetlistError, Neuron, detector_groups, label_tuple
+from optinc_pdk.simulate.modulator_drive import IDEAL, Modulator
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.noise import DetectionSources, Noise, NoiseDraw
 from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
@@ -32,7 +33,7 @@ class DetectionMatrix:
         reaching: (L,) indices of the sources that reach a detector; the carrier, the first, is always among them.
         field: (L, 2 D) real parts, then imaginary parts, of the fields at the detectors for each source at amplitude 1.
         feed: The layer's own sources and its number of detectors, for noise.
-        leak: Amplitude that a modulator sends at its null.
+        modulator: What the modulators send.
         phase: (D,) phases of the local oscillators of coherent receivers in rad; None for photodiodes.
         neurons: Index of the first neuron among the chip's sources.
     """
@@ -40,7 +41,7 @@ class DetectionMatrix:
     reaching: Ints
     field: Floats
     feed: DetectionSources
-    leak: float = 0.0
+    modulator: Modulator = IDEAL
     phase: Floats | None = None
     neurons: int = 0
 
@@ -67,9 +68,9 @@ class DetectionMatrix:
 
     def _with_leak(self, seen: Floats | Complexes) -> Floats | Complexes:
         """(B, L) amplitudes of the sources that reach a detector, with what leaks through modulators."""
-        if not self.leak:
+        if not self.modulator.leak:
             return seen
-        leaking = self.leak * np.sqrt(np.maximum(1.0 - seen.real**2, 0.0))
+        leaking = self.modulator.leak * np.sqrt(np.maximum(1.0 - seen.real**2, 0.0))
         leaking[:, : np.searchsorted(self.reaching, self.neurons) if np.iscomplexobj(seen) else 1] = 0.0
         return np.asarray(seen + 1j * leaking)
 
@@ -113,7 +114,7 @@ class DetectionMatrix:
         if shape.transmitter == math.inf:
             return shape.readings_of_powers([self.detected(driven)])
         rest = shape.missing(seen)
-        if self.leak:
+        if self.modulator.leak:
             rest = self._with_leak(seen + rest) - settled
         missing = self._fields(_scaled(rest, factors))
         if self.phase is not None:
@@ -156,8 +157,9 @@ def _scaled(amplitudes: Floats | Complexes, factors: Complexes | None) -> Floats
 class HiddenLayer:
     """One hidden layer of n neurons that read r rows of d pairs of detectors in total; pairs of a row are adjacent.
 
-    A neuron drives its modulators with gain · max(Σ plus - balance · Σ minus + offset, 0), where the sums are over the
-    pairs of its row. Several neurons may read one row; a neuron without detectors drives them with gain · offset.
+    A neuron drives its modulators with gain · max(Σ plus - balance · Σ minus + offset, 0), limited to 1, where the sums
+    are over the pairs of its row. Several neurons may read one row; a neuron without detectors drives them with
+    gain · offset.
 
     Attributes:
         detection: Detection matrix of the d positive detectors, followed by the d negative ones.
@@ -209,10 +211,14 @@ class HiddenLayer:
         return np.asarray(signals if np.all(self.row >= 0) else np.where(self.row >= 0, signals, 0.0))
 
     def drive(self, difference: Floats) -> Floats:
-        """Return the (B, n) modulator amplitudes before saturation for (B, n) detected differences."""
-        amplitude = np.maximum(difference, 0.0)
-        amplitude *= self.gain
-        return amplitude
+        """Return the (B, n) drives of the modulators, before they are limited to 1, for (B, n) detected differences."""
+        drive = np.maximum(difference, 0.0)
+        drive *= self.gain
+        return drive
+
+    def amplitude(self, difference: Floats) -> Floats:
+        """Return the (B, n) amplitudes of the modulators for (B, n) detected differences."""
+        return self.detection.modulator.field(self.drive(difference))
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,7 +321,7 @@ class _Optics:
         # a coherent receiver is locked to light from a fibre
         feed = DetectionSources(source, self.fibre[source.start] or phase is not None, len(detectors))
         stacked = np.hstack([fields.real, fields.imag])[reaching]
-        return DetectionMatrix(reaching, stacked, feed, self.scattering.leak, phase, self.neurons)
+        return DetectionMatrix(reaching, stacked, feed, self.scattering.modulator, phase, self.neurons)
 
 
 def receiver_fields(scattering: Scattering, board: Board, wavelength: int = 0) -> Complexes:

@@ -306,8 +306,9 @@ def _fastest_hz(process: Process) -> float:
 
 def transmitter_bandwidths(process: Process) -> tuple[float, ...]:
     """Return the bandwidths in Hz of modulators and their electronics, as far as the cards state them."""
-    modulator = process.device("modulator").model.parameters.get("bandwidth_hz")
-    return tuple(float(each) for each in (modulator, process.activation.bandwidth_hz) if each is not None)
+    modulator, electronics = process.device("modulator").model.parameters.get("bandwidth_hz"), process.activation
+    driver = None if electronics.lineariser is None else electronics.lineariser.bandwidth_hz
+    return tuple(float(each) for each in (modulator, electronics.bandwidth_hz, driver) if each is not None)
 
 
 def missing_bandwidths(process: Process) -> tuple[str, ...]:

@@ -120,7 +120,9 @@ def _slopes(layer: HiddenLayer, difference: Floats, spread: Floats) -> Floats:
     """(B, n) derivatives of amplitudes by differences, weighted by the probability that noise leaves them linear."""
     deviation = np.maximum(spread[:, layer.row], TINY)
     full = np.divide(1.0, layer.gain, out=np.full_like(layer.gain, np.inf), where=layer.gain > 0.0)
-    return np.asarray(layer.gain * (ndtr(difference / deviation) - ndtr((difference - full) / deviation)))
+    linear = layer.gain * (ndtr(difference / deviation) - ndtr((difference - full) / deviation))
+    modulator = layer.detection.modulator
+    return linear if modulator.linear else np.asarray(linear * modulator.slope(layer.drive(difference)))
 
 
 def _sensitivity(sight: DetectionMatrix, signs: Floats, light: Floats) -> LayerSensitivity:

@@ -229,8 +229,7 @@ def settled_amplitudes(
         for index, layer in enumerate(network.layers):
             read = layer.detection.readings(now, noise, None if drawn is None else drawn[index])
             difference = layer.difference(read)
-            amplitude = layer.drive(difference)
-            np.minimum(amplitude, 1.0, out=amplitude)
+            amplitude = layer.amplitude(difference)
             if number:
                 moved = amplitude - now[:, layer.source]
                 change = np.maximum(change, np.max(np.abs(moved, out=moved), axis=1))

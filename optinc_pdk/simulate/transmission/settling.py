@@ -42,6 +42,7 @@ class SettlingArrays(NamedTuple):
 
     first: int
     leak: float
+    transfer: Floats
     field_re: Floats
     field_im: Floats
     detector_start: Ints
@@ -78,7 +79,8 @@ def settling_arrays(network: ChipNetwork) -> SettlingArrays:
     receivers = _dense_fields(network.receivers, network.sources)
     return SettlingArrays(
         first=layers[0].source.start,
-        leak=layers[0].detection.leak,
+        leak=layers[0].detection.modulator.leak,
+        transfer=np.array(layers[0].detection.modulator.transfer),
         field_re=np.hstack([real for real, _ in fields]),
         field_im=np.hstack([imaginary for _, imaginary in fields]),
         detector_start=_starts([layer.detection.feed.detectors for layer in layers]),
@@ -157,7 +159,7 @@ def sample_network(
     groups = source_labels(board)
     labels = tuple(label for group in groups for label in group)
     amplitudes = settle_light(np.asarray(inputs, dtype=np.float64), network_of(scattering, board, bias, 0)).amplitudes
-    leaking = scattering.leak * np.sqrt(np.maximum(1.0 - amplitudes**2, 0.0))
+    leaking = scattering.modulator.leak * np.sqrt(np.maximum(1.0 - amplitudes**2, 0.0))
     # the carrier passes no modulator
     leaking[:, 0] = 0.0
     fields = np.repeat(amplitudes + 1j * leaking, [len(group) for group in groups], axis=1)

@@ -27,6 +27,7 @@ from optinc_pdk.circuit import Bias
 from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork, GeneralNetwork, LayerFactor
+from optinc_pdk.simulate.modulator_drive import modulator_of
 from optinc_pdk.simulate.programming.detection_jacobian import LinearResponse, with_shared_electronics
 from optinc_pdk.simulate.programming.electronics import neuron_electronics, output_offsets, round_significant
 from optinc_pdk.simulate.programming.phase_fit import ProgrammingProblem
@@ -119,10 +120,13 @@ def calibrate(laboratory: BenchProtocol, chip: NominalChip, onn: AveragingNetwor
             "the chip is a level of a cascade, whose outputs or inputs have fractions of levels; calibration supports "
             "single chips only: give remainder = false and finer_input = false"
         )
-    problem = programming_problem(chip, layer_targets(onn, chip.board))
+    process = chip.process
+    targets = layer_targets(onn, chip.board, swing=process.activation.analogue_swing)
+    problem = programming_problem(chip, targets)
     heaters, layers = design_heater_model(chip, laboratory), bench_layers(problem, laboratory)
     efficiency = measure_efficiencies(laboratory, layers, heaters, heaters.quantise(chip.voltage_v))
-    session = _WordSession(laboratory, chip, problem, heaters, layers, sample_words(onn.task, layers))
+    words = sample_words(onn.task, layers, modulator_of(process))
+    session = _WordSession(laboratory, chip, problem, heaters, layers, words)
     candidates = list[_RankedSetting]()
     for state, fitted_heaters in program_by_twin(laboratory, problem, layers, heaters, efficiency):
         session = replace(session, heaters=fitted_heaters)

@@ -18,7 +18,7 @@ from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.circuit import label_tuple
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate import prepare
-from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
+from optinc_pdk.simulate.modulator_drive import modulator_of
 from optinc_pdk.simulate.transmission.noise import Noise
 from optinc_pdk.studies.variation.nominal_chip import NominalChip, locked_phases
 from optinc_pdk.studies.variation.sampled_response import drive_step_v, sample_s_matrices
@@ -143,7 +143,7 @@ class VirtualBench(_DrivenSample):
             raise InputError(
                 f"amplitudes have shape {pattern.shape}; give (patterns, {len(self.sources)} sources) of 0 … 1"
             )
-        leaking = 1j * modulator_leak(self._chip.process) * np.sqrt(1.0 - pattern**2)
+        leaking = 1j * modulator_of(self._chip.process).leak * np.sqrt(1.0 - pattern**2)
         light = np.concatenate([np.ones((len(pattern), 1)), pattern + leaking], axis=1)
         read = np.concatenate([self._detected(light, response) for response in self._responses(voltage)])
         self.settings += len(read)

@@ -19,7 +19,8 @@ from optinc_pdk.averaging import Averaging, assign_random
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board
 from optinc_pdk.circuit.bias import Activation
-from optinc_pdk.simulate.programming.electronics import round_significant
+from optinc_pdk.simulate.modulator_drive import IDEAL, Modulator
+from optinc_pdk.simulate.programming.electronics import round_significant, small_signals
 from optinc_pdk.simulate.transmission.reception import TOP_LEVEL
 from optinc_pdk.simulate.transmission.settling import MAX_PASSES, SETTLED_CHANGE
 from optinc_pdk.studies.calibration._measurement import BenchLayer, BenchProtocol
@@ -42,14 +43,17 @@ class WordSample:
     Attributes:
         amplitude: (N, J) amplitudes of the servers' modulators, 1 at full scale.
         ideal_level: (N, M) levels 0 … 3 of the ideal average.
-        network_signal: For each hidden layer, (N, neurons) pre-activations of the network with its target matrices.
+        network_signal: For each hidden layer, (N, neurons) drives of the modulators, before they are limited, of the
+            network with its target matrices: pre-activations times the drive per field.
         network_level: (N, M) real-valued output levels of the network with its target matrices.
+        modulator: What the modulators send.
     """
 
     amplitude: Floats
     ideal_level: Ints
     network_signal: tuple[Floats, ...]
     network_level: Floats
+    modulator: Modulator = IDEAL
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +113,7 @@ class WordTransmission:
         return float(0.5 - np.abs(self.error).max())
 
 
-def sample_words(task: Averaging, layers: Sequence[BenchLayer]) -> WordSample:
+def sample_words(task: Averaging, layers: Sequence[BenchLayer], modulator: Modulator) -> WordSample:
     """Draw a sample of inputs from the whole lattice, each with a random assignment of symbols to servers.
 
     The seed is fixed, so equal arguments give equal samples.
@@ -120,11 +124,13 @@ def sample_words(task: Averaging, layers: Sequence[BenchLayer]) -> WordSample:
     amplitude = symbols.reshape(len(symbols), -1) / TOP_LEVEL
     signal, network_signal = amplitude, list[Floats]()
     for layer in layers[:-1]:
-        network_signal.append(signal @ layer.target.unit_weight.T + layer.target.bias)
+        before = signal @ layer.target.unit_weight.T + layer.target.bias
+        network_signal.append(before * small_signals(layer.target.factor, modulator))
         # modulators transmit at most everything, which networks with clipped activations use
-        signal = np.clip(network_signal[-1], 0.0, 1.0)
+        signal = np.clip(before, 0.0, 1.0)
     network_level = np.abs(signal @ layers[-1].target.unit_weight.T)
-    return WordSample(amplitude, np.asarray(task.encode(ideal), dtype=np.int64), tuple(network_signal), network_level)
+    level = np.asarray(task.encode(ideal), dtype=np.int64)
+    return WordSample(amplitude, level, tuple(network_signal), network_level, modulator)
 
 
 def electronics_of(bias: Bias, board: Board, layers: Sequence[BenchLayer]) -> ElectronicsSettings:
@@ -169,7 +175,7 @@ def transmit_words(
         for i, layer in enumerate(layers[:-1]):
             detected.append(detected_signals(layer, electronics.balance[i], read))
             drive = electronics.gain[i] * (detected[i] + electronics.offset[i])
-            driven[:, layers[i + 1].sources] = np.clip(drive, 0.0, 1.0)
+            driven[:, layers[i + 1].sources] = words.modulator.field(drive)
         change = float(np.abs(driven - amplitude).max(initial=0.0))
         sent, amplitude = amplitude, driven
         # once the light has passed all layers, changes that do not decay are noise of the readings
@@ -215,7 +221,7 @@ def trim_electronics(
                 gain[n], offset[n] = new_gain, new_offset
         gains.append(gain)
         offsets.append(offset)
-        source = np.clip(ideal, 0.0, 1.0)
+        source = words.modulator.field(ideal)
     right = _right_words(passage.source[-1], source)
     output, level = passage.output[right], words.network_level[right, np.newaxis]
     power = (output**2).sum(axis=0)

@@ -133,7 +133,7 @@ def linearise(
         gains and by gain × offset, and finally by the logarithms of the output scales; E is the number of electronic
         parameters.
     """
-    target, output = passage.words.network_level, passage.output
+    target, output, modulator = passage.words.network_level, passage.output, passage.words.modulator
     count, servers = target.shape[1], output.shape[1]
     denominator = 2.0 * np.maximum(target, MIN_LEVEL)
     level = (output**2).mean(axis=1)
@@ -153,9 +153,10 @@ def linearise(
     electronic_parts = [np.eye(count) * (2.0 * level / denominator)[:, :, np.newaxis]]
     for i in range(len(effects.matrix) - 1, -1, -1):
         next_source = passage.source[i + 1][:, np.newaxis]
-        active = (next_source > 0.0) & (next_source < 1.0)
-        electronic_parts[:0] = [sensitivity * next_source * active, sensitivity * active]
-        differences = sensitivity * (active * electronics.gain[i])
+        drive = modulator.drive(next_source)
+        slope = np.where((next_source > 0.0) & (next_source < 1.0), modulator.slope(drive), 0.0)
+        electronic_parts[:0] = [sensitivity * drive * slope, sensitivity * slope]
+        differences = sensitivity * (slope * electronics.gain[i])
         heater_jacobian += _heater_jacobian(differences, passage.source[i], effects.change[i])
         sensitivity = differences @ effects.matrix[i]
     jacobian = np.concatenate([heater_jacobian, *electronic_parts], axis=2)

@@ -153,7 +153,7 @@ class TrackingModel:
 def choose_pilots(words: WordSample) -> WordSample:
     """Choose pilot words from a sample of words, in the order in which they are chosen."""
     # a constant, and the ideal amplitudes of the sources of all layers
-    signals = [np.clip(signal, 0.0, 1.0) for signal in words.network_signal]
+    signals = [words.modulator.field(signal) for signal in words.network_signal]
     patterns = np.column_stack([np.ones(len(words.amplitude)), words.amplitude, *signals])
     rest, chosen = np.arange(len(patterns)), list[Ints]()
     for _ in range(PILOT_SETS):
@@ -166,7 +166,13 @@ def choose_pilots(words: WordSample) -> WordSample:
             break
     index = np.concatenate(chosen)
     network_signal = tuple(signal[index] for signal in words.network_signal)
-    return WordSample(words.amplitude[index], words.ideal_level[index], network_signal, words.network_level[index])
+    return replace(
+        words,
+        amplitude=words.amplitude[index],
+        ideal_level=words.ideal_level[index],
+        network_signal=network_signal,
+        network_level=words.network_level[index],
+    )
 
 
 def pilot_transmissions(layers: Sequence[BenchLayer]) -> list[tuple[Ints, tuple[int, ...]]]:

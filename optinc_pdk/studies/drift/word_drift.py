@@ -12,6 +12,7 @@ import numpy as np
 from optinc_pdk.circuit import Bias
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork
+from optinc_pdk.simulate.modulator_drive import modulator_of
 from optinc_pdk.simulate.programming.targets import layer_targets
 from optinc_pdk.studies.calibration._heater_model import design_heater_model
 from optinc_pdk.studies.calibration._measurement import bench_layers
@@ -116,8 +117,10 @@ def start_service(work: YieldStudy, index: int) -> ServiceChip:
     noise = scaled_noise(work.noise, work.imperfections)
     bench = VirtualBench(chip, sample, bits, noise, seed, BENCH_AVERAGES)
     found = calibrate(bench, chip, onn)
-    layers = bench_layers(programming_problem(chip, layer_targets(onn, chip.board)), bench)
-    pilots = choose_pilots(sample_words(onn.task, layers))
+    layers = bench_layers(
+        programming_problem(chip, layer_targets(onn, chip.board, swing=process.activation.analogue_swing)), bench
+    )
+    pilots = choose_pilots(sample_words(onn.task, layers, modulator_of(chip.process)))
     electronics = electronics_of(found.tuned.bias, chip.board, layers)
     voltage_v = found.tuned.voltage_v
     setting = ServiceSetting(voltage_v, electronics, np.zeros_like(voltage_v))

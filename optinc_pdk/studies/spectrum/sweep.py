@@ -35,7 +35,7 @@ from optinc_pdk.simulate import (
     s_matrices,
     scattering,
 )
-from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
+from optinc_pdk.simulate.modulator_drive import modulator_of
 from optinc_pdk.studies.chip_checks import BiasedSetting, MatrixCheck, NetworkCheck
 from optinc_pdk.studies.outcomes import Quantity
 from optinc_pdk.studies.spectrum._windows import (
@@ -421,7 +421,7 @@ def _fixed_light(
 
     def at(wavelength_nm: float) -> Scattering:
         s = s_matrices(plan, phases, wavelength_nm, process)[0]
-        return Scattering(np.array([wavelength_nm]), structure.labels, s, structure.modulators, modulator_leak(process))
+        return Scattering(np.array([wavelength_nm]), structure.labels, s, structure.modulators, modulator_of(process))
 
     return at
 
@@ -445,7 +445,9 @@ def _fixed_bias(
 
 
 def _new_bias(subject: SweptChip) -> Callable[[float], WavelengthPoint]:
-    factors = factorise(realised_network(subject.onn, subject.board.layers))
+    factors = factorise(
+        realised_network(subject.onn, subject.board.layers), swing=subject.process.activation.analogue_swing
+    )
 
     def at(wavelength_nm: float) -> WavelengthPoint:
         circuit, process, ground = subject.circuit, subject.process, subject.ground

@@ -17,7 +17,7 @@ from optinc_pdk.drive import RangeError
 from optinc_pdk.errors import InputError
 from optinc_pdk.models import instance_settings, instances_s, net_transmission, sampled_s
 from optinc_pdk.simulate import Scattering, s_matrices
-from optinc_pdk.simulate.s_parameters.scattering import modulator_leak
+from optinc_pdk.simulate.modulator_drive import modulator_of
 from optinc_pdk.studies.variation.nominal_chip import NominalChip
 from optinc_pdk.studies.variation.sampling import PHASE, ChipSample
 
@@ -100,7 +100,7 @@ def sample_scattering(
     """
     wavelengths = _wavelengths(sample, wavelengths_nm)
     s = sample_s_matrices(chip, sample, np.asarray(voltage_v)[np.newaxis], effective_bits, wavelengths)[0]
-    return Scattering(wavelengths, chip.plan.outs, s, chip.structure.modulators, modulator_leak(chip.process))
+    return Scattering(wavelengths, chip.plan.outs, s, chip.structure.modulators, modulator_of(chip.process))
 
 
 def sample_s_matrices(
@@ -156,9 +156,9 @@ def sample_scatterings(
     }
     guides = np.stack([_guides(chip, sample, at) for sample, at in pairs])
     s = s_matrices(chip.plan, np.stack(heat), carriers[0], chip.process, devices=devices, guides=guides)
-    leak = modulator_leak(chip.process)
+    modulator = modulator_of(chip.process)
     return [
-        Scattering(at, chip.plan.outs, one, chip.structure.modulators, leak)
+        Scattering(at, chip.plan.outs, one, chip.structure.modulators, modulator)
         for at, one in zip(carriers, s, strict=True)
     ]
 

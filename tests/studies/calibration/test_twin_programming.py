@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from optinc_pdk.simulate.modulator_drive import IDEAL
 from optinc_pdk.simulate.programming.detection_jacobian import quadrature
 from optinc_pdk.simulate.transmission.noise import noise_of
 from optinc_pdk.studies import draw_sample
@@ -110,7 +111,7 @@ def test_derivatives_of_responses_agree_with_difference_quotients(sample, setup_
 
 def test_predicted_responses_are_those_of_a_nominal_bench(monkeypatch, nominal_of):
     # the twin knows no leak of modulators, which is 1 % of a field
-    monkeypatch.setattr(virtual_bench, "modulator_leak", lambda process: 0.0)
+    monkeypatch.setattr(virtual_bench, "modulator_of", lambda process: IDEAL)
     setup, _ = nominal_of()
     twin, settings = setup.twin, setup.settings(3, 2)
     unknown = np.zeros(twin.spread.size)

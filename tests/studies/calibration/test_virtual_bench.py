@@ -35,8 +35,10 @@ def test_readings_are_the_light_on_each_photodiode(chip, sample):
     s = sample_scattering(chip, sample, chip.voltage_v, 16.0)
     labels = [label for group in bench.sources for label in group]
     field = s.between(bench.detectors, chip.board.unmodulated)[0].sum(axis=1)
-    field = field + s.between(bench.detectors, labels)[0] @ (amplitude + 1j * s.leak * np.sqrt(1.0 - amplitude**2))
-    assert s.leak > 0.0 and np.allclose(read[0, 0], np.abs(field) ** 2, rtol=1e-12, atol=1e-15)
+    field = field + s.between(bench.detectors, labels)[0] @ (
+        amplitude + 1j * s.modulator.leak * np.sqrt(1.0 - amplitude**2)
+    )
+    assert s.modulator.leak > 0.0 and np.allclose(read[0, 0], np.abs(field) ** 2, rtol=1e-12, atol=1e-15)
     assert bench.settings == 1
 
 
@@ -135,5 +137,5 @@ def test_modulators_of_the_bench_leak_as_in_the_simulator(locked):
     rows, _ = detector_groups(first)
     labels = [label for side in ("plus", "minus") for n in rows for label in label_tuple(getattr(n, side))]
     read = bench.read(chip.voltage_v, amplitude[np.newaxis])[0, 0]
-    assert s.leak == 0.01
+    assert s.modulator.leak == 0.01
     assert np.allclose([read[bench.detectors.index(label)] for label in labels], expected, rtol=1e-9, atol=1e-15)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.simulate import transmit
+from optinc_pdk.simulate.modulator_drive import IDEAL
 from optinc_pdk.studies import sample_scattering
 from optinc_pdk.studies.calibration._heater_model import design_heater_model
 from optinc_pdk.studies.calibration._measurement import bench_layers
@@ -53,7 +54,7 @@ def context(work, sample, problem):
 
 def context_of(work, bench, problem):
     layers = bench_layers(problem, bench)
-    words = sample_words(work.check.task, layers)
+    words = sample_words(work.check.task, layers, IDEAL)
     return TuningContext(bench, design_heater_model(work.chip, bench), layers, problem.process, words)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.errors import InputError
+from optinc_pdk.simulate.modulator_drive import IDEAL
 from optinc_pdk.studies.calibration._word_transmission import sample_words
 from optinc_pdk.studies.drift.scenarios import DriftScenario
 from optinc_pdk.studies.drift.tracking import (
@@ -29,7 +30,7 @@ def drifted(service, spread, seed=0):
 
 def test_pilots_show_every_source_of_every_layer(service):
     model = service.model
-    words = sample_words(service.work.check.task, model.layers)
+    words = sample_words(service.work.check.task, model.layers, IDEAL)
     patterns = [np.column_stack([np.ones(len(model.pilots.amplitude)), model.pilots.amplitude])]
     everything = [np.column_stack([np.ones(len(words.amplitude)), words.amplitude])]
     for some, all_words in zip(model.pilots.network_signal, words.network_signal, strict=True):

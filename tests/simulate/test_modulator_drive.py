@@ -1,0 +1,112 @@
+"""The field of a modulator over its drive: sine, measured table, linearised, and the electronics that know it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import optinc_pdk as op
+from optinc_pdk.assemble import assemble
+from optinc_pdk.cards import Process, load_process
+from optinc_pdk.errors import InputError
+from optinc_pdk.networks import AveragingNetwork, comparator_network
+from optinc_pdk.networks.closed_form.comparator_programs import ProgramVariant
+from optinc_pdk.networks.closed_form.comparator_search import ALL, candidate_network, evaluate
+from optinc_pdk.networks.closed_form.comparators import GAIN, Placement
+from optinc_pdk.networks.factorisation import linked_network, sends_levels
+from optinc_pdk.simulate.modulator_drive import LINEAR, Modulator, linearised, measured, modulator_of, sine
+
+DRIVES = np.linspace(0.0, 1.0, 501)
+TASK = op.Averaging(4, 4, 2)
+
+
+def direct(folder: Path, swing: str = "null") -> Process:
+    """Process like soi220, whose modulators are driven directly."""
+    # processes are read once for each folder
+    folder = folder / str(len(swing))
+    folder.mkdir()
+    (folder / "process.yml").write_text(
+        "schema: 1\nname: direct\ntitle: soi220 without linearisers\nbase: soi220\nsources: {own: chosen}\n"
+        f"activation:\n  lineariser: null\n  analogue_swing: {swing}\n"
+    )
+    return load_process(folder)
+
+
+@pytest.mark.parametrize("swing", [0.1, 0.784, 1.0])
+def test_a_push_pull_modulator_is_a_sine(swing: float) -> None:
+    one = Modulator(sine(swing))
+    wanted = np.sin(0.5 * np.pi * swing * DRIVES) / np.sin(0.5 * np.pi * swing)
+    assert np.abs(one.field(DRIVES) - wanted).max() < 1e-11
+    assert np.abs(one.slope(DRIVES) - np.gradient(wanted, DRIVES, edge_order=2)).max() < 1e-4
+    assert np.abs(one.drive(wanted) - DRIVES).max() < 1e-6
+    assert one.field(np.array([-1.0, 0.0, 1.0, 7.0])) == pytest.approx([0.0, 0.0, 1.0, 1.0], abs=1e-15)
+
+
+def test_a_linear_modulator_sends_its_drive() -> None:
+    assert Modulator().linear and np.array_equal(Modulator().field(DRIVES), DRIVES)
+    assert linearised(0.0) == LINEAR
+    residual = Modulator(linearised(0.01)).field(DRIVES) - DRIVES
+    assert np.abs(residual).max() == pytest.approx(0.01, rel=1e-3)
+
+
+def test_a_table_is_followed_between_its_points() -> None:
+    drives = np.linspace(0.0, 1.0, 21)
+    found = Modulator(measured(tuple(np.sin(0.5 * np.pi * drives).tolist())))
+    assert np.abs(found.field(DRIVES) - np.sin(0.5 * np.pi * DRIVES)).max() < 2e-3
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ((0.26, 0.5, 1.0), "from 0.26; give at least 3 that rise from 0. An electro-absorption"),
+        ((0.0, 0.6, 0.5, 1.0), "rise from 0"),
+        ((0.0, 1.0), "has 2 fields"),
+        ((0.0, 0.01, 0.02, 0.03, 0.98, 0.985, 0.99, 0.995, 1.0), "the smoothest curve through the fields is off by"),
+    ],
+)
+def test_a_table_of_no_modulator_is_refused(fields: tuple[float, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        measured(fields)
+
+
+@pytest.mark.parametrize(("swing", "limit"), [(0.1, 1e-3), (0.3, 8e-3), (0.7, 5e-2)])
+def test_small_signals_are_sent_nearly_linearly(swing: float, limit: float) -> None:
+    one = Modulator(sine(1.0))
+    wanted = swing * DRIVES
+    error = np.abs(one.field(one.small_signal(swing) * wanted) - wanted).max() / swing
+    plain = np.abs(one.field(2.0 / np.pi * wanted) - wanted).max() / swing
+    assert error < plain and error < limit
+    assert one.small_signal(1.0) == 1.0
+
+
+def test_processes_state_how_modulators_are_driven(tmp_path: Path) -> None:
+    assert modulator_of(load_process("soi220")) == Modulator(LINEAR, 0.01)
+    assert modulator_of(direct(tmp_path)) == Modulator(sine(1.0), 0.01)
+
+
+def exact_words(network: AveragingNetwork, process: Process) -> float:
+    """Share of 2,000 random inputs that the assembled chip reads correctly."""
+    network = linked_network(network, process.link.kind == "neurons")
+    circuit = assemble(network, process, "average")
+    assert circuit.board is not None
+    programmed = op.simulate.program(circuit, circuit.board, network, process)
+    light = op.simulate.scattering(circuit, programmed.bias, 1550.0, process)
+    symbols = np.random.default_rng(3).integers(0, 4, (2000, TASK.servers, TASK.symbols))
+    received = op.simulate.transmit(symbols, light, circuit.board, programmed.bias)
+    return float((received.levels == TASK.encode(TASK.ideal(TASK.decode(symbols)))[:, np.newaxis]).all((1, 2)).mean())
+
+
+def test_directly_driven_modulators_need_a_small_swing_or_bits(tmp_path: Path) -> None:
+    analogue = comparator_network(TASK)
+    assert exact_words(analogue, load_process("soi220")) == 1.0
+    assert exact_words(analogue, direct(tmp_path)) < 0.05
+    assert exact_words(analogue, direct(tmp_path, "{value: 0.2, source: own}")) == 1.0
+    found = evaluate(TASK, ProgramVariant((3, 3), (0, 0), finish=True), Placement(GAIN, ALL))
+    assert found is not None
+    bits = candidate_network(TASK, found)
+    # its outputs are sums of bits, so that no neuron follows
+    assert sends_levels(bits) and linked_network(bits, neurons=True) is bits
+    assert not sends_levels(analogue)
+    assert exact_words(bits, direct(tmp_path)) == 1.0
