@@ -262,19 +262,22 @@ def _swings(network: Network, swing: float | None) -> list[Floats]:
 
 
 def clipping_units(network: Network) -> list[Bools]:
-    """Return, for each hidden layer, which of the (units,) need the full scale: those that clip at 1, or are constant.
+    """Return, for each hidden layer, which of the (units,) need the full scale, because they are no analogue signals.
 
-    Those of a lattice that cannot be enumerated are found by bounds of their pre-activations.
+    They clip at 1, are never between 0 and 1, or are constant. Units of a lattice that cannot be enumerated are found by
+    bounds of their pre-activations.
     """
-    found = [np.zeros(layer.outputs, dtype=np.bool_) for layer in network.layers[:-1]]
+    found = [layer.weight.any(axis=1) for layer in network.layers[:-1]]
+    inside = [np.zeros(layer.outputs, dtype=np.bool_) for layer in network.layers[:-1]]
     if not network.task.enumerable:
         return [high > 1.0 + CLIPS for _, high in pre_activation_bounds(network)]
     for signal in network.task.batches():
-        for layer, clips in zip(network.layers[:-1], found, strict=True):
+        for layer, analogue, between in zip(network.layers[:-1], found, inside, strict=True):
             signal = signal @ layer.weight.T + layer.bias
-            clips |= (signal > 1.0 + CLIPS).any(axis=0)
+            analogue &= (signal <= 1.0 + CLIPS).all(axis=0)
+            between |= ((signal > CLIPS) & (signal < 1.0 - CLIPS)).any(axis=0)
             activate(signal, network.activation)
-    return [clips | ~layer.weight.any(axis=1) for clips, layer in zip(found, network.layers[:-1], strict=True)]
+    return [~(analogue & between) for analogue, between in zip(found, inside, strict=True)]
 
 
 def _svd_by_parts(
