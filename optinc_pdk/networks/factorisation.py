@@ -264,8 +264,8 @@ def _swings(network: Network, swing: float | None) -> list[Floats]:
 def clipping_units(network: Network) -> list[Bools]:
     """Return, for each hidden layer, which of the (units,) need the full scale, because they are no analogue signals.
 
-    They clip at 1, are never between 0 and 1, or are constant. Units of a lattice that cannot be enumerated are found by
-    bounds of their pre-activations.
+    They clip at 1, are never between 0 and 1, or are constant. If the lattice cannot be enumerated, units count as
+    analogue whose pre-activations are bounded by 1.
     """
     found = [layer.weight.any(axis=1) for layer in network.layers[:-1]]
     inside = [np.zeros(layer.outputs, dtype=np.bool_) for layer in network.layers[:-1]]

@@ -26,7 +26,7 @@ def direct(folder: Path, swing: str = "null") -> Process:
     """Process like soi220, whose modulators are driven directly."""
     # processes are read once for each folder
     folder = folder / str(len(swing))
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "process.yml").write_text(
         "schema: 1\nname: direct\ntitle: soi220 without linearisers\nbase: soi220\nsources: {own: chosen}\n"
         f"activation:\n  lineariser: null\n  analogue_swing: {swing}\n"
